@@ -1,0 +1,172 @@
+"""Every error that affidavit raises on purpose, as one tree.
+
+    AffidavitError                      exit 70 (a fault of ours if nothing below fits)
+    ├── UsageError                      exit 2: the caller asked for something malformed
+    │   ├── PlanError                   a plan or a privacy parameter is out of its range
+    │   ├── RunFileError                a run or audit file has a wrong or unknown key
+    │   ├── DataError                   the private data are not as declared (operator only)
+    │   ├── ModelMissing                a model or an optional package is not installed
+    │   └── NotSupported                well-formed, but no theorem here covers it
+    ├── CertificateError                exit 3
+    │   ├── CertificateMissing          no certificate was given or found
+    │   ├── SignatureInvalid            the envelope's bytes do not match its signature
+    │   ├── UntrustedKey                signed by a key that is not trusted here
+    │   ├── CertificateExpired          outside [notBefore, notAfter]
+    │   └── WrongRun                    certified for another config, model, data or size
+    └── BudgetError                     exit 4
+        ├── BudgetExceeded              the account or the run file's budget is too small
+        ├── LedgerMissing               no such ledger file or account
+        ├── LedgerAltered               the hash chain does not verify
+        └── PermitViolation             a mechanism drew more, or in another order, than certified
+
+A message never holds private text: it names the field, the record's position or a keyed
+digest. Every refusal carries a ``hint``, the command or value that would work.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "AffidavitError",
+    "BudgetError",
+    "BudgetExceeded",
+    "CertificateError",
+    "CertificateExpired",
+    "CertificateMissing",
+    "DataError",
+    "LedgerAltered",
+    "LedgerMissing",
+    "ModelMissing",
+    "NotSupported",
+    "PermitViolation",
+    "PlanError",
+    "RunFileError",
+    "SignatureInvalid",
+    "UntrustedKey",
+    "UsageError",
+    "WrongRun",
+]
+
+
+class AffidavitError(Exception):
+    """Base of all deliberate errors; ``exit_code`` is what the command line returns."""
+
+    exit_code: ClassVar[int] = 70
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class UsageError(AffidavitError):
+    """The request itself is malformed."""
+
+    exit_code = 2
+
+
+class PlanError(UsageError):
+    """A plan node's field is missing, unknown or out of range.
+
+    ``path`` names the node's field (``plan.of.noise_multiplier``), ``allowed`` the range.
+    """
+
+    def __init__(self, path: str, problem: str, *, allowed: str, hint: str = "") -> None:
+        super().__init__(f"{path}: {problem}; allowed: {allowed}", hint=hint)
+        self.path = path
+        self.allowed = allowed
+
+
+class RunFileError(UsageError):
+    """A key of a run or audit file is unknown, missing or of a wrong type or value."""
+
+    def __init__(self, key: str, problem: str, *, allowed: str = "", hint: str = "") -> None:
+        super().__init__(f"{key}: {problem}" + (f"; allowed: {allowed}" if allowed else ""), hint=hint)
+        self.key = key
+        self.allowed = allowed
+
+
+class DataError(UsageError):
+    """The private data differ from what the run file declares. Shown to the operator only."""
+
+
+class ModelMissing(UsageError):
+    """A language model, or a package that loads it, is not installed."""
+
+
+class NotSupported(UsageError):
+    """A well-formed request for which no sound theorem is implemented."""
+
+
+class CertificateError(AffidavitError):
+    """The certificate does not license what was asked."""
+
+    exit_code = 3
+
+
+class CertificateMissing(CertificateError):
+    """No certificate was given, or the file does not exist."""
+
+
+class SignatureInvalid(CertificateError):
+    """The signed bytes were altered, or the envelope is not one of ours."""
+
+
+class UntrustedKey(CertificateError):
+    """The signer's key is not among the trusted ones."""
+
+
+class CertificateExpired(CertificateError):
+    """The clock is outside the certificate's validity."""
+
+
+class WrongRun(CertificateError):
+    """The certificate is for another configuration, model, data set or size.
+
+    ``subject`` is one of ``config``, ``model``, ``data``, ``size``.
+    """
+
+    def __init__(self, subject: str, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.subject = subject
+
+
+class BudgetError(AffidavitError):
+    """The privacy budget does not allow what was asked."""
+
+    exit_code = 4
+
+
+class BudgetExceeded(BudgetError):
+    """More ε or δ was requested than remains.
+
+    ``requested`` and ``remaining`` are (epsilon, delta) pairs.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        requested: tuple[float, float],
+        remaining: tuple[float, float],
+        hint: str = "",
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.requested = requested
+        self.remaining = remaining
+
+
+class LedgerMissing(BudgetError):
+    """The ledger file or the named account does not exist; none is made silently."""
+
+
+class LedgerAltered(BudgetError):
+    """The ledger's hash chain is broken; nothing can be granted on it."""
+
+
+class PermitViolation(BudgetError):
+    """A mechanism asked for a draw that the certified plan does not contain."""

@@ -1,0 +1,1 @@
+"""Composition methods, one a file; ``bound`` shows all and certifies the best."""

@@ -1,0 +1,365 @@
+"""Plans: what will be run, as pure data.
+
+A plan is a tree. Inner nodes say how mechanisms are combined, leaves say what one use costs;
+no node holds code, data or a default relation. The JSON form is stable: a ``kind``, once
+published, never changes its meaning (a changed one is called ``kind/v2``).
+
+    compose   {parts}                       one after another, adaptively, in this order
+    repeat    {count, of}                   ``count`` uses, adaptively
+    parallel  {parts, membership, moves}    disjoint parts of the data; see ``Parallel``
+    subsample {scheme, ..., of}             a fresh, independent sample for each use
+
+Leaves of the core: gaussian, discrete-gaussian, laplace, pure, approximate, exponential, zcdp.
+Every leaf parameter is stated *for* the relation of its envelope (DESIGN 3).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, cast
+
+from affidavit.accountant import validate
+from affidavit.accountant.errors import PlanError
+from affidavit.accountant.validate import Relation
+
+__all__ = [
+    "Approximate",
+    "Compose",
+    "DiscreteGaussian",
+    "Envelope",
+    "Exponential",
+    "Gaussian",
+    "Laplace",
+    "Leaf",
+    "Parallel",
+    "Plan",
+    "Poisson",
+    "Pure",
+    "Repeat",
+    "WithoutReplacement",
+    "ZeroConcentrated",
+    "canonical_json",
+    "leaf_kinds",
+    "leaves",
+    "parse_envelope",
+    "parse_plan",
+    "register_leaf",
+    "to_dict",
+]
+
+MAX_DEPTH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Any node."""
+
+    kind: ClassVar[str] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Compose(Plan):
+    """The parts run one after another; each may depend on the outputs before it."""
+
+    parts: tuple[Plan, ...]
+    kind: ClassVar[str] = "compose"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat(Plan):
+    """``count`` adaptive uses of the same node, each with fresh randomness."""
+
+    count: int
+    of: Plan
+    kind: ClassVar[str] = "repeat"
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel(Plan):
+    """Each part sees its own disjoint part of the records, chosen by an intrinsic key.
+
+    ``membership`` matters under substitution only: ``"fixed"`` promises that a replaced record
+    stays in its part (a public slot), ``"moving"`` allows it to leave one part and enter
+    another. ``moves``, one plan a part, gives what a part costs when a record leaves or enters
+    it; without it the substitution cost of the part itself is taken.
+    """
+
+    parts: tuple[Plan, ...]
+    membership: Literal["moving", "fixed"] = "moving"
+    moves: tuple[Plan, ...] | None = None
+    kind: ClassVar[str] = "parallel"
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson(Plan):
+    """Each record is in the sample independently with probability ``rate``."""
+
+    rate: float
+    of: Plan
+    kind: ClassVar[str] = "subsample"
+    scheme: ClassVar[str] = "poisson"
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutReplacement(Plan):
+    """A uniform sample of ``sample`` of the ``population`` records.
+
+    The leaf below states its *substitution* sensitivity on the sample (THEORY 4).
+    """
+
+    population: int
+    sample: int
+    of: Plan
+    kind: ClassVar[str] = "subsample"
+    scheme: ClassVar[str] = "without-replacement"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf(Plan):
+    """One use of a mechanism."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian(Leaf):
+    """Gaussian noise of standard deviation ``noise_multiplier`` x (l2 sensitivity)."""
+
+    noise_multiplier: float
+    kind: ClassVar[str] = "gaussian"
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussian(Leaf):
+    """Discrete Gaussian on the grid ``granularity``; both in units of the sensitivity."""
+
+    noise_multiplier: float
+    granularity: float
+    kind: ClassVar[str] = "discrete-gaussian"
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace(Leaf):
+    """Laplace noise of scale ``noise_multiplier`` x (l1 sensitivity)."""
+
+    noise_multiplier: float
+    kind: ClassVar[str] = "laplace"
+
+
+@dataclass(frozen=True, slots=True)
+class Pure(Leaf):
+    """Any mechanism of which only (epsilon, 0)-DP is known."""
+
+    epsilon: float
+    kind: ClassVar[str] = "pure"
+
+
+@dataclass(frozen=True, slots=True)
+class Approximate(Leaf):
+    """Any mechanism of which only (epsilon, delta)-DP is known."""
+
+    epsilon: float
+    delta: float
+    kind: ClassVar[str] = "approximate"
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential(Leaf):
+    """Softmax sampling of bounded range.
+
+    ``range`` is the bounded-range parameter: the supremum, over pairs of outputs, of the
+    difference of their log-likelihood ratios between neighbours.
+    """
+
+    range: float
+    kind: ClassVar[str] = "exponential"
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroConcentrated(Leaf):
+    """Any mechanism of which only rho-zCDP is known."""
+
+    rho: float
+    kind: ClassVar[str] = "zcdp"
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A plan with the relation its parameters are stated for, and the δ asked for (or None)."""
+
+    relation: Relation
+    plan: Plan
+    delta: float | None = None
+
+
+FieldCheck = Callable[..., Any]
+_LEAVES: dict[str, tuple[type[Leaf], Mapping[str, FieldCheck]]] = {}
+
+
+def register_leaf(leaf: type[Leaf], checks: Mapping[str, FieldCheck]) -> None:
+    """Add a leaf kind; ``checks`` maps each field to a ``validate`` function.
+
+    Raises ``ValueError`` if the kind exists already: a published kind is never redefined.
+    """
+    if leaf.kind in _LEAVES or leaf.kind in _INNER:
+        raise ValueError(f"leaf kind {leaf.kind!r} is registered already")
+    if set(checks) != {field.name for field in fields(leaf)}:
+        raise ValueError(f"leaf kind {leaf.kind!r}: checks and fields differ")
+    _LEAVES[leaf.kind] = (leaf, dict(checks))
+
+
+def leaf_kinds() -> tuple[str, ...]:
+    """The registered leaf kinds, in order of registration."""
+    return tuple(_LEAVES)
+
+
+def _positive(value: object, *, path: str) -> float:
+    result = validate.number(value, path=path, allowed="a finite number > 0")
+    if result <= 0.0:
+        raise PlanError(path, f"{result!r} is too small", allowed="a finite number > 0")
+    return result
+
+
+def _keys(obj: Mapping[str, Any], path: str, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:
+    known = ("kind", *required, *optional)
+    for key in obj:
+        if key not in known:
+            shown = key if isinstance(key, str) and len(key) <= 40 else "a key"
+            raise PlanError(f"{path}.{shown}", "unknown key", allowed=", ".join(known))
+    for key in required:
+        if key not in obj:
+            raise PlanError(f"{path}.{key}", "missing", allowed="a node with " + ", ".join(known))
+
+
+def _parts(obj: Mapping[str, Any], key: str, path: str, depth: int) -> tuple[Plan, ...]:
+    items = obj[key]
+    if not isinstance(items, (list, tuple)):
+        raise PlanError(f"{path}.{key}", "not a list", allowed="a list of plan nodes")
+    return tuple(_parse(item, f"{path}.{key}[{i}]", depth + 1) for i, item in enumerate(items))
+
+
+def _compose(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
+    _keys(obj, path, ("parts",))
+    return Compose(_parts(obj, "parts", path, depth))
+
+
+def _repeat(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
+    _keys(obj, path, ("count", "of"))
+    count = validate.whole(obj["count"], path=f"{path}.count", maximum=10**12)
+    return Repeat(count, _parse(obj["of"], f"{path}.of", depth + 1))
+
+
+def _parallel(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
+    _keys(obj, path, ("parts",), ("membership", "moves"))
+    membership = validate.choice(obj.get("membership", "moving"), path=f"{path}.membership", options=("moving", "fixed"))
+    parts = _parts(obj, "parts", path, depth)
+    moves = None if obj.get("moves") is None else _parts(obj, "moves", path, depth)
+    if moves is not None and len(moves) != len(parts):
+        raise PlanError(f"{path}.moves", f"{len(moves)} plans", allowed=f"one plan a part: {len(parts)}")
+    return Parallel(parts, cast("Literal['moving', 'fixed']", membership), moves)
+
+
+def _subsample(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
+    if "scheme" not in obj:
+        raise PlanError(f"{path}.scheme", "missing", allowed="poisson | without-replacement")
+    scheme = validate.choice(obj["scheme"], path=f"{path}.scheme", options=("poisson", "without-replacement"))
+    if scheme == "poisson":
+        _keys(obj, path, ("scheme", "rate", "of"))
+        rate = validate.fraction(obj["rate"], path=f"{path}.rate")
+        return Poisson(rate, _parse(obj["of"], f"{path}.of", depth + 1))
+    _keys(obj, path, ("scheme", "population", "sample", "of"))
+    population = validate.whole(obj["population"], path=f"{path}.population")
+    sample = validate.whole(obj["sample"], path=f"{path}.sample", maximum=population)
+    return WithoutReplacement(population, sample, _parse(obj["of"], f"{path}.of", depth + 1))
+
+
+_INNER: dict[str, Callable[[Mapping[str, Any], str, int], Plan]] = {
+    "compose": _compose,
+    "repeat": _repeat,
+    "parallel": _parallel,
+    "subsample": _subsample,
+}
+
+register_leaf(Gaussian, {"noise_multiplier": validate.real})
+register_leaf(DiscreteGaussian, {"noise_multiplier": validate.real, "granularity": _positive})
+register_leaf(Laplace, {"noise_multiplier": validate.real})
+register_leaf(Pure, {"epsilon": validate.real})
+register_leaf(Approximate, {"epsilon": validate.real, "delta": validate.fraction})
+register_leaf(Exponential, {"range": validate.real})
+register_leaf(ZeroConcentrated, {"rho": validate.real})
+
+
+def _parse(obj: object, path: str, depth: int) -> Plan:
+    if depth > MAX_DEPTH:
+        raise PlanError(path, "nested too deeply", allowed=f"at most {MAX_DEPTH} levels")
+    if isinstance(obj, Plan):
+        obj = to_dict(obj)
+    if not isinstance(obj, Mapping):
+        raise PlanError(path, "not a plan node", allowed='an object with a "kind"')
+    kinds = (*_INNER, *_LEAVES)
+    if "kind" not in obj:
+        raise PlanError(f"{path}.kind", "missing", allowed=" | ".join(kinds))
+    kind = validate.choice(obj["kind"], path=f"{path}.kind", options=kinds)
+    if kind in _INNER:
+        return _INNER[kind](obj, path, depth)
+    leaf, checks = _LEAVES[kind]
+    _keys(obj, path, tuple(checks))
+    return leaf(**{name: check(obj[name], path=f"{path}.{name}") for name, check in checks.items()})
+
+
+def parse_plan(obj: object, *, path: str = "plan") -> Plan:
+    """Read an inner node (a mapping, or a ``Plan`` to be re-checked). Raises ``PlanError``."""
+    return _parse(obj, path, 0)
+
+
+def parse_envelope(obj: object) -> Envelope:
+    """Read ``{"relation", "delta"?, "plan"}``. Raises ``PlanError`` naming the field."""
+    if not isinstance(obj, Mapping):
+        raise PlanError("plan file", "not an object", allowed='{"relation": ..., "delta": ..., "plan": ...}')
+    for key in obj:
+        if key not in ("relation", "delta", "plan"):
+            raise PlanError(str(key)[:40], "unknown key", allowed="relation, delta, plan")
+    if "plan" not in obj:
+        raise PlanError("plan", "missing", allowed="a plan node")
+    delta = obj.get("delta")
+    return Envelope(
+        relation=validate.relation(obj.get("relation")),
+        plan=parse_plan(obj["plan"]),
+        delta=None if delta is None else validate.fraction(delta, path="delta"),
+    )
+
+
+def to_dict(plan: Plan) -> dict[str, Any]:
+    """The JSON form; ``parse_plan(to_dict(p)) == p``."""
+    result: dict[str, Any] = {"kind": plan.kind}
+    if isinstance(plan, (Poisson, WithoutReplacement)):
+        result["scheme"] = plan.scheme
+    for field in fields(plan):
+        value = getattr(plan, field.name)
+        if isinstance(value, Plan):
+            value = to_dict(value)
+        elif isinstance(value, tuple):
+            value = [to_dict(part) for part in value]
+        elif value is None or (field.name == "membership" and value == "moving"):
+            continue
+        result[field.name] = value
+    return result
+
+
+def canonical_json(plan: Plan) -> str:
+    """One spelling per plan: sorted keys, no spaces."""
+    return json.dumps(to_dict(plan), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def leaves(plan: Plan, *, path: str = "plan", uses: int = 1) -> Iterator[tuple[str, Leaf, int]]:
+    """Every leaf in declared order as (path, leaf, number of uses); ``moves`` are not walked."""
+    match plan:
+        case Leaf():
+            yield path, plan, uses
+        case Repeat(count=count, of=of):
+            yield from leaves(of, path=f"{path}.of", uses=uses * count)
+        case Poisson(of=of) | WithoutReplacement(of=of):
+            yield from leaves(of, path=f"{path}.of", uses=uses)
+        case Compose(parts=parts) | Parallel(parts=parts):
+            for i, part in enumerate(parts):
+                yield from leaves(part, path=f"{path}.parts[{i}]", uses=uses)

@@ -1,0 +1,84 @@
+"""Border checks shared by everything that takes a privacy parameter from outside.
+
+Booleans, strings, NaN and infinities are refused by name; a refusal names the path and the
+allowed range (``PlanError``). Nothing else in the package re-checks these ranges.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, cast, get_args
+
+from affidavit.accountant.errors import PlanError
+
+Relation = Literal["add-remove", "zero-out", "substitution"]
+RELATIONS: tuple[Relation, ...] = get_args(Relation)
+
+__all__ = ["RELATIONS", "Relation", "choice", "fraction", "number", "real", "relation", "whole"]
+
+
+def _shown(value: object) -> str:
+    """The value for a message: short, and never the inside of a container."""
+    if isinstance(value, (bool, int, float)) or value is None:
+        return repr(value)
+    if isinstance(value, str):
+        return repr(value if len(value) <= 40 else value[:37] + "...")
+    return f"a {type(value).__name__}"
+
+
+def number(value: object, *, path: str, allowed: str) -> float:
+    """A finite int or float (not a bool, not a string), as float."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise PlanError(path, f"{_shown(value)} is not a number", allowed=allowed)
+    try:
+        result = float(value)
+    except OverflowError:
+        raise PlanError(path, "the number is too large", allowed=allowed) from None
+    if not math.isfinite(result):
+        raise PlanError(path, f"{_shown(value)} is not finite", allowed=allowed)
+    return result
+
+
+def real(value: object, *, path: str, minimum: float = 0.0, allowed: str = "") -> float:
+    """A finite real number at least ``minimum``."""
+    allowed = allowed or f"a finite number >= {minimum:g}"
+    result = number(value, path=path, allowed=allowed)
+    if result < minimum:
+        raise PlanError(path, f"{_shown(value)} is too small", allowed=allowed)
+    return result
+
+
+def fraction(value: object, *, path: str) -> float:
+    """A real number in [0, 1]."""
+    result = number(value, path=path, allowed="a number in [0, 1]")
+    if not 0.0 <= result <= 1.0:
+        raise PlanError(path, f"{_shown(value)} is out of range", allowed="a number in [0, 1]")
+    return result
+
+
+def whole(value: object, *, path: str, minimum: int = 0, maximum: int | None = None) -> int:
+    """A whole number in [minimum, maximum]; 3.0 counts as 3, 2.5 does not."""
+    allowed = f"a whole number >= {minimum}" + ("" if maximum is None else f" and <= {maximum}")
+    result = number(value, path=path, allowed=allowed)
+    if result != math.floor(result):
+        raise PlanError(path, f"{_shown(value)} is not a whole number", allowed=allowed)
+    exact = int(cast("int | float", value))
+    if exact < minimum or (maximum is not None and exact > maximum):
+        raise PlanError(path, f"{_shown(value)} is out of range", allowed=allowed)
+    return exact
+
+
+def choice(value: object, *, path: str, options: Sequence[str]) -> str:
+    """One of the given strings."""
+    allowed = " | ".join(options)
+    if not isinstance(value, str) or value not in options:
+        raise PlanError(path, f"{_shown(value)} is not known", allowed=allowed)
+    return value
+
+
+def relation(value: object, *, path: str = "relation") -> Relation:
+    """A neighbouring relation; never defaulted."""
+    if value is None:
+        raise PlanError(path, "missing: the relation is never assumed", allowed=" | ".join(RELATIONS))
+    return cast("Relation", choice(value, path=path, options=RELATIONS))
