@@ -1,0 +1,89 @@
+"""Plan files: an envelope of relation, δ and plan, as JSON or TOML, from a path or stdin."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from affidavit.accountant.errors import PlanError
+from affidavit.accountant.plan import Envelope, parse_envelope
+
+__all__ = ["read_envelope"]
+
+
+def read_envelope(source: str, *, relation: str | None = None, delta: float | None = None) -> Envelope:
+    """Read ``source`` (a path, or ``-`` for stdin); flags may add what the file leaves out.
+
+    A flag that says something else than the file is an error: neither silently wins.
+    Raises ``PlanError``.
+    """
+    content = _parse(source)
+    if isinstance(content, dict):
+        content = _with_flags(content, relation=relation, delta=delta)
+    return parse_envelope(content)
+
+
+def _with_flags(content: dict[str, Any], *, relation: str | None, delta: float | None) -> dict[str, Any]:
+    for name, flag in (("relation", relation), ("delta", delta)):
+        if flag is None:
+            continue
+        stated = content.get(name)
+        if stated is not None and stated != flag:
+            raise PlanError(
+                name,
+                f"--{name} {flag} disagrees with the plan file, which says {repr(stated)}",
+                allowed="the file's value",
+                hint=f"Drop --{name}, or change the file.",
+            )
+        content = {**content, name: flag}
+    return content
+
+
+def _parse(source: str) -> Any:
+    text = _text(source)
+    if source != "-" and Path(source).suffix.lower() == ".toml":
+        return _toml(text, source)
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        if source == "-" and not text.lstrip().startswith(("{", "[")):
+            return _toml(text, "stdin")
+        raise PlanError(
+            _name(source), f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}", allowed="JSON or TOML"
+        ) from None
+    except RecursionError:
+        raise PlanError(_name(source), "nested too deeply", allowed="at most 64 levels") from None
+
+
+def _toml(text: str, source: str) -> Any:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(_name(source), f"not TOML: {error}", allowed="JSON or TOML") from None
+
+
+def _text(source: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise PlanError(_name(source), f"cannot be read: {error.strerror}", allowed="a readable file, or -") from None
+    except UnicodeDecodeError:
+        raise PlanError(_name(source), "not UTF-8", allowed="JSON or TOML in UTF-8") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object whose keys are distinct: a repeated key would silently hide a value."""
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise PlanError(twice[:40], "the key occurs twice in one object", allowed="each key once")
+    return result
+
+
+def _name(source: str) -> str:
+    return "plan file" if source == "-" else source
