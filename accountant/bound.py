@@ -1,0 +1,221 @@
+"""``bound``: the ε (or δ) of a plan, from both sides, by the best valid method.
+
+Every scenario of the plan (``scenario``) is bounded by every method that applies; the plan's ε is
+the largest over scenarios. ``bound`` computes the best method alone; ``Bound.methods`` computes the
+whole table when it is read. A method that yields only an upper side has lower side 0.
+
+ε is reported in [0, ∞], for the larger of the two directions. Tolerance is relative to ε, with
+an absolute floor of 1e-6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from affidavit.accountant import validate
+from affidavit.accountant.errors import NotSupported, PlanError
+from affidavit.accountant.methods.adaptive import AdaptiveMethod
+from affidavit.accountant.methods.advanced import AdvancedMethod
+from affidavit.accountant.methods.base import Interval, Method, Profile, Target
+from affidavit.accountant.methods.basic import BasicMethod
+from affidavit.accountant.methods.fixed import MixtureMethod
+from affidavit.accountant.methods.gaussian import GaussianMethod
+from affidavit.accountant.methods.optimal import OptimalMethod
+from affidavit.accountant.methods.pld import PldMethod
+from affidavit.accountant.methods.pure import pure_epsilon
+from affidavit.accountant.methods.renyi import RenyiMethod
+from affidavit.accountant.methods.zcdp import ZcdpMethod
+from affidavit.accountant.plan import Approximate, Plan, Pure, parse_plan
+from affidavit.accountant.scenario import Scenario, scenarios
+from affidavit.accountant.validate import Relation
+
+__all__ = ["METHODS", "Bound", "MethodResult", "bound"]
+
+
+@dataclass(frozen=True, slots=True)
+class MethodResult:
+    """One row of the table of methods; ``why`` says why a method does not apply."""
+
+    name: str
+    applies: bool
+    why: str
+    epsilon_lower: float
+    epsilon_upper: float
+    delta_lower: float
+    delta_upper: float
+
+
+@dataclass(frozen=True)
+class Bound:
+    """``epsilon_lower <= ε of the plan <= epsilon_upper`` at ``delta``, or the same for δ at ``epsilon``.
+
+    Of the two pairs, the one that was asked for is a bracket; the other repeats the question.
+    """
+
+    plan: Plan
+    relation: Relation
+    epsilon_lower: float
+    epsilon_upper: float
+    delta_lower: float
+    delta_upper: float
+    method: str
+    tolerance: float
+    _table: Callable[[], tuple[MethodResult, ...]] = field(repr=False, compare=False)
+
+    @property
+    def methods(self) -> tuple[MethodResult, ...]:
+        """Every method side by side (computed when first read)."""
+        return self._table()
+
+
+def _one_use(relation: Relation) -> Callable[[Plan, float], float]:
+    @lru_cache(maxsize=256)
+    def epsilon_upper(node: Plan, delta: float) -> float:
+        scenario = Scenario(fixed=((node, 1),))
+        found = [
+            method.profile(scenario, relation, Target(delta=delta)).epsilon(delta).upper
+            for method in (GaussianMethod(), ZcdpMethod(), PldMethod(), RenyiMethod())
+            if not method.why_not(scenario, relation)
+        ]
+        return min(found, default=math.inf)
+
+    return epsilon_upper
+
+
+EXACT: tuple[Method, ...] = (GaussianMethod(), OptimalMethod(), MixtureMethod(), AdaptiveMethod(), PldMethod())
+"""From the cheapest to the most general; the first that is exact for a scenario is its best."""
+
+UPPER: tuple[Method, ...] = (ZcdpMethod(), RenyiMethod(), AdvancedMethod())
+
+METHODS: tuple[str, ...] = ("basic", *(method.name for method in (*UPPER[::-1], *EXACT)))
+
+
+def _all_methods(relation: Relation) -> tuple[Method, ...]:
+    return (BasicMethod(_one_use(relation)), *UPPER[::-1], *EXACT)
+
+
+def _is_exact(method: Method, scenario: Scenario) -> bool:
+    if method.name == "optimal":
+        return all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
+    return method.exact
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    interval: Interval
+    method: str
+
+
+def _edge(scenario: Scenario, relation: Relation, target: Target) -> Interval | None:
+    """Cases that need no method: nothing released, δ = 0, δ = 1."""
+    if target.delta is not None:
+        if scenario.uses == 0 or target.delta >= 1.0:
+            return Interval(0.0, 0.0)
+        if target.delta <= 0.0:
+            return pure_epsilon(scenario, relation)
+    elif scenario.uses == 0:
+        certain = max(0.0, -math.expm1(target.epsilon or 0.0))
+        return Interval(certain, certain)
+    return None
+
+
+def _ask(profile: Profile, target: Target) -> Interval:
+    if target.delta is not None:
+        return profile.epsilon(target.delta)
+    return profile.delta(target.epsilon or 0.0)
+
+
+def _best(scenario: Scenario, relation: Relation, target: Target) -> _Found:
+    """The exact method if one applies, else the smallest upper side."""
+    edge = _edge(scenario, relation, target)
+    if edge is not None:
+        return _Found(edge, "definition")
+    found: list[_Found] = []
+    for method in EXACT:
+        if not method.why_not(scenario, relation):
+            found.append(_Found(_ask(method.profile(scenario, relation, target), target), method.name))
+            if _is_exact(method, scenario):
+                break
+    else:
+        for method in (*UPPER, BasicMethod(_one_use(relation))):
+            if not method.why_not(scenario, relation):
+                found.append(_Found(_ask(method.profile(scenario, relation, target), target), method.name))
+    if not found:
+        raise NotSupported("no method covers this plan", hint="affidavit epsilon PLAN.json shows why, method by method")
+    best = min(found, key=lambda f: f.interval.upper)
+    return _Found(Interval(max(f.interval.lower for f in found), best.interval.upper), best.method)
+
+
+def _worst(results: list[_Found]) -> _Found:
+    worst = max(results, key=lambda f: f.interval.upper)
+    return _Found(Interval(max(f.interval.lower for f in results), worst.interval.upper), worst.method)
+
+
+def _row(method: Method, cases: tuple[Scenario, ...], relation: Relation, target: Target) -> MethodResult:
+    intervals: list[Interval] = []
+    for scenario in cases:
+        edge = _edge(scenario, relation, target)
+        if edge is not None:
+            intervals.append(edge)
+            continue
+        why = method.why_not(scenario, relation)
+        if why:
+            return MethodResult(method.name, False, why, *(math.nan,) * 4)
+        intervals.append(_ask(method.profile(scenario, relation, target), target))
+    lower, upper = max(i.lower for i in intervals), max(i.upper for i in intervals)
+    if target.delta is not None:
+        return MethodResult(method.name, True, "", lower, upper, target.delta, target.delta)
+    return MethodResult(method.name, True, "", target.epsilon or 0.0, target.epsilon or 0.0, lower, upper)
+
+
+def bound(
+    plan: Plan | Mapping[str, Any],
+    *,
+    relation: str,
+    delta: float | None = None,
+    epsilon: float | None = None,
+    tolerance: float = 1e-3,
+    method: str | None = None,
+) -> Bound:
+    """Bracket ε at ``delta``, or δ at ``epsilon`` (give exactly one).
+
+    ``plan`` is the inner node (dict or ``Plan``), ``relation`` the one its parameters are stated
+    for. ``method`` asks for one method instead of the best. Raises ``PlanError`` on malformed
+    input, ``NotSupported`` where no theorem covers the plan or the asked method.
+    """
+    checked = parse_plan(plan)
+    checked_relation = validate.relation(relation)
+    if (delta is None) == (epsilon is None):
+        raise PlanError("delta", "give exactly one of delta and epsilon", allowed="delta in [0, 1] or epsilon >= 0")
+    target = Target(
+        delta=None if delta is None else validate.fraction(delta, path="delta"),
+        epsilon=None if epsilon is None else validate.real(epsilon, path="epsilon"),
+        tolerance=validate.real(tolerance, path="tolerance", minimum=1e-9),
+    )
+    cases = scenarios(checked, checked_relation)
+    methods = _all_methods(checked_relation)
+
+    @lru_cache(maxsize=1)
+    def table() -> tuple[MethodResult, ...]:
+        return tuple(_row(m, cases, checked_relation, target) for m in methods)
+
+    if method is None:
+        found = _worst([_best(scenario, checked_relation, target) for scenario in cases])
+    else:
+        name = validate.choice(method, path="method", options=[m.name for m in methods])
+        row = _row(next(m for m in methods if m.name == name), cases, checked_relation, target)
+        if not row.applies:
+            raise NotSupported(f"method {name} does not apply: {row.why}", hint="leave --method out for the best one")
+        sides = (row.epsilon_lower, row.epsilon_upper) if epsilon is None else (row.delta_lower, row.delta_upper)
+        found = _Found(Interval(*sides), name)
+    lower, upper = found.interval
+    if target.delta is not None:
+        sides4 = (lower, upper, target.delta, target.delta)
+    else:
+        sides4 = (target.epsilon or 0.0, target.epsilon or 0.0, lower, upper)
+    return Bound(checked, checked_relation, *sides4, found.method, target.tolerance, table)
+

@@ -1,0 +1,85 @@
+"""What a composition method is: a name, a reason not to apply, and a profile of a scenario."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from affidavit.accountant.scenario import Scenario
+from affidavit.accountant.validate import Relation
+
+__all__ = ["Interval", "Method", "Profile", "Target", "smallest_epsilon"]
+
+EPSILON_FLOOR = 1e-6
+"""Absolute part of every tolerance on ε."""
+
+
+class Interval(NamedTuple):
+    """``lower <= value <= upper``."""
+
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a profile will be asked near: one of ``delta`` or ``epsilon``, and how closely."""
+
+    delta: float | None = None
+    epsilon: float | None = None
+    tolerance: float = 1e-3
+
+
+class Profile(Protocol):
+    """The privacy profile δ(ε) of one scenario, larger direction, from both sides."""
+
+    def delta(self, epsilon: float) -> Interval:
+        """Bracket of δ at ``epsilon`` (any real number)."""
+        ...
+
+    def epsilon(self, delta: float) -> Interval:
+        """Bracket of the smallest ε >= 0 with δ(ε) <= ``delta`` (0 < delta < 1)."""
+        ...
+
+
+class Method(Protocol):
+    """One way to compose. ``exact`` methods give both sides, the others an upper side only."""
+
+    name: str
+    exact: bool
+
+    def why_not(self, scenario: Scenario, relation: Relation) -> str:
+        """Empty if the method applies, else the reason in a few words."""
+        ...
+
+    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> Profile:
+        """The scenario's profile by this method."""
+        ...
+
+
+def smallest_epsilon(
+    delta_at: Callable[[float], float], delta: float, *, start: float = 1.0, relative: float = 1e-12
+) -> Interval:
+    """Bracket the smallest ε >= 0 with ``delta_at(ε) <= delta`` by bisection.
+
+    ``delta_at`` is nonincreasing. The upper end satisfies the condition, the lower end fails it
+    (or is 0), so each is safe on its side. Returns (inf, inf) if no finite ε is found.
+    """
+    if delta_at(0.0) <= delta:
+        return Interval(0.0, 0.0)
+    low, high = 0.0, max(start, 1e-300)
+    while delta_at(high) > delta:
+        low, high = high, 2.0 * high
+        if not math.isfinite(high):
+            return Interval(math.inf, math.inf)
+    while high - low > relative * high + 1e-300:
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            break
+        if delta_at(middle) <= delta:
+            high = middle
+        else:
+            low = middle
+    return Interval(low, high)

@@ -1,0 +1,80 @@
+"""Basic composition: ε and δ add up (Dwork and Lei 2009; Dwork, McSherry, Nissim and Smith 2006).
+
+Mechanisms with an (ε, δ) guarantee contribute it as it stands; the others (Gaussian, sampled,
+zCDP) have a curve, and each use gets an equal share of the δ that is left and the ε of that
+share. Valid for adaptive composition; an upper side only. Any relation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from affidavit.accountant.methods.base import Interval, Target, smallest_epsilon
+from affidavit.accountant.methods.optimal import pure_cost
+from affidavit.accountant.plan import Plan
+from affidavit.accountant.scenario import Scenario
+from affidavit.accountant.validate import Relation
+
+__all__ = ["BasicMethod", "OneUseEpsilon"]
+
+OneUseEpsilon = Callable[[Plan, float], float]
+"""(node, δ) -> an upper side of ε for one use."""
+
+ROUNDING = 1e-13
+
+
+class BasicProfile:
+    """Σ ε_i at Σ δ_i."""
+
+    def __init__(self, scenario: Scenario, one_use: OneUseEpsilon) -> None:
+        self._one_use = one_use
+        self._stated_epsilon = 0.0
+        self._stated_delta = 0.0
+        self._curves: list[tuple[Plan, int]] = []
+        for node, count in scenario.nodes():
+            cost = pure_cost(node)
+            if cost is None:
+                self._curves.append((node, count))
+            elif count:
+                self._stated_epsilon += count * cost[0]
+                self._stated_delta += count * cost[1]
+
+    def epsilon(self, delta: float) -> Interval:
+        """An upper side; infinite if the stated δs already exceed ``delta``."""
+        left = delta - self._stated_delta * (1.0 + ROUNDING)
+        if left < 0.0:
+            return Interval(0.0, math.inf)
+        total = self._stated_epsilon
+        uses = sum(count for _, count in self._curves)
+        for node, count in self._curves:
+            share = left / uses * (1.0 - ROUNDING)
+            total += count * (self._one_use(node, share) if share > 0.0 else math.inf)
+        return Interval(0.0, total * (1.0 + ROUNDING))
+
+    def delta(self, epsilon: float) -> Interval:
+        """An upper side, by bisection over log δ."""
+        if self.epsilon(1.0 - 1e-12).upper > epsilon:
+            return Interval(0.0, 1.0)
+        exponent = smallest_epsilon(lambda x: self.epsilon(math.exp(x - 700.0)).upper, epsilon, relative=1e-9).upper
+        return Interval(0.0, min(1.0, math.exp(exponent - 700.0)))
+
+
+class BasicMethod:
+    """Applies to everything for which the ε of one use is known."""
+
+    name = "basic"
+    exact = False
+
+    def __init__(self, one_use: OneUseEpsilon) -> None:
+        self._one_use = one_use
+
+    def why_not(self, scenario: Scenario, relation: Relation) -> str:
+        """Always applies."""
+        del scenario, relation
+        return ""
+
+    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> BasicProfile:
+        """Sums."""
+        del relation, target
+        return BasicProfile(scenario, self._one_use)

@@ -1,0 +1,99 @@
+"""δ = 0: pure differential privacy, where the worst-case losses add up exactly.
+
+ε at δ = 0 is the largest loss. It is Σ ε_i for pure, exponential and Laplace mechanisms (each
+attains its ε, the exponential in the limit t → η), and infinite for Gaussian noise, whose loss
+is unbounded. Under sampling at rate γ the largest loss of an ε-DP mechanism is
+ln(1 + γ(e^ε − 1)) (Balle, Barthe and Gaboardi 2018, Theorems 8 to 10), sampled uses adding up;
+Poisson sampling under substitution is charged without amplification here.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from affidavit.accountant.methods.base import Interval
+from affidavit.accountant.plan import (
+    Approximate,
+    Compose,
+    DiscreteGaussian,
+    Exponential,
+    Gaussian,
+    Laplace,
+    Plan,
+    Poisson,
+    Pure,
+    Repeat,
+    WithoutReplacement,
+)
+from affidavit.accountant.scenario import Scenario
+from affidavit.accountant.validate import Relation
+
+__all__ = ["pure_epsilon"]
+
+UNBOUNDED = (math.inf, math.inf)
+
+
+def amplified(epsilon: float, rate: float) -> float:
+    """ln(1 + rate (e^ε − 1)) without overflow."""
+    if rate <= 0.0:
+        return 0.0
+    if epsilon > 30.0:
+        return max(0.0, epsilon + math.log(rate + (1.0 - rate) * math.exp(-epsilon)))
+    return math.log1p(rate * math.expm1(epsilon))
+
+
+def _largest_loss(node: Plan, relation: Relation) -> tuple[Fraction | float, Fraction | float]:
+    """(lower, upper) of the largest loss of one use; exact where the node states it."""
+    match node:
+        case Pure(epsilon=epsilon):
+            return Fraction(epsilon), Fraction(epsilon)
+        case Exponential(range=eta):
+            return Fraction(eta), Fraction(eta)
+        case Laplace(noise_multiplier=scale):
+            return (1 / Fraction(scale), 1 / Fraction(scale)) if scale > 0.0 else UNBOUNDED
+        case Approximate(epsilon=epsilon, delta=delta):
+            return UNBOUNDED if delta > 0.0 else (Fraction(epsilon), Fraction(epsilon))
+        case Gaussian() | DiscreteGaussian():
+            return UNBOUNDED
+        case Compose(parts=parts):
+            pairs = [_largest_loss(part, relation) for part in parts]
+            return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
+        case Repeat(count=count, of=of):
+            one = _largest_loss(of, relation)
+            return (count * one[0], count * one[1]) if count else (Fraction(0), Fraction(0))
+        case Poisson(rate=rate, of=of):
+            return _sampled(_largest_loss(of, relation), 1.0 if relation == "substitution" else rate)
+        case WithoutReplacement(population=population, sample=sample, of=of):
+            return _sampled(_largest_loss(of, relation), sample / population if population else 0.0)
+        case _:
+            return Fraction(0), math.inf
+
+
+def _sampled(one: tuple[Fraction | float, Fraction | float], rate: float) -> tuple[Fraction | float, Fraction | float]:
+    if rate <= 0.0:
+        return Fraction(0), Fraction(0)
+    if one[1] == math.inf:
+        return (math.inf if one[0] == math.inf else Fraction(0)), math.inf
+    return Fraction(0), amplified(float(one[1]), rate) * (1.0 + 1e-14)
+
+
+def pure_epsilon(scenario: Scenario, relation: Relation) -> Interval:
+    """ε at δ = 0, summed exactly over the scenario and rounded outward."""
+    lower: Fraction | float = Fraction(0)
+    upper: Fraction | float = Fraction(0)
+    for node, count in scenario.nodes():
+        if count:
+            one = _largest_loss(node, relation)
+            lower += count * one[0]
+            upper += count * one[1]
+    return Interval(_rounded(lower, up=False), _rounded(upper, up=True))
+
+
+def _rounded(value: Fraction | float, *, up: bool) -> float:
+    result = float(value)
+    if up and result < value:
+        return math.nextafter(result, math.inf)
+    if not up and result > value:
+        return math.nextafter(result, -math.inf)
+    return result

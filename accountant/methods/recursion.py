@@ -1,0 +1,255 @@
+"""The adaptive recursion for exponential mechanisms, on a logarithmic grid, from both sides.
+
+Setting (Dong, Durfee and Rogers 2020; Lemma 1 of Dwork and Rothblum's hockey-stick form): one use
+of bounded range η is dominated by a two-point mechanism with losses t and t − η for some t in
+[0, η]: with u = e^t and E = e^η, P(loss = t) = p = (E − u)/(E − 1). The adversary picks t at each
+step. With α = e^ε and H_k(α) the largest δ that the last k uses can reach,
+
+    H_0(α) = (1 − α)₊,     H_k(α) = max over t of  p H_{k−1}(α/u) + (1 − p) H_{k−1}(α E/u),
+
+and δ(ε) = H_T(e^ε). It is attained: two tokens and suitable logits realise any t. Each H_k is
+convex and decreasing in α with H_k(0) = 1 and H_k(α) >= 1 − α.
+
+Upper side. H_{k−1} is replaced by its chords between grid points x_i = ln α_i (spacing h = η/m),
+by the chord from (0, 1) left of the grid, and by its last value right of it: all lie above. For t
+in one grid cell both arguments stay in one cell each, at the same relative place
+w = (e^{(j+1)h}/u − 1)/(e^h − 1), and the value is p(u) × linear + (1 − p(u)) × linear =
+c₀ − c₁ u − c₂/u, concave in u with its maximum at u² = c₂/c₁, clipped to the cell. So the maximum
+over *all* t is taken in closed form. The sum is evaluated in the positive form, without
+cancellation; u only needs to be near the maximum, where the value is flat.
+
+Lower side. t is restricted to the grid, the grid is evaluated exactly, 1 − α is taken left of it
+and 0 right of it: the value of an explicit strategy. Its slope is carried along: S = −α dH/dα obeys
+the same recursion, so between grid points the tangents lie below (a strategy's δ is convex in α).
+
+Unequal ranges: each is rounded to a multiple of h, up for the upper and down for the lower side
+(a mechanism of range η is one of range η′ >= η).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from affidavit.accountant.methods.discrete import DiscreteProfile
+
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
+
+    Array = NDArray[float64]
+
+__all__ = ["Last", "Window", "lower_profile", "upper_profile"]
+
+
+class Window(NamedTuple):
+    """The grid: spacing and ends in nats, ``left`` < 0 < ``right``. Truncation is charged."""
+
+    spacing: float
+    left: float
+    right: float
+
+    def points(self) -> Array:
+        """Multiples of the spacing that cover the window."""
+        import numpy as np  # noqa: PLC0415
+
+        low, high = math.floor(self.left / self.spacing), math.ceil(self.right / self.spacing)
+        return np.arange(low, high + 1) * self.spacing
+
+
+class Last(Protocol):
+    """What runs after all exponential steps (H_0), as in ``fixed.FixedProfile``."""
+
+    def upper(self, epsilon: Array) -> Array:
+        """At or above δ."""
+        ...
+
+    def lower(self, epsilon: Array) -> Array:
+        """At or below δ."""
+        ...
+
+    def lower_slope(self, epsilon: Array) -> Array:
+        """−dδ/dε of the lower side."""
+        ...
+
+
+def upper_profile(runs: Sequence[tuple[float, int]], window: Window, *, last: Last | None = None) -> DiscreteProfile:
+    """Profile above the adaptive composition of ``runs`` = (range, uses) in order, then ``last``."""
+    import numpy as np  # noqa: PLC0415
+
+    x = window.points()
+    values = np.maximum(0.0, -np.expm1(x)) if last is None else last.upper(x)
+    for eta, uses in reversed(runs):
+        cells = max(1, math.ceil(eta / window.spacing * (1.0 - 1e-12)))
+        step = _UpperStep(len(x), cells, window.spacing)
+        for _ in range(uses):
+            values = step(values)
+    return _chord_profile(x, values)
+
+
+def lower_profile(runs: Sequence[tuple[float, int]], window: Window, *, last: Last | None = None) -> DiscreteProfile:
+    """Profile of an explicit strategy for ``runs`` then ``last``; below the adaptive composition."""
+    import numpy as np  # noqa: PLC0415
+
+    x = window.points()
+    if last is None:
+        values = np.maximum(0.0, -np.expm1(x))
+        slopes = np.where(x < 0.0, np.exp(np.minimum(x, 0.0)), 0.0)
+    else:
+        values, slopes = last.lower(x), last.lower_slope(x)
+    for eta, uses in reversed(runs):
+        cells = math.floor(eta / window.spacing * (1.0 + 1e-12))
+        if cells == 0:
+            continue
+        step = _LowerStep(x, cells, window.spacing)
+        for _ in range(uses):
+            values, slopes = step(values, slopes)
+    return _tangent_profile(x, values, slopes)
+
+
+class _UpperStep:
+    """One use on the upper side; buffers are kept between uses."""
+
+    def __init__(self, points: int, cells: int, spacing: float) -> None:
+        import numpy as np  # noqa: PLC0415
+
+        self.points, self.cells, self.spacing = points, cells, spacing
+        self.pad = cells + 1
+        eta = cells * spacing
+        self.left_scale = np.exp(-spacing * np.arange(self.pad, 0, -1))
+        self.inverse = 1.0 / math.expm1(spacing)
+        self.ends = [math.exp(j * spacing) for j in range(cells + 1)]
+        self.top = math.exp(eta)
+        self.span = math.expm1(eta)
+        self.extended = np.empty(points + 2 * self.pad)
+        self.buffers = [np.empty(points) for _ in range(4)]
+
+    def __call__(self, values: Array) -> Array:
+        import numpy as np  # noqa: PLC0415
+
+        n, m, pad = self.points, self.cells, self.pad
+        ext = self.extended
+        ext[:pad] = 1.0 + (values[0] - 1.0) * self.left_scale
+        ext[pad : pad + n] = values
+        ext[pad + n :] = values[-1]
+        rise = np.diff(ext)  # <= 0; rise[c] belongs to the cell [c, c + 1]
+        slope = rise * self.inverse
+        intercept = ext[:-1] - slope
+        best = np.zeros(n)
+        u, near, far, weight = self.buffers
+        for j in range(m):
+            one = pad - j - 1
+            two = one + m
+            a, b = slice(one, one + n), slice(two, two + n)
+            # u² = c₂/c₁ with c₂ = slope₂ α − slope₁ α and c₁ = (intercept₁ − intercept₂)/E
+            np.multiply(slope[b], self.ends[j + 1] / self.top, out=u)
+            u -= slope[a] * self.ends[j + 1]
+            np.subtract(intercept[a], intercept[b], out=near)
+            np.maximum(near, 1e-300, out=near)
+            np.maximum(u, 0.0, out=u)
+            u /= near
+            u *= self.top
+            np.sqrt(u, out=u)
+            np.clip(u, self.ends[j], self.ends[j + 1], out=u)
+            np.divide(self.ends[j + 1], u, out=weight)
+            weight -= 1.0
+            weight *= self.inverse
+            np.multiply(rise[a], weight, out=near)
+            near += ext[a]
+            np.multiply(rise[b], weight, out=far)
+            far += ext[b]
+            near -= far
+            np.subtract(self.top, u, out=u)
+            u /= self.span
+            near *= u
+            near += far
+            np.maximum(best, near, out=best)
+        return best
+
+
+class _LowerStep:
+    """One use on the lower side: the best t on the grid, and the slope of that choice."""
+
+    def __init__(self, x: Array, cells: int, spacing: float) -> None:
+        import numpy as np  # noqa: PLC0415
+
+        self.points, self.cells = len(x), cells
+        outside = x[0] - spacing * np.arange(cells, 0, -1)
+        self.left_values = -np.expm1(outside)
+        self.left_slopes = np.exp(outside)
+        span = math.expm1(cells * spacing)
+        # P(loss = t) = (E − u)/(E − 1) = e^t (e^{η − t} − 1)/(e^η − 1)
+        self.chances = [
+            math.exp(j * spacing) * math.expm1((cells - j) * spacing) / span for j in range(cells + 1)
+        ]
+
+    def __call__(self, values: Array, slopes: Array) -> tuple[Array, Array]:
+        import numpy as np  # noqa: PLC0415
+
+        n, m = self.points, self.cells
+        zeros = np.zeros(m)
+        ext = np.concatenate((self.left_values, values, zeros))
+        ext_slopes = np.concatenate((self.left_slopes, slopes, zeros))
+        best, best_slope = values, slopes  # t = 0 or t = η: nothing is learnt
+        for j in range(1, m):
+            p = self.chances[j]
+            a, b = slice(m - j, m - j + n), slice(2 * m - j, 2 * m - j + n)
+            value = p * ext[a] + (1.0 - p) * ext[b]
+            better = value > best
+            best = np.where(better, value, best)
+            best_slope = np.where(better, p * ext_slopes[a] + (1.0 - p) * ext_slopes[b], best_slope)
+        return best, best_slope
+
+
+def _chord_profile(x: Array, values: Array) -> DiscreteProfile:
+    """The chords, the chord to (0, 1) on the left and the constant on the right, as losses."""
+    import numpy as np  # noqa: PLC0415
+
+    gap = math.expm1(x[1] - x[0])
+    scaled = np.diff(values) / gap  # slope × α at the left end of each cell
+    left = values[0] - 1.0  # slope × α₀ of the chord from (0, 1)
+    # mass at x_i: α_i × (slope to the right − slope to the left)
+    before = np.concatenate(([left], scaled * (gap + 1.0)))
+    after = np.concatenate((scaled, [0.0]))
+    masses = np.maximum(0.0, after - before)
+    return DiscreteProfile(x, masses, float(values[-1]))
+
+
+def _tangent_profile(x: Array, values: Array, slopes: Array) -> DiscreteProfile:
+    """The upper envelope of the tangents (with 1 − α and 0) as losses: Graham's scan over lines."""
+    import numpy as np  # noqa: PLC0415
+
+    keep = values > 0.0
+    x, values, slopes = x[keep], values[keep], slopes[keep]
+    # A line in α: intercept v + s, slope −s/α_i. Kept as (log of s/α_i, intercept), steepest first.
+    lines: list[tuple[float, float]] = [(0.0, 1.0)]
+    kinks: list[float] = []
+    for xi, v, s in zip(x.tolist(), values.tolist(), slopes.tolist(), strict=True):
+        if s <= 0.0:
+            continue
+        line = (math.log(s) - xi, min(1.0, v + s))
+        while True:
+            steep, intercept = lines[-1]
+            if line[0] >= steep or line[1] >= intercept:
+                break
+            drop = intercept - line[1]
+            meet = math.log(drop) - steep - math.log(-math.expm1(line[0] - steep))
+            if kinks and meet <= kinks[-1]:
+                lines.pop()
+                kinks.pop()
+                continue
+            lines.append(line)
+            kinks.append(meet)
+            break
+    steep, intercept = lines[-1]
+    if intercept > 0.0:
+        meet = math.log(intercept) - steep  # where the last line reaches 0
+        lines.append((-math.inf, 0.0))
+        kinks.append(meet)
+    slopes_log = np.array([line[0] for line in lines])
+    losses = np.array(kinks)
+    masses = np.exp(slopes_log[:-1] + losses) * -np.expm1(slopes_log[1:] - slopes_log[:-1])
+    # Rounding may leave a sum above the first intercept, 1; scale down.
+    total = float(masses.sum())
+    return DiscreteProfile(losses, masses / max(1.0, total), 0.0)

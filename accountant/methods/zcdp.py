@@ -1,0 +1,106 @@
+"""Zero-concentrated DP: ρ adds up, then the optimal conversion.
+
+Sources: Bun and Steinke 2016 (Gaussian: ρ = 1/(2σ²); ε-DP: ρ = ε²/2; adaptive composition adds);
+Cesar and Rogers 2021, Lemma 3.4 (bounded range η: ρ = η²/8; *not* true of permute-and-flip).
+Conversion: Canonne, Kamath and Steinke 2020, Proposition 12: for every α > 1,
+
+    δ(ε) <= exp((α − 1)(α ρ − ε)) / (α − 1) · (1 − 1/α)^α.
+
+Any α gives a valid number, so the search over α is not part of the proof. An upper side only.
+"""
+
+from __future__ import annotations
+
+import math
+
+from affidavit.accountant.methods.base import Interval, Target, smallest_epsilon
+from affidavit.accountant.methods.optimal import pure_cost
+from affidavit.accountant.plan import Exponential, Gaussian, Plan, ZeroConcentrated
+from affidavit.accountant.scenario import Scenario
+from affidavit.accountant.validate import Relation
+
+__all__ = ["ZcdpMethod", "ZcdpProfile", "rho_of"]
+
+ROUNDING = 1e-12
+INVERSE_PHI = (math.sqrt(5.0) - 1.0) / 2.0
+
+
+def rho_of(node: Plan) -> float | None:
+    """ρ of one use, or None if the node has no zCDP guarantee."""
+    match node:
+        case ZeroConcentrated(rho=rho):
+            return rho
+        case Gaussian(noise_multiplier=sigma):
+            return 0.5 / sigma / sigma if sigma > 0.0 else math.inf
+        case Exponential(range=eta):
+            return eta * eta / 8.0
+    cost = pure_cost(node)
+    if cost is not None and cost[1] == 0.0:
+        return cost[0] * cost[0] / 2.0
+    return None
+
+
+def log_delta(epsilon: float, *, rho: float) -> float:
+    """Logarithm of the conversion at the best α found by golden section over ln(α − 1)."""
+
+    def at(x: float) -> float:
+        over = math.exp(x)
+        order = 1.0 + over
+        return over * (order * rho - epsilon) - x + order * (x - math.log1p(over))
+
+    low, high = -40.0, max(2.0, math.log((abs(epsilon) + 1.0) / rho) + 4.0)
+    a, b = high - INVERSE_PHI * (high - low), low + INVERSE_PHI * (high - low)
+    at_a, at_b = at(a), at(b)
+    for _ in range(80):
+        if at_a <= at_b:
+            high, b, at_b = b, a, at_a
+            a = high - INVERSE_PHI * (high - low)
+            at_a = at(a)
+        else:
+            low, a, at_a = a, b, at_b
+            b = low + INVERSE_PHI * (high - low)
+            at_b = at(b)
+    return min(at_a, at_b)
+
+
+class ZcdpProfile:
+    """Profile of ρ-zCDP."""
+
+    def __init__(self, rho: float) -> None:
+        self.rho = rho
+
+    def delta(self, epsilon: float) -> Interval:
+        """The conversion above; 1 where it says nothing."""
+        if self.rho == 0.0:
+            return Interval(0.0, max(0.0, -math.expm1(epsilon)))
+        if math.isinf(self.rho):
+            return Interval(0.0, 1.0)
+        exponent = log_delta(epsilon, rho=self.rho)
+        return Interval(0.0, 1.0 if exponent >= 0.0 else min(1.0, math.exp(exponent) * (1.0 + ROUNDING)))
+
+    def epsilon(self, delta: float) -> Interval:
+        """Bisection on the conversion."""
+        if math.isinf(self.rho):
+            return Interval(0.0, math.inf)
+        start = self.rho + 2.0 * math.sqrt(self.rho * max(1.0, -math.log(delta)))
+        return Interval(0.0, smallest_epsilon(lambda e: self.delta(e).upper, delta, start=start).upper)
+
+
+class ZcdpMethod:
+    """All leaves with a zCDP guarantee, unsampled."""
+
+    name = "zcdp"
+    exact = False
+
+    def why_not(self, scenario: Scenario, relation: Relation) -> str:
+        """Applies to gaussian, exponential, zcdp, pure and Laplace leaves."""
+        del relation
+        if any(rho_of(node) is None for node, _ in scenario.nodes()):
+            return "needs a zCDP guarantee of every mechanism"
+        return ""
+
+    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> ZcdpProfile:
+        """Sum of ρ."""
+        del relation, target
+        total = sum(count * (rho_of(node) or 0.0) for node, count in scenario.nodes() if count)
+        return ZcdpProfile(total * (1.0 + 1e-14))
