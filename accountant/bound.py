@@ -11,7 +11,7 @@ an absolute floor of 1e-6.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -33,7 +33,7 @@ from affidavit.accountant.plan import Approximate, Plan, Pure, parse_plan
 from affidavit.accountant.scenario import Scenario, scenarios
 from affidavit.accountant.validate import Relation
 
-__all__ = ["METHODS", "Bound", "MethodResult", "bound"]
+__all__ = ["METHODS", "Bound", "MethodResult", "bound", "profile_points"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,21 +129,27 @@ def _ask(profile: Profile, target: Target) -> Interval:
     return profile.delta(target.epsilon or 0.0)
 
 
+def _candidates(scenario: Scenario, relation: Relation) -> list[Method]:
+    """The one exact method if there is one, else everything that applies."""
+    applicable: list[Method] = []
+    for method in EXACT:
+        if not method.why_not(scenario, relation):
+            if _is_exact(method, scenario):
+                return [method]
+            applicable.append(method)
+    others = (*UPPER, BasicMethod(_one_use(relation)))
+    return applicable + [method for method in others if not method.why_not(scenario, relation)]
+
+
 def _best(scenario: Scenario, relation: Relation, target: Target) -> _Found:
     """The exact method if one applies, else the smallest upper side."""
     edge = _edge(scenario, relation, target)
     if edge is not None:
         return _Found(edge, "definition")
-    found: list[_Found] = []
-    for method in EXACT:
-        if not method.why_not(scenario, relation):
-            found.append(_Found(_ask(method.profile(scenario, relation, target), target), method.name))
-            if _is_exact(method, scenario):
-                break
-    else:
-        for method in (*UPPER, BasicMethod(_one_use(relation))):
-            if not method.why_not(scenario, relation):
-                found.append(_Found(_ask(method.profile(scenario, relation, target), target), method.name))
+    found = [
+        _Found(_ask(method.profile(scenario, relation, target), target), method.name)
+        for method in _candidates(scenario, relation)
+    ]
     if not found:
         raise NotSupported("no method covers this plan", hint="affidavit epsilon PLAN.json shows why, method by method")
     best = min(found, key=lambda f: f.interval.upper)
@@ -219,3 +225,27 @@ def bound(
         sides4 = (target.epsilon or 0.0, target.epsilon or 0.0, lower, upper)
     return Bound(checked, checked_relation, *sides4, found.method, target.tolerance, table)
 
+
+
+def profile_points(
+    plan: Plan | Mapping[str, Any],
+    *,
+    relation: str,
+    delta: float,
+    epsilons: Sequence[float],
+    tolerance: float = 1e-2,
+) -> tuple[tuple[float, float], ...]:
+    """(ε, upper side of δ) for each of ``epsilons``, by the method that is best near ``delta``.
+
+    One profile serves all points: it is composed once, near ``delta``. Errors as in ``bound``.
+    """
+    checked_relation = validate.relation(relation)
+    target = Target(delta=validate.fraction(delta, path="delta"), tolerance=tolerance)
+    uppers = [0.0] * len(epsilons)
+    for scenario in scenarios(parse_plan(plan), checked_relation):
+        profiles = [m.profile(scenario, checked_relation, target) for m in _candidates(scenario, checked_relation)]
+        for i, epsilon in enumerate(epsilons):
+            edge = _edge(scenario, checked_relation, Target(epsilon=epsilon))
+            found = edge.upper if edge else min(p.delta(epsilon).upper for p in profiles)
+            uppers[i] = max(uppers[i], found)
+    return tuple(zip(map(float, epsilons), uppers, strict=True))

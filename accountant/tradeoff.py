@@ -1,0 +1,90 @@
+"""Privacy curves and trade-off curves.
+
+A certified upper profile is a list of points (ε_i, δ_i) such that the mechanism is (ε_i, δ_i)-DP
+for each i, in both directions of the neighbouring pair. Any test of "record in" against "record
+out" with false-positive rate x then has false-negative rate at least
+
+    f(x) = max over i of  max(0, 1 − δ_i − e^{ε_i} x, e^{−ε_i} (1 − δ_i − x))
+
+(Wasserman and Zhou 2010, Theorem 2.4; Kairouz, Oh and Viswanath 2015, Theorem 2.1; Dong, Roth and
+Su 2019, Proposition 2.5). f is convex, and valid for all x at once since each point is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from affidavit.accountant import validate
+from affidavit.accountant.bound import profile_points
+from affidavit.accountant.plan import Plan
+
+__all__ = ["PrivacyCurve", "privacy_curve"]
+
+DEFAULT_POINTS = 49
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyCurve:
+    """Points (epsilon, delta_upper), ε increasing; each is a valid (ε, δ) guarantee."""
+
+    points: tuple[tuple[float, float], ...]
+
+    def delta(self, epsilon: float) -> float:
+        """Upper side of δ at ``epsilon`` >= 0: chords in e^ε, which lie above the convex profile."""
+        before: tuple[float, float] | None = None
+        for point in self.points:
+            if point[0] == epsilon:
+                return point[1]
+            if point[0] > epsilon:
+                if before is None:
+                    return 1.0
+                share = math.expm1(epsilon - before[0]) / math.expm1(point[0] - before[0])
+                return before[1] + (point[1] - before[1]) * share
+            before = point
+        return self.points[-1][1] if self.points else 1.0
+
+    def false_negative_rate(self, false_positive_rate: float) -> float:
+        """f(x): no test at this false-positive rate has a smaller false-negative rate."""
+        x = false_positive_rate
+        best = 0.0
+        for epsilon, delta in self.points:
+            left = 1.0 - delta - (math.exp(epsilon) * x if x > 0.0 else 0.0) if epsilon < 700.0 or x == 0.0 else 0.0
+            right = math.exp(-epsilon) * (1.0 - delta - x)
+            best = max(best, left, right)
+        return best
+
+    def true_positive_rate(self, false_positive_rate: float) -> float:
+        """1 − f(x): the certified limit on any attack's true-positive rate."""
+        return 1.0 - self.false_negative_rate(false_positive_rate)
+
+
+def epsilon_grid(epsilon_upper: float, *, points: int = DEFAULT_POINTS) -> tuple[float, ...]:
+    """ε values from 0 to beyond ``epsilon_upper``, denser near 0, with ``epsilon_upper`` among them."""
+    if not math.isfinite(epsilon_upper):
+        return (0.0,)
+    top = max(epsilon_upper, 1e-3)
+    inner = [top * (i / (points - 1)) ** 1.5 for i in range(points)]
+    return (*inner[:-1], top, *(top * s for s in (1.1, 1.25, 1.5)))
+
+
+def privacy_curve(
+    plan: Plan | Mapping[str, Any],
+    *,
+    relation: str,
+    delta: float,
+    epsilons: Sequence[float] | None = None,
+    tolerance: float = 1e-2,
+) -> PrivacyCurve:
+    """Upper profile of ``plan`` on a grid of ε chosen around its ε at ``delta``.
+
+    ``tolerance`` is relative, on δ at the grid's end and on ε. Errors as in ``bound``.
+    """
+    from affidavit.accountant.bound import bound  # noqa: PLC0415
+
+    checked = validate.fraction(delta, path="delta")
+    found = bound(plan, relation=relation, delta=checked, tolerance=tolerance)
+    grid = tuple(epsilons) if epsilons is not None else epsilon_grid(found.epsilon_upper)
+    return PrivacyCurve(profile_points(plan, relation=relation, delta=checked, epsilons=grid, tolerance=tolerance))
