@@ -1,0 +1,135 @@
+"""Privacy losses with finitely many values: exact composition by sums of positive terms.
+
+A law is the distribution, under P, of L = log dP/dQ: masses at finitely many losses and a mass at
++∞. Then δ(ε) = P(L = ∞) + Σ_{x > ε} w(x) (1 − e^{ε−x}).
+
+Optimal composition (Kairouz, Oh and Viswanath 2015, Theorem 3.3; Murtagh and Vadhan 2016 for
+unequal parameters): any (ε, δ)-DP use is a post-processing of the pair with P-masses δ at +∞,
+(1−δ) e^ε/(1+e^ε) at +ε and (1−δ)/(1+e^ε) at −ε; adaptive use is no worse. That pair is itself
+(ε, δ)-DP, so the composition is the exact ε of the plan, from both sides.
+
+Only sums and products of positive numbers occur; ``relative_error`` bounds what rounding does to
+a mass. Laws with too many atoms are coarsened, each side in its own direction: ``split`` moves each
+atom to two neighbours so that P and Q masses are kept (a post-processing of the result gives the
+original back, so δ can only grow); ``merge`` joins atoms (a post-processing: δ can only shrink).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import mpmath
+import numpy as np
+
+from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.recompute.bracket import Bracket
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+__all__ = ["POINT_MASS", "AtomicLaw", "binomial_law"]
+
+_UNIT = 2.0**-53
+_EXACT_USES = 2000
+_MAX_USES = 2_000_000
+_MAX_ATOMS = 400_000
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicLaw:
+    """P-masses ``masses`` at the increasing ``losses`` (nats), and ``infinite`` at +∞."""
+
+    losses: Array
+    masses: Array
+    infinite: float = 0.0
+    relative_error: float = 0.0
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ at ``epsilon``."""
+        above = self.losses > epsilon
+        terms = -self.masses[above] * np.expm1(epsilon - self.losses[above])
+        value = self.infinite + math.fsum(terms.tolist())
+        # A loss known to a relative 2u moves 1 − e^{ε−x} by at most 2u(|x| + |ε|) in absolute terms.
+        slack = 4.0 * _UNIT * float(np.sum(self.masses[above] * (np.abs(self.losses[above]) + abs(epsilon))))
+        error = value * (self.relative_error + 8.0 * _UNIT) + slack
+        return Bracket(max(0.0, value - error), min(1.0, value + error))
+
+    def compose(self, other: AtomicLaw, *, upper: bool) -> AtomicLaw:
+        """The law of the sum of two independent losses, coarsened to ``upper`` or lower side if large."""
+        if len(self.losses) * len(other.losses) > 100 * _MAX_ATOMS:
+            side = math.isqrt(100 * _MAX_ATOMS)
+            return self.coarsened(side, upper=upper).compose(other.coarsened(side, upper=upper), upper=upper)
+        losses = np.add.outer(self.losses, other.losses).ravel()
+        masses = np.multiply.outer(self.masses, other.masses).ravel()
+        infinite = self.infinite + other.infinite - self.infinite * other.infinite
+        order = np.argsort(losses, kind="stable")
+        law = AtomicLaw(
+            losses[order], masses[order], infinite, self.relative_error + other.relative_error + 4.0 * _UNIT
+        )
+        return law.coarsened(_MAX_ATOMS, upper=upper)
+
+    def coarsened(self, limit: int, *, upper: bool) -> AtomicLaw:
+        """The law itself if it has at most ``limit`` atoms, else one of ``limit`` on the side asked for."""
+        if len(self.losses) <= limit:
+            return self
+        grid = np.linspace(self.losses[0], self.losses[-1], limit)
+        cell = np.clip(np.searchsorted(grid, self.losses, side="right") - 1, 0, limit - 2)
+        q_masses = self.masses * np.exp(-(self.losses - grid[cell]))  # relative to e^{−grid[cell]}
+        if not upper:
+            p = np.bincount(cell, self.masses, minlength=limit - 1)
+            q = np.bincount(cell, q_masses, minlength=limit - 1)
+            kept = p > 0.0
+            losses = grid[:-1][kept] + np.log(p[kept] / q[kept])
+            return AtomicLaw(losses, p[kept], self.infinite, self.relative_error + 64.0 * _UNIT)
+        step = float(grid[1] - grid[0])
+        # P mass that goes to the right end r of a cell [l, r] so that P and Q masses are kept:
+        # w (1 − e^{l−x})/(1 − e^{l−r}).
+        right = self.masses * np.clip(np.expm1(grid[cell] - self.losses) / math.expm1(-step), 0.0, 1.0)
+        masses = np.bincount(cell, self.masses - right, minlength=limit)
+        masses += np.bincount(cell + 1, right, minlength=limit)
+        return AtomicLaw(grid, masses, self.infinite, self.relative_error + 64.0 * _UNIT)
+
+
+POINT_MASS = AtomicLaw(np.zeros(1), np.ones(1))
+"""The loss of releasing nothing."""
+
+
+def binomial_law(*, epsilon: float, delta: float, uses: int) -> AtomicLaw:
+    """``uses`` adaptive uses of an (``epsilon``, ``delta``)-DP mechanism."""
+    if uses > _MAX_USES:
+        raise NotSupported(
+            f"recomputing {uses} uses of a pure mechanism one by one is out of reach",
+            hint=f"verify without --recompute, or use at most {_MAX_USES} uses",
+        )
+    survive = -math.expm1(uses * math.log1p(-delta)) if delta < 1.0 else 1.0
+    losses = epsilon * (2.0 * np.arange(uses + 1) - uses)
+    if uses <= _EXACT_USES:
+        masses, error = _exact_binomial(epsilon, uses), 4.0 * _UNIT
+    else:
+        masses, error = _float_binomial(epsilon, uses), 64.0 * _UNIT * uses * math.log(uses)
+    return AtomicLaw(losses, masses * (1.0 - survive), survive, error + 8.0 * _UNIT)
+
+
+def _exact_binomial(epsilon: float, uses: int) -> Array:
+    with mpmath.workdps(40):
+        odds = mpmath.exp(epsilon)
+        term = (1 + odds) ** (-uses)
+        masses = []
+        for i in range(uses + 1):
+            masses.append(float(term))
+            term = term * odds * (uses - i) / (i + 1)
+    return np.array(masses)
+
+
+def _float_binomial(epsilon: float, uses: int) -> Array:
+    from scipy.special import gammaln  # noqa: PLC0415
+
+    i = np.arange(uses + 1, dtype=float)
+    log_mass = gammaln(uses + 1.0) - gammaln(i + 1.0) - gammaln(uses - i + 1.0)
+    log_mass += i * -math.log1p(math.exp(-epsilon)) + (uses - i) * (-epsilon - math.log1p(math.exp(-epsilon)))
+    masses: Array = np.exp(log_mass)
+    return masses

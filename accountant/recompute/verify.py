@@ -1,0 +1,145 @@
+"""``recompute`` and ``check_claim``: the verifier's two questions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from affidavit.accountant import validate
+from affidavit.accountant.errors import PlanError
+from affidavit.accountant.plan import Approximate, Exponential, Gaussian, Laplace, Plan, Pure, parse_plan
+from affidavit.accountant.recompute.bracket import Bracket, epsilon_bracket
+from affidavit.accountant.recompute.compose import Aim, Composition, composition
+from affidavit.accountant.recompute.reading import Case, cases
+from affidavit.accountant.validate import Relation
+
+__all__ = ["ClaimCheck", "Recomputed", "check_claim", "recompute"]
+
+_RESOLUTIONS = (32, 64, 128)
+_TOLERANCE = 3e-4
+
+Answer = Literal["holds", "does not hold", "undecided"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """Bracket of the plan's ε at ``delta`` under ``relation``; ``how`` names the formulas."""
+
+    epsilon_lower: float
+    epsilon_upper: float
+    relation: Relation
+    delta: float
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimCheck:
+    """The answer to "is the plan (epsilon, delta)-DP?" with the recomputed bracket of δ at ``epsilon``.
+
+    ``holds``: delta_upper <= delta. ``does not hold``: delta_lower > delta. ``undecided``: the claim
+    lies inside the verifier's own bracket, at its finest resolution.
+    """
+
+    answer: Answer
+    epsilon: float
+    delta: float
+    delta_lower: float
+    delta_upper: float
+    recomputed: Recomputed
+
+
+def recompute(plan: object, *, relation: Relation, delta: float) -> Recomputed:
+    """ε of ``plan`` (a node as dict or ``Plan``) at ``delta`` in [0, 1], from both sides.
+
+    Relative width at most 1e-3 at 100 exponential uses, float64 or better elsewhere.
+    Raises ``PlanError`` on bad input and ``NotSupported`` where there is no second formula.
+    """
+    plan, relation, delta = _read(plan, relation, delta)
+    low = high = 0.0
+    how: dict[str, None] = {}
+    for case in cases(plan, relation):
+        bracket, name = _epsilon(case, delta)
+        low, high = max(low, bracket.lower), max(high, bracket.upper)
+        how[name] = None
+    return Recomputed(low, high, relation, delta, "; ".join(how))
+
+
+def check_claim(plan: object, *, relation: Relation, epsilon: float, delta: float) -> ClaimCheck:
+    """Whether ``plan`` is (``epsilon``, ``delta``)-DP under ``relation``, by δ at ``epsilon``.
+
+    The grid is refined until the question is decided. Raises as ``recompute`` does.
+    """
+    plan, relation, delta = _read(plan, relation, delta)
+    epsilon = validate.real(epsilon, path="epsilon")
+    recomputed = recompute(plan, relation=relation, delta=delta)
+    found = Bracket(0.0, 0.0)
+    for case in cases(plan, relation):
+        bracket = _delta(case, epsilon, delta)
+        found = Bracket(max(found.lower, bracket.lower), max(found.upper, bracket.upper))
+    answer: Answer = "holds" if found.upper <= delta else "does not hold" if found.lower > delta else "undecided"
+    return ClaimCheck(answer, epsilon, delta, found.lower, found.upper, recomputed)
+
+
+def _read(plan: object, relation: object, delta: object) -> tuple[Plan, Relation, float]:
+    return parse_plan(plan), validate.relation(relation), validate.fraction(delta, path="delta")
+
+
+def _epsilon(case: Case, delta: float) -> tuple[Bracket, str]:
+    if delta == 1.0:
+        return Bracket(0.0, 0.0), "any mechanism is (0, 1)-DP"
+    if delta == 0.0:
+        value = _largest_loss(case)
+        return Bracket(value, value), "largest privacy loss"
+    if _unbounded(case):
+        return Bracket(math.inf, math.inf), "no noise"
+    sorted_case = composition(case)
+    return _refined(sorted_case, delta), sorted_case.how
+
+
+def _refined(sorted_case: Composition, delta: float) -> Bracket:
+    low, high = 0.0, math.inf
+    for cells in _RESOLUTIONS if sorted_case.ranges else _RESOLUTIONS[:1]:
+        profile = sorted_case.profile(Aim(delta), cells)
+        bracket = epsilon_bracket(profile, delta, start=1.0 if math.isinf(high) else high)
+        low, high = max(low, bracket.lower), min(high, bracket.upper)
+        if high - low <= max(_TOLERANCE * high, 1e-6):
+            break
+    return Bracket(low, high)
+
+
+def _delta(case: Case, epsilon: float, delta: float) -> Bracket:
+    if delta == 0.0:
+        held = _largest_loss(case) <= epsilon
+        return Bracket(0.0, 0.0) if held else Bracket(math.ulp(0.0), 1.0)
+    if _unbounded(case):
+        return Bracket(1.0, 1.0)
+    sorted_case = composition(case)
+    low, high = 0.0, 1.0
+    for cells in _RESOLUTIONS if sorted_case.ranges else _RESOLUTIONS[:1]:
+        found = sorted_case.profile(Aim(max(delta, 1e-300), epsilon), cells).delta(epsilon)
+        low, high = max(low, found.lower), min(high, found.upper)
+        if high <= delta or low > delta:
+            break
+    return Bracket(low, high)
+
+
+def _unbounded(case: Case) -> bool:
+    return any(isinstance(node, (Gaussian, Laplace)) and node.noise_multiplier == 0.0 for node, _ in case.fixed)
+
+
+def _largest_loss(case: Case) -> float:
+    """ε at δ = 0: the essential supremum of the loss."""
+    terms = [eta * uses for eta, uses in case.ranges]
+    for node, uses in case.fixed:
+        match node:
+            case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon, delta=0.0):
+                terms.append(epsilon * uses)
+            case Laplace(noise_multiplier=scale) if scale > 0.0:
+                terms.append(uses / scale)
+            case Exponential(range=eta):
+                raise PlanError("plan", "an exponential leaf outside its place", allowed="ranges only") from None
+            case _:
+                return math.inf
+    total = math.fsum(terms)
+    return math.nextafter(total, math.inf) if total > 0.0 else 0.0
