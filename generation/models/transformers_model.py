@@ -1,0 +1,206 @@
+"""Any causal language model in a local Hugging Face folder, by ``transformers``.
+
+Rows are left-padded to the given width with an explicit attention mask and explicit position ids, and
+decoding is cached. With the number of rows and the width fixed, a row's logits do not depend, to the
+last bit, on what the other rows hold or on where the row sits: matrix products and attention reduce
+within a row, in an order that their shapes decide (tests/generation checks it in both dtypes; padding
+to the longest row present, instead, moves other rows). It runs on the processor: that property was
+not established for other devices.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+import numpy as np
+
+from affidavit.accountant.errors import ModelMissing, UsageError
+from affidavit.generation.models.base import Decoding, Frame, Logits, Template, TokenModel
+from affidavit.generation.models.digests import folder_digest
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Dtype", "TransformersModel", "weights_digest"]
+
+Dtype: TypeAlias = Literal["auto", "bfloat16", "float32"]
+
+_INSTALL = "pip install 'affidavit[llm]'"
+_WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
+_MARK = "\x02message\x03"
+_SCORED_ROWS = 8
+
+
+def weights_digest(folder: Path) -> str:
+    """SHA-256 over the names and contents of a folder's weight files. Raises ``ModelMissing``."""
+    files = [file for pattern in _WEIGHTS for file in folder.glob(pattern)]
+    if not files or not (folder / "config.json").is_file():
+        raise ModelMissing(
+            "the model folder holds no config.json with weight files",
+            hint="Give a local Hugging Face folder (config.json, *.safetensors, tokenizer.json), or smollm2-135m.",
+        )
+    return folder_digest(files, base=folder)
+
+
+class TransformersModel(TokenModel):
+    """A local checkpoint; nothing is ever downloaded, no code from the folder is run."""
+
+    def __init__(self, folder: Path, *, name: str, digest: str, dtype: Dtype = "auto") -> None:
+        try:
+            import torch
+            import transformers
+            from transformers import AutoModelForCausalLM, AutoTokenizer
+        except ImportError as error:
+            raise ModelMissing(f"{name} needs the package {error.name}", hint=_INSTALL) from error
+        self._torch = torch
+        self.name = name
+        self.digest = digest
+        self.dtype = _dtype(dtype)
+        self.versions = {"torch": torch.__version__, "transformers": transformers.__version__}
+        where: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+        progress = transformers.utils.logging.is_progress_bar_enabled()
+        transformers.utils.logging.disable_progress_bar()
+        try:
+            self._tokenizer = AutoTokenizer.from_pretrained(folder, **where)
+            model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, self.dtype), **where)
+        except (OSError, ValueError, ImportError) as error:
+            raise ModelMissing(f"{name} could not be loaded: {type(error).__name__}", hint=_INSTALL) from error
+        finally:
+            if progress:
+                transformers.utils.logging.enable_progress_bar()
+        self._model = model.eval()
+        arguments = inspect.signature(type(model).forward).parameters
+        self._cache_argument = "cache" if "cache" in arguments else "past_key_values"
+        config = model.config.get_text_config()
+        self.vocabulary_size = int(config.vocab_size)
+        self.context_length = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
+        self.stop_tokens = _stop_tokens(model, self._tokenizer)
+
+    def frame(self, template: Template) -> Frame:
+        """The chat template around a message; a model without one gets its start token only."""
+        if template == "chat" and self._tokenizer.chat_template:
+            message = [{"role": "user", "content": _MARK}]
+            text = self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+            head, _, tail = cast("str", text).partition(_MARK)
+            return head, tail
+        start = self._tokenizer.bos_token_id
+        begins = start is not None and self._tokenizer("").input_ids[:1] == [start]
+        return (self._tokenizer.bos_token if begins else ""), ""
+
+    def encode(self, text: str, *, trusted: bool = False) -> list[int]:
+        """Tokens of ``text``; a control token spelt out in untrusted text stays plain text."""
+        if not text:
+            return []
+        encoded = self._tokenizer(text, add_special_tokens=False, split_special_tokens=not trusted, verbose=False)
+        return list(encoded.input_ids)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return cast("str", self._tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+    def start(self, rows: Sequence[Sequence[int]], *, width: int) -> Decoding:
+        if any(not 0 < len(row) <= width for row in rows):
+            raise UsageError("a row is empty or longer than the width of its batch", hint="Cut or widen the rows.")
+        return _Decoding(self, rows, width)
+
+    def log_likelihoods(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[float]:
+        """As ``TokenModel``, in batches of one forward pass each."""
+        if len(prompts) != len(continuations):
+            raise UsageError("prompts and continuations differ in number", hint="Give one continuation a prompt.")
+        pairs = [(self.prompt_tokens(p, "plain"), self.encode(c)) for p, c in zip(prompts, continuations, strict=True)]
+        if any(not prompt and answer for prompt, answer in pairs):
+            raise UsageError("a prompt is empty", hint="Give at least one token before the continuation.")
+        self.check_lengths([prompt + answer for prompt, answer in pairs])
+        result = [0.0] * len(pairs)
+        order = sorted((i for i, pair in enumerate(pairs) if pair[1]), key=lambda i: sum(map(len, pairs[i])))
+        for first in range(0, len(order), _SCORED_ROWS):
+            chosen = order[first : first + _SCORED_ROWS]
+            for index, value in zip(chosen, self._score([pairs[i] for i in chosen]), strict=True):
+                result[index] = value
+        return result
+
+    def _score(self, pairs: list[tuple[list[int], list[int]]]) -> list[float]:
+        torch = self._torch
+        keep = max(len(answer) for _, answer in pairs) + 1
+        rows = [prompt + answer for prompt, answer in pairs]
+        ids, mask, positions = self._pad(rows, max(len(row) for row in rows))
+        with torch.inference_mode():
+            logits = self._forward(ids, mask, positions, cache=None, keep=keep).float()
+            scores = torch.log_softmax(logits, dim=-1)
+        values = []
+        for row, (_, answer) in enumerate(pairs):
+            expected = torch.tensor(answer)
+            places = torch.arange(scores.shape[1] - 1 - len(answer), scores.shape[1] - 1)
+            values.append(float(scores[row, places, expected].double().sum()))
+        return values
+
+    def _pad(self, rows: Sequence[Sequence[int]], width: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Left-padded ids, mask and position ids (a padding column's position is 0; nothing attends to it)."""
+        ids = np.zeros((len(rows), width), dtype=np.int64)
+        mask = np.zeros((len(rows), width), dtype=np.int64)
+        for index, row in enumerate(rows):
+            ids[index, width - len(row) :] = row
+            mask[index, width - len(row) :] = 1
+        positions = np.maximum(mask.cumsum(axis=1) - 1, 0)
+        place = self._torch.from_numpy
+        return place(ids), place(mask), place(positions)
+
+    def _forward(
+        self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, *, cache: object, keep: int
+    ) -> torch.Tensor:
+        arguments: dict[str, Any] = {self._cache_argument: cache, "use_cache": cache is not None}
+        output = self._model(
+            input_ids=ids, attention_mask=mask, position_ids=positions, logits_to_keep=keep, **arguments
+        )
+        return cast("torch.Tensor", output.logits)
+
+
+class _Decoding:
+    """One prefill, then one cached step a token."""
+
+    def __init__(self, model: TransformersModel, rows: Sequence[Sequence[int]], width: int) -> None:
+        from transformers import DynamicCache
+
+        self._owner = model
+        self._cache = DynamicCache()
+        ids, self._mask, positions = model._pad(rows, width)
+        self._next = positions[:, -1:] + 1
+        self._step(ids, positions)
+
+    def _step(self, ids: torch.Tensor, positions: torch.Tensor) -> None:
+        model = self._owner
+        with model._torch.inference_mode():
+            logits = model._forward(ids, self._mask, positions, cache=self._cache, keep=1)
+            self._logits = logits[:, -1].float()
+
+    @property
+    def logits(self) -> Logits:
+        return cast("Logits", self._logits.numpy())
+
+    def append(self, tokens: Sequence[int]) -> None:
+        torch = self._owner._torch
+        ids = torch.tensor(tokens, dtype=torch.long).reshape(-1, 1)
+        self._mask = torch.cat([self._mask, torch.ones_like(ids)], dim=1)
+        self._step(ids, self._next)
+        self._next = self._next + 1
+
+
+def _dtype(dtype: Dtype) -> Literal["bfloat16", "float32"]:
+    """``auto``: bfloat16 where the processor multiplies it in hardware, else float32."""
+    if dtype != "auto":
+        return dtype
+    try:
+        flags = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return "float32"
+    return "bfloat16" if "amx_bf16" in flags or "avx512_bf16" in flags else "float32"
+
+
+def _stop_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
+    """The end-of-sequence tokens of the tokenizer and of the checkpoint's generation settings."""
+    stops: set[int] = set()
+    for value in (tokenizer.eos_token_id, getattr(model.generation_config, "eos_token_id", None)):
+        stops.update(value if isinstance(value, (list, tuple)) else [] if value is None else [value])
+    return frozenset(stops)

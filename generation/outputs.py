@@ -1,0 +1,171 @@
+"""What a run leaves behind.
+
+    synthetic.jsonl   public    {"id", "label", "text"}, one line a sample
+    receipt.json      public    what ran, under which certificate (schemas/receipt.schema.json)
+    trace.jsonl       private   what was drawn: one JSON object a line, see ``Generated.trace``
+
+Public files hold nothing that is a function of the private data, except through the released tokens:
+no record counts, no batch sizes, no digests of data or noise. The time is rounded down to the hour,
+because a running time tells how many minibatches ran. All three are written beside their places and
+renamed, the receipt last: a run that dies leaves no half-written file, and no receipt without its text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from affidavit.accountant.errors import UsageError
+from affidavit.accountant.plan import Leaf
+from affidavit.accountant.validate import Relation
+from affidavit.mechanisms.base import Noise
+
+__all__ = ["RECEIPT_SCHEMA", "Generated", "GeneratorPermit", "Provenance", "Sample", "Written", "receipt", "write"]
+
+RECEIPT_SCHEMA = "affidavit/receipt/v1"
+
+_SECURE = "noise from the operating system; the certificate covers this output"
+_SEEDED = "NONE: the noise was seeded and can be reproduced; no privacy is claimed for this output"
+_UNPROTECTED = "NONE: an unprotected baseline; it shows what the data give away without a certificate"
+
+
+class GeneratorPermit(Protocol):
+    """What a generator needs of a live permit (``affidavit.accountant.permit``)."""
+
+    @property
+    def noise(self) -> Noise: ...
+
+    @property
+    def relation(self) -> Relation: ...
+
+    def use(self, path: str) -> Leaf: ...
+
+    def finish(self, path: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One synthetic text. ``stopped``: by an end token, rather than by the limit."""
+
+    label: str
+    number: int
+    text: str
+    tokens: tuple[int, ...]
+    stopped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """A finished run.
+
+    ``trace`` lines have an ``event``: ``batch`` {path, label, sample, members (keyed digests), truncated}
+    or ``draw`` {path, use, token, noise_sha256, unsound_rows}. They are private.
+    """
+
+    generator: str
+    samples: tuple[Sample, ...]
+    trace: tuple[Mapping[str, Any], ...]
+    draws_per_node: Mapping[str, int]
+    protected: bool
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Under what a run was made; ``None`` fields for unprotected baselines."""
+
+    certificate_sha256: str | None = None
+    ledger_entry: str | None = None
+    noise: str | None = None
+    guarantee: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The three files, and the receipt's digest for the ledger."""
+
+    synthetic: Path
+    receipt: Path
+    trace: Path
+    receipt_sha256: str
+
+
+def receipt(generated: Generated, provenance: Provenance, *, synthetic_sha256: str, ended: datetime) -> dict[str, Any]:
+    """The public receipt; its first line says whether the output carries a guarantee."""
+    import numpy as np
+
+    guarantee = _UNPROTECTED if not generated.protected else _SECURE if provenance.guarantee else _SEEDED
+    hour = ended.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    return {
+        "guarantee": guarantee,
+        "schema": RECEIPT_SCHEMA,
+        "protected": generated.protected,
+        "generator": generated.generator,
+        "certificate_sha256": provenance.certificate_sha256,
+        "ledger_entry": provenance.ledger_entry,
+        "sampler": "inverse CDF over integer weights" if generated.protected else None,
+        "noise": provenance.noise,
+        "draws_per_node": dict(generated.draws_per_node),
+        "outputs_sha256": {"synthetic.jsonl": synthetic_sha256},
+        "versions": {"python": platform.python_version(), "numpy": np.__version__, **generated.versions},
+        "ended": hour.isoformat().replace("+00:00", "Z"),
+    }
+
+
+def write(folder: Path, generated: Generated, provenance: Provenance, *, ended: datetime) -> Written:
+    """Write the three files into ``folder``. Raises ``UsageError`` where that cannot be done."""
+    synthetic = _lines(
+        {"id": f"{sample.label}-{sample.number}", "label": sample.label, "text": sample.text}
+        for sample in generated.samples
+    )
+    stated = receipt(generated, provenance, synthetic_sha256=hashlib.sha256(synthetic).hexdigest(), ended=ended)
+    stated_bytes = (json.dumps(stated, ensure_ascii=False, indent=2) + "\n").encode()
+    written = Written(
+        folder / "synthetic.jsonl",
+        folder / "receipt.json",
+        folder / "trace.jsonl",
+        hashlib.sha256(stated_bytes).hexdigest(),
+    )
+    contents = (
+        (written.trace, _lines(generated.trace), 0o600),
+        (written.synthetic, synthetic, 0o644),
+        (written.receipt, stated_bytes, 0o644),
+    )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        drafts: list[tuple[Path, Path]] = []
+        try:
+            for path, content, mode in contents:
+                drafts.append((_draft(path, content, mode), path))
+            for draft, path in drafts:
+                draft.replace(path)
+        finally:
+            for draft, _ in drafts:
+                with contextlib.suppress(FileNotFoundError):
+                    draft.unlink()
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror}", hint="Choose another folder.") from None
+    return written
+
+
+def _lines(objects: Iterable[Mapping[str, Any]]) -> bytes:
+    return "".join(json.dumps(dict(item), ensure_ascii=False) + "\n" for item in objects).encode()
+
+
+def _draft(path: Path, content: bytes, mode: int) -> Path:
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    Path(name).chmod(mode)
+    return Path(name)

@@ -1,0 +1,40 @@
+"""Generators by kind: what a run file's ``[generator]`` table is parsed into, and what then runs."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from affidavit.accountant.errors import RunFileError
+from affidavit.accountant.plan import Plan
+from affidavit.generation.configs import GeneratorConfig
+
+__all__ = ["Generator", "generator", "kinds"]
+
+_MODULES = {"prism": "affidavit.generation.prism"}
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """``plan(config, *, relation, size)`` and ``run(permit, config, records, model, *, size, progress)``."""
+
+    kind: str
+    config: type[GeneratorConfig]
+    plan: Callable[..., Plan]
+    run: Callable[..., Any]
+    presets: Mapping[str, Mapping[str, Any]]
+
+
+def kinds() -> tuple[str, ...]:
+    """The known generators."""
+    return tuple(_MODULES)
+
+
+def generator(kind: object) -> Generator:
+    """The generator of a kind; its module is imported now. Raises ``RunFileError``."""
+    if not isinstance(kind, str) or kind not in _MODULES:
+        raise RunFileError("generator.kind", "missing or not known", allowed=" | ".join(_MODULES))
+    module = importlib.import_module(_MODULES[kind])
+    return Generator(kind, module.CONFIG, module.plan, module.run, module.PRESETS)

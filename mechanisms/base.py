@@ -1,0 +1,153 @@
+"""What every mechanism offers, and the registry that the conformance tests walk over.
+
+A mechanism is a file: a frozen spec that says what one use costs (``leaf``), and a ``release``
+that draws. They stand side by side so that the cost and the draw cannot drift apart: ``release``
+compares, in exact rational arithmetic, what it is about to do with the leaf that was certified.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from affidavit.accountant.errors import PermitViolation, UsageError
+from affidavit.accountant.plan import Leaf, Plan, leaves
+
+__all__ = [
+    "Draw",
+    "Mechanism",
+    "Noise",
+    "Permit",
+    "Rational",
+    "Spec",
+    "assumptions",
+    "float_at_least",
+    "float_at_most",
+    "positive",
+    "register",
+    "registered",
+    "uniform_below",
+    "use_leaf",
+]
+
+Rational: TypeAlias = int | float | Fraction
+
+
+class Noise(Protocol):
+    """The part of a noise source that mechanisms draw from; named as in ``numpy.random.Generator``."""
+
+    def integers(self, low: int, high: int, size: int) -> NDArray[np.int64]: ...
+
+    def standard_normal(self, size: int) -> NDArray[np.float64]: ...
+
+
+class Permit(Protocol):
+    """What a mechanism needs of a live permit (``affidavit.accountant.permit``)."""
+
+    @property
+    def noise(self) -> Noise: ...
+
+    def use(self, path: str) -> Leaf:
+        """Charge one use of the leaf at ``path``; raises ``PermitViolation`` at the first too many."""
+
+
+class Spec(Protocol):
+    """A mechanism with its parameters."""
+
+    def leaf(self) -> Leaf:
+        """What one use costs, rounded to the safe side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """A registered mechanism: ``kind`` is the plan leaf it is certified as."""
+
+    kind: str
+    spec: type[Spec]
+    release: Callable[..., Any]
+    assumptions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One released value, and a digest of the randomness behind it (for the private trace only)."""
+
+    value: int
+    noise_sha256: str
+
+
+_REGISTRY: dict[str, Mechanism] = {}
+
+
+def register(mechanism: Mechanism) -> None:
+    """Add a mechanism. Registering the same one again is no fault; another one of its kind is."""
+    known = _REGISTRY.setdefault(mechanism.kind, mechanism)
+    if known != mechanism:
+        raise ValueError(f"a mechanism of kind {mechanism.kind!r} is registered already")
+
+
+def registered() -> tuple[Mechanism, ...]:
+    """All registered mechanisms, in order of registration."""
+    return tuple(_REGISTRY.values())
+
+
+def assumptions(plan: Plan) -> tuple[str, ...]:
+    """What a certificate for ``plan`` has to assume about the samplers of its leaves."""
+    found: dict[str, None] = {}
+    for _, leaf, _ in leaves(plan):
+        if leaf.kind in _REGISTRY:
+            found.update(dict.fromkeys(_REGISTRY[leaf.kind].assumptions))
+    return tuple(found)
+
+
+def use_leaf(permit: Permit, path: str, kinds: Iterable[type[Leaf]]) -> Leaf:
+    """Charge one use at ``path`` and make sure that the certified leaf is of one of ``kinds``."""
+    leaf = permit.use(path)
+    expected = tuple(kinds)
+    if not isinstance(leaf, expected):
+        names = " or ".join(kind.kind for kind in expected)
+        raise PermitViolation(
+            f"{path} is certified as {leaf.kind}, but the mechanism that draws is {names}",
+            hint="Certify the plan that the generator states: affidavit certify RUN.toml -o CERT.json",
+        )
+    return leaf
+
+
+def positive(value: Rational, *, name: str) -> Fraction:
+    """``value`` as an exact positive rational. Raises ``UsageError``."""
+    if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)) or value <= 0:
+        raise UsageError(f"{name} is not a finite number > 0", hint=f"Give a {name} > 0.")
+    return Fraction(value)
+
+
+def float_at_least(value: Fraction) -> float:
+    """The least float64 that is >= ``value``."""
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
+
+
+def float_at_most(value: Fraction) -> float:
+    """The largest float64 that is <= ``value``."""
+    near = float(value)
+    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
+
+
+def uniform_below(noise: Noise, bound: int) -> int:
+    """A whole number in [0, ``bound``), exactly uniform, of any size (rejection on whole bits)."""
+    if bound <= 0:
+        raise ValueError("uniform_below: need a bound > 0")
+    bits = (bound - 1).bit_length()
+    words = max(1, -(-bits // 32))
+    while True:
+        drawn = 0
+        for word in noise.integers(0, 1 << 32, size=words):
+            drawn = (drawn << 32) | int(word)
+        drawn >>= 32 * words - bits
+        if drawn < bound:
+            return drawn

@@ -1,0 +1,168 @@
+r"""The exponential mechanism: one output, drawn with probability ∝ exp(score / temperature).
+
+*Cost.* Let the scores of neighbours differ by d = q(D′) − q(D), and let ``width`` bound the spread
+max_v d_v − min_v d_v over all neighbours. For two outputs a, b the log-likelihood ratios satisfy
+
+    ln [P′(a)/P(a)] − ln [P′(b)/P(b)] = (d_a − d_b) / temperature ≤ width / temperature = η,
+
+because the normalisers cancel. That is the bounded-range property with range η (Durfee and Rogers
+2019, "Practical differentially private top-k selection with pay-what-you-get composition"; Dong,
+Durfee and Rogers 2020, "Optimal differential privacy composition for exponential mechanisms"), the
+leaf ``exponential``. It is stronger than the (η, 0)-DP of McSherry and Talwar (2007): one use is
+also η²/8-zCDP (Cesar and Rogers 2021). ``width`` is *for* a relation: the caller states it.
+
+*Sampling.* Inverse CDF over integers, by one uniform integer: nothing is lost in the tails and ties
+are as uniform as the weights are equal. Each weight is exp((score − max)/temperature) in float64, a
+dyadic rational that is cut to 42·L binary places, with L chosen so that even the least likely
+output keeps 48 significant bits. The outcome is then *exactly* distributed by those integer weights.
+What separates them from real arithmetic is, per weight, the rounding of (score − max)/temperature
+(at most 2^-42 at the largest spread allowed), of exp (2^-44 assumed; float64 exp is within a few ulp
+of 2^-53) and the cut (2^-46): under 2^-40 in log space. A log-likelihood ratio between two outputs of
+two neighbours holds four weights, so the range grows by less than 2^-38: ``SoftmaxSampling.leaf``
+adds 2^-36. So no "ideal real arithmetic" has to be assumed, only an accurate ``exp``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from affidavit.accountant.errors import PermitViolation, UsageError
+from affidavit.accountant.plan import Exponential
+from affidavit.mechanisms.base import (
+    Draw,
+    Mechanism,
+    Noise,
+    Permit,
+    Rational,
+    float_at_least,
+    positive,
+    uniform_below,
+    use_leaf,
+)
+
+__all__ = ["ARITHMETIC_SLACK", "ASSUMPTIONS", "MAX_SPREAD", "MECHANISM", "SoftmaxSampling", "draw", "release", "sample"]
+
+Scores: TypeAlias = NDArray[np.float64 | np.int64]
+
+MAX_SPREAD = 600.0
+"""The largest (max score − min score)/temperature that is sampled; exp(−745) is 0 in float64."""
+
+ARITHMETIC_SLACK = Fraction(1, 2**36)
+"""Added to the range of a spec for float64: see the module's derivation."""
+
+ASSUMPTIONS = (
+    "exponential: float64 exp is accurate to 2^-44 relative; everything after it is exact integer arithmetic, "
+    "and the certified range of a generator's plan includes 2^-36 for the rounding before it",
+    "exponential: the noise source yields independent uniform bits",
+)
+
+_LIMB = 42  # 2^20 outputs x 2^42 stay below 2^63
+_MAX_OUTPUTS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SoftmaxSampling:
+    """``width``: the largest spread, over outputs, of the change in score; ``temperature`` in the same units."""
+
+    width: Rational
+    temperature: Rational
+
+    def leaf(self) -> Exponential:
+        """The ``exponential`` leaf of one use: width/temperature, plus the slack, rounded up."""
+        ratio = positive(self.width, name="width") / positive(self.temperature, name="temperature")
+        return Exponential(float_at_least(ratio + ARITHMETIC_SLACK))
+
+
+def release(permit: Permit, path: str, scores: Scores, *, temperature: Rational, width: Rational) -> int:
+    """Draw one output index ∝ exp(scores/temperature), charged to the leaf at ``path``.
+
+    ``scores`` has one finite entry per output; whoever computes them guarantees that neighbouring
+    data change them by a spread of at most ``width``. Raises ``PermitViolation`` if ``width`` /
+    ``temperature`` exceeds the certified range (compared exactly) or the permit is used up.
+    """
+    return draw(permit, path, scores, temperature=temperature, width=width).value
+
+
+def draw(permit: Permit, path: str, scores: Scores, *, temperature: Rational, width: Rational) -> Draw:
+    """``release`` that also tells a digest of the noise, for the private trace."""
+    exact_temperature = positive(temperature, name="temperature")
+    leaf = use_leaf(permit, path, (Exponential,))
+    if not isinstance(leaf, Exponential) or positive(width, name="width") > Fraction(leaf.range) * exact_temperature:
+        raise PermitViolation(
+            f"{path}: width/temperature is {float(width) / float(temperature):.6g}, "
+            f"more than the certified range {getattr(leaf, 'range', math.nan):.6g}",
+            hint="Raise the temperature or certify the range that the generator needs: affidavit certify RUN.toml",
+        )
+    return sample(scores, temperature=exact_temperature, noise=permit.noise)
+
+
+def sample(scores: Scores, *, temperature: Rational, noise: Noise) -> Draw:
+    """The sampler alone, for tests: no permit, no charge."""
+    limbs = _weights(np.asarray(scores), float(temperature))
+    sums = _cumulative(limbs)
+    total = _compose([int(limb[-1]) for limb in sums])
+    uniform = uniform_below(noise, total)
+    digest = hashlib.sha256(uniform.to_bytes((total.bit_length() + 7) // 8, "big")).hexdigest()
+    return Draw(_search(sums, uniform), digest)
+
+
+def _weights(scores: Scores, temperature: float) -> list[NDArray[np.int64]]:
+    """exp((scores − max)/temperature) as base-2^42 digits after the point, most significant first."""
+    if scores.ndim != 1 or not 0 < scores.size <= _MAX_OUTPUTS or not np.all(np.isfinite(scores)):
+        raise UsageError("scores are not a list of finite numbers", hint="Give 1 to 2^20 finite scores.")
+    logits = (scores - scores.max()) / temperature
+    spread = -float(logits.min())
+    if spread > MAX_SPREAD:
+        raise UsageError(
+            f"scores spread over more than {MAX_SPREAD:g} temperatures",
+            hint=f"Raise the temperature so that the scores' bounds are within {MAX_SPREAD:g} temperatures.",
+        )
+    rest = np.exp(logits)
+    count = math.ceil((spread / math.log(2.0) + 48.0) / _LIMB)
+    limbs = []
+    for _ in range(count):
+        rest = np.ldexp(rest, _LIMB)
+        whole = np.floor(rest)
+        limbs.append(whole.astype(np.int64))
+        rest = rest - whole
+    return limbs
+
+
+def _cumulative(limbs: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+    """Running totals in the same digits, carried; only the first digit may exceed 2^42."""
+    sums = [np.cumsum(limb) for limb in limbs]
+    for low in range(len(sums) - 1, 0, -1):
+        sums[low - 1] = sums[low - 1] + (sums[low] >> _LIMB)
+        sums[low] = sums[low] & ((1 << _LIMB) - 1)
+    return sums
+
+
+def _compose(digits: list[int]) -> int:
+    total = 0
+    for digit in digits:
+        total = (total << _LIMB) + digit
+    return total
+
+
+def _search(sums: list[NDArray[np.int64]], uniform: int) -> int:
+    """The first output whose running total exceeds ``uniform``: lexicographic bisection."""
+    low, high = 0, sums[0].size
+    for place, column in enumerate(sums):
+        shift = _LIMB * (len(sums) - 1 - place)
+        digit = uniform >> shift if place == 0 else (uniform >> shift) & ((1 << _LIMB) - 1)
+        window = column[low:high]
+        low, high = (
+            low + int(np.searchsorted(window, digit, side="left")),
+            low + int(np.searchsorted(window, digit, side="right")),
+        )
+    return high
+
+
+MECHANISM = Mechanism(kind=Exponential.kind, spec=SoftmaxSampling, release=release, assumptions=ASSUMPTIONS)

@@ -1,0 +1,74 @@
+"""The Gaussian mechanism: a vector plus independent normal noise.
+
+*Cost.* If neighbouring data move the vector by at most ``l2_sensitivity`` in Euclidean norm, one use
+is dominated by the pair N(1, σ²), N(0, σ²) with σ = standard_deviation / l2_sensitivity, in both
+directions, whatever the dimension (Balle and Wang 2018, "Improving the Gaussian mechanism for
+differential privacy", theorem 8; Dong, Roth and Su 2022, "Gaussian differential privacy": it is
+1/σ-GDP). That is the leaf ``gaussian``. The sensitivity is *for* a relation: under sampling without
+replacement it is the substitution sensitivity on the sample (THEORY 4). Clipping is the caller's.
+
+*Sampling.* Float64 normals from the permit's noise source, taken as real numbers: the low bits of a
+float64 sum are not those of a real one (Mironov 2012), which the certificate lists as an assumption.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from affidavit.accountant.errors import PermitViolation, UsageError
+from affidavit.accountant.plan import Gaussian
+from affidavit.mechanisms.base import Mechanism, Permit, Rational, float_at_most, positive, use_leaf
+
+__all__ = ["ASSUMPTIONS", "MECHANISM", "GaussianNoise", "release"]
+
+ASSUMPTIONS = ("gaussian: ideal real arithmetic (float64 draws and sums are treated as real numbers)",)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianNoise:
+    """``standard_deviation`` of the noise and ``l2_sensitivity`` of the vector, in the same units."""
+
+    standard_deviation: Rational
+    l2_sensitivity: Rational
+
+    def leaf(self) -> Gaussian:
+        """The ``gaussian`` leaf of one use: the ratio, rounded down."""
+        scale = positive(self.standard_deviation, name="standard_deviation")
+        return Gaussian(float_at_most(scale / positive(self.l2_sensitivity, name="l2_sensitivity")))
+
+
+def release(
+    permit: Permit,
+    path: str,
+    values: NDArray[np.float64],
+    *,
+    standard_deviation: Rational,
+    l2_sensitivity: Rational,
+) -> NDArray[np.float64]:
+    """``values`` plus noise of the given standard deviation in every coordinate.
+
+    Whoever computes ``values`` guarantees that neighbouring data move them by at most
+    ``l2_sensitivity`` in l2 norm. Raises ``PermitViolation`` if ``standard_deviation`` /
+    ``l2_sensitivity`` is below the certified noise multiplier (compared exactly).
+    """
+    vector = np.asarray(values, dtype=np.float64)
+    if not np.all(np.isfinite(vector)):
+        raise UsageError("the values to release are not all finite", hint="Clip the values before releasing them.")
+    scale = positive(standard_deviation, name="standard_deviation")
+    sensitivity = positive(l2_sensitivity, name="l2_sensitivity")
+    leaf = use_leaf(permit, path, (Gaussian,))
+    if not isinstance(leaf, Gaussian) or scale < Fraction(leaf.noise_multiplier) * sensitivity:
+        raise PermitViolation(
+            f"{path}: noise multiplier {float(scale / sensitivity):.6g} is less than the certified "
+            f"{getattr(leaf, 'noise_multiplier', float('nan')):.6g}",
+            hint="Raise the noise or certify the multiplier that the generator uses: affidavit certify RUN.toml",
+        )
+    noise = permit.noise.standard_normal(vector.size).reshape(vector.shape)
+    return vector + float(scale) * noise
+
+
+MECHANISM = Mechanism(kind=Gaussian.kind, spec=GaussianNoise, release=release, assumptions=ASSUMPTIONS)
