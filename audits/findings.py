@@ -1,0 +1,307 @@
+"""Findings: what an audit wrote down, bound to the certificate it tried to refute.
+
+A findings file is a *private* artefact (it tells which records leaked), and still holds no
+private text: a leaked identifier appears as an HMAC under a key that lives for one run, with
+the place where it was found. The JSON Schema in ``schemas/findings.schema.json`` is generated
+from the classes below, so the two cannot drift.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from affidavit.accountant.errors import UsageError
+from affidavit.audits.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pydantic import ConfigDict, TypeAdapter
+
+__all__ = [
+    "SCHEMA",
+    "Claim",
+    "Finding",
+    "Findings",
+    "Leak",
+    "Outcome",
+    "Policy",
+    "SelfTest",
+    "Target",
+    "Utility",
+    "json_schema",
+    "merge",
+    "read",
+    "write",
+]
+
+SCHEMA = "https://affidavit.dev/schemas/findings/v1"
+
+Target = Literal["protected", "unprotected", "null"]
+Outcome = Literal["refuted", "policy-failed", "inconclusive", "holds"]
+
+_STRICT: ConfigDict = {"extra": "forbid", "allow_inf_nan": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What was under test: (epsilon, delta) under ``relation``, of ``subject``.
+
+    ``subject`` is ``"certificate"``, or the part of its plan that the audit ran (the one-step
+    audit runs some uses of one leaf; their own curve is what it is held against).
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    epsilon: float
+    delta: float
+    relation: Literal["add-remove", "zero-out", "substitution"]
+    subject: str = "certificate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leak:
+    """One leaked identifier: its HMAC under the run's key, and where it stands in the output."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    identifier_hmac: str
+    kind: Literal["email", "phone"]
+    guessable: bool
+    output: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Utility:
+    """How useful the released text was: garbage leaks nothing.
+
+    ``reference`` is the same figure for unprotected text, where one was computed.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    name: str
+    value: float
+    reference: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One attack on one target.
+
+    ``statistic`` and ``interval``  named by ``statistic_name``; how the interval was made, and
+                                    whether it is exact, is in ``interval_method``.
+    ``limit``           what the certificate allows the statistic to be, where it limits it.
+    ``epsilon_lower``   a valid lower bound at ``alpha`` (two-sided share stated in
+                        ``correction``), or null where the data allow none.
+    ``ceiling``         the ``epsilon_lower`` of a perfect attack on as much data.
+    ``leaked``          distinct identifiers of members found in the output; ``guessable`` of
+                        them anyone could have guessed; ``held_out_leaked`` counts identifiers
+                        of records that were not in the data.
+    ``control``         a comparison, not the target of this audit: shown, but neither the
+                        policy nor the exit code looks at it.
+    ``curve_points``    the attack's ROC as (false positive rate, true positive rate).
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    attack: str
+    target: Target
+    verdict: Verdict
+    n_members: int
+    n_non_members: int
+    runs: int
+    statistic_name: str
+    statistic: float | None
+    interval: tuple[float, float] | None
+    interval_method: str = ""
+    limit: float | None = None
+    claim: Claim | None = None
+    epsilon_lower: float | None = None
+    ceiling: float | None = None
+    alpha: float
+    correction: str
+    leaked: int | None = None
+    guessable: int | None = None
+    held_out_leaked: int | None = None
+    dropped_near_copies: int = 0
+    utility: Utility | None = None
+    control: bool = False
+    curve_points: tuple[tuple[float, float], ...] = ()
+    leaks: tuple[Leak, ...] = ()
+    note: str = ""
+
+    @property
+    def leaked_beyond_guessable(self) -> int:
+        """Distinct leaked identifiers that a guesser would not have produced."""
+        return max(0, (self.leaked or 0) - (self.guessable or 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTest:
+    """A planted fault (or its absence), and whether the audit saw what it should see."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    name: Literal["noise off", "half noise", "null pair"]
+    attack: str
+    expected: Literal["caught", "not caught"]
+    observed: Literal["caught", "not caught"]
+    detail: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the audit may be believed as far as this test goes."""
+        return self.expected == self.observed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What the operator tolerates. Breaking it is a policy failure, not a VIOLATION."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    max_leaked: int = 0
+    allow_underpowered: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """Everything one audit found."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    schema: str = SCHEMA
+    certificate_sha256: str | None
+    items: tuple[Finding, ...]
+    self_tests: tuple[SelfTest, ...] = ()
+    policy: Policy = Policy()
+
+    @property
+    def audited(self) -> tuple[Finding, ...]:
+        """The items that count: all but the controls."""
+        return tuple(item for item in self.items if not item.control)
+
+    def outcomes(self) -> tuple[tuple[Outcome, str], ...]:
+        """Every outcome with its reason, worst first.
+
+        A failing null pair makes a VIOLATION doubtful, a failing noise-off or half-noise test
+        makes a CONSISTENT worthless: either way the audit of that attack is inconclusive. A
+        violation found by a test that only lacks power stands.
+        """
+        found: list[tuple[Outcome, str]] = []
+        failed = [test for test in self.self_tests if not test.passed]
+        false_alarms = {test.attack for test in failed if test.name == "null pair"}
+        for item in self.audited:
+            where = f"{item.attack} ({item.target})"
+            if item.verdict == "VIOLATION" and item.attack not in false_alarms:
+                found.append(("refuted", f"{where}: the lower bound exceeds the claim"))
+            if item.leaked_beyond_guessable > self.policy.max_leaked:
+                count = item.leaked_beyond_guessable
+                found.append(
+                    ("policy-failed", f"{where}: {count} leaked beyond the guessable, {self.policy.max_leaked} allowed")
+                )
+            if item.verdict == "UNDERPOWERED" and not self.policy.allow_underpowered:
+                found.append(("inconclusive", f"{where}: a perfect attack could not have shown a violation"))
+        found.extend(
+            ("inconclusive", f"self-test {test.name!r} of {test.attack} was {test.observed}, not {test.expected}")
+            for test in failed
+        )
+        if not self.audited:
+            found.append(("inconclusive", "nothing was audited"))
+        order: tuple[Outcome, ...] = ("refuted", "policy-failed", "inconclusive")
+        found.sort(key=lambda pair: order.index(pair[0]))
+        return tuple(found) or (("holds", "no item contradicts the claim"),)
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst outcome."""
+        return self.outcomes()[0][0]
+
+    @property
+    def exit_code(self) -> int:
+        """1 refuted or policy failed, before 5 inconclusive, before 0 (DESIGN 3)."""
+        return {"refuted": 1, "policy-failed": 1, "inconclusive": 5, "holds": 0}[self.outcome]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return dict(_adapter().dump_python(self, mode="json"))
+
+    def to_json(self) -> str:
+        """Indented JSON; no NaN or infinity can be in it."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+
+
+@cache
+def _adapter() -> TypeAdapter[Findings]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Findings)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of a findings file."""
+    schema = _adapter().json_schema(mode="serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA, **schema}
+
+
+def merge(parts: Iterable[Findings]) -> Findings:
+    """Several audits of one certificate as one file, under the strictest of their policies.
+
+    Raises ``UsageError`` when they are bound to different certificates, or when there is none.
+    """
+    collected = tuple(parts)
+    if not collected:
+        raise UsageError("no findings to merge", hint="run `affidavit audit` first")
+    if len({part.certificate_sha256 for part in collected}) > 1:
+        raise UsageError("the findings are bound to different certificates", hint="report each certificate apart")
+    return Findings(
+        certificate_sha256=collected[0].certificate_sha256,
+        items=tuple(item for part in collected for item in part.items),
+        self_tests=tuple(test for part in collected for test in part.self_tests),
+        policy=Policy(
+            max_leaked=min(part.policy.max_leaked for part in collected),
+            allow_underpowered=all(part.policy.allow_underpowered for part in collected),
+        ),
+    )
+
+
+def read(path: Path) -> Findings:
+    """Read and check a findings file. Raises ``UsageError`` naming the first wrong field."""
+    from pydantic import ValidationError
+
+    try:
+        findings = _adapter().validate_json(path.read_bytes())
+    except FileNotFoundError:
+        hint = "affidavit audit AUDIT.toml --certificate CERT.json -o DIR"
+        raise UsageError(f"no findings at {path}", hint=hint) from None
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise UsageError(f"{path.name}: {where}: {first['msg']}", hint="run `affidavit audit` again") from None
+    if findings.schema != SCHEMA:
+        raise UsageError(f"{path.name}: schema {findings.schema[:60]!r} is not known", hint=f"expected {SCHEMA}")
+    return findings
+
+
+def write(findings: Findings, path: Path) -> None:
+    """Write atomically, readable by the owner only: a findings file is private."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(findings.to_json())
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

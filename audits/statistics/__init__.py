@@ -1,0 +1,12 @@
+"""Statistics of audits: each function is a valid bound, or says in its name or label that it is not.
+
+clopper_pearson   rates and ε from one score per independent run
+tradeoff          the same counts held against a certificate's whole trade-off curve
+one_run           many records against one release (Steinke et al. 2023)
+thresholds        fixed beforehand, split, or corrected: never chosen on the data it is tested on
+auc               AUC and TPR at a low FPR, ties handled, intervals that resample runs
+ceilings          what a perfect attack would have shown
+"""
+
+if __name__ != "affidavit.audits.statistics":
+    raise ImportError("import affidavit.audits.statistics, not the bare folder")
