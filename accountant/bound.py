@@ -20,7 +20,7 @@ from affidavit.accountant import validate
 from affidavit.accountant.errors import NotSupported, PlanError
 from affidavit.accountant.methods.adaptive import AdaptiveMethod
 from affidavit.accountant.methods.advanced import AdvancedMethod
-from affidavit.accountant.methods.base import Interval, Method, Profile, Target
+from affidavit.accountant.methods.base import Interval, Method, Profile, Target, certain_delta
 from affidavit.accountant.methods.basic import BasicMethod
 from affidavit.accountant.methods.fixed import MixtureMethod
 from affidavit.accountant.methods.gaussian import GaussianMethod
@@ -118,7 +118,7 @@ def _edge(scenario: Scenario, relation: Relation, target: Target) -> Interval | 
         if target.delta <= 0.0:
             return pure_epsilon(scenario, relation)
     elif scenario.uses == 0:
-        certain = max(0.0, -math.expm1(target.epsilon or 0.0))
+        certain = certain_delta(target.epsilon or 0.0)
         return Interval(certain, certain)
     return None
 

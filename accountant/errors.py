@@ -6,7 +6,8 @@
     │   ├── RunFileError                a run or audit file has a wrong or unknown key
     │   ├── DataError                   the private data are not as declared (operator only)
     │   ├── ModelMissing                a model or an optional package is not installed
-    │   └── NotSupported                well-formed, but no theorem here covers it
+    │   ├── NotSupported                well-formed, but no theorem here covers it
+    │   └── NoValueFits                 calibration: no allowed value meets the target
     ├── CertificateError                exit 3
     │   ├── CertificateMissing          no certificate was given or found
     │   ├── SignatureInvalid            the envelope's bytes do not match its signature
@@ -38,6 +39,7 @@ __all__ = [
     "LedgerAltered",
     "LedgerMissing",
     "ModelMissing",
+    "NoValueFits",
     "NotSupported",
     "PermitViolation",
     "PlanError",
@@ -100,6 +102,17 @@ class ModelMissing(UsageError):
 
 class NotSupported(UsageError):
     """A well-formed request for which no sound theorem is implemented."""
+
+
+class NoValueFits(UsageError):
+    """Calibration found no value of the parameter, within its range, that meets the target.
+
+    ``best_epsilon`` is the smallest ε that was seen.
+    """
+
+    def __init__(self, message: str, *, best_epsilon: float, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.best_epsilon = best_epsilon
 
 
 class CertificateError(AffidavitError):
@@ -165,7 +178,14 @@ class LedgerMissing(BudgetError):
 
 
 class LedgerAltered(BudgetError):
-    """The ledger's hash chain is broken; nothing can be granted on it."""
+    """The ledger's hash chain is broken; nothing can be granted on it.
+
+    ``entry`` is the number of the first bad entry, from 1, or None if the whole is wrong.
+    """
+
+    def __init__(self, message: str, *, entry: int | None = None, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.entry = entry
 
 
 class PermitViolation(BudgetError):

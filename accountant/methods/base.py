@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
 
-__all__ = ["Interval", "Method", "Profile", "Target", "smallest_epsilon"]
+__all__ = ["Interval", "Method", "Profile", "Target", "certain_delta", "smallest_epsilon"]
 
 EPSILON_FLOOR = 1e-6
 """Absolute part of every tolerance on ε."""
@@ -30,6 +30,11 @@ class Target:
     delta: float | None = None
     epsilon: float | None = None
     tolerance: float = 1e-3
+
+
+def certain_delta(epsilon: float) -> float:
+    """(1 − e^ε)₊: the δ of releasing nothing, below every profile."""
+    return -math.expm1(epsilon) if epsilon < 0.0 else 0.0
 
 
 class Profile(Protocol):

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from affidavit.accountant.methods.base import Interval, Target, smallest_epsilon
+from affidavit.accountant.methods.base import Interval, Target, certain_delta, smallest_epsilon
 from affidavit.accountant.plan import Approximate, Exponential, Laplace, Plan, Pure
 from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
@@ -130,7 +130,7 @@ class TwoPointProfile:
         kept = 1.0 - self.revealed
         upper = min(1.0, self.revealed * (1.0 + 1e-13) + kept * (value * (1.0 + self.error) + slack))
         lower = self.revealed * (1.0 - 1e-13) + kept * (value * (1.0 - self.error) - slack)
-        return Interval(max(0.0, lower) if self.exact else max(0.0, -math.expm1(epsilon)), upper)
+        return Interval(max(0.0, lower) if self.exact else certain_delta(epsilon), upper)
 
     def epsilon(self, delta: float) -> Interval:
         """Bisection; infinite if more than ``delta`` is revealed."""

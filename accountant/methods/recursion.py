@@ -29,7 +29,7 @@ Unequal ranges: each is rounded to a multiple of h, up for the upper and down fo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from affidavit.accountant.methods.discrete import DiscreteProfile
@@ -44,18 +44,11 @@ __all__ = ["Last", "Window", "lower_profile", "upper_profile"]
 
 
 class Window(NamedTuple):
-    """The grid: spacing and ends in nats, ``left`` < 0 < ``right``. Truncation is charged."""
+    """The final grid: spacing and ends in nats, ``left`` < 0 < ``right``. Truncation is charged."""
 
     spacing: float
     left: float
     right: float
-
-    def points(self) -> Array:
-        """Multiples of the spacing that cover the window."""
-        import numpy as np  # noqa: PLC0415
-
-        low, high = math.floor(self.left / self.spacing), math.ceil(self.right / self.spacing)
-        return np.arange(low, high + 1) * self.spacing
 
 
 class Last(Protocol):
@@ -78,34 +71,113 @@ def upper_profile(runs: Sequence[tuple[float, int]], window: Window, *, last: La
     """Profile above the adaptive composition of ``runs`` = (range, uses) in order, then ``last``."""
     import numpy as np  # noqa: PLC0415
 
-    x = window.points()
-    values = np.maximum(0.0, -np.expm1(x)) if last is None else last.upper(x)
-    for eta, uses in reversed(runs):
-        cells = max(1, math.ceil(eta / window.spacing * (1.0 - 1e-12)))
-        step = _UpperStep(len(x), cells, window.spacing)
-        for _ in range(uses):
+    spacing = window.spacing
+    low, values = 0, np.zeros(1)
+    for stage in _stages(runs, window, round_up=True, bounded=last is None):
+        low, (values,) = _fit(stage, low, spacing, (values,), (_above,))
+        if stage.first and last is not None:
+            values = last.upper(_points(low, values, spacing))
+        step = _UpperStep(len(values), stage.cells, spacing)
+        for _ in range(stage.uses):
             values = step(values)
-    return _chord_profile(x, values)
+    return _chord_profile(_points(low, values, spacing), values)
 
 
 def lower_profile(runs: Sequence[tuple[float, int]], window: Window, *, last: Last | None = None) -> DiscreteProfile:
     """Profile of an explicit strategy for ``runs`` then ``last``; below the adaptive composition."""
     import numpy as np  # noqa: PLC0415
 
-    x = window.points()
-    if last is None:
-        values = np.maximum(0.0, -np.expm1(x))
-        slopes = np.where(x < 0.0, np.exp(np.minimum(x, 0.0)), 0.0)
-    else:
-        values, slopes = last.lower(x), last.lower_slope(x)
+    spacing = window.spacing
+    low, values, slopes = 0, np.zeros(1), np.zeros(1)
+    for stage in _stages(runs, window, round_up=False, bounded=last is None):
+        low, (values, slopes) = _fit(stage, low, spacing, (values, slopes), (_below, _below_slope))
+        x = _points(low, values, spacing)
+        if stage.first and last is not None:
+            values, slopes = last.lower(x), last.lower_slope(x)
+        if stage.cells > 1:
+            step = _LowerStep(x, stage.cells, spacing)
+            for _ in range(stage.uses):
+                values, slopes = step(values, slopes)
+    return _tangent_profile(_points(low, values, spacing), values, slopes)
+
+
+def _points(low: int, values: Array, spacing: float) -> Array:
+    import numpy as np  # noqa: PLC0415
+
+    return np.arange(low, low + len(values)) * spacing
+
+
+class _Stage(NamedTuple):
+    """Consecutive uses of one range (``cells`` spacings) on the grid points ``low`` to ``high``."""
+
+    first: bool
+    uses: int
+    cells: int
+    low: int
+    high: int
+
+
+def _stages(runs: Sequence[tuple[float, int]], window: Window, *, round_up: bool, bounded: bool) -> Iterator[_Stage]:
+    """The uses from the last to the first, grouped so that grids grow with what the uses reach."""
+    spacing = window.spacing
+    done, reach = 0, 0.0
     for eta, uses in reversed(runs):
-        cells = math.floor(eta / window.spacing * (1.0 + 1e-12))
-        if cells == 0:
-            continue
-        step = _LowerStep(x, cells, window.spacing)
-        for _ in range(uses):
-            values, slopes = step(values, slopes)
-    return _tangent_profile(x, values, slopes)
+        exact = eta / spacing
+        cells = max(1, math.ceil(exact * (1.0 - 1e-12))) if round_up else math.floor(exact * (1.0 + 1e-12))
+        left_over = uses
+        while left_over:
+            now = min(left_over, max(4, done))
+            reach += now * cells * spacing
+            left, right = window.left, window.right
+            if bounded:
+                left, right = max(left, -reach - spacing), min(right, reach + spacing)
+            yield _Stage(done == 0, now, cells, math.floor(left / spacing), math.ceil(right / spacing))
+            done += now
+            left_over -= now
+
+
+Extension = Callable[["Array", "tuple[float, Array]", "Array"], "tuple[Array, Array]"]
+"""(points left of the grid, (first point, values on it), points right) -> values left and right."""
+
+
+def _above(left: Array, known: tuple[float, Array], right: Array) -> tuple[Array, Array]:
+    """The chord from (0, 1) on the left, the last value on the right: above every profile."""
+    import numpy as np  # noqa: PLC0415
+
+    start, values = known
+    return 1.0 + (values[0] - 1.0) * np.exp(left - start), np.full(len(right), values[-1])
+
+
+def _below(left: Array, known: tuple[float, Array], right: Array) -> tuple[Array, Array]:
+    """1 − α on the left, 0 on the right: below every profile."""
+    import numpy as np  # noqa: PLC0415
+
+    del known
+    return -np.expm1(left), np.zeros(len(right))
+
+
+def _below_slope(left: Array, known: tuple[float, Array], right: Array) -> tuple[Array, Array]:
+    """−α d/dα of ``_below``."""
+    import numpy as np  # noqa: PLC0415
+
+    del known
+    return np.exp(left), np.zeros(len(right))
+
+
+def _fit(
+    stage: _Stage, low: int, spacing: float, arrays: tuple[Array, ...], extensions: tuple[Extension, ...]
+) -> tuple[int, tuple[Array, ...]]:
+    """Widen grid functions, whose first point is number ``low``, to the stage's grid."""
+    import numpy as np  # noqa: PLC0415
+
+    high = low + len(arrays[0]) - 1
+    left = np.arange(min(stage.low, low), low) * spacing
+    right = np.arange(high + 1, max(stage.high, high) + 1) * spacing
+    widened = []
+    for array, extend in zip(arrays, extensions, strict=True):
+        before, after = extend(left, (low * spacing, array), right)
+        widened.append(np.concatenate((before, array, after)))
+    return low - len(left), tuple(widened)
 
 
 class _UpperStep:
@@ -121,6 +193,7 @@ class _UpperStep:
         self.inverse = 1.0 / math.expm1(spacing)
         self.ends = [math.exp(j * spacing) for j in range(cells + 1)]
         self.top = math.exp(eta)
+        self.root = math.exp(eta / 2.0)
         self.span = math.expm1(eta)
         self.extended = np.empty(points + 2 * self.pad)
         self.buffers = [np.empty(points) for _ in range(4)]
@@ -146,11 +219,11 @@ class _UpperStep:
             np.multiply(slope[b], self.ends[j + 1] / self.top, out=u)
             u -= slope[a] * self.ends[j + 1]
             np.subtract(intercept[a], intercept[b], out=near)
-            np.maximum(near, 1e-300, out=near)
+            np.maximum(near, 1e-200, out=near)
             np.maximum(u, 0.0, out=u)
             u /= near
-            u *= self.top
             np.sqrt(u, out=u)
+            u *= self.root
             np.clip(u, self.ends[j], self.ends[j + 1], out=u)
             np.divide(self.ends[j + 1], u, out=weight)
             weight -= 1.0

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from affidavit.accountant.methods.base import Interval, Target, smallest_epsilon
+from affidavit.accountant.methods.base import Interval, Target, certain_delta, smallest_epsilon
 from affidavit.accountant.methods.optimal import pure_cost
 from affidavit.accountant.plan import Exponential, Gaussian, Plan, ZeroConcentrated
 from affidavit.accountant.scenario import Scenario
@@ -72,7 +72,7 @@ class ZcdpProfile:
     def delta(self, epsilon: float) -> Interval:
         """The conversion above; 1 where it says nothing."""
         if self.rho == 0.0:
-            return Interval(0.0, max(0.0, -math.expm1(epsilon)))
+            return Interval(0.0, certain_delta(epsilon))
         if math.isinf(self.rho):
             return Interval(0.0, 1.0)
         exponent = log_delta(epsilon, rho=self.rho)

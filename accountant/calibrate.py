@@ -1,0 +1,264 @@
+"""Calibration: the value of one parameter at which a plan just meets a target ε.
+
+The cost of a value is the *upper* side of ε. The search keeps a bracket of one value that meets
+the target and one that does not, found by walking away from the start in both directions, so the
+direction of monotony is observed and not assumed. Only values whose own forward bound was
+computed and meets the target are ever returned. Steps are safeguarded secants in logarithms
+(Dowell and Jarratt's Illinois rule), since ε is close to a power of most parameters.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from affidavit.accountant import validate
+from affidavit.accountant.bound import bound
+from affidavit.accountant.errors import NoValueFits, PlanError
+from affidavit.accountant.plan import Plan, parse_plan, to_dict
+
+__all__ = ["Calibrated", "Domain", "calibrate", "solvable_paths", "solve"]
+
+MAX_EVALUATIONS = 200
+SMALLEST, LARGEST = 1e-12, 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Where a parameter may lie; ``integer`` parameters take whole numbers only."""
+
+    low: float
+    high: float
+    integer: bool = False
+
+    def clip(self, value: float) -> float:
+        """The nearest admissible value."""
+        value = min(max(value, self.low), self.high)
+        return float(round(value)) if self.integer else value
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """``value`` meets the target: its forward bound is ``epsilon_upper`` <= target.
+
+    ``neighbour`` is the nearest value tried that does not, or None if the whole domain fits.
+    """
+
+    path: str
+    value: float
+    epsilon_upper: float
+    neighbour: float | None
+    evaluations: int
+
+
+DOMAINS: dict[str, Domain] = {
+    "noise_multiplier": Domain(SMALLEST, LARGEST),
+    "range": Domain(SMALLEST, LARGEST),
+    "epsilon": Domain(SMALLEST, LARGEST),
+    "rho": Domain(SMALLEST, LARGEST),
+    "rate": Domain(SMALLEST, 1.0),
+    "count": Domain(0, LARGEST, integer=True),
+    "sample": Domain(0, LARGEST, integer=True),
+    "population": Domain(1, LARGEST, integer=True),
+}
+
+
+class _Search:
+    """Evaluations of the cost, remembered."""
+
+    def __init__(self, cost: Callable[[float], float], target: float, domain: Domain) -> None:
+        self._cost, self.target, self.domain = cost, target, domain
+        self.seen: dict[float, float] = {}
+
+    def __call__(self, value: float) -> float:
+        if value not in self.seen:
+            found = self._cost(value)
+            self.seen[value] = math.inf if math.isnan(found) else found
+        return self.seen[value]
+
+    def fits(self, value: float) -> bool:
+        return self(value) <= self.target
+
+    def bracket(self, start: float) -> tuple[float, float] | None:
+        """(a value that fits, one that does not), neighbours in the walk; None if all seen fit."""
+        start = self.domain.clip(start)
+        fits_at_start = self.fits(start)
+        up = down = start
+        factor = 2.0
+        while len(self.seen) < MAX_EVALUATIONS:
+            moved = False
+            for toward_high in (True, False):
+                here = up if toward_high else down
+                there = self._walk(here, factor if toward_high else 1.0 / factor)
+                if there == here:
+                    continue
+                moved = True
+                if self.fits(there) != fits_at_start:
+                    return (here, there) if fits_at_start else (there, here)
+                if toward_high:
+                    up = there
+                else:
+                    down = there
+            if not moved:
+                break
+            factor = min(factor * factor, 1e4)
+        return None
+
+    def _walk(self, here: float, factor: float) -> float:
+        there = self.domain.clip(here * factor if here > 0.0 else (1.0 if factor > 1.0 else 0.0))
+        if there == here and self.domain.integer:
+            there = self.domain.clip(here + (1.0 if factor > 1.0 else -1.0))
+        return there
+
+
+def solve(
+    cost: Callable[[float], float],
+    *,
+    epsilon: float,
+    start: float,
+    domain: Domain,
+    name: str,
+    tolerance: float = 1e-4,
+) -> Calibrated:
+    """The value nearest the target ``epsilon`` whose ``cost`` (an upper side of ε) meets it.
+
+    Stops when the cost is within ``tolerance`` (relative) below the target, or the bracket is as
+    narrow as numbers allow. Raises ``NoValueFits`` with the smallest ε seen.
+    """
+    search = _Search(cost, epsilon, domain)
+    found = search.bracket(start)
+    if found is None:
+        fitting = [value for value, seen in search.seen.items() if seen <= epsilon]
+        if not fitting:
+            best = min(search.seen.values())
+            raise NoValueFits(
+                f"{name}: no value in [{domain.low:g}, {domain.high:g}] gives epsilon <= {epsilon:g}; "
+                f"the smallest epsilon seen is {best:.6g}",
+                best_epsilon=best,
+                hint="allow a larger epsilon or delta, or change another parameter",
+            )
+        value = max(fitting, key=lambda v: search.seen[v])
+        return Calibrated(name, value, search.seen[value], None, len(search.seen))
+    good, bad = _narrow(search, *found, tolerance=tolerance)
+    return Calibrated(name, good, search(good), bad, len(search.seen))
+
+
+def _narrow(search: _Search, good: float, bad: float, *, tolerance: float) -> tuple[float, float]:
+    goal = search.target * (1.0 - tolerance / 2.0)
+    weight_good = weight_bad = 1.0
+    while len(search.seen) < MAX_EVALUATIONS:
+        if search(good) >= search.target * (1.0 - tolerance) or _adjacent(good, bad, search.domain):
+            break
+        middle = _secant(search, good, bad, goal, weight_good, weight_bad)
+        if search.fits(middle):
+            good, weight_good, weight_bad = middle, 1.0, weight_bad * 0.5
+        else:
+            bad, weight_bad, weight_good = middle, 1.0, weight_good * 0.5
+    return good, bad
+
+
+def _adjacent(good: float, bad: float, domain: Domain) -> bool:
+    return abs(good - bad) <= (1.0 if domain.integer else 1e-13 * max(abs(good), abs(bad)))
+
+
+def _secant(search: _Search, good: float, bad: float, goal: float, weight_good: float, weight_bad: float) -> float:
+    """A point strictly between, by a weighted secant in logarithms or else the middle."""
+    low, high = min(good, bad), max(good, bad)
+    at_good, at_bad = search(good), search(bad)
+    share = 0.5
+    if at_good > 0.0 and math.isfinite(at_bad):
+        below = weight_good * math.log(goal / at_good)
+        above = weight_bad * math.log(at_bad / goal)
+        if below > 0.0 and above > 0.0:
+            share = min(max(below / (below + above), 0.02), 0.98)
+    if low > 0.0:
+        value = good * math.exp(share * math.log(bad / good))
+    else:
+        value = good + share * (bad - good)
+    if search.domain.integer:
+        return float(min(max(round(value), low + 1.0), high - 1.0))
+    return value if low < value < high else 0.5 * (low + high)
+
+
+_TOKEN = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_-]*)|\[(\d+)\]")
+
+
+def _tokens(path: str) -> list[str | int]:
+    position, tokens = 0, []
+    while position < len(path):
+        match = _TOKEN.match(path, position)
+        if match is None:
+            raise PlanError(path, "not a path", allowed="for example plan.of.noise_multiplier or plan.parts[0].range")
+        tokens.append(match[1] if match[1] else int(match[2]))
+        position = match.end()
+    return tokens[1:] if tokens and tokens[0] == "plan" else tokens
+
+
+def _numeric_paths(node: Any, path: str) -> list[str]:
+    found: list[str] = []
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            found += [f"{path}.{key}"] if key in DOMAINS and not isinstance(value, bool) else []
+            found += _numeric_paths(value, f"{path}.{key}")
+    elif isinstance(node, list):
+        for i, value in enumerate(node):
+            found += _numeric_paths(value, f"{path}[{i}]")
+    return found
+
+
+def solvable_paths(plan: Plan | Mapping[str, Any]) -> tuple[str, ...]:
+    """Paths of all numeric parameters of ``plan``, in declared order."""
+    return tuple(_numeric_paths(to_dict(parse_plan(plan)), "plan"))
+
+
+def _default_path(paths: tuple[str, ...]) -> str:
+    for name in ("noise_multiplier", "range", "epsilon", "rho"):
+        matching = [path for path in paths if path.endswith("." + name)]
+        if len(matching) == 1:
+            return matching[0]
+    raise PlanError("solve", "which parameter is not clear", allowed=" | ".join(paths) or "a plan with a parameter")
+
+
+def calibrate(
+    plan: Plan | Mapping[str, Any],
+    *,
+    relation: str,
+    epsilon: float,
+    delta: float,
+    path: str | None = None,
+    tolerance: float = 1e-4,
+) -> Calibrated:
+    """The value of the plan's parameter at ``path`` that gives at most ``epsilon`` at ``delta``.
+
+    ``path`` may be left out if the plan has one noise parameter. The returned value's forward
+    bound is at most ``epsilon``. Raises ``PlanError`` (bad path), ``NoValueFits``.
+    """
+    base = to_dict(parse_plan(plan))
+    target = validate.real(epsilon, path="epsilon")
+    checked_delta = validate.fraction(delta, path="delta")
+    paths = solvable_paths(base)
+    chosen = path if path is not None else _default_path(paths)
+    if chosen not in paths:
+        raise PlanError("solve", f"{chosen!r} is no numeric parameter of this plan", allowed=" | ".join(paths))
+    tokens = _tokens(chosen)
+    name = str(tokens[-1])
+    holder: Any = base
+    for token in tokens[:-1]:
+        holder = holder[token]
+    domain = DOMAINS[name]
+    if name == "sample":
+        domain = Domain(0, holder["population"], integer=True)
+    if name == "population":
+        domain = Domain(max(1, holder["sample"]), LARGEST, integer=True)
+
+    def cost(value: float) -> float:
+        holder[name] = int(value) if domain.integer else value
+        candidate = copy.deepcopy(base)
+        return bound(candidate, relation=relation, delta=checked_delta, tolerance=max(tolerance / 4.0, 1e-6)).epsilon_upper
+
+    start = float(holder[name]) or 1.0
+    return solve(cost, epsilon=target, start=start, domain=domain, name=chosen, tolerance=tolerance)
