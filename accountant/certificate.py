@@ -1,0 +1,182 @@
+"""Certificates: the signed statement that a run costs at most (ε, δ).
+
+Form: an in-toto Statement v1 in a DSSE envelope, signed with Ed25519. Life of one:
+
+    issue -> bytes -> verify (signature, trust, validity) -> Certificate -> check_subject -> permit
+
+A signature proves who said it; only recomputing the plan's bound proves the number. Subjects are
+the configuration, the model's source weights, and a salted keyed commitment to the data; no
+unkeyed function of the data is anywhere in it. Numbers are decimal strings, upper sides rounded up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+from affidavit.accountant import dsse
+from affidavit.accountant.clock import Clock, parse_instant, show_instant, utc_now
+from affidavit.accountant.commitment import commit, new_salt
+from affidavit.accountant.decimals import round_up
+from affidavit.accountant.errors import CertificateExpired, CertificateMissing, NotSupported, WrongRun
+from affidavit.accountant.keys import Signer, TrustedKeys
+from affidavit.accountant.statement import Certificate, Claim, CurvePoint, MethodSummary, decode, encode
+from affidavit.accountant.subject import RunSubject
+
+__all__ = [
+    "DEFAULT_LIFE",
+    "PAYLOAD_TYPE",
+    "Certificate",
+    "Claim",
+    "CurvePoint",
+    "MethodSummary",
+    "RunSubject",
+    "check_subject",
+    "issue",
+    "load",
+    "read",
+    "verify_envelope",
+]
+
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+DEFAULT_LIFE = timedelta(days=90)
+CERTIFY_HINT = "Run: affidavit certify RUN.toml -o CERT.json"
+
+
+def issue(
+    subject: RunSubject,
+    *,
+    claims: Sequence[Claim],
+    signer: Signer,
+    arithmetic: str,
+    curve: Sequence[CurvePoint] = (),
+    methods: Sequence[MethodSummary] = (),
+    risk_upper: Mapping[str, float] | None = None,
+    assumptions: Sequence[str] = (),
+    versions: Mapping[str, str] | None = None,
+    clock: Clock = utc_now,
+    life: timedelta = DEFAULT_LIFE,
+    salt: str | None = None,
+) -> bytes:
+    """Sign a certificate for ``subject``; returns the envelope's bytes, to be stored as they are.
+
+    claims: computed for the subject's plan and relation; the first is what a run is charged.
+    curve: a certified upper privacy profile. risk_upper: upper limits by name (AUC, ...), in
+    [0, 1], rounded up here. arithmetic: how the first claim was computed. salt: for reproducible
+    files in tests; random otherwise.
+
+    The statement is read back with the verifier's own code before it is signed. Raises
+    ``CertificateError`` naming a field that the verifier would refuse, ``NotSupported`` for a
+    number that JSON cannot carry or a life that is not positive.
+    """
+    if life <= timedelta(0):
+        raise NotSupported("a certificate has to live for some time", hint="Use a positive life, such as 90 days.")
+    salt = new_salt() if salt is None else salt
+    not_before = parse_instant(show_instant(clock()))
+    certificate = Certificate(
+        relation=subject.relation,
+        unit=subject.unit,
+        plan=subject.plan,
+        size=subject.size,
+        config_sha256=subject.config_sha256,
+        model_sha256=subject.model_sha256,
+        data_salt=salt,
+        data_commitment=commit(subject.data_hmac, salt=salt),
+        claims=tuple(claims),
+        curve=tuple(curve),
+        methods=tuple(methods),
+        risk={name: min(round_up(value), Decimal(1)) for name, value in (risk_upper or {}).items()},
+        arithmetic=arithmetic,
+        assumptions=tuple(assumptions),
+        versions=dict(versions or {}),
+        not_before=not_before,
+        not_after=parse_instant(show_instant(not_before + life)),
+    )
+    payload = encode(certificate)
+    if decode(payload) != certificate:
+        raise NotSupported(
+            "the certificate would not be read back as it was meant",
+            hint="Give plans, numbers and names in the forms that parse_plan and Claim.of return.",
+        )
+    return dsse.sign(payload, payload_type=PAYLOAD_TYPE, signers=[signer])
+
+
+def verify_envelope(envelope: bytes, *, trusted: TrustedKeys, clock: Clock = utc_now) -> Certificate:
+    """Signature, then trust, then the signed bytes' meaning, then validity; in this order.
+
+    Raises ``SignatureInvalid``, ``UntrustedKey``, ``CertificateError`` (signed, but not a
+    certificate that this version understands) or ``CertificateExpired``. It says nothing about
+    whether the claimed number is right: only recomputing it does.
+    """
+    verified = dsse.verify(envelope, payload_type=PAYLOAD_TYPE, trusted=trusted)
+    certificate = decode(verified.payload)
+    now = clock()
+    if now > certificate.not_after:
+        raise CertificateExpired(
+            f"the certificate expired at {show_instant(certificate.not_after)}", hint=f"Issue a new one. {CERTIFY_HINT}"
+        )
+    if now < certificate.not_before:
+        raise CertificateExpired(
+            f"the certificate is not valid before {show_instant(certificate.not_before)}",
+            hint=f"Check this machine's clock, which says {show_instant(now)}.",
+        )
+    return replace(certificate, sha256=hashlib.sha256(envelope).hexdigest(), keyids=verified.keyids)
+
+
+def read(path: Path | None) -> bytes:
+    """The envelope's bytes. Raises ``CertificateMissing`` if there is no such file."""
+    if path is None:
+        raise CertificateMissing("no certificate was given", hint=CERTIFY_HINT)
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise CertificateMissing(f"the certificate {path} cannot be read: {reason}", hint=CERTIFY_HINT) from None
+
+
+def load(path: Path | None, *, trusted: TrustedKeys, clock: Clock = utc_now) -> Certificate:
+    """``verify_envelope`` of a file. Raises also ``CertificateMissing``."""
+    return verify_envelope(read(path), trusted=trusted, clock=clock)
+
+
+def check_subject(certificate: Certificate, subject: RunSubject) -> None:
+    """Refuse a run that is not the certified one. Raises ``WrongRun``.
+
+    The particular facts come before the configuration's digest, which covers them too: whoever
+    changed the size shall read "size", not "something in the run file".
+    """
+    if subject.relation != certificate.relation:
+        raise _wrong("config", "relation", certificate.relation, subject.relation)
+    if subject.unit != certificate.unit:
+        raise _wrong("config", "unit", certificate.unit, subject.unit)
+    if subject.size != certificate.size:
+        raise _wrong("size", "size", certificate.size, subject.size)
+    if subject.model_sha256 != certificate.model_sha256:
+        raise _wrong("model", "model digest", certificate.model_sha256[:16], subject.model_sha256[:16])
+    if not hmac.compare_digest(commit(subject.data_hmac, salt=certificate.data_salt), certificate.data_commitment):
+        raise WrongRun(
+            "data",
+            "the certificate is for other data: the file's bytes do not fit its commitment under this machine's key",
+            hint=f"Restore the certified data file and commitment key, or certify the new data. {CERTIFY_HINT}",
+        )
+    if subject.config_sha256 != certificate.config_sha256:
+        raise _wrong("config", "configuration digest", certificate.config_sha256[:16], subject.config_sha256[:16])
+    if subject.plan != certificate.plan:
+        raise WrongRun(
+            "config",
+            "the certificate is for another plan, although the configuration is the same: another version planned it",
+            hint=f"Certify with this version. {CERTIFY_HINT}",
+        )
+
+
+def _wrong(subject: str, what: str, certified: object, found: object) -> WrongRun:
+    return WrongRun(
+        subject,
+        f"the certificate is for another {subject}: certified {what} {certified}, this run's {found}",
+        hint=f"Undo the change, or certify this run. {CERTIFY_HINT}",
+    )

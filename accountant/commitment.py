@@ -1,0 +1,67 @@
+"""Commitments to private data that say nothing to anyone without the key.
+
+A plain digest of the data tells a neighbour D' from D with certainty, so it would void the very
+guarantee that a certificate states. Two layers of HMAC-SHA256 (RFC 2104) instead:
+
+1. the *fingerprint* HMAC(commitment key, data), kept among the private artefacts: the same data
+   give the same fingerprint, which is how the gate recognises them;
+2. the *commitment* HMAC(fingerprint, salt), published in one certificate with its random salt.
+   Without the salt, two certificates of the same data could be linked, and someone who has a
+   certificate for data of their own choosing could test whether the private data equal them.
+
+Under the assumption that HMAC-SHA256 is a pseudorandom function, the published pair (salt,
+commitment) is indistinguishable from random bytes to whoever lacks the key in AFFIDAVIT_HOME.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from affidavit.accountant.errors import DataError
+
+__all__ = ["commit", "file_fingerprint", "fingerprint", "new_salt"]
+
+_DATA_DOMAIN = b"affidavit/data-fingerprint/v1\0"
+_COMMITMENT_DOMAIN = b"affidavit/data-commitment/v1\0"
+_CHUNK = 1 << 20
+
+
+def fingerprint(chunks: Iterable[bytes], *, key: bytes) -> str:
+    """HMAC-SHA256 of the concatenated chunks, hexadecimal. Keep it private.
+
+    Feed the exact bytes of the data file: any change, also of order, is another data set.
+    """
+    mac = hmac.new(key, _DATA_DOMAIN, hashlib.sha256)
+    for chunk in chunks:
+        mac.update(chunk)
+    return mac.hexdigest()
+
+
+def file_fingerprint(path: Path, *, key: bytes) -> str:
+    """``fingerprint`` of a file's bytes. Raises ``DataError`` if it cannot be read."""
+    try:
+        return fingerprint(_chunks(path), key=key)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise DataError(f"the data file {path} cannot be read: {reason}", hint="Check [data].path.") from None
+
+
+def new_salt() -> str:
+    """128 random bits, hexadecimal: one for each certificate."""
+    return secrets.token_hex(16)
+
+
+def commit(data_fingerprint: str, *, salt: str) -> str:
+    """The public commitment to a private fingerprint, hexadecimal."""
+    message = _COMMITMENT_DOMAIN + bytes.fromhex(salt)
+    return hmac.new(bytes.fromhex(data_fingerprint), message, hashlib.sha256).hexdigest()
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk

@@ -1,0 +1,238 @@
+"""Keys: who signs certificates here, whom we trust, and the secrets that never leave.
+
+    AFFIDAVIT_HOME/                 0700; default: the platform's user data folder
+    ├── signing-key.pem             0600, Ed25519, PKCS #8: signs certificates
+    ├── commitment.key              0600, 32 random bytes: keys the commitment to the data
+    ├── assignment.key              0600, 32 random bytes: assigns records to batches
+    ├── ledger.key                  0600, 32 random bytes: chains the ledger's entries
+    └── trusted/<keyid>.pem         public keys of others whose certificates are accepted
+
+A keyid is the SHA-256 of the public key's SubjectPublicKeyInfo (DER), in hexadecimal. One's own
+key is always trusted. Whoever can read this folder can sign in the owner's name, recompute
+commitments to guessed data and forge ledger entries: it is what has to be kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+from affidavit.accountant.errors import UsageError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+__all__ = ["KeyInfo", "Keyring", "SecretName", "Signer", "TrustedKeys", "home_folder", "keyid_of", "read_public_key"]
+
+TrustedKeys = Mapping[str, "Ed25519PublicKey"]
+SecretName = Literal["commitment", "assignment", "ledger"]
+
+_SIGNING_KEY = "signing-key.pem"
+_SECRET_BYTES = 32
+_INIT_HINT = "Run: affidavit keys init"
+
+
+def home_folder() -> Path:
+    """``AFFIDAVIT_HOME``, or the platform's user data folder for affidavit."""
+    named = os.environ.get("AFFIDAVIT_HOME")
+    if named:
+        return Path(named).expanduser()
+    import platformdirs
+
+    return platformdirs.user_data_path("affidavit", appauthor=False)
+
+
+def keyid_of(key: Ed25519PublicKey) -> str:
+    """SHA-256 of the key's SubjectPublicKeyInfo in DER, hexadecimal."""
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
+
+
+def _public_pem(key: Ed25519PublicKey) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def read_public_key(pem: bytes) -> Ed25519PublicKey:
+    """Read an Ed25519 public key in PEM. Raises ``UsageError``, also on a private key."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    if b"PRIVATE KEY" in pem:
+        raise UsageError(
+            "this file holds a private key, which nobody else should have",
+            hint="Ask its owner for what `affidavit keys show --pem` prints, and for a new key.",
+        )
+    try:
+        key = load_pem_public_key(pem)
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise UsageError(
+            "not an Ed25519 public key in PEM", hint="The signer's `affidavit keys show --pem` prints the right form."
+        )
+    return key
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """A private key and the keyid of its public half; the key never shows in a repr."""
+
+    keyid: str
+    private_key: Ed25519PrivateKey = field(repr=False)
+
+    @classmethod
+    def of(cls, private_key: Ed25519PrivateKey) -> Signer:
+        return cls(keyid_of(private_key.public_key()), private_key)
+
+    def sign(self, message: bytes) -> bytes:
+        """The Ed25519 signature (RFC 8032), 64 bytes."""
+        return self.private_key.sign(message)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyInfo:
+    """A trusted key: ``own`` is ours, the others stand in ``trusted/``."""
+
+    keyid: str
+    own: bool
+    pem: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    """The keys in one home folder. Reading never creates anything; ``init`` does."""
+
+    home: Path
+
+    @classmethod
+    def default(cls) -> Keyring:
+        return cls(home_folder())
+
+    def init(self, *, keep_existing: bool = False) -> str:
+        """Create the folder, the signing key and the secrets; returns the keyid.
+
+        With ``keep_existing`` only what is missing is made. Otherwise an existing signing key
+        is a ``UsageError``: a key is never overwritten.
+        """
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import (
+            Encoding,
+            NoEncryption,
+            PrivateFormat,
+        )
+
+        if self.exists() and not keep_existing:
+            raise UsageError(f"there is a signing key in {self.home} already", hint="Run: affidavit keys show")
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.home.chmod(0o700)
+        for name in get_args(SecretName):
+            _create(self.home / f"{name}.key", secrets.token_hex(_SECRET_BYTES).encode() + b"\n")
+        pem = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        created = _create(self.home / _SIGNING_KEY, pem)
+        if not created and not keep_existing:
+            raise UsageError(f"there is a signing key in {self.home} already", hint="Run: affidavit keys show")
+        return self.signer().keyid
+
+    def exists(self) -> bool:
+        """Whether there is a signing key."""
+        return (self.home / _SIGNING_KEY).exists()
+
+    def signer(self) -> Signer:
+        """Our signing key. Raises ``UsageError`` if it is missing, damaged or readable by others."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        path = self.home / _SIGNING_KEY
+        pem = _read_private(path)
+        try:
+            key = load_pem_private_key(pem, password=None)
+        except (ValueError, TypeError):
+            key = None
+        if not isinstance(key, Ed25519PrivateKey):
+            raise UsageError(
+                f"{path} is not an Ed25519 private key without a password",
+                hint="Restore it from a backup, or move it away and run: affidavit keys init",
+            )
+        return Signer.of(key)
+
+    def secret(self, name: SecretName) -> bytes:
+        """One of the random secrets, 32 bytes. Raises ``UsageError`` as ``signer`` does."""
+        path = self.home / f"{name}.key"
+        try:
+            value = bytes.fromhex(_read_private(path).decode("ascii").strip())
+        except ValueError:
+            value = b""
+        if len(value) != _SECRET_BYTES:
+            raise UsageError(f"{path} does not hold {_SECRET_BYTES} bytes in hexadecimal", hint="Restore it.")
+        return value
+
+    def trust(self, pem: bytes) -> str:
+        """Accept certificates signed by this public key from now on; returns its keyid."""
+        key = read_public_key(pem)
+        keyid = keyid_of(key)
+        folder = self.home / "trusted"
+        folder.mkdir(parents=True, exist_ok=True)
+        _create(folder / f"{keyid}.pem", _public_pem(key))
+        return keyid
+
+    def show(self) -> tuple[KeyInfo, ...]:
+        """All keys trusted here, our own first. Empty if there are none."""
+        own = [KeyInfo(signer.keyid, True, _public_pem(signer.private_key.public_key())) for signer in self._own()]
+        known = {info.keyid for info in own}
+        others = []
+        for path in sorted((self.home / "trusted").glob("*.pem")):
+            key = read_public_key(path.read_bytes())
+            if path.stem != keyid_of(key):
+                raise UsageError(
+                    f"{path} holds a key with another keyid than its name",
+                    hint=f"Remove it, or rename it: {keyid_of(key)}.pem",
+                )
+            if path.stem not in known:
+                others.append(KeyInfo(path.stem, False, _public_pem(key)))
+        return (*own, *others)
+
+    def trusted(self) -> dict[str, Ed25519PublicKey]:
+        """Keyid to public key, for everything that verifies."""
+        return {info.keyid: read_public_key(info.pem) for info in self.show()}
+
+    def _own(self) -> tuple[Signer, ...]:
+        return (self.signer(),) if self.exists() else ()
+
+
+def _create(path: Path, content: bytes) -> bool:
+    """Write a new file, 0600, whole or not at all; False if there is one already."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        return True
+    finally:
+        os.unlink(temporary)
+
+
+def _read_private(path: Path) -> bytes:
+    try:
+        mode = path.stat().st_mode
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"there is no {path}", hint=_INIT_HINT) from None
+    if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
+        raise UsageError(f"{path} can be read by others", hint=f"Run: chmod 600 {path}")
+    return content

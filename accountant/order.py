@@ -1,0 +1,196 @@
+"""The declared order of a plan, enforced one use at a time.
+
+A cursor walks the plan tree and remembers, at every node that has begun, only how far it is: a
+repeat of 10^12 rounds is one counter. The rule (it matters: with unequal mechanisms the order
+changes the bound, THEORY 3):
+
+    compose    its parts one after another, each finished before the next begins
+    repeat     round after round, each finished before the next begins
+    parallel   its parts side by side, each in its own order
+    subsample  the node below, on one fresh sample a use
+
+``use`` must name a leaf that may come next. Whoever leaves a node early says so with ``finish``.
+That is sound, because doing nothing is among the adaptive choices over which the bound is taken;
+but it is never silent, because a mechanism left out by accident means that plan and program have
+drifted apart. What is left out is not refunded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from affidavit.accountant.errors import PermitViolation
+from affidavit.accountant.plan import Compose, Leaf, Parallel, Plan, Poisson, Repeat, WithoutReplacement, leaves
+
+__all__ = ["Order"]
+
+# The way down from the root: the number of a part, or None for the one node below ("of").
+_Steps: TypeAlias = Sequence[int | None]
+_STEP = re.compile(r"\.(?:of|parts\[(0|[1-9]\d*)\])", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A plan node as the cursor sees it: ``length`` children in a row, or side by side, or a leaf.
+
+    A repeat has one child that serves for all rounds. ``empty``: there is no use below.
+    """
+
+    length: int
+    children: tuple[_Node, ...]
+    parallel: bool = False
+    repeated: bool = False
+    empty: bool = False
+
+    def child(self, index: int) -> _Node:
+        return self.children[0 if self.repeated else index]
+
+    def after(self, index: int) -> int:
+        """The next child that has any use, or ``length``."""
+        if self.repeated:
+            return self.length if self.empty else min(index + 1, self.length)
+        return next((i for i in range(index + 1, self.length) if not self.children[i].empty), self.length)
+
+
+def _compiled(plan: Plan) -> _Node:
+    match plan:
+        case Leaf():
+            return _Node(0, ())
+        case Compose(parts=parts) | Parallel(parts=parts):
+            nodes = tuple(map(_compiled, parts))
+            empty = all(node.empty for node in nodes)
+            return _Node(len(nodes), nodes, parallel=isinstance(plan, Parallel), empty=empty)
+        case Repeat(count=count, of=of):
+            node = _compiled(of)
+            return _Node(count, (node,), repeated=True, empty=count == 0 or node.empty)
+        case Poisson(of=of) | WithoutReplacement(of=of):
+            node = _compiled(of)
+            return _Node(1, (node,), repeated=True, empty=node.empty)
+        case _:
+            raise TypeError(f"no order is defined for a {plan.kind} node")
+
+
+class _Cursor:
+    """How far one instance of a node has come. ``use`` either moves by one use or raises."""
+
+    __slots__ = ("_begun", "_index", "_node", "_open", "done")
+
+    def __init__(self, node: _Node) -> None:
+        self._node = node
+        self._index = -1
+        self._begun: dict[int, _Cursor] = {}
+        self._open = sum(not child.empty for child in node.children) if node.parallel else 0
+        self.done = node.empty
+
+    def use(self, way: _Steps, path: str) -> None:
+        if self.done:
+            raise _violation(f"one use too many of {path}: its part of the plan is finished")
+        if not way:
+            self.done = True
+            return
+        index = self._place(way[0], path)
+        child = self._child(index)
+        child.use(way[1:], path)
+        self._moved(index, child)
+
+    def finish(self, way: _Steps, path: str) -> None:
+        if self.done or not way:
+            self.done = True
+            return
+        index = self._latest(way, path)
+        if index is None:
+            return
+        child = self._child(index)
+        child.finish(way[1:], path)
+        self._moved(index, child)
+
+    def _child(self, index: int) -> _Cursor:
+        return self._begun.get(index) or _Cursor(self._node.child(index))
+
+    def _moved(self, index: int, child: _Cursor) -> None:
+        node = self._node
+        if node.parallel:
+            self._open -= child.done and not node.child(index).empty
+            self._begun[index] = child
+            self.done = self._open == 0
+        else:
+            self._index, self._begun = index, {index: child}
+            self.done = child.done and node.after(index) == node.length
+
+    def _under_way(self) -> bool:
+        return self._index >= 0 and not self._begun[self._index].done
+
+    def _place(self, step: int | None, path: str) -> int:
+        """The child that a use going through ``step`` belongs to."""
+        if self._node.parallel and step is not None:
+            return step
+        current = self._index if self._under_way() else self._node.after(self._index)
+        if step is None or step == current:
+            return current
+        if step < current:
+            raise _violation(f"{path} is out of order: the plan has moved past it")
+        raise _violation(f"{path} is out of order: part {current} of the same compose comes first and is not finished")
+
+    def _latest(self, way: _Steps, path: str) -> int | None:
+        """The child that ``finish`` goes through: the one begun last, or a part that is next."""
+        step = way[0]
+        if step is None:
+            # A round that has not begun cannot be left; a part of the first one can be left out.
+            return None if self._index < 0 and len(way) == 1 else max(self._index, 0)
+        if self._node.parallel:
+            return None if step in self._begun and self._begun[step].done else step
+        if step < self._index or self._node.child(step).empty:
+            return None
+        return step if step == self._index else self._place(step, path)
+
+
+class Order:
+    """Which leaf of ``plan`` may be used next. Mutable; made once for each run."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._leaves = {path: (leaf, _way(path)) for path, leaf, _ in leaves(plan)}
+        self._root_node = _compiled(plan)
+        self._root = _Cursor(self._root_node)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The leaves' paths, in declared order."""
+        return tuple(self._leaves)
+
+    def use(self, path: str) -> Leaf:
+        """Move past one use of the leaf at ``path``. Raises ``PermitViolation``, and then nothing moved."""
+        if path not in self._leaves:
+            raise _violation(f"{path[:80]!r} is not a mechanism of the certified plan")
+        leaf, way = self._leaves[path]
+        self._root.use(way, path)
+        return leaf
+
+    def finish(self, path: str) -> None:
+        """Leave the node at ``path`` without its remaining uses: the instance begun last, or the next part.
+
+        Within a finished round of a repeat this does nothing; a new round begins with a use. Raises
+        ``PermitViolation`` for a part whose turn has not come, or a path that is not in the plan.
+        """
+        way, node = _way(path), self._root_node
+        for step in way:
+            fits = (step is None) == node.repeated and (step is None or step < node.length) and node.children
+            if not fits:
+                raise _violation(f"{path[:80]!r} is not a node of the certified plan")
+            node = node.child(step or 0)
+        self._root.finish(way, path)
+
+
+def _way(path: str) -> tuple[int | None, ...]:
+    if not path.startswith("plan") or _STEP.sub("", path[4:]):
+        raise _violation(f"{path[:80]!r} is not a path in a plan")
+    return tuple(int(found[1]) if found[1] else None for found in _STEP.finditer(path))
+
+
+def _violation(message: str) -> PermitViolation:
+    return PermitViolation(
+        message,
+        hint="The program is not the one that was planned. Certify its plan: affidavit certify RUN.toml -o CERT.json",
+    )

@@ -1,0 +1,182 @@
+"""Permits: the only way for a mechanism to draw.
+
+    with open_permit(envelope, run, "support-mail", ledger, trusted=keys.trusted()) as permit:
+        leaf = permit.use("plan.of")          # one use of the certified mechanism at this path
+        noise = permit.noise.gumbel(size=...)
+
+Life of one: checks (signature, trust, validity, then that this is the certified run) -> the first
+claim is reserved in the ledger -> open -> uses, counted and in order -> closed. Only then is the
+reservation marked as committed. An exception, a kill or a power cut leaves it reserved: spent,
+because nobody knows what was seen. Stopping early is not cheaper: when a run stops depends on the
+data.
+
+What this protects against is error: another data file, an old certificate, a mechanism run once
+too often, a budget forgotten. Code in the same process can reach around it, as it could read the
+data itself; the token below only keeps a permit from being made by accident.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NoReturn
+
+from affidavit.accountant import certificate as certificates
+from affidavit.accountant.certificate import Certificate, RunSubject, check_subject, verify_envelope
+from affidavit.accountant.clock import Clock, utc_now
+from affidavit.accountant.errors import PermitViolation
+from affidavit.accountant.keys import TrustedKeys
+from affidavit.accountant.order import Order
+from affidavit.accountant.plan import Leaf, Plan
+from affidavit.accountant.randomness import NoiseSource, Randomness, noise_source
+from affidavit.accountant.validate import Relation
+
+if TYPE_CHECKING:
+    from affidavit.accountant.ledger import Ledger
+
+__all__ = ["Permit", "open_permit"]
+
+_TOKEN = object()
+
+
+class Permit:
+    """The live right to draw what one certificate covers, once. Made by ``open_permit`` only."""
+
+    def __init__(self, token: object, certificate: Certificate, *, entry: str, noise: NoiseSource) -> None:
+        if token is not _TOKEN:
+            raise PermitViolation("a permit is not made by hand", hint="Use: with open_permit(...) as permit")
+        self._certificate = certificate
+        self._entry = entry
+        self._noise = noise
+        self._order = Order(certificate.plan)
+        self._uses = dict.fromkeys(self._order.paths, 0)
+        self._receipt_sha256: str | None = None
+        self._open = True
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+
+    @property
+    def certificate(self) -> Certificate:
+        """What was certified."""
+        return self._certificate
+
+    @property
+    def plan(self) -> Plan:
+        return self._certificate.plan
+
+    @property
+    def relation(self) -> Relation:
+        return self._certificate.relation
+
+    @property
+    def entry(self) -> str:
+        """The ledger entry that this run is charged to: a random id."""
+        return self._entry
+
+    @property
+    def uses(self) -> Mapping[str, int]:
+        """How often each leaf was used so far, by path; a copy."""
+        with self._lock:
+            return MappingProxyType(dict(self._uses))
+
+    @property
+    def noise(self) -> NoiseSource:
+        """Where draws come from. Raises ``PermitViolation`` once the permit is closed."""
+        self._check_live()
+        return self._noise
+
+    @property
+    def sampler(self) -> str:
+        """One line about the noise, for the receipt."""
+        return self._noise.description
+
+    @property
+    def guarantee(self) -> bool:
+        """False for a seeded run: reproducible noise protects nobody."""
+        return self._noise.guarantee
+
+    def use(self, path: str) -> Leaf:
+        """Charge one use of the leaf at ``path`` and return it, with its certified parameters.
+
+        Raises ``PermitViolation`` at the first use too many, at an unknown path, out of the
+        declared order, after the permit closed, or in another process than the one it was opened in.
+        """
+        with self._lock:
+            self._check_live()
+            leaf = self._order.use(path)
+            self._uses[path] += 1
+            return leaf
+
+    def finish(self, path: str) -> None:
+        """Leave the node at ``path`` early, so that what comes after it may begin. Nothing is refunded."""
+        with self._lock:
+            self._check_live()
+            self._order.finish(path)
+
+    def attach_receipt(self, sha256: str) -> None:
+        """The digest of the receipt, to be written into the ledger when the run ends well."""
+        self._check_live()
+        self._receipt_sha256 = sha256
+
+    def _check_live(self) -> None:
+        if not self._open:
+            raise PermitViolation(
+                "the permit is closed: its run has ended", hint="Open a new one; it is charged to the ledger anew."
+            )
+        if os.getpid() != self._process:
+            raise PermitViolation(
+                "the permit was opened in another process, where its uses are counted",
+                hint="Draw in the process that opened it, and send the results.",
+            )
+
+    def _close(self) -> str | None:
+        with self._lock:
+            self._open = False
+            return self._receipt_sha256
+
+    def __reduce__(self) -> NoReturn:
+        raise PermitViolation("a permit cannot be copied or pickled: it would be spent twice", hint="Open one each.")
+
+
+@contextmanager
+def open_permit(
+    certificate: bytes | Path | None,
+    run: RunSubject,
+    dataset: str,
+    ledger: Ledger,
+    *,
+    trusted: TrustedKeys,
+    clock: Clock = utc_now,
+    randomness: Randomness = "secure",
+) -> Iterator[Permit]:
+    """Check everything, reserve the worst case, then let the body draw.
+
+    certificate: an envelope's bytes, or its file. run: what is about to be run, built anew from the
+    run file, data and model. dataset: the ledger account to charge.
+
+    Raises, before anything is charged: ``CertificateMissing``, ``SignatureInvalid``,
+    ``UntrustedKey``, ``CertificateExpired``, ``WrongRun``, ``UsageError`` (randomness); from the
+    ledger ``LedgerMissing``, ``LedgerAltered``, ``BudgetExceeded``, ``BudgetError``.
+    """
+    envelope = certificate if isinstance(certificate, bytes) else certificates.read(certificate)
+    verified = verify_envelope(envelope, trusted=trusted, clock=clock)
+    check_subject(verified, run)
+    noise = noise_source(randomness)
+    entry = ledger.reserve(
+        dataset,
+        relation=verified.relation,
+        unit=verified.unit,
+        epsilon=verified.claim.epsilon,
+        delta=verified.claim.delta,
+        certificate_sha256=verified.sha256,
+    )
+    permit = Permit(_TOKEN, verified, entry=entry, noise=noise)
+    try:
+        yield permit
+    finally:
+        receipt_sha256 = permit._close()
+    ledger.commit(entry, receipt_sha256=receipt_sha256)

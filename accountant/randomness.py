@@ -1,0 +1,189 @@
+"""Where noise comes from.
+
+``SecureNoise`` takes every bit from the operating system's generator, at the moment of the draw:
+no seed to guess, no state to copy when a process forks. ``SeededNoise`` is reproducible and gives
+no guarantee; it exists for tests and says so wherever it goes. Both turn the same 64-bit words
+into draws by the same formulas, so that a test with a seed tests the code that runs.
+
+The formulas are inversions that keep full relative precision in *both* tails (a 53-bit uniform cuts
+a Gumbel at 37 and a normal at 8.3, which a δ of 1e-20 would see). They treat float64 as real
+numbers: a certificate for them lists "ideal real arithmetic" among its assumptions, since the low
+bits of a float64 draw are not those of a real one (Mironov 2012, "On significance of the least
+significant bits for differential privacy").
+
+Method names and argument orders are those of ``numpy.random.Generator``.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from affidavit.accountant.errors import UsageError
+
+__all__ = ["NoiseSource", "Randomness", "SecureNoise", "SeededNoise", "noise_source"]
+
+Randomness: TypeAlias = Literal["secure"] | int
+Shape: TypeAlias = int | tuple[int, ...] | None
+Floats: TypeAlias = NDArray[np.float64]
+Words: TypeAlias = NDArray[np.uint64]
+
+_SMALL_WORD = np.uint64(1 << 53)
+
+
+class NoiseSource(ABC):
+    """Independent draws. A ``size`` of None gives an array of shape ``()``, which acts as a number."""
+
+    guarantee: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """One line for a receipt."""
+
+    @abstractmethod
+    def _words(self, count: int) -> Words:
+        """``count`` independent uniform 64-bit words."""
+
+    def random(self, size: Shape = None) -> Floats:
+        """Uniform multiples of 2^-53 in [0, 1)."""
+        shape = _shape(size)
+        return _scaled(self._words(math.prod(shape)) >> np.uint64(11), 2.0**-53).reshape(shape)
+
+    def standard_exponential(self, size: Shape = None) -> Floats:
+        """Exponential of rate 1, precise near 0 and far out."""
+        shape = _shape(size)
+        count = math.prod(shape)
+        half = 0.5 * self._open_unit(count)
+        return np.where(self._bits(count), -np.log(half), -np.log1p(-half)).reshape(shape)
+
+    def exponential(self, scale: float = 1.0, size: Shape = None) -> Floats:
+        """Exponential of mean ``scale``."""
+        return _scale(scale) * self.standard_exponential(size)
+
+    def gumbel(self, loc: float = 0.0, scale: float = 1.0, size: Shape = None) -> Floats:
+        """Gumbel: loc − scale ln E, E standard exponential. Its argmax samples a softmax."""
+        return loc - _scale(scale) * np.log(self.standard_exponential(size))
+
+    def laplace(self, loc: float = 0.0, scale: float = 1.0, size: Shape = None) -> Floats:
+        """Laplace of scale ``scale``: an exponential with a fair sign."""
+        shape = _shape(size)
+        sign = np.where(self._bits(math.prod(shape)), 1.0, -1.0).reshape(shape)
+        return loc + _scale(scale) * sign * self.standard_exponential(shape)
+
+    def standard_normal(self, size: Shape = None) -> Floats:
+        """Standard normal by Box and Muller (1958): radius √(2E), uniform angle."""
+        shape = _shape(size)
+        count = math.prod(shape)
+        pairs = (count + 1) // 2
+        radius = np.sqrt(2.0 * self.standard_exponential(pairs))
+        angle = 2.0 * math.pi * self.random(pairs)
+        return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count].reshape(shape)
+
+    def normal(self, loc: float = 0.0, scale: float = 1.0, size: Shape = None) -> Floats:
+        """Normal of standard deviation ``scale``."""
+        return loc + _scale(scale) * self.standard_normal(size)
+
+    def uniform(self, low: float = 0.0, high: float = 1.0, size: Shape = None) -> Floats:
+        """Uniform between ``low`` and ``high``."""
+        return low + (high - low) * self.random(size)
+
+    def integers(self, low: int, high: int | None = None, size: Shape = None) -> NDArray[np.int64]:
+        """Whole numbers in [low, high), or [0, low) with one argument; exactly uniform (by rejection)."""
+        low, high = (0, low) if high is None else (low, high)
+        width = high - low
+        if not 0 < width <= 2**63 or not -(2**63) <= low <= high <= 2**63:
+            raise ValueError("integers: need low < high, within 64 bits")
+        shape = _shape(size)
+        drawn = self._words(math.prod(shape))
+        limit = 2**64 - 2**64 % width
+        while limit < 2**64 and (late := np.flatnonzero(drawn >= np.uint64(limit))).size:
+            drawn[late] = self._words(late.size)
+        return ((drawn % np.uint64(width)).astype(np.int64) + np.int64(low)).reshape(shape)
+
+    def permutation(self, n: int) -> NDArray[np.int64]:
+        """0, …, n−1 in a uniformly random order."""
+        while True:
+            keys = self._words(n)
+            order = np.argsort(keys, kind="stable")
+            if not np.any(np.diff(keys[order]) == 0):
+                return order
+
+    def choice(self, a: int, size: int, *, replace: Literal[False] = False) -> NDArray[np.int64]:
+        """A uniform sample of ``size`` of 0, …, a−1 without replacement, in random order."""
+        if replace or not 0 <= size <= a:
+            raise ValueError("choice: only without replacement, and no more than there are")
+        return self.permutation(a)[:size]
+
+    def _bits(self, count: int) -> NDArray[np.bool_]:
+        words = self._words((count + 63) // 64)
+        return np.unpackbits(words.view(np.uint8))[:count].astype(np.bool_)
+
+    def _open_unit(self, count: int) -> Floats:
+        """Uniform on (0, 1], with 53 significant bits down to 2^-75 and a least value of 2^-129."""
+        words = self._words(count)
+        result = _scaled(words, 2.0**-64)
+        small = np.flatnonzero(words < _SMALL_WORD)
+        if small.size:
+            result[small] += (self._words(small.size) + 0.5) * 2.0**-128
+        return result
+
+
+class SecureNoise(NoiseSource):
+    """Every word from ``os.urandom``: the kernel's cryptographic generator."""
+
+    guarantee: ClassVar[bool] = True
+
+    @property
+    def description(self) -> str:
+        return "secure: operating system entropy, float64 inversion"
+
+    def _words(self, count: int) -> Words:
+        return np.frombuffer(bytearray(os.urandom(8 * count)), dtype=np.uint64)
+
+
+class SeededNoise(NoiseSource):
+    """Philox with a given seed: reproducible, so whoever knows the seed can subtract the noise."""
+
+    guarantee: ClassVar[bool] = False
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._generator = np.random.Philox(np.random.SeedSequence(seed))
+
+    @property
+    def description(self) -> str:
+        return f"NO GUARANTEE: seeded with {self._seed}, reproducible, for tests only"
+
+    def _words(self, count: int) -> Words:
+        return np.asarray(self._generator.random_raw(count), dtype=np.uint64)
+
+
+def noise_source(randomness: Randomness) -> NoiseSource:
+    """``"secure"``, or a whole number: the seed of a run without guarantee. Raises ``UsageError``."""
+    if randomness == "secure":
+        return SecureNoise()
+    if isinstance(randomness, bool) or not isinstance(randomness, int) or randomness < 0:
+        raise UsageError("randomness is neither secure nor a seed", hint='Use "secure", or {seed = 7}.')
+    return SeededNoise(randomness)
+
+
+def _scaled(words: Words, factor: float) -> Floats:
+    return words.astype(np.float64) * factor
+
+
+def _shape(size: Shape) -> tuple[int, ...]:
+    if size is None:
+        return ()
+    return (size,) if isinstance(size, int) else size
+
+
+def _scale(scale: float) -> float:
+    if not 0.0 <= scale < math.inf:
+        raise ValueError("a scale is finite and not negative")
+    return scale

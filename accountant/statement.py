@@ -1,0 +1,403 @@
+"""The words of a certificate: an in-toto Statement v1 with our predicate, read strictly.
+
+``encode`` writes the canonical JSON (RFC 8785) that is signed, ``decode`` reads exactly that form:
+an unknown, missing or ill-typed field anywhere is refused, because whoever signed it meant
+something by it that this version does not understand.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any
+
+from affidavit.accountant import decimals, validate
+from affidavit.accountant.clock import parse_instant, show_instant
+from affidavit.accountant.errors import CertificateError, NotSupported, PlanError
+from affidavit.accountant.plan import Plan, parse_plan, to_dict
+from affidavit.accountant.subject import check_digest
+from affidavit.accountant.unit import Unit, parse_unit
+from affidavit.accountant.validate import Relation
+
+__all__ = [
+    "PREDICATE_TYPE",
+    "SCHEMA",
+    "STATEMENT_TYPE",
+    "Certificate",
+    "Claim",
+    "CurvePoint",
+    "MethodSummary",
+    "decode",
+    "encode",
+]
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "https://affidavit.dev/certificate/v1"
+SCHEMA = "affidavit/certificate/v1"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+@-]{0,63}\Z")
+_SALT = re.compile(r"[0-9a-f]{32}\Z")
+_MAX_TEXT = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The run is (epsilon, delta)-differentially private."""
+
+    epsilon: Decimal
+    delta: Decimal
+
+    @classmethod
+    def of(cls, *, epsilon_upper: float | Decimal, delta: str | float | Decimal) -> Claim:
+        """ε rounded up to 12 digits; δ exactly as written (a float is its shortest spelling).
+
+        ``epsilon_upper`` must hold at that decimal δ: compute it at ``decimals.float_at_most``
+        of it. Raises ``NotSupported`` for an infinite ε, ``PlanError`` out of range.
+        """
+        if math.isinf(epsilon_upper):
+            raise NotSupported(
+                "the plan costs ε = ∞ at this δ: there is nothing to certify",
+                hint="Add noise, or ask for a larger δ: affidavit plan RUN.toml",
+            )
+        return cls(decimals.round_up(epsilon_upper), decimals.as_written(delta, path="delta"))
+
+    def __post_init__(self) -> None:
+        _at_least_zero(self.epsilon, path="epsilon")
+        _probability(self.delta, path="delta")
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """One point of the certified privacy profile: δ(epsilon) ≤ delta. ``epsilon`` may be negative."""
+
+    epsilon: Decimal
+    delta: Decimal
+
+    @classmethod
+    def of(cls, *, epsilon: float | Decimal, delta_upper: float | Decimal) -> CurvePoint:
+        """Both rounded up: δ(ε) does not increase with ε, so the point stays true."""
+        return cls(decimals.round_up(epsilon), min(decimals.round_up(delta_upper), Decimal(1)))
+
+    def __post_init__(self) -> None:
+        _probability(self.delta, path="delta")
+
+
+@dataclass(frozen=True, slots=True)
+class MethodSummary:
+    """What one method says: ε between the two at the first claim's δ. None: infinite, or no bound.
+
+    ``certified`` marks the method that the first claim rests on.
+    """
+
+    name: str
+    epsilon_lower: Decimal | None
+    epsilon_upper: Decimal | None
+    applies: bool
+    why: str = ""
+    certified: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        *,
+        epsilon_lower: float,
+        epsilon_upper: float,
+        applies: bool,
+        why: str = "",
+        certified: bool = False,
+    ) -> MethodSummary:
+        """The lower side rounded down, the upper side up; inf becomes None."""
+        lower = decimals.round_down(epsilon_lower) if math.isfinite(epsilon_lower) else None
+        upper = decimals.round_up(epsilon_upper) if math.isfinite(epsilon_upper) else None
+        return cls(name, lower, upper, applies, why, certified)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A parsed certificate. Only ``certificate.verify_envelope`` fills ``sha256`` and ``keyids``.
+
+    sha256: digest of the envelope file's bytes (what ``sha256sum CERT.json`` prints).
+    keyids: the trusted keys whose signatures were checked.
+    """
+
+    relation: Relation
+    unit: Unit
+    plan: Plan
+    size: int
+    config_sha256: str
+    model_sha256: str
+    data_salt: str
+    data_commitment: str
+    claims: tuple[Claim, ...]
+    curve: tuple[CurvePoint, ...]
+    methods: tuple[MethodSummary, ...]
+    risk: Mapping[str, Decimal]
+    arithmetic: str
+    assumptions: tuple[str, ...]
+    versions: Mapping[str, str]
+    not_before: datetime
+    not_after: datetime
+    sha256: str = field(default="", compare=False)
+    keyids: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def claim(self) -> Claim:
+        """The first claim: what a run under this certificate is charged."""
+        return self.claims[0]
+
+
+def encode(certificate: Certificate) -> bytes:
+    """The canonical statement. Raises ``NotSupported`` for numbers that JSON cannot carry."""
+    import rfc8785
+
+    subject: list[dict[str, Any]] = [
+        {"name": "config", "digest": {"sha256": certificate.config_sha256}},
+        {"name": "model", "digest": {"sha256": certificate.model_sha256}},
+        {
+            "name": "data",
+            "digest": {"hmac-sha256": certificate.data_commitment},
+            "annotations": {"salt": certificate.data_salt},
+        },
+    ]
+    statement: dict[str, Any] = {
+        "_type": STATEMENT_TYPE,
+        "subject": subject,
+        "predicateType": PREDICATE_TYPE,
+        "predicate": _predicate(certificate),
+    }
+    try:
+        return rfc8785.dumps(statement)
+    except rfc8785.CanonicalizationError:
+        raise NotSupported(
+            "the plan holds a whole number above 2^53, which JSON readers do not keep exactly",
+            hint="Nest two repeats instead: their counts multiply.",
+        ) from None
+
+
+def decode(payload: bytes) -> Certificate:
+    """Read a statement whose signature was verified. Raises ``CertificateError`` naming the field."""
+    try:
+        return _statement(_json(payload))
+    except PlanError as error:
+        raise CertificateError(
+            f"the signed certificate cannot be accepted here: {error.message}",
+            hint="It may come from a newer version: compare `affidavit --version` with its issuer's.",
+        ) from None
+
+
+def _predicate(certificate: Certificate) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "relation": certificate.relation,
+        "unit": certificate.unit.to_json(),
+        "plan": to_dict(certificate.plan),
+        "claims": [_pair(claim) for claim in certificate.claims],
+        "curve": [_pair(point) for point in certificate.curve],
+        "methods": [_method(method) for method in certificate.methods],
+        "risk": {name: decimals.show(value) for name, value in certificate.risk.items()},
+        "arithmetic": certificate.arithmetic,
+        "assumptions": list(certificate.assumptions),
+        "versions": dict(certificate.versions),
+        "notBefore": show_instant(certificate.not_before),
+        "notAfter": show_instant(certificate.not_after),
+        "size": certificate.size,
+    }
+
+
+def _pair(item: Claim | CurvePoint) -> dict[str, str]:
+    return {"epsilon": decimals.show(item.epsilon), "delta": decimals.show(item.delta)}
+
+
+def _method(method: MethodSummary) -> dict[str, Any]:
+    return {
+        "name": method.name,
+        "epsilon_lower": None if method.epsilon_lower is None else decimals.show(method.epsilon_lower),
+        "epsilon_upper": None if method.epsilon_upper is None else decimals.show(method.epsilon_upper),
+        "applies": method.applies,
+        "why": method.why,
+        "certified": method.certified,
+    }
+
+
+def _statement(obj: object) -> Certificate:
+    top = _object(obj, "statement", "_type subject predicateType predicate")
+    _exactly(top["_type"], STATEMENT_TYPE, path="statement._type")
+    _exactly(top["predicateType"], PREDICATE_TYPE, path="statement.predicateType")
+    subjects = _list(top["subject"], "subject")
+    if len(subjects) != 3:
+        raise PlanError("subject", f"{len(subjects)} subjects", allowed="config, model and data")
+    config, model = (
+        _subject(item, name, "sha256") for item, name in zip(subjects[:2], ("config", "model"), strict=True)
+    )
+    data = _subject(subjects[2], "data", "hmac-sha256", "annotations")
+    salt = _object(subjects[2]["annotations"], "subject.data.annotations", "salt")["salt"]
+    if not isinstance(salt, str) or not _SALT.match(salt):
+        raise PlanError("subject.data.annotations.salt", "not a salt", allowed="32 lower-case hexadecimal digits")
+    names = (
+        "schema relation unit plan claims curve methods risk arithmetic assumptions versions notBefore notAfter size"
+    )
+    predicate = _object(top["predicate"], "predicate", names)
+    _exactly(predicate["schema"], SCHEMA, path="predicate.schema")
+    claims = tuple(Claim(*pair) for pair in _pairs(predicate["claims"], "predicate.claims"))
+    if not claims:
+        raise PlanError("predicate.claims", "empty", allowed="at least one claim")
+    not_before = _instant(predicate["notBefore"], "predicate.notBefore")
+    not_after = _instant(predicate["notAfter"], "predicate.notAfter")
+    if not_after < not_before:
+        raise PlanError("predicate.notAfter", "before notBefore", allowed="a later time")
+    return Certificate(
+        relation=validate.relation(predicate["relation"], path="predicate.relation"),
+        unit=parse_unit(predicate["unit"], path="predicate.unit"),
+        plan=parse_plan(predicate["plan"], path="predicate.plan"),
+        size=validate.whole(predicate["size"], path="predicate.size"),
+        config_sha256=config,
+        model_sha256=model,
+        data_salt=salt,
+        data_commitment=data,
+        claims=claims,
+        curve=tuple(CurvePoint(*pair) for pair in _pairs(predicate["curve"], "predicate.curve")),
+        methods=tuple(
+            _read_method(item, f"predicate.methods[{i}]")
+            for i, item in enumerate(_list(predicate["methods"], "predicate.methods"))
+        ),
+        risk=_risk(predicate["risk"], "predicate.risk"),
+        arithmetic=_text(predicate["arithmetic"], "predicate.arithmetic"),
+        assumptions=tuple(
+            _text(item, f"predicate.assumptions[{i}]")
+            for i, item in enumerate(_list(predicate["assumptions"], "predicate.assumptions"))
+        ),
+        versions=MappingProxyType(
+            {
+                name: _text(value, f"predicate.versions.{name}")
+                for name, value in _named(predicate["versions"], "predicate.versions")
+            }
+        ),
+        not_before=not_before,
+        not_after=not_after,
+    )
+
+
+def _json(payload: bytes) -> object:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(pairs)
+        if len(result) != len(pairs):
+            raise ValueError("a repeated field")
+        return result
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    try:
+        return json.loads(payload.decode("utf-8"), object_pairs_hook=unique, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        raise PlanError("statement", "not JSON, or a repeated field", allowed="an in-toto statement") from None
+
+
+def _object(value: object, path: str, names: str) -> dict[str, Any]:
+    expected = names.split()
+    if not isinstance(value, dict):
+        raise PlanError(path, "not an object", allowed=", ".join(expected))
+    for name in value:
+        if name not in expected:
+            raise PlanError(f"{path}.{name[:40]}", "unknown field", allowed=", ".join(expected))
+    for name in expected:
+        if name not in value:
+            raise PlanError(f"{path}.{name}", "missing", allowed=", ".join(expected))
+    return value
+
+
+def _list(value: object, path: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise PlanError(path, "not a list", allowed="a list")
+    return value
+
+
+def _text(value: object, path: str) -> str:
+    if not isinstance(value, str) or len(value) > _MAX_TEXT:
+        raise PlanError(path, "not a text", allowed=f"at most {_MAX_TEXT} characters")
+    return value
+
+
+def _flag(value: object, path: str) -> bool:
+    if not isinstance(value, bool):
+        raise PlanError(path, "not true or false", allowed="true | false")
+    return value
+
+
+def _exactly(value: object, expected: str, *, path: str) -> None:
+    if value != expected:
+        raise PlanError(path, "another kind of document", allowed=expected)
+
+
+def _instant(value: object, path: str) -> datetime:
+    try:
+        return parse_instant(value)
+    except ValueError:
+        raise PlanError(path, "not a time", allowed="2026-01-31T12:00:00Z") from None
+
+
+def _subject(value: object, name: str, algorithm: str, *extra: str) -> str:
+    path = f"subject.{name}"
+    fields = _object(value, path, " ".join(("name", "digest", *extra)))
+    _exactly(fields["name"], name, path=f"{path}.name")
+    digest = _object(fields["digest"], f"{path}.digest", algorithm)
+    return check_digest(digest[algorithm], path=f"{path}.digest.{algorithm}")
+
+
+def _pairs(value: object, path: str) -> list[tuple[Decimal, Decimal]]:
+    result = []
+    for i, item in enumerate(_list(value, path)):
+        pair = _object(item, f"{path}[{i}]", "epsilon delta")
+        epsilon = decimals.parse(pair["epsilon"], path=f"{path}[{i}].epsilon")
+        result.append((epsilon, decimals.parse(pair["delta"], path=f"{path}[{i}].delta")))
+    return result
+
+
+def _read_method(value: object, path: str) -> MethodSummary:
+    item = _object(value, path, "name epsilon_lower epsilon_upper applies why certified")
+    lower, upper = (
+        None if item[side] is None else decimals.parse(item[side], path=f"{path}.{side}")
+        for side in ("epsilon_lower", "epsilon_upper")
+    )
+    return MethodSummary(
+        _text(item["name"], f"{path}.name"),
+        lower,
+        upper,
+        _flag(item["applies"], f"{path}.applies"),
+        _text(item["why"], f"{path}.why"),
+        _flag(item["certified"], f"{path}.certified"),
+    )
+
+
+def _named(value: object, path: str) -> list[tuple[str, Any]]:
+    if not isinstance(value, dict) or not all(_NAME.match(name) for name in value):
+        raise PlanError(path, "not an object of short names", allowed="letters, digits and _.+@-")
+    return sorted(value.items())
+
+
+def _risk(value: object, path: str) -> Mapping[str, Decimal]:
+    return MappingProxyType(
+        {
+            name: _probability(decimals.parse(text, path=f"{path}.{name}"), path=f"{path}.{name}")
+            for name, text in _named(value, path)
+        }
+    )
+
+
+def _at_least_zero(value: Decimal, *, path: str) -> Decimal:
+    if not value.is_finite() or value < 0:
+        raise PlanError(path, f"{value} is out of range", allowed="a finite number >= 0")
+    return value
+
+
+def _probability(value: Decimal, *, path: str) -> Decimal:
+    if not value.is_finite() or not 0 <= value <= 1:
+        raise PlanError(path, f"{value} is out of range", allowed="a number in [0, 1]")
+    return value
