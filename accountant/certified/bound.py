@@ -1,0 +1,147 @@
+"""The number that goes on a certificate.
+
+    >>> from affidavit.accountant.certified import certified_bound
+    >>> bound = certified_bound({"kind": "gaussian", "noise_multiplier": 1.0}, relation="add-remove", delta=1e-5)
+    >>> round(bound.epsilon_upper, 6)
+    4.377178
+
+Both sides are computed in outward-rounded arithmetic (THEORY 8): python-flint balls, and where a
+lattice recursion would be too slow in balls, float64 with a proven allowance for every
+rounding. No code is shared with the float64 engine, nor with the recomputing verifier.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import flint
+
+from affidavit.accountant import validate
+from affidavit.accountant.certified.balls import BITS, ball, down, precision, up
+from affidavit.accountant.certified.branches import Branch, expand
+from affidavit.accountant.certified.profiles import Goal, Profile, profile_of
+from affidavit.accountant.errors import UsageError
+from affidavit.accountant.plan import Approximate, Laplace, Plan, Pure, parse_plan
+from affidavit.accountant.validate import Relation
+
+__all__ = ["CertifiedBound", "certified_bound", "certified_curve"]
+
+
+@dataclass(frozen=True, slots=True)
+class CertifiedBound:
+    """A two-sided bound in outward-rounded arithmetic.
+
+    When δ was given, ``delta_lower`` = ``delta_upper`` is that δ and the plan's ε is in
+    [epsilon_lower, epsilon_upper]; when ε was given, the other way round. ``method`` names the theorems,
+    ``arithmetic`` how rounding is controlled.
+    """
+
+    epsilon_lower: float
+    epsilon_upper: float
+    delta_lower: float
+    delta_upper: float
+    method: str
+    arithmetic: str
+    relation: Relation
+
+    @property
+    def delta(self) -> float:
+        """The δ that ``epsilon_upper`` holds at."""
+        return self.delta_upper
+
+
+def _arithmetic(methods: Sequence[str]) -> str:
+    balls = f"balls of {BITS} bits (python-flint {flint.__version__})"
+    if any("adaptive" in method or "zCDP" in method for method in methods):
+        return f"{balls}; float64 with outward rounding"
+    return balls
+
+
+def _pure_epsilon(branch: Branch) -> tuple[float, float]:
+    """(lower, upper) of the least ε with δ(ε) = 0: the largest loss there is."""
+    fixed = branch.fixed
+    total = sum((count * spread for spread, count in branch.steps), Fraction(0))
+    if branch.blatant or fixed.mu_squared or fixed.rho:
+        return math.inf, math.inf
+    for use, count in fixed.uses:
+        match use:
+            case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon, delta=0.0):
+                total += count * Fraction(epsilon)
+            case Laplace(noise_multiplier=scale):
+                total += count / Fraction(scale)
+            case _:
+                return math.inf, math.inf
+    with precision():
+        return down(ball(total)), up(ball(total))
+
+
+def _branches(plan: Plan | Mapping[str, Any], relation: Relation) -> tuple[Branch, ...]:
+    return expand(parse_plan(plan), validate.relation(relation))
+
+
+def certified_bound(
+    plan: Plan | Mapping[str, Any],
+    *,
+    relation: Relation,
+    delta: float | None = None,
+    epsilon: float | None = None,
+) -> CertifiedBound:
+    """Certified bounds on ε at ``delta``, or on δ at ``epsilon`` (give exactly one).
+
+    The upper side holds for every pair of neighbours under ``relation`` and every adaptive choice
+    the plan admits; the lower side is reached by an explicit strategy, up to what the method's
+    docstring states.
+
+    Raises ``PlanError`` for a malformed plan, relation, δ or ε; ``UsageError`` unless exactly one
+    of δ and ε is given; ``NotSupported`` where no certified method covers the plan.
+    """
+    if (delta is None) == (epsilon is None):
+        raise UsageError("give either delta or epsilon", hint="for example delta=1e-5")
+    branches = _branches(plan, relation)
+    if delta is not None:
+        delta = validate.fraction(delta, path="delta")
+        if delta in (0.0, 1.0):
+            sides = [_pure_epsilon(branch) if delta == 0.0 else (0.0, 0.0) for branch in branches]
+            methods = ["largest loss" if delta == 0.0 else "every mechanism is (0, 1)-DP"]
+        else:
+            profiles = [profile_of(branch, Goal(delta=delta)) for branch in branches]
+            sides = [profile.epsilon(delta) for profile in profiles]
+            methods = [profile.method for profile in profiles]
+        low, high = max(lower for lower, _ in sides), max(upper for _, upper in sides)
+        return CertifiedBound(low, high, delta, delta, _joined(methods), _arithmetic(methods), relation)
+    epsilon = validate.real(epsilon, path="epsilon")
+    profiles = [profile_of(branch, Goal(epsilon=epsilon)) for branch in branches]
+    sides = [profile.delta(epsilon) for profile in profiles]
+    methods = [profile.method for profile in profiles]
+    low, high = max(lower for lower, _ in sides), max(upper for _, upper in sides)
+    return CertifiedBound(epsilon, epsilon, low, high, _joined(methods), _arithmetic(methods), relation)
+
+
+def _joined(methods: Sequence[str]) -> str:
+    return "; ".join(dict.fromkeys(methods))
+
+
+def certified_curve(
+    plan: Plan | Mapping[str, Any], *, relation: Relation, points: Sequence[float]
+) -> tuple[tuple[float, float], ...]:
+    """A certified upper profile: (ε, δ_upper) for each ε >= 0 in ``points``, in rising order.
+
+    Each pair holds for both directions of every pair of neighbours, so all of them together
+    bound the trade-off curve. The profile is computed once for all points.
+    Raises as ``certified_bound``.
+    """
+    grid = sorted({validate.real(point, path=f"points[{i}]") for i, point in enumerate(points)})
+    branches = _branches(plan, relation)
+    if not grid:
+        return ()
+    profiles: list[Profile] = [profile_of(branch, Goal(epsilon=grid[-1])) for branch in branches]
+    best = 1.0
+    curve = []
+    for point in grid:
+        best = min(best, max(profile.delta(point)[1] for profile in profiles))
+        curve.append((point, best))
+    return tuple(curve)

@@ -1,0 +1,167 @@
+"""Mechanisms with a dominating pair, run before ones that have none.
+
+Theorem (THEORY 3, "mixed"). Let the fixed pairs have the product loss L under P, and let H be the
+hockey-stick curve of everything adaptive. If the fixed pairs run *first in time*, the adversary
+sees their outcome before choosing, and the best total is δ(ε) = E_P[H(e^{ε-L})].
+
+Why that upper side covers any interleaving. Let V be the best value from some state on. A fixed pair met
+in state α turns V into α -> E[V(α e^{-L})]; an adaptive step into α -> max over t of E_t[V(α e^{-l})].
+As E max >= max E, moving a fixed pair to an earlier time never lowers the value; moving all of
+them to the front gives the formula. Likewise moving one to a *later* time never raises it: the lower
+side keeps in front what the plan puts in front of the first step and lets everything else run last,
+where it replaces H_0 as the start of the recursion.
+
+Upper masses come from connecting the dots (Doroshenko et al. 2022, Theorem 4.1): the P- and Q-mass of each lattice
+interval are split between its ends such that both are kept, which raises every hockey-stick; what lies
+above the lattice becomes +inf. Lower masses merge each interval into one outcome, a post-processing,
+whose loss is log(P/Q); what lies outside is dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from affidavit.accountant.certified.adaptive import AdaptiveCurve
+from affidavit.accountant.certified.balls import (
+    Array,
+    Ball,
+    ball,
+    down,
+    down_array,
+    normal_tail,
+    precision,
+    up,
+    up_array,
+)
+from affidavit.accountant.certified.product import Atoms
+from affidavit.accountant.certified.search import Sides, first_below
+from affidavit.accountant.errors import NotSupported
+
+__all__ = ["LossMasses", "MixtureProfile", "gaussian_masses", "two_point_masses"]
+
+GAUSSIAN_CELLS = 6_000
+MAX_PRODUCT = 4_000_000
+SUM = 1e-9
+"""Relative allowance for summing up to 4e6 non-negative floats, each sum off by 2^-53."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossMasses:
+    """A loss distribution under P seen from both sides, as float arrays.
+
+    Upper: masses and losses rounded up, ``infinite_upper`` the mass on +inf. Lower: all rounded down.
+    """
+
+    upper_mass: Array
+    upper_loss: Array
+    infinite_upper: float
+    lower_mass: Array
+    lower_loss: Array
+    infinite_lower: float = 0.0
+
+    def times(self, other: LossMasses) -> LossMasses:
+        """The product with an independent one."""
+        if len(self.upper_mass) * len(other.upper_mass) > MAX_PRODUCT:
+            raise NotSupported(
+                "Gaussian, pure and exponential mechanisms together: the mixture has too many losses",
+                hint="state the pure mechanisms with one common epsilon, or fewer uses",
+            )
+
+        def outer(f: np.ufunc, a: Array, b: Array, direction: float) -> Array:
+            combined: Array = np.nextafter(f.outer(a, b).ravel(), direction)
+            return combined
+
+        return LossMasses(
+            outer(np.multiply, self.upper_mass, other.upper_mass, math.inf),
+            outer(np.add, self.upper_loss, other.upper_loss, math.inf),
+            math.nextafter(self.infinite_upper + other.infinite_upper, math.inf),
+            np.maximum(outer(np.multiply, self.lower_mass, other.lower_mass, -math.inf), 0.0),
+            outer(np.add, self.lower_loss, other.lower_loss, -math.inf),
+            max(self.infinite_lower, other.infinite_lower),
+        )
+
+
+def two_point_masses(atoms: Atoms) -> LossMasses:
+    """The exact product of two-point pairs (the failure becomes mass on +inf)."""
+    with precision():
+        kept = 1 - atoms.failure
+        masses = [kept * mass for mass in atoms.masses]
+        losses = [ball(loss) for loss in atoms.losses]
+        return LossMasses(
+            up_array(masses),
+            up_array(losses),
+            up(atoms.failure + kept * atoms.rest),
+            np.maximum(down_array(masses), 0.0),
+            down_array(losses),
+            max(0.0, down(atoms.failure)),
+        )
+
+
+def gaussian_masses(mu: Ball, *, budget: float) -> LossMasses:
+    """The Gaussian loss N(μ²/2, μ²) on ``GAUSSIAN_CELLS`` intervals, all but about ``budget`` of its mass."""
+    with precision():
+        reach = mu * math.sqrt(-2 * math.log(budget))
+        step = ball(up(2 * reach / GAUSSIAN_CELLS))
+        bottom = ball(up(mu * mu / 2 - reach))
+        losses = [bottom + i * step for i in range(GAUSSIAN_CELLS + 1)]
+        p_tail = [normal_tail(loss / mu - mu / 2) for loss in losses]
+        q_tail = [normal_tail(loss / mu + mu / 2) for loss in losses]
+        p_cells = [a - b for a, b in pairwise(p_tail)]
+        q_cells = [a - b for a, b in pairwise(q_tail)]
+        shrink = 1 - (-step).exp()
+        upper = [ball(0)] * len(losses)
+        upper[0] = 1 - p_tail[0]
+        for i, (p, q) in enumerate(zip(p_cells, q_cells, strict=True)):
+            right = (p - losses[i].exp() * q) / shrink
+            upper[i] += p - right
+            upper[i + 1] += right
+        return LossMasses(
+            np.maximum(up_array(upper), 0.0),
+            up_array(losses),
+            up(p_tail[-1]),
+            np.maximum(down_array(p_cells), 0.0),
+            down_array([(p / q).log() for p, q in zip(p_cells, q_cells, strict=True)]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MixtureProfile:
+    """δ(ε) = E_P[H(e^{ε-L})], with the losses of ``before`` on each side and one curve a side."""
+
+    curve: AdaptiveCurve
+    masses: LossMasses | None
+    lower_curve: AdaptiveCurve
+    lower_masses: LossMasses | None
+    reach: float
+    method: str
+
+    def _upper(self, epsilon: float) -> float:
+        if self.masses is None:
+            return min(1.0, float(self.curve.upper(np.array([epsilon]))[0]))
+        values = self.curve.upper(np.nextafter(epsilon - self.masses.upper_loss, -math.inf))
+        total = float(np.sum(self.masses.upper_mass * values)) * (1 + SUM)
+        return min(1.0, math.nextafter(total + self.masses.infinite_upper, math.inf))
+
+    def _lower(self, epsilon: float) -> float:
+        if self.lower_masses is None:
+            return float(self.lower_curve.lower(np.array([epsilon]))[0])
+        values = self.lower_curve.lower(np.nextafter(epsilon - self.lower_masses.lower_loss, math.inf))
+        total = float(np.sum(self.lower_masses.lower_mass * values)) + self.lower_masses.infinite_lower
+        return max(0.0, total * (1 - SUM))
+
+    def delta(self, epsilon: float) -> Sides:
+        """(lower, upper) δ at ε."""
+        return self._lower(epsilon), self._upper(epsilon)
+
+    def epsilon(self, delta: float) -> Sides:
+        """(lower, upper) ε at δ."""
+
+        def ends(curve: Callable[[float], float], side: str) -> float:
+            return first_below(curve, delta, low=0.0, high=self.reach, safe=side)
+
+        return ends(self._lower, "lower"), ends(self._upper, "upper")
