@@ -163,7 +163,7 @@ class Order:
     def use(self, path: str) -> Leaf:
         """Move past one use of the leaf at ``path``. Raises ``PermitViolation``, and then nothing moved."""
         if path not in self._leaves:
-            raise _violation(f"{path[:80]!r} is not a mechanism of the certified plan")
+            raise _violation(f"{str(path)[:80]!r} is not a mechanism of the certified plan")
         leaf, way = self._leaves[path]
         self._root.use(way, path)
         return leaf

@@ -314,3 +314,8 @@ def test_what_cannot_be_certified(make_certificate: Make, make_subject: Subject)
 def test_a_subject_is_checked_when_it_is_made(make_subject: Subject, change: dict[str, Any]) -> None:
     with pytest.raises(PlanError):
         make_subject(**change)
+
+
+def test_the_private_fingerprint_does_not_show_in_a_repr(make_subject: Subject) -> None:
+    assert "e" * 64 not in repr(make_subject())
+    assert "d" * 64 in repr(make_subject())

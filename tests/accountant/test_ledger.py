@@ -183,9 +183,12 @@ def test_only_the_basic_filter_is_offered(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"epsilon": -1}, {"epsilon": float("nan")}, {"epsilon": True}, {"epsilon": "1e500"}, {"delta": 1.1}, {"delta": "x"},
-     {"relation": "both"}, {"relation": None}],
-)  # fmt: skip
+    [
+        *({"epsilon": value} for value in (-1, float("nan"), True, "1e500")),
+        *({"delta": value} for value in (1.1, "x")),
+        *({"relation": value} for value in ("both", None)),
+    ],
+)
 def test_budgets_out_of_range_are_refused(ledger: Ledger, change: dict[str, Any]) -> None:
     with pytest.raises(PlanError):
         init(ledger, **change)
