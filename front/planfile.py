@@ -34,7 +34,7 @@ def _with_flags(content: dict[str, Any], *, relation: str | None, delta: float |
         if stated is not None and stated != flag:
             raise PlanError(
                 name,
-                f"--{name} {flag} disagrees with the plan file, which says {repr(stated)}",
+                f"--{name} {flag} disagrees with the plan file, which says {stated!r}",
                 allowed="the file's value",
                 hint=f"Drop --{name}, or change the file.",
             )

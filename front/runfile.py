@@ -7,25 +7,41 @@ here reads the data; ``size`` and ``labels`` are declared public facts.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.errors import NotSupported, PlanError, RunFileError
+from affidavit.accountant.plan import Plan
+from affidavit.accountant.randomness import Randomness as NoiseSetting
+from affidavit.accountant.unit import RECORD, Unit, parse_unit
 from affidavit.accountant.validate import Relation
-from affidavit.strict import StrictTable, checked, read_toml
+from affidavit.generation.configs import GeneratorConfig
+from affidavit.generation.registry import Generator, generator
+from affidavit.strict import StrictTable, checked, known_keys, read_toml
 
-__all__ = ["Budget", "Data", "GroupUnit", "Model", "Randomness", "RunFile", "Seeded", "load_run", "parse_run"]
+__all__ = ["Budget", "Data", "Model", "Randomness", "RunFile", "load_run", "parse_run"]
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class GroupUnit(StrictTable):
-    """All records that share ``key``, of which at most ``max_records`` are used, are one thing."""
+def _unit(value: object) -> Unit:
+    try:
+        return parse_unit(value)
+    except PlanError:
+        raise ValueError('not a unit; allowed: "record", or {key = "user_id", max_records = 5}') from None
 
-    key: Name
-    max_records: Annotated[int, Field(ge=1)]
+
+def _noise(value: object) -> NoiseSetting:
+    if value == "secure":
+        return "secure"
+    if isinstance(value, Mapping) and set(value) == {"seed"}:
+        seed = value["seed"]
+        if isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**53:
+            return seed
+    raise ValueError('not known; allowed: "secure", or {seed = a whole number >= 0}, which carries no guarantee')
 
 
 class Budget(StrictTable):
@@ -50,26 +66,79 @@ class Model(StrictTable):
     name: Name
 
 
-class Seeded(StrictTable):
-    """Reproducible noise: for tests only, the output carries no guarantee."""
-
-    seed: Annotated[int, Field(ge=0)]
-
-
 class Randomness(StrictTable):
-    """Where noise comes from."""
+    """``secure``: from the operating system. A seed is for tests: the output carries no guarantee."""
 
-    noise: Literal["secure"] | Seeded = "secure"
+    noise: Annotated[Literal["secure"] | int, BeforeValidator(_noise)] = "secure"
 
 
 class RunFile(StrictTable):
-    """A whole run file. ``folder`` is where it stands; relative paths start there."""
+    """A whole run file. Relative paths start at ``folder``, where the file stands."""
 
     relation: Relation
-    unit: Literal["record"] | GroupUnit
+    unit: Annotated[Unit, BeforeValidator(_unit)]
     budget: Budget
     data: Data
     model: Model
-    generator: dict[str, Any]
+    generator: GeneratorConfig
     randomness: Randomness = Randomness()
     folder: Annotated[Path, Field(exclude=True)] = Path()
+
+    @property
+    def data_path(self) -> Path:
+        """The private records' file."""
+        return self.folder / Path(self.data.path).expanduser()
+
+    @property
+    def source(self) -> Generator:
+        """The generator that the configuration belongs to."""
+        return generator(self.kind)
+
+    @property
+    def kind(self) -> str:
+        """The generator's name."""
+        return str(getattr(self.generator, "kind", ""))
+
+    def plan(self) -> Plan:
+        """What will be run, as a plan. Raises ``RunFileError``, ``NotSupported``."""
+        if self.unit != RECORD:
+            raise NotSupported(
+                f"no theorem is implemented for {self.kind} with the unit {self.unit}",
+                hint='Use unit = "record", and keep one record for each person.',
+            )
+        return self.source.plan(self.generator, relation=self.relation, size=self.data.size)
+
+    def with_generator(self, **changes: Any) -> RunFile:
+        """The same run with some generator keys changed, checked anew. Raises ``RunFileError``."""
+        table = {**self.generator.model_dump(), **changes}
+        return self.model_copy(update={"generator": checked(type(self.generator), table, prefix="generator.")})
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that a certificate binds, in one spelling; without the data's whereabouts."""
+        settings = self.model_dump(mode="json", exclude={"folder": True, "data": {"path", "public"}})
+        return {**settings, "unit": self.unit.to_json(), "generator": self.generator.model_dump(mode="json")}
+
+    def sha256(self) -> str:
+        """Digest of ``settings``: the configuration that a certificate is for."""
+        import rfc8785
+
+        return hashlib.sha256(rfc8785.dumps(self.settings())).hexdigest()
+
+
+def load_run(path: Path | str) -> RunFile:
+    """Read a run file. Raises ``RunFileError`` naming the key and what is allowed there."""
+    path = Path(path)
+    return parse_run(read_toml(path), folder=path.parent)
+
+
+def parse_run(content: Mapping[str, Any], *, folder: Path = Path()) -> RunFile:
+    """``load_run`` of a parsed TOML document; relative paths start at ``folder``."""
+    if "folder" in content:
+        raise RunFileError("folder", "unknown key", allowed=", ".join(known_keys(RunFile)))
+    table = content.get("generator")
+    if not isinstance(table, Mapping):
+        if "generator" in content:
+            raise RunFileError("generator", "not a table", allowed="[generator] with a kind")
+        return checked(RunFile, content)
+    config = checked(generator(table.get("kind")).config, table, prefix="generator.")
+    return checked(RunFile, {**content, "generator": config, "folder": folder})

@@ -6,13 +6,13 @@ import difflib
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from affidavit.accountant.errors import RunFileError
 
-__all__ = ["StrictTable", "checked", "read_toml"]
+__all__ = ["StrictTable", "checked", "known_keys", "read_toml"]
 
 Table = TypeVar("Table", bound=BaseModel)
 
@@ -61,7 +61,7 @@ def _explained(table: type[BaseModel], error: ValidationError, prefix: str) -> R
                 hint = f"Did you mean {near[0]}?"
             return RunFileError(key, "unknown key", allowed=", ".join(known), hint=hint)
         case "missing":
-            return RunFileError(key, "missing", hint=hint)
+            return RunFileError(key, "missing", allowed=_options_at(table, first["loc"]), hint=hint)
         case "literal_error":
             return RunFileError(key, "not known", allowed=str(first.get("ctx", {}).get("expected", "")), hint=hint)
         case _:
@@ -76,16 +76,32 @@ def _dotted(location: tuple[int | str, ...]) -> str:
     return result or "the file"
 
 
+def known_keys(table: type[BaseModel]) -> list[str]:
+    """The keys that may stand in a file: all fields but those that a caller fills in."""
+    return [name for name, field in table.model_fields.items() if not field.exclude]
+
+
 def _keys_beside(table: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
     """The keys that the table at ``location``'s parent knows."""
+    return known_keys(_table_at(table, location[:-1]))
+
+
+def _options_at(table: type[BaseModel], location: tuple[int | str, ...]) -> str:
+    """The words that may stand at ``location``, where only some words may."""
+    field = _table_at(table, location[:-1]).model_fields.get(str(location[-1]))
+    options = () if field is None or get_origin(field.annotation) is not Literal else get_args(field.annotation)
+    return " | ".join(map(str, options))
+
+
+def _table_at(table: type[BaseModel], location: tuple[int | str, ...]) -> type[BaseModel]:
     current: type[BaseModel] = table
-    for step in location[:-1]:
+    for step in location:
         field = current.model_fields.get(str(step))
         inner = None if field is None else _table_in(field.annotation)
         if inner is None:
             break
         current = inner
-    return list(current.model_fields)
+    return current
 
 
 def _table_in(annotation: Any) -> type[BaseModel] | None:

@@ -47,7 +47,7 @@ COMMANDS = {
     cls=LazyGroup,
     commands_at=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Exit codes: 0 holds, 1 refuted or policy failed, 2 usage, 3 certificate, 4 budget, 5 inconclusive, 70 ours.",
+    epilog="Exit codes: 0 holds, 1 refuted or policy failed, 2 usage, 3 certificate, 4 budget, 5 inconclusive.",
 )
 @click.version_option(package_name="affidavit")
 def cli() -> None:
@@ -62,7 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; every error becomes a message on stderr and an exit code."""
     try:
-        outcome = cli.main(args=None if arguments is None else list(arguments), prog_name="affidavit", standalone_mode=False)
+        outcome = cli.main(
+            args=None if arguments is None else list(arguments), prog_name="affidavit", standalone_mode=False
+        )
     except AffidavitError as error:
         _say(f"Error: {error.message}", error.hint)
         _trace_if_asked()

@@ -9,10 +9,11 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import click
+
+from affidavit.accountant import decimals
 
 __all__ = ["json_option", "lower_digits", "note", "print_json", "print_table", "upper_digits"]
 
@@ -31,33 +32,29 @@ def note(message: str) -> None:
 
 def upper_digits(value: float, *, digits: int = 6) -> str:
     """A decimal string of ``digits`` significant digits, never below ``value``."""
-    return _rounded(value, digits=digits, rounding=ROUND_CEILING)
+    return decimals.show(decimals.round_up(value, digits=digits)) if math.isfinite(value) else str(value)
 
 
 def lower_digits(value: float, *, digits: int = 6) -> str:
     """A decimal string of ``digits`` significant digits, never above ``value``."""
-    return _rounded(value, digits=digits, rounding=ROUND_FLOOR)
+    return decimals.show(decimals.round_down(value, digits=digits)) if math.isfinite(value) else str(value)
 
 
-def _rounded(value: float, *, digits: int, rounding: str) -> str:
-    if not math.isfinite(value):
-        return str(value)
-    exact = Decimal(value)
-    shown = Context(prec=digits, rounding=rounding).create_decimal(exact).normalize()
-    return f"{shown:f}" if -5 <= shown.adjusted() < digits + 2 else f"{shown:e}"
-
-
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
+def print_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
+) -> None:
     """A table on stdout, as wide as its content when stdout is not a terminal."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 140, highlight=False)
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 120, highlight=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_header=any(columns))
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    console.print(table)
+    with console.capture() as drawn:
+        console.print(table)
+    click.echo("\n".join([title, *(line.rstrip() for line in drawn.get().strip("\n").splitlines()), ""]).lstrip("\n"))

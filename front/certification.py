@@ -1,0 +1,266 @@
+"""Plan a run, certify it, verify a certificate.
+
+    RunFile -> plan_run -> PlannedRun -> certify -> envelope (bytes) -> verify -> Verification
+
+``plan_run`` needs no data, model or keys. ``certify`` computes the number in outward-rounded
+arithmetic, refuses what the run file's budget does not cover, and only then looks at the data.
+``verify`` checks who said it; with ``recompute`` also whether the number is right, by other code.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from affidavit import mechanisms
+from affidavit.accountant import certificate as certificates
+from affidavit.accountant import decimals
+from affidavit.accountant.bound import Bound, bound
+from affidavit.accountant.certificate import Certificate, Claim, CurvePoint, MethodSummary, RunSubject
+from affidavit.accountant.clock import Clock, utc_now
+from affidavit.accountant.commitment import fingerprint
+from affidavit.accountant.errors import BudgetExceeded, DataError
+from affidavit.accountant.keys import Keyring, TrustedKeys
+from affidavit.accountant.plan import Parallel, Plan, Poisson, WithoutReplacement
+from affidavit.accountant.risk import RiskLimits, risk_limits
+from affidavit.accountant.tradeoff import PrivacyCurve, epsilon_grid
+from affidavit.generation.dataset import Record, parse_records
+from affidavit.runfile import RunFile
+from affidavit.solving import fitting_values
+
+if TYPE_CHECKING:
+    from affidavit.accountant.certified import CertifiedBound
+    from affidavit.accountant.recompute import ClaimCheck
+
+__all__ = ["CertifiedRun", "PlannedRun", "Verification", "certify", "plan_run", "prepare", "verify"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """What a run is and costs, before data, model or keys exist. Float64; not what is certified."""
+
+    run: RunFile
+    plan: Plan
+    cost: Bound
+
+    @property
+    def fits(self) -> bool:
+        """Whether the upper side of ε is within the run file's budget."""
+        return self.cost.epsilon_upper <= self.run.budget.epsilon
+
+
+@dataclass(frozen=True, slots=True)
+class CertifiedRun:
+    """A signed certificate and the facts that it rests on."""
+
+    envelope: bytes
+    certificate: Certificate
+    cost: CertifiedBound
+    curve: PrivacyCurve
+    risk: RiskLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was checked: always the signature; the number only if ``checks`` is not empty."""
+
+    certificate: Certificate
+    checks: tuple[ClaimCheck, ...] = ()
+
+    @property
+    def answer(self) -> str:
+        """``signature valid``, or the worst answer about the claims' numbers."""
+        answers = {check.answer for check in self.checks}
+        for worst in ("does not hold", "undecided"):
+            if worst in answers:
+                return worst
+        return "holds" if answers else "signature valid"
+
+
+def plan_run(run: RunFile) -> PlannedRun:
+    """The plan of a run and its ε at the budget's δ, from both sides. Reads neither data nor model.
+
+    Raises ``RunFileError`` where the run's settings do not fit its size, ``NotSupported``.
+    """
+    plan = run.plan()
+    return PlannedRun(run, plan, bound(plan, relation=run.relation, delta=run.budget.delta))
+
+
+def prepare(run: RunFile, *, keyring: Keyring) -> tuple[RunSubject, tuple[Record, ...]]:
+    """The facts that bind a certificate to this run, and its records. Reads the data once.
+
+    Raises ``DataError`` (to the operator only), ``ModelMissing``, ``UsageError`` without keys.
+    """
+    from affidavit.generation.models import model_digest
+
+    plan = run.plan()
+    key = keyring.secret("commitment")
+    try:
+        content = run.data_path.read_bytes()
+    except OSError as error:
+        raise DataError(
+            f"the data file {run.data_path} cannot be read: {error.strerror}", hint="Check [data] path."
+        ) from None
+    records = parse_records(content, size=run.data.size)
+    subject = RunSubject(
+        relation=run.relation,
+        unit=run.unit,
+        plan=plan,
+        config_sha256=run.sha256(),
+        model_sha256=model_digest(run.model.name, base=run.folder),
+        data_hmac=fingerprint([content], key=key),
+        size=run.data.size,
+    )
+    return subject, records
+
+
+def certify(run: RunFile, *, keyring: Keyring | None = None, clock: Clock = utc_now) -> CertifiedRun:
+    """Certify that ``run`` costs at most what its certificate says, within its budget.
+
+    Raises ``BudgetExceeded`` (with the parameter values that would fit), ``DataError``,
+    ``ModelMissing``, ``UsageError`` without keys, ``NotSupported`` where no certified method is.
+    """
+    from affidavit.accountant.certified import certified_bound, certified_curve
+
+    keyring = keyring or Keyring.default()
+    plan = run.plan()
+    budget_delta = decimals.as_written(run.budget.delta, path="budget.delta")
+    delta = decimals.float_at_most(budget_delta)
+    cost = certified_bound(plan, relation=run.relation, delta=delta)
+    _within_budget(run, cost)
+    claim = Claim.of(epsilon_upper=cost.epsilon_upper, delta=run.budget.delta)
+    signer = keyring.signer()
+    subject, _ = prepare(run, keyring=keyring)
+    curve = PrivacyCurve(certified_curve(plan, relation=run.relation, points=epsilon_grid(cost.epsilon_upper)))
+    risk = risk_limits(curve)
+    envelope = certificates.issue(
+        subject,
+        claims=[claim],
+        signer=signer,
+        curve=[CurvePoint.of(epsilon=epsilon, delta_upper=delta) for epsilon, delta in curve.points],
+        methods=_summaries(bound(plan, relation=run.relation, delta=run.budget.delta), cost),
+        risk_upper=risk.as_dict(),
+        arithmetic=cost.arithmetic,
+        assumptions=_assumptions(run, plan),
+        versions=_versions(),
+        clock=clock,
+    )
+    trusted = keyring.trusted()
+    return CertifiedRun(
+        envelope, certificates.verify_envelope(envelope, trusted=trusted, clock=clock), cost, curve, risk
+    )
+
+
+def verify(
+    certificate: bytes | Path | str,
+    *,
+    recompute: bool = False,
+    trusted: TrustedKeys | None = None,
+    clock: Clock = utc_now,
+) -> Verification:
+    """Check a certificate's signature, signer and validity; with ``recompute`` its numbers as well.
+
+    ``trusted`` defaults to the keys in AFFIDAVIT_HOME. A signature proves who said it; only
+    recomputing proves the number. Raises ``CertificateError`` and its kinds, ``NotSupported``
+    where there is no second formula for the plan.
+    """
+    keys = Keyring.default().trusted() if trusted is None else trusted
+    envelope = certificate if isinstance(certificate, bytes) else certificates.read(Path(certificate))
+    found = certificates.verify_envelope(envelope, trusted=keys, clock=clock)
+    if not recompute:
+        return Verification(found)
+    return Verification(found, tuple(_recomputed(found, claim) for claim in found.claims))
+
+
+def _recomputed(certificate: Certificate, claim: Claim) -> ClaimCheck:
+    """The claim as written, asked of the recomputing path with both numbers rounded against it."""
+    from affidavit.accountant.recompute import check_claim
+
+    check = check_claim(
+        certificate.plan,
+        relation=certificate.relation,
+        epsilon=decimals.float_at_most(claim.epsilon),
+        delta=decimals.float_at_most(claim.delta),
+    )
+    if check.answer != "does not hold":
+        return check
+    return check_claim(
+        certificate.plan,
+        relation=certificate.relation,
+        epsilon=decimals.float_at_least(claim.epsilon),
+        delta=decimals.float_at_least(claim.delta),
+    )
+
+
+def _within_budget(run: RunFile, cost: CertifiedBound) -> None:
+    allowed = decimals.as_written(run.budget.epsilon, path="budget.epsilon")
+    if math.isfinite(cost.epsilon_upper) and decimals.round_up(cost.epsilon_upper) <= allowed:
+        return
+    shown = decimals.show(decimals.round_up(cost.epsilon_upper, digits=6)) if math.isfinite(cost.epsilon_upper) else "∞"
+    raise BudgetExceeded(
+        f"this run costs ε = {shown} at δ = {run.budget.delta:g} ({run.relation}), "
+        f"more than the budget of {run.budget.epsilon:g}",
+        requested=(cost.epsilon_upper, run.budget.delta),
+        remaining=(run.budget.epsilon, run.budget.delta),
+        hint=_what_fits(run),
+    )
+
+
+def _what_fits(run: RunFile) -> str:
+    """One value for each parameter that could make the run fit, certified where it is named."""
+    from affidavit.accountant.certified import certified_bound
+
+    target = run.budget.epsilon
+    fitting = []
+    for solved in fitting_values(run, epsilon=target):
+        changed = run.with_generator(**{solved.parameter.removeprefix("generator."): solved.value})
+        cost = certified_bound(changed.plan(), relation=run.relation, delta=run.budget.delta)
+        if cost.epsilon_upper <= target:
+            fitting.append(f"{solved.parameter} = {solved.value}")
+    if not fitting:
+        return "No single parameter makes it fit. Raise [budget] epsilon or delta, or declare a larger data set."
+    return "Each of these alone would fit: " + ", ".join(fitting) + "."
+
+
+def _summaries(table: Bound, cost: CertifiedBound) -> list[MethodSummary]:
+    rows = [
+        MethodSummary.of(
+            row.name, epsilon_lower=row.epsilon_lower, epsilon_upper=row.epsilon_upper, applies=row.applies, why=row.why
+        )
+        for row in table.methods
+    ]
+    certified = MethodSummary.of(
+        "certified",
+        epsilon_lower=cost.epsilon_lower,
+        epsilon_upper=cost.epsilon_upper,
+        applies=True,
+        why=cost.method,
+        certified=True,
+    )
+    return [*rows, certified]
+
+
+def _assumptions(run: RunFile, plan: Plan) -> list[str]:
+    """What the claim takes for granted: the samplers, the declared facts, the relation's reading."""
+    mechanisms.load()
+    from affidavit.mechanisms.base import assumptions
+
+    stated = list(assumptions(plan))
+    if run.randomness.noise != "secure":
+        stated.insert(0, "NO GUARANTEE: the noise is seeded and can be reproduced")
+    stated.append("labels, size and every other setting of the run file are public facts, not read from the data")
+    if isinstance(plan, Parallel) and plan.membership == "fixed":
+        stated.append("a replaced record stays in its part of the data")
+    if isinstance(plan, (Poisson, WithoutReplacement)):
+        stated.append("every sample is drawn afresh, and which records it holds stays secret")
+    return stated
+
+
+def _versions() -> Mapping[str, str]:
+    packages = ("affidavit", "numpy", "python-flint", "mpmath")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}

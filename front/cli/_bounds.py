@@ -1,0 +1,166 @@
+"""Bounds, risk limits and solutions as tables, sentences and JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from affidavit.cli._output import lower_digits, note, print_json, print_table, upper_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from affidavit.accountant.bound import Bound, MethodResult
+    from affidavit.accountant.tradeoff import PrivacyCurve
+    from affidavit.solving import Solution
+
+__all__ = [
+    "delta_json",
+    "epsilon_json",
+    "print_methods",
+    "print_risk",
+    "print_solution",
+    "print_solutions",
+    "sentence",
+]
+
+
+def _asked_for_epsilon(result: Bound) -> bool:
+    """Whether ε is the bracket and δ the question (both δ sides repeat it), or the other way round."""
+    return result.delta_lower == result.delta_upper
+
+
+def epsilon_json(result: Bound) -> dict[str, Any]:
+    """DESIGN 3's form of ``epsilon --json``."""
+    return {
+        "epsilon_upper": result.epsilon_upper,
+        "epsilon_lower": result.epsilon_lower,
+        "delta": result.delta_upper,
+        "relation": result.relation,
+        "method": result.method,
+        "methods": [_method_json(each, side="epsilon") for each in result.methods],
+    }
+
+
+def delta_json(result: Bound) -> dict[str, Any]:
+    """The same for δ at a given ε."""
+    return {
+        "delta_upper": result.delta_upper,
+        "delta_lower": result.delta_lower,
+        "epsilon": result.epsilon_upper,
+        "relation": result.relation,
+        "method": result.method,
+        "methods": [_method_json(each, side="delta") for each in result.methods],
+    }
+
+
+def _method_json(each: MethodResult, *, side: str) -> dict[str, Any]:
+    lower, upper = _sides(each, side=side)
+    return {
+        "name": each.name,
+        f"{side}_upper": upper,
+        f"{side}_lower": lower,
+        "applies": each.applies,
+        "why": each.why,
+    }
+
+
+def _sides(each: MethodResult, *, side: str) -> tuple[float | None, float | None]:
+    if not each.applies:
+        return None, None
+    if side == "epsilon":
+        return each.epsilon_lower, each.epsilon_upper
+    return each.delta_lower, each.delta_upper
+
+
+def print_methods(result: Bound) -> None:
+    """Every method side by side; the one that ``bound`` rests on is marked."""
+    side, symbol = ("epsilon", "ε") if _asked_for_epsilon(result) else ("delta", "δ")
+    at = f"δ = {result.delta_upper:g}" if side == "epsilon" else f"ε = {result.epsilon_upper:g}"
+    rows = []
+    for each in result.methods:
+        lower, upper = _sides(each, side=side)
+        remark = each.why if not each.applies else "best" if each.name == result.method else ""
+        rows.append(
+            (
+                each.name,
+                "" if not lower else lower_digits(lower),
+                "" if upper is None else upper_digits(upper),
+                remark,
+            )
+        )
+    print_table(
+        f"{symbol} at {at}, {result.relation}",
+        ("method", f"{symbol} at least", f"{symbol} at most", ""),
+        rows,
+        right=(1, 2),
+    )
+
+
+def sentence(result: Bound) -> str:
+    """The bracket in words."""
+    low, high = lower_digits(result.epsilon_lower), upper_digits(result.epsilon_upper)
+    return (
+        f"ε at δ = {result.delta_upper:g} is at least {low} and at most {high} ({result.relation}, by {result.method})."
+    )
+
+
+def print_risk(curve: PrivacyCurve) -> None:
+    """What the whole curve allows an attacker who wants to know whether a record was used."""
+    from affidavit.accountant.risk import risk_limits
+
+    limits = risk_limits(curve)
+    print_table(
+        "What that allows an attack on one record",
+        ("limit", "at most", "a guess"),
+        [
+            ("area under the ROC curve", upper_digits(limits.area_under_roc, digits=4), "0.5"),
+            ("advantage (true minus false positive rate)", upper_digits(limits.advantage, digits=4), "0"),
+            (
+                "true positives at 1 % false ones",
+                upper_digits(limits.true_positive_rate_at_1_percent, digits=4),
+                "0.01",
+            ),
+            (
+                "true positives at 0.1 % false ones",
+                upper_digits(limits.true_positive_rate_at_01_percent, digits=4),
+                "0.001",
+            ),
+        ],
+        right=(1, 2),
+    )
+
+
+def print_solution(solved: Solution, *, as_json: bool) -> None:
+    """The value alone on stdout; what it costs on stderr."""
+    if as_json:
+        print_json(solved.to_json())
+        return
+    click.echo(_number(solved.value))
+    note(
+        f"{solved.parameter} = {_number(solved.value)} costs ε between {lower_digits(solved.epsilon_lower)} and "
+        f"{upper_digits(solved.epsilon_upper)} at δ = {solved.delta:g} ({solved.relation}, by {solved.method})."
+    )
+
+
+def print_solutions(solutions: Iterable[Solution]) -> None:
+    """Several parameters, each solved with the others left as they are."""
+    print_table(
+        "Each alone would do",
+        ("parameter", "value", "ε at least", "ε at most"),
+        [
+            (
+                solved.parameter,
+                _number(solved.value),
+                lower_digits(solved.epsilon_lower),
+                upper_digits(solved.epsilon_upper),
+            )
+            for solved in solutions
+        ],
+        right=(1, 2, 3),
+    )
+
+
+def _number(value: float | int) -> str:
+    return repr(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,190 @@
+"""``plan``, ``certify`` and ``verify``: before a run, and for whoever receives its certificate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from affidavit.accountant import decimals
+from affidavit.accountant.clock import show_instant
+from affidavit.accountant.plan import to_dict
+from affidavit.cli._bounds import epsilon_json, print_methods, print_risk, sentence
+from affidavit.cli._output import json_option, lower_digits, note, print_json, print_table, upper_digits
+
+if TYPE_CHECKING:
+    from affidavit.certification import Verification
+
+__all__ = ["certify", "plan", "run_argument", "verify"]
+
+run_argument = click.argument(
+    "run_file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="RUN.toml"
+)
+
+
+@click.command()
+@run_argument
+@json_option
+def plan(*, run_file: Path, as_json: bool) -> None:
+    """What a run will do and cost, by every method, and how long it takes. Reads no data.
+
+    Nothing but the run file has to exist yet: no data, model or keys.
+    """
+    from affidavit.accountant.tradeoff import privacy_curve
+    from affidavit.audits.report.plan_words import plan_in_words
+    from affidavit.certification import plan_run
+    from affidavit.estimate import minutes_to_run
+    from affidavit.runfile import load_run
+
+    planned = plan_run(load_run(run_file))
+    minutes = minutes_to_run(planned.run)
+    if as_json:
+        print_json(
+            {
+                **epsilon_json(planned.cost),
+                "plan": to_dict(planned.plan),
+                "budget": {"epsilon": planned.run.budget.epsilon, "delta": planned.run.budget.delta},
+                "fits": planned.fits,
+                "minutes": minutes,
+            }
+        )
+        return
+    click.echo(f"The plan: {plan_in_words(planned.plan)}\n")
+    print_methods(planned.cost)
+    print_risk(privacy_curve(planned.plan, relation=planned.run.relation, delta=planned.run.budget.delta))
+    click.echo(sentence(planned.cost))
+    click.echo(
+        f"The budget of ε = {planned.run.budget.epsilon:g} "
+        + ("covers it." if planned.fits else "does not cover it: `affidavit certify` would refuse.")
+    )
+    click.echo("How long it takes is not known for this model." if minutes is None else f"About {minutes:.2g} minutes.")
+
+
+@click.command()
+@run_argument
+@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, metavar="CERT.json")
+@json_option
+def certify(*, run_file: Path, out: Path, as_json: bool) -> None:
+    """Sign a certificate for a run: exit 4 if it costs more than [budget], saying what would fit.
+
+    The number is computed in outward-rounded arithmetic. Valid for 90 days.
+    """
+    from affidavit.certification import certify as issue
+    from affidavit.runfile import load_run
+    from affidavit.writing import write_whole
+
+    certified = issue(load_run(run_file))
+    write_whole(out, certified.envelope)
+    found = certified.certificate
+    if as_json:
+        print_json(
+            {
+                "certificate": str(out),
+                "sha256": found.sha256,
+                "keyid": found.keyids[0],
+                "epsilon": decimals.show(found.claim.epsilon),
+                "delta": decimals.show(found.claim.delta),
+                "relation": found.relation,
+                "method": certified.cost.method,
+                "arithmetic": found.arithmetic,
+                "not_after": show_instant(found.not_after),
+                "risk": {name: decimals.show(value) for name, value in found.risk.items()},
+            }
+        )
+        return
+    click.echo(str(out))
+    note(
+        f"Certified: (ε, δ) = ({decimals.show(found.claim.epsilon)}, {decimals.show(found.claim.delta)}), "
+        f"{found.relation}, until {show_instant(found.not_after)}."
+    )
+    note(
+        f"By {certified.cost.method}, in {found.arithmetic}; the plan's ε is at least "
+        f"{lower_digits(certified.cost.epsilon_lower)}."
+    )
+    for assumption in found.assumptions:
+        note(f"Assumes: {assumption}.")
+
+
+@click.command()
+@click.argument("certificate", type=click.Path(dir_okay=False, path_type=Path), metavar="CERT.json")
+@click.option("--recompute", is_flag=True, help="Derive the number again, by code that did not issue it.")
+@click.option(
+    "--trust",
+    "also_trusted",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="KEY.pem",
+    help="Accept this signer, this time.",
+)
+@json_option
+@click.pass_context
+def verify(
+    ctx: click.Context, *, certificate: Path, recompute: bool, also_trusted: tuple[Path, ...], as_json: bool
+) -> None:
+    """Check who signed a certificate and, with --recompute, whether its number is right.
+
+    A signature proves who said it; only recomputing proves the number. Exit 3 if the certificate
+    is not valid, 1 if recomputing refutes it, 5 if it cannot decide.
+    """
+    from affidavit.accountant.keys import Keyring, keyid_of, read_public_key
+    from affidavit.certification import verify as check
+
+    trusted = dict(Keyring.default().trusted())
+    for path in also_trusted:
+        key = read_public_key(path.read_bytes())
+        trusted[keyid_of(key)] = key
+    result = check(certificate, recompute=recompute, trusted=trusted)
+    if as_json:
+        print_json(_verification_json(result))
+    else:
+        _print_verification(result)
+    ctx.exit({"does not hold": 1, "undecided": 5}.get(result.answer, 0))
+
+
+def _verification_json(result: Verification) -> dict[str, Any]:
+    found = result.certificate
+    return {
+        "answer": result.answer,
+        "signature": "valid",
+        "keyids": list(found.keyids),
+        "sha256": found.sha256,
+        "number": "recomputed" if result.checks else "not recomputed",
+        "relation": found.relation,
+        "unit": found.unit.to_json(),
+        "claims": [
+            {"epsilon": decimals.show(claim.epsilon), "delta": decimals.show(claim.delta)} for claim in found.claims
+        ],
+        "checks": [
+            {
+                "answer": check.answer,
+                "epsilon_lower": check.recomputed.epsilon_lower,
+                "epsilon_upper": check.recomputed.epsilon_upper,
+                "how": check.recomputed.how,
+            }
+            for check in result.checks
+        ],
+        "not_before": show_instant(found.not_before),
+        "not_after": show_instant(found.not_after),
+        "assumptions": list(found.assumptions),
+    }
+
+
+def _print_verification(result: Verification) -> None:
+    found = result.certificate
+    rows = [
+        ("claim", f"(ε, δ) = ({decimals.show(found.claim.epsilon)}, {decimals.show(found.claim.delta)})"),
+        ("relation, unit", f"{found.relation}, {found.unit}"),
+        ("signature", f"valid: signed by {found.keyids[0][:16]}"),
+        ("valid", f"{show_instant(found.not_before)} to {show_instant(found.not_after)}"),
+    ]
+    for check in result.checks:
+        low, high = lower_digits(check.recomputed.epsilon_lower), upper_digits(check.recomputed.epsilon_upper)
+        rows.append(("number", f"recomputed: {check.answer}; ε is between {low} and {high}"))
+        rows.append(("how", check.recomputed.how))
+    if not result.checks:
+        rows.append(("number", "not recomputed: this was a check of the signature only"))
+    rows += [("assumes", assumption) for assumption in found.assumptions]
+    print_table(f"Certificate {found.sha256[:16]}", ("", ""), rows)
+    if not result.checks:
+        note("To check the number as well: affidavit verify CERT.json --recompute")

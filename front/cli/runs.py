@@ -1,0 +1,49 @@
+"""``generate``: text under a certificate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from affidavit.cli._output import json_option, note, print_json
+from affidavit.cli._progress import generation_progress
+from affidavit.cli.certificates import run_argument
+
+__all__ = ["generate"]
+
+
+@click.command()
+@run_argument
+@click.option(
+    "--certificate", type=click.Path(path_type=Path), metavar="CERT.json", help="What `affidavit certify` wrote."
+)
+@click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR")
+@json_option
+def generate(*, run_file: Path, certificate: Path | None, out: Path, as_json: bool) -> None:
+    """Generate what a certificate covers: synthetic.jsonl and receipt.json (public), trace.jsonl (private).
+
+    The ledger is charged before the first model call; a run that is stopped stays charged.
+    """
+    from affidavit.runfile import load_run
+    from affidavit.synthesis import generate as synthesize
+
+    run = load_run(run_file)
+    with generation_progress() as progress:
+        done = synthesize(run, certificate=certificate, out=out, progress=progress)
+    if as_json:
+        print_json(
+            {
+                "synthetic": str(done.written.synthetic),
+                "receipt": str(done.written.receipt),
+                "trace": str(done.written.trace),
+                "ledger_entry": done.entry,
+                "guarantee": done.guarantee,
+                "texts": len(done.generated.samples),
+            }
+        )
+        return
+    click.echo(str(done.written.synthetic))
+    note(f"{len(done.generated.samples)} texts; the receipt is public, {done.written.trace.name} is private.")
+    if not done.guarantee:
+        note("NO GUARANTEE: the noise was seeded.")

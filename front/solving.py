@@ -1,0 +1,199 @@
+"""Which value of a parameter costs at most a target ε: of a plan, of a run file, or of nothing but numbers.
+
+Every answer is rounded to the safe side to few digits, and its own forward bound is computed
+again: what is printed is what was checked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from affidavit.accountant import decimals, validate
+from affidavit.accountant.bound import Bound, bound
+from affidavit.accountant.calibrate import Calibrated, Domain, calibrate, solve
+from affidavit.accountant.errors import NoValueFits, PlanError, RunFileError
+from affidavit.accountant.plan import Envelope, Gaussian, Plan, Poisson, Repeat, parse_plan, to_dict
+from affidavit.accountant.validate import Relation
+from affidavit.runfile import RunFile
+
+__all__ = ["Solution", "fitting_values", "smallest_noise_multiplier", "solvable_keys", "solve_plan", "solve_run"]
+
+DIGITS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """``value`` of ``parameter`` costs between ``epsilon_lower`` and ``epsilon_upper`` <= the target."""
+
+    parameter: str
+    value: float | int
+    target_epsilon: float
+    epsilon_lower: float
+    epsilon_upper: float
+    delta: float
+    relation: Relation
+    method: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, in the order of the fields."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def smallest_noise_multiplier(
+    *, epsilon: float, delta: float, steps: int, rate: float, relation: str | None
+) -> Solution:
+    """The least noise multiplier of a Gaussian used ``steps`` times on Poisson samples of ``rate``.
+
+    Raises ``PlanError`` for numbers out of range, ``NoValueFits``.
+    """
+    count = validate.whole(steps, path="--steps", minimum=1)
+    checked_rate = validate.fraction(rate, path="--rate")
+    target = validate.real(epsilon, path="--epsilon")
+    checked_delta = validate.fraction(delta, path="--delta")
+    checked_relation = validate.relation(relation, path="--relation")
+    one = Gaussian(1.0)
+    use: Plan = one if checked_rate == 1.0 else Poisson(checked_rate, one)
+    plan = Repeat(count, use)
+    return solve_plan(
+        Envelope(checked_relation, plan, checked_delta),
+        epsilon=target,
+        path="plan.of.noise_multiplier" if use is one else "plan.of.of.noise_multiplier",
+    )
+
+
+def solve_plan(envelope: Envelope, *, epsilon: float, path: str | None = None) -> Solution:
+    """The value of a plan's parameter that costs at most ``epsilon`` at the envelope's δ."""
+    if envelope.delta is None:
+        raise PlanError("delta", "missing", allowed="a number in [0, 1]", hint="Put it in the file, or --delta 1e-5.")
+    delta = envelope.delta
+    target = validate.real(epsilon, path="--epsilon")
+    found = calibrate(envelope.plan, relation=envelope.relation, epsilon=target, delta=delta, path=path)
+
+    def forward(value: float | int) -> Bound:
+        return bound(_with_value(envelope.plan, found.path, value), relation=envelope.relation, delta=delta)
+
+    integer = isinstance(_value_at(envelope.plan, found.path), int)
+    return _checked(found, target=target, integer=integer, forward=forward)
+
+
+def solvable_keys(run: RunFile) -> tuple[str, ...]:
+    """The generator's numeric keys that its cost depends on, in the order of the table."""
+    return tuple(key for key in _numeric_keys(run) if _matters(run, key))
+
+
+def solve_run(run: RunFile, *, epsilon: float, key: str) -> Solution:
+    """The value of ``generator.<key>`` at which the run costs at most ``epsilon`` at its budget's δ.
+
+    Raises ``RunFileError`` for a key that is not a number, ``NoValueFits``.
+    """
+    name = key.removeprefix("generator.")
+    if name not in _numeric_keys(run):
+        raise RunFileError(
+            f"generator.{name}", "not a number that can be solved for", allowed=" | ".join(solvable_keys(run))
+        )
+    target = validate.real(epsilon, path="--epsilon")
+    delta = run.budget.delta
+    start = getattr(run.generator, name)
+    integer = isinstance(start, int)
+
+    def forward(value: float | int) -> Bound:
+        changed = run.with_generator(**{name: int(value) if integer else float(value)})
+        return bound(changed.plan(), relation=run.relation, delta=delta)
+
+    def cost(value: float) -> float:
+        try:
+            return forward(value).epsilon_upper
+        except RunFileError:  # a value that the generator does not allow costs more than any budget
+            return math.inf
+
+    domain = Domain(1, 10**6, integer=True) if integer else Domain(1e-6, 1e6)
+    found = solve(cost, epsilon=target, start=float(start), domain=domain, name=f"generator.{name}")
+    return _checked(found, target=target, integer=integer, forward=forward)
+
+
+def fitting_values(run: RunFile, *, epsilon: float) -> Iterator[Solution]:
+    """For each key that can make the run fit, the value that does, all others left as they are."""
+    for key in solvable_keys(run):
+        try:
+            yield solve_run(run, epsilon=epsilon, key=key)
+        except NoValueFits:
+            continue
+
+
+def _checked(found: Calibrated, *, target: float, integer: bool, forward: Callable[[float | int], Bound]) -> Solution:
+    """Round to the side away from the value that does not fit, and bound what is left anew."""
+    value: float | int = int(found.value) if integer else _rounded(found)
+    result = forward(value)
+    if result.epsilon_upper > target:
+        value = found.value
+        result = forward(value)
+    if result.epsilon_upper > target:
+        raise NoValueFits(
+            f"{found.path}: the value found does not stand the check",
+            best_epsilon=result.epsilon_upper,
+            hint="Allow a slightly larger epsilon.",
+        )
+    return Solution(
+        parameter=found.path,
+        value=value,
+        target_epsilon=target,
+        epsilon_lower=result.epsilon_lower,
+        epsilon_upper=result.epsilon_upper,
+        delta=result.delta_upper,
+        relation=result.relation,
+        method=result.method,
+    )
+
+
+def _rounded(found: Calibrated) -> float:
+    if found.neighbour is None:
+        return found.value
+    outward = decimals.round_up if found.neighbour < found.value else decimals.round_down
+    return float(outward(found.value, digits=DIGITS))
+
+
+def _numeric_keys(run: RunFile) -> list[str]:
+    values = run.generator.model_dump().items()
+    return [key for key, value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
+
+
+def _matters(run: RunFile, key: str) -> bool:
+    """Whether halving or doubling the key changes a mechanism or how often it is used."""
+    here = run.plan()
+    value = getattr(run.generator, key)
+    for other in (value * 2, value // 2 if isinstance(value, int) else value / 2):
+        try:
+            if run.with_generator(**{key: other}).plan() != here:
+                return True
+        except RunFileError:
+            continue
+    return False
+
+
+def _value_at(plan: Plan, path: str) -> Any:
+    node: Any = to_dict(plan)
+    for step in _steps(path):
+        node = node[step]
+    return node
+
+
+def _with_value(plan: Plan, path: str, value: float | int) -> Plan:
+    tree = to_dict(plan)
+    *outer, last = _steps(path)
+    node: Any = tree
+    for step in outer:
+        node = node[step]
+    node[last] = value
+    return parse_plan(tree)
+
+
+def _steps(path: str) -> list[str | int]:
+    """``plan.parts[0].range`` as ``["parts", 0, "range"]``."""
+    steps: list[str | int] = []
+    for piece in path.split(".")[1:]:
+        name, *indices = piece.split("[")
+        steps += [name, *(int(index.rstrip("]")) for index in indices)]
+    return steps

@@ -1,0 +1,107 @@
+"""Generate under a certificate: everything is checked, then charged, then drawn, then written.
+
+The order matters. What can be refused is refused before the ledger is touched; the ledger is
+charged before the first model call; files appear, whole, only after the last draw; and only then
+is the charge marked as committed. A run that dies in between has spent its budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from affidavit.accountant import certificate as certificates
+from affidavit.accountant.certificate import check_subject
+from affidavit.accountant.clock import Clock, utc_now
+from affidavit.accountant.errors import UsageError
+from affidavit.accountant.keys import Keyring
+from affidavit.accountant.permit import open_permit
+from affidavit.certification import prepare
+from affidavit.generation.models import load_model
+from affidavit.generation.outputs import Provenance, Written, write
+from affidavit.runfile import RunFile
+
+if TYPE_CHECKING:
+    from affidavit.accountant.ledger import Ledger
+    from affidavit.generation.models.base import LanguageModel
+    from affidavit.generation.outputs import Generated
+
+__all__ = ["Synthesis", "generate", "open_permit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesis:
+    """What was generated, where it was written, and the ledger entry that paid."""
+
+    generated: Generated
+    written: Written
+    entry: str
+    guarantee: bool
+
+
+def generate(
+    run: RunFile,
+    *,
+    certificate: Path | None,
+    out: Path,
+    keyring: Keyring | None = None,
+    ledger: Ledger | None = None,
+    model: LanguageModel | None = None,
+    progress: Callable[[Any], None] | None = None,
+    clock: Clock = utc_now,
+) -> Synthesis:
+    """Run what ``certificate`` covers and write synthetic.jsonl, receipt.json and trace.jsonl to ``out``.
+
+    ``model`` may be passed if it is loaded already; it is checked against the certificate all the
+    same. Raises ``CertificateError``, ``DataError``, ``ModelMissing``, ``UsageError`` before
+    anything is charged; ``BudgetError`` if the ledger does not grant it.
+    """
+    from affidavit.accountant.ledger import Ledger
+
+    keyring = keyring or Keyring.default()
+    ledger = ledger or Ledger(keyring=keyring)
+    envelope = certificates.read(certificate)
+    found = certificates.verify_envelope(envelope, trusted=keyring.trusted(), clock=clock)
+    subject, records = prepare(run, keyring=keyring)
+    check_subject(found, subject)
+    _check_place(out)
+    model = model or load_model(run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder)
+    if model.digest != subject.model_sha256:
+        raise UsageError("the model given is not the run file's", hint="Leave it out, or change [model] name.")
+    with open_permit(
+        envelope,
+        subject,
+        run.data.name,
+        ledger,
+        trusted=keyring.trusted(),
+        clock=clock,
+        randomness=run.randomness.noise,
+    ) as permit:
+        generated = run.source.run(permit, run.generator, records, model, size=run.data.size, progress=progress)
+        provenance = Provenance(
+            certificate_sha256=permit.certificate.sha256,
+            ledger_entry=permit.entry,
+            noise=permit.sampler,
+            guarantee=permit.guarantee,
+        )
+        written = write(out, generated, provenance, ended=clock())
+        permit.attach_receipt(written.receipt_sha256)
+    return Synthesis(generated, written, permit.entry, permit.guarantee)
+
+
+def _check_place(out: Path) -> None:
+    """Refuse, before anything is charged, a folder that holds another run's output or cannot be used."""
+    for name in ("synthetic.jsonl", "receipt.json", "trace.jsonl"):
+        if (out / name).exists():
+            raise UsageError(f"{out / name} exists already", hint="Choose another folder with -o DIR.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        probe = out / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UsageError(
+            f"{out} cannot be written: {error.strerror}", hint="Choose another folder with -o DIR."
+        ) from None
