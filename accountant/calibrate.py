@@ -9,7 +9,6 @@ computed and meets the target are ever returned. Steps are safeguarded secants i
 
 from __future__ import annotations
 
-import copy
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -25,6 +24,8 @@ __all__ = ["Calibrated", "Domain", "calibrate", "solvable_paths", "solve"]
 
 MAX_EVALUATIONS = 200
 SMALLEST, LARGEST = 1e-12, 1e12
+CLOSED_FORM = 1e-8
+"""Relative width below which a bracket comes from a closed form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +231,7 @@ def calibrate(
     epsilon: float,
     delta: float,
     path: str | None = None,
-    tolerance: float = 1e-4,
+    tolerance: float = 1e-3,
 ) -> Calibrated:
     """The value of the plan's parameter at ``path`` that gives at most ``epsilon`` at ``delta``.
 
@@ -257,8 +258,15 @@ def calibrate(
 
     def cost(value: float) -> float:
         holder[name] = int(value) if domain.integer else value
-        candidate = copy.deepcopy(base)
-        return bound(candidate, relation=relation, delta=checked_delta, tolerance=max(tolerance / 4.0, 1e-6)).epsilon_upper
+        found = bound(base, relation=relation, delta=checked_delta, tolerance=tolerance / 2.0)
+        nonlocal sharpness
+        width = found.epsilon_upper - found.epsilon_lower
+        sharpness = max(sharpness, width / found.epsilon_upper if found.epsilon_upper > 0.0 else 0.0)
+        return found.epsilon_upper
 
+    sharpness = 0.0
     start = float(holder[name]) or 1.0
-    return solve(cost, epsilon=target, start=start, domain=domain, name=chosen, tolerance=tolerance)
+    cost(start)
+    # Where the bound is a closed form, the value may as well be exact.
+    wanted = CLOSED_FORM if sharpness < CLOSED_FORM else tolerance
+    return solve(cost, epsilon=target, start=start, domain=domain, name=chosen, tolerance=wanted)

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["AdaptiveMethod", "AdaptiveProfile"]
 
 LEAST_CELLS, MOST_CELLS = 8, 256
-MAX_WORK = 4e8
+MAX_WORK = 3e8
 MAX_RANGE = 60.0
+STALLED = 0.8
+"""A refinement that leaves more than this share of the width has met another limit."""
 ROUNDING = 1e-10
 
 _FIXED = MixtureMethod()
@@ -64,9 +66,13 @@ class AdaptiveProfile:
             self._cells = _even(self._cells * 0.7)
         self._upper = self._lower = DiscreteProfile.nothing()
         self._recurse()
-        while not self._met(target) and self._cells < MOST_CELLS and self._work() * 2.0 < MAX_WORK:
+        width, before = self._width(target), math.inf
+        while width > target.tolerance and width < STALLED * before and self._cells < MOST_CELLS:
+            if self._work() * 2.0 > MAX_WORK:
+                break
             self._cells = _even(self._cells * 1.4)
             self._recurse()
+            width, before = self._width(target), width
 
     def _reach(self, tail: ZcdpProfile, target: Target) -> tuple[float, float]:
         """Where the grid may end: the mass beyond is far below the δ asked for."""
@@ -82,7 +88,7 @@ class AdaptiveProfile:
         return min(self._total, left), min(self._total, right)
 
     def _work(self) -> float:
-        points = (self._left + self._right) / self._largest * self._cells
+        points = (self._left + self._right) / self._largest * self._cells + 500.0
         return points * sum(uses * max(1.0, self._cells * eta / self._largest) for eta, uses in self._runs)
 
     def _recurse(self) -> None:
@@ -92,12 +98,15 @@ class AdaptiveProfile:
         self._lower = lower_profile(self._runs, window, last=innermost)
         self._upper = upper_profile(self._runs, window, last=innermost if self._order == "fixed-last" else None)
 
-    def _met(self, target: Target) -> bool:
+    def _width(self, target: Target) -> float:
+        """Relative width of the bracket at ``target``; 0 below the absolute floor on ε."""
         if target.delta is not None:
-            found, floor = self.epsilon(target.delta), EPSILON_FLOOR
+            found = self.epsilon(target.delta)
+            if found.upper - found.lower <= EPSILON_FLOOR:
+                return 0.0
         else:
-            found, floor = self.delta(target.epsilon or 0.0), 0.0
-        return found.upper - found.lower <= max(target.tolerance * found.upper, floor)
+            found = self.delta(target.epsilon or 0.0)
+        return (found.upper - found.lower) / found.upper if found.upper > 0.0 else 0.0
 
     def delta(self, epsilon: float) -> Interval:
         """Both sides at ``epsilon``."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["GaussianMethod", "GaussianProfile", "gaussian_delta", "total_mu"]
 
 RELATIVE_ERROR = 1e-11
-CANCELLATION = 5e-16
+CANCELLATION = 3e-15
 SMALLEST_MU = 1e-8
 MILLS_SWITCH = -5.0
 ROOT_HALF = math.sqrt(0.5)
@@ -51,7 +51,7 @@ def gaussian_delta(epsilon: ArrayLike, *, mu: float) -> NDArray[float64]:
     tail = np.minimum(a, -MILLS_SWITCH)
     density = 0.5 * np.exp(-0.5 * tail * tail)
     mills = density * (erfcx(-tail * ROOT_HALF) - erfcx((mu - tail) * ROOT_HALF))
-    body = ndtr(a) - np.exp(np.minimum(epsilon, 700.0 + mu * mu) + log_ndtr(a - mu))
+    body = ndtr(a) - np.exp(np.minimum(epsilon + log_ndtr(a - mu), 0.0))
     return np.clip(np.where(-a > MILLS_SWITCH, mills, body), 0.0, 1.0)
 
 

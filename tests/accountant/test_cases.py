@@ -1,0 +1,72 @@
+"""Every row of the project's table of plans, if the table is at hand.
+
+The references were computed outside this project (closed forms and exact sums in mpmath; other
+discretisations), so they are independent of the code under test.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from affidavit.accountant.bound import bound
+from affidavit.accountant.errors import PlanError
+from affidavit.accountant.plan import parse_envelope
+
+CASES = Path(__file__).resolve().parents[3] / "shared" / "cases"
+
+
+def _rows(name: str) -> list[dict]:
+    path = CASES / name
+    return json.loads(path.read_text()) if path.exists() else []
+
+
+PLANS = _rows("plans.json")
+needs_cases = pytest.mark.skipif(not PLANS, reason="the table of cases lies beside the checkout, not in it")
+
+
+@needs_cases
+@pytest.mark.parametrize("row", [r for r in PLANS if r["verb"] != "error"], ids=lambda r: r["id"])
+def test_bracket(row: dict) -> None:
+    found = bound(row["plan"], relation=row["relation"], delta=row["delta"], epsilon=row["epsilon"])
+    if row["verb"] == "epsilon":
+        lower, upper, floor = found.epsilon_lower, found.epsilon_upper, 1e-6
+    else:
+        lower, upper, floor = found.delta_lower, found.delta_upper, 0.0
+    assert upper >= row["lower"], "an underestimate"
+    assert lower <= row["upper"], "the lower side exceeds the truth"
+    if row["tight"]:
+        assert math.isfinite(upper)
+        assert upper - lower <= max(1e-3 * upper, floor)
+
+
+@needs_cases
+@pytest.mark.parametrize("row", [r for r in PLANS if r["verb"] == "error"], ids=lambda r: r["id"])
+def test_refusal(row: dict) -> None:
+    with pytest.raises(PlanError) as caught:
+        parse_envelope({key: row[key] for key in ("relation", "delta", "plan")})
+    assert caught.value.exit_code == 2
+    assert caught.value.allowed
+
+
+@pytest.mark.skipif(not _rows("claims.json"), reason="the table of cases lies beside the checkout, not in it")
+@pytest.mark.parametrize(
+    "row", [r for r in _rows("claims.json") if r["paper"] == "PRISM"], ids=lambda r: f"s{r['s']}-tau{r['tau']}"
+)
+@pytest.mark.parametrize(("relation", "widths"), [("zero-out", 1), ("substitution", 2)])
+def test_prism(row: dict, relation: str, widths: int) -> None:
+    eta = widths * row["c"] / (row["s"] * row["tau"])
+    plan = {"kind": "repeat", "count": row["T"], "of": {"kind": "exponential", "range": eta}}
+    found = bound(plan, relation=relation, delta=row["delta"])
+    reference = row["exact_adaptive_zero_out" if relation == "zero-out" else "exact_adaptive_substitution"]
+    assert found.epsilon_upper == pytest.approx(reference, rel=1.5e-3)
+    assert found.epsilon_lower == pytest.approx(reference, rel=1.5e-3)
+    if relation == "zero-out":
+        assert bound(plan, relation=relation, delta=row["delta"], method="advanced").epsilon_upper == pytest.approx(
+            row["advanced_full"], rel=1e-6
+        )
+        assert bound(plan, relation=relation, delta=row["delta"], method="optimal").epsilon_upper == pytest.approx(
+            row["kov"], rel=1e-6
+        )

@@ -1,0 +1,80 @@
+"""Parallel parts: which choice of the neighbour is the worst (THEORY 6)."""
+
+from __future__ import annotations
+
+import pytest
+from affidavit.accountant.bound import bound
+from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.plan import Exponential, Gaussian, Parallel, Repeat, parse_plan
+from affidavit.accountant.scenario import scenarios
+
+ONE = {"kind": "gaussian", "noise_multiplier": 1.0}
+TWO = {"kind": "gaussian", "noise_multiplier": 2.0}
+
+
+def epsilon(plan: dict, relation: str) -> float:
+    return bound(plan, relation=relation, delta=1e-5).epsilon_upper
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "zero-out"])
+def test_one_record_is_in_one_part(relation: str) -> None:
+    plan = {"kind": "parallel", "parts": [TWO, ONE, TWO]}
+    assert epsilon(plan, relation) == epsilon(ONE, relation)
+
+
+def test_a_replaced_record_may_leave_one_part_and_enter_another() -> None:
+    """Two σ = 1 Gaussians at 1e-5: 6.572970067030331 moving, 4.3771780956812245 fixed (closed forms)."""
+    parts = [ONE, ONE]
+    assert epsilon({"kind": "parallel", "parts": parts}, "substitution") == pytest.approx(6.572970067030331)
+    fixed = {"kind": "parallel", "membership": "fixed", "parts": parts}
+    assert epsilon(fixed, "substitution") == pytest.approx(4.3771780956812245)
+
+
+def test_moves_state_the_cost_of_leaving_and_entering() -> None:
+    """Substitution costs sensitivity 2 inside a part; leaving or entering costs 1 in each of two parts."""
+    half = {"kind": "gaussian", "noise_multiplier": 0.5}
+    plan = {"kind": "parallel", "parts": [half, half], "moves": [ONE, ONE]}
+    assert epsilon(plan, "substitution") == pytest.approx(epsilon(half, "substitution"))
+    cheap_inside = {"kind": "parallel", "parts": [TWO, TWO], "moves": [ONE, ONE]}
+    assert epsilon(cheap_inside, "substitution") == pytest.approx(6.572970067030331)
+
+
+def test_a_single_part_cannot_be_crossed() -> None:
+    assert epsilon({"kind": "parallel", "parts": [ONE]}, "substitution") == epsilon(ONE, "substitution")
+
+
+def test_the_two_costliest_of_many_parts() -> None:
+    plan = {"kind": "parallel", "parts": [TWO, ONE, TWO, ONE, TWO]}
+    assert epsilon(plan, "substitution") == pytest.approx(6.572970067030331)
+
+
+def test_parallel_inside_compose_and_repeat() -> None:
+    plan = {"kind": "repeat", "count": 4, "of": {"kind": "parallel", "parts": [ONE, TWO]}}
+    assert epsilon(plan, "add-remove") == pytest.approx(epsilon({"kind": "repeat", "count": 4, "of": ONE}, "add-remove"))
+
+
+def test_unlike_parts_are_all_tried() -> None:
+    soft = {"kind": "repeat", "count": 30, "of": {"kind": "exponential", "range": 0.4}}
+    plan = {"kind": "parallel", "parts": [ONE, soft]}
+    assert epsilon(plan, "zero-out") == max(epsilon(ONE, "zero-out"), epsilon(soft, "zero-out"))
+
+
+def test_too_many_unlike_cases_are_refused_with_advice() -> None:
+    parts = [{"kind": "pure", "epsilon": 1.0}, ONE, {"kind": "exponential", "range": 1.0}]
+    plan = {"kind": "repeat", "count": 1000, "of": {"kind": "parallel", "parts": parts}}
+    with pytest.raises(NotSupported, match="cases") as caught:
+        bound(plan, relation="add-remove", delta=1e-5)
+    assert caught.value.hint
+
+
+def test_many_equal_parts_collapse_to_one_scenario() -> None:
+    plan = Parallel(tuple(Repeat(40, Exponential(0.2)) for _ in range(500)))
+    assert len(scenarios(plan, "zero-out")) == 1
+    assert scenarios(parse_plan(plan), "substitution")[-1].exponentials == ((0.2, 80),)
+
+
+def test_a_dominated_part_is_dropped_only_if_it_is_dominated() -> None:
+    costly, cheap = Repeat(3, Gaussian(1.0)), Repeat(2, Gaussian(1.5))
+    assert len(scenarios(Parallel((costly, cheap)), "zero-out")) == 1
+    crossed = Repeat(2, Gaussian(0.9))
+    assert len(scenarios(Parallel((costly, crossed)), "zero-out")) == 2
