@@ -1,0 +1,52 @@
+"""The report: one self-contained HTML file, readable for years without a network."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from affidavit.audits.report.inputs import ReportInput
+from affidavit.audits.report.view import page_context
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["render", "write"]
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("affidavit.audits.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def render(report: ReportInput) -> str:
+    """The page as HTML. Everything but our own drawings is escaped."""
+    return _environment().get_template("report.html.j2").render(page_context(report))
+
+
+def write(report: ReportInput, path: Path) -> None:
+    """Write the page atomically, readable by the owner only: it tells what attacks found."""
+    text = render(report)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

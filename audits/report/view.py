@@ -1,0 +1,421 @@
+"""From a report's input to what the template prints: strings and drawings, decided here once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+from affidavit.accountant.clock import parse_instant
+from affidavit.accountant.decimals import float_at_least
+from affidavit.accountant.plan import to_dict
+from affidavit.accountant.risk import risk_limits
+from affidavit.accountant.statement import Certificate, MethodSummary
+from affidavit.accountant.tradeoff import PrivacyCurve
+from affidavit.audits.findings import Finding
+from affidavit.audits.report import figures, words
+from affidavit.audits.report.inputs import ReportInput
+from affidavit.audits.report.numbers import fixed_lower, fixed_upper, lower, measured, percent_upper, short, upper
+from affidavit.audits.report.plan_words import plan_in_words, uses_in_words
+from affidavit.audits.report.svg import inline_svg
+
+__all__ = ["certified_curve", "page_context"]
+
+Context = dict[str, Any]
+
+NOTHING = "–"
+TRADEOFF_CAPTION = (
+    "A true certificate keeps every attack on the certified output in the shaded region, up to the chance of the "
+    "draw. An attack near the dotted diagonal is guessing; one that lies above the solid line, error bar and all, "
+    "refutes the certificate."
+)
+_SHOWN_CHARGES = 12
+
+
+def certified_curve(certificate: Certificate) -> PrivacyCurve:
+    """Claims and curve points as one trade-off curve; each decimal becomes a float at least as large."""
+    points = {(point.epsilon, point.delta) for point in certificate.curve}
+    points |= {(claim.epsilon, claim.delta) for claim in certificate.claims}
+    ordered = sorted(point for point in points if point[0] >= 0)
+    return PrivacyCurve(tuple((float_at_least(epsilon), float_at_least(delta)) for epsilon, delta in ordered))
+
+
+def page_context(report: ReportInput) -> Context:
+    """Everything that ``report.html.j2`` names."""
+    certificate, findings = report.certificate, report.findings
+    curve = certified_curve(certificate)
+    risk = _risk(certificate, curve)
+    return {
+        "title": report.title,
+        "made": words.instant_in_words(report.made),
+        "headline": words.headline(findings, guarantee=str((report.receipt or {}).get("guarantee", ""))),
+        "claim": _claim(certificate),
+        "tiles": _tiles(report, risk),
+        "limits": words.limits(certificate, risk),
+        "strength": words.strength((1 + risk["advantage"]) / 2),
+        "groups": _groups(findings.items),
+        "verdicts": list(words.VERDICTS.items()),
+        "leaks": _leaks(findings.items),
+        "tradeoffs": _tradeoffs(report, curve),
+        "tradeoff_caption": TRADEOFF_CAPTION,
+        "utilities": _utilities(findings.items),
+        "self_tests": [
+            {
+                "name": test.name,
+                "attack": words.attack_name(test),
+                "expected": test.expected,
+                "observed": test.observed,
+                "detail": test.detail,
+                "passed": test.passed,
+            }
+            for test in findings.self_tests
+        ],
+        "not_shown": words.not_shown(certificate, findings, recomputed=report.recomputed),
+        "plan": {
+            "sentence": _sentence(certificate),
+            "json": json.dumps(to_dict(certificate.plan), indent=2),
+        },
+        "methods": _methods(certificate),
+        "profile": _profile(certificate),
+        "account": _account(report),
+        "samples": report.samples,
+        "samples_note": _samples_note(report),
+        "assumptions": certificate.assumptions,
+        "provenance": _provenance(report),
+    }
+
+
+def _risk(certificate: Certificate, curve: PrivacyCurve) -> dict[str, Decimal]:
+    """The signed limits, or those that follow from the signed curve where it states none."""
+    return {name: Decimal(value) for name, value in risk_limits(curve).as_dict().items()} | dict(certificate.risk)
+
+
+def _claim(certificate: Certificate) -> Context:
+    certified = next(
+        (words.method_name(method.name) for method in certificate.methods if method.certified), "the best valid method"
+    )
+    return {
+        "epsilon": upper(certificate.claim.epsilon),
+        "delta": upper(certificate.claim.delta),
+        "points": [
+            {"epsilon": upper(claim.epsilon, digits=6), "delta": upper(claim.delta)} for claim in certificate.claims
+        ],
+        "times": words.times_more_likely(certificate.claim.epsilon),
+        "unit": words.unit_in_words(certificate.unit),
+        "relation": certificate.relation,
+        "relation_words": words.relation_in_words(certificate.relation, certificate.unit),
+        "size": f"{certificate.size:,}",
+        "method": certified,
+        "arithmetic": certificate.arithmetic,
+        "valid": f"{words.instant_in_words(certificate.not_before)} to {words.instant_in_words(certificate.not_after)}",
+    }
+
+
+def _tiles(report: ReportInput, risk: dict[str, Decimal]) -> list[Context]:
+    claim, audited = report.certificate.claim, report.findings.audited
+    success = (1 + risk["advantage"]) / 2
+    tiles = [
+        {
+            "label": "Certified cost",
+            "value": f"ε = {upper(claim.epsilon)}",
+            "note": f"at δ = {upper(claim.delta)}, {report.certificate.relation}",
+        },
+        {
+            "label": "A fair bet on who was used",
+            "value": f"≤ {percent_upper(success)}",
+            "note": "right, for the best attack there can be; blind guessing: 50 %",
+        },
+    ]
+    counted = [item for item in report.findings.items if item.leaked is not None]
+    if counted:
+        inside = max((item.leaked_beyond_guessable for item in counted if item.target == "protected"), default=0)
+        outside = max((item.leaked_beyond_guessable for item in counted if item.target == "unprotected"), default=None)
+        tiles.append(
+            {
+                "label": "Private identifiers leaked",
+                "value": f"{inside:,}",
+                "note": "guessable ones apart"
+                if outside is None
+                else f"{outside:,} with protection off; guessable ones apart",
+            }
+        )
+    tally = {verdict: sum(item.verdict == verdict for item in audited) for verdict in words.VERDICTS}
+    tiles.append(
+        {
+            "label": "Attacks that refuted it",
+            "value": f"{tally['VIOLATION']} of {len(audited)}",
+            "note": f"{tally['CONSISTENT']} consistent, {tally['UNDERPOWERED']} underpowered",
+        }
+    )
+    return tiles
+
+
+def _groups(items: Iterable[Finding]) -> list[Context]:
+    """The audited items first, then the controls."""
+    shown = [(item, _row(item)) for item in items]
+    groups = [
+        {"name": "On the certified output", "rows": [row for item, row in shown if not item.control]},
+        {"name": "Controls: the same attacks where they must succeed, or must fail", "rows": [
+            row for item, row in shown if item.control]},
+    ]  # fmt: skip
+    return [group for group in groups if group["rows"]]
+
+
+def _row(item: Finding) -> Context:
+    expected = item.control and item.verdict == "VIOLATION" and item.target == "unprotected"
+    trials = f"{item.n_members:,} used, {item.n_non_members:,} not" + (f"; {item.runs:,} runs" if item.runs > 1 else "")
+    return {
+        "attack": words.attack_name(item) + ("" if item.target == "protected" else f", {words.target_name(item)}"),
+        "trials": f"{trials}; α = {short(item.alpha)}",
+        "statistic_name": item.statistic_name,
+        "reached": words.reached(item),
+        "limit": "" if item.limit is None else f"at most {fixed_upper(item.limit)}",
+        "note": item.note,
+        "epsilon_lower": NOTHING if item.epsilon_lower is None else fixed_lower(item.epsilon_lower),
+        "ceiling": NOTHING if item.ceiling is None else fixed_lower(item.ceiling),
+        "certified": NOTHING if item.claim is None else fixed_upper(item.claim.epsilon),
+        "verdict": item.verdict,
+        "expected": expected,
+    }
+
+
+def _leaks(items: Iterable[Finding]) -> Context | None:
+    counted = [item for item in items if item.leaked is not None]
+    if not counted:
+        return None
+    several = len({item.attack for item in counted}) > 1
+    order = {"unprotected": 0, "protected": 1, "null": 2}
+    counted.sort(key=lambda item: (item.attack, order[item.target]))
+    rows, told = [], []
+    for item in counted:
+        label = words.target_name(item)
+        label = f"{words.attack_name(item)},\n{label}" if several else label[:1].upper() + label[1:]
+        guessable = min(item.guessable or 0, item.leaked or 0)
+        rows.append(figures.LeakRow(label, (item.leaked or 0) - guessable, guessable))
+        flat = label.replace("\n", " ")
+        told.append(f"{flat}: {item.leaked} leaked, {guessable} of them guessable")
+    held_out = [item for item in counted if item.held_out_leaked is not None]
+    control = ""
+    if held_out:
+        most = max(item.held_out_leaked or 0 for item in held_out)
+        control = f" Of people who were not in the data at all, {most:,} identifiers appeared."
+    return {
+        "svg": inline_svg(
+            figures.leaked_counts(rows), name="leaks", title="Leaked identifiers", description=". ".join(told) + "."
+        ),
+        "caption": "Filled: identifiers that only the records could have given. Hatched: those that anyone could have "
+        "guessed from a name, which prove nothing." + control,
+    }
+
+
+def _tradeoffs(report: ReportInput, curve: PrivacyCurve) -> list[Context]:
+    """One plot a subject: the certificate's own curve, and each part that was audited by itself."""
+    by_subject: dict[str, list[Finding]] = {}
+    for item in report.findings.items:
+        if item.curve_points:
+            by_subject.setdefault("certificate" if item.claim is None else item.claim.subject, []).append(item)
+    plots = []
+    for index, (subject, items) in enumerate(by_subject.items()):
+        claim = items[0].claim
+        whole = subject == "certificate"
+        if not whole and claim is not None:
+            limiting = PrivacyCurve(((claim.epsilon, claim.delta),))
+            limit_label = f"certified limit of this part (ε = {upper(claim.epsilon)})"
+        else:
+            limiting, limit_label = curve, "certified limit"
+        shown = [_attack(item) for item in items]
+        told = "; ".join(f"{attack.label}: AUC {short(_area(attack.roc))}" for attack in shown)
+        plots.append(
+            {
+                "heading": "Detected against false alarms" if whole else f"The same, for {subject}",
+                "svg": inline_svg(
+                    figures.tradeoff(limiting, shown, limit_label=limit_label),
+                    name=f"tradeoff-{index}",
+                    title="Trade-off curve with the attacks' ROC curves",
+                    description=f"The certified limit, and under it: {told}.",
+                ),
+            }
+        )
+    return plots
+
+
+def _attack(item: Finding) -> figures.AttackShown:
+    return figures.AttackShown(
+        label=f"{words.attack_name(item)}, {words.target_name(item)}",
+        roc=item.curve_points,
+    )
+
+
+def _area(roc: Iterable[tuple[float, float]]) -> float:
+    points = sorted({(0.0, 0.0), *roc, (1.0, 1.0)})
+    return sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(points))
+
+
+def _utilities(items: Iterable[Finding]) -> list[Context]:
+    return [
+        {
+            "attack": words.attack_name(item),
+            "name": item.utility.name,
+            "value": measured(item.utility.value),
+            "reference": NOTHING if item.utility.reference is None else measured(item.utility.reference),
+        }
+        for item in items
+        if item.utility is not None
+    ]
+
+
+def _sentence(certificate: Certificate) -> str:
+    said = plan_in_words(certificate.plan)
+    return f"What runs: {said}. That makes {uses_in_words(certificate.plan)}."
+
+
+def _methods(certificate: Certificate) -> Context:
+    def rank(method: MethodSummary) -> tuple[bool, bool, Decimal]:
+        return (not method.applies, method.epsilon_upper is None, method.epsilon_upper or Decimal(0))
+
+    ordered = sorted(certificate.methods, key=rank)
+    bars = [
+        figures.Bar(
+            words.method_name(method.name),
+            None if method.epsilon_upper is None else float_at_least(method.epsilon_upper),
+            method.certified,
+        )
+        for method in ordered
+        if method.applies
+    ]
+    told = ", ".join(f"{bar.name} {'none' if bar.epsilon_upper is None else upper(bar.epsilon_upper)}" for bar in bars)
+    return {
+        "svg": inline_svg(
+            figures.method_bars(bars, delta=upper(certificate.claim.delta)),
+            name="methods",
+            title="ε by method",
+            description=f"Upper bounds on ε: {told}.",
+        )
+        if bars
+        else "",
+        "rows": [
+            {
+                "name": words.method_name(method.name),
+                "best": method.certified,
+                "lower": fixed_lower(method.epsilon_lower, places=4) if method.epsilon_lower else NOTHING,
+                "upper": ("∞" if method.applies else NOTHING)
+                if method.epsilon_upper is None
+                else fixed_upper(method.epsilon_upper, places=4),
+                "note": "certified" if method.certified else method.why,
+            }
+            for method in ordered
+        ],
+    }
+
+
+def _profile(certificate: Certificate) -> Context | None:
+    if len(certificate.curve) < 2:
+        return None
+    points = [(float_at_least(point.epsilon), float_at_least(point.delta)) for point in certificate.curve]
+    claims = [
+        figures.Mark(
+            float_at_least(claim.epsilon),
+            float_at_least(claim.delta),
+            f"claimed: ε = {upper(claim.epsilon)}, δ = {upper(claim.delta)}",
+        )
+        for claim in certificate.claims
+    ]
+    return {
+        "svg": inline_svg(
+            figures.privacy_profile(points, claims),
+            name="profile",
+            title="δ as a function of ε",
+            description="The certified upper bound on δ falls as ε grows; marked on it, "
+            + words.joined([claim.label for claim in claims])
+            + ".",
+        ),
+        "caption": "One run, many true statements: every (ε, δ) on or above the line holds. Quoting a smaller ε costs "
+        "a larger δ.",
+    }
+
+
+def _account(report: ReportInput) -> Context | None:
+    account = report.account
+    if account is None:
+        return None
+    entry = None if report.receipt is None else report.receipt.get("ledger_entry")
+    mine = [
+        item
+        for item in account.reservations
+        if (item.entry == entry if entry else item.certificate_sha256 == report.certificate.sha256)
+    ]
+    left = account.remaining
+    rows = []
+    for index, (symbol, total) in enumerate((("ε", account.epsilon), ("δ", account.delta))):
+        own = sum(((item.epsilon, item.delta)[index] for item in mine), Decimal(0))
+        scale = total or Decimal(1)
+        earlier = account.spent[index] - own
+        rows.append(
+            figures.SpentRow(
+                symbol,
+                float(earlier / scale),
+                float(own / scale),
+                f"{lower(left[index])} of {short(total, digits=6)} left",
+            )
+        )
+    hidden = max(0, len(account.reservations) - _SHOWN_CHARGES)
+    return {
+        "sentence": f"Account {account.dataset}: {account.filter} filter, opened on "
+        f"{words.instant_in_words(parse_instant(account.opened))}. "
+        f"ε = {lower(left[0])} of {short(account.epsilon, digits=6)} and "
+        f"δ = {lower(left[1])} of {short(account.delta, digits=6)} are left for all further runs on these data."
+        + (f" The {hidden:,} oldest charges are not listed." if hidden else ""),
+        "svg": inline_svg(
+            figures.spent_budget(rows),
+            name="budget",
+            title="Budget of the ledger account",
+            description="; ".join(f"{row.label}: {row.left}" for row in rows) + ".",
+        ),
+        "charges": [
+            {
+                "certificate": item.certificate_sha256[:12],
+                "this_run": item in mine,
+                "state": "reserved, never committed: spent" if item.ended is None else "committed",
+                "when": words.instant_in_words(parse_instant(item.reserved)),
+                "epsilon": upper(item.epsilon),
+                "delta": upper(item.delta),
+            }
+            for item in account.reservations[-_SHOWN_CHARGES:]
+        ],
+    }
+
+
+def _samples_note(report: ReportInput) -> str:
+    shown = len(report.samples)
+    among = f"{shown:,} of {report.released:,} texts" if report.released > shown else "All of the text"
+    return f"{among}, as released. The certificate covers every use that is made of it."
+
+
+def _provenance(report: ReportInput) -> list[tuple[str, str, bool]]:
+    """(name, value, whether it is a digest)."""
+    certificate, receipt = report.certificate, report.receipt or {}
+    signed = bool(certificate.keyids)
+    rows = [
+        ("Certificate", certificate.sha256 or "not computed", bool(certificate.sha256)),
+        ("Signature", "verified with a trusted key" if signed else "not checked by whoever made this page", False),
+        *((("Key", keyid, True)) for keyid in certificate.keyids),
+        ("Number", "recomputed by an independent path" if report.recomputed else "as signed, not recomputed", False),
+        ("Configuration", certificate.config_sha256, True),
+        ("Model weights", certificate.model_sha256, True),
+        ("Data", f"{certificate.data_commitment} (keyed commitment)", True),
+    ]
+    rows += [
+        (name, str(receipt[key]), digest)
+        for name, key, digest in (
+            ("Ledger entry", "ledger_entry", True),
+            ("Guarantee", "guarantee", False),
+            ("Noise", "noise", False),
+            ("Sampler", "sampler", False),
+            ("Run ended", "ended", False),
+        )
+        if receipt.get(key)
+    ]
+    rows.append(("Versions", ", ".join(f"{name} {version}" for name, version in certificate.versions.items()), False))
+    return [row for row in rows if row[1]]

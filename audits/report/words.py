@@ -1,0 +1,282 @@
+"""What the numbers mean, said so that a privacy officer can act on it.
+
+Every sentence is implied by the certificate or the findings; where common practice rather than
+a theorem speaks (how large an ε is still called small), the sentence says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Literal
+
+from affidavit.accountant.decimals import float_at_least
+from affidavit.accountant.risk import guessing_limit
+from affidavit.accountant.statement import Certificate
+from affidavit.accountant.unit import Unit
+from affidavit.accountant.validate import Relation
+from affidavit.audits.findings import Finding, Findings, SelfTest
+from affidavit.audits.report.numbers import fixed_lower, fixed_upper, measured, one_in, percent_upper, upper
+from affidavit.audits.verdict import Verdict
+
+__all__ = [
+    "VERDICTS",
+    "Headline",
+    "Limit",
+    "attack_name",
+    "headline",
+    "instant_in_words",
+    "joined",
+    "limits",
+    "method_name",
+    "not_shown",
+    "reached",
+    "relation_in_words",
+    "strength",
+    "target_name",
+    "times_more_likely",
+    "unit_in_words",
+]
+
+Tone = Literal["holds", "unsure", "alarm"]
+
+_RELATIONS: dict[Relation, str] = {
+    "add-remove": "{unit} is added to the data or taken out of them",
+    "zero-out": "{unit} is replaced by an empty one that contributes nothing",
+    "substitution": "{unit} is replaced by any other one",
+}
+_TARGETS = {"protected": "certified output", "unprotected": "protection off", "null": "null pair"}
+_OUTCOMES: dict[str, tuple[Tone, str]] = {
+    "refuted": ("alarm", "Refuted"),
+    "policy-failed": ("alarm", "Policy failed"),
+    "inconclusive": ("unsure", "Inconclusive"),
+    "holds": ("holds", "Not refuted"),
+}
+
+
+VERDICTS: dict[Verdict, str] = {
+    "VIOLATION": "the attack did better than the certificate allows; the claim is false, but for the audit's "
+    "own chance of error α",
+    "CONSISTENT": "the test could have exposed a false claim of this size, and did not",
+    "UNDERPOWERED": "with this few trials even a perfect attack could not have exposed a false claim; silence "
+    "says nothing",
+}
+"""What each verdict means (DESIGN 2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The page's first words: a status, and what happened in one or two sentences."""
+
+    tone: Tone
+    status: str
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One row of "what ε means": the question, blind guessing, the certified limit, no protection."""
+
+    question: str
+    blind: str
+    certified: str
+    unprotected: str
+    detail: str = ""
+
+
+def unit_in_words(unit: Unit) -> str:
+    """``one record``, or every record of one value of the key."""
+    if unit.key is None:
+        return "one record"
+    return f"everything that shares one {unit.key} (at most {unit.max_records} records)"
+
+
+def relation_in_words(relation: Relation, unit: Unit) -> str:
+    """What distinguishes two neighbouring data sets."""
+    return _RELATIONS[relation].format(unit=unit_in_words(unit))
+
+
+_METHODS = {
+    "adaptive": "exact adaptive composition",
+    "advanced": "advanced composition",
+    "basic": "basic composition",
+    "gaussian": "exact Gaussian composition",
+    "optimal": "optimal composition of pure DP",
+    "pld": "privacy loss distribution",
+    "rdp": "Rényi DP",
+    "zcdp": "concentrated DP (zCDP)",
+}
+
+
+def method_name(name: str) -> str:
+    """A method's name for people; one that is not known here keeps its own."""
+    return _METHODS.get(name, name)
+
+
+def instant_in_words(instant: datetime) -> str:
+    """``27 November 2026, 23:04 UTC``."""
+    when = instant.astimezone(UTC)
+    return f"{when.day} {when:%B %Y, %H:%M} UTC"
+
+
+def attack_name(finding: Finding | SelfTest) -> str:
+    """The attack's identifier as words."""
+    words = finding.attack.replace("_", " ").replace("-", " ").strip()
+    return _capital(words)
+
+
+def target_name(finding: Finding) -> str:
+    """What the attack was run on."""
+    return _TARGETS[finding.target]
+
+
+def _count(number: int, singular: str, plural: str = "") -> str:
+    words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    shown = words[number] if number < len(words) else f"{number:,}"
+    return f"{shown} {singular if number == 1 else plural or singular + 's'}"
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def headline(findings: Findings, *, guarantee: str = "") -> Headline:
+    """The worst outcome, and the counts behind it.
+
+    ``guarantee`` is the receipt's first line: where it denies the output a guarantee (seeded
+    noise, an unprotected baseline), nothing else matters and nothing else is said.
+    """
+    if guarantee.startswith("NONE"):
+        reason = guarantee.partition(":")[2].strip() or "the receipt says so"
+        return Headline("alarm", "No guarantee", (f"The certificate does not cover this output: {reason}.",))
+    tone, status = _OUTCOMES[findings.outcome]
+    audited = findings.audited
+    tallies = {verdict: sum(item.verdict == verdict for item in audited) for verdict in VERDICTS}
+    if not audited:
+        return Headline("unsure", "Not audited", ("No attack has been run against this certificate.",))
+    sentences = [f"{_capital(_count(len(audited), 'attack'))} tried to prove the certificate false."]
+    alone, violations = len(audited) == 1, tallies["VIOLATION"]
+    if violations:
+        sentences.append("It did." if alone else f"{_capital(_count(violations, 'of them', 'of them'))} did.")
+    else:
+        sentences.append("It did not." if alone else "None did.")
+    if tallies["UNDERPOWERED"]:
+        these = _capital(_count(tallies["UNDERPOWERED"], "attack"))
+        sentences.append(f"{these} had too few trials to be able to: that silence means nothing.")
+    leaked = max((item.leaked_beyond_guessable for item in audited), default=0)
+    if leaked > findings.policy.max_leaked:
+        tolerated = _count(findings.policy.max_leaked, "are tolerated", "are tolerated").replace("no ", "none ")
+        sentences.append(f"{_capital(_count(leaked, 'private identifier'))} leaked, where {tolerated}.")
+    if any(not test.passed for test in findings.self_tests):
+        sentences.append("A self-test of the audit failed, so the audit itself is in doubt.")
+    return Headline(tone, status, tuple(sentences))
+
+
+def limits(certificate: Certificate, risk: dict[str, Decimal]) -> tuple[Limit, ...]:
+    """What an observer of the released text can do at most, whatever the attack.
+
+    ``risk``: the limits of ``affidavit.accountant.risk``, from the certified curve. The last row
+    is e^ε L/R + δ for one guess at a secret among R (THEORY 7).
+    """
+    claim = certificate.claim
+    secret = guessing_limit(
+        epsilon=float_at_least(claim.epsilon), delta=float_at_least(claim.delta), candidates=10**6, guesses=1
+    )
+    success = (1 + risk["advantage"]) / 2
+    odds = "" if success >= 1 else f"odds of {upper(success / (1 - success), digits=3)} to 1"
+    return (
+        Limit(
+            "Shown the text and asked whether your record was used, at fair odds: how often is the best guess right?",
+            "50 %",
+            f"at most {percent_upper(success)}",
+            "100 %",
+            odds,
+        ),
+        Limit(
+            "Allowed to accuse 1 % of the innocent: how many of those who were used can be named?",
+            "1 %",
+            f"at most {percent_upper(risk['true_positive_rate_at_1_percent'])}",
+            "100 %",
+        ),
+        Limit(
+            "Over all thresholds: the largest area under the attack's ROC curve (AUC)",
+            "0.5",
+            f"at most {fixed_upper(risk['area_under_roc'])}",
+            "1",
+        ),
+        Limit(
+            "One guess at a random six-digit number that stands in your record: how likely is it right?",
+            "1 in 1,000,000",
+            f"at most {one_in(secret)}",
+            "certain",
+        ),
+    )
+
+
+def strength(success: Decimal) -> str:
+    """How strong the promise is on paper, from the best guess it allows (1/2 is blind guessing)."""
+    bet = f"A limit of {percent_upper(success)} on the best guess"
+    if success <= Decimal("0.6"):
+        return f"{bet} is a strong promise: no attack can do much better than a coin."
+    if success <= Decimal("0.8"):
+        return f"{bet} is a moderate promise: an attack may do clearly better than a coin, and is still often wrong."
+    if success <= Decimal("0.95"):
+        return f"{bet} is a weak promise: an attack may be right most of the time."
+    return f"{bet} promises little on paper: by itself it rules out only an attack that is all but never wrong."
+
+
+def times_more_likely(epsilon: Decimal) -> str:
+    """e^ε, rounded up."""
+    return "∞" if epsilon > 500 else upper(epsilon.exp(), digits=3)
+
+
+def not_shown(certificate: Certificate, findings: Findings, *, recomputed: bool) -> tuple[str, ...]:
+    """The limits of the evidence, most important first."""
+    unit = certificate.unit
+    per = "per record" if unit.key is None else f"per {unit.key}, for at most {unit.max_records} records"
+    whose = (
+        "A person who wrote several records, or who is written about in the records of others, has less protection."
+        if unit.key is None
+        else f"A person spread over several values of {unit.key} has less protection."
+    )
+    items = [
+        f"The promise is {per}. {whose}",
+        "Attacks that found nothing do not prove that nothing can be found. The certificate limits every attack; "
+        "the audit tried only those listed here.",
+        f"δ = {upper(certificate.claim.delta)} is a slack in probability: at worst, a record may be exposed outright "
+        "with that chance.",
+        "What many records have in common may show in the text, and is meant to: differential privacy protects "
+        "the contribution of each, not the facts about all.",
+        "Nothing here speaks about what the language model learnt before this run, about whether the text is true, "
+        "fair or useful, or about the files that stay private (trace, ledger, findings and this page).",
+        "Another run on the same data costs more. Only the ledger adds the runs up, and only those made through it.",
+    ]
+    if not recomputed:
+        items.insert(
+            2,
+            "Whoever made this page did not recompute the certified number. A signature proves who said it, not "
+            "that it is right; “affidavit verify --recompute” does.",
+        )
+    if any(item.verdict == "UNDERPOWERED" for item in findings.audited):
+        items.append("An UNDERPOWERED attack is no evidence either way; it needs more trials.")
+    return tuple(items)
+
+
+def reached(finding: Finding) -> str:
+    """``statistic (low to high)``, or what there is of it."""
+    if finding.statistic is None:
+        return "–"
+    value = measured(finding.statistic)
+    if finding.interval is None:
+        return value
+    low, high = finding.interval
+    shown_low = measured(low) if low == round(low) else fixed_lower(low)
+    shown_high = measured(high) if high == round(high) else fixed_upper(high)
+    return f"{value} ({shown_low} to {shown_high})"
+
+
+def joined(words: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else ""

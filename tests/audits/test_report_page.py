@@ -1,0 +1,419 @@
+"""The report page: self-contained, escaped, accessible, and saying what the findings say."""
+
+from __future__ import annotations
+
+import re
+import stat
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from affidavit.accountant.errors import UsageError
+from affidavit.accountant.ledger.accounts import Account, Reservation
+from affidavit.accountant.plan import Exponential, Parallel, Repeat
+from affidavit.accountant.statement import Certificate, Claim, CurvePoint, MethodSummary
+from affidavit.accountant.unit import RECORD, Unit
+from affidavit.audits import findings as records
+from affidavit.audits.findings import Finding, Findings, SelfTest, Utility
+from affidavit.audits.report import ReportInput, Sample, render, write
+from affidavit.audits.report.svg import PALETTE
+from affidavit.audits.report.words import headline, relation_in_words
+
+NOW = datetime(2026, 11, 27, 23, 4, tzinfo=UTC)
+SHA = "9f" * 32
+HOSTILE = "<script>alert(1)</script>\"'&$x$"
+VOID = {"meta", "br", "link", "img", "input", "hr"}
+
+
+def _certificate(**changes: Any) -> Certificate:
+    plan = Parallel((Repeat(40, Exponential(0.3125)),) * 6)
+    curve = ((0.0, 0.413), (1.0, 0.14), (2.0, 0.023), (3.104, 0.001), (4.0, 0.00006))
+    base = Certificate(
+        relation="zero-out",
+        unit=RECORD,
+        plan=plan,
+        size=240,
+        config_sha256="a" * 64,
+        model_sha256="b" * 64,
+        data_salt="0" * 32,
+        data_commitment="c" * 64,
+        claims=(Claim(Decimal("3.10341"), Decimal("0.001")),),
+        curve=tuple(CurvePoint.of(epsilon=epsilon, delta_upper=delta) for epsilon, delta in curve),
+        methods=(
+            MethodSummary("adaptive", Decimal("3.1012"), Decimal("3.10341"), True, certified=True),
+            MethodSummary("zcdp", Decimal(0), Decimal("3.48593"), True),
+            MethodSummary("basic", Decimal(0), Decimal("12.5"), True),
+            MethodSummary("gaussian", None, None, False, "needs Gaussians only"),
+        ),
+        risk={},
+        arithmetic="outward-rounded balls of 128 bits",
+        assumptions=("Ids say nothing about the text.",),
+        versions={"affidavit": "0.1.0"},
+        not_before=NOW,
+        not_after=NOW + timedelta(days=90),
+        sha256=SHA,
+        keyids=("5b" * 32,),
+    )
+    return replace(base, **changes)
+
+
+def _finding(**changes: Any) -> Finding:
+    base = Finding(
+        attack="label-probability",
+        target="protected",
+        verdict="CONSISTENT",
+        n_members=1000,
+        n_non_members=1000,
+        runs=1000,
+        statistic_name="AUC",
+        statistic=0.5312,
+        interval=(0.47, 0.59),
+        alpha=0.05,
+        correction="α/2 a side",
+        claim=records.Claim(epsilon=3.10341, delta=0.001, relation="zero-out"),
+        epsilon_lower=0.2345,
+        ceiling=5.6,
+        curve_points=((0.0, 0.0), (0.2, 0.25), (0.6, 0.62), (1.0, 1.0)),
+    )
+    return replace(base, **changes)
+
+
+def _leaks() -> tuple[Finding, Finding]:
+    protected = _finding(attack="extraction", leaked=0, guessable=0, held_out_leaked=0, curve_points=())
+    unprotected = replace(
+        protected, target="unprotected", control=True, verdict="VIOLATION", leaked=58, guessable=17, epsilon_lower=5.6
+    )
+    return protected, unprotected
+
+
+def _findings(*items: Finding, **changes: Any) -> Findings:
+    return replace(Findings(certificate_sha256=SHA, items=items), **changes)
+
+
+def _account() -> Account:
+    earlier = Reservation("e1", "1" * 64, Decimal("2.5"), Decimal("0.001"), "2026-11-21T10:00:00Z")
+    ours = replace(
+        earlier, entry="e2", certificate_sha256=SHA, epsilon=Decimal("3.10341"), ended="2026-11-27T23:04:00Z"
+    )
+    opened = "2026-11-20T09:00:00Z"
+    return Account("support-mail", "zero-out", RECORD, Decimal(20), Decimal("0.005"), "basic", opened, (earlier, ours))
+
+
+def _report(**changes: Any) -> ReportInput:
+    base: dict[str, Any] = {
+        "title": "support-mail",
+        "certificate": _certificate(),
+        "findings": _findings(
+            _finding(),
+            *_leaks(),
+            self_tests=(SelfTest(name="noise off", attack="one-step", expected="caught", observed="caught"),),
+        ),
+        "made": NOW,
+        "receipt": {"certificate_sha256": SHA, "ledger_entry": "e2", "noise": "secure"},
+        "account": _account(),
+        "samples": (Sample("Billing", "I was charged twice."),),
+        "released": 6,
+    }
+    return ReportInput(**(base | changes))
+
+
+class _Page(HTMLParser):
+    """Collects what the tests ask about, and checks that tags nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.tags: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == [], "unclosed tags"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag, f"</{tag}> out of place"
+
+    def handle_data(self, data: str) -> None:
+        if not self.open or self.open[-1] != "style":
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        """All words in order; inline tags leave no gap before punctuation."""
+        return re.sub(r" (?=[,.;:])", "", " ".join(" ".join(self.words).split()))
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    return render(_report())
+
+
+@pytest.fixture(scope="module")
+def page(html: str) -> _Page:
+    return _Page(html)
+
+
+def test_nothing_is_loaded_from_outside(html: str, page: _Page) -> None:
+    assert {"script", "link", "img", "iframe", "object", "embed", "image"}.isdisjoint(page.tags)
+    for _, name, value in page.attributes:
+        if name in ("href", "xlink:href", "src", "action"):
+            assert value.startswith("#"), value
+        elif not name.startswith("xmlns"):
+            assert "://" not in value, value
+    assert re.findall(r"url\((?!#)", html) == []
+    assert "@import" not in html
+
+
+def test_ids_are_unique_and_every_reference_resolves(page: _Page) -> None:
+    ids = [value for _, name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    named = [word for _, name, value in page.attributes if name == "aria-labelledby" for word in value.split()]
+    local = [value[1:] for _, name, value in page.attributes if name in ("href", "xlink:href")]
+    clips = [m for _, _, value in page.attributes for m in re.findall(r"url\(#([^)]+)\)", value)]
+    assert named
+    assert clips
+    assert set(named + local + clips) <= set(ids)
+
+
+def test_it_reads_without_eyes(html: str, page: _Page) -> None:
+    drawings = re.findall(r"<svg\b.*?</svg>", html, re.DOTALL)
+    assert len(drawings) == 5, "leaks, trade-off, methods, profile, budget"
+    for drawing in drawings:
+        root = ET.fromstring(drawing)  # noqa: S314 - our own output
+        assert root.get("role") == "img"
+        for tag in ("title", "desc"):
+            found = root.find(f"{{http://www.w3.org/2000/svg}}{tag}")
+            assert found is not None
+            assert len(found.text or "") > 10 or tag == "title"
+    headings = [tag for tag in page.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert headings.count("h1") == 1
+    assert {"main", "header", "footer", "caption"} <= set(page.tags)
+    scopes = [1 for tag, name, _ in page.attributes if tag == "th" and name == "scope"]
+    assert len(scopes) == page.tags.count("th")
+    assert ("html", "lang", "en") in page.attributes
+
+
+def test_drawings_use_only_the_page_s_colours(html: str) -> None:
+    css = html[html.index("<style>") : html.index("</style>")]
+    for drawing in re.findall(r"<svg\b.*?</svg>", html, re.DOTALL):
+        assert re.findall(r"#[0-9a-fA-F]{6}\b", drawing) == []
+        assert set(re.findall(r"var\(--([a-z-]+)\)", drawing)) <= {*PALETTE, "sans"}
+    for role in PALETTE:
+        assert css.count(f"--{role}:") == 3, f"--{role} is wanted for light, dark and print"
+    for role, colour in PALETTE.items():
+        assert f"--{role}: {colour}" in css, "the figures' light palette is the page's"
+
+
+def _luminance(colour: str) -> float:
+    digits = colour if len(colour) == 6 else "".join(2 * digit for digit in colour)
+    channels = [int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_text_has_contrast_in_light_dark_and_print(html: str) -> None:
+    """WCAG 2.2, 1.4.3 (level AA): 4.5 to 1 for text."""
+    css = html[html.index("<style>") : html.index("</style>")]
+    themes = re.findall(r":root \{(.*?)\}", css, re.DOTALL)
+    assert len(themes) == 3
+    for theme in themes:
+        colours = dict(re.findall(r"--([a-z-]+): #([0-9a-f]{3,6})\b", theme))
+        for ground in ("paper", "raised"):
+            for text in ("ink", "muted", "accent", "alarm", "unsure"):
+                light, dark = sorted((_luminance(colours[text]), _luminance(colours[ground])), reverse=True)
+                assert (light + 0.05) / (dark + 0.05) >= 4.5, (text, ground, theme)
+
+
+def test_everything_is_escaped() -> None:
+    certificate = _certificate(
+        unit=Unit(HOSTILE, 3),
+        arithmetic=HOSTILE,
+        assumptions=(HOSTILE,),
+        versions={"affidavit": HOSTILE},
+        methods=(
+            MethodSummary(HOSTILE, Decimal(1), Decimal(2), True, certified=True),
+            MethodSummary("x", None, None, False, HOSTILE),
+        ),
+    )
+    finding = _finding(attack=HOSTILE, statistic_name=HOSTILE, note=HOSTILE, utility=Utility(name=HOSTILE, value=0.5))
+    counted = replace(finding, leaked=3, guessable=1)
+    part = replace(finding, claim=records.Claim(epsilon=1, delta=0, relation="zero-out", subject=HOSTILE))
+    test = SelfTest(name="noise off", attack=HOSTILE, expected="caught", observed="caught", detail=HOSTILE)
+    account = Account(HOSTILE, "zero-out", RECORD, Decimal(9), Decimal(1), HOSTILE, "2026-11-20T09:00:00Z")
+    html = render(
+        _report(
+            title=HOSTILE,
+            certificate=certificate,
+            findings=_findings(finding, counted, part, self_tests=(test,)),
+            receipt={"certificate_sha256": SHA, "noise": HOSTILE, "sampler": HOSTILE, "ended": HOSTILE},
+            account=account,
+            samples=(Sample(HOSTILE, HOSTILE),),
+        )
+    )
+    assert "<script" not in html
+    assert "alert(1)" in html
+    assert html.count("&lt;script") > 20
+    assert "script" not in _Page(html).tags
+
+
+def test_the_numbers_are_on_the_safe_side(page: _Page) -> None:
+    assert "ε = 3.104, with a slack of δ = 0.001" in page.text
+    assert "ε = 3.10341 at δ = 0.001" in page.text
+    assert "3.103 " not in page.text, "rounded down somewhere"
+    assert "at most a factor of 22.3 " in page.text, "e^3.10341 = 22.274"
+    assert " 0.234 5.600 3.104 " in page.text, "lower bound and ceiling rounded down, certified up"
+
+
+def test_limits_follow_from_the_curve_unless_the_certificate_states_them(page: _Page) -> None:
+    # From (0, δ = .413) alone the advantage is at most .413; no other point of the curve gives less.
+    assert "at most 70.7 %" in page.text
+    stated = _certificate(risk={"advantage": Decimal("0.2"), "area_under_roc": Decimal("0.61234")})
+    text = _Page(render(_report(certificate=stated))).text
+    assert "at most 60 %" in text
+    assert "at most 0.613" in text
+
+
+@pytest.mark.parametrize(
+    ("items", "status", "sentence"),
+    [
+        ((_finding(),), "Not refuted", "One attack tried to prove the certificate false. It did not."),
+        (
+            (_finding(), _finding(verdict="UNDERPOWERED")),
+            "Inconclusive",
+            "Two attacks tried to prove the certificate false. None did. One attack had too few trials to be able to: "
+            "that silence means nothing.",
+        ),
+        (
+            (_finding(verdict="VIOLATION", epsilon_lower=4.2),),
+            "Refuted",
+            "One attack tried to prove the certificate false. It did.",
+        ),
+        (
+            (_finding(verdict="VIOLATION", epsilon_lower=4.2), _finding()),
+            "Refuted",
+            "Two attacks tried to prove the certificate false. One of them did.",
+        ),
+        (
+            (_finding(leaked=7, guessable=2),),
+            "Policy failed",
+            "One attack tried to prove the certificate false. It did not. "
+            "Five private identifiers leaked, where none are tolerated.",
+        ),
+        ((), "Not audited", "No attack has been run against this certificate."),
+    ],
+)
+def test_the_headline_says_the_outcome(items: tuple[Finding, ...], status: str, sentence: str) -> None:
+    shown = headline(_findings(*items))
+    assert (shown.status, " ".join(shown.sentences)) == (status, sentence)
+
+
+def test_a_control_that_succeeds_raises_no_alarm(html: str, page: _Page) -> None:
+    assert "Not refuted" in page.text
+    assert "0 of 2" in page.text
+    assert "as it should be: a control" in page.text
+    assert html.count('<span class="chip alarm">VIOLATION</span>') == 1, "in the legend only"
+
+
+def test_a_failed_self_test_casts_doubt() -> None:
+    test = SelfTest(name="null pair", attack="one-step", expected="not caught", observed="caught")
+    shown = headline(_findings(_finding(), self_tests=(test,)))
+    assert shown.status == "Inconclusive"
+    assert shown.sentences[-1] == "A self-test of the audit failed, so the audit itself is in doubt."
+
+
+def test_a_receipt_without_guarantee_overrules_everything() -> None:
+    receipt = {"certificate_sha256": SHA, "guarantee": "NONE: the noise was seeded"}
+    text = _Page(render(_report(receipt=receipt))).text
+    assert "No guarantee The certificate does not cover this output: the noise was seeded." in text
+    assert "Not refuted" not in text
+
+
+def test_it_says_what_was_not_checked(page: _Page) -> None:
+    assert "verified with a trusted key" in page.text
+    assert "as signed, not recomputed" in page.text
+    assert "did not recompute the certified number" in page.text
+    other = _Page(render(_report(certificate=_certificate(keyids=()), recomputed=True))).text
+    assert "not checked by whoever made this page" in other
+    assert "recomputed by an independent path" in other
+    assert "did not recompute the certified number" not in other
+
+
+def test_leaks_are_told_apart_from_guesses(page: _Page) -> None:
+    assert "Protection off: 58 leaked, 17 of them guessable." in page.text
+    assert "41 with protection off" in page.text
+    assert "41 + 17 guessable" in page.text
+
+
+def test_the_ledger_account_is_shown(page: _Page) -> None:
+    assert "ε = 14.39 of 20 and δ = 0.003 of 0.005 are left" in page.text, "20 − 2.5 − 3.10341, rounded down"
+    assert "reserved, never committed: spent" in page.text
+
+
+def test_a_bare_certificate_has_a_report() -> None:
+    bare = _report(
+        certificate=_certificate(curve=(), methods=(), assumptions=(), versions={}),
+        findings=_findings(),
+        receipt=None,
+        account=None,
+        samples=(),
+    )
+    text = _Page(render(bare)).text
+    assert "Not audited" in text
+    assert "No attack has been run." in text
+    assert "Budget spent" not in text
+
+
+def test_findings_or_a_receipt_of_another_certificate_are_refused() -> None:
+    with pytest.raises(UsageError, match="findings are bound to certificate 111111111111…, not to 9f9f9f9f9f9f…"):
+        _report(findings=replace(_findings(_finding()), certificate_sha256="1" * 64))
+    with pytest.raises(UsageError, match="the receipt is bound to certificate 222222222222…"):
+        _report(receipt={"certificate_sha256": "2" * 64})
+
+
+def test_the_same_input_gives_the_same_bytes(html: str) -> None:
+    assert render(_report()) == html
+
+
+def test_it_is_written_whole_and_for_the_owner_only(tmp_path: Path, html: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "deep" / "report.html"
+    write(_report(), target)
+    assert target.read_text(encoding="utf-8") == html
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write(_report(title="another"), target)
+    assert target.read_text(encoding="utf-8") == html
+    assert [path.name for path in target.parent.iterdir()] == ["report.html"]
+
+
+@pytest.mark.parametrize(
+    ("relation", "words"),
+    [
+        ("add-remove", "one record is added to the data or taken out of them"),
+        ("zero-out", "one record is replaced by an empty one that contributes nothing"),
+        ("substitution", "one record is replaced by any other one"),
+    ],
+)
+def test_the_relation_is_said_in_words(relation: Any, words: str) -> None:
+    assert relation_in_words(relation, RECORD) == words
