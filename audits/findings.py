@@ -29,6 +29,7 @@ __all__ = [
     "Finding",
     "Findings",
     "Leak",
+    "OperatingPoint",
     "Outcome",
     "Policy",
     "SelfTest",
@@ -53,7 +54,8 @@ class Claim:
     """What was under test: (epsilon, delta) under ``relation``, of ``subject``.
 
     ``subject`` is ``"certificate"``, or the part of its plan that the audit ran (the one-step
-    audit runs some uses of one leaf; their own curve is what it is held against).
+    audit runs some uses of one leaf; their own curve is what it is held against). ``curve`` is
+    the part's certified profile as (epsilon, delta) points; a certificate carries its own.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -62,6 +64,23 @@ class Claim:
     delta: float
     relation: Literal["add-remove", "zero-out", "substitution"]
     subject: str = "certificate"
+    curve: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatingPoint:
+    """The threshold's rates, and the limits of both that hold jointly at the audit's level.
+
+    The claim is refuted where (``false_positive_upper``, ``true_positive_lower``) lies above its
+    trade-off curve.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    false_positive_rate: float
+    true_positive_rate: float
+    false_positive_upper: float
+    true_positive_lower: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +127,7 @@ class Finding:
     ``control``         a comparison, not the target of this audit: shown, but neither the
                         policy nor the exit code looks at it.
     ``curve_points``    the attack's ROC as (false positive rate, true positive rate).
+    ``point``           where the attack was held against the claim's trade-off curve.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -135,6 +155,7 @@ class Finding:
     utility: Utility | None = None
     control: bool = False
     curve_points: tuple[tuple[float, float], ...] = ()
+    point: OperatingPoint | None = None
     leaks: tuple[Leak, ...] = ()
     note: str = ""
 
