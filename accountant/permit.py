@@ -29,7 +29,7 @@ from affidavit.accountant import certificate as certificates
 from affidavit.accountant.certificate import Certificate, RunSubject, check_subject, verify_envelope
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.errors import PermitViolation
-from affidavit.accountant.keys import TrustedKeys
+from affidavit.accountant.keys import Keyring, TrustedKeys
 from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Leaf, Plan
 from affidavit.accountant.randomness import NoiseSource, Randomness, noise_source
@@ -46,13 +46,15 @@ _TOKEN = object()
 class Permit:
     """The live right to draw what one certificate covers, once. Made by ``open_permit`` only."""
 
-    def __init__(self, token: object, certificate: Certificate, *, entry: str, noise: NoiseSource) -> None:
+    def __init__(
+        self, token: object, certificate: Certificate, *, order: Order, entry: str, noise: NoiseSource
+    ) -> None:
         if token is not _TOKEN:
             raise PermitViolation("a permit is not made by hand", hint="Use: with open_permit(...) as permit")
         self._certificate = certificate
         self._entry = entry
         self._noise = noise
-        self._order = Order(certificate.plan)
+        self._order = order
         self._uses = dict.fromkeys(self._order.paths, 0)
         self._receipt_sha256: str | None = None
         self._open = True
@@ -149,23 +151,26 @@ def open_permit(
     dataset: str,
     ledger: Ledger,
     *,
-    trusted: TrustedKeys,
+    trusted: TrustedKeys | None = None,
     clock: Clock = utc_now,
     randomness: Randomness = "secure",
 ) -> Iterator[Permit]:
     """Check everything, reserve the worst case, then let the body draw.
 
     certificate: an envelope's bytes, or its file. run: what is about to be run, built anew from the
-    run file, data and model. dataset: the ledger account to charge.
+    run file, data and model. dataset: the ledger account to charge. trusted: by default the keys in
+    ``AFFIDAVIT_HOME``.
 
     Raises, before anything is charged: ``CertificateMissing``, ``SignatureInvalid``,
     ``UntrustedKey``, ``CertificateExpired``, ``WrongRun``, ``UsageError`` (randomness); from the
     ledger ``LedgerMissing``, ``LedgerAltered``, ``BudgetExceeded``, ``BudgetError``.
     """
     envelope = certificate if isinstance(certificate, bytes) else certificates.read(certificate)
-    verified = verify_envelope(envelope, trusted=trusted, clock=clock)
+    keys = Keyring.default().trusted() if trusted is None else trusted
+    verified = verify_envelope(envelope, trusted=keys, clock=clock)
     check_subject(verified, run)
     noise = noise_source(randomness)
+    order = Order(verified.plan)
     entry = ledger.reserve(
         dataset,
         relation=verified.relation,
@@ -174,7 +179,7 @@ def open_permit(
         delta=verified.claim.delta,
         certificate_sha256=verified.sha256,
     )
-    permit = Permit(_TOKEN, verified, entry=entry, noise=noise)
+    permit = Permit(_TOKEN, verified, order=order, entry=entry, noise=noise)
     try:
         yield permit
     finally:

@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import os
 import secrets
-import sqlite3
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select, text, update
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
-from sqlalchemy.pool import NullPool
+from sqlalchemy import Connection, insert, select, update
 
 from affidavit.accountant import decimals, validate
 from affidavit.accountant.clock import Clock, show_instant, utc_now
 from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerMissing, NotSupported, PlanError, UsageError
 from affidavit.accountant.keys import Keyring
-from affidavit.accountant.ledger import tables
 from affidavit.accountant.ledger.accounts import Account, replay
-from affidavit.accountant.ledger.anchors import Anchors
+from affidavit.accountant.ledger.anchors import Anchor, Anchors
 from affidavit.accountant.ledger.chain import GENESIS, Head, Row, altered, link, seal, walk
+from affidavit.accountant.ledger.database import Database
+from affidavit.accountant.ledger.tables import entries, head
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
 
 __all__ = ["Ledger", "default_url"]
 
-_BUSY_SECONDS = 60.0
 _INIT_HINT = "Run: affidavit ledger init --dataset NAME --relation R --unit record --epsilon E --delta D"
 
 
@@ -41,14 +36,31 @@ def default_url(home: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _Writing:
+    """A verified ledger inside an open transaction: what it says, and how to add to it."""
+
+    connection: Connection
+    key: bytes
+    at: str
     identity: str
     rows: tuple[Row, ...]
-    accounts: dict[str, Account]
+    accounts: Mapping[str, Account]
 
     @property
-    def head(self) -> Head:
+    def end(self) -> Head:
         return Head(len(self.rows), self.rows[-1].mac) if self.rows else Head(0, GENESIS)
+
+    def append(self, **facts: Any) -> _Writing:
+        """Add one entry and move the seal. The result was replayed: it makes sense, or nothing is written."""
+        row = link({**facts, "at": self.at}, after=self.end, key=self.key)
+        rows = (*self.rows, row)
+        identity, accounts = replay(walk(rows, key=self.key))
+        result = _Writing(self.connection, self.key, self.at, identity, rows, accounts)
+        self.connection.execute(insert(entries).values(number=row.number, body=row.body, mac=row.mac))
+        change = update(head) if self.rows else insert(head).values(id=1)
+        sealed = seal(result.end, key=self.key)
+        self.connection.execute(change.values(count=result.end.count, mac=result.end.mac, seal=sealed))
+        return result
 
 
 class Ledger:
@@ -63,14 +75,13 @@ class Ledger:
         """Names a ledger; touches nothing. Raises ``UsageError`` for a URL that cannot be used."""
         self._keyring = keyring
         self._clock = clock
-        self._engine, self._file = _engine(url or default_url(keyring.home))
-        self._address = self._engine.url.render_as_string(hide_password=True)
+        self._database = Database(url or default_url(keyring.home))
         self._anchors = Anchors(keyring.home / "anchors")
 
     @property
     def url(self) -> str:
         """Where it is, without a password."""
-        return self._address
+        return self._database.address
 
     def init_account(
         self,
@@ -101,18 +112,18 @@ class Ledger:
             "delta": decimals.show(_amount(delta, path="delta", maximum=Decimal(1))),
             "filter": filter,
         }
-        key = self._keyring.secret("ledger")
-        self._create()
-        with self._transaction(write=True) as connection:
-            state = self._read(connection, key)
-            if not state.rows:
-                state = self._append(connection, state, {"kind": "ledger", "id": secrets.token_hex(16)}, key)
+        self._keyring.secret("ledger")
+        if not self._database.exists():
+            self._refuse_if_gone()
+            self._database.create()
+        with self._verified(write=True) as found:
+            state = found if found.rows else found.append(kind="ledger", id=secrets.token_hex(16))
             if dataset in state.accounts:
                 raise UsageError(
                     f"the account {dataset} exists; its budget is fixed",
                     hint="Run: affidavit ledger show. New versions of the data are charged to the same account.",
                 )
-            state = self._append(connection, state, facts, key)
+            state = state.append(**facts)
         self._remember(state)
         return state.accounts[dataset]
 
@@ -133,22 +144,19 @@ class Ledger:
         """
         epsilon, delta = _amount(epsilon, path="epsilon"), _amount(delta, path="delta", maximum=Decimal(1))
         entry = secrets.token_hex(16)
-        facts = {
-            "kind": "reserve",
-            "dataset": dataset,
-            "entry": entry,
-            "certificate_sha256": certificate_sha256,
-            "epsilon": decimals.show(epsilon),
-            "delta": decimals.show(delta),
-        }
-        key = self._existing_key()
-        with self._transaction(write=True) as connection:
-            state = self._read(connection, key)
-            account = self._account(state, dataset)
+        with self._verified(write=True) as found:
+            account = _account(found.accounts, dataset)
             _check_kind(account, relation, unit)
             if not account.admits(epsilon, delta):
                 raise _exceeded(account, epsilon, delta)
-            state = self._append(connection, state, facts, key)
+            state = found.append(
+                kind="reserve",
+                dataset=dataset,
+                entry=entry,
+                certificate_sha256=certificate_sha256,
+                epsilon=decimals.show(epsilon),
+                delta=decimals.show(delta),
+            )
         self._remember(state)
         return entry
 
@@ -157,149 +165,84 @@ class Ledger:
 
         Raises ``UsageError`` if there is no such reservation, or it was committed before.
         """
-        facts = {"kind": "commit", "entry": entry, "receipt_sha256": receipt_sha256}
-        key = self._existing_key()
-        with self._transaction(write=True) as connection:
-            state = self._read(connection, key)
-            items = (item for account in state.accounts.values() for item in account.reservations)
+        with self._verified(write=True) as found:
+            items = (item for account in found.accounts.values() for item in account.reservations)
             if not any(item.entry == entry and item.ended is None for item in items):
                 raise UsageError("no open reservation has this id", hint="Run: affidavit ledger show")
-            state = self._append(connection, state, facts, key)
+            state = found.append(kind="commit", entry=entry, receipt_sha256=receipt_sha256)
         self._remember(state)
 
     def account(self, dataset: str) -> Account:
         """One account. Raises ``LedgerMissing``, ``LedgerAltered``."""
-        return self._account(self._state(), dataset)
+        with self._verified(write=False) as found:
+            return _account(found.accounts, dataset)
 
     def accounts(self) -> tuple[Account, ...]:
         """All accounts, in order of opening. Raises ``LedgerMissing``, ``LedgerAltered``."""
-        return tuple(self._state().accounts.values())
+        with self._verified(write=False) as found:
+            return tuple(found.accounts.values())
 
     def verify(self) -> int:
         """Walk the chain; returns the number of entries. Raises ``LedgerAltered`` at the first bad one."""
-        return len(self._state().rows)
-
-    def _state(self) -> _State:
-        key = self._existing_key()
-        with self._transaction(write=False) as connection:
-            return self._read(connection, key)
-
-    def _existing_key(self) -> bytes:
-        key = self._keyring.secret("ledger")
-        if self._file is not None and not self._file.exists():
-            self._anchors.check_absent(self._address)
-            raise LedgerMissing(f"there is no ledger at {self._address}", hint=_INIT_HINT)
-        return key
-
-    def _account(self, state: _State, dataset: str) -> Account:
-        try:
-            return state.accounts[dataset]
-        except KeyError:
-            known = ", ".join(sorted(state.accounts)) or "none"
-            raise LedgerMissing(f"the ledger has no account {dataset!r} (it has: {known})", hint=_INIT_HINT) from None
-
-    def _create(self) -> None:
-        if self._file is not None and not self._file.exists():
-            self._anchors.check_absent(self._address)
-            _new_file(self._file)
-        with self._transaction(write=True, lock_table=False) as connection:
-            tables.METADATA.create_all(connection)
-
-    def _read(self, connection: Connection, key: bytes) -> _State:
-        if not inspect(connection).has_table(tables.entries.name):
-            self._anchors.check_absent(self._address)
-            raise LedgerMissing(f"there is no ledger at {self._address}", hint=_INIT_HINT)
-        found = connection.execute(select(tables.entries).order_by(tables.entries.c.number))
-        rows = tuple(Row(number, str(body), str(mac)) for number, body, mac in found)
-        identity, accounts = replay(walk(rows, key=key))
-        state = _State(identity, rows, accounts)
-        heads = connection.execute(select(tables.head.c.count, tables.head.c.mac, tables.head.c.seal)).all()
-        if rows or heads:
-            sealed = [(state.head.count, state.head.mac, seal(state.head, key=key))]
-            if [tuple(item) for item in heads] != sealed:
-                raise altered("its last entries are missing, or its seal was changed", entry=len(rows) + 1)
-        self._anchors.check(self._address, identity=identity, rows=rows)
-        return state
-
-    def _append(self, connection: Connection, state: _State, facts: dict[str, Any], key: bytes) -> _State:
-        row = link({**facts, "at": show_instant(self._clock())}, after=state.head, key=key)
-        rows = (*state.rows, row)
-        identity, accounts = replay(walk(rows, key=key))
-        result = _State(identity, rows, accounts)
-        connection.execute(insert(tables.entries).values(number=row.number, body=row.body, mac=row.mac))
-        values = {"count": result.head.count, "mac": result.head.mac, "seal": seal(result.head, key=key)}
-        connection.execute(
-            update(tables.head).values(**values) if state.rows else insert(tables.head).values(id=1, **values)
-        )
-        return result
-
-    def _remember(self, state: _State) -> None:
-        self._anchors.note(self._address, identity=state.identity, head=state.head)
+        with self._verified(write=False) as found:
+            return len(found.rows)
 
     @contextmanager
-    def _transaction(self, *, write: bool, lock_table: bool = True) -> Iterator[Connection]:
-        """A transaction whose reads and writes are one step for everybody else."""
-        engine = self._engine.execution_options(affidavit_write=write)
+    def _verified(self, *, write: bool) -> Iterator[_Writing]:
+        """A transaction on a ledger that verifies. Raises ``LedgerMissing``, ``LedgerAltered``."""
+        key = self._keyring.secret("ledger")
+        if not self._database.exists():
+            self._refuse_if_gone()
+            raise LedgerMissing(f"there is no ledger at {self.url}", hint=_INIT_HINT)
+        anchor = self._anchors.read(self.url)  # before the entries, which may only be ahead of it
+        with self._database.transaction(write=write) as connection:
+            rows = _read(connection)
+            identity, accounts = replay(walk(rows, key=key))
+            found = _Writing(connection, key, show_instant(self._clock()), identity, rows, accounts)
+            _check_end(found, anchor)
+            yield found
+
+    def _refuse_if_gone(self) -> None:
+        anchor = self._anchors.read(self.url)
+        if anchor is not None:
+            anchor.check_gone()
+
+    def _remember(self, state: _Writing) -> None:
         try:
-            with engine.begin() as connection:
-                if write and lock_table and engine.dialect.name == "postgresql":
-                    connection.execute(text("LOCK TABLE ledger_entries IN EXCLUSIVE MODE"))
-                yield connection
-        except DBAPIError as error:
-            reason = str(error.orig).splitlines()[0] if error.orig else type(error).__name__
-            if "not a database" in reason or "malformed" in reason:
-                raise altered(f"the file is damaged ({reason})") from None
-            raise BudgetError(f"the ledger at {self._address} cannot be used: {reason}", hint="Try again.") from None
+            self._anchors.note(self.url, identity=state.identity, head=state.end)
+        except OSError as error:
+            raise BudgetError(
+                f"the ledger was written, but not its anchor in {self._anchors.folder}: {error.strerror}",
+                hint="What was charged is spent. Make the folder writable before the next run.",
+            ) from None
 
 
-def _engine(url: str) -> tuple[Engine, Path | None]:
-    """An engine, and the file behind it if it is SQLite."""
-    try:
-        parsed = make_url(url)
-        if parsed.get_backend_name() != "sqlite":
-            return create_engine(parsed, poolclass=NullPool, isolation_level="READ COMMITTED"), None
-        if not parsed.database or parsed.database == ":memory:" or parsed.query:
-            raise UsageError("a ledger in memory forgets what was spent", hint="Use: sqlite:////path/to/ledger.db")
-        engine = create_engine(parsed, poolclass=NullPool, connect_args={"timeout": _BUSY_SECONDS})
-    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError):
-        raise UsageError(
-            "not a database URL that can be used here",
-            hint="Use sqlite:////path/to/ledger.db, or install the postgres extra: pip install 'affidavit[postgres]'",
-        ) from None
-
-    @event.listens_for(engine, "connect")
-    def _on_connect(connection: Any, _record: object) -> None:
-        # The driver would open transactions late, after a read; we say BEGIN ourselves.
-        connection.isolation_level = None
-        connection.execute("PRAGMA synchronous = FULL")
-
-    @event.listens_for(engine, "begin")
-    def _on_begin(connection: Connection) -> None:
-        write = connection.get_execution_options().get("affidavit_write", True)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
-
-    return engine, Path(parsed.database)
+def _read(connection: Connection) -> tuple[Row, ...]:
+    found = connection.execute(select(entries.c.number, entries.c.body, entries.c.mac).order_by(entries.c.number))
+    return tuple(Row(number, str(body), str(mac)) for number, body, mac in found)
 
 
-def _new_file(path: Path) -> None:
-    """An empty SQLite database in WAL mode, 0600, put in place whole; the first of several wins."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    os.close(descriptor)
-    try:
-        connection = sqlite3.connect(temporary)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.close()
-        with suppress(FileExistsError):
-            os.link(temporary, path)
-    finally:
-        os.unlink(temporary)
+def _check_end(found: _Writing, anchor: Anchor | None) -> None:
+    """The seal says that the last entry is the last; the anchor, that none was lost before the seal."""
+    sealed = [tuple(item) for item in found.connection.execute(select(head.c.count, head.c.mac, head.c.seal))]
+    expected = [(found.end.count, found.end.mac, seal(found.end, key=found.key))] if found.rows else []
+    if sealed != expected:
+        raise altered("its last entries are missing, or its seal was changed", entry=len(found.rows) + 1)
+    if anchor is not None:
+        anchor.check(identity=found.identity, rows=found.rows)
+
+
+def _account(accounts: Mapping[str, Account], dataset: str) -> Account:
+    if dataset not in accounts:
+        known = ", ".join(sorted(accounts)) or "none"
+        raise LedgerMissing(f"the ledger has no account {dataset!r} (it has: {known})", hint=_INIT_HINT)
+    return accounts[dataset]
 
 
 def _name(dataset: str) -> str:
-    fits = isinstance(dataset, str) and 0 < len(dataset) <= 100 and dataset.isprintable() and dataset == dataset.strip()
+    fits = isinstance(dataset, str) and 0 < len(dataset) <= 200 and dataset.isprintable() and dataset == dataset.strip()
     if not fits:
-        raise PlanError("dataset", "not a name", allowed="1 to 100 printable characters")
+        raise PlanError("dataset", "not a name", allowed="1 to 200 printable characters")
     return dataset
 
 

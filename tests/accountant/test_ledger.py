@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import shutil
 import sqlite3
 import stat
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import DBAPIError
 
 from affidavit.accountant.errors import (
     BudgetError,
@@ -195,7 +198,7 @@ def test_budgets_out_of_range_are_refused(ledger: Ledger, change: dict[str, Any]
     assert not file_of(ledger).exists()
 
 
-@pytest.mark.parametrize("name", ["", " mail", "a\nb", "x" * 101, None])
+@pytest.mark.parametrize("name", ["", " mail", "a\nb", "x" * 201, None])
 def test_names_of_accounts_are_plain(ledger: Ledger, name: Any) -> None:
     with pytest.raises(PlanError, match="dataset"):
         ledger.init_account(name, relation="zero-out", unit=RECORD, epsilon=1, delta=0)
@@ -402,6 +405,69 @@ def test_threads_cannot_overdraw(ledger: Ledger) -> None:
     assert ledger.verify() == 2 + 5
 
 
+def test_readers_never_mistake_a_running_writer_for_an_attack(ledger: Ledger) -> None:
+    init(ledger, 10, 1)
+    done = threading.Event()
+    counts: list[int] = []
+
+    def read() -> None:
+        while not done.is_set():
+            counts.append(ledger.verify())
+
+    with ThreadPoolExecutor(2) as pool:
+        readers = [pool.submit(read) for _ in range(2)]
+        for _ in range(25):
+            reserve(ledger, "0.1", 0)
+        done.set()
+        for reader in readers:
+            reader.result()
+    assert ledger.verify() == 2 + 25
+    assert max(counts) <= 2 + 25
+
+
+def test_a_place_that_cannot_be_written_is_refused(keyring: Keyring, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="no ledger can be made"):
+        init(Ledger(keyring=keyring, url=f"sqlite:///{tmp_path / 'file' / 'ledger.db'}"))
+
+
+def test_an_anchor_that_cannot_be_read_grants_nothing(ledger: Ledger, keyring: Keyring) -> None:
+    init(ledger)
+    forget_anchor(keyring)
+    (keyring.home / "anchors").write_text("in the way of the folder")
+    with pytest.raises(BudgetError, match="cannot be read"):
+        reserve(ledger)
+    (keyring.home / "anchors").unlink()
+    assert ledger.account("mail").reservations == ()
+
+
+def test_an_anchor_that_cannot_be_written_is_said_and_the_charge_stands(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init(ledger)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("affidavit.accountant.ledger.anchors.os.replace", full)
+    with pytest.raises(BudgetError, match="No space left") as refusal:
+        reserve(ledger)
+    assert "What was charged is spent" in refusal.value.hint
+    assert len(ledger.account("mail").reservations) == 1
+
+
+def test_a_relative_address_means_one_place(keyring: Keyring, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = Ledger(keyring=keyring, url="sqlite:///relative.db")
+    init(first)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(LedgerMissing):
+        Ledger(keyring=keyring, url="sqlite:///relative.db").verify()
+    assert first.verify() == 2
+    assert first.url == f"sqlite:///{tmp_path / 'relative.db'}"
+
+
 def _attempts(home: Path, count: int, results: Any) -> None:
     ledger = Ledger(keyring=Keyring(home))
     granted = 0
@@ -427,6 +493,45 @@ def test_processes_cannot_overdraw(ledger: Ledger, keyring: Keyring) -> None:
     assert sum(granted) == 10
     assert ledger.account("mail").remaining[0] == 0
     assert ledger.verify() == 2 + 10
+
+
+@pytest.mark.skipif("AFFIDAVIT_TEST_POSTGRESQL" not in os.environ, reason="AFFIDAVIT_TEST_POSTGRESQL names no database")
+def test_postgresql_by_url(keyring: Keyring) -> None:
+    # The database has to be empty, and its user the owner of the schema.
+    url = os.environ["AFFIDAVIT_TEST_POSTGRESQL"]
+    ledger = Ledger(keyring=keyring, url=url)
+    with pytest.raises(LedgerMissing):
+        ledger.verify()
+    init(ledger, 1, 1)
+
+    def attempt(_: int) -> bool:
+        try:
+            reserve(ledger, "0.2", 0)
+        except BudgetExceeded:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(attempt, range(8))) == 5
+    ledger.commit(ledger.account("mail").reservations[0].entry)
+    assert ledger.verify() == 2 + 5 + 1
+    engine = create_engine(url)
+    for statement in (
+        "UPDATE ledger_entries SET body = '{}'",
+        "DELETE FROM ledger_entries",
+        "TRUNCATE ledger_entries",
+        "UPDATE ledger_head SET count = 1",
+        "DELETE FROM ledger_head",
+        "TRUNCATE ledger_head",
+    ):
+        with pytest.raises(DBAPIError, match="append-only"), engine.begin() as connection:
+            connection.execute(text(statement))
+    with engine.begin() as connection:
+        connection.execute(text("DROP TRIGGER ledger_entries_update_or_delete ON ledger_entries"))
+        connection.execute(text("UPDATE ledger_entries SET body = '{}' WHERE number = 4"))
+    with pytest.raises(LedgerAltered) as refusal:
+        ledger.verify()
+    assert refusal.value.entry == 4
 
 
 def _open_account(home: Path, name: str, results: Any) -> None:

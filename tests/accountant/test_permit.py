@@ -33,6 +33,7 @@ from affidavit.accountant.errors import (
 )
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
+from affidavit.accountant.order import Order
 from affidavit.accountant.permit import Permit, open_permit
 from affidavit.accountant.plan import Exponential, parse_plan
 from affidavit.accountant.unit import RECORD, Unit
@@ -216,6 +217,15 @@ def test_an_altered_ledger_grants_nothing(enter: Open, keyring: Keyring) -> None
     assert refusal.value.entry == 2
 
 
+def test_the_keys_at_home_are_trusted_unless_others_are_named(enter: Open, keyring: Keyring, tmp_path: Path) -> None:
+    with enter(trusted=None) as permit:
+        assert permit.certificate.keyids == (keyring.signer().keyid,)
+    stranger = Keyring(tmp_path / "stranger")
+    stranger.init()
+    with pytest.raises(UntrustedKey), enter(trusted=stranger.trusted()):
+        pytest.fail("the body ran")
+
+
 def test_a_certificate_can_be_a_file(enter: Open, make_certificate: Any, tmp_path: Path) -> None:
     path = tmp_path / "cert.json"
     path.write_bytes(make_certificate())
@@ -242,7 +252,7 @@ def test_other_randomness_is_refused_before_the_charge(enter: Open, funded: Ledg
 def test_a_permit_is_not_made_by_hand_nor_copied(enter: Open) -> None:
     with enter() as permit:
         with pytest.raises(PermitViolation, match="by hand"):
-            Permit(object(), permit.certificate, entry="0" * 32, noise=permit.noise)
+            Permit(object(), permit.certificate, order=Order(permit.plan), entry="0" * 32, noise=permit.noise)
         for copier in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(PermitViolation, match="copied or pickled"):
                 copier(permit)
@@ -292,6 +302,7 @@ from pathlib import Path
 from affidavit.accountant.certificate import RunSubject
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
+from affidavit.accountant.order import Order
 from affidavit.accountant.permit import open_permit
 from affidavit.accountant.plan import parse_plan
 from affidavit.accountant.unit import RECORD
