@@ -5,47 +5,31 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from decimal import Decimal
-from itertools import pairwise
 from typing import Any
 
 from affidavit.accountant.clock import parse_instant
-from affidavit.accountant.decimals import float_at_least
 from affidavit.accountant.plan import to_dict
 from affidavit.accountant.risk import risk_limits
 from affidavit.accountant.statement import Certificate, MethodSummary
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.findings import Finding
-from affidavit.audits.report import figures, words
+from affidavit.audits.report import drawings, words
 from affidavit.audits.report.inputs import ReportInput
 from affidavit.audits.report.numbers import fixed_lower, fixed_upper, lower, measured, percent_upper, short, upper
 from affidavit.audits.report.plan_words import plan_in_words, uses_in_words
-from affidavit.audits.report.svg import inline_svg
 
-__all__ = ["certified_curve", "page_context"]
+__all__ = ["page_context"]
 
 Context = dict[str, Any]
 
 NOTHING = "–"
-TRADEOFF_CAPTION = (
-    "A true certificate keeps every attack on the certified output in the shaded region, up to the chance of the "
-    "draw. An attack near the dotted diagonal is guessing; one that lies above the solid line, error bar and all, "
-    "refutes the certificate."
-)
 _SHOWN_CHARGES = 12
-
-
-def certified_curve(certificate: Certificate) -> PrivacyCurve:
-    """Claims and curve points as one trade-off curve; each decimal becomes a float at least as large."""
-    points = {(point.epsilon, point.delta) for point in certificate.curve}
-    points |= {(claim.epsilon, claim.delta) for claim in certificate.claims}
-    ordered = sorted(point for point in points if point[0] >= 0)
-    return PrivacyCurve(tuple((float_at_least(epsilon), float_at_least(delta)) for epsilon, delta in ordered))
 
 
 def page_context(report: ReportInput) -> Context:
     """Everything that ``report.html.j2`` names."""
     certificate, findings = report.certificate, report.findings
-    curve = certified_curve(certificate)
+    curve = drawings.certified_curve(certificate)
     risk = _risk(certificate, curve)
     return {
         "title": report.title,
@@ -57,9 +41,9 @@ def page_context(report: ReportInput) -> Context:
         "strength": words.strength((1 + risk["advantage"]) / 2),
         "groups": _groups(findings.items),
         "verdicts": list(words.VERDICTS.items()),
-        "leaks": _leaks(findings.items),
-        "tradeoffs": _tradeoffs(report, curve),
-        "tradeoff_caption": TRADEOFF_CAPTION,
+        "leaks": drawings.draw_leaks(findings.items),
+        "tradeoffs": drawings.draw_tradeoffs(findings.items, curve),
+        "tradeoff_caption": drawings.TRADEOFF_CAPTION,
         "utilities": _utilities(findings.items),
         "self_tests": [
             {
@@ -78,7 +62,7 @@ def page_context(report: ReportInput) -> Context:
             "json": json.dumps(to_dict(certificate.plan), indent=2),
         },
         "methods": _methods(certificate),
-        "profile": _profile(certificate),
+        "profile": drawings.draw_profile(certificate),
         "account": _account(report),
         "samples": report.samples,
         "samples_note": _samples_note(report),
@@ -181,78 +165,6 @@ def _row(item: Finding) -> Context:
     }
 
 
-def _leaks(items: Iterable[Finding]) -> Context | None:
-    counted = [item for item in items if item.leaked is not None]
-    if not counted:
-        return None
-    several = len({item.attack for item in counted}) > 1
-    order = {"unprotected": 0, "protected": 1, "null": 2}
-    counted.sort(key=lambda item: (item.attack, order[item.target]))
-    rows, told = [], []
-    for item in counted:
-        label = words.target_name(item)
-        label = f"{words.attack_name(item)},\n{label}" if several else label[:1].upper() + label[1:]
-        guessable = min(item.guessable or 0, item.leaked or 0)
-        rows.append(figures.LeakRow(label, (item.leaked or 0) - guessable, guessable))
-        flat = label.replace("\n", " ")
-        told.append(f"{flat}: {item.leaked} leaked, {guessable} of them guessable")
-    held_out = [item for item in counted if item.held_out_leaked is not None]
-    control = ""
-    if held_out:
-        most = max(item.held_out_leaked or 0 for item in held_out)
-        control = f" Of people who were not in the data at all, {most:,} identifiers appeared."
-    return {
-        "svg": inline_svg(
-            figures.leaked_counts(rows), name="leaks", title="Leaked identifiers", description=". ".join(told) + "."
-        ),
-        "caption": "Filled: identifiers that only the records could have given. Hatched: those that anyone could have "
-        "guessed from a name, which prove nothing." + control,
-    }
-
-
-def _tradeoffs(report: ReportInput, curve: PrivacyCurve) -> list[Context]:
-    """One plot a subject: the certificate's own curve, and each part that was audited by itself."""
-    by_subject: dict[str, list[Finding]] = {}
-    for item in report.findings.items:
-        if item.curve_points:
-            by_subject.setdefault("certificate" if item.claim is None else item.claim.subject, []).append(item)
-    plots = []
-    for index, (subject, items) in enumerate(by_subject.items()):
-        claim = items[0].claim
-        whole = subject == "certificate"
-        if not whole and claim is not None:
-            limiting = PrivacyCurve(((claim.epsilon, claim.delta),))
-            limit_label = f"certified limit of this part (ε = {upper(claim.epsilon)})"
-        else:
-            limiting, limit_label = curve, "certified limit"
-        shown = [_attack(item) for item in items]
-        told = "; ".join(f"{attack.label}: AUC {short(_area(attack.roc))}" for attack in shown)
-        plots.append(
-            {
-                "heading": "Detected against false alarms" if whole else f"The same, for {subject}",
-                "svg": inline_svg(
-                    figures.tradeoff(limiting, shown, limit_label=limit_label),
-                    name=f"tradeoff-{index}",
-                    title="Trade-off curve with the attacks' ROC curves",
-                    description=f"The certified limit, and under it: {told}.",
-                ),
-            }
-        )
-    return plots
-
-
-def _attack(item: Finding) -> figures.AttackShown:
-    return figures.AttackShown(
-        label=f"{words.attack_name(item)}, {words.target_name(item)}",
-        roc=item.curve_points,
-    )
-
-
-def _area(roc: Iterable[tuple[float, float]]) -> float:
-    points = sorted({(0.0, 0.0), *roc, (1.0, 1.0)})
-    return sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(points))
-
-
 def _utilities(items: Iterable[Finding]) -> list[Context]:
     return [
         {
@@ -272,29 +184,14 @@ def _sentence(certificate: Certificate) -> str:
 
 
 def _methods(certificate: Certificate) -> Context:
+    """Those that apply first, the tightest of them first."""
+
     def rank(method: MethodSummary) -> tuple[bool, bool, Decimal]:
         return (not method.applies, method.epsilon_upper is None, method.epsilon_upper or Decimal(0))
 
     ordered = sorted(certificate.methods, key=rank)
-    bars = [
-        figures.Bar(
-            words.method_name(method.name),
-            None if method.epsilon_upper is None else float_at_least(method.epsilon_upper),
-            method.certified,
-        )
-        for method in ordered
-        if method.applies
-    ]
-    told = ", ".join(f"{bar.name} {'none' if bar.epsilon_upper is None else upper(bar.epsilon_upper)}" for bar in bars)
     return {
-        "svg": inline_svg(
-            figures.method_bars(bars, delta=upper(certificate.claim.delta)),
-            name="methods",
-            title="ε by method",
-            description=f"Upper bounds on ε: {told}.",
-        )
-        if bars
-        else "",
+        "drawing": drawings.draw_methods(ordered, delta=certificate.claim.delta),
         "rows": [
             {
                 "name": words.method_name(method.name),
@@ -310,76 +207,32 @@ def _methods(certificate: Certificate) -> Context:
     }
 
 
-def _profile(certificate: Certificate) -> Context | None:
-    if len(certificate.curve) < 2:
-        return None
-    points = [(float_at_least(point.epsilon), float_at_least(point.delta)) for point in certificate.curve]
-    claims = [
-        figures.Mark(
-            float_at_least(claim.epsilon),
-            float_at_least(claim.delta),
-            f"claimed: ε = {upper(claim.epsilon)}, δ = {upper(claim.delta)}",
-        )
-        for claim in certificate.claims
-    ]
-    return {
-        "svg": inline_svg(
-            figures.privacy_profile(points, claims),
-            name="profile",
-            title="δ as a function of ε",
-            description="The certified upper bound on δ falls as ε grows; marked on it, "
-            + words.joined([claim.label for claim in claims])
-            + ".",
-        ),
-        "caption": "One run, many true statements: every (ε, δ) on or above the line holds. Quoting a smaller ε costs "
-        "a larger δ.",
-    }
-
-
 def _account(report: ReportInput) -> Context | None:
     account = report.account
     if account is None:
         return None
-    entry = None if report.receipt is None else report.receipt.get("ledger_entry")
+    entry = (report.receipt or {}).get("ledger_entry")
     mine = [
         item
         for item in account.reservations
         if (item.entry == entry if entry else item.certificate_sha256 == report.certificate.sha256)
     ]
-    left = account.remaining
-    rows = []
-    for index, (symbol, total) in enumerate((("ε", account.epsilon), ("δ", account.delta))):
-        own = sum(((item.epsilon, item.delta)[index] for item in mine), Decimal(0))
-        scale = total or Decimal(1)
-        earlier = account.spent[index] - own
-        rows.append(
-            figures.SpentRow(
-                symbol,
-                float(earlier / scale),
-                float(own / scale),
-                f"{lower(left[index])} of {short(total, digits=6)} left",
-            )
-        )
+    left_epsilon, left_delta = account.remaining
     hidden = max(0, len(account.reservations) - _SHOWN_CHARGES)
     return {
         "sentence": f"Account {account.dataset}: {account.filter} filter, opened on "
         f"{words.instant_in_words(parse_instant(account.opened))}. "
-        f"ε = {lower(left[0])} of {short(account.epsilon, digits=6)} and "
-        f"δ = {lower(left[1])} of {short(account.delta, digits=6)} are left for all further runs on these data."
+        f"ε = {lower(left_epsilon)} of {short(account.epsilon, digits=6)} and "
+        f"δ = {lower(left_delta)} of {short(account.delta, digits=6)} are left for all further runs on these data."
         + (f" The {hidden:,} oldest charges are not listed." if hidden else ""),
-        "svg": inline_svg(
-            figures.spent_budget(rows),
-            name="budget",
-            title="Budget of the ledger account",
-            description="; ".join(f"{row.label}: {row.left}" for row in rows) + ".",
-        ),
+        "drawing": drawings.draw_account(account, mine),
         "charges": [
             {
                 "certificate": item.certificate_sha256[:12],
                 "this_run": item in mine,
                 "state": "reserved, never committed: spent" if item.ended is None else "committed",
                 "when": words.instant_in_words(parse_instant(item.reserved)),
-                "epsilon": upper(item.epsilon),
+                "epsilon": fixed_upper(item.epsilon),
                 "delta": upper(item.delta),
             }
             for item in account.reservations[-_SHOWN_CHARGES:]

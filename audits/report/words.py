@@ -26,6 +26,7 @@ __all__ = [
     "Headline",
     "Limit",
     "attack_name",
+    "capital",
     "headline",
     "instant_in_words",
     "joined",
@@ -124,7 +125,7 @@ def instant_in_words(instant: datetime) -> str:
 def attack_name(finding: Finding | SelfTest) -> str:
     """The attack's identifier as words."""
     words = finding.attack.replace("_", " ").replace("-", " ").strip()
-    return _capital(words)
+    return capital(words)
 
 
 def target_name(finding: Finding) -> str:
@@ -138,7 +139,8 @@ def _count(number: int, singular: str, plural: str = "") -> str:
     return f"{shown} {singular if number == 1 else plural or singular + 's'}"
 
 
-def _capital(words: str) -> str:
+def capital(words: str) -> str:
+    """With a capital first letter."""
     return words[:1].upper() + words[1:]
 
 
@@ -156,19 +158,19 @@ def headline(findings: Findings, *, guarantee: str = "") -> Headline:
     tallies = {verdict: sum(item.verdict == verdict for item in audited) for verdict in VERDICTS}
     if not audited:
         return Headline("unsure", "Not audited", ("No attack has been run against this certificate.",))
-    sentences = [f"{_capital(_count(len(audited), 'attack'))} tried to prove the certificate false."]
+    sentences = [f"{capital(_count(len(audited), 'attack'))} tried to prove the certificate false."]
     alone, violations = len(audited) == 1, tallies["VIOLATION"]
     if violations:
-        sentences.append("It did." if alone else f"{_capital(_count(violations, 'of them', 'of them'))} did.")
+        sentences.append("It did." if alone else f"{capital(_count(violations, 'of them', 'of them'))} did.")
     else:
         sentences.append("It did not." if alone else "None did.")
     if tallies["UNDERPOWERED"]:
-        these = _capital(_count(tallies["UNDERPOWERED"], "attack"))
+        these = capital(_count(tallies["UNDERPOWERED"], "attack"))
         sentences.append(f"{these} had too few trials to be able to: that silence means nothing.")
     leaked = max((item.leaked_beyond_guessable for item in audited), default=0)
     if leaked > findings.policy.max_leaked:
         tolerated = _count(findings.policy.max_leaked, "are tolerated", "are tolerated").replace("no ", "none ")
-        sentences.append(f"{_capital(_count(leaked, 'private identifier'))} leaked, where {tolerated}.")
+        sentences.append(f"{capital(_count(leaked, 'private identifier'))} leaked, where {tolerated}.")
     if any(not test.passed for test in findings.self_tests):
         sentences.append("A self-test of the audit failed, so the audit itself is in doubt.")
     return Headline(tone, status, tuple(sentences))

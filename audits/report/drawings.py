@@ -1,0 +1,218 @@
+"""The page's drawings: each plot with the words that go with it, ready for the template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from affidavit.accountant.decimals import float_at_least
+from affidavit.accountant.statement import Certificate, MethodSummary
+from affidavit.accountant.tradeoff import PrivacyCurve
+from affidavit.audits.findings import Finding
+from affidavit.audits.report import figures, words
+from affidavit.audits.report.numbers import lower, short, upper
+from affidavit.audits.report.svg import inline_svg
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+    from affidavit.accountant.ledger.accounts import Account, Reservation
+
+__all__ = [
+    "TRADEOFF_CAPTION",
+    "Drawing",
+    "certified_curve",
+    "draw_account",
+    "draw_leaks",
+    "draw_methods",
+    "draw_profile",
+    "draw_tradeoffs",
+]
+
+TRADEOFF_CAPTION = (
+    "A true certificate keeps every attack on the certified output in the shaded region, up to the chance of the "
+    "draw. An attack near the dotted diagonal is guessing; one whose point lies above the solid line, error bars and "
+    "all, refutes the certificate."
+)
+_WHOLE = "certificate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """An inline SVG, and what stands above and below it."""
+
+    svg: Markup
+    heading: str
+    caption: str = ""
+
+
+def certified_curve(certificate: Certificate) -> PrivacyCurve:
+    """Claims and curve points as one trade-off curve; each decimal becomes a float at least as large."""
+    points = {(point.epsilon, point.delta) for point in certificate.curve}
+    points |= {(claim.epsilon, claim.delta) for claim in certificate.claims}
+    ordered = sorted(point for point in points if point[0] >= 0)
+    return PrivacyCurve(tuple((float_at_least(epsilon), float_at_least(delta)) for epsilon, delta in ordered))
+
+
+def draw_methods(methods: Sequence[MethodSummary], *, delta: Decimal) -> Drawing | None:
+    """The methods that apply, in the order given."""
+    bars = [
+        figures.Bar(
+            words.method_name(method.name),
+            None if method.epsilon_upper is None else float_at_least(method.epsilon_upper),
+            method.certified,
+        )
+        for method in methods
+        if method.applies
+    ]
+    if not bars:
+        return None
+    told = ", ".join(f"{bar.name} {'none' if bar.epsilon_upper is None else upper(bar.epsilon_upper)}" for bar in bars)
+    return Drawing(
+        heading="Every method, side by side",
+        svg=inline_svg(
+            figures.method_bars(bars, delta=upper(delta)),
+            name="methods",
+            title="ε by method",
+            description=f"Upper bounds on ε: {told}.",
+        ),
+        caption="All bounds are valid at once, so the smallest one is the one to quote.",
+    )
+
+
+def draw_profile(certificate: Certificate) -> Drawing | None:
+    """ε against δ, where the certificate carries a curve."""
+    if len(certificate.curve) < 2:
+        return None
+    points = [(float_at_least(point.epsilon), float_at_least(point.delta)) for point in certificate.curve]
+    claims = [
+        figures.Mark(
+            float_at_least(claim.epsilon),
+            float_at_least(claim.delta),
+            f"claimed: ε = {upper(claim.epsilon)}, δ = {upper(claim.delta)}",
+        )
+        for claim in certificate.claims
+    ]
+    told = words.joined([claim.label for claim in claims])
+    return Drawing(
+        heading="ε against δ",
+        svg=inline_svg(
+            figures.privacy_profile(points, claims),
+            name="profile",
+            title="δ as a function of ε",
+            description=f"The certified upper bound on δ falls as ε grows; marked on it, {told}.",
+        ),
+        caption="One run, many true statements: every (ε, δ) on or above the line holds. Quoting a smaller ε costs "
+        "a larger δ.",
+    )
+
+
+def draw_leaks(items: Iterable[Finding]) -> Drawing | None:
+    """Leaked identifiers of every item that counted them, protection off first."""
+    order = {"unprotected": 0, "protected": 1, "null": 2}
+    counted = sorted(
+        (item for item in items if item.leaked is not None), key=lambda item: (item.attack, order[item.target])
+    )
+    if not counted:
+        return None
+    several = len({item.attack for item in counted}) > 1
+    rows, told = [], []
+    for item in counted:
+        target, leaked = words.target_name(item), item.leaked or 0
+        guessable = leaked - item.leaked_beyond_guessable
+        label = f"{words.attack_name(item)},\n{target}" if several else words.capital(target)
+        rows.append(figures.LeakRow(label, item.leaked_beyond_guessable, guessable))
+        told.append(f"{label.replace(chr(10), ' ')}: {leaked} leaked, {guessable} of them guessable")
+    held_out = [item.held_out_leaked for item in counted if item.held_out_leaked is not None]
+    control = (
+        f" Of records that were not in the data at all, {max(held_out):,} identifiers appeared." if held_out else ""
+    )
+    return Drawing(
+        heading="Identifiers that leaked",
+        svg=inline_svg(
+            figures.leaked_counts(rows), name="leaks", title="Leaked identifiers", description=". ".join(told) + "."
+        ),
+        caption="Filled: identifiers that only the records could have given. Hatched: those that anyone could have "
+        f"guessed from a name, which prove nothing.{control}",
+    )
+
+
+def draw_tradeoffs(items: Iterable[Finding], curve: PrivacyCurve) -> list[Drawing]:
+    """One plot a subject: the certificate's own curve, and each part that was audited by itself."""
+    by_subject: dict[str, list[Finding]] = {}
+    for item in items:
+        if item.curve_points or item.point is not None:
+            by_subject.setdefault(_WHOLE if item.claim is None else item.claim.subject, []).append(item)
+    return [
+        _tradeoff(f"tradeoff-{number}", subject, group, curve)
+        for number, (subject, group) in enumerate(by_subject.items(), start=1)
+    ]
+
+
+def _tradeoff(name: str, subject: str, items: Sequence[Finding], curve: PrivacyCurve) -> Drawing:
+    claim = items[0].claim
+    heading, limit, label = "Detected against false alarms", curve, "certified limit"
+    if subject != _WHOLE and claim is not None:
+        heading = f"The same, for {subject}"
+        limit = PrivacyCurve(tuple(sorted({*claim.curve, (claim.epsilon, claim.delta)})))
+        label = f"certified limit of this part (ε = {upper(claim.epsilon)})"
+    shown = [_attack(item) for item in items]
+    told = [f"{attack.label}, area {short(_area(attack.roc))}" for attack in shown if attack.roc]
+    told += [
+        f"{attack.label}, point at {short(attack.point[0])} false alarms and {short(attack.point[1])} detected"
+        for attack in shown
+        if attack.point is not None
+    ]
+    return Drawing(
+        heading=heading,
+        svg=inline_svg(
+            figures.tradeoff(limit, shown, limit_label=label),
+            name=name,
+            title="The certified limit and the attacks' ROC curves",
+            description=f"Share detected against share of false alarms. Under the certified limit: {'; '.join(told)}.",
+        ),
+    )
+
+
+def _attack(item: Finding) -> figures.AttackShown:
+    point = item.point
+    return figures.AttackShown(
+        label=f"{words.attack_name(item)}, {words.target_name(item)}",
+        roc=item.curve_points,
+        point=None if point is None else (point.false_positive_rate, point.true_positive_rate),
+        worst=None if point is None else (point.false_positive_upper, point.true_positive_lower),
+    )
+
+
+def _area(roc: Iterable[tuple[float, float]]) -> float:
+    points = sorted({(0.0, 0.0), *roc, (1.0, 1.0)})
+    return sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(points))
+
+
+def draw_account(account: Account, mine: Sequence[Reservation]) -> Drawing:
+    """What earlier runs spent, what ``mine`` spent, and what is left."""
+    rows = []
+    for symbol, total, spent, left, own in zip(
+        ("ε", "δ"),
+        (account.epsilon, account.delta),
+        account.spent,
+        account.remaining,
+        (sum((item.epsilon for item in mine), Decimal(0)), sum((item.delta for item in mine), Decimal(0))),
+        strict=True,
+    ):
+        scale = total or Decimal(1)
+        words_left = f"{lower(left)} of {short(total, digits=6)} left"
+        rows.append(figures.SpentRow(symbol, float((spent - own) / scale), float(own / scale), words_left))
+    return Drawing(
+        heading="",
+        svg=inline_svg(
+            figures.spent_budget(rows),
+            name="budget",
+            title="Budget of the ledger account",
+            description="; ".join(f"{row.label}: {row.left}" for row in rows) + ".",
+        ),
+        caption="Grey: other runs. Filled: this run. Empty: left.",
+    )
