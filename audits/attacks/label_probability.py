@@ -1,0 +1,35 @@
+"""The label-probability attack on in-context learning.
+
+Duan, Dziedzic, Papernot and Boenisch (2023): a model that has just seen a record in its prompt
+is surer of that record's label than of another's. The score of a record is the log-probability
+that the prompted model gives to its true label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from affidavit.audits.attacks.prompting import LabelPrompt, label_of, model_of
+from affidavit.audits.attacks.protocol import Access, View
+from affidavit.audits.textmodel import Record
+
+__all__ = ["LabelProbability"]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelProbability:
+    """Score: log P(true label | demonstrations, the record's text)."""
+
+    name: ClassVar[str] = "label-probability"
+    needs: ClassVar[frozenset[Access]] = frozenset({"label probabilities"})
+
+    prompt: LabelPrompt = field(default_factory=LabelPrompt)
+
+    def scores(self, view: View, records: Sequence[Record]) -> list[float]:
+        """Higher says "member"."""
+        return model_of(view, self.name).log_likelihoods(
+            [self.prompt.query(view.texts, record.text) for record in records],
+            [f" {label_of(record)}" for record in records],
+        )

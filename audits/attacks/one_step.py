@@ -1,0 +1,218 @@
+"""The one-step audit: a mechanism's own release, on inputs chosen to tell two neighbours apart.
+
+No language model is involved, so a trial costs microseconds and the audit has real power. The
+release function that generation uses is run many times on each side of the worst pair that its
+certified leaf admits, and what comes out is held against the leaf's certified trade-off curve.
+The pairs are in ``cases``. A trial makes ``uses`` uses, each with fresh randomness, and its
+statistic is the sum of what came out; it is held against the curve of ``repeat(uses, leaf)``.
+
+One use of a leaf of ε = 1 is enough: with n = 1,000 a side, range 1 and half the noise give
+P(A) = .73 against .27, where the curve admits .50. The leaves of a certificate for many tokens
+cost a small fraction of its ε each; one use of those says nothing, so as many as needed are
+made. Which pair, which threshold and how many uses is decided from the *certified* numbers alone,
+before any draw, so as to detect half the noise (``design``). The test is made in both directions
+at α/2 each: a sign error shows as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from affidavit.accountant.errors import PermitViolation
+from affidavit.accountant.plan import Leaf, Plan, Repeat, leaves
+from affidavit.accountant.validate import Relation
+from affidavit.audits.attacks.cases import Case, Release
+from affidavit.audits.attacks.protocol import Access
+from affidavit.audits.statistics.clopper_pearson import Counts
+from affidavit.audits.statistics.tradeoff import TradeoffCurve, TradeoffTest, violation_test
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from affidavit.mechanisms.base import Noise
+
+__all__ = ["AuditPermit", "Design", "OneStep", "OneStepResult", "design", "sub_plan"]
+
+DIRECTIONS = 2
+
+
+@dataclass(slots=True)
+class AuditPermit:
+    """What a mechanism's ``release`` asks of a permit, for chosen inputs: no ledger, no data, the same refusals.
+
+    One trial each: it grants the uses of ``plan`` and not one more.
+    """
+
+    plan: Plan
+    relation: Relation
+    noise: Noise
+    uses: dict[str, int] = field(default_factory=dict, init=False)
+    _granted: dict[str, tuple[Leaf, int]] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._granted = {path: (leaf, count) for path, leaf, count in leaves(self.plan)}
+
+    def use(self, path: str) -> Leaf:
+        """Charge one use. Raises ``PermitViolation`` for an unknown path or one use too many."""
+        leaf, count = self._granted.get(path, (None, 0))
+        used = self.uses.get(path, 0)
+        if leaf is None or used >= count:
+            raise PermitViolation(f"{path}: {count} uses are certified", hint="a trial draws what its plan says")
+        self.uses[path] = used + 1
+        return leaf
+
+
+def sub_plan(leaf: Leaf, *, uses: int) -> Plan:
+    """The plan of one trial."""
+    return Repeat(uses, leaf)
+
+
+_TRIAL_PATH = "plan.of"
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Everything about the audit that is fixed before the first draw.
+
+    ``power`` is the chance that a release with half the noise is caught, from simulated counts
+    (exact distributions, seeded); the design is the one among its rivals with the most.
+    """
+
+    case: Case
+    uses: int
+    threshold: float
+    trials: int
+    alpha: float
+    power: float
+
+    @property
+    def plan(self) -> Plan:
+        """What one trial runs."""
+        return sub_plan(self.case.leaf, uses=self.uses)
+
+
+@dataclass(frozen=True, slots=True)
+class OneStepResult:
+    """Counts and tests in both directions, and the empirical ROC of the statistic."""
+
+    counts: tuple[Counts, Counts]
+    tests: tuple[TradeoffTest, TradeoffTest]
+    curve_points: tuple[tuple[float, float], ...]
+
+    @property
+    def violated(self) -> bool:
+        """Whether either direction refutes the curve, each at half the level."""
+        return any(test.violated for test in self.tests)
+
+    @property
+    def excess(self) -> float:
+        """The larger of the two directions' TPR₋ − (1 − f(FPR₊))."""
+        return max(test.excess for test in self.tests)
+
+
+def design(
+    cases: Sequence[Case], curves: Callable[[int], TradeoffCurve], *, uses: Sequence[int], trials: int, alpha: float
+) -> Design:
+    """The pair, the number of uses and the threshold with the most power against half the noise.
+
+    ``curves`` gives the certified curve of a number of uses. The first number of uses whose
+    power reaches 99 % is taken, so that an audit is no slower than it must be.
+    """
+    best: Design | None = None
+    for count in uses:
+        curve = curves(count)
+        candidate = max(_candidates(cases, curve, count, trials, alpha), key=lambda pair: pair[0], default=None)
+        if candidate is None:
+            continue
+        _, case, threshold = candidate
+        rival = Design(case, count, threshold, trials, alpha, power=0.0)
+        rival = replace(rival, power=_simulated_power(rival, curve))
+        if best is None or rival.power > best.power:
+            best = rival
+        if best.power >= 0.99:
+            break
+    if best is None:
+        raise ValueError("design: no case, or no number of uses, was given")
+    return best
+
+
+def _candidates(
+    cases: Sequence[Case], curve: TradeoffCurve, uses: int, trials: int, alpha: float
+) -> Iterator[tuple[float, Case, float]]:
+    """Each rival with the excess that half the noise would show on average, in standard errors."""
+    for case in cases:
+        for threshold in case.thresholds(uses):
+            hits, alarms = (case.tail(threshold, uses=uses, member=member, noise=0.5) for member in (True, False))
+            counts = Counts(round(hits * trials), trials, round(alarms * trials), trials)
+            test = violation_test(counts, curve, alpha=alpha / DIRECTIONS)
+            slope = (
+                max(0.0, curve.false_negative_rate(alarms) - curve.false_negative_rate(min(1.0, alarms + 1e-3))) / 1e-3
+            )
+            spread = ((hits * (1.0 - hits) + slope**2 * alarms * (1.0 - alarms)) / trials) ** 0.5
+            yield test.excess / (spread + 1e-3), case, threshold
+
+
+def _simulated_power(plan: Design, curve: TradeoffCurve, *, simulations: int = 400) -> float:
+    import numpy as np
+
+    generator = np.random.default_rng(0)
+    trials, level = plan.trials, plan.alpha / DIRECTIONS
+    rates = [plan.case.tail(plan.threshold, uses=plan.uses, member=member, noise=0.5) for member in (True, False)]
+    hits, alarms = (generator.binomial(trials, rate, size=simulations) for rate in rates)
+    caught = sum(
+        violation_test(Counts(int(hit), trials, int(alarm), trials), curve, alpha=level).violated
+        for hit, alarm in zip(hits, alarms, strict=True)
+    )
+    return caught / simulations
+
+
+@dataclass(frozen=True, slots=True)
+class OneStep:
+    """Runs a design against a release function.
+
+    ``noise`` is where the *mechanism* draws from: secure unless a test asks for reproducible
+    draws. Nothing else here is random.
+    """
+
+    name: ClassVar[str] = "one-step"
+    needs: ClassVar[frozenset[Access]] = frozenset({"mechanism"})
+
+    design: Design
+    relation: Relation
+    noise: Noise
+
+    def statistics(self, release: Release, *, member: bool) -> list[float]:
+        """One statistic a trial: the sum over its uses of what the release gave."""
+        inputs = self.design.case.inputs(member=member)
+        results = []
+        for _ in range(self.design.trials):
+            permit = AuditPermit(self.design.plan, self.relation, self.noise)
+            results.append(sum(release(permit, _TRIAL_PATH, inputs) for _ in range(self.design.uses)))
+        return results
+
+    def run(self, release: Release, curve: TradeoffCurve, *, null: bool = False) -> OneStepResult:
+        """Both sides, counted at the threshold and held against the curve; ``null`` gives both sides one input."""
+        import numpy as np
+
+        record_in = np.asarray(self.statistics(release, member=not null))
+        record_out = np.asarray(self.statistics(release, member=False))
+        threshold, trials = self.design.threshold, self.design.trials
+        hits, alarms = int((record_in >= threshold).sum()), int((record_out >= threshold).sum())
+        counts = (Counts(hits, trials, alarms, trials), Counts(trials - hits, trials, trials - alarms, trials))
+        first, second = (violation_test(each, curve, alpha=self.design.alpha / DIRECTIONS) for each in counts)
+        return OneStepResult(counts, (first, second), _roc(record_in, record_out))
+
+
+def _roc(
+    record_in: np.ndarray[tuple[int], np.dtype[np.float64]], record_out: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> tuple[tuple[float, float], ...]:
+    """At most 50 points of the empirical ROC, from (0, 0) to (1, 1)."""
+    import numpy as np
+
+    values = np.unique(np.concatenate([record_in, record_out]))[::-1]
+    if len(values) > 48:
+        values = np.quantile(values, np.linspace(1.0, 0.0, 48))
+    rates = [(float((record_out >= value).mean()), float((record_in >= value).mean())) for value in values]
+    return ((0.0, 0.0), *rates, (1.0, 1.0))
