@@ -9,17 +9,23 @@ from __future__ import annotations
 import csv
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from affidavit.accountant.errors import DataError, UsageError
+from affidavit.accountant.errors import DataError, LedgerMissing, UsageError
+from affidavit.accountant.keys import Keyring
+from affidavit.accountant.unit import RECORD
 from affidavit.accountant.validate import Relation
 from affidavit.writing import write_new
 
-__all__ = ["Declared", "convert_csv", "look_at", "run_text"]
+__all__ = ["READABLE_TEMPERATURE", "Declared", "convert_csv", "look_at", "run_text", "set_up"]
 
 MAX_LABELS = 50
+MAX_BATCH = 128
+READABLE_TEMPERATURE = 1.2
+"""Above it SmolLM2's text falls apart at a clip of 10."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +43,34 @@ class Declared:
     max_tokens: int = 40
     max_record_tokens: int = 96
     clip: float = 10.0
-    temperature: float = 1.0
+    temperature: float = 0.7
     batch_size: int = 0
 
     def with_batches(self) -> Declared:
-        """With the largest power of two for which every label has a batch."""
+        """With the largest batches for which every label has one, up to ``MAX_BATCH``."""
         room = self.size // max(1, len(self.labels))
         if room < 1:
             raise UsageError(
                 f"{self.size} records are too few for {len(self.labels)} labels",
                 hint="Declare a larger --size, or fewer --labels.",
             )
-        return replace(self, batch_size=1 << (room.bit_length() - 1))
+        return replace(self, batch_size=min(room, MAX_BATCH))
+
+    def within_budget(self) -> Declared:
+        """With the temperature raised, if need be, until the run costs no more than its budget.
+
+        Raises ``NoValueFits`` where no temperature does.
+        """
+        from affidavit.certification import plan_run
+        from affidavit.runfile import parse_run
+        from affidavit.solving import solve_run
+
+        run = parse_run(tomllib.loads(run_text(self)))
+        if plan_run(run).fits:
+            return self
+        # A hair below the budget: certified numbers are rounded outward.
+        solved = solve_run(run, epsilon=self.epsilon * (1.0 - 1e-3), key="temperature")
+        return replace(self, temperature=float(solved.value))
 
 
 def look_at(path: Path) -> tuple[int, tuple[str, ...]]:
@@ -146,7 +168,10 @@ def run_text(declared: Declared) -> str:
         ),
         (f"batch_size = {declared.batch_size}", "records behind one sample: more cost less"),
         (f"clip = {declared.clip!r}", "how far one record can move a token's score"),
-        (f"temperature = {declared.temperature!r}", "higher costs less and reads worse; above 1.2 text falls apart"),
+        (
+            f"temperature = {declared.temperature!r}",
+            f"higher costs less, reads worse; above {READABLE_TEMPERATURE} text falls apart",
+        ),
         ("", ""),
         ("[randomness]", ""),
         ('noise = "secure"', "or {seed = 7}: reproducible, carries no guarantee"),
@@ -173,3 +198,22 @@ def _lines(path: Path, *, newline: str | None = None) -> Sequence[str]:
         raise DataError(f"{path} cannot be read: {error.strerror}", hint="Check the path.") from None
     except UnicodeDecodeError:
         raise DataError(f"{path} is not UTF-8", hint="Convert it to UTF-8 first.") from None
+
+
+def set_up(declared: Declared) -> Iterator[str]:
+    """Make keys and the ledger account where there are none; yields what was done, for the operator."""
+    from affidavit.accountant.ledger import Ledger
+
+    keyring = Keyring.default()
+    if not keyring.exists():
+        keyring.init(keep_existing=True)
+        yield f"Made keys in {keyring.home}: keep this folder, whoever reads it can sign in your name."
+    ledger = Ledger(keyring=keyring)
+    try:
+        account = ledger.account(declared.name)
+        yield f"The account {account.dataset} exists already; its budget is fixed."
+    except LedgerMissing:
+        ledger.init_account(
+            declared.name, relation=declared.relation, unit=RECORD, epsilon=declared.epsilon, delta=declared.delta
+        )
+        yield f"Opened the account {declared.name} with (ε, δ) = ({declared.epsilon:g}, {declared.delta:g}), for good."

@@ -7,6 +7,7 @@ is the charge marked as committed. A run that dies in between has spent its budg
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from affidavit.accountant import certificate as certificates
 from affidavit.accountant.certificate import check_subject
 from affidavit.accountant.clock import Clock, utc_now
-from affidavit.accountant.errors import UsageError
+from affidavit.accountant.errors import LedgerMissing, UsageError
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.permit import open_permit
 from affidavit.certification import prepare
@@ -66,6 +67,7 @@ def generate(
     found = certificates.verify_envelope(envelope, trusted=keyring.trusted(), clock=clock)
     subject, records = prepare(run, keyring=keyring)
     check_subject(found, subject)
+    _check_account(run, ledger)
     _check_place(out)
     model = model or load_model(run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder)
     if model.digest != subject.model_sha256:
@@ -89,6 +91,19 @@ def generate(
         written = write(out, generated, provenance, ended=clock())
         permit.attach_receipt(written.receipt_sha256)
     return Synthesis(generated, written, permit.entry, permit.guarantee)
+
+
+def _check_account(run: RunFile, ledger: Ledger) -> None:
+    """Say which command opens the account, with this run's own values, if it is not there."""
+    try:
+        ledger.account(run.data.name)
+    except LedgerMissing as error:
+        unit = run.unit.key and f"{run.unit.key}:{run.unit.max_records}"
+        raise LedgerMissing(
+            error.message,
+            hint=f"Run: affidavit ledger init --dataset {shlex.quote(run.data.name)} --relation {run.relation} "
+            f"--unit {shlex.quote(unit or 'record')} --epsilon {run.budget.epsilon!r} --delta {run.budget.delta!r}",
+        ) from None
 
 
 def _check_place(out: Path) -> None:

@@ -64,7 +64,10 @@ def _pins() -> dict[str, str]:
 def test_every_requirement_is_pinned_to_a_version_it_allows() -> None:
     pins = _pins()
     project = PROJECT["project"]
-    wanted = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
+    wanted = [
+        *project["dependencies"],
+        *(line for extra in project["optional-dependencies"].values() for line in extra),
+    ]
     for line in wanted:
         requirement = Requirement(line)
         if requirement.name == project["name"]:
@@ -88,11 +91,8 @@ def _python(code: str) -> str:
 
 
 def test_import_is_light() -> None:
-    loaded = set(
-        _python(
-            "import affidavit, affidavit.cli, affidavit.accountant.plan, sys; print(*(m.split('.')[0] for m in sys.modules))"
-        ).split()
-    )
+    imports = "import affidavit, affidavit.cli, affidavit.accountant.plan, sys"
+    loaded = {module.partition(".")[0] for module in _python(f"{imports}; print(*sys.modules)").split()}
     heavy = {"torch", "transformers", "scipy", "sqlalchemy", "matplotlib", "flint", "jinja2", "opendp", "pydantic"}
     assert not loaded & heavy
 

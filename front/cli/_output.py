@@ -57,4 +57,6 @@ def print_table(
         table.add_row(*(Text(cell) for cell in row))
     with console.capture() as drawn:
         console.print(table)
-    click.echo("\n".join([title, *(line.rstrip() for line in drawn.get().strip("\n").splitlines()), ""]).lstrip("\n"))
+    click.echo(
+        "\n".join([title, *(line.rstrip() for line in drawn.get().rstrip().lstrip("\n").splitlines()), ""]).lstrip("\n")
+    )

@@ -1,0 +1,123 @@
+"""From run file to text on the toy model, by commands; and what each leaves behind."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+
+
+def test_certify_generate_show(workplace):
+    done = workplace.command(
+        "generate", workplace.run_file, "--certificate", workplace.certificate, "-o", workplace.out, "--json"
+    )
+    assert done.code == 0, done.err
+    assert done.json["texts"] == 2
+    assert done.json["guarantee"] is True
+
+    texts = [json.loads(line) for line in (workplace.out / "synthetic.jsonl").read_text().splitlines()]
+    assert [text["label"] for text in texts] == ["north", "south"]
+    receipt = json.loads((workplace.out / "receipt.json").read_text())
+    assert receipt["certificate_sha256"] == hashlib.sha256(workplace.certificate.read_bytes()).hexdigest()
+    assert receipt["outputs_sha256"]["synthetic.jsonl"] == (
+        hashlib.sha256((workplace.out / "synthetic.jsonl").read_bytes()).hexdigest()
+    )
+    assert stat.S_IMODE((workplace.out / "trace.jsonl").stat().st_mode) == 0o600
+
+    shown = workplace.command("ledger", "show", "letters", "--json")
+    (reservation,) = shown.json[0]["reservations"]
+    assert reservation["entry"] == done.json["ledger_entry"]
+    assert reservation["state"].startswith("committed")
+    assert reservation["receipt_sha256"] == hashlib.sha256((workplace.out / "receipt.json").read_bytes()).hexdigest()
+    assert workplace.command("ledger", "verify").code == 0
+
+
+def test_verify_says_which_of_the_two_it_did(workplace):
+    signature = workplace.command("verify", workplace.certificate)
+    assert signature.code == 0
+    assert "not recomputed" in signature.out
+    number = workplace.command("verify", workplace.certificate, "--recompute", "--json")
+    assert number.code == 0
+    assert number.json["number"] == "recomputed"
+    assert number.json["answer"] == "holds"
+    claimed = float(number.json["claims"][0]["epsilon"])
+    (check,) = number.json["checks"]
+    assert check["epsilon_lower"] <= claimed * (1 + 1e-3)
+    assert claimed <= check["epsilon_upper"] * (1 + 2e-3)
+
+
+def test_plan_needs_neither_data_nor_keys(empty_workplace):
+    empty_workplace.data.unlink()
+    shown = empty_workplace.command("plan", empty_workplace.run_file, "--json")
+    assert shown.code == 0, shown.err
+    assert shown.json["fits"] is True
+    assert shown.json["epsilon_lower"] <= shown.json["epsilon_upper"]
+    assert not empty_workplace.keyring.home.exists()
+
+
+def test_the_certified_number_is_at_least_the_float_lower_side(workplace):
+    planned = workplace.command("plan", workplace.run_file, "--json").json
+    verified = workplace.command("verify", workplace.certificate, "--json").json
+    assert float(verified["claims"][0]["epsilon"]) >= planned["epsilon_lower"]
+
+
+def test_certify_refuses_above_the_budget_and_names_values_that_fit(empty_workplace):
+    empty_workplace.keyring.init()
+    empty_workplace.edit("epsilon = 4.0", "epsilon = 0.5")
+    refused = empty_workplace.certify()
+    assert refused.code == 4
+    assert "more than the budget of 0.5" in refused.err
+    assert not empty_workplace.certificate.exists()
+    hint = refused.err.strip().splitlines()[-1]
+    named = dict(part.split(" = ") for part in hint.rstrip(".").partition(": ")[2].split(", "))
+    assert {"generator.temperature", "generator.max_tokens"} <= set(named)
+    temperature = named["generator.temperature"]
+    empty_workplace.edit("temperature = 1.0", f"temperature = {temperature}")
+    assert empty_workplace.certify().code == 0
+
+
+def test_a_seeded_run_says_that_it_carries_no_guarantee(empty_workplace):
+    text = empty_workplace.run_file.read_text(encoding="utf-8")
+    empty_workplace.run_file.write_text(text + "[randomness]\nnoise = {seed = 7}\n", encoding="utf-8")
+    empty_workplace.keyring.init()
+    empty_workplace.open_account()
+    certified = empty_workplace.certify()
+    assert "NO GUARANTEE" in certified.err
+    done = empty_workplace.generate()
+    assert done.code == 0, done.err
+    assert "NO GUARANTEE" in done.err
+    first = (empty_workplace.out / "receipt.json").read_text(encoding="utf-8").splitlines()[1]
+    assert "NONE" in first
+
+
+def test_public_artefacts_are_the_same_for_neighbouring_data(workplace, empty_workplace):
+    """Everything public but the text and random ids: equal for two data sets that differ in one record."""
+
+    def public() -> tuple[dict[str, object], dict[str, object]]:
+        envelope = json.loads(workplace.certificate.read_text(encoding="utf-8"))
+        import base64
+
+        statement = json.loads(base64.b64decode(envelope["payload"]))
+        data = statement["subject"].pop()
+        assert set(data["digest"]) == {"hmac-sha256"}
+        for name in ("notBefore", "notAfter"):
+            statement["predicate"].pop(name)
+        done = workplace.generate()
+        assert done.code == 0, done.err
+        receipt = json.loads((workplace.out / "receipt.json").read_text(encoding="utf-8"))
+        for name in ("certificate_sha256", "ledger_entry", "ended", "outputs_sha256", "draws_per_node"):
+            receipt.pop(name)
+        for name in ("synthetic.jsonl", "receipt.json", "trace.jsonl"):
+            (workplace.out / name).unlink()
+        return statement, receipt
+
+    first = public()
+    records = workplace.records()
+    records[3]["text"] = "something else altogether, and a good deal longer than it was before"
+    workplace.write_records(records)
+    workplace.keyring.home.joinpath("ledger.db").unlink()
+    for anchor in workplace.keyring.home.joinpath("anchors").iterdir():
+        anchor.unlink()
+    workplace.open_account()
+    assert workplace.certify().code == 0
+    assert public() == first
