@@ -11,7 +11,8 @@ page.py        the page itself
 folder.py      the files of a run, read back
 """
 
+from affidavit.audits.report.folder import read_folder
 from affidavit.audits.report.inputs import ReportInput, Sample
 from affidavit.audits.report.page import render, write
 
-__all__ = ["ReportInput", "Sample", "render", "write"]
+__all__ = ["ReportInput", "Sample", "read_folder", "render", "write"]

@@ -1,0 +1,135 @@
+"""A run's folder read back: only what belongs together is put on one page."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from affidavit.accountant.certificate import Claim, issue
+from affidavit.accountant.errors import CertificateMissing, SignatureInvalid, UntrustedKey, UsageError
+from affidavit.accountant.keys import Signer
+from affidavit.accountant.plan import Exponential, Repeat
+from affidavit.accountant.subject import RunSubject
+from affidavit.accountant.unit import RECORD
+from affidavit.audits import findings as records
+from affidavit.audits.findings import Finding, Findings
+from affidavit.audits.report import ReportInput, read_folder
+
+NOW = datetime(2026, 11, 27, 23, 4, tzinfo=UTC)
+SIGNER = Signer.of(Ed25519PrivateKey.from_private_bytes(b"\x07" * 32))
+TRUSTED = {SIGNER.keyid: SIGNER.private_key.public_key()}
+TEXTS = (("Billing", "a"), ("Billing", "b\u2028c"), ("Delivery", "d"), ("Account", "e"), ("Account", "f"))
+
+
+def _envelope() -> bytes:
+    subject = RunSubject("zero-out", RECORD, Repeat(4, Exponential(0.1)), "a" * 64, "b" * 64, "c" * 64, 240)
+    claims = [Claim.of(epsilon_upper=0.4, delta="0")]
+    return issue(subject, claims=claims, signer=SIGNER, arithmetic="exact", clock=lambda: NOW, salt="0" * 32)
+
+
+def _run(folder: Path, certificate_sha256: str | None, texts: Sequence[tuple[str, str]] = TEXTS) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps({"id": str(i), "label": label, "text": text}, ensure_ascii=False) + "\n"
+             for i, (label, text) in enumerate(texts)]  # fmt: skip
+    content = "".join(lines).encode()
+    (folder / "synthetic.jsonl").write_bytes(content)
+    digests = {"synthetic.jsonl": hashlib.sha256(content).hexdigest()}
+    receipt = {"certificate_sha256": certificate_sha256, "outputs_sha256": digests, "noise": "secure"}
+    (folder / "receipt.json").write_text(json.dumps(receipt), encoding="utf-8")
+
+
+def _finding(attack: str) -> Finding:
+    return Finding(
+        attack=attack, target="protected", verdict="CONSISTENT", n_members=10, n_non_members=10, runs=10,
+        statistic_name="AUC", statistic=0.5, interval=None, alpha=0.05, correction="none",
+    )  # fmt: skip
+
+
+def _read(folder: Path, **changes: Any) -> ReportInput:
+    return read_folder(folder, **({"trusted": TRUSTED, "clock": lambda: NOW + timedelta(hours=1)} | changes))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    envelope = _envelope()
+    sha256 = hashlib.sha256(envelope).hexdigest()
+    (tmp_path / "certificate.json").write_bytes(envelope)
+    _run(tmp_path / "run", sha256)
+    _run(tmp_path / "baseline", None, [("Billing", "leaky")])
+    for number in (1, 2):
+        part = Findings(certificate_sha256=sha256, items=(_finding(f"attack-{number}"),))
+        records.write(part, tmp_path / f"audit-{number}" / "findings.json")
+    return tmp_path
+
+
+def test_everything_of_one_run_is_found(folder: Path) -> None:
+    report = _read(folder)
+    assert report.certificate.keyids == (SIGNER.keyid,)
+    assert report.receipt is not None
+    assert report.receipt["noise"] == "secure"
+    assert [item.attack for item in report.findings.items] == ["attack-1", "attack-2"]
+    assert report.released == 5
+    assert report.title == folder.name
+
+
+def test_samples_take_turns_over_labels_and_are_never_a_baseline_s(folder: Path) -> None:
+    samples = _read(folder).samples
+    assert [sample.text for sample in samples] == ["a", "d", "e", "b\u2028c", "f"]
+
+
+def test_text_that_is_not_the_receipt_s_is_refused(folder: Path) -> None:
+    with (folder / "run" / "synthetic.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"id": "x", "label": "Billing", "text": "slipped in"}\n')
+    with pytest.raises(UsageError, match="is not the text of its receipt"):
+        _read(folder)
+
+
+def test_findings_of_another_certificate_are_refused(folder: Path) -> None:
+    other = Findings(certificate_sha256="1" * 64, items=(_finding("attack-3"),))
+    records.write(other, folder / "audit-3" / "findings.json")
+    with pytest.raises(UsageError, match="different certificates"):
+        _read(folder)
+    for number in (1, 2):
+        (folder / f"audit-{number}" / "findings.json").unlink()
+    with pytest.raises(UsageError, match="findings are bound to certificate 111111111111"):
+        _read(folder)
+
+
+def test_two_runs_under_one_certificate_are_two_reports(folder: Path) -> None:
+    _run(folder / "again", hashlib.sha256((folder / "certificate.json").read_bytes()).hexdigest())
+    with pytest.raises(UsageError, match="2 runs under this certificate"):
+        _read(folder)
+
+
+def test_the_signature_comes_first(folder: Path) -> None:
+    with pytest.raises(UntrustedKey):
+        _read(folder, trusted={})
+    envelope = json.loads((folder / "certificate.json").read_bytes())
+    envelope["payload"] = "A" + envelope["payload"][1:]
+    (folder / "certificate.json").write_text(json.dumps(envelope), encoding="utf-8")
+    with pytest.raises(SignatureInvalid):
+        _read(folder)
+
+
+def test_a_folder_with_a_certificate_alone_and_one_without(folder: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    with pytest.raises(CertificateMissing):
+        _read(bare)
+    report = _read(bare, certificate=folder / "certificate.json")
+    assert report.receipt is None
+    assert report.samples == ()
+    assert report.findings.items == ()
+
+
+def test_a_receipt_that_is_not_json_is_refused_by_name(folder: Path) -> None:
+    (folder / "run" / "receipt.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"receipt\.json is not a JSON object"):
+        _read(folder)
