@@ -128,6 +128,9 @@ class Finding:
                         policy nor the exit code looks at it.
     ``curve_points``    the attack's ROC as (false positive rate, true positive rate).
     ``point``           where the attack was held against the claim's trade-off curve.
+    ``swap``            the attack tells records that were used from records that were not, which
+                        changes two records: under add-remove and zero-out the claim's curve
+                        limits it only when applied twice.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -156,6 +159,7 @@ class Finding:
     control: bool = False
     curve_points: tuple[tuple[float, float], ...] = ()
     point: OperatingPoint | None = None
+    swap: bool = False
     leaks: tuple[Leak, ...] = ()
     note: str = ""
 

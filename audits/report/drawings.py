@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "TRADEOFF_CAPTION",
     "Drawing",
+    "Twice",
     "certified_curve",
     "draw_account",
     "draw_leaks",
@@ -33,11 +34,26 @@ __all__ = [
 ]
 
 TRADEOFF_CAPTION = (
-    "A true certificate keeps every attack on the certified output in the shaded region, up to the chance of the "
-    "draw. An attack near the dotted diagonal is guessing; one whose point lies above the solid line, error bars and "
-    "all, refutes the certificate."
+    "Detected against false alarms. A true certificate keeps every attack on the certified output in the shaded region, "
+    "up to the chance of the draw. An attack near the dotted diagonal is guessing; one whose point lies above the "
+    "solid line, error bars and all, refutes the certificate."
 )
 _WHOLE = "certificate"
+
+
+@dataclass(frozen=True, slots=True)
+class Twice:
+    """A curve applied twice: the limit on telling data apart that differ in two steps.
+
+    With g(x) = 1 − f(x) the largest true positive rate at false positive rate x for one step,
+    g(g(x)) is it for two (Dong, Roth and Su 2022, "Gaussian differential privacy", Theorem 2.14).
+    """
+
+    once: PrivacyCurve
+
+    def false_negative_rate(self, rate: float, /) -> float:
+        """1 − g(g(rate))."""
+        return self.once.false_negative_rate(min(1.0, self.once.true_positive_rate(rate)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,24 +157,30 @@ def draw_leaks(items: Iterable[Finding]) -> Drawing | None:
 
 
 def draw_tradeoffs(items: Iterable[Finding], curve: PrivacyCurve) -> list[Drawing]:
-    """One plot a subject: the certificate's own curve, and each part that was audited by itself."""
-    by_subject: dict[str, list[Finding]] = {}
+    """One plot a limit: the certificate's curve, once or twice applied, and each part audited by itself."""
+    groups: dict[tuple[str, bool], list[Finding]] = {}
     for item in items:
         if item.curve_points or item.point is not None:
-            by_subject.setdefault(_WHOLE if item.claim is None else item.claim.subject, []).append(item)
+            subject = _WHOLE if item.claim is None else item.claim.subject
+            two_steps = item.swap and (item.claim is None or item.claim.relation != "substitution")
+            groups.setdefault((subject, two_steps), []).append(item)
     return [
-        _tradeoff(f"tradeoff-{number}", subject, group, curve)
-        for number, (subject, group) in enumerate(by_subject.items(), start=1)
+        _tradeoff(f"tradeoff-{number}", subject, group, curve, two_steps=two_steps)
+        for number, ((subject, two_steps), group) in enumerate(groups.items(), start=1)
     ]
 
 
-def _tradeoff(name: str, subject: str, items: Sequence[Finding], curve: PrivacyCurve) -> Drawing:
+def _tradeoff(name: str, subject: str, items: Sequence[Finding], curve: PrivacyCurve, *, two_steps: bool) -> Drawing:
     claim = items[0].claim
-    heading, limit, label = "Detected against false alarms", curve, "certified limit"
+    heading, once, label = "One record, used or not", curve, "certified limit"
     if subject != _WHOLE and claim is not None:
-        heading = f"The same, for {subject}"
-        limit = PrivacyCurve(tuple(sorted({*claim.curve, (claim.epsilon, claim.delta)})))
+        heading = f"By itself: {subject}"
+        once = PrivacyCurve(tuple(sorted({*claim.curve, (claim.epsilon, claim.delta)})))
         label = f"certified limit of this part (ε = {upper(claim.epsilon)})"
+    limit = Twice(once) if two_steps else once
+    if two_steps:
+        heading = "A used record against an unused one"
+        label = "certified limit for two records changing places"
     shown = [_attack(item) for item in items]
     told = [f"{attack.label}, area {short(_area(attack.roc))}" for attack in shown if attack.roc]
     told += [
@@ -172,7 +194,7 @@ def _tradeoff(name: str, subject: str, items: Sequence[Finding], curve: PrivacyC
             figures.tradeoff(limit, shown, limit_label=label),
             name=name,
             title="The certified limit and the attacks' ROC curves",
-            description=f"Share detected against share of false alarms. Under the certified limit: {'; '.join(told)}.",
+            description=f"Share detected against share of false alarms, with the {label}: {'; '.join(told)}.",
         ),
     )
 

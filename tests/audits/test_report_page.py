@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import stat
 import xml.etree.ElementTree as ET
@@ -18,10 +19,12 @@ from affidavit.accountant.errors import UsageError
 from affidavit.accountant.ledger.accounts import Account, Reservation
 from affidavit.accountant.plan import Exponential, Parallel, Repeat
 from affidavit.accountant.statement import Certificate, Claim, CurvePoint, MethodSummary
+from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.accountant.unit import RECORD, Unit
 from affidavit.audits import findings as records
 from affidavit.audits.findings import Finding, Findings, SelfTest, Utility
 from affidavit.audits.report import ReportInput, Sample, render, write
+from affidavit.audits.report.drawings import Twice, draw_tradeoffs
 from affidavit.audits.report.svg import PALETTE
 from affidavit.audits.report.words import headline, relation_in_words
 
@@ -353,6 +356,27 @@ def test_it_says_what_was_not_checked(page: _Page) -> None:
     assert "not checked by whoever made this page" in other
     assert "recomputed by an independent path" in other
     assert "did not recompute the certified number" not in other
+
+
+def test_two_records_changing_places_are_held_against_the_curve_applied_twice() -> None:
+    """Two steps of a Gaussian mechanism of μ = 1 are one of μ = 2 (Dong, Roth and Su 2022)."""
+    from scipy.special import ndtr, ndtri
+
+    def delta(epsilon: float) -> float:
+        return float(ndtr(0.5 - epsilon) - math.exp(epsilon) * ndtr(-0.5 - epsilon))
+
+    fine = PrivacyCurve(tuple((i / 200, delta(i / 200)) for i in range(1200)))
+    for rate in (0.01, 0.1, 0.3):
+        assert Twice(fine).false_negative_rate(rate) == pytest.approx(float(ndtr(ndtri(1 - rate) - 2)), abs=2e-3)
+    findings = (_finding(), _finding(swap=True), _finding(swap=True, control=True))
+    headings = [drawing.heading for drawing in draw_tradeoffs(findings, fine)]
+    assert headings == ["One record, used or not", "A used record against an unused one"]
+
+
+def test_under_substitution_changing_places_is_one_step() -> None:
+    claim = records.Claim(epsilon=1.0, delta=0.0, relation="substitution")
+    drawn = draw_tradeoffs((_finding(claim=claim), _finding(claim=claim, swap=True)), PrivacyCurve(((1.0, 0.0),)))
+    assert [drawing.heading for drawing in drawn] == ["One record, used or not"]
 
 
 def test_leaks_are_told_apart_from_guesses(page: _Page) -> None:
