@@ -35,8 +35,8 @@ __all__ = [
 
 TRADEOFF_CAPTION = (
     "Detected against false alarms. A true certificate keeps every attack on the certified output in the shaded "
-    "region, up to the chance of the draw. An attack near the dotted diagonal is guessing; one whose point lies above the "
-    "solid line, error bars and all, refutes the certificate."
+    "region, up to the chance of the draw. An attack near the dotted diagonal is guessing; one whose point lies "
+    "above the solid line, error bars and all, refutes the certificate."
 )
 _WHOLE = "certificate"
 
