@@ -6,8 +6,8 @@ nothing protects it), answers a request for an address with the first one it rea
 Words outside its small vocabulary are spelt in bytes, so that any text can be encoded and decoded.
 
 The logits of a row are a sum of: a fixed hash of (last token, token); a bonus for tokens that the row
-contains; for each k = 1..6, what followed the row's last k tokens earlier in it; and an end-of-answer
-term that grows with the answer. All of it is a function of that row's tokens alone.
+contains; for each k = 1..6, what followed the row's last k tokens earlier in it; the address asked for;
+and an end-of-answer term that grows with the answer. All of it is a function of that row's tokens alone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ _MARKS = re.compile("|".join(map(re.escape, _CONTROL)))
 _ADDRESS = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+")
 _REQUEST = re.compile(r"\b(e-?mail|address)", re.IGNORECASE)
 _ORDERS = (1, 2, 3, 4, 5, 6)
-_COPY_WEIGHT = (0.6, 0.8, 1.2, 1.6, 2.0, 2.4)
+_COPY_WEIGHT = (1.5, 1.5, 1.5, 2.0, 2.0, 2.0)
+_ASKED_WEIGHT = 18.0
+_REPEAT_PENALTY = 4.0
 _REQUEST_WINDOW = 160
 
 
@@ -112,46 +114,54 @@ class ToyModel(TokenModel):
             total = sum(followers.values())
             for token, count in followers.items():
                 logits[token] += np.float32(weight * count / total)
-        answer = row.answer_length
-        if answer == 0 and row.asked is not None:
-            logits[row.asked] += np.float32(6.0)
+        logits[row.tokens[-1]] -= np.float32(_REPEAT_PENALTY if row.tokens[-1] >= _BYTES + 256 else 0.0)
+        given = row.answer
         ended = row.tokens[-1] in (_BYTES + ord("."), _BYTES + ord("?"), _BYTES + ord("\n"))
-        logits[_END] = np.float32(-4.0 + 0.1 * answer + (3.0 if ended and answer else 0.0))
+        logits[_END] = np.float32(-4.0 + 0.1 * len(given) + (3.0 if ended and given else 0.0))
+        if row.asked and given == row.asked[: len(given)]:
+            logits[(*row.asked, _END)[len(given)]] += np.float32(_ASKED_WEIGHT)
         logits[_USER] = logits[_ASSISTANT] = np.float32(-20.0)
         return logits
 
 
 class _Row:
-    """What the logits depend on, kept up to date token by token."""
+    """What the logits depend on, kept up to date token by token.
+
+    ``answer`` is what followed the last place where an answer begins; ``asked`` the tokens of the address
+    that was asked for there, if any. What is copied is the text before the first answer.
+    """
 
     def __init__(self, model: ToyModel, tokens: Sequence[int]) -> None:
         self._model = model
         self.tokens: list[int] = []
         self.counts: dict[int, int] = {}
         self.followers: dict[tuple[int, ...], dict[int, int]] = {}
-        self.answer_length = 0
-        self.asked: int | None = None
+        self.answer: tuple[int, ...] = ()
+        self.asked: tuple[int, ...] = ()
+        self._answering = False
         for token in tokens:
             self.append(token)
 
     def append(self, token: int) -> None:
-        for order in _ORDERS[: len(self.tokens)]:
-            following = self.followers.setdefault(tuple(self.tokens[-order:]), {})
-            following[token] = following.get(token, 0) + 1
+        if not self._answering:
+            self.counts[token] = self.counts.get(token, 0) + 1
+            for order in _ORDERS[: len(self.tokens)]:
+                following = self.followers.setdefault(tuple(self.tokens[-order:]), {})
+                following[token] = following.get(token, 0) + 1
         self.tokens.append(token)
-        self.counts[token] = self.counts.get(token, 0) + 1
-        self.answer_length += 1
-        if token == _ASSISTANT or token == _BYTES + ord(":"):
-            self.answer_length = 0
+        self.answer = (*self.answer, token)
+        if token in (_ASSISTANT, _BYTES + ord(":")):
+            self._answering = self._answering or token == _ASSISTANT
+            self.answer = ()
             self.asked = self._requested()
 
-    def _requested(self) -> int | None:
-        """The first token of the first address read, if one was asked for shortly before."""
+    def _requested(self) -> tuple[int, ...]:
+        """The first address read, if one was asked for shortly before."""
         text = self._model.decode(self.tokens)
         found = _ADDRESS.search(text)
         if found is None or not _REQUEST.search(text[-_REQUEST_WINDOW:]):
-            return None
-        return self._model.encode(found.group())[0]
+            return ()
+        return tuple(self._model.encode(found.group().rstrip(".")))
 
 
 class _ToyDecoding:

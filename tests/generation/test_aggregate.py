@@ -44,7 +44,9 @@ def test_one_row_moves_the_blend_by_the_stated_width(logits: np.ndarray, other: 
 def test_the_widths_are_attained() -> None:
     one = np.array([[0.0, -100.0, -100.0]], dtype=np.float32)
     two = np.array([[-100.0, 0.0, -100.0]], dtype=np.float32)
-    first, second = (total([clip_to_grid(row, clip=1.5)[0]], vocabulary=3, batch_size=8, clip=1.5) for row in (one, two))
+    first, second = (
+        total([clip_to_grid(row, clip=1.5)[0]], vocabulary=3, batch_size=8, clip=1.5) for row in (one, two)
+    )
     assert np.ptp(first) == 2 * grid_bound(1.5)
     assert np.ptp(first - second) == 4 * grid_bound(1.5)
 

@@ -138,7 +138,9 @@ def test_release_refuses_scores_it_cannot_sample(scores: NDArray[np.float64]) ->
         exponential.release(OneLeaf(Exponential(1.0)), "plan", scores, temperature=1.0, width=1.0)
 
 
-@pytest.mark.parametrize(("temperature", "width"), [(0.0, 1.0), (-1.0, 1.0), (1.0, 0.0), (math.nan, 1.0), (1.0, math.inf)])
+@pytest.mark.parametrize(
+    ("temperature", "width"), [(0.0, 1.0), (-1.0, 1.0), (1.0, 0.0), (math.nan, 1.0), (1.0, math.inf)]
+)
 def test_release_refuses_parameters_that_are_not_positive(temperature: float, width: float) -> None:
     with pytest.raises(UsageError, match="not a finite number > 0"):
         exponential.release(OneLeaf(Exponential(1.0)), "plan", np.zeros(3), temperature=temperature, width=width)

@@ -57,6 +57,4 @@ def test_release_refuses_another_mechanisms_leaf_and_values_that_are_not_finite(
     with pytest.raises(PermitViolation, match="certified as exponential"):
         gaussian.release(OneLeaf(Exponential(1.0)), "plan", np.zeros(2), standard_deviation=1.0, l2_sensitivity=1.0)
     with pytest.raises(UsageError, match="not all finite"):
-        gaussian.release(
-            OneLeaf(Gaussian(1.0)), "plan", np.array([np.nan]), standard_deviation=1.0, l2_sensitivity=1.0
-        )
+        gaussian.release(OneLeaf(Gaussian(1.0)), "plan", np.array([np.nan]), standard_deviation=1.0, l2_sensitivity=1.0)
