@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from affidavit.accountant import strictjson
 from affidavit.accountant.errors import SignatureInvalid, UntrustedKey
 from affidavit.accountant.keys import Signer, TrustedKeys
 
@@ -141,19 +142,12 @@ def _fields(obj: object, what: str, required: set[str], optional: set[str] | Non
     return obj
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("a repeated field")
-    return result
-
-
 def _parse(envelope: bytes) -> _Envelope:
     if len(envelope) > _MAX_BYTES:
         raise _invalid("the envelope is too large")
     try:
-        obj = json.loads(envelope.decode("utf-8"), object_pairs_hook=_unique)
-    except (ValueError, RecursionError):
+        obj = strictjson.parse(envelope)
+    except ValueError:
         raise _invalid("not a DSSE envelope: not JSON, or a repeated field") from None
     fields = _fields(obj, "the envelope", {"payload", "payloadType", "signatures"})
     kind, items = fields["payloadType"], fields["signatures"]

@@ -19,10 +19,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn
 
 from affidavit.accountant import certificate as certificates
@@ -80,10 +79,10 @@ class Permit:
         return self._entry
 
     @property
-    def uses(self) -> Mapping[str, int]:
+    def uses(self) -> dict[str, int]:
         """How often each leaf was used so far, by path; a copy."""
         with self._lock:
-            return MappingProxyType(dict(self._uses))
+            return dict(self._uses)
 
     @property
     def noise(self) -> NoiseSource:

@@ -7,7 +7,6 @@ something by it that this version does not understand.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -17,8 +16,8 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
-from affidavit.accountant import decimals, validate
-from affidavit.accountant.clock import parse_instant, show_instant
+from affidavit.accountant import decimals, strictjson, validate
+from affidavit.accountant.clock import show_instant
 from affidavit.accountant.errors import CertificateError, NotSupported, PlanError
 from affidavit.accountant.plan import Plan, parse_plan, to_dict
 from affidavit.accountant.subject import check_digest
@@ -41,9 +40,10 @@ STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://affidavit.dev/certificate/v1"
 SCHEMA = "affidavit/certificate/v1"
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+@-]{0,63}\Z")
+_PREDICATE = (
+    "schema relation unit plan claims curve methods risk arithmetic assumptions versions notBefore notAfter size"
+)
 _SALT = re.compile(r"[0-9a-f]{32}\Z")
-_MAX_TEXT = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,29 +227,20 @@ def _method(method: MethodSummary) -> dict[str, Any]:
 
 
 def _statement(obj: object) -> Certificate:
-    top = _object(obj, "statement", "_type subject predicateType predicate")
-    _exactly(top["_type"], STATEMENT_TYPE, path="statement._type")
-    _exactly(top["predicateType"], PREDICATE_TYPE, path="statement.predicateType")
-    subjects = _list(top["subject"], "subject")
+    top = strictjson.fields(obj, "statement", "_type subject predicateType predicate")
+    strictjson.exactly(top["_type"], "statement._type", STATEMENT_TYPE)
+    strictjson.exactly(top["predicateType"], "statement.predicateType", PREDICATE_TYPE)
+    subjects = strictjson.items(top["subject"], "subject")
     if len(subjects) != 3:
         raise PlanError("subject", f"{len(subjects)} subjects", allowed="config, model and data")
-    config, model = (
-        _subject(item, name, "sha256") for item, name in zip(subjects[:2], ("config", "model"), strict=True)
-    )
-    data = _subject(subjects[2], "data", "hmac-sha256", "annotations")
-    salt = _object(subjects[2]["annotations"], "subject.data.annotations", "salt")["salt"]
-    if not isinstance(salt, str) or not _SALT.match(salt):
-        raise PlanError("subject.data.annotations.salt", "not a salt", allowed="32 lower-case hexadecimal digits")
-    names = (
-        "schema relation unit plan claims curve methods risk arithmetic assumptions versions notBefore notAfter size"
-    )
-    predicate = _object(top["predicate"], "predicate", names)
-    _exactly(predicate["schema"], SCHEMA, path="predicate.schema")
+    (_, config), (_, model), (_, data) = subjects
+    predicate = strictjson.fields(top["predicate"], "predicate", _PREDICATE)
+    strictjson.exactly(predicate["schema"], "predicate.schema", SCHEMA)
     claims = tuple(Claim(*pair) for pair in _pairs(predicate["claims"], "predicate.claims"))
     if not claims:
         raise PlanError("predicate.claims", "empty", allowed="at least one claim")
-    not_before = _instant(predicate["notBefore"], "predicate.notBefore")
-    not_after = _instant(predicate["notAfter"], "predicate.notAfter")
+    not_before = strictjson.instant(predicate["notBefore"], "predicate.notBefore")
+    not_after = strictjson.instant(predicate["notAfter"], "predicate.notAfter")
     if not_after < not_before:
         raise PlanError("predicate.notAfter", "before notBefore", allowed="a later time")
     return Certificate(
@@ -257,26 +248,30 @@ def _statement(obj: object) -> Certificate:
         unit=parse_unit(predicate["unit"], path="predicate.unit"),
         plan=parse_plan(predicate["plan"], path="predicate.plan"),
         size=validate.whole(predicate["size"], path="predicate.size"),
-        config_sha256=config,
-        model_sha256=model,
-        data_salt=salt,
-        data_commitment=data,
+        config_sha256=_digest(config, "config", "sha256"),
+        model_sha256=_digest(model, "model", "sha256"),
+        data_commitment=_digest(data, "data", "hmac-sha256", "annotations"),
+        data_salt=_salt(data["annotations"], "subject.data.annotations"),
         claims=claims,
         curve=tuple(CurvePoint(*pair) for pair in _pairs(predicate["curve"], "predicate.curve")),
         methods=tuple(
-            _read_method(item, f"predicate.methods[{i}]")
-            for i, item in enumerate(_list(predicate["methods"], "predicate.methods"))
+            _read_method(item, path) for path, item in strictjson.items(predicate["methods"], "predicate.methods")
         ),
-        risk=_risk(predicate["risk"], "predicate.risk"),
-        arithmetic=_text(predicate["arithmetic"], "predicate.arithmetic"),
+        risk=MappingProxyType(
+            {
+                name: _probability(decimals.parse(value, path=path), path=path)
+                for name, path, value in strictjson.named(predicate["risk"], "predicate.risk")
+            }
+        ),
+        arithmetic=strictjson.text(predicate["arithmetic"], "predicate.arithmetic"),
         assumptions=tuple(
-            _text(item, f"predicate.assumptions[{i}]")
-            for i, item in enumerate(_list(predicate["assumptions"], "predicate.assumptions"))
+            strictjson.text(item, path)
+            for path, item in strictjson.items(predicate["assumptions"], "predicate.assumptions")
         ),
         versions=MappingProxyType(
             {
-                name: _text(value, f"predicate.versions.{name}")
-                for name, value in _named(predicate["versions"], "predicate.versions")
+                name: strictjson.text(value, path)
+                for name, path, value in strictjson.named(predicate["versions"], "predicate.versions")
             }
         ),
         not_before=not_before,
@@ -285,109 +280,49 @@ def _statement(obj: object) -> Certificate:
 
 
 def _json(payload: bytes) -> object:
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        result = dict(pairs)
-        if len(result) != len(pairs):
-            raise ValueError("a repeated field")
-        return result
-
-    def refuse(constant: str) -> None:
-        raise ValueError(constant)
-
     try:
-        return json.loads(payload.decode("utf-8"), object_pairs_hook=unique, parse_constant=refuse)
-    except (ValueError, RecursionError):
+        return strictjson.parse(payload)
+    except ValueError:
         raise PlanError("statement", "not JSON, or a repeated field", allowed="an in-toto statement") from None
 
 
-def _object(value: object, path: str, names: str) -> dict[str, Any]:
-    expected = names.split()
-    if not isinstance(value, dict):
-        raise PlanError(path, "not an object", allowed=", ".join(expected))
-    for name in value:
-        if name not in expected:
-            raise PlanError(f"{path}.{name[:40]}", "unknown field", allowed=", ".join(expected))
-    for name in expected:
-        if name not in value:
-            raise PlanError(f"{path}.{name}", "missing", allowed=", ".join(expected))
-    return value
-
-
-def _list(value: object, path: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise PlanError(path, "not a list", allowed="a list")
-    return value
-
-
-def _text(value: object, path: str) -> str:
-    if not isinstance(value, str) or len(value) > _MAX_TEXT:
-        raise PlanError(path, "not a text", allowed=f"at most {_MAX_TEXT} characters")
-    return value
-
-
-def _flag(value: object, path: str) -> bool:
-    if not isinstance(value, bool):
-        raise PlanError(path, "not true or false", allowed="true | false")
-    return value
-
-
-def _exactly(value: object, expected: str, *, path: str) -> None:
-    if value != expected:
-        raise PlanError(path, "another kind of document", allowed=expected)
-
-
-def _instant(value: object, path: str) -> datetime:
-    try:
-        return parse_instant(value)
-    except ValueError:
-        raise PlanError(path, "not a time", allowed="2026-01-31T12:00:00Z") from None
-
-
-def _subject(value: object, name: str, algorithm: str, *extra: str) -> str:
+def _digest(value: object, name: str, algorithm: str, *extra: str) -> str:
     path = f"subject.{name}"
-    fields = _object(value, path, " ".join(("name", "digest", *extra)))
-    _exactly(fields["name"], name, path=f"{path}.name")
-    digest = _object(fields["digest"], f"{path}.digest", algorithm)
+    subject = strictjson.fields(value, path, " ".join(("name", "digest", *extra)))
+    strictjson.exactly(subject["name"], f"{path}.name", name)
+    digest = strictjson.fields(subject["digest"], f"{path}.digest", algorithm)
     return check_digest(digest[algorithm], path=f"{path}.digest.{algorithm}")
+
+
+def _salt(value: object, path: str) -> str:
+    salt = strictjson.fields(value, path, "salt")["salt"]
+    if not isinstance(salt, str) or not _SALT.match(salt):
+        raise PlanError(f"{path}.salt", "not a salt", allowed="32 lower-case hexadecimal digits")
+    return salt
 
 
 def _pairs(value: object, path: str) -> list[tuple[Decimal, Decimal]]:
     result = []
-    for i, item in enumerate(_list(value, path)):
-        pair = _object(item, f"{path}[{i}]", "epsilon delta")
-        epsilon = decimals.parse(pair["epsilon"], path=f"{path}[{i}].epsilon")
-        result.append((epsilon, decimals.parse(pair["delta"], path=f"{path}[{i}].delta")))
+    for place, item in strictjson.items(value, path):
+        pair = strictjson.fields(item, place, "epsilon delta")
+        epsilon = decimals.parse(pair["epsilon"], path=f"{place}.epsilon")
+        result.append((epsilon, decimals.parse(pair["delta"], path=f"{place}.delta")))
     return result
 
 
 def _read_method(value: object, path: str) -> MethodSummary:
-    item = _object(value, path, "name epsilon_lower epsilon_upper applies why certified")
+    item = strictjson.fields(value, path, "name epsilon_lower epsilon_upper applies why certified")
     lower, upper = (
         None if item[side] is None else decimals.parse(item[side], path=f"{path}.{side}")
         for side in ("epsilon_lower", "epsilon_upper")
     )
     return MethodSummary(
-        _text(item["name"], f"{path}.name"),
+        strictjson.text(item["name"], f"{path}.name"),
         lower,
         upper,
-        _flag(item["applies"], f"{path}.applies"),
-        _text(item["why"], f"{path}.why"),
-        _flag(item["certified"], f"{path}.certified"),
-    )
-
-
-def _named(value: object, path: str) -> list[tuple[str, Any]]:
-    if not isinstance(value, dict) or not all(_NAME.match(name) for name in value):
-        raise PlanError(path, "not an object of short names", allowed="letters, digits and _.+@-")
-    return sorted(value.items())
-
-
-def _risk(value: object, path: str) -> Mapping[str, Decimal]:
-    return MappingProxyType(
-        {
-            name: _probability(decimals.parse(text, path=f"{path}.{name}"), path=f"{path}.{name}")
-            for name, text in _named(value, path)
-        }
+        strictjson.flag(item["applies"], f"{path}.applies"),
+        strictjson.text(item["why"], f"{path}.why"),
+        strictjson.flag(item["certified"], f"{path}.certified"),
     )
 
 

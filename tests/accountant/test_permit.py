@@ -88,10 +88,9 @@ def test_the_first_use_too_many_raises_and_draws_nothing(enter: Open) -> None:
 
 def test_uses_cannot_be_edited_from_outside(enter: Open) -> None:
     with enter() as permit:
-        with pytest.raises(TypeError):
-            permit.uses["plan.of"] = -5
+        permit.uses["plan.of"] = -5
         permit.use("plan.of")
-        assert permit.uses["plan.of"] == 1
+        assert permit.uses == {"plan.of": 1}
 
 
 def test_after_the_run_nothing_can_be_drawn(enter: Open) -> None:
