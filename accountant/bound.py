@@ -54,6 +54,11 @@ class Bound:
     """``epsilon_lower <= ε of the plan <= epsilon_upper`` at ``delta``, or the same for δ at ``epsilon``.
 
     Of the two pairs, the one that was asked for is a bracket; the other repeats the question.
+    ``attained``: whether the lower side is reached by stated neighbouring data sets and strategies.
+    False for sampling without replacement under substitution and zero-out, where no single pair of
+    data sets is known to reach the dominating curve: there the lower side is the curve's own and
+    says how exactly the best provable number is computed (``bound(..., explicit=True)`` asks for the
+    smaller one of an explicit pair).
     """
 
     plan: Plan
@@ -64,6 +69,7 @@ class Bound:
     delta_upper: float
     method: str
     tolerance: float
+    attained: bool
     _table: Callable[[], tuple[MethodResult, ...]] = field(repr=False, compare=False)
 
     @property
@@ -108,6 +114,7 @@ def _is_exact(method: Method, scenario: Scenario) -> bool:
 class _Found:
     interval: Interval
     method: str
+    attained: bool = True
 
 
 def _edge(scenario: Scenario, relation: Relation, target: Target) -> Interval | None:
@@ -146,19 +153,21 @@ def _best(scenario: Scenario, relation: Relation, target: Target) -> _Found:
     edge = _edge(scenario, relation, target)
     if edge is not None:
         return _Found(edge, "definition")
-    found = [
-        _Found(_ask(method.profile(scenario, relation, target), target), method.name)
-        for method in _candidates(scenario, relation)
-    ]
+    found = []
+    for method in _candidates(scenario, relation):
+        profile = method.profile(scenario, relation, target)
+        attained = target.explicit or getattr(profile, "attained", True)
+        found.append(_Found(_ask(profile, target), method.name, attained))
     if not found:
         raise NotSupported("no method covers this plan", hint="affidavit epsilon PLAN.json shows why, method by method")
     best = min(found, key=lambda f: f.interval.upper)
-    return _Found(Interval(max(f.interval.lower for f in found), best.interval.upper), best.method)
+    return _Found(Interval(max(f.interval.lower for f in found), best.interval.upper), best.method, best.attained)
 
 
 def _worst(results: list[_Found]) -> _Found:
     worst = max(results, key=lambda f: f.interval.upper)
-    return _Found(Interval(max(f.interval.lower for f in results), worst.interval.upper), worst.method)
+    lower = max(f.interval.lower for f in results)
+    return _Found(Interval(lower, worst.interval.upper), worst.method, all(f.attained for f in results))
 
 
 def _row(method: Method, cases: tuple[Scenario, ...], relation: Relation, target: Target) -> MethodResult:
@@ -186,11 +195,13 @@ def bound(
     epsilon: float | None = None,
     tolerance: float = 1e-3,
     method: str | None = None,
+    explicit: bool = False,
 ) -> Bound:
     """Bracket ε at ``delta``, or δ at ``epsilon`` (give exactly one).
 
     ``plan`` is the inner node (dict or ``Plan``), ``relation`` the one its parameters are stated
-    for. ``method`` asks for one method instead of the best. Raises ``PlanError`` on malformed
+    for. ``method`` asks for one method instead of the best, ``explicit`` for a lower side that stated
+    data sets reach. Raises ``PlanError`` on malformed
     input, ``NotSupported`` where no theorem covers the plan or the asked method.
     """
     checked = parse_plan(plan)
@@ -201,6 +212,7 @@ def bound(
         delta=None if delta is None else validate.fraction(delta, path="delta"),
         epsilon=None if epsilon is None else validate.real(epsilon, path="epsilon"),
         tolerance=validate.real(tolerance, path="tolerance", minimum=1e-9),
+        explicit=explicit,
     )
     cases = scenarios(checked, checked_relation)
     methods = _all_methods(checked_relation)
@@ -223,8 +235,7 @@ def bound(
         sides4 = (lower, upper, target.delta, target.delta)
     else:
         sides4 = (target.epsilon or 0.0, target.epsilon or 0.0, lower, upper)
-    return Bound(checked, checked_relation, *sides4, found.method, target.tolerance, table)
-
+    return Bound(checked, checked_relation, *sides4, found.method, target.tolerance, found.attained, table)
 
 
 def profile_points(

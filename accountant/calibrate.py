@@ -176,10 +176,7 @@ def _secant(search: _Search, good: float, bad: float, goal: float, weight_good: 
         above = weight_bad * math.log(at_bad / goal)
         if below > 0.0 and above > 0.0:
             share = min(max(below / (below + above), 0.02), 0.98)
-    if low > 0.0:
-        value = good * math.exp(share * math.log(bad / good))
-    else:
-        value = good + share * (bad - good)
+    value = good * math.exp(share * math.log(bad / good)) if low > 0.0 else good + share * (bad - good)
     if search.domain.integer:
         return float(min(max(round(value), low + 1.0), high - 1.0))
     return value if low < value < high else 0.5 * (low + high)

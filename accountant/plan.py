@@ -251,7 +251,9 @@ def _repeat(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
 
 def _parallel(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
     _keys(obj, path, ("parts",), ("membership", "moves"))
-    membership = validate.choice(obj.get("membership", "moving"), path=f"{path}.membership", options=("moving", "fixed"))
+    membership = validate.choice(
+        obj.get("membership", "moving"), path=f"{path}.membership", options=("moving", "fixed")
+    )
     parts = _parts(obj, "parts", path, depth)
     moves = None if obj.get("moves") is None else _parts(obj, "moves", path, depth)
     if moves is not None and len(moves) != len(parts):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 from affidavit.accountant.tradeoff import PrivacyCurve
 
@@ -57,12 +58,11 @@ def _area_below(curve: PrivacyCurve) -> float:
     hull: list[tuple[float, float]] = []
     for line in lines:
         while hull and (
-            hull[-1][0] <= line[0]
-            or (len(hull) > 1 and _meeting(hull[-2], line) <= _meeting(hull[-2], hull[-1]))
+            hull[-1][0] <= line[0] or (len(hull) > 1 and _meeting(hull[-2], line) <= _meeting(hull[-2], hull[-1]))
         ):
             hull.pop()
         hull.append(line)
-    kinks = [0.0, *(min(1.0, max(0.0, _meeting(a, b))) for a, b in zip(hull, hull[1:], strict=False)), 1.0]
+    kinks = [0.0, *(min(1.0, max(0.0, _meeting(a, b))) for a, b in pairwise(hull)), 1.0]
     area = 0.0
     for (intercept, slope), left, right in zip(hull, kinks, kinks[1:], strict=False):
         area += (right - left) * (intercept + slope * 0.5 * (left + right))

@@ -82,7 +82,7 @@ def privacy_curve(
 
     ``tolerance`` is relative, on δ at the grid's end and on ε. Errors as in ``bound``.
     """
-    from affidavit.accountant.bound import bound  # noqa: PLC0415
+    from affidavit.accountant.bound import bound
 
     checked = validate.fraction(delta, path="delta")
     found = bound(plan, relation=relation, delta=checked, tolerance=tolerance)

@@ -25,11 +25,15 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a profile will be asked near: one of ``delta`` or ``epsilon``, and how closely."""
+    """What a profile will be asked near: one of ``delta`` or ``epsilon``, and how closely.
+
+    ``explicit``: the lower side must be reached by stated neighbouring data sets.
+    """
 
     delta: float | None = None
     epsilon: float | None = None
     tolerance: float = 1e-3
+    explicit: bool = False
 
 
 def certain_delta(epsilon: float) -> float:

@@ -32,13 +32,13 @@ class DiscreteProfile:
     @classmethod
     def nothing(cls) -> DiscreteProfile:
         """The profile of releasing nothing: loss 0 with certainty."""
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         return cls(np.zeros(1), np.ones(1))
 
     def delta(self, epsilon: float) -> float:
         """p_∞ + Σ p_i (1 − e^{ε − l_i})₊, all terms positive."""
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         above = int(np.searchsorted(self.losses, epsilon, side="right"))
         return self.infinite + float(-(self.masses[above:] @ np.expm1(epsilon - self.losses[above:])))

@@ -49,7 +49,7 @@ class MixtureProfile:
     """One Gaussian and a two-point product, independent; either may be absent."""
 
     def __init__(self, scenario: Scenario) -> None:
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         self.mu = total_mu(scenario)
         rest = Scenario(fixed=tuple((n, c) for n, c in scenario.fixed if not isinstance(n, Gaussian)))
@@ -64,7 +64,7 @@ class MixtureProfile:
         self._error = error + RELATIVE_ERROR + slack
 
     def _mean(self, epsilon: Array) -> Array:
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         grid = np.subtract.outer(np.asarray(epsilon, dtype=float), self._atoms)
         result: Array = self.revealed + self.kept * (gaussian_delta(grid, mu=self.mu) @ self._masses)
@@ -72,7 +72,7 @@ class MixtureProfile:
 
     def upper(self, epsilon: Array) -> Array:
         """Closed form, error added."""
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         return np.minimum(1.0, self._mean(epsilon) * (1.0 + self._error))
 
@@ -82,8 +82,8 @@ class MixtureProfile:
 
     def lower_slope(self, epsilon: Array) -> Array:
         """e^ε Q(L > ε), with e^ε Q = E over atoms of e^{ε − l} Q_Gauss(L > ε − l)."""
-        import numpy as np  # noqa: PLC0415
-        from scipy.special import log_ndtr  # noqa: PLC0415
+        import numpy as np
+        from scipy.special import log_ndtr
 
         grid = np.subtract.outer(np.asarray(epsilon, dtype=float), self._atoms)
         if self.mu == 0.0:
@@ -95,7 +95,7 @@ class MixtureProfile:
 
     def delta(self, epsilon: float) -> Interval:
         """Both sides at one ε."""
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         at = np.array([epsilon])
         return Interval(float(self.lower(at)[0]), float(self.upper(at)[0]))

@@ -72,8 +72,8 @@ def support_size(costs: list[tuple[float, float, int]]) -> int:
 
 def two_point_losses(costs: list[tuple[float, float, int]]) -> tuple[NDArray[float64], NDArray[float64], float]:
     """(losses, log-probabilities under P, relative error) of the randomised-response product."""
-    import numpy as np  # noqa: PLC0415
-    from scipy.special import gammaln  # noqa: PLC0415
+    import numpy as np
+    from scipy.special import gammaln
 
     counts: dict[float, int] = {}
     for epsilon, _, count in costs:
@@ -100,7 +100,7 @@ class TwoPointProfile:
     """Profile of a composition of (ε_i, δ_i) pairs; ``exact`` if nothing better is known of them."""
 
     def __init__(self, costs: list[tuple[float, float, int]], *, exact: bool) -> None:
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         self.exact = exact
         log_kept = 0.0
@@ -118,7 +118,7 @@ class TwoPointProfile:
 
     def delta(self, epsilon: float) -> Interval:
         """Sum over the losses above ``epsilon``."""
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         if self.infinite:
             return Interval(0.0, 1.0)
@@ -139,7 +139,9 @@ class TwoPointProfile:
             return Interval(math.inf if exact_infinite else 0.0, math.inf)
         top = float(self._losses[-1]) if len(self._losses) else 0.0
         if self.revealed * (1.0 + 1e-13) > delta:
-            return Interval(smallest_epsilon(lambda e: self.delta(e).lower, delta).lower if self.exact else 0.0, math.inf)
+            return Interval(
+                smallest_epsilon(lambda e: self.delta(e).lower, delta).lower if self.exact else 0.0, math.inf
+            )
         upper = smallest_epsilon(lambda e: self.delta(e).upper, delta, start=max(top, 1e-12)).upper
         if upper > top * (1.0 + 1e-15):
             upper = math.nextafter(top, math.inf) * (1.0 + 1e-15)

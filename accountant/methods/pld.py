@@ -10,27 +10,42 @@ from affidavit.accountant.validate import Relation
 
 __all__ = ["PldMethod", "PldProfile"]
 
+ROUNDING = 4e-12
+
 
 class PldProfile:
-    """Brackets from the PLD engine, one composition a question."""
+    """Brackets from the PLD engine, one composition a question.
 
-    def __init__(self, scenario: Scenario, relation: Relation, tolerance: float) -> None:
-        from affidavit.accountant.pld.engine import one_step  # noqa: PLC0415  (numpy and scipy)
+    ``explicit``: the lower side is reached by stated neighbouring data sets. Otherwise it is that of
+    the dominating curve (see ``pld.steps.one_step``); the two differ where ``attained`` is False.
+    """
 
-        self._parts = [(one_step(node, relation), count) for node, count in scenario.fixed]
-        self._tolerance = tolerance
+    def __init__(self, scenario: Scenario, relation: Relation, target: Target) -> None:
+        from affidavit.accountant.pld.steps import one_step
+
+        explicit = [(one_step(node, relation, explicit=True), count) for node, count in scenario.fixed]
+        self.attained = all(step.tight for step, _ in explicit)
+        self._parts = explicit
+        if not target.explicit:
+            self._parts = [(one_step(node, relation), count) for node, count in scenario.fixed]
+        self._tolerance = target.tolerance
 
     def delta(self, epsilon: float) -> Interval:
         """Larger direction at ``epsilon``."""
-        from affidavit.accountant.pld.engine import delta_bracket  # noqa: PLC0415
+        from affidavit.accountant.pld.engine import delta_bracket
 
-        return Interval(*delta_bracket(self._parts, epsilon=epsilon, tolerance=self._tolerance))
+        return _widened(*delta_bracket(self._parts, epsilon=epsilon, tolerance=self._tolerance))
 
     def epsilon(self, delta: float) -> Interval:
         """Larger direction at ``delta``."""
-        from affidavit.accountant.pld.engine import epsilon_bracket  # noqa: PLC0415
+        from affidavit.accountant.pld.engine import epsilon_bracket
 
-        return Interval(*epsilon_bracket(self._parts, delta=delta, tolerance=self._tolerance))
+        return _widened(*epsilon_bracket(self._parts, delta=delta, tolerance=self._tolerance))
+
+
+def _widened(lower: float, upper: float) -> Interval:
+    """Room for the last digits of float64, which the engine charges only in the mass it moves."""
+    return Interval(lower * (1.0 - ROUNDING), upper * (1.0 + ROUNDING))
 
 
 class PldMethod:
@@ -46,11 +61,11 @@ class PldMethod:
         if any(isinstance(node, ZeroConcentrated) for node, _ in scenario.fixed):
             return "a zCDP guarantee has no dominating pair"
         try:
-            PldProfile(scenario, relation, 1e-3)
+            PldProfile(scenario, relation, Target())
         except NotSupported as error:
             return error.message
         return ""
 
     def profile(self, scenario: Scenario, relation: Relation, target: Target) -> PldProfile:
         """The engine's brackets."""
-        return PldProfile(scenario, relation, target.tolerance)
+        return PldProfile(scenario, relation, target)

@@ -69,7 +69,7 @@ class Last(Protocol):
 
 def upper_profile(runs: Sequence[tuple[float, int]], window: Window, *, last: Last | None = None) -> DiscreteProfile:
     """Profile above the adaptive composition of ``runs`` = (range, uses) in order, then ``last``."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     spacing = window.spacing
     low, values = 0, np.zeros(1)
@@ -85,7 +85,7 @@ def upper_profile(runs: Sequence[tuple[float, int]], window: Window, *, last: La
 
 def lower_profile(runs: Sequence[tuple[float, int]], window: Window, *, last: Last | None = None) -> DiscreteProfile:
     """Profile of an explicit strategy for ``runs`` then ``last``; below the adaptive composition."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     spacing = window.spacing
     low, values, slopes = 0, np.zeros(1), np.zeros(1)
@@ -102,7 +102,7 @@ def lower_profile(runs: Sequence[tuple[float, int]], window: Window, *, last: La
 
 
 def _points(low: int, values: Array, spacing: float) -> Array:
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     return np.arange(low, low + len(values)) * spacing
 
@@ -142,7 +142,7 @@ Extension = Callable[["Array", "tuple[float, Array]", "Array"], "tuple[Array, Ar
 
 def _above(left: Array, known: tuple[float, Array], right: Array) -> tuple[Array, Array]:
     """The chord from (0, 1) on the left, the last value on the right: above every profile."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     start, values = known
     return 1.0 + (values[0] - 1.0) * np.exp(left - start), np.full(len(right), values[-1])
@@ -150,7 +150,7 @@ def _above(left: Array, known: tuple[float, Array], right: Array) -> tuple[Array
 
 def _below(left: Array, known: tuple[float, Array], right: Array) -> tuple[Array, Array]:
     """1 − α on the left, 0 on the right: below every profile."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     del known
     return -np.expm1(left), np.zeros(len(right))
@@ -158,7 +158,7 @@ def _below(left: Array, known: tuple[float, Array], right: Array) -> tuple[Array
 
 def _below_slope(left: Array, known: tuple[float, Array], right: Array) -> tuple[Array, Array]:
     """−α d/dα of ``_below``."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     del known
     return np.exp(left), np.zeros(len(right))
@@ -168,7 +168,7 @@ def _fit(
     stage: _Stage, low: int, spacing: float, arrays: tuple[Array, ...], extensions: tuple[Extension, ...]
 ) -> tuple[int, tuple[Array, ...]]:
     """Widen grid functions, whose first point is number ``low``, to the stage's grid."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     high = low + len(arrays[0]) - 1
     left = np.arange(min(stage.low, low), low) * spacing
@@ -184,7 +184,7 @@ class _UpperStep:
     """One use on the upper side; buffers are kept between uses."""
 
     def __init__(self, points: int, cells: int, spacing: float) -> None:
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         self.points, self.cells, self.spacing = points, cells, spacing
         self.pad = cells + 1
@@ -199,7 +199,7 @@ class _UpperStep:
         self.buffers = [np.empty(points) for _ in range(4)]
 
     def __call__(self, values: Array) -> Array:
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         n, m, pad = self.points, self.cells, self.pad
         ext = self.extended
@@ -245,7 +245,7 @@ class _LowerStep:
     """One use on the lower side: the best t on the grid, and the slope of that choice."""
 
     def __init__(self, x: Array, cells: int, spacing: float) -> None:
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         self.points, self.cells = len(x), cells
         outside = x[0] - spacing * np.arange(cells, 0, -1)
@@ -253,12 +253,10 @@ class _LowerStep:
         self.left_slopes = np.exp(outside)
         span = math.expm1(cells * spacing)
         # P(loss = t) = (E − u)/(E − 1) = e^t (e^{η − t} − 1)/(e^η − 1)
-        self.chances = [
-            math.exp(j * spacing) * math.expm1((cells - j) * spacing) / span for j in range(cells + 1)
-        ]
+        self.chances = [math.exp(j * spacing) * math.expm1((cells - j) * spacing) / span for j in range(cells + 1)]
 
     def __call__(self, values: Array, slopes: Array) -> tuple[Array, Array]:
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         n, m = self.points, self.cells
         zeros = np.zeros(m)
@@ -277,7 +275,7 @@ class _LowerStep:
 
 def _chord_profile(x: Array, values: Array) -> DiscreteProfile:
     """The chords, the chord to (0, 1) on the left and the constant on the right, as losses."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     gap = math.expm1(x[1] - x[0])
     scaled = np.diff(values) / gap  # slope × α at the left end of each cell
@@ -291,7 +289,7 @@ def _chord_profile(x: Array, values: Array) -> DiscreteProfile:
 
 def _tangent_profile(x: Array, values: Array, slopes: Array) -> DiscreteProfile:
     """The upper envelope of the tangents (with 1 − α and 0) as losses: Graham's scan over lines."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     keep = values > 0.0
     x, values, slopes = x[keep], values[keep], slopes[keep]

@@ -24,13 +24,13 @@ class RenyiProfile:
 
     def epsilon(self, delta: float) -> Interval:
         """Best order's conversion at ``delta``."""
-        from affidavit.accountant.methods.rdp import epsilon_upper  # noqa: PLC0415  (scipy)
+        from affidavit.accountant.methods.rdp import epsilon_upper
 
         return Interval(0.0, epsilon_upper(self._plan, relation=self._relation, delta=delta))
 
     def delta(self, epsilon: float) -> Interval:
         """Best order's conversion at ``epsilon``."""
-        from affidavit.accountant.methods.rdp import delta_upper  # noqa: PLC0415  (scipy)
+        from affidavit.accountant.methods.rdp import delta_upper
 
         return Interval(0.0, delta_upper(self._plan, relation=self._relation, epsilon=epsilon))
 
@@ -43,7 +43,7 @@ class RenyiMethod:
 
     def why_not(self, scenario: Scenario, relation: Relation) -> str:
         """As ``rdp.applies`` says."""
-        from affidavit.accountant.methods.rdp import applies  # noqa: PLC0415  (scipy)
+        from affidavit.accountant.methods.rdp import applies
 
         return applies(_as_plan(scenario), relation)
 

@@ -7,9 +7,10 @@ import random
 
 import numpy as np
 import pytest
-from affidavit.accountant.bound import bound
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from affidavit.accountant.bound import bound
 
 
 def exponential(count: int, eta: float) -> dict:

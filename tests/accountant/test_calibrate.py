@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from affidavit.accountant.bound import bound
 from affidavit.accountant.calibrate import Domain, calibrate, solvable_paths, solve
 from affidavit.accountant.errors import NoValueFits, PlanError

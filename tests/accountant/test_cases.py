@@ -11,6 +11,7 @@ import math
 from pathlib import Path
 
 import pytest
+
 from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.plan import parse_envelope
@@ -24,11 +25,16 @@ def _rows(name: str) -> list[dict]:
 
 
 PLANS = _rows("plans.json")
+
+# The table gives [8.688, 8.727] for this row. Its own entry U13 of peer_faults.json brackets the same pair
+# of data sets by [8.599, 8.657], dp-accounting's pessimistic bound for it is 8.6306 (see below), and the
+# theorem that the row cites makes that pair dominating. So the row cannot be right; ours is 8.63.
+DISPUTED = {"wor-add-remove"}
 needs_cases = pytest.mark.skipif(not PLANS, reason="the table of cases lies beside the checkout, not in it")
 
 
 @needs_cases
-@pytest.mark.parametrize("row", [r for r in PLANS if r["verb"] != "error"], ids=lambda r: r["id"])
+@pytest.mark.parametrize("row", [r for r in PLANS if r["verb"] != "error" and r["id"] not in DISPUTED], ids=lambda r: r["id"])
 def test_bracket(row: dict) -> None:
     found = bound(row["plan"], relation=row["relation"], delta=row["delta"], epsilon=row["epsilon"])
     if row["verb"] == "epsilon":
@@ -40,6 +46,20 @@ def test_bracket(row: dict) -> None:
     if row["tight"]:
         assert math.isfinite(upper)
         assert upper - lower <= max(1e-3 * upper, floor)
+
+
+def test_the_disputed_row_against_another_accountant() -> None:
+    """Without replacement, add-remove: the pair ((1-q)N(0)+qN(1), N(0)), which dp-accounting knows as Poisson's."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    gaussian = {"kind": "gaussian", "noise_multiplier": 0.4}
+    sample = {"kind": "subsample", "scheme": "without-replacement", "population": 10000, "sample": 10, "of": gaussian}
+    found = bound({"kind": "repeat", "count": 1000, "of": sample}, relation="add-remove", delta=1e-6)
+    theirs = pld.from_gaussian_mechanism(0.4, sampling_prob=1e-3, value_discretization_interval=5e-4)
+    pessimistic = theirs.self_compose(1000).get_epsilon_for_delta(1e-6)
+    assert found.epsilon_lower <= pessimistic
+    assert found.epsilon_upper <= 8.657
+    assert found.epsilon_upper >= 8.59931
 
 
 @needs_cases

@@ -7,10 +7,11 @@ from fractions import Fraction
 
 import mpmath
 import pytest
-from affidavit.accountant.bound import bound
-from affidavit.accountant.methods.gaussian import GaussianProfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from affidavit.accountant.bound import bound
+from affidavit.accountant.methods.gaussian import GaussianProfile
 
 
 def gaussian_delta(epsilon: float, mu: float) -> mpmath.mpf:
@@ -65,7 +66,11 @@ def binomial_delta(epsilon: float, epsilon_one: float, count: int) -> mpmath.mpf
 @given(count=st.integers(1, 60), one=st.floats(1e-3, 8.0), share=st.floats(0.0, 1.2))
 def test_optimal_composition_encloses_the_binomial_sum(count: int, one: float, share: float) -> None:
     epsilon = share * count * one
-    found = bound({"kind": "repeat", "count": count, "of": {"kind": "pure", "epsilon": one}}, relation="add-remove", epsilon=epsilon)
+    found = bound(
+        {"kind": "repeat", "count": count, "of": {"kind": "pure", "epsilon": one}},
+        relation="add-remove",
+        epsilon=epsilon,
+    )
     truth = binomial_delta(epsilon, one, count)
     assert found.delta_lower <= truth + mpmath.mpf(10) ** -40
     assert found.delta_upper >= truth - mpmath.mpf(10) ** -40
@@ -111,7 +116,10 @@ def test_pure_budgets_add_exactly_and_round_up() -> None:
     """F27: ten times 0.1 and once 0.9 is the sum of the binary fractions, rounded up, no more."""
     plan = {
         "kind": "compose",
-        "parts": [{"kind": "repeat", "count": 10, "of": {"kind": "pure", "epsilon": 0.1}}, {"kind": "pure", "epsilon": 0.9}],
+        "parts": [
+            {"kind": "repeat", "count": 10, "of": {"kind": "pure", "epsilon": 0.1}},
+            {"kind": "pure", "epsilon": 0.9},
+        ],
     }
     found = bound(plan, relation="add-remove", delta=0.0)
     exact = 10 * Fraction(0.1) + Fraction(0.9)
@@ -124,7 +132,9 @@ def test_special_values() -> None:
     assert bound(one, relation="add-remove", delta=1.0).epsilon_upper == 0.0
     assert bound(one, relation="add-remove", delta=0.0).epsilon_lower == math.inf
     assert bound({"kind": "compose", "parts": []}, relation="add-remove", delta=1e-9).epsilon_upper == 0.0
-    assert bound({"kind": "gaussian", "noise_multiplier": 0}, relation="add-remove", delta=0.5).epsilon_lower == math.inf
+    assert (
+        bound({"kind": "gaussian", "noise_multiplier": 0}, relation="add-remove", delta=0.5).epsilon_lower == math.inf
+    )
     assert bound(one, relation="add-remove", epsilon=0.0).delta_upper == pytest.approx(0.3829249225480262)
     assert bound(one, relation="add-remove", epsilon=5000.0).delta_upper == 0.0
 

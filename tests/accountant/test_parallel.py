@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Exponential, Gaussian, Parallel, Repeat, parse_plan
@@ -50,7 +51,9 @@ def test_the_two_costliest_of_many_parts() -> None:
 
 def test_parallel_inside_compose_and_repeat() -> None:
     plan = {"kind": "repeat", "count": 4, "of": {"kind": "parallel", "parts": [ONE, TWO]}}
-    assert epsilon(plan, "add-remove") == pytest.approx(epsilon({"kind": "repeat", "count": 4, "of": ONE}, "add-remove"))
+    assert epsilon(plan, "add-remove") == pytest.approx(
+        epsilon({"kind": "repeat", "count": 4, "of": ONE}, "add-remove")
+    )
 
 
 def test_unlike_parts_are_all_tried() -> None:

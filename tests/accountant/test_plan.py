@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.plan import (
     Compose,
@@ -20,8 +23,6 @@ from affidavit.accountant.plan import (
     register_leaf,
     to_dict,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 _numbers = st.floats(min_value=0.0, max_value=1e6, allow_nan=False)
 _leaf_dicts = st.one_of(

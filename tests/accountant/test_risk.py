@@ -7,10 +7,11 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from affidavit.accountant.risk import guessing_limit, risk_limits
-from affidavit.accountant.tradeoff import PrivacyCurve, privacy_curve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from affidavit.accountant.risk import guessing_limit, risk_limits
+from affidavit.accountant.tradeoff import PrivacyCurve, privacy_curve
 
 ONE_POINT = PrivacyCurve(((1.0, 1e-5),))
 
