@@ -1,0 +1,109 @@
+r"""Pairs with finitely many losses: pure and approximate DP, and composed PLDs.
+
+Pure (ε₀, 0)-DP is dominated by randomised response, which attains it: losses ±ε₀ with P-masses
+e^{ε₀}/(1+e^{ε₀}) and 1/(1+e^{ε₀}); (ε₀, δ₀)-DP by the same scaled by 1 − δ₀ with
+P-mass δ₀ at +inf and Q-mass δ₀ at −inf (Kairouz, Oh, Viswanath 2015, theorem 3.2). Both are
+attained and symmetric.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from affidavit.accountant.pld.curve import Array, Curve, Logs, Swapped, log_complement
+
+__all__ = ["Atomic", "approximate", "pure"]
+
+
+class Atomic(Curve):
+    """Losses in increasing order with the logarithms of their P-masses.
+
+    Q's mass at a finite loss l is e^{−l} times P's; ``q_missing``, by default what is missing
+    from 1, sits at loss −inf. ``infinity`` is P's mass at +inf. P-masses need not add up to 1 on
+    a lower side: what is missing counts as a loss of −inf. ``atoms`` are the losses that the grid
+    should hit, all of them by default.
+    """
+
+    __slots__ = ("_high_p", "_high_q", "_low_p", "_low_q", "atoms", "high", "infinity", "log_p", "losses", "low")
+
+    def __init__(
+        self,
+        losses: Array,
+        log_p: Array,
+        *,
+        infinity: float = 0.0,
+        q_missing: float | None = None,
+        atoms: tuple[float, ...] | None = None,
+    ) -> None:
+        self.losses, self.log_p, self.infinity = losses, log_p, infinity
+        self.low, self.high = float(losses[0]), float(losses[-1])
+        self.atoms = tuple(float(x) for x in losses) if atoms is None else atoms
+        log_infinity = math.log(infinity) if infinity > 0.0 else -math.inf
+        log_q = log_p - losses
+        self._high_p = _tails(log_p, log_infinity)
+        self._high_q = np.minimum(_tails(log_q, -math.inf), 0.0)
+        self._low_p = _heads(self._high_p, log_p, None)
+        self._low_q = _heads(self._high_q, log_q, q_missing)
+
+    def logs(self, loss: Array) -> Logs:
+        at = np.searchsorted(self.losses, loss, side="right")
+        return Logs(self._high_p[at], self._high_q[at], self._low_p[at], self._low_q[at])
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """δ(ε) as a sum of positive terms, so accurate between the last two losses too."""
+        if epsilon >= self.high:
+            return self.infinity, self.infinity
+        above = self.losses > epsilon
+        terms = np.exp(self.log_p[above]) * -np.expm1(epsilon - self.losses[above])
+        value = float(np.sum(terms)) + self.infinity
+        slack = (
+            value * 2.0**-52 * (8.0 + math.log2(terms.size + 1) + float(np.max(np.abs(self.log_p[above]), initial=0.0)))
+        )
+        # The rounding of ε − l matters where the gap is small.
+        gap = 2.0**-52 * (abs(epsilon) + abs(self.high)) * float(np.sum(np.exp(self.log_p[above])))
+        return max(0.0, value - slack - gap), min(1.0, value + slack + gap)
+
+    def swapped(self) -> Curve:
+        if self.losses.size == 2 and self.losses[0] == -self.losses[1]:
+            # Two opposite losses with Q normalised: randomised response is its own swap.
+            log_q = self.log_p - self.losses
+            if np.allclose(log_q[::-1], self.log_p, rtol=0.0, atol=1e-12):
+                return self
+        return Swapped(self)
+
+
+def _tails(log_mass: Array, log_start: float) -> Array:
+    """ln of the mass strictly beyond each index, summed from the small end."""
+    reversed_masses = np.concatenate(([log_start], log_mass[::-1]))
+    return np.ascontiguousarray(np.logaddexp.accumulate(reversed_masses)[::-1])
+
+
+def _heads(log_tail: Array, log_mass: Array, missing: float | None) -> Array:
+    """ln of the mass at or below, from the complement where that is accurate, else summed up.
+
+    ``missing`` is the mass at −inf; None takes the complement of the whole, if above rounding.
+    """
+    complement = log_complement(log_tail)
+    if missing is None:
+        start = complement[0] if complement[0] > math.log(1e-13) else -math.inf
+    else:
+        start = math.log(missing) if missing > 0.0 else -math.inf
+    summed = np.logaddexp.accumulate(np.concatenate(([start], log_mass)))
+    return np.where(log_tail < -math.log(2.0), complement, np.minimum(summed, 0.0))
+
+
+def pure(epsilon: float) -> Curve:
+    """Randomised response at ``epsilon`` > 0."""
+    return approximate(epsilon, 0.0)
+
+
+def approximate(epsilon: float, delta: float) -> Curve:
+    """The pair that dominates every (``epsilon``, ``delta``)-DP mechanism; delta < 1."""
+    keep = math.log1p(-delta)
+    log_low = -(epsilon + math.log1p(math.exp(-epsilon)))
+    log_high = -math.log1p(math.exp(-epsilon))
+    if epsilon == 0.0:
+        return Atomic(np.array([0.0]), np.array([keep]), infinity=delta, q_missing=delta)
+    return Atomic(np.array([-epsilon, epsilon]), keep + np.array([log_low, log_high]), infinity=delta, q_missing=delta)

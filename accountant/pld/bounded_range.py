@@ -1,0 +1,48 @@
+r"""The envelope of all mechanisms of bounded range (exponential mechanism, softmax sampling).
+
+The worst single uses of range η have two losses, t and t − η, 0 <= t <= η. Their profile on
+[t − η, t] is (1 − e^{t−η})(1 − e^{ε−t})/(1 − e^{−η}); its maximum over t, at t = (ε + η)/2, is
+
+    δ(ε) = (1 − s)²/(1 − e^{−η}),   s = e^{(ε−η)/2},   −η <= ε <= η.
+
+This is a profile of its own (convex in e^ε, δ(−∞) = 1), hence of a pair, with
+P(L > l) = (1 − s)/(1 − e^{−η}) and Q(L > l) = e^{−η}(1 − s)/(s (1 − e^{−η})). It dominates one use
+by the mechanism (Dong, Durfee, Rogers 2020), so its composition is valid; it is attained at each
+ε by another t, so its composition is *loose* and has no lower side. The exact adaptive
+composition is a recursion, not a PLD (THEORY 3). The family is closed under swapping.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from affidavit.accountant.pld.curve import Array, Curve, Logs
+
+__all__ = ["BoundedRange"]
+
+
+class BoundedRange(Curve):
+    """The pointwise largest profile at bounded range ``eta`` > 0."""
+
+    __slots__ = ("eta", "high", "low")
+
+    def __init__(self, eta: float) -> None:
+        self.eta = eta
+        self.low, self.high = -eta, eta
+
+    def logs(self, loss: Array) -> Logs:
+        inside = np.clip(loss, self.low, self.high)
+        log_s = 0.5 * (inside - self.eta)
+        scale = math.log(-math.expm1(-self.eta))
+        with np.errstate(divide="ignore"):
+            rest = np.log(-np.expm1(log_s)) - scale
+            q_tail = rest - self.eta - log_s
+            # P(L <= l) = (s − e^{−η})/(1 − e^{−η}), Q(L <= l) = (s − e^{−η})/(s (1 − e^{−η}))
+            q_head = np.log(-np.expm1(-0.5 * (inside + self.eta))) - scale
+            p_head = q_head + log_s
+        return Logs(np.minimum(rest, 0.0), np.minimum(q_tail, 0.0), np.minimum(p_head, 0.0), np.minimum(q_head, 0.0))
+
+    def swapped(self) -> Curve:
+        return self

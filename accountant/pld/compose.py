@@ -1,0 +1,186 @@
+r"""Composition around one target: δ(ε) and its inverse from a tilted convolution.
+
+The composed P-mass at loss l is e^{K − θ l} r(l), r the tilted convolution (``transform``), so
+
+    δ(ε) = Σ_{l > ε} e^{K − θ l} r(l) (1 − e^{ε − l})    (+ the mass at +inf).
+
+Charged to the upper side, subtracted on the lower side:
+
+- **FFT rounding**: E for every bin, E the transform's error bound.
+- **Window**: mass above it would fold onto low losses and vanish; the upper side adds
+  P(L > top) <= e^{K(t) − t top} (untilted, t at choice). Mass folded in from outside is too much on the
+  lower side, which subtracts max_l e^{K−θl}(1 − e^{ε−l}) times a Chernoff bound on the tilted mass outside.
+- **Rounding of the masses**: a factor e^{±relative} on δ, a shift on ε.
+- **Mass at +inf**, also from one-step grids that end below the curve: 1 − Π (1 − p_j(inf))^{count_j}.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from affidavit.accountant.pld.curve import Array
+from affidavit.accountant.pld.discretise import Masses, Side
+from affidavit.accountant.pld.saddle import Saddle
+from affidavit.accountant.pld.transform import UNIT, beyond_mass, convolve, loss_shift, mass_at_infinity
+
+__all__ = ["Tail", "compose_masses", "window"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """One composition, one side: δ(ε) near the target and its inverse.
+
+    ``losses`` ascend; ``mass`` and ``scaled`` are sums over the losses from each index on of
+    e^{−θ(l − reference)} r(l) and the same times e^{reference − l}; real masses are e^{log_scale} times
+    these. Charges: ``extra`` >= 0 on δ (upper side), ``folded`` <= the tilted mass folded in from outside
+    (lower side), ``shift`` >= 0 on ε. ``infinity`` is the mass at +inf.
+    """
+
+    side: Side
+    losses: Array
+    mass: Array
+    scaled: Array
+    reference: float
+    theta: float
+    log_scale: float
+    extra: float
+    folded: float
+    infinity: float
+    shift: float
+    covers_bottom: bool
+
+    def delta(self, epsilon: float) -> float:
+        """A bound of this side on δ(ε); the trivial one where ``epsilon`` is below the range."""
+        upper = self.side == "upper"
+        epsilon += -self.shift if upper else self.shift
+        i = int(np.searchsorted(self.losses, epsilon, side="right"))
+        if i == 0 and not self.covers_bottom:
+            if upper:
+                return 1.0
+            epsilon = float(self.losses[0])
+        if i == self.losses.size:
+            return min(1.0, max(0.0, self.infinity + self.extra))
+        value = float(self.mass[i]) - math.exp(min(epsilon - self.reference, 700.0)) * float(self.scaled[i])
+        value -= float(self._fold(np.array([epsilon]))[0])
+        real = math.exp(min(self.log_scale + math.log(value), 700.0)) if value > 0.0 else 0.0
+        return min(1.0, max(0.0, real + self.infinity + self.extra))
+
+    def epsilon(self, delta: float) -> float:
+        """A bound of this side on the least ε >= 0 with δ(ε) <= ``delta``.
+
+        +inf on the upper side if none is in range, 0 on the lower side.
+        """
+        upper = self.side == "upper"
+        left = delta - self.infinity - self.extra
+        if left < 0.0 or (left == 0.0 and upper):
+            return math.inf if upper or delta < self.infinity else 0.0
+        if left == 0.0:
+            return max(0.0, float(self.losses[-1]) - self.shift)
+        log_goal = math.log(left) - self.log_scale
+        if log_goal > 700.0:
+            return self._below_range()
+        goal = math.exp(log_goal)
+        # δ at the grid point before index i, from the sums from i on.
+        before = np.concatenate(([self.losses[0]], self.losses[:-1]))
+        with np.errstate(over="ignore", invalid="ignore"):
+            heights = self.mass - np.exp(np.minimum(before - self.reference, 700.0)) * self.scaled
+        fold = self._fold(before)
+        exceeding = np.flatnonzero(heights - fold > goal)
+        if exceeding.size == 0:
+            return self._below_range()
+        i = int(exceeding[-1])
+        if i == 0 and not self.covers_bottom:
+            return self._below_range()
+        if self.scaled[i] <= 0.0:
+            return max(0.0, float(self.losses[i]) + self.shift) if upper else 0.0
+        ratio = (float(self.mass[i]) - goal - float(fold[i])) / float(self.scaled[i])
+        found = self.reference + math.log(ratio) if ratio > 0.0 else float(before[i])
+        found = min(max(found, float(before[i])) if i else found, float(self.losses[i]))
+        return max(0.0, found + (self.shift if upper else -self.shift))
+
+    def _fold(self, epsilon: Array) -> Array:
+        """What folding may have added to δ(ε), in units of e^{log_scale}.
+
+        max over l > ε of e^{−θ l}(1 − e^{ε − l}) is at most e^{−θ ε}/(1 + θ).
+        """
+        if self.folded == 0.0:
+            return np.zeros_like(epsilon)
+        exponent = np.minimum(-self.theta * (epsilon - self.reference), 700.0)
+        return np.exp(exponent) * (self.folded / (1.0 + self.theta))
+
+    def _below_range(self) -> float:
+        """The least loss of the range bounds ε from above; nothing from below is known."""
+        if self.side == "lower":
+            return 0.0
+        return max(0.0, float(self.losses[0]) + self.shift)
+
+
+def window(parts: Sequence[tuple[Masses, int]], *, bottom: float, top: float, limit: int) -> tuple[int, int, float]:
+    """First index, length and loss at index 0 of the window that covers [bottom, top].
+
+    Indices count steps from the sum of the origins; the length is at most ``limit``.
+    """
+    step = parts[0][0].step
+    origin = math.fsum(count * part.origin for part, count in parts)
+    last = sum(count * (part.masses.size - 1) for part, count in parts)
+    first = min(max(0, math.floor((bottom - origin) / step)), last)
+    end = max(min(last, math.ceil((top - origin) / step)), first)
+    return first, min(end - first + 1, limit), origin
+
+
+def compose_masses(parts: Sequence[tuple[Masses, int]], saddle: Saddle, side: Side, *, limit: int) -> Tail:
+    """Compose ``parts`` (equal steps, counts >= 1) around ``saddle`` with at most ``limit`` points."""
+    from scipy.fft import next_fast_len
+
+    upper = side == "upper"
+    theta, step = saddle.theta, parts[0][0].step
+    first, length, origin = window(parts, bottom=saddle.bottom, top=saddle.top, limit=limit)
+    size = int(next_fast_len(max(length, 2), real=True))
+    infinity = mass_at_infinity(parts)
+    composed = convolve(parts, theta, size)
+    tilted, error, total = composed.tilted, composed.error, composed.log_moment
+    last_index = sum(count * (part.masses.size - 1) for part, count in parts)
+    length = min(size, last_index - first + 1)
+    tilted = np.roll(tilted, -(first % size))[:length]
+    losses = origin + step * (first + np.arange(length, dtype=np.float64))
+    covered = first == 0, first + length - 1 >= last_index
+    reference = min(max(saddle.epsilon, float(losses[0])), float(losses[-1]))
+    # Only losses near and above the target: below, the tilt magnifies rounding without use.
+    start = 0 if theta == 0.0 else int(np.searchsorted(losses, reference - 40.0 / theta))
+    start = min(start, length - 1)
+    tilted, losses = tilted[start:], losses[start:]
+    tilted = np.maximum(tilted, 0.0) + error if upper else np.maximum(tilted - error, 0.0)
+    weight = tilted * np.exp(-theta * (losses - reference))
+    sums = 4.0 * UNIT * losses.size
+    factor = 1.0 + sums if upper else 1.0 - sums
+    mass = np.cumsum(weight[::-1])[::-1] * factor
+    scaled = np.cumsum((weight * np.exp(np.maximum(reference - losses, -700.0)))[::-1])[::-1] / factor
+    log_scale = total - theta * reference + (composed.relative if upper else -composed.relative)
+    beyond = origin + step * (first + size)
+    extra = folded = 0.0
+    if upper and not covered[1]:
+        extra = beyond_mass(parts, saddle.up, beyond)
+    if not upper:
+        for inside, exponents, end in (
+            (covered[0], saddle.down, origin + step * first),
+            (covered[1], saddle.up, beyond),
+        ):
+            folded += 0.0 if inside else beyond_mass(parts, exponents, end, theta=theta, log_moment=total)
+    return Tail(
+        side=side,
+        losses=losses,
+        mass=mass,
+        scaled=scaled,
+        reference=reference,
+        theta=theta,
+        log_scale=log_scale,
+        extra=extra,
+        folded=folded,
+        infinity=infinity * (1.0 + 1e-14) if upper else infinity * (1.0 - 1e-14),
+        shift=loss_shift(parts),
+        covers_bottom=covered[0] and start == 0,
+    )

@@ -1,0 +1,206 @@
+r"""One-step privacy curves, one direction of a pair of output laws (P, Q) at a time.
+
+The *loss* is L = ln dP/dQ. Everything the engine needs of a pair is the law of L under P and
+under Q, which :meth:`Curve.logs` returns as logarithms of tails (L > l) *and* of heads
+(L <= l), so that both ends keep their relative accuracy down to 1e-300. The hockey-stick
+divergence, hence the privacy profile of one use, is
+
+    δ(ε) = P(L > ε) − e^ε Q(L > ε).
+
+A pair *dominates* a mechanism if its profile is at least the mechanism's for every ε in
+(−∞, ∞) and every ordered pair of neighbours; dominating pairs compose (Zhu, Dong, Wang 2022,
+theorem 10). The two orders of neighbours are two directions and never mixed.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "ATOM_FREE",
+    "Array",
+    "Curve",
+    "Direction",
+    "FullLoss",
+    "Logs",
+    "NoLoss",
+    "OneStep",
+    "Swapped",
+    "log_complement",
+]
+
+Array = NDArray[np.float64]
+
+ROUNDING = 2.0**-52
+"""Twice the unit round-off of float64."""
+
+ATOM_FREE: tuple[float, ...] = ()
+
+
+class Logs(NamedTuple):
+    """Natural logarithms of the four tails at given losses; arrays of one shape."""
+
+    p_tail: Array  # ln P(L > l), with the mass at +inf
+    q_tail: Array  # ln Q(L > l)
+    p_head: Array  # ln P(L <= l)
+    q_head: Array  # ln Q(L <= l), with Q's mass at -inf
+
+
+def log_complement(log_mass: Array) -> Array:
+    """ln(1 − e^x) for x <= 0, accurate at both ends."""
+    with np.errstate(divide="ignore"):
+        x = np.minimum(log_mass, 0.0)
+        return np.where(x > -math.log(2.0), np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
+
+
+class Curve(ABC):
+    """The law of the loss of one ordered pair (P, Q).
+
+    ``low`` and ``high`` enclose the finite losses (may be infinite), ``infinity`` is P's mass
+    at loss +inf, ``atoms`` are the finite losses of positive probability as far as the grid
+    should put a point on them. ``convex`` is False for an upper bound on a profile that is not a
+    profile itself; its "tails" then need not fall, and its convex minorant is what counts.
+    ``accuracy`` is the relative error of the tails beyond that of float64 functions.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    infinity: float = 0.0
+    atoms: tuple[float, ...] = ATOM_FREE
+    convex: bool = True
+    accuracy: float = 0.0
+
+    @abstractmethod
+    def logs(self, loss: Array) -> Logs:
+        """Tails and heads at ``loss`` (finite or ±inf)."""
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """δ(ε) of one use as (lower, upper): the float64 value, widened by its rounding error."""
+        if epsilon >= self.high:
+            return self.infinity, self.infinity
+        at = self.logs(np.array([epsilon]))
+        log_p, log_q = float(at.p_tail[0]), float(at.q_tail[0])
+        p = math.exp(log_p)
+        q = math.exp(min(epsilon + log_q, 0.0)) if log_q > -math.inf else 0.0
+        slack = 8.0 * ROUNDING * (p * (4.0 + _size(log_p)) + q * (4.0 + _size(log_q) + abs(epsilon)))
+        slack += self.accuracy * (p + q)
+        return max(self.infinity, p - q - slack, 0.0), min(1.0, max(self.infinity, p - q + slack))
+
+    def swapped(self) -> Curve:
+        """The same pair in the other order, (Q, P)."""
+        return Swapped(self)
+
+
+def _size(log_mass: float) -> float:
+    return abs(log_mass) if math.isfinite(log_mass) else 0.0
+
+
+class Swapped(Curve):
+    """The pair (Q, P): its loss is −L, and P and Q change places."""
+
+    __slots__ = ("accuracy", "atoms", "curve", "high", "infinity", "low")
+
+    def __init__(self, curve: Curve) -> None:
+        self.curve, self.accuracy = curve, curve.accuracy
+        self.low, self.high = -curve.high, -curve.low
+        at_bottom = curve.logs(np.array([-math.inf])).q_head[0]
+        self.infinity = float(np.exp(at_bottom))
+        self.atoms = tuple(sorted(-atom for atom in curve.atoms))
+
+    def logs(self, loss: Array) -> Logs:
+        # -L > l is L < -l, that is, L <= the next float below -l.
+        below = self.curve.logs(np.nextafter(-loss, -math.inf))
+        return Logs(below.q_head, below.p_head, below.q_tail, below.p_tail)
+
+    def swapped(self) -> Curve:
+        return self.curve
+
+
+class NoLoss(Curve):
+    """P = Q: nothing is released. The loss is 0 with certainty."""
+
+    __slots__ = ()
+    low = 0.0
+    high = 0.0
+    atoms = (0.0,)
+
+    def logs(self, loss: Array) -> Logs:
+        tail = np.where(loss < 0.0, 0.0, -math.inf)
+        head = np.where(loss < 0.0, -math.inf, 0.0)
+        return Logs(tail, tail, head, head)
+
+    def swapped(self) -> Curve:
+        return self
+
+
+class FullLoss(Curve):
+    """Disjoint P and Q: everything is released. The loss is +inf with certainty."""
+
+    __slots__ = ()
+    high = -math.inf
+    infinity = 1.0
+
+    def logs(self, loss: Array) -> Logs:
+        never = np.full_like(loss, -math.inf)
+        always = np.zeros_like(loss)
+        return Logs(always, never, never, always)
+
+    def swapped(self) -> Curve:
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """One order of neighbours.
+
+    ``upper`` dominates the mechanism. ``lower``, if not None, is a pair that the mechanism (or
+    an explicit mechanism of the declared kind) attains: what it composes to is reached.
+    """
+
+    upper: Curve
+    lower: Curve | None
+
+
+@dataclass(frozen=True, slots=True)
+class OneStep:
+    """What one use costs, both orders of neighbours.
+
+    ``forward`` is (record present, record absent or replaced), ``backward`` the reverse. For a
+    symmetric mechanism the two are the same object, and the engine composes once.
+    """
+
+    forward: Direction
+    backward: Direction
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether one composition answers for both directions."""
+        return self.forward is self.backward
+
+    @property
+    def tight(self) -> bool:
+        """Whether the lower side is the dominating pair itself, in both directions."""
+        return self.forward.lower is self.forward.upper and self.backward.lower is self.backward.upper
+
+    @classmethod
+    def attained(cls, curve: Curve, *, symmetric: bool = False) -> OneStep:
+        """A dominating pair that is attained; ``symmetric`` if its loss has one law in both orders."""
+        forward = Direction(curve, curve)
+        if symmetric:
+            return cls(forward, forward)
+        other = curve.swapped()
+        return cls(forward, Direction(other, other))
+
+    @classmethod
+    def dominated(cls, curve: Curve, *, lower: Curve | None = None, symmetric: bool = False) -> OneStep:
+        """A dominating pair; ``lower`` is a pair that is attained, None if none is known."""
+        forward = Direction(curve, lower)
+        if symmetric:
+            return cls(forward, forward)
+        return cls(forward, Direction(curve.swapped(), None if lower is None else lower.swapped()))

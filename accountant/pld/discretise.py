@@ -1,0 +1,221 @@
+r"""From a curve to masses on a uniform loss grid, from above and from below, both O(h²).
+
+Grid points l_i = origin + i h, a_i = e^{l_i}; H is the profile as a function of α, p_i the P-mass
+at l_i; the discretised profile Σ p_i (1 − α/a_i)₊ is piecewise linear in α with kinks at the a_i.
+
+**Upper** (connect the dots; Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022): equal to H at the
+a_i, above it between, since H is convex. In masses: the mass (P_i, Q_i) of (l_i, l_{i+1}] is split
+between its ends so that both totals stay; the right end gets (P_i − e^{l_i} Q_i)/(1 − e^{−h}).
+Mass above the grid goes to +inf, mass below it to l_0: both raise losses.
+
+**Lower**: with m_i the midpoint of [l_i, l_{i+1}] and ℓ_i the tangent of H at e^{m_i} (value and
+slope are tails), take v_i = min(ℓ_{i−1}(a_i), ℓ_i(a_i)). The chord from v_i to v_{i+1} is under ℓ_i, so
+under H. In masses, with bins (m_{i−1}, m_i] around l_i and D_i = P_i − a_i Q_i = ℓ_{i−1}(a_i) − ℓ_i(a_i):
+g_i = (−D_i)₊ and g'_i = (D_i)₊ are what v_i falls short of ℓ_i and ℓ_{i−1}, the chord's slope is
+−Q(L > m_i) + (g_i − g'_{i+1})/(a_{i+1} − a_i), and the P-mass at kink i is
+
+    p_i = P_i − D_i + (g_i − g'_{i+1})/(e^h − 1) − (g_{i−1} − g'_i)/(1 − e^{−h}).
+
+Left of J the curve follows 1 − α (bin J holds all mass at or below m_J), right of K it follows 0
+(bin K holds all above m_{K−1}); J and K are the outermost indices for which these lines meet the
+tangents from below. So the total P-mass stays 1 (a grid of positive losses only extends its first
+chord to the left instead, and loses the mass below). Where kinks come out negative (edges, atoms
+off the grid) the convex minorant is taken, which is lower still.
+
+Rounding: masses are differences of tails or of heads, whichever is smaller, never second
+differences; a tail's relative rounding error is at most ``rounding`` (charged by the composer,
+once a step), and the error of a split or a gap, relative to the tail and not to the bin, is added
+to the side that is safe.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from affidavit.accountant.pld.curve import Array, Curve, Logs
+
+__all__ = ["Masses", "Side", "discretise_lower", "discretise_upper", "loss_rounding"]
+
+Side = Literal["upper", "lower"]
+
+UNIT = 2.0**-52
+
+
+@dataclass(frozen=True, slots=True)
+class Masses:
+    """P-masses at ``origin`` + i ``step``, ``infinity`` at +inf.
+
+    ``rounding`` bounds the relative error of every tail sum of the masses.
+    """
+
+    origin: float
+    step: float
+    masses: Array
+    infinity: float
+    rounding: float
+
+    @property
+    def losses(self) -> Array:
+        """The grid."""
+        return self.origin + self.step * np.arange(self.masses.size, dtype=np.float64)
+
+
+def discretise_upper(curve: Curve, *, origin: float, step: float, points: int) -> Masses:
+    """Masses whose profile is at least the curve's, on ``points`` >= 1 grid points."""
+    # Discretised on a grid above this one by less than ``loss_rounding``, so that an atom that
+    # rounding put just above a point counts as on it; the composer shifts ε back.
+    grid = origin + step * np.arange(points, dtype=np.float64)
+    grid += loss_rounding(grid)
+    logs = curve.logs(grid)
+    infinity = max(math.exp(float(logs.p_tail[-1])), curve.infinity) * (1.0 + 64.0 * UNIT)
+    result = np.zeros(points)
+    result[0] = math.exp(float(logs.p_head[0]))
+    if points > 1:
+        p, scaled, error = _bins(logs, grid[:-1])
+        right = (p - scaled + error) / -math.expm1(-step)
+        if curve.convex:
+            right = np.clip(right, 0.0, np.maximum(p, 0.0))
+        result[:-1] += p - right
+        result[1:] += right
+        _make_convex(result, step)
+    return Masses(origin, step, np.maximum(result, 0.0), min(infinity, 1.0), _rounding(logs) + curve.accuracy)
+
+
+def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -> Masses:
+    """Masses whose profile is at most the curve's, on ``points`` >= 2 grid points."""
+    grid = origin + step * np.arange(points, dtype=np.float64)
+    logs = curve.logs(grid[:-1] + 0.5 * step)
+    infinity = curve.infinity
+    if infinity > 0.0:
+        finite = np.maximum(np.exp(logs.p_tail) - infinity, 0.0)
+        with np.errstate(divide="ignore"):
+            logs = logs._replace(p_tail=np.where(finite > 1e-12 * infinity, np.log(finite), -math.inf))
+    first, last = _ends(logs, grid)
+    if last <= first:
+        # Coarser than the curve itself: all that is left is the mass at +inf.
+        return Masses(float(grid[0]), step, np.array([1.0 - infinity]), infinity, _rounding(logs) + curve.accuracy)
+    inner = Logs(*(part[first:last] for part in logs))
+    at = grid[first : last + 1]
+    p, scaled, error = _bins(inner, at[1:-1])
+    # Left of the first kink: the line 1 − α if losses can be negative there, else the first chord.
+    closed = at[0] <= 0.0
+    head, head_scaled = (_exp(inner.p_head[0]), _exp(at[0] + inner.q_head[0])) if closed else (0.0, 0.0)
+    tail = _exp(inner.p_tail[-1])
+    tail_scaled = min(_exp(at[-1] + inner.q_tail[-1]), tail)
+    p = np.concatenate(([head], p, [tail]))
+    scaled = np.concatenate(([head_scaled], scaled, [tail_scaled]))
+    error = np.concatenate(([0.0], error, [0.0]))
+    gap = p - scaled
+    below = np.maximum(-gap, 0.0) + error
+    above = np.maximum(gap, 0.0) + error
+    above[0] = below[-1] = 0.0
+    if not closed:
+        below[0] = above[1]
+    result = p - gap
+    result[:-1] += (below[:-1] - above[1:]) / math.expm1(step)
+    result[1:] -= (below[:-1] - above[1:]) / -math.expm1(-step)
+    _make_convex(result, step)
+    return Masses(float(at[0]), step, np.maximum(result, 0.0), infinity, _rounding(logs) + curve.accuracy)
+
+
+def _exp(log_value: float) -> float:
+    return math.exp(min(float(log_value), 700.0))
+
+
+def _bins(logs: Logs, at: Array) -> tuple[Array, Array, Array]:
+    """Bin masses P_i, e^{at_i} Q_i and a bound on the rounding of their difference.
+
+    Bin i lies between the points i and i+1 of ``logs``; for P and for Q apart, tails or heads
+    are subtracted, whichever are smaller.
+    """
+    p_near, p_far = _smaller(logs.p_tail, logs.p_head)
+    q_near, q_far = _smaller(logs.q_tail, logs.q_head)
+    p_big, p_small = np.exp(p_near), np.exp(p_far)
+    q_big, q_small = np.exp(np.minimum(at + q_near, 700.0)), np.exp(np.minimum(at + q_far, 700.0))
+    size_p = np.where(np.isfinite(p_near), np.abs(p_near), 0.0)
+    size_q = np.where(np.isfinite(q_near), np.abs(q_near), 0.0) + np.abs(at)
+    error = 4.0 * UNIT * (p_big * (2.0 + size_p) + q_big * (2.0 + size_q))
+    return p_big - p_small, q_big - q_small, error
+
+
+def _smaller(log_tail: Array, log_head: Array) -> tuple[Array, Array]:
+    """(near, far) with e^near − e^far the mass of each bin."""
+    use_tail = log_tail[:-1] < log_head[1:]
+    return np.where(use_tail, log_tail[:-1], log_head[1:]), np.where(use_tail, log_tail[1:], log_head[:-1])
+
+
+def _ends(logs: Logs, grid: Array) -> tuple[int, int]:
+    """J and K of the lower construction.
+
+    Ties (a tangent that meets its line exactly at a grid point) count as met within the rounding
+    of the logarithms; ``loss_rounding`` covers the difference, a shift of the losses.
+    """
+    # Right: ℓ_i(a_{i+1}) = P(L > m_i) − a_{i+1} Q(L > m_i), without the mass at infinity.
+    alive = logs.p_tail > -math.inf
+    slack = loss_rounding(grid[:-1]) + 4.0 * UNIT * np.where(alive, np.abs(logs.p_tail), 0.0)
+    with np.errstate(invalid="ignore"):
+        positive = alive & (grid[1:] + logs.q_tail <= logs.p_tail + slack)
+    last = int(np.argmin(positive)) if not positive.all() else positive.size
+    if grid[0] > 0.0:
+        return 0, last
+    # Left: ℓ_i(α) − (1 − α) = α Q(L <= m_i) − P(L <= m_i), at both ends of the interval.
+    there = logs.p_head > -math.inf
+    slack = loss_rounding(grid[:-1]) + 4.0 * UNIT * np.where(there, np.abs(logs.p_head), 0.0)
+    with np.errstate(invalid="ignore"):
+        at_left = ~there | (grid[:-1] + logs.q_head >= logs.p_head - slack)
+        at_right = ~there | (grid[1:] + logs.q_head >= logs.p_head - slack)
+    # v_i < 1 − α at i where the tangent of either neighbouring interval is below that line.
+    bad = np.zeros(grid.size, dtype=bool)
+    bad[:-1] |= ~at_left
+    bad[1:] |= ~at_right
+    wrong = np.flatnonzero(bad[: last + 1])
+    if wrong.size == 0:
+        return 0, last
+    first = int(wrong[-1])
+    return (first if first < at_left.size and at_left[first] else first + 1), last
+
+
+def loss_rounding(losses: Array) -> float:
+    """By how much rounding may have moved a loss of this grid, per use."""
+    return 32.0 * UNIT * (1.0 + float(np.max(np.abs(losses), initial=0.0)))
+
+
+def _make_convex(masses: Array, step: float) -> None:
+    """Replace the profile by its convex minorant, in place.
+
+    A kink with negative mass lies above the chord of its neighbours, so it is no vertex of the
+    minorant; removing it splits its mass between the neighbouring kinks, both totals kept.
+    """
+    queue = [int(i) for i in np.flatnonzero(masses < 0.0)]
+    if not queue:
+        return
+    left: dict[int, int] = {}
+    right: dict[int, int] = {}
+    gone: set[int] = set()
+    while queue:
+        i = queue.pop()
+        if i in gone or masses[i] >= 0.0:
+            continue
+        lo, hi = left.get(i, i - 1), right.get(i, i + 1)
+        if lo < 0 or hi >= masses.size:
+            # An end: the profile cannot be repaired from one side; rounding only.
+            masses[i] = 0.0
+            continue
+        share = masses[i] * math.expm1(-(i - lo) * step) / math.expm1(-(hi - lo) * step)
+        masses[hi] += share
+        masses[lo] += masses[i] - share
+        masses[i] = 0.0
+        gone.add(i)
+        right[lo], left[hi] = hi, lo
+        queue.extend(j for j in (lo, hi) if masses[j] < 0.0)
+
+
+def _rounding(logs: Logs) -> float:
+    """Relative error of exp(ln tail) over the tails that matter (above 1e-320)."""
+    finite = logs.p_tail[np.isfinite(logs.p_tail)]
+    size = float(np.max(np.abs(finite), initial=0.0))
+    return 8.0 * UNIT * (4.0 + min(size, 750.0))

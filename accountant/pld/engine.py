@@ -1,0 +1,190 @@
+r"""Two-sided ε and δ of a composition: grids, refinement, directions.
+
+Each direction is composed apart and the larger δ counts. A direction with one use left is
+answered by its curve's closed form. Otherwise the saddle point of the target gives the tilt and
+the window, the step of the grid follows from the gap between the upper and the lower cumulant,
+(K_upper(θ) − K_lower(θ))/θ ≈ ε_upper − ε_lower, and is refined until the bracket is narrow enough
+or the transform would exceed ``MAX_POINTS`` points; the bracket returned is valid either way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+
+from affidavit.accountant.pld.curve import Curve, OneStep
+from affidavit.accountant.pld.discretise import Side
+from affidavit.accountant.pld.grid import CurveParts, aligned, merged
+from affidavit.accountant.pld.nested import Law, composed_law
+from affidavit.accountant.pld.problem import Problem, Target
+
+__all__ = ["composed_losses", "delta_bracket", "epsilon_bracket"]
+
+ROUNDS = 14
+Parts = Sequence[tuple[OneStep, int]]
+
+
+def epsilon_bracket(parts: Parts, *, delta: float, tolerance: float = 1e-3) -> tuple[float, float]:
+    """(lower, upper) with lower <= ε(δ) <= upper for the composition of ``parts``.
+
+    ``parts`` are one-step curves with their counts; ``delta`` in [0, 1]; ``tolerance`` is relative to ε with
+    an absolute floor of 1e-6. The lower side is 0 where no part has an attained pair.
+    """
+    return _both(parts, Target(delta=delta), tolerance)
+
+
+def delta_bracket(parts: Parts, *, epsilon: float, tolerance: float = 1e-3) -> tuple[float, float]:
+    """(lower, upper) with lower <= δ(ε) <= upper; ``tolerance`` is relative to δ."""
+    return _both(parts, Target(epsilon=epsilon), tolerance)
+
+
+def _both(parts: Parts, target: Target, tolerance: float) -> tuple[float, float]:
+    forward = _direction(parts, "forward")
+    backward = _direction(parts, "backward")
+    lower, upper = _bracket(*forward, target, tolerance)
+    if backward == forward:
+        return lower, upper
+    if backward[0] == forward[0]:
+        return max(lower, _lower_only(backward[1], target, tolerance)), upper
+    other_lower, other_upper = _bracket(*backward, target, tolerance)
+    return max(lower, other_lower), max(upper, other_upper)
+
+
+def _direction(parts: Parts, name: str) -> tuple[CurveParts, CurveParts]:
+    """Upper and lower curves of one direction, merged; parts without a lower curve cost nothing there."""
+    directions = [(getattr(step, name), count) for step, count in parts if count > 0]
+    upper = merged([(direction.upper, count) for direction, count in directions])
+    lower = merged([(direction.lower, count) for direction, count in directions if direction.lower is not None])
+    return upper, lower
+
+
+def _trivial(parts: CurveParts, target: Target) -> float | None:
+    """Answers that need no composition."""
+    infinity = _infinity(parts)
+    if target.epsilon is not None:
+        if not parts:
+            return 0.0
+        return 1.0 if infinity >= 1.0 else None
+    delta = target.delta or 0.0
+    if not parts or delta >= 1.0:
+        return 0.0
+    if infinity > 0.0 and delta < infinity * (1.0 - 1e-13):
+        return math.inf
+    highest = math.fsum(count * curve.high for curve, count in parts)
+    if delta == 0.0:
+        return max(0.0, highest)
+    return None
+
+
+def _infinity(parts: CurveParts) -> float:
+    if any(curve.infinity >= 1.0 for curve, _ in parts):
+        return 1.0
+    return -math.expm1(math.fsum(count * math.log1p(-curve.infinity) for curve, count in parts))
+
+
+def _bracket(upper: CurveParts, lower: CurveParts, target: Target, tolerance: float) -> tuple[float, float]:
+    if upper != lower:
+        return _lower_only(lower, target, tolerance), _refine(upper, target, tolerance)[1]
+    return _refine(upper, target, tolerance)
+
+
+def _lower_only(lower: CurveParts, target: Target, tolerance: float) -> float:
+    return _refine(lower, target, tolerance)[0]
+
+
+@lru_cache(maxsize=256)
+def _refine(parts: CurveParts, target: Target, tolerance: float) -> tuple[float, float]:
+    """Both sides of one direction, one set of curves."""
+    known = _trivial(parts, target)
+    if known is not None:
+        return _widened(known)
+    if len(parts) == 1 and parts[0][1] == 1:
+        return _single(parts[0][0], target)
+    problem = Problem.of(parts, target)
+    best = (0.0, math.inf) if target.delta is not None else (0.0, 1.0)
+    step = problem.first_step()
+    for _ in range(ROUNDS):
+        low, high = problem.solve(step)
+        best = max(best[0], low), min(best[1], high)
+        width, goal = best[1] - best[0], target.goal(best, tolerance)
+        if width <= goal or problem.at_limit(step):
+            break
+        moved = problem.moved(best[1])
+        if moved is not problem:
+            problem, step = moved, min(step, moved.first_step())
+            continue
+        # The width falls like the square of the step once the step resolves the losses.
+        ratio = math.sqrt(0.7 * goal / width) if math.isfinite(width) else 0.25
+        step = max(aligned(parts, step * min(max(ratio, 0.125), 0.7)), problem.least_step())
+    return best
+
+
+def _widened(value: float) -> tuple[float, float]:
+    if value == 0.0 or math.isinf(value):
+        return value, value
+    return value * (1.0 - 1e-14), value * (1.0 + 1e-14)
+
+
+def _single(curve: Curve, target: Target) -> tuple[float, float]:
+    """One use: the closed form, inverted by bisection on its two sides."""
+    if target.epsilon is not None:
+        return curve.delta(target.epsilon)
+    delta = target.delta or 0.0
+    return (
+        _invert(lambda epsilon: curve.delta(epsilon)[0] > delta, curve.high)[0],
+        _invert(lambda epsilon: curve.delta(epsilon)[1] > delta, curve.high)[1],
+    )
+
+
+def _invert(exceeds: Callable[[float], bool], highest: float) -> tuple[float, float]:
+    """The ends of a narrow interval at whose left ``exceeds`` holds and at whose right it does not."""
+    if not exceeds(0.0):
+        return 0.0, 0.0
+    low, high = 0.0, 1e-6
+    while high < highest and exceeds(high):
+        low, high = high, high * 4.0
+        if high > 1e300:
+            return low, math.inf
+    high = min(high, highest)
+    while high - low > 1e-13 * high:
+        middle = (
+            0.5 * (low + high)
+            if low > 0.0 and high < 2.0 * low
+            else (math.sqrt(low * high) if low > 0.0 else 0.5 * high)
+        )
+        if not low < middle < high:
+            break
+        if exceeds(middle):
+            low = middle
+        else:
+            high = middle
+        if high < 1e-300:
+            break
+    return low, high
+
+
+def composed_losses(
+    parts: Parts,
+    *,
+    direction: Literal["forward", "backward"],
+    side: Side,
+    log_nothing: float = -80.0,
+    step: float | None = None,
+) -> Law:
+    """The composed law of the loss itself, for use as an outermost expectation (THEORY 3).
+
+    Upper: P-masses on a grid whose tails, with the mass at +inf, are at least the true ones; lower:
+    at most, over the parts that have an attained pair. ``log_nothing`` is ln of the mass that may
+    be truncated: take at most ln δ − 15. ``step`` defaults to 1/32768 of the range.
+    """
+    upper, lower = _direction(parts, direction)
+    chosen = upper if side == "upper" else lower
+    if not chosen:
+        return Law(np.zeros(1), np.ones(1), 0.0)
+    if _infinity(chosen) >= 1.0:
+        return Law(np.zeros(1), np.zeros(1), 1.0)
+    return composed_law(chosen, side=side, log_nothing=log_nothing, step=step)

@@ -1,0 +1,108 @@
+"""One direction, one target: where it is, how fine the grid must be, both sides at a given step."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+from affidavit.accountant.pld.compose import Tail, compose_masses
+from affidavit.accountant.pld.curve import Curve
+from affidavit.accountant.pld.discretise import Masses, Side
+from affidavit.accountant.pld.grid import MAX_POINTS, CurveParts, aligned, masses
+from affidavit.accountant.pld.saddle import Saddle, Sketch, find_saddle, sketch
+
+__all__ = ["Problem", "Target"]
+
+EPSILON_FLOOR = 1e-6
+"""Absolute floor of the tolerance on ε."""
+FIRST_POINTS = 1500
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Exactly one of ``delta`` (find ε) and ``epsilon`` (find δ)."""
+
+    delta: float | None = None
+    epsilon: float | None = None
+
+    def goal(self, bracket: tuple[float, float], tolerance: float) -> float:
+        """How wide a bracket may be."""
+        if self.epsilon is not None:
+            return tolerance * bracket[1]
+        return max(tolerance * bracket[0], EPSILON_FLOOR)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Curves with counts, sketched; the saddle point of the target; the reach of each part's grid."""
+
+    parts: CurveParts
+    target: Target
+    sketches: tuple[tuple[Sketch, int], ...]
+    saddle: Saddle
+    reaches: tuple[tuple[float, float], ...]
+
+    @classmethod
+    def of(cls, parts: CurveParts, target: Target) -> Problem:
+        """The first guess, from a normal approximation under the tilt."""
+        sketches = tuple((_sketch(curve), count) for curve, count in parts)
+        saddle, reaches = find_saddle(sketches, epsilon=target.epsilon, delta=target.delta)
+        return cls(parts, target, sketches, saddle, reaches)
+
+    def moved(self, answer: float) -> Problem:
+        """The same around a better guess of the answer (ε or δ), if it is far from the present one."""
+        if not math.isfinite(answer):
+            return self
+        if self.target.delta is not None:
+            near = abs(answer - self.saddle.epsilon) <= max(0.03 * answer, 0.1 * EPSILON_FLOOR)
+            epsilon, delta = answer, self.target.delta
+        else:
+            if answer <= 0.0:
+                return self
+            near = abs(math.log(answer) - self.saddle.log_delta) <= 2.0
+            epsilon, delta = self.target.epsilon or 0.0, answer
+        if near:
+            return self
+        saddle, reaches = find_saddle(self.sketches, epsilon=epsilon, delta=delta)
+        return Problem(self.parts, self.target, self.sketches, saddle, reaches)
+
+    def least_step(self) -> float:
+        """The finest step for which window and grids keep within ``MAX_POINTS``."""
+        widest = max(high - low for low, high in self.reaches)
+        return max(self.saddle.top - self.saddle.bottom, widest) / (0.9 * MAX_POINTS)
+
+    def at_limit(self, step: float) -> bool:
+        """Whether ``step`` cannot be refined."""
+        return step <= 1.01 * self.least_step()
+
+    def first_step(self) -> float:
+        """A cheap step to begin with; the width of its bracket tells the next."""
+        step = max((self.saddle.top - self.saddle.bottom) / FIRST_POINTS, self.least_step())
+        return aligned(self.parts, step)
+
+    def masses(self, side: Side, step: float) -> list[tuple[Masses, int]]:
+        """All parts discretised."""
+        return masses(self.parts, self.reaches, side=side, step=step)
+
+    def tail(self, side: Side, step: float) -> Tail:
+        """One side of the composition around the saddle point."""
+        return compose_masses(self.masses(side, step), self.saddle, side, limit=MAX_POINTS)
+
+    def answer(self, side: Side, step: float) -> float:
+        """One side of ε or δ."""
+        tail = self.tail(side, step)
+        return (
+            tail.delta(self.target.epsilon)
+            if self.target.epsilon is not None
+            else tail.epsilon(self.target.delta or 0.0)
+        )
+
+    def solve(self, step: float) -> tuple[float, float]:
+        """(lower, upper) at this step."""
+        return self.answer("lower", step), self.answer("upper", step)
+
+
+@lru_cache(maxsize=512)
+def _sketch(curve: Curve) -> Sketch:
+    return sketch(curve)

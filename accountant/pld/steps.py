@@ -1,0 +1,224 @@
+r"""From a plan node to a one-step curve: leaves, samples of leaves, samples of compositions.
+
+A sample that is reused for several steps is composed first and amplified once: amplification is
+per fresh, independent sample. Where no theorem covers a nesting, ``NotSupported`` says what
+would work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.plan import (
+    Approximate,
+    Compose,
+    DiscreteGaussian,
+    Exponential,
+    Laplace,
+    Parallel,
+    Plan,
+    Poisson,
+    Pure,
+    Repeat,
+    WithoutReplacement,
+)
+from affidavit.accountant.plan import Gaussian as GaussianLeaf
+from affidavit.accountant.pld.atomic import approximate
+from affidavit.accountant.pld.bounded_range import BoundedRange
+from affidavit.accountant.pld.curve import Curve, Direction, FullLoss, NoLoss, OneStep
+from affidavit.accountant.pld.discrete_gaussian import discrete_gaussian
+from affidavit.accountant.pld.gaussian import Gaussian
+from affidavit.accountant.pld.laplace import Laplace as LaplaceCurve
+from affidavit.accountant.pld.nested import composed_step
+from affidavit.accountant.pld.subsample import Combined, Diluted, Mixed
+from affidavit.accountant.validate import Relation
+
+__all__ = ["flatten", "one_step"]
+
+NOTHING = OneStep.attained(NoLoss(), symmetric=True)
+EVERYTHING = OneStep.attained(FullLoss(), symmetric=True)
+
+
+@lru_cache(maxsize=1024)
+def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneStep:
+    """Both directions of what one use of ``node`` costs under ``relation``.
+
+    Leaves state their parameters for ``relation`` (under sampling without replacement: for
+    substitution on the sample).
+
+    ``explicit`` matters for sampling without replacement under substitution and zero-out, where
+    no single pair of data sets is known to reach the curve that dominates. False: the lower side is
+    that curve's own, and the bracket tells how exactly the best provable number is computed. True: the lower
+    side composes the explicit pair (γP + (1−γ)Q, Q) of data sets whose other records are all equal,
+    so what it exceeds is refuted.
+
+    Raises ``NotSupported`` for zcdp leaves, which have no PLD, for
+    ``parallel`` inside a sample, and for nestings that no theorem covers.
+    """
+    match node:
+        case Poisson(rate=rate, of=of):
+            return _poisson(rate, of, relation, explicit)
+        case WithoutReplacement():
+            return _without_replacement(node, relation, explicit)
+        case Repeat() | Compose():
+            return _composition(node, relation, explicit)
+        case Parallel():
+            raise NotSupported(
+                "a parallel node has no single privacy loss distribution",
+                hint="put `parallel` outermost, or each part's sampling inside its part",
+            )
+        case _:
+            return _leaf(node)
+
+
+def flatten(node: Plan, relation: Relation, *, count: int = 1, explicit: bool = False) -> list[tuple[OneStep, int]]:
+    """``compose`` and ``repeat`` unrolled into one-step curves with counts, in declared order."""
+    match node:
+        case Repeat(count=times, of=of):
+            return flatten(of, relation, count=count * times, explicit=explicit) if times else []
+        case Compose(parts=parts):
+            return [item for part in parts for item in flatten(part, relation, count=count, explicit=explicit)]
+        case _:
+            return [(one_step(node, relation, explicit=explicit), count)] if count else []
+
+
+def _leaf(node: Plan) -> OneStep:
+    match node:
+        case GaussianLeaf(noise_multiplier=noise):
+            return _noise(noise, lambda: Gaussian(1.0 / noise))
+        case Laplace(noise_multiplier=noise):
+            return _noise(noise, lambda: LaplaceCurve(1.0 / noise))
+        case DiscreteGaussian(noise_multiplier=noise, granularity=granularity):
+            return discrete_gaussian(noise, granularity)
+        case Pure(epsilon=epsilon):
+            return OneStep.attained(approximate(epsilon, 0.0), symmetric=True) if epsilon > 0.0 else NOTHING
+        case Approximate(epsilon=epsilon, delta=delta):
+            if delta >= 1.0:
+                return EVERYTHING
+            if epsilon == 0.0 and delta == 0.0:
+                return NOTHING
+            return OneStep.attained(approximate(epsilon, delta), symmetric=True)
+        case Exponential(range=eta):
+            # Every member of the family is attained; the envelope of all is not.
+            return OneStep.dominated(BoundedRange(eta), symmetric=True) if eta > 0.0 else NOTHING
+    raise NotSupported(
+        f"a {node.kind} leaf has no privacy loss distribution",
+        hint="use the RDP or zCDP route (--method rdp), or a leaf that states the mechanism itself",
+    )
+
+
+def _noise(noise: float, curve: Callable[[], Curve]) -> OneStep:
+    """Noise 0 reveals everything; so does noise whose loss exceeds float64."""
+    if noise <= 0.0 or not math.isfinite(1.0 / noise) or 1.0 / noise > 1e150:
+        return EVERYTHING
+    return OneStep.attained(curve(), symmetric=True)
+
+
+def _composition(node: Repeat | Compose, relation: Relation, explicit: bool) -> OneStep:
+    parts = flatten(node, relation, explicit=explicit)
+    if not parts:
+        return NOTHING
+    if len(parts) == 1 and parts[0][1] == 1:
+        return parts[0][0]
+    return composed_step(tuple(parts))
+
+
+def _contains(node: Plan, kind: type[Plan]) -> bool:
+    match node:
+        case Poisson(of=of) | WithoutReplacement(of=of) | Repeat(of=of):
+            return isinstance(node, kind) or _contains(of, kind)
+        case Compose(parts=parts) | Parallel(parts=parts):
+            return isinstance(node, kind) or any(_contains(part, kind) for part in parts)
+    return isinstance(node, kind)
+
+
+def _poisson(rate: float, of: Plan, relation: Relation, explicit: bool) -> OneStep:
+    if _contains(of, WithoutReplacement):
+        raise NotSupported(
+            "sampling without replacement inside a Poisson sample: the inner population is random",
+            hint="swap the two, or use one scheme for both",
+        )
+    if rate == 0.0:
+        return NOTHING
+    inner = one_step(of, relation, explicit=explicit)
+    if rate == 1.0 or inner is NOTHING:
+        return inner
+    if relation == "substitution":
+        return _each(inner, lambda curve: Diluted(curve, rate))
+    forward = Direction(
+        Mixed(inner.forward.upper, rate),
+        None if inner.forward.lower is None else Mixed(inner.forward.lower, rate),
+    )
+    backward = Direction(
+        Mixed(inner.backward.upper.swapped(), rate).swapped(),
+        None if inner.backward.lower is None else Mixed(inner.backward.lower.swapped(), rate).swapped(),
+    )
+    if inner.symmetric:
+        # One object for both directions, so that lower is upper where it is attained.
+        mixed = forward.upper
+        lower = mixed if inner.tight else forward.lower
+        forward = Direction(mixed, lower)
+        swapped = mixed.swapped()
+        backward = Direction(swapped, swapped if inner.tight else backward.lower)
+    elif inner.tight:
+        forward = Direction(forward.upper, forward.upper)
+        backward = Direction(backward.upper, backward.upper)
+    return OneStep(forward, backward)
+
+
+def _each(inner: OneStep, amplify: Callable[[Curve], Curve]) -> OneStep:
+    def one(direction: Direction) -> Direction:
+        upper = amplify(direction.upper)
+        if direction.lower is direction.upper:
+            return Direction(upper, upper)
+        return Direction(upper, None if direction.lower is None else amplify(direction.lower))
+
+    forward = one(inner.forward)
+    return OneStep(forward, forward if inner.symmetric else one(inner.backward))
+
+
+def _check_inner(node: WithoutReplacement, of: Plan) -> None:
+    """Inner samples without replacement must be drawn from this node's sample."""
+    match of:
+        case WithoutReplacement(population=population):
+            if population != node.sample:
+                raise NotSupported(
+                    f"a sample of {node.sample} cannot be the population of {population} of the inner sampling",
+                    hint=f"set the inner population to {node.sample}",
+                )
+        case Repeat(of=inner) | Poisson(of=inner):
+            _check_inner(node, inner)
+        case Compose(parts=parts) | Parallel(parts=parts):
+            for part in parts:
+                _check_inner(node, part)
+
+
+def _without_replacement(node: WithoutReplacement, relation: Relation, explicit: bool) -> OneStep:
+    _check_inner(node, node.of)
+    if node.sample == 0:
+        return NOTHING
+    inner = one_step(node.of, "substitution", explicit=explicit)
+    rate = node.sample / node.population
+    if rate == 1.0 or inner is NOTHING:
+        return inner
+    if not inner.symmetric:
+        raise NotSupported(
+            "sampling without replacement needs a curve that is the same in both orders",
+            hint="state the inner mechanism by leaves: gaussian, laplace, pure, approximate, exponential",
+        )
+    curve, attained = inner.forward.upper, inner.forward.lower
+    if relation == "add-remove":
+        mixed = Mixed(curve, rate)
+        if inner.tight:
+            return OneStep.attained(mixed)
+        return OneStep.dominated(mixed, lower=None if attained is None else Mixed(attained, rate))
+    combined = Combined(curve, rate)
+    if not explicit:
+        return OneStep.dominated(combined, lower=None if attained is None else combined, symmetric=True)
+    if attained is None:
+        return OneStep.dominated(combined, symmetric=True)
+    pair = Mixed(attained, rate)
+    return OneStep(Direction(combined, pair), Direction(combined, pair.swapped()))

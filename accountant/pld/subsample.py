@@ -1,0 +1,240 @@
+r"""Amplification by sampling: a curve on the sample in, the curve on the whole data out.
+
+Every rule takes the dominating curve *on the sample* and is monotone in it, so an upper curve
+gives an upper curve. Directions are kept apart.
+
+**Mixture pair** (``Mixed``): M = γP + (1−γ)Q against Q. With λ = ln(1 + (e^l − 1)/γ), the loss of
+the mixture exceeds l iff the loss of (P, Q) exceeds λ, so M(L > l) = γ P(λ) + (1−γ) Q(λ) and the
+profile is H_α(M‖Q) = γ H_β(P‖Q), β = 1 + (α−1)/γ, for α >= 1−γ, and 1 − α below.
+
+- *Poisson sampling, add-remove and zero-out.* Let record r be in D and not (or null) in D'. With
+  S the sample of the other records, M(D) is over S the mixture q M(S ∪ r) + (1−q) M(S), and M(D')
+  is M(S) with the *same* law of S. Joint convexity over S and the domination of
+  (M(S ∪ r), M(S)) by (P, Q), in each order, give the pairs (M, Q) and (Q, M). Attained when S
+  does not matter (all other records contribute nothing). Zhu, Dong, Wang 2022, theorem 11.
+- *Without replacement, add-remove.* D has n records, D' = D − r has n − 1, both sample m. A sample
+  of D contains r with probability γ = m/n; couple it with the sample of D' that has a uniformly
+  chosen displaced record in r's place. Given no r the two are equal in law; given r they differ
+  by one *substitution*. Convexity gives (M, Q), (Q, M) with (P, Q) dominating substitutions on
+  the sample, γ from the larger data set; attained by data sets whose other records are all equal
+  (Lebeda, Regehr, Kamath, Steinke 2024).
+
+**Combined curve** (``Combined``): without replacement under *substitution* of r by r'. Samples
+without that place have the same law W on both sides; let A and A' be the outputs with r and r'.
+For α >= 1 put α' = 1 + γ(α−1): by advanced joint convexity (Balle, Barthe, Gaboardi 2018,
+theorems 1 and 2) H_{α'}(M(D)‖M(D')) <= γ [(1−β) H_α(A‖W) + β H_α(A‖A')], β = α'/α; a sample without the
+place differs from one with it by a substitution of r for another record, so both terms are at
+most h(α), h the profile on the sample: γ h(1 + (α'−1)/γ). For α < 1 use
+H_α(P‖Q) = 1 − α + α H_{1/α}(Q‖P) and the same bound for the other order. The result is its own
+reflection; where the halves meet, at loss 0, sits an atom. Under *zero-out* the null record is
+one of the records that a place may hold and a sampled place is still filled from the whole data,
+so the same bound holds with h over zero-out and substitution pairs; the leaf states the larger,
+its substitution sensitivity. Each half is attained (others all equal to r': the pair (M, Q), and
+reversed), the two together in one pair are not: the lower side composes (M, Q).
+
+**Diluted pair** (``Diluted``): Poisson sampling under substitution where only the substitution
+curve is known. M(D) = (1−q)X + qA, M(D') = (1−q)X + qA', X the output without the place. By convexity
+the profile is at most (1−q)(1−α)₊ + q H_α(A‖A'), attained when X is disjoint from A and A': nothing
+declared forbids that.
+
+**Present-absent curve** (``PoissonSubstitution``): the same where the curve of adding or removing
+one record on the sample, k(α) >= H_α(A‖X), is known too. Advanced joint convexity with α >= 1, α' = 1+q(α−1),
+β = α'/α: H_{α'} <= q[(1−β) k(α) + β h(α)], and reflection below 1. An upper curve; no lower side.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from affidavit.accountant.pld.curve import Array, Curve, Logs, log_complement
+
+__all__ = ["Combined", "Diluted", "Mixed", "PoissonSubstitution"]
+
+
+def _inner_loss(loss: Array, rate: float) -> Array:
+    """λ = ln(1 + (e^l − 1)/γ); −inf at and below ln(1−γ)."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        negative = np.log1p(np.maximum(np.expm1(np.minimum(loss, 0.0)) / rate, -1.0))
+        positive = loss + np.log1p((1.0 - rate) / rate * -np.expm1(-np.maximum(loss, 0.0)))
+    return np.where(loss < 0.0, negative, positive)
+
+
+def _outer_loss(loss: float, rate: float) -> float:
+    """ln(1 + γ(e^λ − 1)), the inverse of ``_inner_loss``."""
+    if loss == -math.inf:
+        return math.log1p(-rate)
+    if loss > 30.0:
+        return loss + math.log(rate) + math.log1p((1.0 - rate) / rate * math.exp(-loss))
+    return math.log1p(rate * math.expm1(loss))
+
+
+def _atoms(curve: Curve, rate: float) -> tuple[float, ...]:
+    bottom = (math.log1p(-rate),) if curve.logs(np.array([-math.inf])).q_head[0] > -math.inf else ()
+    return (*bottom, *(_outer_loss(atom, rate) for atom in curve.atoms))
+
+
+class Mixed(Curve):
+    """The pair (γP + (1−γ)Q, Q) for the pair ``curve`` = (P, Q) and 0 < ``rate`` < 1."""
+
+    __slots__ = ("accuracy", "atoms", "curve", "high", "infinity", "low", "rate")
+
+    def __init__(self, curve: Curve, rate: float) -> None:
+        self.curve, self.rate, self.accuracy = curve, rate, curve.accuracy
+        self.low = _outer_loss(curve.low, rate)
+        self.high = _outer_loss(curve.high, rate)
+        self.infinity = rate * curve.infinity
+        self.atoms = _atoms(curve, rate)
+        if self.atoms:
+            self.low = min(self.low, self.atoms[0])
+
+    def logs(self, loss: Array) -> Logs:
+        inner = self.curve.logs(_inner_loss(loss, self.rate))
+        kept, rest = math.log(self.rate), math.log1p(-self.rate)
+        p_tail = np.minimum(np.logaddexp(kept + inner.p_tail, rest + inner.q_tail), 0.0)
+        p_head = np.minimum(np.logaddexp(kept + inner.p_head, rest + inner.q_head), 0.0)
+        below = loss < math.log1p(-self.rate)
+        if not below.any():
+            return Logs(p_tail, inner.q_tail, p_head, inner.q_head)
+        return Logs(
+            np.where(below, 0.0, p_tail),
+            np.where(below, 0.0, inner.q_tail),
+            np.where(below, -math.inf, p_head),
+            np.where(below, -math.inf, inner.q_head),
+        )
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """γ h(1 + (e^ε − 1)/γ): the inner curve's accuracy is kept."""
+        if epsilon < math.log1p(-self.rate) + 1e-9 or epsilon >= self.high:
+            return super().delta(epsilon)
+        inner = float(_inner_loss(np.array([epsilon]), self.rate)[0])
+        # Moving the inner loss by its own rounding moves δ by at most that times the mass above.
+        low, high = self.curve.delta(inner)
+        mass = math.exp(float(self.logs(np.array([epsilon])).p_tail[0]))
+        slack = 2.0**-50 * (1.0 + abs(inner)) * mass + high * self.rate * 2.0**-50
+        return max(0.0, self.rate * low - slack), min(1.0, self.rate * high + slack)
+
+
+class Combined(Curve):
+    """Without replacement under substitution, 0 < ``rate`` = m/n < 1, for a symmetric ``curve``."""
+
+    __slots__ = ("accuracy", "atoms", "high", "infinity", "low", "mixed")
+
+    def __init__(self, curve: Curve, rate: float) -> None:
+        self.mixed = Mixed(curve, rate)
+        self.accuracy = curve.accuracy
+        self.high, self.infinity = self.mixed.high, self.mixed.infinity
+        self.low = -self.high
+        positive = tuple(atom for atom in self.mixed.atoms if atom > 0.0)
+        self.atoms = (*(-atom for atom in reversed(positive)), 0.0, *positive)
+
+    def logs(self, loss: Array) -> Logs:
+        negative = loss < 0.0
+        # P(L <= l) = Q(L >= -l) for l < 0: the tail just below -l.
+        outer = self.mixed.logs(np.where(negative, np.nextafter(-loss, -math.inf), loss))
+        p_side = np.where(negative, outer.q_tail, outer.p_tail)
+        q_side = np.where(negative, outer.p_tail, outer.q_tail)
+        p_rest, q_rest = log_complement(p_side), log_complement(q_side)
+        return Logs(
+            np.where(negative, p_rest, p_side),
+            np.where(negative, q_rest, q_side),
+            np.where(negative, p_side, p_rest),
+            np.where(negative, q_side, q_rest),
+        )
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        return self.mixed.delta(epsilon) if epsilon >= 0.0 else super().delta(epsilon)
+
+    def swapped(self) -> Curve:
+        return self
+
+
+class Diluted(Curve):
+    """Loss 0 with probability 1−q, the loss of ``curve`` with probability q = ``rate``."""
+
+    __slots__ = ("accuracy", "atoms", "curve", "high", "infinity", "low", "rate")
+
+    def __init__(self, curve: Curve, rate: float) -> None:
+        self.curve, self.rate, self.accuracy = curve, rate, curve.accuracy
+        self.low, self.high = min(curve.low, 0.0), max(curve.high, 0.0)
+        self.infinity = rate * curve.infinity
+        self.atoms = tuple(sorted({0.0, *curve.atoms}))
+
+    def logs(self, loss: Array) -> Logs:
+        inner = self.curve.logs(loss)
+        kept, rest = math.log(self.rate), math.log1p(-self.rate)
+        tail = np.where(loss < 0.0, rest, -math.inf)
+        head = np.where(loss < 0.0, -math.inf, rest)
+        return Logs(
+            *(
+                np.minimum(np.logaddexp(kept + part, still), 0.0)
+                for part, still in zip(inner, (tail, tail, head, head), strict=True)
+            )
+        )
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        if epsilon < 0.0:
+            return super().delta(epsilon)
+        low, high = self.curve.delta(epsilon)
+        return self.rate * low * (1.0 - 2.0**-52), min(1.0, self.rate * high * (1.0 + 2.0**-52))
+
+    def swapped(self) -> Curve:
+        other = self.curve.swapped()
+        return self if other is self.curve else Diluted(other, self.rate)
+
+
+class PoissonSubstitution(Curve):
+    """Poisson sampling under substitution, both curves on the sample known.
+
+    ``absent`` is the (present, absent) curve k, ``replaced`` the substitution curve h, both
+    symmetric; 0 < ``rate`` < 1. With H(α') = q[(1−β) k(α) + β h(α)], β = α'/α, α = 1 + (α'−1)/q:
+
+        dβ/dα' = 1/α − α'/(qα²) = −(1−q)/(q α²),
+        −H'(α') = q[(1−β) K + β S]/q + (1−q)(h − k)/α²,
+
+    K, S the Q-tails of the two curves at ln α; the P-tail is H − α' H'. The bound need not be
+    convex; the profile is, so it lies under the bound's convex minorant too.
+    """
+
+    convex = False
+    __slots__ = ("absent", "accuracy", "atoms", "high", "infinity", "low", "rate", "replaced")
+
+    def __init__(self, absent: Curve, replaced: Curve, rate: float) -> None:
+        self.absent, self.replaced, self.rate = absent, replaced, rate
+        self.accuracy = max(absent.accuracy, replaced.accuracy)
+        self.high = _outer_loss(max(absent.high, replaced.high), rate)
+        self.low = -self.high
+        # β → q as α → ∞: the masses at infinity.
+        self.infinity = rate * ((1.0 - rate) * absent.infinity + rate * replaced.infinity)
+        self.atoms = (0.0,)
+
+    def logs(self, loss: Array) -> Logs:
+        negative = loss < 0.0
+        size = np.where(negative, np.nextafter(-loss, -math.inf), loss)
+        inner = _inner_loss(size, self.rate)
+        k, s = self.absent.logs(inner), self.replaced.logs(inner)
+        # α' k-terms in units that cannot overflow: e^{λ} Q-tail <= P-tail.
+        beta = np.exp(np.minimum(size - inner, 0.0))
+        with np.errstate(invalid="ignore", over="ignore"):
+            k_scaled = np.where(k.q_tail > -math.inf, np.exp(inner + k.q_tail), 0.0)
+            s_scaled = np.where(s.q_tail > -math.inf, np.exp(inner + s.q_tail), 0.0)
+        k_delta = np.maximum(np.exp(k.p_tail) - k_scaled, 0.0)
+        s_delta = np.maximum(np.exp(s.p_tail) - s_scaled, 0.0)
+        # α' times the Q-tail, then the P-tail.
+        scaled = beta * ((1.0 - beta) * k_scaled + beta * s_scaled)
+        scaled = np.maximum(scaled + (1.0 - self.rate) * (s_delta - k_delta) * beta * np.exp(-inner), 0.0)
+        height = self.rate * ((1.0 - beta) * k_delta + beta * s_delta)
+        with np.errstate(divide="ignore"):
+            p_side = np.minimum(np.log(height + scaled), 0.0)
+            q_side = np.minimum(np.log(scaled) - size, p_side)
+        p_rest, q_rest = log_complement(p_side), log_complement(q_side)
+        return Logs(
+            np.where(negative, q_rest, p_side),
+            np.where(negative, p_rest, q_side),
+            np.where(negative, q_side, p_rest),
+            np.where(negative, p_side, q_rest),
+        )
+
+    def swapped(self) -> Curve:
+        return self

@@ -1,0 +1,124 @@
+r"""The tilted FFT and its error bound.
+
+The masses p_j of part j are tilted to p_j e^{θ l}/M_j(θ), transformed, raised to their counts,
+multiplied and transformed back. The error of the transform is then relative to the tail that θ
+selects, so δ = 1e-100 needs no more than double precision.
+
+A transform of a vector of 1-norm 1 errs by at most c u log2(N) in each coefficient (each butterfly
+level adds a rounding of a partial 1-norm); powers and products amplify it to
+Σ_j T_j |z_j|^{T_j − 1} Π_{k≠j} |z_k|^{T_k} Δ; exponentials add u T |ln z|; the inverse averages over the
+spectrum. The bound on every entry is computed from the spectrum itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from affidavit.accountant.pld.curve import Array
+from affidavit.accountant.pld.discretise import Masses, loss_rounding
+
+__all__ = ["UNIT", "Tilted", "beyond_mass", "convolve", "log_mgf", "loss_shift", "mass_at_infinity"]
+
+UNIT = 2.0**-53
+BUTTERFLY = 8.0
+"""Rounding errors, in units of u, that one level of the transform adds at most."""
+
+
+def log_mgf(masses: Masses, theta: float) -> float:
+    """ln Σ p e^{θ l} over the finite masses."""
+    used = np.flatnonzero(masses.masses > 0.0)
+    if used.size == 0:
+        return -math.inf
+    exponent = np.log(masses.masses[used]) + theta * (masses.origin + masses.step * used)
+    peak = float(exponent.max())
+    return peak + math.log(float(np.exp(exponent - peak).sum()))
+
+
+def mass_at_infinity(parts: Sequence[tuple[Masses, int]]) -> float:
+    """1 − Π (1 − p_j)^count_j."""
+    return -math.expm1(
+        math.fsum(count * (math.log1p(-part.infinity) if part.infinity < 1.0 else -math.inf) for part, count in parts)
+    )
+
+
+def loss_shift(parts: Sequence[tuple[Masses, int]]) -> float:
+    """By how much rounding may have moved the composed losses."""
+    return math.fsum(
+        count * (loss_rounding(np.array([_largest(part)])) + 8.0 * UNIT * abs(part.origin)) for part, count in parts
+    )
+
+
+def _largest(part: Masses) -> float:
+    return max(abs(part.origin), abs(part.origin + part.step * (part.masses.size - 1)))
+
+
+def beyond_mass(
+    parts: Sequence[tuple[Masses, int]],
+    exponents: Sequence[float],
+    end: float,
+    *,
+    theta: float = 0.0,
+    log_moment: float = 0.0,
+) -> float:
+    """Chernoff: the mass tilted by ``theta``, ``log_moment`` = K(θ), at or beyond ``end``.
+
+    Above it for exponents greater than θ, below it for smaller ones; the best of ``exponents``, 1 for none.
+    """
+    least = 0.0
+    for t in exponents:
+        bound = math.fsum(count * log_mgf(part, t) for part, count in parts)
+        least = min(least, bound - log_moment - (t - theta) * end)
+    return math.exp(least) * (1.0 + 1e-9)
+
+
+@dataclass(frozen=True, slots=True)
+class Tilted:
+    """A circular convolution of tilted masses.
+
+    ``tilted`` sums to about 1, each entry within ``error`` of the exact transform's; real masses are
+    e^{log_moment − θ l} times these, within a factor e^{±relative}.
+    """
+
+    tilted: Array
+    error: float
+    log_moment: float
+    relative: float
+
+
+def convolve(parts: Sequence[tuple[Masses, int]], theta: float, size: int) -> Tilted:
+    """All ``parts`` to their counts, tilted by ``theta``, folded onto ``size`` indices."""
+    from scipy import fft
+
+    delta = BUTTERFLY * UNIT * math.log2(size)
+    log_z: NDArray[np.complex128] | float = 0.0
+    log_size: Array | float = 0.0
+    slope: Array | float = 0.0
+    log_moment = relative = 0.0
+    for part, count in parts:
+        log_m = log_mgf(part, theta)
+        log_moment += count * log_m
+        # Relative rounding of the masses, of the tilt and of K.
+        relative += count * (part.rounding + 32.0 * UNIT * (1.0 + abs(log_m) + abs(theta) * _largest(part)))
+        with np.errstate(divide="ignore"):
+            tilted = np.exp(np.log(part.masses) + (theta * part.losses - log_m))
+        if tilted.size > size:
+            tilted = np.pad(tilted, (0, -tilted.size % size)).reshape(-1, size).sum(axis=0)
+        z = fft.rfft(tilted, size)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_z = log_z + count * np.log(z)
+        widened = np.abs(z) + delta
+        log_widened = np.log(widened)
+        log_size = log_size + count * log_widened
+        # Transform error, then rounding of the logarithm, its multiple and the exponential.
+        slope = slope + count * (delta / widened + 8.0 * UNIT * (4.0 + np.abs(log_widened)))
+    with np.errstate(invalid="ignore"):
+        spectrum = np.nan_to_num(np.exp(log_z), nan=0.0)
+    bound = np.exp(np.minimum(log_size, 1.0)) * (slope + delta)
+    # The half spectrum stands for the whole: double everything but the first term.
+    error = float((2.0 * bound.sum() - bound[0]) / size) * (1.0 + 1e-9)
+    return Tilted(fft.irfft(spectrum, size), error, log_moment, relative)
