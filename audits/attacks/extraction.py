@@ -29,9 +29,13 @@ class ExtractionPrompt:
     template: PromptTemplate = "plain"
     max_characters: int = 1200
 
+    def shown(self, text: str) -> str:
+        """What of a record's text the prompt shows: white space folded, cut to ``max_characters``."""
+        return " ".join(text.split())[: self.max_characters]
+
     def private(self, text: str) -> str:
-        """The prompt with a record's text in it, white space folded, cut to ``max_characters``."""
-        return f"{self.before}{' '.join(text.split())[: self.max_characters]}{self.after}"
+        """The prompt with a record's text in it."""
+        return f"{self.before}{self.shown(text)}{self.after}"
 
     def public(self) -> str:
         """The same prompt without any private text."""

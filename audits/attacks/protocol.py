@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import Literal, Protocol
 
 from affidavit.audits.textmodel import Record, TextModel
 
@@ -30,8 +30,15 @@ class View:
 class Attack(Protocol):
     """Common to all attacks. Scores are always oriented so that higher means "member"."""
 
-    name: ClassVar[str]
-    needs: ClassVar[frozenset[Access]]
+    @property
+    def name(self) -> str:
+        """As an audit file calls it."""
+        ...
+
+    @property
+    def needs(self) -> frozenset[Access]:
+        """What it has to see."""
+        ...
 
 
 class MembershipAttack(Attack, Protocol):

@@ -1,0 +1,91 @@
+"""What an audit holds a mechanism against: the claim of one certificate, or of a part of its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from affidavit.accountant.bound import bound
+from affidavit.accountant.plan import Plan
+from affidavit.accountant.tradeoff import PrivacyCurve, privacy_curve
+from affidavit.accountant.validate import Relation
+from affidavit.audits.findings import Claim
+
+if TYPE_CHECKING:
+    from affidavit.accountant.statement import Certificate
+
+__all__ = ["Certified"]
+
+
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """A claim with the plan and the curve behind it. ``sha256`` names the certificate, if there is one."""
+
+    relation: Relation
+    epsilon: float
+    delta: float
+    plan: Plan
+    curve: PrivacyCurve
+    sha256: str | None = None
+    subject: str = "certificate"
+
+    @classmethod
+    def of_certificate(cls, certificate: Certificate) -> Certified:
+        """The first claim of a verified certificate, with its own signed curve."""
+        claim = certificate.claims[0]
+        points = {(float(point.epsilon), float(point.delta)) for point in certificate.curve if point.epsilon >= 0}
+        points.add((float(claim.epsilon), float(claim.delta)))
+        return cls(
+            relation=certificate.relation,
+            epsilon=float(claim.epsilon),
+            delta=float(claim.delta),
+            plan=certificate.plan,
+            curve=PrivacyCurve(tuple(sorted(points))),
+            sha256=certificate.sha256 or None,
+        )
+
+    @classmethod
+    def of_plan(cls, plan: Plan, *, relation: Relation, delta: float, subject: str = "plan") -> Certified:
+        """What the accountant says of a plan, for audits without a certificate and for parts of one."""
+        return cls(
+            relation=relation,
+            epsilon=bound(plan, relation=relation, delta=delta).epsilon_upper,
+            delta=delta,
+            plan=plan,
+            curve=privacy_curve(plan, relation=relation, delta=delta),
+            subject=subject,
+        )
+
+    def claim(self, *, with_curve: bool = False) -> Claim:
+        """As it is written in a finding."""
+        points: Sequence[tuple[float, float]] = self.curve.points if with_curve else ()
+        return Claim(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            relation=self.relation,
+            subject=self.subject,
+            curve=tuple(points),
+        )
+
+    def swap_auc_limit(self) -> float:
+        """The largest AUC with which a member can be told from a record that was not used.
+
+        Comparing a member i with a non-member j compares the data with those where i and j
+        change places: a substitution. For a test T of "i scores above j" (ties by a coin) the
+        true positive rate is the AUC A, and by symmetry of a random split the false positive rate is
+        1 − A; so A ≤ g(1 − A), g the limit on the true positive rate. Under add-remove and
+        zero-out a substitution is two steps, and g(g(·)) stands for g (Dong, Roth and Su 2022,
+        Theorem 2.14, on groups). The largest such A is found by bisection, g being
+        non-decreasing, and its upper end returned.
+        """
+
+        def attainable(rate: float) -> float:
+            once = self.curve.true_positive_rate(rate)
+            return once if self.relation == "substitution" else self.curve.true_positive_rate(min(1.0, once))
+
+        low, high = 0.5, 1.0
+        while high - low > 1e-9:
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if middle <= attainable(1.0 - middle) else (low, middle)
+        return high

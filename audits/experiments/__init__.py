@@ -1,0 +1,9 @@
+"""Experiments: an attack, run as often as its statistics ask, against what a certificate claims.
+
+extraction   are identifiers of records in the text that was generated from them?
+membership   does a prompted model betray which records its demonstration was made from?
+one_step     does a mechanism's own release keep to its certified trade-off curve?
+"""
+
+if __name__ != "affidavit.audits.experiments":
+    raise ImportError("import affidavit.audits.experiments, not the bare folder")

@@ -1,0 +1,221 @@
+"""The extraction experiment: coins decide which records are in; does the text name those that are?
+
+In every run each candidate record is in the data by its own fair coin. Text is generated from
+the records that are in; a record whose identifier stands in the text is guessed "in", about the
+others the attacker says nothing. Right guesses against all guesses give a valid ε bound (one-run
+audit, fresh coins each run), and the identifiers of records that were out are the control: what
+the model invents or knows from elsewhere shows there as well.
+
+A candidate has identifiers that no other candidate has, and is no near-copy of another;
+otherwise its coin would not decide whether they are in the data. Under substitution a record
+that is out is replaced by a fixed blank one, under add-remove and zero-out it is absent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from affidavit.accountant.errors import DataError
+from affidavit.accountant.validate import Relation
+from affidavit.audits.attacks.extraction import Extraction, ExtractionPrompt
+from affidavit.audits.certified import Certified
+from affidavit.audits.deduplicate import drop_near_copies
+from affidavit.audits.findings import Finding, Leak, Target, Utility
+from affidavit.audits.guessing import is_guessable, names_in
+from affidavit.audits.pii import Identifier, Pseudonyms, find_mentions
+from affidavit.audits.statistics.ceilings import one_run_ceiling
+from affidavit.audits.statistics.clopper_pearson import rate_interval
+from affidavit.audits.statistics.one_run import one_run_epsilon_lower
+from affidavit.audits.textmodel import Record
+from affidavit.audits.verdict import decide_epsilon
+
+__all__ = ["BLANK", "Candidates", "ExtractionTally", "Generate", "candidates", "extraction_finding", "tally"]
+
+Generate = Callable[[Sequence[Record], int], Sequence[str]]
+"""The records that are in, and the run's seed → the texts that are released."""
+
+BLANK = "(no text)"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Records whose coins decide whether their identifiers are in the data; ``dropped`` near-copies."""
+
+    records: tuple[Record, ...]
+    identifiers: tuple[frozenset[Identifier], ...]
+    guessable: frozenset[Identifier]
+    dropped: int
+
+    @property
+    def owner(self) -> dict[Identifier, int]:
+        """Each identifier's record, by position."""
+        return {identifier: i for i, own in enumerate(self.identifiers) for identifier in own}
+
+
+def candidates(records: Sequence[Record], attack: Extraction, prompt: ExtractionPrompt, *, count: int) -> Candidates:
+    """The first ``count`` usable records, in their order.
+
+    Usable: identifiers, all within the part of the text that the prompt shows, none of them
+    shared with another record of the file, and no near-copy of a record before it. Raises
+    ``DataError`` when there are too few, saying how many there are.
+    """
+    unique = drop_near_copies(records, ())
+    own = [attack.identifiers([record.text]) for record in unique.kept]
+    seen = Counter(identifier for each in own for identifier in each)
+    usable = [
+        (record, identifiers)
+        for record, identifiers in zip(unique.kept, own, strict=True)
+        if identifiers
+        and all(seen[identifier] == 1 for identifier in identifiers)
+        and attack.identifiers([prompt.shown(record.text)]) == identifiers
+    ][:count]
+    if len(usable) < count:
+        raise DataError(
+            f"{len(usable)} records hold an identifier of their own, {count} are asked for",
+            hint=f"set members + non_members to at most {len(usable)}, or give more records",
+        )
+    guessable = frozenset(
+        identifier
+        for record, identifiers in usable
+        for identifier in identifiers
+        if is_guessable(identifier, names_in(record.text))
+    )
+    return Candidates(
+        tuple(record for record, _ in usable), tuple(each for _, each in usable), guessable, unique.dropped
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionTally:
+    """What all runs together showed. ``texts`` is private and goes into no file here."""
+
+    coins: int
+    members: int
+    guesses: int
+    correct: int
+    leaked: frozenset[Identifier]
+    held_out_leaked: frozenset[Identifier]
+    ever_in: frozenset[Identifier]
+    runs: int
+    texts: tuple[str, ...]
+
+
+def tally(
+    pool: Candidates, generate: Generate, attack: Extraction, *, relation: Relation, runs: int, seed: int
+) -> ExtractionTally:
+    """Flip the coins, generate and count, ``runs`` times. The audit's seed moves the coins only."""
+    owner = pool.owner
+    generator = np.random.default_rng(seed)
+    leaked: set[Identifier] = set()
+    held_out: set[Identifier] = set()
+    ever_in: set[Identifier] = set()
+    members = guesses = correct = 0
+    texts: list[str] = []
+    for _ in range(runs):
+        coins = generator.integers(0, 2, size=len(pool.records)).astype(bool)
+        released = list(generate(_present(pool.records, coins, relation), int(generator.integers(2**31))))
+        texts.extend(released)
+        found = attack.identifiers(released) & owner.keys()
+        inside = {identifier for identifier in found if coins[owner[identifier]]}
+        leaked |= inside
+        held_out |= found - inside
+        ever_in |= {identifier for identifier, i in owner.items() if coins[i]}
+        members += int(coins.sum())
+        guesses += len({owner[identifier] for identifier in found})
+        correct += len({owner[identifier] for identifier in inside})
+    return ExtractionTally(
+        coins=runs * len(pool.records),
+        members=members,
+        guesses=guesses,
+        correct=correct,
+        leaked=frozenset(leaked),
+        held_out_leaked=frozenset(held_out),
+        ever_in=frozenset(ever_in),
+        runs=runs,
+        texts=tuple(texts),
+    )
+
+
+def _present(
+    records: Sequence[Record], coins: np.ndarray[tuple[int], np.dtype[np.bool_]], relation: Relation
+) -> list[Record]:
+    if relation == "substitution":
+        return [record if coin else replace(record, text=BLANK) for record, coin in zip(records, coins, strict=True)]
+    return [record for record, coin in zip(records, coins, strict=True) if coin]
+
+
+def extraction_finding(
+    pool: Candidates,
+    result: ExtractionTally,
+    attack: Extraction,
+    prompt: ExtractionPrompt,
+    certified: Certified,
+    *,
+    target: Target,
+    alpha: float,
+    pseudonyms: Pseudonyms,
+    utility: Utility | None = None,
+    control: bool = False,
+) -> Finding:
+    """The tally as a finding: leaks counted and named by digest, ε bound, ceiling, verdict."""
+    delta = certified.delta
+    lower = one_run_epsilon_lower(
+        records=result.coins, guesses=result.guesses, correct=result.correct, delta=delta, alpha=alpha
+    )
+    ceiling = one_run_ceiling(records=result.coins, delta=delta, alpha=alpha)
+    trials = max(1, len(result.ever_in))
+    out = result.coins - result.members
+    return Finding(
+        attack=attack.name,
+        target=target,
+        verdict=decide_epsilon(epsilon_lower=lower, ceiling=ceiling, epsilon_certified=certified.epsilon),
+        n_members=result.members,
+        n_non_members=out,
+        runs=result.runs,
+        statistic_name="leaked identifiers / identifiers in the data",
+        statistic=len(result.leaked) / trials,
+        interval=rate_interval(len(result.leaked), trials, alpha=alpha),
+        interval_method="Clopper-Pearson over identifiers; approximate, since texts share identifiers' fates",
+        claim=certified.claim(),
+        epsilon_lower=lower,
+        ceiling=ceiling,
+        alpha=alpha,
+        correction="one-run audit over independent coins, abstaining; guesses fixed by the rule",
+        leaked=len(result.leaked),
+        guessable=len(result.leaked & pool.guessable),
+        held_out_leaked=len(result.held_out_leaked),
+        dropped_near_copies=pool.dropped,
+        utility=utility,
+        control=control,
+        curve_points=_curve_points(result),
+        leaks=_leaks(pool, result, attack, pseudonyms),
+        note=f"prompt {prompt.name}; {len(pool.guessable)} of {sum(map(len, pool.identifiers))} identifiers guessable",
+    )
+
+
+def _curve_points(result: ExtractionTally) -> tuple[tuple[float, float], ...]:
+    """The attack's one point: how often it names a record that is out, and one that is in."""
+    out = result.coins - result.members
+    if result.members == 0 or out == 0:
+        return ()
+    return (0.0, 0.0), ((result.guesses - result.correct) / out, result.correct / result.members), (1.0, 1.0)
+
+
+def _leaks(pool: Candidates, result: ExtractionTally, attack: Extraction, pseudonyms: Pseudonyms) -> tuple[Leak, ...]:
+    return tuple(
+        Leak(
+            identifier_hmac=pseudonyms.of(mention.identifier),
+            kind=mention.identifier.kind,
+            guessable=mention.identifier in pool.guessable,
+            output=number,
+            start=mention.start,
+            end=mention.end,
+        )
+        for number, text in enumerate(result.texts)
+        for mention in find_mentions(text, kinds=attack.kinds, region=attack.region)
+        if mention.identifier in result.leaked
+    )

@@ -1,0 +1,120 @@
+"""The one-step experiment: which leaf of a plan, how many uses, and what they show.
+
+The leaf with the most uses is audited (the one generation draws its tokens with), against the
+certified curve of as many uses as the audit makes. A refutation there refutes the cost that
+the whole certificate is composed of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.plan import Exponential, Gaussian, Leaf, leaves
+from affidavit.audits.attacks.cases import Release, cases_of
+from affidavit.audits.attacks.one_step import Design, OneStep, OneStepResult, design, sub_plan
+from affidavit.audits.certified import Certified
+from affidavit.audits.findings import Finding, OperatingPoint, Target
+from affidavit.audits.statistics.ceilings import per_run_ceiling
+from affidavit.audits.statistics.clopper_pearson import epsilon_lower
+from affidavit.audits.statistics.tradeoff import perfect_attack_violates
+from affidavit.audits.verdict import decide
+
+if TYPE_CHECKING:
+    from affidavit.mechanisms.base import Noise
+
+__all__ = ["OneStepAudit", "one_step_finding", "prepare"]
+
+
+@dataclass(frozen=True, slots=True)
+class OneStepAudit:
+    """A design with the claim that it is held against."""
+
+    attack: OneStep
+    certified: Certified
+
+    @property
+    def design(self) -> Design:
+        """What was fixed beforehand."""
+        return self.attack.design
+
+    def run(self, release: Release, *, null: bool = False) -> OneStepResult:
+        """Run it on a release function."""
+        return self.attack.run(release, self.certified.curve, null=null)
+
+
+def prepare(certified: Certified, noise: Noise, *, trials: int, alpha: float) -> OneStepAudit:
+    """Choose leaf, pair, threshold and number of uses from the certified plan alone."""
+    path, leaf, count = _busiest(certified)
+    claims: dict[int, Certified] = {}
+
+    def of(uses: int) -> Certified:
+        if uses not in claims:
+            claims[uses] = Certified.of_plan(
+                sub_plan(leaf, uses=uses),
+                relation=certified.relation,
+                delta=certified.delta,
+                subject=f"{uses} use{'s' if uses > 1 else ''} of {path}",
+            )
+        return claims[uses]
+
+    chosen = design(cases_of(leaf), lambda uses: of(uses).curve, uses=_doublings(count), trials=trials, alpha=alpha)
+    return OneStepAudit(OneStep(chosen, certified.relation, noise), of(chosen.uses))
+
+
+def _busiest(certified: Certified) -> tuple[str, Leaf, int]:
+    auditable = [
+        (path, leaf, count)
+        for path, leaf, count in leaves(certified.plan)
+        if isinstance(leaf, (Exponential, Gaussian)) and count > 0
+    ]
+    if not auditable:
+        raise NotSupported(
+            "the plan has no leaf that the one-step audit knows",
+            hint="it audits exponential and gaussian leaves; choose attack extraction or label-probability",
+        )
+    return max(auditable, key=lambda found: found[2])
+
+
+def _doublings(count: int) -> list[int]:
+    uses = [1]
+    while uses[-1] * 2 < count:
+        uses.append(uses[-1] * 2)
+    return uses if uses[-1] == count else [*uses, count]
+
+
+def one_step_finding(audit: OneStepAudit, result: OneStepResult, *, target: Target, control: bool = False) -> Finding:
+    """The result as a finding: counts held against the curve, ε at the certificate's δ beside it."""
+    settled, certified = audit.design, audit.certified
+    trials, alpha = settled.trials, settled.alpha
+    level = alpha / len(result.counts)
+    better = max(range(len(result.tests)), key=lambda i: result.tests[i].excess)
+    counts, test = result.counts[better], result.tests[better]
+    powered = perfect_attack_violates(certified.curve, members=trials, non_members=trials, alpha=level)
+    return Finding(
+        attack=audit.attack.name,
+        target=target,
+        verdict=decide(violated=result.violated, perfect_attack_would_violate=powered),
+        n_members=trials,
+        n_non_members=trials,
+        runs=2 * trials,
+        statistic_name="TPR lower limit minus what the certified curve admits",
+        statistic=test.excess,
+        interval=None,
+        limit=0.0,
+        claim=certified.claim(with_curve=True),
+        epsilon_lower=max(epsilon_lower(each, delta=certified.delta, alpha=level) for each in result.counts),
+        ceiling=per_run_ceiling(members=trials, non_members=trials, delta=certified.delta, alpha=level),
+        alpha=alpha,
+        correction="threshold fixed beforehand; Bonferroni over two directions; Clopper-Pearson, half on each rate",
+        control=control,
+        curve_points=result.curve_points,
+        point=OperatingPoint(
+            false_positive_rate=counts.false_positives / counts.non_members,
+            true_positive_rate=counts.true_positives / counts.members,
+            false_positive_upper=test.limits.false_positive_rate_upper,
+            true_positive_lower=test.limits.true_positive_rate_lower,
+        ),
+        note=f"{settled.uses} uses a trial; power against half the noise, predicted: {settled.power:.3f}",
+    )

@@ -1,0 +1,100 @@
+"""Self-tests: before an audit is believed, it must see a planted fault and not see an absent one.
+
+    noise off    the same attack on what comes out without protection: every audit must catch it
+    half noise   the one-step audit must catch a mechanism with half its noise
+    null pair    nothing to find (both sides alike, no private record used): none may catch it
+
+"Caught" is what breaks a promise: a refuted curve (one-step), leaks beyond the policy or a
+positive ε (extraction), an AUC that is surely above one half (membership: few runs cannot refute
+a certificate, but an attack that sees nothing without protection proves nothing with it). The
+null pair is held to a level of at most 1e-3, so that an honest audit does not fail its own test
+once in twenty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from affidavit.accountant.tradeoff import PrivacyCurve
+from affidavit.audits.attacks.cases import Release
+from affidavit.audits.attacks.one_step import OneStep, OneStepResult
+from affidavit.audits.experiments.extraction import Candidates, ExtractionTally
+from affidavit.audits.experiments.one_step import OneStepAudit
+from affidavit.audits.findings import Policy, SelfTest
+from affidavit.audits.statistics.auc import ScoredRun, exact_interval, mean_auc, run_aucs
+from affidavit.audits.statistics.one_run import one_run_epsilon_lower
+
+__all__ = ["NULL_ALPHA", "extraction_self_test", "membership_self_test", "one_step_self_tests"]
+
+NULL_ALPHA = 1e-3
+
+Fault = Literal["noise off", "half noise", "null pair"]
+
+
+def _self_test(fault: Fault, attack: str, *, caught: bool, detail: str) -> SelfTest:
+    return SelfTest(
+        name=fault,
+        attack=attack,
+        expected="not caught" if fault == "null pair" else "caught",
+        observed="caught" if caught else "not caught",
+        detail=detail,
+    )
+
+
+def extraction_self_test(
+    fault: Literal["noise off", "null pair"],
+    pool: Candidates,
+    result: ExtractionTally,
+    *,
+    policy: Policy,
+    delta: float,
+    alpha: float,
+) -> SelfTest:
+    """``result`` is the attack on unprotected text, or on text made without any private record."""
+    level = min(alpha, NULL_ALPHA) if fault == "null pair" else alpha
+    lower = one_run_epsilon_lower(
+        records=result.coins, guesses=result.guesses, correct=result.correct, delta=delta, alpha=level
+    )
+    beyond = len(result.leaked - pool.guessable)
+    return _self_test(
+        fault,
+        "extraction",
+        caught=lower > 0.0 or (fault == "noise off" and beyond > policy.max_leaked),
+        detail=f"{len(result.leaked)} identifiers leaked, {beyond} beyond the guessable; epsilon_lower {lower:.3f}",
+    )
+
+
+def membership_self_test(
+    fault: Literal["noise off", "null pair"], attack: str, runs: Sequence[ScoredRun], *, alpha: float
+) -> SelfTest:
+    """``runs`` show a real record in the prompt, or a demonstration made without any private record."""
+    level = min(alpha, NULL_ALPHA) if fault == "null pair" else alpha
+    lower, _ = exact_interval(run_aucs(runs), alpha=level)
+    return _self_test(
+        fault, attack, caught=lower > 0.5, detail=f"mean AUC {mean_auc(runs):.3f}, exact lower limit {lower:.3f}"
+    )
+
+
+def one_step_self_tests(audit: OneStepAudit, release: Release) -> tuple[SelfTest, ...]:
+    """All three, on the release under audit."""
+    case = audit.design.case
+    quiet = replace(audit.design, alpha=min(audit.design.alpha, NULL_ALPHA))
+    nothing = replace(audit.certified, curve=PrivacyCurve(((0.0, 0.0),)))  # ε = 0: the strictest claim
+    quietly = replace(audit, attack=OneStep(quiet, audit.attack.relation, audit.attack.noise), certified=nothing)
+    results: dict[Fault, OneStepResult] = {
+        "noise off": audit.run(case.noise_off()),
+        "half noise": audit.run(case.half_noise(release)),
+        "null pair": quietly.run(release, null=True),
+    }
+    return tuple(
+        _self_test(
+            fault,
+            "one-step",
+            caught=result.violated,
+            detail=f"excess over the {'curve of no difference' if fault == 'null pair' else 'certified curve'}"
+            f" {result.excess:+.3f}" + (f"; predicted power {audit.design.power:.3f}" if fault == "half noise" else ""),
+        )
+        for fault, result in results.items()
+    )
