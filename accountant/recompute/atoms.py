@@ -37,6 +37,7 @@ _UNIT = 2.0**-53
 _EXACT_USES = 2000
 _MAX_USES = 2_000_000
 _MAX_ATOMS = 400_000
+_SAME = 1e-13
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,32 @@ class AtomicLaw:
         law = AtomicLaw(
             losses[order], masses[order], infinite, self.relative_error + other.relative_error + 4.0 * _UNIT
         )
-        return law.coarsened(_MAX_ATOMS, upper=upper)
+        return law._joined(upper=upper).coarsened(_MAX_ATOMS, upper=upper)
+
+    def power(self, uses: int, *, upper: bool) -> AtomicLaw:
+        """``uses`` independent copies, by repeated squaring."""
+        if uses > _MAX_USES:
+            raise NotSupported(
+                f"recomputing {uses} uses one by one is out of reach", hint="verify without --recompute"
+            )
+        result, square = POINT_MASS, self
+        while uses:
+            if uses & 1:
+                result = square if result is POINT_MASS else result.compose(square, upper=upper)
+            uses >>= 1
+            if uses:
+                square = square.compose(square, upper=upper)
+        return result
+
+    def _joined(self, *, upper: bool) -> AtomicLaw:
+        """Atoms whose losses differ by rounding only become one, at the end of the side asked for."""
+        scale = max(abs(float(self.losses[0])), abs(float(self.losses[-1])), 1e-300)
+        starts = np.concatenate(([0], np.nonzero(np.diff(self.losses) > _SAME * scale)[0] + 1))
+        if len(starts) == len(self.losses):
+            return self
+        ends = np.concatenate((starts[1:], [len(self.losses)])) - 1
+        masses = np.add.reduceat(self.masses, starts)
+        return AtomicLaw(self.losses[ends if upper else starts], masses, self.infinite, self.relative_error + _UNIT)
 
     def coarsened(self, limit: int, *, upper: bool) -> AtomicLaw:
         """The law itself if it has at most ``limit`` atoms, else one of ``limit`` on the side asked for."""
@@ -126,7 +152,7 @@ def _exact_binomial(epsilon: float, uses: int) -> Array:
 
 
 def _float_binomial(epsilon: float, uses: int) -> Array:
-    from scipy.special import gammaln  # noqa: PLC0415
+    from scipy.special import gammaln
 
     i = np.arange(uses + 1, dtype=float)
     log_mass = gammaln(uses + 1.0) - gammaln(i + 1.0) - gammaln(uses - i + 1.0)

@@ -9,6 +9,7 @@ __all__ = ["Bracket", "Profile", "epsilon_bracket", "rounded_down", "rounded_up"
 
 _HALVINGS = 200
 _RELATIVE = 1e-13
+_LARGEST = 1e9
 
 
 class Bracket(NamedTuple):
@@ -39,21 +40,21 @@ def rounded_down(value: float) -> float:
 def epsilon_bracket(profile: Profile, delta: float, *, start: float) -> Bracket:
     """Bracket of the smallest ε >= 0 with δ(ε) <= ``delta``, given 0 < ``delta`` < 1.
 
-    The upper end satisfies δ_upper <= ``delta``; at the lower end δ_lower > ``delta`` (or it is 0).
+    The upper end satisfies δ_upper <= ``delta``; at the lower end δ_lower > ``delta`` (or it is 0). A
+    profile may be sharp near the answer only, so the lower end is looked for from the upper one.
     """
-    return Bracket(_last(profile, delta, start, side=0), _first(profile, delta, start))
-
-
-def _grow(holds_at_zero: bool, start: float) -> tuple[float, float]:
-    return (0.0, 0.0) if holds_at_zero else (0.0, max(start, 1e-12))
+    upper = _first(profile, delta, start)
+    return Bracket(_last(profile, delta, upper), upper)
 
 
 def _first(profile: Profile, delta: float, start: float) -> float:
     """A value at which the upper side is at most ``delta``, next to one at which it is not."""
-    low, high = _grow(profile.delta(0.0).upper <= delta, start)
-    while high > low and profile.delta(high).upper > delta:
+    if profile.delta(0.0).upper <= delta:
+        return 0.0
+    low, high = 0.0, max(start, 1e-12)
+    while profile.delta(high).upper > delta:
         low, high = high, 2.0 * high
-        if high > 1e9:
+        if high > _LARGEST:
             return math.inf
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
@@ -63,16 +64,21 @@ def _first(profile: Profile, delta: float, start: float) -> float:
     return high
 
 
-def _last(profile: Profile, delta: float, start: float, *, side: int) -> float:
+def _last(profile: Profile, delta: float, upper: float) -> float:
     """A value at which the lower side exceeds ``delta``, next to one at which it does not."""
-    low, high = _grow(profile.delta(0.0)[side] <= delta, start)
-    while high > low and profile.delta(high)[side] > delta:
-        low, high = high, 2.0 * high
-        if high > 1e9:
-            return high / 2.0
+    high = min(upper, _LARGEST)
+    gap = 4.0 * _RELATIVE * high
+    low = high - gap
+    while low > 0.0 and profile.delta(low).lower <= delta:
+        high, gap = low, 2.0 * gap
+        low = high - gap
+    if low <= 0.0:
+        low = 0.0
+        if profile.delta(0.0).lower <= delta:
+            return 0.0
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         if high - low <= _RELATIVE * high or middle in (low, high):
             break
-        low, high = (middle, high) if profile.delta(middle)[side] > delta else (low, middle)
+        low, high = (middle, high) if profile.delta(middle).lower > delta else (low, middle)
     return low

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["CallPrice", "envelope"]
+__all__ = ["CallPrice", "envelope", "nodes"]
 
 _ALLOWANCE = 1e-13
 
@@ -75,14 +75,20 @@ class CallPrice:
         )
 
 
-def envelope(ranges: Sequence[tuple[float, int]], *, spacing: float, left: float, right: float) -> CallPrice:
-    """V_T/m for ``ranges`` = (η, uses) in the order of execution, on nodes from ``left`` to ``right``.
+def nodes(spacing: float, left: float, right: float) -> Array:
+    """Multiples of ``spacing`` that cover [``left``, ``right``]; 0 is one of them."""
+    return spacing * np.arange(math.floor(left / spacing), math.ceil(right / spacing) + 1)
 
-    ``left`` < 0 < ``right`` (log m); wherever they are, the result is an upper bound.
+
+def envelope(
+    ranges: Sequence[tuple[float, int]], *, spacing: float, x: Array, terminal: Array | None = None
+) -> CallPrice:
+    """V_T/m at the nodes ``x`` for ``ranges`` = (η, uses) in the order of execution.
+
+    ``terminal``: an upper bound of V_0/m at the nodes if other mechanisms run afterwards. Wherever the
+    nodes end, the result is an upper bound.
     """
-    first = math.floor(left / spacing)
-    x = spacing * np.arange(first, math.ceil(right / spacing) + 1)
-    ratio = np.maximum(0.0, -np.expm1(-x))
+    ratio = np.maximum(0.0, -np.expm1(-x)) if terminal is None else np.minimum(terminal, 1.0)
     for eta, uses in reversed(ranges):  # the last use acts on V_0
         step = _Secants(eta, spacing, len(x))
         for _ in range(uses):

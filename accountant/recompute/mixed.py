@@ -31,20 +31,17 @@ _UNIT = 2.0**-53
 
 @dataclass(frozen=True, slots=True)
 class MixedProfile:
-    """δ(ε) between those of ``lower`` and ``upper``, each composed with Gaussians of Σ 1/σ² = ``precision``."""
+    """``law`` composed with Gaussians of Σ 1/σ² = ``precision``."""
 
-    lower: AtomicLaw
-    upper: AtomicLaw
+    law: AtomicLaw
     precision: float = 0.0
 
     def delta(self, epsilon: float) -> Bracket:
         """δ at ``epsilon``."""
-        return Bracket(self._side(self.lower, epsilon).lower, self._side(self.upper, epsilon).upper)
-
-    def _side(self, law: AtomicLaw, epsilon: float) -> Bracket:
+        law = self.law
         if self.precision == 0.0:
             return law.delta(epsilon)
-        from scipy.special import log_ndtr  # noqa: PLC0415
+        from scipy.special import log_ndtr
 
         mu = math.sqrt(self.precision)
         gap = epsilon - law.losses

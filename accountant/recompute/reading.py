@@ -39,10 +39,21 @@ Step = tuple[Plan, int]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One composition that the changed record may see."""
+    """One composition that the changed record may see.
 
-    fixed: tuple[Step, ...]
+    The fixed mechanisms are kept apart by when they run: ``before`` the first exponential use,
+    ``between``, and ``after`` the last; without exponential uses all are ``before``.
+    """
+
+    before: tuple[Step, ...]
+    between: tuple[Step, ...]
+    after: tuple[Step, ...]
     ranges: tuple[tuple[float, int], ...]
+
+    @property
+    def fixed(self) -> tuple[Step, ...]:
+        """All mechanisms with a dominating pair."""
+        return self.before + self.between + self.after
 
 
 def cases(plan: Plan, relation: Relation) -> tuple[Case, ...]:
@@ -60,16 +71,24 @@ def steps(plan: Plan) -> tuple[Step, ...]:
 
 
 def _case(sequence: tuple[Step, ...]) -> Case:
-    fixed: dict[Plan, int] = {}
+    steps = [(node, uses) for node, uses in sequence if not (isinstance(node, Exponential) and node.range == 0.0)]
+    places = [i for i, (node, _) in enumerate(steps) if isinstance(node, Exponential)]
+    first, last = (places[0], places[-1]) if places else (len(steps), len(steps))
     ranges: list[tuple[float, int]] = []
-    for node, uses in sequence:
-        if not isinstance(node, Exponential):
-            fixed[node] = fixed.get(node, 0) + uses
-        elif node.range > 0.0:
+    for node, uses in steps:
+        if isinstance(node, Exponential):
             if ranges and ranges[-1][0] == node.range:
                 uses += ranges.pop()[1]
             ranges.append((node.range, uses))
-    return Case(tuple(fixed.items()), tuple(ranges))
+    return Case(_summed(steps[:first]), _summed(steps[first:last]), _summed(steps[last:]), tuple(ranges))
+
+
+def _summed(steps: Iterable[Step]) -> tuple[Step, ...]:
+    counts: dict[Plan, int] = {}
+    for node, uses in steps:
+        if not isinstance(node, Exponential):
+            counts[node] = counts.get(node, 0) + uses
+    return tuple(counts.items())
 
 
 def _limited(items: Iterable[tuple[Step, ...]]) -> list[tuple[Step, ...]]:
@@ -137,9 +156,13 @@ def _joined(parts: Iterable[tuple[Step, ...]]) -> tuple[Step, ...]:
 
 
 def _repeated(sequence: tuple[Step, ...], count: int) -> tuple[Step, ...]:
-    ranges = {node.range for node, _ in sequence if isinstance(node, Exponential)}
-    if len(ranges) <= 1:  # then the order inside does not change the case
-        return tuple((node, uses * count) for node, uses in sequence)
+    ranges = {node.range for node, _ in sequence if isinstance(node, Exponential) and node.range > 0.0}
+    many = tuple((node, uses * count) for node, uses in sequence)
+    if len(ranges) <= 1:
+        if len(sequence) == 1 or not ranges or count < 3:
+            return many if len(sequence) == 1 or not ranges else _joined([sequence] * count)
+        # Only what runs before the first and after the last exponential use is told apart.
+        return _joined([sequence, tuple((node, uses * (count - 2)) for node, uses in sequence), sequence])
     if count * len(sequence) > 16 * _MAX_STEPS:
         raise NotSupported(
             f"{count} rounds of unlike exponential leaves are too many to recompute in their order",

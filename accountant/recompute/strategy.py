@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,28 +26,66 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["strategy_law"]
+__all__ = ["Strategy", "find_strategy"]
 
 _UNIT = 2.0**-53
 
 
-def strategy_law(
-    ranges: Sequence[tuple[float, int]], *, epsilon: float, spacing: float, left: float, right: float
-) -> AtomicLaw:
-    """The loss of a strategy that aims at ``epsilon``, for ``ranges`` = (η, uses) in execution order.
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """Choices of t (in cells) by use and node, and the δ they reach: ``ratio`` at ε = −``x``."""
 
-    Mass that leaves the search window [``left``, ``right``] of log m plays on with t = η/2.
+    x: Array
+    spacing: float
+    ratio: Array
+    uses: tuple[int, ...]
+    choices: tuple[NDArray[np.int32], ...]
+
+    def played(self, epsilon: float) -> AtomicLaw:
+        """The loss of the strategy started at the node nearest to ``epsilon``.
+
+        Mass that leaves the nodes plays on with t = η/2.
+        """
+        first = round(float(self.x[0]) / self.spacing)
+        return _play(self.uses, self.choices, self.spacing, round(-epsilon / self.spacing), first)
+
+
+def find_strategy(
+    ranges: Sequence[tuple[float, int]], *, spacing: float, x: Array, terminal: Array | None = None
+) -> Strategy:
+    """Backward search on the nodes ``x`` for ``ranges`` = (η, uses) in the order of execution.
+
+    ``terminal``: a lower bound of V_0/m at the nodes if other mechanisms run afterwards. ``ratio`` is
+    then a lower bound of the adversary's value, too: 0 is used left of the nodes, 1 − 1/m right of them.
     """
-    first = math.floor(left / spacing)
-    nodes = math.ceil(right / spacing) + 1 - first
-    uses = [
+    uses = tuple(
         cells
         for eta, count in ranges
         if (cells := math.floor(eta / spacing + 1e-9)) > 0
         for _ in range(count)
-    ]
-    choices = _search(uses, spacing, first, nodes)
-    return _play(uses, choices, spacing, round(-epsilon / spacing), first)
+    )
+    ratio = np.maximum(0.0, -np.expm1(-x)) if terminal is None else terminal
+    choices: list[NDArray[np.int32]] = []
+    for cells in reversed(uses):
+        ratio, choice = _best_choice(ratio, x, cells, spacing)
+        choices.append(choice)
+    choices.reverse()
+    return Strategy(x, spacing, ratio * (1.0 - 16.0 * _UNIT * (len(uses) + 1)), uses, tuple(choices))
+
+
+def _best_choice(ratio: Array, x: Array, cells: int, spacing: float) -> tuple[Array, NDArray[np.int32]]:
+    nodes = len(x)
+    up = _weights(cells, spacing)
+    beyond = np.maximum(0.0, -np.expm1(-(x[-1] + spacing * np.arange(1, cells + 1))))
+    padded = np.concatenate((np.zeros(cells), ratio, beyond))
+    best = np.full(nodes, -1.0)
+    choice = np.zeros(nodes, dtype=np.int32)
+    for t in range(cells + 1):
+        value = up[t] * padded[cells + t : cells + t + nodes] + (1.0 - up[t]) * padded[t : t + nodes]
+        better = value > best
+        np.copyto(best, value, where=better)
+        choice[better] = t
+    return best, choice
 
 
 def _weights(cells: int, spacing: float) -> Array:
@@ -55,32 +94,8 @@ def _weights(cells: int, spacing: float) -> Array:
     return np.expm1(eta - spacing * np.arange(cells + 1)) * np.exp(spacing * np.arange(cells + 1)) / math.expm1(eta)
 
 
-def _search(uses: list[int], spacing: float, first: int, nodes: int) -> list[NDArray[np.int32]]:
-    x = spacing * (first + np.arange(nodes))
-    ratio = np.maximum(0.0, -np.expm1(-x))
-    result: list[NDArray[np.int32]] = []
-    for cells in reversed(uses):
-        up = _weights(cells, spacing)
-        # The ratio V/m is bounded by 0 on the left and continued by 1 − 1/m on the right.
-        beyond = np.maximum(0.0, -np.expm1(-(x[-1] + spacing * np.arange(1, cells + 1))))
-        padded = np.concatenate((np.zeros(cells), ratio, beyond))
-        best = np.full(nodes, -1.0)
-        choice = np.zeros(nodes, dtype=np.int32)
-        for t in range(cells + 1):
-            high = padded[cells + t : cells + t + nodes]
-            low = padded[t : t + nodes]
-            value = up[t] * high + (1.0 - up[t]) * low
-            better = value > best
-            best = np.where(better, value, best)
-            choice[better] = t
-        ratio = best
-        result.append(choice)
-    result.reverse()
-    return result
-
-
 def _play(
-    uses: list[int], choices: list[NDArray[np.int32]], spacing: float, start: int, first: int
+    uses: Sequence[int], choices: Sequence[NDArray[np.int32]], spacing: float, start: int, first: int
 ) -> AtomicLaw:
     """Push the P-mass forward from log m = ``start`` · h; the loss is what it gained."""
     total = sum(uses)

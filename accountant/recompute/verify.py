@@ -7,17 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from affidavit.accountant import validate
-from affidavit.accountant.errors import PlanError
-from affidavit.accountant.plan import Approximate, Exponential, Gaussian, Laplace, Plan, Pure, parse_plan
-from affidavit.accountant.recompute.bracket import Bracket, epsilon_bracket
-from affidavit.accountant.recompute.compose import Aim, Composition, composition
+from affidavit.accountant.plan import Approximate, Laplace, Plan, Pure, parse_plan
+from affidavit.accountant.recompute.bracket import Bracket
+from affidavit.accountant.recompute.compose import delta_of, epsilon_of, unbounded
 from affidavit.accountant.recompute.reading import Case, cases
 from affidavit.accountant.validate import Relation
 
 __all__ = ["ClaimCheck", "Recomputed", "check_claim", "recompute"]
-
-_RESOLUTIONS = (32, 64, 128)
-_TOLERANCE = 3e-4
 
 Answer = Literal["holds", "does not hold", "undecided"]
 
@@ -59,7 +55,7 @@ def recompute(plan: object, *, relation: Relation, delta: float) -> Recomputed:
     low = high = 0.0
     how: dict[str, None] = {}
     for case in cases(plan, relation):
-        bracket, name = _epsilon(case, delta)
+        bracket, name = _epsilon(case, relation, delta)
         low, high = max(low, bracket.lower), max(high, bracket.upper)
         how[name] = None
     return Recomputed(low, high, relation, delta, "; ".join(how))
@@ -75,7 +71,7 @@ def check_claim(plan: object, *, relation: Relation, epsilon: float, delta: floa
     recomputed = recompute(plan, relation=relation, delta=delta)
     found = Bracket(0.0, 0.0)
     for case in cases(plan, relation):
-        bracket = _delta(case, epsilon, delta)
+        bracket = _delta(case, relation, epsilon, delta)
         found = Bracket(max(found.lower, bracket.lower), max(found.upper, bracket.upper))
     answer: Answer = "holds" if found.upper <= delta else "does not hold" if found.lower > delta else "undecided"
     return ClaimCheck(answer, epsilon, delta, found.lower, found.upper, recomputed)
@@ -85,47 +81,24 @@ def _read(plan: object, relation: object, delta: object) -> tuple[Plan, Relation
     return parse_plan(plan), validate.relation(relation), validate.fraction(delta, path="delta")
 
 
-def _epsilon(case: Case, delta: float) -> tuple[Bracket, str]:
+def _epsilon(case: Case, relation: Relation, delta: float) -> tuple[Bracket, str]:
     if delta == 1.0:
         return Bracket(0.0, 0.0), "any mechanism is (0, 1)-DP"
     if delta == 0.0:
         value = _largest_loss(case)
         return Bracket(value, value), "largest privacy loss"
-    if _unbounded(case):
+    if unbounded(case):
         return Bracket(math.inf, math.inf), "no noise"
-    sorted_case = composition(case)
-    return _refined(sorted_case, delta), sorted_case.how
+    return epsilon_of(case, relation, delta)
 
 
-def _refined(sorted_case: Composition, delta: float) -> Bracket:
-    low, high = 0.0, math.inf
-    for cells in _RESOLUTIONS if sorted_case.ranges else _RESOLUTIONS[:1]:
-        profile = sorted_case.profile(Aim(delta), cells)
-        bracket = epsilon_bracket(profile, delta, start=1.0 if math.isinf(high) else high)
-        low, high = max(low, bracket.lower), min(high, bracket.upper)
-        if high - low <= max(_TOLERANCE * high, 1e-6):
-            break
-    return Bracket(low, high)
-
-
-def _delta(case: Case, epsilon: float, delta: float) -> Bracket:
+def _delta(case: Case, relation: Relation, epsilon: float, delta: float) -> Bracket:
     if delta == 0.0:
         held = _largest_loss(case) <= epsilon
         return Bracket(0.0, 0.0) if held else Bracket(math.ulp(0.0), 1.0)
-    if _unbounded(case):
+    if unbounded(case):
         return Bracket(1.0, 1.0)
-    sorted_case = composition(case)
-    low, high = 0.0, 1.0
-    for cells in _RESOLUTIONS if sorted_case.ranges else _RESOLUTIONS[:1]:
-        found = sorted_case.profile(Aim(max(delta, 1e-300), epsilon), cells).delta(epsilon)
-        low, high = max(low, found.lower), min(high, found.upper)
-        if high <= delta or low > delta:
-            break
-    return Bracket(low, high)
-
-
-def _unbounded(case: Case) -> bool:
-    return any(isinstance(node, (Gaussian, Laplace)) and node.noise_multiplier == 0.0 for node, _ in case.fixed)
+    return delta_of(case, relation, epsilon, delta)
 
 
 def _largest_loss(case: Case) -> float:
@@ -137,8 +110,6 @@ def _largest_loss(case: Case) -> float:
                 terms.append(epsilon * uses)
             case Laplace(noise_multiplier=scale) if scale > 0.0:
                 terms.append(uses / scale)
-            case Exponential(range=eta):
-                raise PlanError("plan", "an exponential leaf outside its place", allowed="ranges only") from None
             case _:
                 return math.inf
     total = math.fsum(terms)

@@ -1,0 +1,91 @@
+"""Everything in a composition that has a dominating pair, gathered by formula."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import mpmath
+
+from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.plan import Approximate, Gaussian, Poisson, Pure, WithoutReplacement
+from affidavit.accountant.recompute.atoms import POINT_MASS, AtomicLaw, binomial_law
+from affidavit.accountant.recompute.bracket import Profile
+from affidavit.accountant.recompute.contour import contour_profile
+from affidavit.accountant.recompute.gaussian import GaussianProfile
+from affidavit.accountant.recompute.mixed import MixedProfile
+from affidavit.accountant.recompute.reading import Step
+from affidavit.accountant.recompute.sampled import Direction, sampled_law
+from affidavit.accountant.recompute.smooth import SmoothLaw
+from affidavit.accountant.validate import Relation
+
+__all__ = ["Aim", "FixedPart", "fixed_part"]
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """Where a profile should be sharp: at the ε of ``delta``, or at ``epsilon`` if that is known."""
+
+    delta: float
+    epsilon: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPart:
+    """Gaussians of Σ 1/σ² = ``precision``, ``atoms``, and (smooth law, uses); one side, one direction."""
+
+    precision: mpmath.mpf
+    atoms: AtomicLaw
+    smooth: tuple[tuple[SmoothLaw, int], ...]
+    names: tuple[str, ...]
+
+    def profile(self, aim: Aim) -> Profile:
+        """δ(ε), by the most exact formula that applies."""
+        alone = self.precision == 0 and self.atoms is POINT_MASS
+        if not self.smooth:
+            if self.precision > 0 and self.atoms is POINT_MASS:
+                return GaussianProfile(self.precision)
+            return MixedProfile(self.atoms, float(self.precision))
+        if alone and len(self.smooth) == 1 and self.smooth[0][1] == 1:
+            return self.smooth[0][0]
+        return contour_profile(
+            self.smooth, precision=float(self.precision), atoms=self.atoms, delta=aim.delta, epsilon=aim.epsilon
+        )
+
+    def joined(self, law: AtomicLaw, *, upper: bool) -> FixedPart:
+        """With the independent loss ``law`` added."""
+        return FixedPart(self.precision, self.atoms.compose(law, upper=upper), self.smooth, self.names)
+
+
+def fixed_part(nodes: Iterable[Step], relation: Relation, direction: Direction, *, upper: bool) -> FixedPart:
+    """Gather ``nodes``. Raises ``NotSupported`` for what has no second formula."""
+    precision = mpmath.mpf(0)
+    atoms = POINT_MASS
+    smooth: list[tuple[SmoothLaw, int]] = []
+    names: dict[str, None] = {}
+    for node, uses in nodes:
+        match node:
+            case Gaussian(noise_multiplier=sigma):
+                with mpmath.workdps(60):
+                    precision = precision + mpmath.mpf(uses) / mpmath.mpf(sigma) ** 2
+                names["closed form"] = None
+                continue
+            case Pure(epsilon=epsilon):
+                law: SmoothLaw | AtomicLaw = binomial_law(epsilon=epsilon, delta=0.0, uses=uses)
+                uses, name = 1, "binomial sum"
+            case Approximate(epsilon=epsilon, delta=delta):
+                law = binomial_law(epsilon=epsilon, delta=delta, uses=uses)
+                uses, name = 1, "binomial sum"
+            case Poisson() | WithoutReplacement():
+                law = sampled_law(node, relation, direction, upper=upper)
+                name = "contour integral" if isinstance(law, SmoothLaw) else "multinomial sum"
+            case _:
+                raise NotSupported(
+                    f"the verifier has no second formula for {node.kind!r}", hint="verify without --recompute"
+                )
+        names[name] = None
+        if isinstance(law, SmoothLaw):
+            smooth.append((law, uses))
+        else:
+            atoms = atoms.compose(law.power(uses, upper=upper), upper=upper)
+    return FixedPart(precision, atoms, tuple(smooth), tuple(names))

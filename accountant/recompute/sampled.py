@@ -1,0 +1,121 @@
+"""Subsample nodes: the loss of one use, by scheme, relation, direction and side.
+
+``removed``: the changed record is in the first dataset, ``added``: in the second; each direction is
+composed apart. ``middle`` serves lower sides only. Under substitution (and zero-out) without
+replacement the upper side is one symmetric curve, the lower side explicit neighbouring data:
+everyone else contributes the same constant, so that an unsampled record leaves no trace.
+The theorems are in ``smooth``; for atoms they are applied to each atom.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.plan import Approximate, Gaussian, Poisson, Pure, WithoutReplacement
+from affidavit.accountant.recompute.atoms import POINT_MASS, AtomicLaw, binomial_law
+from affidavit.accountant.recompute.reading import steps
+from affidavit.accountant.recompute.smooth import SmoothLaw, explicit_pair, removal_pair, replacement_curve
+from affidavit.accountant.validate import Relation
+
+__all__ = ["DIRECTIONS", "Direction", "sampled_law"]
+
+Direction = Literal["removed", "added", "middle"]
+DIRECTIONS: tuple[Direction, ...] = ("removed", "added", "middle")
+
+_UNIT = 2.0**-53
+
+
+def sampled_law(
+    node: Poisson | WithoutReplacement, relation: Relation, direction: Direction, *, upper: bool
+) -> SmoothLaw | AtomicLaw:
+    """The privacy loss of one use. Raises ``NotSupported`` where no formula here covers it."""
+    if isinstance(node, Poisson) and relation == "substitution":
+        raise NotSupported(
+            "the verifier has no formula for Poisson sampling under substitution", hint="verify without --recompute"
+        )
+    rate = node.rate if isinstance(node, Poisson) else node.sample / node.population
+    replaces = isinstance(node, WithoutReplacement) and relation != "add-remove"
+    sigma, inner = _inner(node)
+    if sigma is not None:
+        if replaces and upper:
+            return replacement_curve(rate=rate, sigma=sigma)
+        if replaces and direction == "middle":
+            return explicit_pair(rate=rate, sigma=sigma, before=0.5)
+        return removal_pair(rate=rate, sigma=sigma, removed=direction != "added")
+    if replaces and upper:
+        return _replacement_atoms(inner, rate)
+    return _removal_atoms(inner, rate) if direction != "added" else _addition_atoms(inner, rate)
+
+
+def _inner(node: Poisson | WithoutReplacement) -> tuple[float | None, AtomicLaw]:
+    """What runs on the sample: the σ of one Gaussian, or atoms."""
+    inside = steps(node.of)
+    if inside and all(isinstance(leaf, Gaussian) and leaf.noise_multiplier > 0.0 for leaf, _ in inside):
+        precision = math.fsum(n / leaf.noise_multiplier**2 for leaf, n in inside if isinstance(leaf, Gaussian))
+        return 1.0 / math.sqrt(precision), POINT_MASS
+    law = POINT_MASS
+    for leaf, uses in inside:
+        match leaf:
+            case Pure(epsilon=epsilon):
+                part = binomial_law(epsilon=epsilon, delta=0.0, uses=uses)
+            case Approximate(epsilon=epsilon, delta=delta):
+                part = binomial_law(epsilon=epsilon, delta=delta, uses=uses)
+            case Gaussian(noise_multiplier=0.0):
+                part = AtomicLaw(np.zeros(1), np.zeros(1), 1.0)
+            case _:
+                raise NotSupported(
+                    f"the verifier has no formula for {leaf.kind!r} inside a sample", hint="verify without --recompute"
+                )
+        law = law.compose(part, upper=True)
+    return None, law
+
+
+def _q_masses(law: AtomicLaw) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], float]:
+    """Q-masses of the atoms, and the Q-mass where P has none (the pairs used are symmetric)."""
+    return law.masses * np.exp(-law.losses), law.infinite
+
+
+def _removal_atoms(law: AtomicLaw, rate: float) -> AtomicLaw:
+    """(γP + (1−γ)Q, Q)."""
+    q, only_q = _q_masses(law)
+    growth = rate * np.expm1(law.losses)
+    losses, masses = np.log1p(growth), q * (1.0 + growth)
+    if only_q > 0.0 and rate < 1.0:
+        losses = np.concatenate((losses, [math.log1p(-rate)]))
+        masses = np.concatenate((masses, [only_q * (1.0 - rate)]))
+    return _sorted(losses, masses, rate * law.infinite, law)
+
+
+def _addition_atoms(law: AtomicLaw, rate: float) -> AtomicLaw:
+    """(Q, γP + (1−γ)Q)."""
+    q, only_q = _q_masses(law)
+    losses, masses, infinite = -np.log1p(rate * np.expm1(law.losses)), q, 0.0
+    if only_q > 0.0:
+        if rate < 1.0:
+            losses = np.concatenate((losses, [-math.log1p(-rate)]))
+            masses = np.concatenate((masses, [only_q]))
+        else:
+            infinite = only_q
+    return _sorted(losses, masses, infinite, law)
+
+
+def _replacement_atoms(law: AtomicLaw, rate: float) -> AtomicLaw:
+    """H(α) = γ h(1 + (α−1)/γ) above 1, its mirror image below, the rest at loss 0."""
+    above = law.losses > 0.0
+    q = law.masses[above] * np.exp(-law.losses[above])
+    growth = rate * np.expm1(law.losses[above])
+    high = q * (1.0 + growth)
+    infinite = rate * law.infinite
+    middle = max(0.0, 1.0 - infinite - float(high.sum()) - float(q.sum()))
+    losses = np.concatenate((-np.log1p(growth), [0.0], np.log1p(growth)))
+    return _sorted(losses, np.concatenate((q, [middle], high)), infinite, law)
+
+
+def _sorted(losses: object, masses: object, infinite: float, origin: AtomicLaw) -> AtomicLaw:
+    loss, mass = np.asarray(losses, dtype=float), np.asarray(masses, dtype=float)
+    order = np.argsort(loss, kind="stable")
+    return AtomicLaw(loss[order], mass[order], infinite, origin.relative_error + 32.0 * _UNIT)
