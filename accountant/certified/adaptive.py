@@ -54,7 +54,7 @@ SLACK = 2.0**-48
 LIBM = 2.0**-40
 FLOOR = 1e-300
 BLOCK = 6_000
-SECONDS_PER_CELL = 2.6e-8
+SECONDS_PER_CELL = 1.5e-8
 """Measured on one core: time of one (lattice point, piece, step)."""
 
 
@@ -97,7 +97,8 @@ class AdaptiveCurve:
         position = np.minimum(far / self.spacing * (1 - STEP), float(last))
         cell = np.minimum(position.astype(np.int64), last - 1)
         inside = np.minimum(far, self.top) - cell * self.spacing
-        share = np.clip(np.expm1(inside) / math.expm1(self.spacing), 0.0, 1.0)
+        share = np.expm1(-inside) / math.expm1(-self.spacing) * np.exp(np.minimum(inside - self.spacing, 0.0))
+        share = np.clip(share, 0.0, 1.0)
         left, right = self.upper_values[cell], self.upper_values[cell + 1]
         value = left - share * (left - right) + left * (LIBM + STEP * (cell + 2))
         mirrored = (np.exp(-far) * value - np.expm1(-far)) * (1 + LIBM)

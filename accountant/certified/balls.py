@@ -52,7 +52,7 @@ def up(value: Ball) -> float:
 
 def down(value: Ball) -> float:
     """The greatest float that is provably at most the ball; -inf if the ball is not finite."""
-    return -up(-value)
+    return 0.0 - up(-value)
 
 
 def up_array(values: Sequence[Ball]) -> Array:

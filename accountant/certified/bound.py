@@ -23,10 +23,14 @@ import flint
 from affidavit.accountant import validate
 from affidavit.accountant.certified.balls import BITS, ball, down, precision, up
 from affidavit.accountant.certified.branches import Branch, expand
-from affidavit.accountant.certified.profiles import Goal, Profile, profile_of
+from affidavit.accountant.certified.profiles import SMALLEST, Goal, Profile, profile_of
+from affidavit.accountant.certified.search import Sides
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Approximate, Laplace, Plan, Pure, parse_plan
 from affidavit.accountant.validate import Relation
+
+ROUNDS, LOOSE, STRIDE = 4, 0.1, 1e-12
+"""A δ wider than ``LOOSE`` is computed again, on lattices cut at ``STRIDE`` times its upper side or finer."""
 
 __all__ = ["CertifiedBound", "certified_bound", "certified_curve"]
 
@@ -114,11 +118,25 @@ def certified_bound(
         low, high = max(lower for lower, _ in sides), max(upper for _, upper in sides)
         return CertifiedBound(low, high, delta, delta, _joined(methods), _arithmetic(methods), relation)
     epsilon = validate.real(epsilon, path="epsilon")
-    profiles = [profile_of(branch, Goal(epsilon=epsilon)) for branch in branches]
-    sides = [profile.delta(epsilon) for profile in profiles]
-    methods = [profile.method for profile in profiles]
-    low, high = max(lower for lower, _ in sides), max(upper for _, upper in sides)
+    results = [_delta(branch, epsilon) for branch in branches]
+    methods = [method for _, method in results]
+    low, high = max(lower for (lower, _), _ in results), max(upper for (_, upper), _ in results)
     return CertifiedBound(epsilon, epsilon, low, high, _joined(methods), _arithmetic(methods), relation)
+
+
+def _delta(branch: Branch, epsilon: float) -> tuple[Sides, str]:
+    """δ of one branch at ε; lattices are fitted to the answer once or twice, as it is not known before."""
+    if epsilon >= _pure_epsilon(branch)[1]:
+        return (0.0, 0.0), "largest loss"
+    profile = profile_of(branch, Goal(epsilon=epsilon))
+    lower, upper = profile.delta(epsilon)
+    for _ in range(ROUNDS):
+        if upper - lower <= LOOSE * upper or upper < SMALLEST:
+            break
+        profile = profile_of(branch, Goal(epsilon=epsilon, expected=max(lower, upper * STRIDE)))
+        again = profile.delta(epsilon)
+        lower, upper = max(lower, again[0]), min(upper, again[1])
+    return (lower, upper), profile.method
 
 
 def _joined(methods: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """From a plan to the things that can happen to one record.
 
-A plan without ``parallel`` is one *branch*: a multiset of mechanisms with a dominating pair
-(``Fixed``), and a time-ordered sequence of exponential mechanisms, which have none. ``parallel``
+A plan without ``parallel`` is one *branch*: a time-ordered sequence of exponential mechanisms, and
+before, between and after them multisets of mechanisms with a dominating pair (``Fixed``). ``parallel``
 makes alternatives: the record is in this part or in that one. The cost of the plan is the largest
 cost of a branch; branches that another one dominates are dropped.
 
@@ -74,6 +74,10 @@ class Fixed:
             return Fixed()
         return Fixed(self.mu_squared * count, self.rho * count, tuple((use, n * count) for use, n in self.uses))
 
+    def covers(self, other: Fixed) -> bool:
+        """Whether this provably costs at least what the other does (a sufficient test)."""
+        return other.mu_squared <= self.mu_squared and other.rho <= self.rho and _uses_cover(self.uses, other.uses)
+
     @property
     def empty(self) -> bool:
         """Nothing in it."""
@@ -82,35 +86,49 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """What one record is exposed to, in time order: ``first``, then ``steps``, and ``later``.
+    """What one record is exposed to, in time order.
 
-    ``first`` holds what comes before the first exponential step, ``later`` everything with a
-    dominating pair that comes between or after the steps. ``steps`` is run-length coded as
-    (range, count). ``blatant``: something in it has no noise at all.
+    ``steps`` are the exponential mechanisms, run-length coded as (range, count). ``first`` holds what
+    has a dominating pair and comes before the first step, ``last`` what comes after the last one,
+    ``between`` the rest. ``blatant``: something in it has no noise at all. ``interleaved``: it is made
+    of parallel parts that run side by side, so nothing is known about the order across them.
     """
 
     first: Fixed = field(default_factory=Fixed)
     steps: Steps = ()
-    later: Fixed = field(default_factory=Fixed)
+    between: Fixed = field(default_factory=Fixed)
+    last: Fixed = field(default_factory=Fixed)
     blatant: bool = False
+    interleaved: bool = False
 
     @property
     def fixed(self) -> Fixed:
-        """``first`` and ``later`` together."""
-        return self.first.plus(self.later)
+        """Everything with a dominating pair."""
+        return self.first.plus(self.between).plus(self.last)
 
     def then(self, other: Branch) -> Branch:
         """This branch followed by the other."""
         blatant = self.blatant or other.blatant
+        interleaved = self.interleaved or other.interleaved
         if not self.steps:
-            return Branch(self.first.plus(other.first), other.steps, other.later, blatant)
-        later = self.later.plus(other.fixed)
-        return Branch(self.first, _joined(self.steps, other.steps), later, blatant)
+            return Branch(self.first.plus(other.first), other.steps, other.between, other.last, blatant, interleaved)
+        if not other.steps:
+            last = self.last.plus(other.first)
+            return Branch(self.first, self.steps, self.between, last, blatant, interleaved)
+        between = self.between.plus(self.last).plus(other.first).plus(other.between)
+        steps = _joined(self.steps, other.steps)
+        return Branch(self.first, steps, between, other.last, blatant, interleaved)
+
+    def beside(self, other: Branch) -> Branch:
+        """This branch and the other side by side, in any interleaving."""
+        return replace(self.then(other), interleaved=True)
 
     def times(self, count: int) -> Branch:
         """``count`` runs of the branch one after another."""
         if count == 0:
             return Branch()
+        if not self.steps:
+            return replace(self, first=self.first.times(count))
         if len(self.steps) == 1:
             ((spread, uses),) = self.steps
             steps: Steps = ((spread, uses * count),)
@@ -121,25 +139,23 @@ class Branch:
             )
         else:
             steps = self.steps * count
-        if not self.steps:
-            return replace(self, first=self.first.times(count))
-        return replace(self, steps=steps, later=self.later.times(count).plus(self.first.times(count - 1)))
+        turns = self.first.plus(self.last).times(count - 1)
+        return replace(self, steps=steps, between=self.between.times(count).plus(turns))
 
     def covers(self, other: Branch) -> bool:
-        """Whether the upper side of this branch provably holds for the other (a sufficient test).
+        """Whether this branch provably costs at least what the other does (a sufficient test).
 
-        The upper side puts everything fixed first in time, so the order within ``other`` is immaterial.
+        Dominance is judged part by part, in the same place of the time order.
         """
         if self.blatant:
             return True
-        mine, theirs = self.fixed, other.fixed
-        return (
-            not other.blatant
-            and theirs.mu_squared <= mine.mu_squared
-            and theirs.rho <= mine.rho
-            and _uses_cover(mine.uses, theirs.uses)
-            and _steps_cover(self.steps, other.steps)
-        )
+        if other.blatant or (other.interleaved and not self.interleaved):
+            return False
+        if not _steps_cover(self.steps, other.steps):
+            return False
+        if not other.steps:
+            return self.fixed.covers(other.fixed)
+        return self.first.covers(other.first) and self.between.covers(other.between) and self.last.covers(other.last)
 
 
 def _joined(left: Steps, right: Steps) -> Steps:
@@ -237,7 +253,7 @@ def _mirrored(branch: Branch) -> Branch:
         )
         return replace(part, uses=tuple(sorted(uses, key=repr)))
 
-    return replace(branch, first=turned(branch.first), later=turned(branch.later))
+    return replace(branch, first=turned(branch.first), between=turned(branch.between), last=turned(branch.last))
 
 
 def _repeated(inner: tuple[Branch, ...], count: int) -> tuple[Branch, ...]:
@@ -272,7 +288,7 @@ def _parallel(node: nodes.Parallel, relation: Relation) -> tuple[Branch, ...]:
     for before, i in first.items():
         for after, j in last.items():
             if i < j:
-                stay.extend(a.then(_mirrored(b)) for a in before for b in after)
+                stay.extend(a.beside(_mirrored(b)) for a in before for b in after)
     return _pruned(stay)
 
 

@@ -4,12 +4,13 @@ Theorem (THEORY 3, "mixed"). Let the fixed pairs have the product loss L under P
 hockey-stick curve of everything adaptive. If the fixed pairs run *first in time*, the adversary
 sees their outcome before choosing, and the best total is δ(ε) = E_P[H(e^{ε-L})].
 
-Why that upper side covers any interleaving. Let V be the best value from some state on. A fixed pair met
-in state α turns V into α -> E[V(α e^{-L})]; an adaptive step into α -> max over t of E_t[V(α e^{-l})].
-As E max >= max E, moving a fixed pair to an earlier time never lowers the value; moving all of
-them to the front gives the formula. Likewise moving one to a *later* time never raises it: the lower
-side keeps in front what the plan puts in front of the first step and lets everything else run last,
-where it replaces H_0 as the start of the recursion.
+Order. Let V be the best value from some state on. A fixed pair met in state α turns V into
+α -> E[V(α e^{-L})], an adaptive step into α -> max over t of E_t[V(α e^{-l})]. As E max >= max E, moving a fixed
+pair to an earlier time never lowers the value, and moving it to a later time never raises it. Hence:
+- pairs before the first step: the expectation above, exact on both sides;
+- pairs after the last step: their own curve replaces H_0 as the start of the recursion, exact;
+- pairs between steps: in front on the upper side, at the end on the lower side;
+- parts that run side by side: all pairs in front on the upper side, which covers every interleaving.
 
 Upper masses come from connecting the dots (Doroshenko et al. 2022, Theorem 4.1): the P- and Q-mass of each lattice
 interval are split between its ends such that both are kept, which raises every hockey-stick; what lies
@@ -44,7 +45,7 @@ from affidavit.accountant.errors import NotSupported
 
 __all__ = ["LossMasses", "MixtureProfile", "gaussian_masses", "two_point_masses"]
 
-GAUSSIAN_CELLS = 6_000
+GAUSSIAN_CELLS = 4_000
 MAX_PRODUCT = 4_000_000
 SUM = 1e-9
 """Relative allowance for summing up to 4e6 non-negative floats, each sum off by 2^-53."""
@@ -131,7 +132,7 @@ def gaussian_masses(mu: Ball, *, budget: float) -> LossMasses:
 
 @dataclass(frozen=True, slots=True)
 class MixtureProfile:
-    """δ(ε) = E_P[H(e^{ε-L})], with the losses of ``before`` on each side and one curve a side."""
+    """δ(ε) = E_P[H(e^{ε-L})], with one curve and one loss distribution (None: no loss) a side."""
 
     curve: AdaptiveCurve
     masses: LossMasses | None
@@ -164,4 +165,5 @@ class MixtureProfile:
         def ends(curve: Callable[[float], float], side: str) -> float:
             return first_below(curve, delta, low=0.0, high=self.reach, safe=side)
 
-        return ends(self._lower, "lower"), ends(self._upper, "upper")
+        never = self.lower_masses is not None and self.lower_masses.infinite_lower > delta
+        return math.inf if never else ends(self._lower, "lower"), ends(self._upper, "upper")

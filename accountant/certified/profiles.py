@@ -36,29 +36,35 @@ from affidavit.accountant.plan import Approximate, Laplace, Pure
 __all__ = ["Goal", "Profile", "profile_of"]
 
 BITS = 256
-CELLS = (96, 80, 64, 56, 48, 40, 32, 28, 24, 20, 16, 12, 8)
-QUICK, AFFORDABLE = 1.0, 6.0
-"""Seconds: as fine a lattice as fits the first; coarser than 40 cells only up to the second."""
+CELLS = (96, 80, 64, 56, 48, 40, 32, 28, 24, 20, 16, 12, 8, 6)
+ENOUGH = 32
+"""Cells to a range for a relative width of about 8e-4 (it falls with their square)."""
+QUICK, AFFORDABLE = 0.5, 4.0
+"""Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
 TAIL = 1e-7
 """What is cut off, relative to the δ asked for."""
+SMALLEST = 1e-280
 START_TERMS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What will be asked: ε at ``delta``, or δ at values of ε up to ``epsilon``."""
+    """What will be asked: ε at ``delta``, or δ at values of ε up to ``epsilon``.
+
+    ``expected`` is an earlier, too coarse δ at that ε.
+    """
 
     delta: float | None = None
     epsilon: float | None = None
+    expected: float | None = None
 
     def tail(self, rho: float) -> float:
         """A mass that is negligible beside the δ in question, for a plan of about ρ-zCDP."""
-        delta = self.delta
+        delta = self.delta or self.expected
         if delta is None:
             gap = max(0.0, (self.epsilon or 0.0) - rho)
-            delta = math.exp(max(-600.0, -gap * gap / (4 * rho))) if rho > 0 else 1e-100
-            delta /= 10 * (1 + math.sqrt(gap))
-        return max(1e-280, delta * TAIL)
+            delta = math.exp(-gap * gap / (4 * rho)) if gap < 50 * math.sqrt(rho) else SMALLEST
+        return max(SMALLEST, delta * TAIL)
 
 
 class Profile(Protocol):
@@ -142,7 +148,11 @@ def _two_point(fixed: Fixed) -> list[tuple[Pure | Approximate, int]]:
 def _rho(fixed: Fixed, steps: Steps) -> float:
     """About how much zCDP all of it is: sizes lattices, never a bound."""
     pure = sum(count * float(use.epsilon) ** 2 / 2 for use, count in _two_point(fixed))
-    return float(fixed.rho + fixed.mu_squared / 2 + sum(count * r * r for r, count in steps) / 8) + pure
+    exact = fixed.rho + fixed.mu_squared / 2 + sum((count * r * r for r, count in steps), Fraction(0)) / 8
+    try:
+        return float(exact) + pure
+    except OverflowError:
+        return math.inf
 
 
 def _product(fixed: Fixed, tail: float) -> ProductProfile:
@@ -177,14 +187,16 @@ def _lattice(steps: Steps, top: float) -> Fraction | None:
     """The finest affordable spacing, or None."""
     for cells in CELLS:
         step = spacing(steps, cells)
-        if cost_in_seconds(steps, step, top) <= (QUICK if cells > 40 else AFFORDABLE):
+        if cost_in_seconds(steps, step, top) <= (QUICK if cells > ENOUGH else AFFORDABLE):
             return step
     return None
 
 
-def _start(later: Fixed, steps: Steps, step: Fraction, top: float, tail: float) -> Start | None:
-    """The recursion's start when ``later`` runs after all steps; None if it costs too much."""
-    product = _product(later, tail)
+def _start(last: Fixed, steps: Steps, step: Fraction, top: float, tail: float) -> Start | None:
+    """The recursion's start when ``last`` runs after all steps; None if there is none or it costs too much."""
+    if last.empty:
+        return None
+    product = _product(last, tail)
     points = lattice_points(steps, step, top)
     if product.mu is not None and points * len(product.atoms.losses) > START_TERMS:
         return None
@@ -198,30 +210,37 @@ def _start(later: Fixed, steps: Steps, step: Fraction, top: float, tail: float) 
     return Start(np.minimum.accumulate(np.clip(upper, 0.0, 1.0)), Lines(inside, weight))
 
 
+def _ended(steps: Steps, step: Fraction, last: Fixed, tail: float) -> tuple[AdaptiveCurve, bool]:
+    """The curve of all steps followed by ``last``, and whether ``last`` is really in it."""
+    whole = float(sum(count * spread for spread, count in steps))
+    if not last.empty:
+        top = zcdp_top(_rho(last, steps), tail)
+        start = _start(last, steps, step, top, tail) if cost_in_seconds(steps, step, top) <= 2 * AFFORDABLE else None
+        if start is not None:
+            return adaptive_curve(steps, step, top, negligible=tail, start=start), True
+    top = min(whole, zcdp_top(_rho(Fixed(), steps), tail))
+    return adaptive_curve(steps, step, top, negligible=tail), last.empty
+
+
 def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
-    """Exponential steps with fixed pairs in front; None when no lattice is affordable."""
+    """Exponential steps between fixed pairs; None when no lattice is affordable."""
     steps = branch.steps
     tail = goal.tail(_rho(branch.fixed, steps))
-    whole = float(sum(count * spread for spread, count in steps))
-    top = min(whole, zcdp_top(_rho(Fixed(), steps), tail))
-    step = _lattice(steps, top)
+    step = _lattice(steps, zcdp_top(_rho(Fixed(), steps), tail))
     if step is None:
         return None
-    curve = adaptive_curve(steps, step, top, negligible=tail)
-    masses = _masses(branch.fixed, tail)
-    reach = top + float(step) * 2 + (0.0 if masses is None else max(0.0, float(masses.upper_loss.max())))
+    curve, ended = _ended(steps, step, Fixed() if branch.interleaved else branch.last, tail)
+    front = branch.first.plus(branch.between)
+    masses = _masses(front if ended and not branch.interleaved else branch.fixed, tail)
     lower_curve, lower_masses = curve, masses
-    if not branch.later.empty:
-        high = zcdp_top(_rho(branch.later, steps), tail)
-        start = None
-        if cost_in_seconds(steps, step, high) <= AFFORDABLE:
-            start = _start(branch.later, steps, step, high, tail)
-        if start is not None:
-            lower_curve = adaptive_curve(steps, step, high, negligible=tail, start=start)
+    if not branch.between.empty or not ended or (branch.interleaved and not branch.last.empty):
+        lower_curve, _ = _ended(steps, step, branch.between.plus(branch.last), tail)
         lower_masses = _masses(branch.first, tail)
+    reach = curve.top + float(step) + (0.0 if masses is None else max(0.0, float(masses.upper_loss.max())))
     name = "exact adaptive composition of exponential mechanisms"
-    method = name if masses is None else f"{name}, fixed pairs first"
-    return MixtureProfile(curve, masses, lower_curve, lower_masses, reach, method)
+    return MixtureProfile(
+        curve, masses, lower_curve, lower_masses, reach, name if branch.fixed.empty else f"{name} with fixed pairs"
+    )
 
 
 def _zcdp(branch: Branch, goal: Goal) -> Profile:
@@ -254,8 +273,8 @@ def _pure_steps(branch: Branch, share: int) -> Branch:
 
 
 def _coarse(branch: Branch, goal: Goal) -> Profile:
-    """Too many exponential steps for the recursion: zCDP and optimal pure composition above,
-    the strategy t = range/2 at every step (two-point losses ±range/2) below.
+    """Order-free bounds: zCDP and optimal pure composition above, the strategy t = range/2 at every
+    step (two-point losses ±range/2) below. For too many steps, or unequal ones in unknown order.
     """
     options: list[Profile] = [
         _zcdp(branch, goal),
@@ -288,10 +307,16 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
             hint="affidavit epsilon (float64, two-sided) covers it",
         )
     if fixed.rho:
-        gaussian = replace(branch, first=_as_gaussian(branch.first), later=_as_gaussian(branch.later))
+        gaussian = replace(
+            branch,
+            first=_as_gaussian(branch.first),
+            between=_as_gaussian(branch.between),
+            last=_as_gaussian(branch.last),
+        )
         return Best((_zcdp(branch, goal), OneSide(profile_of(gaussian, goal), "lower")))
     if branch.steps:
-        return _adaptive(branch, goal) or _coarse(branch, goal)
+        ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
+        return (_adaptive(branch, goal) if ordered else None) or _coarse(branch, goal)
     return _product(fixed, goal.tail(_rho(fixed, ())) * 1e-6)
 
 

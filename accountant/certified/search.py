@@ -14,6 +14,8 @@ Sides = tuple[float, float]
 
 LARGEST = 1.7976931348623157e308
 RELATIVE_WIDTH = 1e-12
+COARSE_WIDTH = 1e-7
+"""For lattice curves, which are themselves at least a hundred times wider."""
 SMALLEST_WIDTH = 1e-14
 
 
@@ -78,7 +80,7 @@ def first_below(curve: Callable[[float], float], target: float, *, low: float, h
         return low if safe == "upper" else 0.0
     if curve(high) > target:
         return math.inf if safe == "upper" else high
-    while high - low > max(RELATIVE_WIDTH * high, SMALLEST_WIDTH):
+    while high - low > max(COARSE_WIDTH * high, SMALLEST_WIDTH):
         middle = low + (high - low) / 2
         if middle in (low, high):
             break
