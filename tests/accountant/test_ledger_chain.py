@@ -17,7 +17,8 @@ OPEN = {
     "epsilon": "1", "delta": "0", "filter": "basic", "at": "t",
 }  # fmt: skip
 RESERVE = {
-    "kind": "reserve", "dataset": "mail", "entry": "e", "certificate_sha256": "c", "epsilon": "1", "delta": "0", "at": "t",
+    "kind": "reserve", "dataset": "mail", "entry": "e", "certificate_sha256": "c",
+    "epsilon": "1", "delta": "0", "at": "t",
 }  # fmt: skip
 COMMIT = {"kind": "commit", "entry": "e", "receipt_sha256": None, "at": "t"}
 
