@@ -130,14 +130,15 @@ def draw_leaks(items: Iterable[Finding]) -> Drawing | None:
     """Leaked identifiers of every item that counted them, protection off first."""
     order = {"unprotected": 0, "protected": 1, "null": 2}
     counted = sorted(
-        (item for item in items if item.leaked is not None), key=lambda item: (item.attack, order[item.target])
+        (item for item in items if item.leaked is not None),
+        key=lambda item: (item.attack, order[item.target], -(item.claim.epsilon if item.claim else 0.0)),
     )
     if not counted:
         return None
     several = len({item.attack for item in counted}) > 1
     rows, told = [], []
     for item in counted:
-        target, leaked = words.target_name(item), item.leaked or 0
+        target, leaked = words.setting_name(item), item.leaked or 0
         guessable = leaked - item.leaked_beyond_guessable
         label = f"{words.attack_name(item)},\n{target}" if several else words.capital(target)
         rows.append(figures.LeakRow(label, item.leaked_beyond_guessable, guessable))
@@ -202,7 +203,7 @@ def _tradeoff(name: str, subject: str, items: Sequence[Finding], curve: PrivacyC
 def _attack(item: Finding) -> figures.AttackShown:
     point = item.point
     return figures.AttackShown(
-        label=f"{words.attack_name(item)}, {words.target_name(item)}",
+        label=f"{words.attack_name(item)}, {words.setting_name(item)}",
         roc=item.curve_points,
         point=None if point is None else (point.false_positive_rate, point.true_positive_rate),
         worst=None if point is None else (point.false_positive_upper, point.true_positive_lower),

@@ -24,7 +24,7 @@ from affidavit.accountant.keys import TrustedKeys
 from affidavit.accountant.statement import Certificate
 from affidavit.audits import findings as records
 from affidavit.audits.findings import Findings
-from affidavit.audits.report.inputs import ReportInput, Sample
+from affidavit.audits.report.inputs import Recomputation, ReportInput, Sample
 
 if TYPE_CHECKING:
     from affidavit.accountant.ledger.accounts import Account
@@ -40,7 +40,7 @@ def read_folder(
     trusted: TrustedKeys,
     title: str = "",
     account: Account | None = None,
-    recomputed: bool = False,
+    recomputed: Recomputation = "not tried",
     certificate: Path | None = None,
     clock: Clock = utc_now,
 ) -> ReportInput:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.statement import Certificate
@@ -14,7 +14,9 @@ from affidavit.audits.findings import Findings
 if TYPE_CHECKING:
     from affidavit.accountant.ledger.accounts import Account
 
-__all__ = ["ReportInput", "Sample"]
+__all__ = ["Recomputation", "ReportInput", "Sample"]
+
+Recomputation = Literal["not tried", "holds", "undecided", "does not hold"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,8 @@ class ReportInput:
 
     ``certificate``: its ``keyids`` are the keys whose signatures were checked; none means that
     the signature was not checked, and the page says so.
-    ``recomputed``: whether the number was derived again by the independent path: a signature
-    proves who said it, only recomputing proves the number.
+    ``recomputed``: the independent path's worst answer about the claims, if it was asked: a
+    signature proves who said a number, only recomputing proves the number.
     ``receipt`` and ``account`` are absent when a certificate is reported before it is used.
     ``released`` is how many texts there are in all; ``samples`` may be fewer.
 
@@ -43,7 +45,7 @@ class ReportInput:
     certificate: Certificate
     findings: Findings
     made: datetime
-    recomputed: bool = False
+    recomputed: Recomputation = "not tried"
     receipt: Mapping[str, Any] | None = None
     account: Account | None = None
     samples: tuple[Sample, ...] = ()

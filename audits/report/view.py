@@ -34,7 +34,9 @@ def page_context(report: ReportInput) -> Context:
     return {
         "title": report.title,
         "made": words.instant_in_words(report.made),
-        "headline": words.headline(findings, guarantee=str((report.receipt or {}).get("guarantee", ""))),
+        "headline": words.headline(
+            findings, guarantee=str((report.receipt or {}).get("guarantee", "")), recomputed=report.recomputed
+        ),
         "claim": _claim(certificate),
         "tiles": _tiles(report, risk),
         "limits": words.limits(certificate, risk),
@@ -140,7 +142,7 @@ def _groups(items: Iterable[Finding]) -> list[Context]:
     """The audited items first, then the controls."""
     shown = [(item, _row(item)) for item in items]
     groups = [
-        {"name": "On the certified output", "rows": [row for item, row in shown if not item.control]},
+        {"name": "Under protection", "rows": [row for item, row in shown if not item.control]},
         {"name": "Controls: the same attacks where they must succeed, or must fail", "rows": [
             row for item, row in shown if item.control]},
     ]  # fmt: skip
@@ -151,7 +153,7 @@ def _row(item: Finding) -> Context:
     expected = item.control and item.verdict == "VIOLATION" and item.target == "unprotected"
     trials = f"{item.n_members:,} used, {item.n_non_members:,} not" + (f"; {item.runs:,} runs" if item.runs > 1 else "")
     return {
-        "attack": words.attack_name(item) + ("" if item.target == "protected" else f", {words.target_name(item)}"),
+        "attack": words.attack_name(item) + ("" if words.is_certified(item) else f", {words.setting_name(item)}"),
         "trials": f"{trials}; α = {short(item.alpha)}",
         "statistic_name": item.statistic_name,
         "reached": words.reached(item),
@@ -254,7 +256,7 @@ def _provenance(report: ReportInput) -> list[tuple[str, str, bool]]:
         ("Certificate", certificate.sha256 or "not computed", bool(certificate.sha256)),
         ("Signature", "verified with a trusted key" if signed else "not checked by whoever made this page", False),
         *((("Key", keyid, True)) for keyid in certificate.keyids),
-        ("Number", "recomputed by an independent path" if report.recomputed else "as signed, not recomputed", False),
+        ("Number", words.recomputation_in_words(report.recomputed), False),
         ("Configuration", certificate.config_sha256, True),
         ("Model weights", certificate.model_sha256, True),
         ("Data", f"{certificate.data_commitment} (keyed commitment)", True),

@@ -18,6 +18,7 @@ from affidavit.accountant.statement import Certificate
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
 from affidavit.audits.findings import Finding, Findings, SelfTest
+from affidavit.audits.report.inputs import Recomputation
 from affidavit.audits.report.numbers import fixed_lower, fixed_upper, measured, one_in, percent_upper, upper
 from affidavit.audits.verdict import Verdict
 
@@ -29,14 +30,16 @@ __all__ = [
     "capital",
     "headline",
     "instant_in_words",
+    "is_certified",
     "joined",
     "limits",
     "method_name",
     "not_shown",
     "reached",
+    "recomputation_in_words",
     "relation_in_words",
+    "setting_name",
     "strength",
-    "target_name",
     "times_more_likely",
     "unit_in_words",
 ]
@@ -128,9 +131,34 @@ def attack_name(finding: Finding | SelfTest) -> str:
     return capital(words)
 
 
-def target_name(finding: Finding) -> str:
+def is_certified(finding: Finding) -> bool:
+    """Whether it is about the certified output, or a part of what was certified, as it is."""
+    return finding.target == "protected" and (finding.claim is None or not _elsewhere(finding))
+
+
+def _elsewhere(finding: Finding) -> bool:
+    """Whether the same generator was run at another ε than the certificate's."""
+    return finding.claim is not None and finding.claim.subject.startswith("the same generator")
+
+
+def setting_name(finding: Finding) -> str:
     """What the attack was run on."""
+    if finding.target == "protected" and finding.claim is not None and _elsewhere(finding):
+        return f"protected, ε = {upper(finding.claim.epsilon)}"
     return _TARGETS[finding.target]
+
+
+_RECOMPUTATIONS: dict[Recomputation, str] = {
+    "not tried": "as signed, not recomputed",
+    "holds": "recomputed by an independent path: it holds",
+    "undecided": "recomputed by an independent path, which could not decide it",
+    "does not hold": "recomputed by an independent path: it does not hold",
+}
+
+
+def recomputation_in_words(recomputed: Recomputation) -> str:
+    """What is known of the number beyond the signature."""
+    return _RECOMPUTATIONS[recomputed]
 
 
 def _count(number: int, singular: str, plural: str = "") -> str:
@@ -144,12 +172,14 @@ def capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def headline(findings: Findings, *, guarantee: str = "") -> Headline:
+def headline(findings: Findings, *, guarantee: str = "", recomputed: Recomputation = "not tried") -> Headline:
     """The worst outcome, and the counts behind it.
 
-    ``guarantee`` is the receipt's first line: where it denies the output a guarantee (seeded
-    noise, an unprotected baseline), nothing else matters and nothing else is said.
+    A number that does not hold comes first. ``guarantee`` is the receipt's first line: where it
+    denies the output a guarantee (seeded noise, an unprotected baseline), nothing else is said.
     """
+    if recomputed == "does not hold":
+        return Headline("alarm", "Wrong number", ("Recomputed by independent code, the plan costs more than claimed.",))
     if guarantee.startswith("NONE"):
         reason = guarantee.partition(":")[2].strip() or "the receipt says so"
         return Headline("alarm", "No guarantee", (f"The certificate does not cover this output: {reason}.",))
@@ -234,7 +264,7 @@ def times_more_likely(epsilon: Decimal) -> str:
     return "∞" if epsilon > 500 else upper(epsilon.exp(), digits=3)
 
 
-def not_shown(certificate: Certificate, findings: Findings, *, recomputed: bool) -> tuple[str, ...]:
+def not_shown(certificate: Certificate, findings: Findings, *, recomputed: Recomputation) -> tuple[str, ...]:
     """The limits of the evidence, most important first."""
     unit = certificate.unit
     per = "per record" if unit.key is None else f"per {unit.key}, for at most {unit.max_records} records"
@@ -255,7 +285,9 @@ def not_shown(certificate: Certificate, findings: Findings, *, recomputed: bool)
         "fair or useful, or about the files that stay private (trace, ledger, findings and this page).",
         "Another run on the same data costs more. Only the ledger adds the runs up, and only those made through it.",
     ]
-    if not recomputed:
+    if recomputed == "undecided":
+        items.insert(2, "The independent path could not decide whether the certified number holds.")
+    if recomputed == "not tried":
         items.insert(
             2,
             "Whoever made this page did not recompute the certified number. A signature proves who said it, not "

@@ -24,9 +24,9 @@ from affidavit.accountant.unit import RECORD, Unit
 from affidavit.audits import findings as records
 from affidavit.audits.findings import Finding, Findings, SelfTest, Utility
 from affidavit.audits.report import ReportInput, Sample, render, write
-from affidavit.audits.report.drawings import Twice, draw_tradeoffs
+from affidavit.audits.report.drawings import Twice, draw_leaks, draw_tradeoffs
 from affidavit.audits.report.svg import PALETTE
-from affidavit.audits.report.words import headline, relation_in_words
+from affidavit.audits.report.words import headline, not_shown, relation_in_words
 
 NOW = datetime(2026, 11, 27, 23, 4, tzinfo=UTC)
 SHA = "9f" * 32
@@ -352,9 +352,9 @@ def test_it_says_what_was_not_checked(page: _Page) -> None:
     assert "verified with a trusted key" in page.text
     assert "as signed, not recomputed" in page.text
     assert "did not recompute the certified number" in page.text
-    other = _Page(render(_report(certificate=_certificate(keyids=()), recomputed=True))).text
+    other = _Page(render(_report(certificate=_certificate(keyids=()), recomputed="holds"))).text
     assert "not checked by whoever made this page" in other
-    assert "recomputed by an independent path" in other
+    assert "recomputed by an independent path: it holds" in other
     assert "did not recompute the certified number" not in other
 
 
@@ -377,6 +377,21 @@ def test_under_substitution_changing_places_is_one_step() -> None:
     claim = records.Claim(epsilon=1.0, delta=0.0, relation="substitution")
     drawn = draw_tradeoffs((_finding(claim=claim), _finding(claim=claim, swap=True)), PrivacyCurve(((1.0, 0.0),)))
     assert [drawing.heading for drawing in drawn] == ["One record, used or not"]
+
+
+def test_a_number_that_does_not_hold_comes_before_everything() -> None:
+    shown = headline(_findings(_finding()), guarantee="NONE: seeded", recomputed="does not hold")
+    assert (shown.tone, shown.status) == ("alarm", "Wrong number")
+    assert "could not decide" in " ".join(not_shown(_certificate(), _findings(), recomputed="undecided"))
+
+
+def test_runs_at_another_epsilon_are_told_apart() -> None:
+    elsewhere = records.Claim(epsilon=8.0, delta=0.001, relation="zero-out", subject="the same generator at epsilon 8")
+    protected, unprotected = _leaks()
+    drawing = draw_leaks((protected, replace(protected, claim=elsewhere, leaked=2), unprotected))
+    assert drawing is not None
+    told = "Protection off: 58 leaked, 17 of them guessable. Protected, ε = 8: 2 leaked, 0 of them guessable. Certified"
+    assert told in drawing.svg
 
 
 def test_leaks_are_told_apart_from_guesses(page: _Page) -> None:
