@@ -8,8 +8,18 @@ import tomllib
 from collections import Counter
 from importlib import resources
 from itertools import combinations, pairwise
+from pathlib import Path
 
 import pytest
+
+from affidavit.accountant.plan import leaves
+from affidavit.audits.attacks.extraction import Extraction, prompt_named
+from affidavit.audits.auditfile import load_audit
+from affidavit.audits.experiments.extraction import candidates
+from affidavit.audits.textmodel import Record as AuditRecord
+from affidavit.runfile import load_run
+
+FOLDER = Path(str(resources.files("affidavit") / "demo_data"))
 
 Record = dict[str, str]
 
@@ -18,7 +28,7 @@ LABELS = ("Billing", "Delivery", "Account")
 
 
 def _load(name: str) -> list[Record]:
-    text = (resources.files("affidavit") / "demo_data" / name).read_text(encoding="utf-8")
+    text = (FOLDER / name).read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -47,7 +57,7 @@ def _shingles(text: str, length: int) -> set[tuple[str, ...]]:
 
 
 def test_sizes_and_labels_are_as_declared(members: list[Record], held_out: list[Record]) -> None:
-    run = tomllib.loads((resources.files("affidavit") / "demo_data" / "run.toml").read_text(encoding="utf-8"))
+    run = tomllib.loads((FOLDER / "run.toml").read_text(encoding="utf-8"))
     assert len(members) == run["data"]["size"] == 240
     assert tuple(run["generator"]["labels"]) == LABELS
     assert Counter(record["label"] for record in members) == dict.fromkeys(LABELS, 80)
@@ -55,7 +65,7 @@ def test_sizes_and_labels_are_as_declared(members: list[Record], held_out: list[
 
 
 def test_the_budget_s_delta_is_below_one_record(members: list[Record]) -> None:
-    run = tomllib.loads((resources.files("affidavit") / "demo_data" / "run.toml").read_text(encoding="utf-8"))
+    run = tomllib.loads((FOLDER / "run.toml").read_text(encoding="utf-8"))
     assert run["budget"]["delta"] < 1 / len(members)
 
 
@@ -137,3 +147,25 @@ def test_no_near_copies_within_or_across(everyone: list[Record]) -> None:
 def test_openings_are_not_a_template(everyone: list[Record]) -> None:
     openings = Counter(tuple(record["text"].split()[:3]) for record in everyone)
     assert openings.most_common(1)[0][1] <= 4
+
+
+def test_the_run_file_is_valid_and_fits_the_corpus(members: list[Record]) -> None:
+    run = load_run(FOLDER / "run.toml")
+    assert run.relation == "zero-out"
+    assert run.data_path == FOLDER / "corpus.jsonl"
+    assert len(list(leaves(run.plan()))) == 6, "two samples of each label"
+
+
+@pytest.mark.parametrize("name", ["audit.toml", "audit_one_step.toml"])
+def test_the_audit_files_are_valid(name: str) -> None:
+    assert load_audit(FOLDER / name).target == "protected"
+
+
+def test_the_extraction_audit_finds_enough_senders(members: list[Record]) -> None:
+    audit = load_audit(FOLDER / "audit.toml")
+    records = [AuditRecord(record["id"], record["text"], record["label"]) for record in members]
+    pool = candidates(records, Extraction(), prompt_named(audit.prompt), count=audit.members + audit.non_members)
+    assert pool.dropped == 0, "near-copies in the corpus"
+    owned = sum(map(len, pool.identifiers))
+    assert owned == len(pool.records), "one address a sender"
+    assert 0.15 * owned <= len(pool.guessable) <= 0.55 * owned
