@@ -190,10 +190,10 @@ class Ledger:
     @contextmanager
     def _verified(self, *, write: bool) -> Iterator[_Writing]:
         """A transaction on a ledger that verifies. Raises ``LedgerMissing``, ``LedgerAltered``."""
-        key = self._keyring.secret("ledger")
         if not self._database.exists():
             self._refuse_if_gone()
             raise LedgerMissing(f"there is no ledger at {self.url}", hint=_INIT_HINT)
+        key = self._keyring.secret("ledger")
         anchor = self._anchors.read(self.url)  # before the entries, which may only be ahead of it
         with self._database.transaction(write=write) as connection:
             rows = _read(connection)

@@ -151,6 +151,15 @@ def test_nothing_is_created_by_reading_or_charging(ledger: Ledger) -> None:
     assert not file_of(ledger).exists()
 
 
+def test_without_a_home_there_is_no_ledger_either(tmp_path: Path) -> None:
+    ledger = Ledger(keyring=Keyring(tmp_path / "none"))
+    with pytest.raises(LedgerMissing):
+        ledger.verify()
+    with pytest.raises(UsageError, match="affidavit keys init"):
+        init(ledger)
+    assert not (tmp_path / "none").exists()
+
+
 def test_an_account_is_never_created_silently(ledger: Ledger) -> None:
     init(ledger)
     with pytest.raises(LedgerMissing, match="no account 'letters'") as refusal:
