@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from affidavit.accountant import validate
-from affidavit.accountant.bound import bound
+from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.errors import NoValueFits, PlanError
 from affidavit.accountant.plan import Plan, parse_plan, to_dict
 
@@ -253,17 +253,20 @@ def calibrate(
     if name == "population":
         domain = Domain(max(1, holder["sample"]), LARGEST, integer=True)
 
-    def cost(value: float) -> float:
+    def found_at(value: float) -> Bound:
         holder[name] = int(value) if domain.integer else value
-        found = bound(base, relation=relation, delta=checked_delta, tolerance=tolerance / 2.0)
-        nonlocal sharpness
-        width = found.epsilon_upper - found.epsilon_lower
-        sharpness = max(sharpness, width / found.epsilon_upper if found.epsilon_upper > 0.0 else 0.0)
-        return found.epsilon_upper
+        return bound(base, relation=relation, delta=checked_delta, tolerance=tolerance / 2.0)
 
-    sharpness = 0.0
     start = float(holder[name]) or 1.0
-    cost(start)
+    first = found_at(domain.clip(start))
     # Where the bound is a closed form, the value may as well be exact.
-    wanted = CLOSED_FORM if sharpness < CLOSED_FORM else tolerance
-    return solve(cost, epsilon=target, start=start, domain=domain, name=chosen, tolerance=wanted)
+    sharp = first.epsilon_upper - first.epsilon_lower <= CLOSED_FORM * first.epsilon_upper
+    wanted = CLOSED_FORM if sharp else tolerance
+    return solve(
+        lambda value: found_at(value).epsilon_upper,
+        epsilon=target,
+        start=start,
+        domain=domain,
+        name=chosen,
+        tolerance=wanted,
+    )

@@ -6,7 +6,8 @@ changes the bound, THEORY 3):
 
     compose    its parts one after another, each finished before the next begins
     repeat     round after round, each finished before the next begins
-    parallel   its parts side by side, each in its own order
+    parallel   its parts side by side, each in its own order, if no order among them could matter
+               (a replaced record may meet two parts); else one after another, like compose
     subsample  the node below, on one fresh sample a use
 
 ``use`` must name a leaf that may come next. Whoever leaves a node early says so with ``finish``.
@@ -23,7 +24,17 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from affidavit.accountant.errors import PermitViolation
-from affidavit.accountant.plan import Compose, Leaf, Parallel, Plan, Poisson, Repeat, WithoutReplacement, leaves
+from affidavit.accountant.plan import (
+    Compose,
+    Exponential,
+    Leaf,
+    Parallel,
+    Plan,
+    Poisson,
+    Repeat,
+    WithoutReplacement,
+    leaves,
+)
 
 __all__ = ["Order"]
 
@@ -62,7 +73,7 @@ def _compiled(plan: Plan) -> _Node:
         case Compose(parts=parts) | Parallel(parts=parts):
             nodes = tuple(map(_compiled, parts))
             empty = all(node.empty for node in nodes)
-            return _Node(len(nodes), nodes, parallel=isinstance(plan, Parallel), empty=empty)
+            return _Node(len(nodes), nodes, parallel=isinstance(plan, Parallel) and _order_free(plan), empty=empty)
         case Repeat(count=count, of=of):
             node = _compiled(of)
             return _Node(count, (node,), repeated=True, empty=count == 0 or node.empty)
@@ -71,6 +82,12 @@ def _compiled(plan: Plan) -> _Node:
             return _Node(1, (node,), repeated=True, empty=node.empty)
         case _:
             raise TypeError(f"no order is defined for a {plan.kind} node")
+
+
+def _order_free(plan: Parallel) -> bool:
+    """Whether the cost is the same in any order: exponential leaves all of one range, or none at all."""
+    costs = {leaf for part in (*plan.parts, *(plan.moves or ())) for _, leaf, uses in leaves(part) if uses}
+    return len(costs) <= 1 or not any(isinstance(leaf, Exponential) for leaf in costs)
 
 
 class _Cursor:

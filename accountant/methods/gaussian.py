@@ -44,7 +44,8 @@ def gaussian_delta(epsilon: ArrayLike, *, mu: float) -> NDArray[float64]:
 
     epsilon = np.asarray(epsilon, dtype=float)
     if mu == 0.0:
-        return np.maximum(0.0, -np.expm1(np.minimum(epsilon, 1.0)))
+        nothing: NDArray[float64] = np.maximum(0.0, -np.expm1(np.minimum(epsilon, 1.0)))
+        return nothing
     if math.isinf(mu):
         return np.ones_like(epsilon)
     a = mu / 2.0 - epsilon / mu
@@ -52,7 +53,8 @@ def gaussian_delta(epsilon: ArrayLike, *, mu: float) -> NDArray[float64]:
     density = 0.5 * np.exp(-0.5 * tail * tail)
     mills = density * (erfcx(-tail * ROOT_HALF) - erfcx((mu - tail) * ROOT_HALF))
     body = ndtr(a) - np.exp(np.minimum(epsilon + log_ndtr(a - mu), 0.0))
-    return np.clip(np.where(-a > MILLS_SWITCH, mills, body), 0.0, 1.0)
+    result: NDArray[float64] = np.clip(np.where(-a > MILLS_SWITCH, mills, body), 0.0, 1.0)
+    return result
 
 
 def total_mu(scenario: Scenario) -> float:

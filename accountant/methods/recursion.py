@@ -104,7 +104,8 @@ def lower_profile(runs: Sequence[tuple[float, int]], window: Window, *, last: La
 def _points(low: int, values: Array, spacing: float) -> Array:
     import numpy as np
 
-    return np.arange(low, low + len(values)) * spacing
+    points: Array = np.arange(low, low + len(values), dtype=np.float64) * spacing
+    return points
 
 
 class _Stage(NamedTuple):
@@ -171,8 +172,8 @@ def _fit(
     import numpy as np
 
     high = low + len(arrays[0]) - 1
-    left = np.arange(min(stage.low, low), low) * spacing
-    right = np.arange(high + 1, max(stage.high, high) + 1) * spacing
+    left: Array = np.arange(min(stage.low, low), low, dtype=np.float64) * spacing
+    right: Array = np.arange(high + 1, max(stage.high, high) + 1, dtype=np.float64) * spacing
     widened = []
     for array, extend in zip(arrays, extensions, strict=True):
         before, after = extend(left, (low * spacing, array), right)

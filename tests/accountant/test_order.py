@@ -96,6 +96,14 @@ def test_parallel_parts_interleave_but_keep_their_own_order() -> None:
     refused(ordered, "plan.parts[0].parts[1]")
 
 
+def test_parallel_parts_whose_order_matters_keep_the_declared_one() -> None:
+    """A replaced record may meet two parts; with unlike ranges the order changes what they cost together."""
+    soft, softer = {"kind": "exponential", "range": 0.5}, {"kind": "exponential", "range": 0.25}
+    with pytest.raises(PermitViolation, match="out of order"):
+        order(parallel(soft, softer)).use("plan.parts[1]")
+    order(parallel(soft, soft)).use("plan.parts[1]")
+
+
 def test_what_follows_a_parallel_waits_for_all_its_parts() -> None:
     ordered = order(compose(parallel(A, A), B))
     ordered.use("plan.parts[0].parts[1]")
