@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from affidavit.accountant.certified import CertifiedBound
     from affidavit.accountant.recompute import ClaimCheck
 
-__all__ = ["CertifiedRun", "PlannedRun", "Verification", "certify", "plan_run", "prepare", "verify"]
+__all__ = ["CertifiedRun", "PlannedRun", "Verification", "certify", "plan_run", "prepare", "recheck", "verify"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +172,12 @@ def verify(
     keys = Keyring.default().trusted() if trusted is None else trusted
     envelope = certificate if isinstance(certificate, bytes) else certificates.read(Path(certificate))
     found = certificates.verify_envelope(envelope, trusted=keys, clock=clock)
-    if not recompute:
-        return Verification(found)
-    return Verification(found, tuple(_recomputed(found, claim) for claim in found.claims))
+    return Verification(found, recheck(found) if recompute else ())
+
+
+def recheck(certificate: Certificate) -> tuple[ClaimCheck, ...]:
+    """Every claim of a certificate, derived again by code that did not issue it."""
+    return tuple(_recomputed(certificate, claim) for claim in certificate.claims)
 
 
 def _recomputed(certificate: Certificate, claim: Claim) -> ClaimCheck:

@@ -11,7 +11,7 @@ from affidavit.accountant import validate
 from affidavit.accountant.errors import UsageError
 from affidavit.cli._output import note
 
-__all__ = ["init"]
+__all__ = ["demo", "init"]
 
 
 @click.command()
@@ -125,3 +125,33 @@ def _relative(data: Path, out: Path) -> str:
     folder = out.resolve().parent
     target = data.resolve()
     return target.relative_to(folder).as_posix() if target.is_relative_to(folder) else str(target)
+
+
+@click.command()
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="demo-run", show_default=True)
+@click.option("--model", "model_name", default="smollm2-135m", hidden=True)
+@click.pass_context
+def demo(ctx: click.Context, *, out: Path, model_name: str) -> None:
+    """Certify, generate, attack and report on invented e-mails, offline, in a few minutes.
+
+    Everything stays in one folder, keys and ledger too; your own are not touched.
+    """
+    from affidavit.accountant import decimals
+    from affidavit.cli._progress import generation_progress
+    from affidavit.cli.audits import print_findings
+    from affidavit.demo import run_demo
+
+    with generation_progress() as progress:
+        done = run_demo(out, model_name=model_name, tell=note, progress=progress)
+    for sample in done.generated.samples:
+        click.echo(f"  {sample.label}: {' '.join(sample.text.split())}")
+    click.echo("")
+    print_findings(done.findings)
+    claim = done.certificate.claim
+    click.echo(
+        f"Certified: (ε, δ) = ({decimals.show(decimals.round_up(claim.epsilon, digits=4))}, "
+        f"{decimals.show(claim.delta)}), {done.certificate.relation}; "
+        + ("derived again by other code: it holds." if done.recomputed else "not confirmed by other code.")
+    )
+    click.echo(f"Took {done.seconds:.0f} s. The report: {done.report}")
+    ctx.exit(done.findings.exit_code)

@@ -1,0 +1,236 @@
+"""Audit a certificate: hand the attacks what they may attack, and put the report together.
+
+The audits know no generator. What they attack is made here: text and demonstrations from the
+run's own generator, under the cost that was certified, with noise from the operating system. An
+audit releases nothing, so it charges no ledger; its findings are private.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from affidavit.accountant import certificate as certificates
+from affidavit.accountant.clock import Clock, utc_now
+from affidavit.accountant.errors import LedgerMissing, NotSupported, UsageError, WrongRun
+from affidavit.accountant.keys import Keyring
+from affidavit.accountant.order import Order
+from affidavit.accountant.plan import Leaf, Plan
+from affidavit.accountant.randomness import NoiseSource, SecureNoise
+from affidavit.accountant.validate import Relation
+from affidavit.audits.certified import Certified
+from affidavit.audits.run import run_audit
+from affidavit.audits.textmodel import Record as AuditRecord
+from affidavit.certification import recheck
+from affidavit.generation.dataset import Record, load_records
+from affidavit.generation.models import load_model
+from affidavit.runfile import RunFile
+from affidavit.solving import solve_run
+
+if TYPE_CHECKING:
+    from affidavit.accountant.ledger import Account, Ledger
+    from affidavit.accountant.statement import Certificate
+    from affidavit.audits.attacks.extraction import ExtractionPrompt
+    from affidavit.audits.auditfile import AuditFile
+    from affidavit.audits.findings import Findings
+    from affidavit.audits.report.inputs import Recomputation
+    from affidavit.generation.models.base import LanguageModel
+
+__all__ = ["audit", "check_receipt", "report"]
+
+
+@dataclass(slots=True)
+class TrialPermit:
+    """What a generator asks of a permit, for one audited trial: the same order and counts, no ledger."""
+
+    plan: Plan
+    relation: Relation
+    noise: NoiseSource = field(default_factory=SecureNoise)
+    _order: Order = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._order = Order(self.plan)
+
+    def use(self, path: str) -> Leaf:
+        """Charge one use. Raises ``PermitViolation`` as a real permit does."""
+        return self._order.use(path)
+
+    def finish(self, path: str) -> None:
+        """Leave a node early."""
+        self._order.finish(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """The run's generator, on the records of a trial, at the certified cost or calibrated to another ε."""
+
+    run: RunFile
+    model: LanguageModel
+    certified: Certified
+
+    def generate(
+        self,
+        records: Sequence[AuditRecord],
+        prompt: ExtractionPrompt,
+        *,
+        max_tokens: int,
+        epsilon: float,
+        seed: int,  # noqa: ARG002
+    ) -> list[str]:
+        """Answers to an extraction prompt, made as the run makes text: one for all records together.
+
+        ``seed`` is not used: an audited mechanism draws as it does in production.
+        """
+        label = "record"
+        wording = {
+            "private": _literal(prompt.before) + "{text}",
+            "public": _literal(prompt.before.strip() or "Reply with an email address."),
+            "answer_prefix": _literal(prompt.after.strip()),
+        }
+        settings = self.run.with_generator(
+            labels=[label],
+            samples_per_label=1,
+            prompts=wording,
+            max_tokens=min(max_tokens, self._number("max_tokens")),
+        )
+        members = [Record(record.id, record.text, label) for record in records]
+        return [text for _, text in self._made(settings, members, epsilon)]
+
+    def demonstrate(self, records: Sequence[AuditRecord], *, epsilon: float, seed: int) -> list[AuditRecord]:  # noqa: ARG002
+        """Labelled demonstrations, as the run makes its text; ``seed`` as in ``generate``."""
+        members = [Record(record.id, record.text, record.label or "") for record in records]
+        made = self._made(self.run, members, epsilon)
+        return [AuditRecord(f"released-{number}", text, label) for number, (label, text) in enumerate(made)]
+
+    def _made(self, settings: RunFile, records: Sequence[Record], epsilon: float) -> list[tuple[str, str]]:
+        if epsilon != self.certified.epsilon:
+            solved = solve_run(settings, epsilon=epsilon, key="temperature")
+            settings = settings.with_generator(temperature=float(solved.value))
+        permit = TrialPermit(settings.plan(), settings.relation)
+        done = settings.source.run(permit, settings.generator, records, self.model, size=settings.data.size)
+        return [(sample.label, sample.text) for sample in done.samples]
+
+    def _number(self, key: str) -> int:
+        value = getattr(self.run.generator, key, None)
+        if not isinstance(value, int):
+            raise NotSupported(f"{self.run.kind} has no {key}, which this audit sets", hint="Use attack one-step.")
+        return value
+
+
+def audit(
+    settings: AuditFile,
+    run: RunFile,
+    *,
+    certificate: Path | None,
+    keyring: Keyring | None = None,
+    model: LanguageModel | None = None,
+    progress: Callable[[str], None] | None = None,
+    clock: Clock = utc_now,
+) -> Findings:
+    """Run what ``settings`` asks for against a certificate of ``run``.
+
+    Raises ``CertificateError`` (``WrongRun`` if the certificate is for another run file),
+    ``DataError``, ``ModelMissing``, ``NotSupported``.
+    """
+    keyring = keyring or Keyring.default()
+    found = certificates.load(certificate, trusted=keyring.trusted(), clock=clock)
+    if found.config_sha256 != run.sha256() or found.plan != run.plan():
+        raise WrongRun(
+            "config",
+            "the certificate is for another run file than the one given",
+            hint="Name the certified one: affidavit audit AUDIT.toml --run RUN.toml --certificate CERT.json -o DIR",
+        )
+    certified = Certified.of_certificate(found)
+    if settings.attack == "one-step":
+        return run_audit(settings, certified, progress=progress)
+    model = model or load_model(run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder)
+    if model.digest != found.model_sha256:
+        raise UsageError("the model is not the certified one", hint="Restore the certified model.")
+    protected = Protected(run, model, certified)
+    return run_audit(
+        settings,
+        certified,
+        records=_records(settings, run),
+        model=model,
+        protected_generate=protected.generate,
+        protected_demonstrate=protected.demonstrate,
+        progress=progress,
+    )
+
+
+def report(
+    folder: Path,
+    *,
+    keyring: Keyring | None = None,
+    ledger: Ledger | None = None,
+    title: str = "",
+    certificate: Path | None = None,
+    recompute: bool = False,
+    clock: Clock = utc_now,
+) -> Path:
+    """Write report.html from what ``certify``, ``generate`` and ``audit`` left in ``folder``.
+
+    Raises ``CertificateError`` and its kinds, ``UsageError`` for files that do not belong together.
+    """
+    from affidavit.accountant.ledger import Ledger
+    from affidavit.audits.report import folder as folders
+    from affidavit.audits.report import page
+
+    keyring = keyring or Keyring.default()
+    found = folders.read_folder(folder, trusted=keyring.trusted(), title=title, certificate=certificate, clock=clock)
+    account = _account_charged(found.certificate.sha256, ledger or Ledger(keyring=keyring))
+    recomputed = _recomputed(found.certificate) if recompute else "not tried"
+    shown = replace(
+        found, account=account, recomputed=recomputed, title=title or (account.dataset if account else found.title)
+    )
+    target = folder / "report.html"
+    page.write(shown, target)
+    return target
+
+
+def _recomputed(certificate: Certificate) -> Recomputation:
+    """The independent path's worst answer about the claims."""
+    answers = {check.answer for check in recheck(certificate)}
+    return "does not hold" if "does not hold" in answers else "undecided" if "undecided" in answers else "holds"
+
+
+def _account_charged(certificate_sha256: str, ledger: Ledger) -> Account | None:
+    """The account that paid for a run under this certificate, if the ledger knows one."""
+    try:
+        accounts = ledger.accounts()
+    except (LedgerMissing, UsageError):
+        return None
+    for account in accounts:
+        if any(item.certificate_sha256 == certificate_sha256 for item in account.reservations):
+            return account
+    return None
+
+
+def _records(settings: AuditFile, run: RunFile) -> list[AuditRecord]:
+    if settings.data_path is None:
+        records = load_records(run.data_path, size=run.data.size)
+    else:
+        lines = sum(1 for line in settings.data_path.open("rb") if line.strip())
+        records = load_records(settings.data_path, size=lines)
+    return [AuditRecord(record.id, record.text, record.label) for record in records]
+
+
+def _literal(text: str) -> str:
+    """Text for a prompt template, in which braces have a meaning."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def check_receipt(receipt: Path, *, certificate: Path | None) -> None:
+    """Refuse a receipt of another certificate. Raises ``WrongRun``, ``CertificateMissing``, ``UsageError``."""
+    try:
+        stated = json.loads(receipt.read_text(encoding="utf-8"))["certificate_sha256"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UsageError(f"{receipt} is not a receipt", hint="Give the receipt.json that `generate` wrote.") from None
+    if stated != hashlib.sha256(certificates.read(certificate)).hexdigest():
+        raise WrongRun(
+            "config", "the receipt is for another certificate", hint="Give the certificate that its run was made under."
+        )

@@ -1,0 +1,102 @@
+"""``audit`` and ``report``: try to prove a certificate false, and show what came of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from affidavit.cli._output import json_option, note, print_json, print_table
+
+if TYPE_CHECKING:
+    from affidavit.audits.findings import Finding, Findings
+
+__all__ = ["audit", "print_findings", "report"]
+
+
+@click.command()
+@click.argument("audit_file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="AUDIT.toml")
+@click.option("--certificate", type=click.Path(path_type=Path), metavar="CERT.json", help="What is to be refuted.")
+@click.option(
+    "--run",
+    "run_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="RUN.toml",
+    help="The run file that was certified; run.toml beside AUDIT.toml if left out.",
+)
+@click.option("--receipt", type=click.Path(exists=True, path_type=Path), help="Check that it is this certificate's.")
+@click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR")
+@json_option
+@click.pass_context
+def audit(
+    ctx: click.Context,
+    *,
+    audit_file: Path,
+    certificate: Path | None,
+    run_file: Path | None,
+    receipt: Path | None,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Attack what was certified and write findings.json (private).
+
+    Exit 1 if the certificate is refuted or the audit's policy fails, 5 if the audit could not
+    have shown a violation, 0 if it could have and did not.
+    """
+    from affidavit.auditing import audit as run_audit
+    from affidavit.auditing import check_receipt
+    from affidavit.audits.auditfile import load_audit
+    from affidavit.audits.findings import write
+    from affidavit.runfile import load_run
+
+    settings = load_audit(audit_file)
+    run = load_run(run_file or audit_file.parent / "run.toml")
+    if receipt is not None:
+        check_receipt(receipt, certificate=certificate)
+    findings = run_audit(settings, run, certificate=certificate, progress=note)
+    write(findings, out / "findings.json")
+    if as_json:
+        print_json(findings.to_dict())
+    else:
+        print_findings(findings)
+        note(f"Wrote {out / 'findings.json'} (private).")
+    ctx.exit(findings.exit_code)
+
+
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR")
+@click.option("--certificate", type=click.Path(path_type=Path), metavar="CERT.json", help="If it is not in DIR.")
+@click.option("--title", default="", help="The report's title.")
+@click.option("--recompute", is_flag=True, help="Derive the certified number again, by other code.")
+def report(*, folder: Path, certificate: Path | None, title: str, recompute: bool) -> None:
+    """One self-contained HTML page from a run's folder: report.html (private)."""
+    from affidavit.auditing import report as write_report
+
+    click.echo(str(write_report(folder, certificate=certificate, title=title, recompute=recompute)))
+
+
+def print_findings(findings: Findings) -> None:
+    """One line an attack, then every outcome with its reason."""
+    print_table(
+        "What the attacks found",
+        ("attack", "on", "result", "ε at least", "could show", "verdict"),
+        [_row(item) for item in findings.items],
+        right=(3, 4),
+    )
+    for outcome, reason in findings.outcomes():
+        click.echo(f"{outcome}: {reason}")
+
+
+def _row(item: Finding) -> tuple[str, ...]:
+    result = "" if item.statistic is None else f"{item.statistic_name} {item.statistic:.3g}"
+    if item.leaked is not None:
+        result = f"{item.leaked} leaked, {item.leaked_beyond_guessable} beyond the guessable"
+    return (
+        item.attack,
+        item.target + (" (control)" if item.control else ""),
+        result,
+        "" if item.epsilon_lower is None else f"{item.epsilon_lower:.3g}",
+        "" if item.ceiling is None else f"{item.ceiling:.3g}",
+        item.verdict,
+    )

@@ -1,0 +1,124 @@
+"""``affidavit demo``: the whole path on a shipped corpus of invented e-mails, offline.
+
+certify -> generate -> audit, with protection and without -> report. Everything it makes is in one
+folder, keys and ledger included; the user's own AFFIDAVIT_HOME is neither read nor written.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from affidavit.accountant.errors import UsageError
+from affidavit.accountant.keys import Keyring
+from affidavit.accountant.ledger import Ledger
+from affidavit.accountant.unit import RECORD
+from affidavit.auditing import audit, report
+from affidavit.audits.auditfile import load_audit
+from affidavit.audits.findings import Findings, merge, write
+from affidavit.certification import certify, recheck
+from affidavit.generation.models import load_model
+from affidavit.runfile import load_run
+from affidavit.synthesis import generate
+from affidavit.writing import write_whole
+
+if TYPE_CHECKING:
+    from affidavit.accountant.statement import Certificate
+    from affidavit.generation.outputs import Generated
+
+__all__ = ["DemoResult", "run_demo"]
+
+MARKER = ".affidavit-demo"
+AUDITS = {"extraction": "audit.toml", "one-step": "audit_one_step.toml"}
+DEFAULT_MODEL = "smollm2-135m"
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult:
+    """What the demo ended with."""
+
+    certificate: Certificate
+    recomputed: bool
+    generated: Generated
+    findings: Findings
+    report: Path
+    seconds: float
+
+
+def run_demo(
+    out: Path,
+    *,
+    model_name: str = DEFAULT_MODEL,
+    tell: Callable[[str], None] = lambda _: None,
+    progress: Callable[[Any], None] | None = None,
+) -> DemoResult:
+    """Run everything in ``out``, a new folder or an earlier demo's (which is replaced).
+
+    ``tell`` is called with a line before each step, ``progress`` as in ``generate``. Raises
+    ``UsageError`` if ``out`` holds anything else, ``ModelMissing`` with the command that helps.
+    """
+    started = time.monotonic()
+    _prepare_folder(out, model_name)
+    keyring = Keyring(out / "home")
+    ledger = Ledger(keyring=keyring, url=f"sqlite:///{(out / 'home' / 'ledger.db').resolve()}")
+    run = load_run(out / "run.toml")
+    tell(f"Loading {run.model.name}")
+    model = load_model(run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder)
+
+    tell("Keys, and an account for the data that pays for one run")
+    keyring.init()
+    ledger.init_account(
+        run.data.name, relation=run.relation, unit=RECORD, epsilon=run.budget.epsilon, delta=run.budget.delta
+    )
+
+    tell("Certifying what the run costs, and deriving the number again by other code")
+    certified = certify(run, keyring=keyring)
+    certificate = out / "certificate.json"
+    write_whole(certificate, certified.envelope)
+    recomputed = all(check.answer == "holds" for check in recheck(certified.certificate))
+
+    tell("Generating under the certificate")
+    done = generate(
+        run,
+        certificate=certificate,
+        out=out / "generated",
+        keyring=keyring,
+        ledger=ledger,
+        model=model,
+        progress=progress,
+    )
+
+    found = []
+    for name, file in AUDITS.items():
+        settings = load_audit(out / file)
+        found.append(audit(settings, run, certificate=certificate, keyring=keyring, model=model, progress=tell))
+        write(found[-1], out / f"audit-{name}" / "findings.json")
+
+    tell("Writing the report")
+    page = report(out, keyring=keyring, ledger=ledger, title="Support mail (demo)", recompute=True)
+    return DemoResult(certified.certificate, recomputed, done.generated, merge(found), page, time.monotonic() - started)
+
+
+def _prepare_folder(out: Path, model_name: str) -> None:
+    """An empty folder with the demo's files; an earlier demo in it is removed, anything else is not."""
+    if out.exists() and any(out.iterdir()):
+        if not (out / MARKER).is_file():
+            raise UsageError(f"{out} is not empty and holds no earlier demo", hint="affidavit demo --out NEW_FOLDER")
+        shutil.rmtree(out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{out} cannot be made: {error.strerror}", hint="affidavit demo --out NEW_FOLDER") from None
+    (out / MARKER).touch()
+    with as_file(files("affidavit") / "demo_data") as shipped:
+        for path in shipped.iterdir():
+            if path.suffix in {".toml", ".jsonl"}:
+                shutil.copyfile(path, out / path.name)
+    if model_name != DEFAULT_MODEL:
+        text = (out / "run.toml").read_text(encoding="utf-8")
+        write_whole(out / "run.toml", text.replace(f'"{DEFAULT_MODEL}"', f'"{model_name}"'))
