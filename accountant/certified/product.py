@@ -112,10 +112,11 @@ def two_point_product(uses: Iterable[tuple[Pure | Approximate, int]], *, budget:
             lost = delta if count == 1 else -(count * (-delta).log1p()).expm1()
             failure = lost if failure.is_zero() else failure + lost - failure * lost
     total: dict[Fraction, Ball] = {Fraction(0): arb(1)}
-    rest = arb(0)
+    rest, work = arb(0), 0
     for epsilon, count in counts.items():
         group, cut = _binomial(epsilon, count, ball(budget))
-        if len(total) * len(group) > MAX_ATOMS:
+        work += len(total) * len(group)
+        if work > MAX_ATOMS:
             raise NotSupported(
                 "pure or approximate mechanisms of many different epsilons: the exact product has too many losses",
                 hint="round the epsilons up to a few common values",
