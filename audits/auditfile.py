@@ -7,7 +7,7 @@
     runs = 2
     alpha = 0.05
     seed = 7                       # of the audit (coins, splits), never of the mechanism's noise
-    prompt = "one-shot"            # extraction: plain | chat | one-shot
+    prompt = "few-shot"            # extraction: plain | chat | one-shot | few-shot
     max_tokens = 15                # extraction
     epsilons = [1.0, 4.0, 8.0]     # protected text at these; empty: as certified
     data = "held.jsonl"            # records to draw from; default: the run's own
@@ -64,7 +64,7 @@ class AuditFile(_Table):
     runs: Count = 1
     alpha: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
     seed: Annotated[int, Field(ge=0, lt=2**53)] = 0
-    prompt: str = "one-shot"
+    prompt: str = "few-shot"
     max_tokens: Count = 15
     epsilons: tuple[Annotated[float, Field(gt=0.0)], ...] = ()
     data: str | None = None

@@ -1,0 +1,262 @@
+"""Statistics of audits against the values of the project's theory notes, closed forms and simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import beta, binom
+
+from affidavit.accountant.errors import UsageError
+from affidavit.accountant.plan import Exponential, Gaussian
+from affidavit.accountant.tradeoff import PrivacyCurve, privacy_curve
+from affidavit.audits.statistics.auc import (
+    ScoredRun,
+    auc,
+    exact_interval,
+    mean_auc,
+    resampled_interval,
+    roc_points,
+    true_positive_rate_at,
+)
+from affidavit.audits.statistics.ceilings import one_run_ceiling, per_run_ceiling, runs_needed
+from affidavit.audits.statistics.clopper_pearson import Counts, epsilon_lower, rate_interval, rate_lower, rate_upper
+from affidavit.audits.statistics.one_run import one_run_epsilon_lower, one_run_p_value
+from affidavit.audits.statistics.thresholds import bonferroni, fixed, split
+from affidavit.audits.statistics.tradeoff import perfect_attack_violates, violation_test
+
+
+def test_clopper_pearson_epsilon_of_the_theory_notes() -> None:
+    counts = Counts(true_positives=150, members=1000, false_positives=20, non_members=1000)
+    assert epsilon_lower(counts, delta=1e-5, alpha=0.05) == pytest.approx(1.4304, abs=5e-5)
+
+
+@pytest.mark.parametrize(("hits", "trials"), [(0, 7), (7, 7), (3, 7), (1, 10_000), (9_999, 10_000)])
+def test_rate_limits_are_beta_quantiles_and_cover(hits: int, trials: int) -> None:
+    low, high = rate_interval(hits, trials, alpha=0.05)
+    assert low == pytest.approx(0.0 if hits == 0 else beta.ppf(0.025, hits, trials - hits + 1), abs=1e-12)
+    assert high == pytest.approx(1.0 if hits == trials else beta.ppf(0.975, hits + 1, trials - hits), abs=1e-12)
+    # By definition of the interval: at its ends the observed count sits on a tail of exactly 2.5 %.
+    if hits > 0:
+        assert binom.sf(hits - 1, trials, low) == pytest.approx(0.025, rel=1e-6)
+    if hits < trials:
+        assert binom.cdf(hits, trials, high) == pytest.approx(0.025, rel=1e-6)
+
+
+def test_upper_limit_keeps_its_digits_at_tiny_levels() -> None:
+    assert rate_upper(0, 1000, alpha=1e-12) == pytest.approx(-math.expm1(math.log(1e-12) / 1000), rel=1e-9)
+
+
+@pytest.mark.parametrize(("runs", "ceiling"), [(50, 2.57), (100, 3.28), (500, 4.91), (1000, 5.60), (10_000, 7.905)])
+def test_per_run_ceilings(runs: int, ceiling: float) -> None:
+    # A perfect attack: TPR₋ = (α/2)^{1/n}, FPR₊ = 1 − TPR₋. Values of the theory notes.
+    found = per_run_ceiling(members=runs, non_members=runs, alpha=0.05)
+    assert found == pytest.approx(ceiling, abs=6e-3)
+    rate = 0.025 ** (1 / runs)
+    assert found == pytest.approx(math.log(rate / (1 - rate)), rel=1e-9)
+
+
+@pytest.mark.parametrize(("runs", "ceiling"), [(50, 3.49), (100, 4.19), (500, 5.78), (1000, 6.45), (10_000, 8.20)])
+def test_one_run_ceilings(runs: int, ceiling: float) -> None:
+    # Theory notes, m = 2n coins, δ = 1e-5.
+    assert one_run_ceiling(records=2 * runs, alpha=0.05, delta=1e-5) == pytest.approx(ceiling, abs=6e-3)
+
+
+def test_one_run_value_of_the_theory_notes() -> None:
+    found = one_run_epsilon_lower(records=1000, guesses=100, correct=95, delta=1e-5, alpha=0.05)
+    assert found == pytest.approx(2.1652, abs=5e-5)
+    assert one_run_p_value(found, records=1000, guesses=100, correct=95, delta=1e-5) < 0.05
+    assert one_run_p_value(found + 1e-6, records=1000, guesses=100, correct=95, delta=1e-5) >= 0.05
+
+
+def test_one_run_p_value_is_the_sum_written_out() -> None:
+    m, r, v, delta, epsilon = 40, 12, 10, 1e-3, 0.7
+    q = 1 / (1 + math.exp(-epsilon))
+    mass = [math.comb(r, k) * q**k * (1 - q) ** (r - k) for k in range(r + 1)]
+    a = max(sum(mass[v - i : v]) / i for i in range(1, v + 1))
+    expected = sum(mass[v:]) + 2 * m * delta * a
+    found = one_run_p_value(epsilon, records=m, guesses=r, correct=v, delta=delta)
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_one_run_without_evidence_is_zero() -> None:
+    for guesses, correct in ((0, 0), (10, 5), (10, 0)):
+        assert one_run_epsilon_lower(records=100, guesses=guesses, correct=correct, delta=1e-5, alpha=0.05) == 0.0
+
+
+def test_runs_needed_is_the_first_powered_number() -> None:
+    needed = runs_needed(4.0, alpha=0.05)
+    assert needed is not None
+    assert per_run_ceiling(members=needed, non_members=needed, alpha=0.05) > 4.0
+    assert per_run_ceiling(members=needed - 1, non_members=needed - 1, alpha=0.05) <= 4.0
+    assert runs_needed(50.0, alpha=0.05) is None
+
+
+def test_same_scores_twice_prove_nothing() -> None:
+    scores = list(np.random.default_rng(3).normal(size=500))
+    for threshold in (-1.0, 0.0, 1.0):
+        thresholded = fixed(scores, scores, threshold=threshold, alpha=0.05)
+        assert epsilon_lower(thresholded.counts, delta=0.0, alpha=thresholded.alpha) == 0.0
+        assert not violation_test(thresholded.counts, PrivacyCurve(((0.0, 0.0),)), alpha=0.05).violated
+
+
+def test_violation_is_where_the_curve_is_left() -> None:
+    curve = privacy_curve(Gaussian(1.0), relation="add-remove", delta=1e-5)
+    inside = Counts(380, 1000, 100, 1000)  # μ = 1: TPR .389 at FPR .1
+    outside = Counts(560, 1000, 100, 1000)
+    assert not violation_test(inside, curve, alpha=0.05).violated
+    assert violation_test(outside, curve, alpha=0.05).violated
+    test = violation_test(outside, curve, alpha=0.05)
+    assert test.limits.true_positive_rate_lower > 1 - curve.false_negative_rate(test.limits.false_positive_rate_upper)
+
+
+def test_one_curve_point_agrees_with_the_epsilon_bound() -> None:
+    """Against {(ε, δ)} alone, "violated" and "ε bound above ε" are the same event."""
+    generator = np.random.default_rng(11)
+    for _ in range(300):
+        counts = Counts(int(generator.integers(0, 201)), 200, int(generator.integers(0, 201)), 200)
+        bound = epsilon_lower(counts, delta=1e-3, alpha=0.05)
+        curve = PrivacyCurve(((0.7, 1e-3),))
+        assert violation_test(counts, curve, alpha=0.05).violated == (bound > 0.7)
+
+
+def test_perfect_attack_decides_power() -> None:
+    point = PrivacyCurve(((4.0, 1e-5),))
+    assert not perfect_attack_violates(point, members=50, non_members=50, alpha=0.05)  # ceiling 2.57
+    assert perfect_attack_violates(point, members=500, non_members=500, alpha=0.05)  # ceiling 4.91
+
+
+@pytest.mark.parametrize("counts", [(1, 0, 0, 1), (2, 1, 0, 1), (-1, 1, 0, 1), (0, 1, 2, 1)])
+def test_impossible_counts_are_refused(counts: tuple[int, int, int, int]) -> None:
+    with pytest.raises(UsageError, match="positives"):
+        Counts(*counts)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, math.nan])
+def test_a_level_outside_the_unit_interval_is_refused(alpha: float) -> None:
+    with pytest.raises(UsageError, match="alpha"):
+        rate_lower(1, 2, alpha=alpha)
+
+
+def test_auc_counts_ties_as_half() -> None:
+    assert auc([1.0, 2.0], [1.0, 2.0]) == 0.5
+    assert auc([2.0, 2.0], [1.0]) == 1.0
+    members, others = [0.1, 0.5, 0.5, 0.9], [0.5, 0.2, 0.9]
+    pairs = [(m > o) + 0.5 * (m == o) for m in members for o in others]
+    assert auc(members, others) == pytest.approx(sum(pairs) / len(pairs))
+
+
+def test_tied_non_members_fall_together_at_one_percent() -> None:
+    """900 of 1,000 non-members at the members' own score: no threshold keeps FPR 1 % and catches anyone."""
+    members, others = [1.0] * 100, [1.0] * 900 + [0.0] * 100
+    assert true_positive_rate_at(members, others, fpr=0.01) == 0.0
+    assert true_positive_rate_at(members, others, fpr=0.89) == 0.0
+    assert true_positive_rate_at(members, others, fpr=0.9) == 1.0
+    assert auc(members, others) == pytest.approx(0.55)
+
+
+def test_true_positive_rate_uses_the_whole_allowance() -> None:
+    members, others = [99.5] * 10, [float(i) for i in range(101)]  # one non-member is above
+    assert true_positive_rate_at(members, others, fpr=0.0) == 0.0
+    assert true_positive_rate_at(members, others, fpr=1 / 101) == 1.0
+    assert true_positive_rate_at(members, others, fpr=1.0) == 1.0
+
+
+def test_roc_is_monotone_and_ends_at_one() -> None:
+    generator = np.random.default_rng(0)
+    runs = [ScoredRun(tuple(generator.normal(1, 1, 50)), tuple(generator.normal(0, 1, 50))) for _ in range(4)]
+    points = roc_points(runs, at=[i / 10 for i in range(11)])
+    rates = [rate for _, rate in points]
+    assert rates == sorted(rates)
+    assert points[-1] == (1.0, 1.0)
+
+
+def test_the_resampled_interval_resamples_runs_not_scores() -> None:
+    """Two runs with 10,000 scores each that disagree: the interval is wide, whatever the pool's size."""
+    disagreeing = [0.9, 0.1]
+    low, high = resampled_interval(disagreeing, alpha=0.05, generator=np.random.default_rng(0))
+    assert high - low > 0.7
+    assert resampled_interval([0.5], alpha=0.05, generator=np.random.default_rng(0)) == (0.0, 1.0)
+
+
+def test_exact_interval_of_unanimous_runs_is_a_power_of_the_level() -> None:
+    # All values 1: the bet c = 1 gives m^{-n}; averaged over 64 bets the limit lies a little below (α/2)^{1/n}.
+    low, high = exact_interval([1.0] * 20, alpha=0.05)
+    assert 0.75 < low < 0.025 ** (1 / 20)
+    assert high == 1.0
+
+
+def test_exact_interval_covers_small_samples() -> None:
+    """5 values, mean .5, two-valued: the bootstrap misses often, the exact interval at most at α."""
+    generator = np.random.default_rng(5)
+    misses = 0
+    for _ in range(400):
+        low, high = exact_interval(list(generator.integers(0, 2, 5).astype(float)), alpha=0.1)
+        misses += not low <= 0.5 <= high
+    assert misses <= 400 * 0.1 + 2 * math.sqrt(400 * 0.1 * 0.9)
+
+
+def test_scores_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(UsageError, match="not a number"):
+        ScoredRun((math.nan,), (0.0,))
+    with pytest.raises(UsageError, match="without members"):
+        ScoredRun((), (0.0,))
+
+
+def test_mean_auc_weighs_runs_alike() -> None:
+    perfect, useless = ScoredRun((1.0,) * 1000, (0.0,) * 1000), ScoredRun((0.0,), (0.0,))
+    assert mean_auc([perfect, useless]) == pytest.approx(0.75)
+
+
+def _null_rate(violations: int, audits: int, alpha: float) -> None:
+    assert violations <= audits * (alpha + 2 * math.sqrt(alpha * (1 - alpha) / audits))
+
+
+def _null_audits(audits: int, alpha: float) -> dict[str, int]:
+    """False violations of every method on true claims: ε = 0 (same distribution) and randomised response at ε = 1."""
+    generator = np.random.default_rng(2026)
+    curve = privacy_curve(Exponential(2.0), relation="zero-out", delta=1e-9)
+    share = math.e / (1 + math.e)  # t = η/2 of range 2: loss exactly ±1
+    found = dict.fromkeys(("cp epsilon 0", "cp epsilon 1", "curve", "split", "bonferroni", "one run"), 0)
+    for _ in range(audits):
+        null = [list(generator.normal(size=200)) for _ in range(2)]
+        counts = fixed(null[0], null[1], threshold=0.5, alpha=alpha).counts
+        found["cp epsilon 0"] += epsilon_lower(counts, delta=0.0, alpha=alpha) > 0.0
+        attained = Counts(int(generator.binomial(1000, share)), 1000, int(generator.binomial(1000, 1 - share)), 1000)
+        found["cp epsilon 1"] += epsilon_lower(attained, delta=0.0, alpha=alpha) > 1.0
+        found["curve"] += violation_test(attained, curve, alpha=alpha).violated
+        chosen = split(null[0], null[1], alpha=alpha, delta=0.0, generator=generator)
+        found["split"] += epsilon_lower(chosen.counts, delta=0.0, alpha=chosen.alpha) > 0.0
+        several = bonferroni(null[0], null[1], thresholds=(-1.0, 0.0, 1.0), alpha=alpha, delta=0.0)
+        found["bonferroni"] += epsilon_lower(several.counts, delta=0.0, alpha=several.alpha) > 0.0
+        right = int(generator.binomial(100, share))  # each of 100 guesses is right with e/(1+e): ε = 1, attained
+        found["one run"] += one_run_epsilon_lower(records=200, guesses=100, correct=right, delta=0.0, alpha=alpha) > 1.0
+    return found
+
+
+def test_null_audits_raise_no_more_false_violations_than_their_level() -> None:
+    for violations in _null_audits(200, 0.05).values():
+        _null_rate(violations, 200, 0.05)
+
+
+@pytest.mark.slow
+def test_a_thousand_null_audits_of_every_method_and_threshold() -> None:
+    found = _null_audits(1000, 0.05)
+    for violations in found.values():
+        _null_rate(violations, 1000, 0.05)
+    # The methods are not silent by construction: where the claim is attained, some audits come near it.
+    assert found["one run"] > 0
+
+
+def test_choosing_a_threshold_on_the_tested_scores_would_break_the_level() -> None:
+    """The reason for ``split``: the same search without a split raises false violations far above α."""
+    generator = np.random.default_rng(9)
+    cheating = 0
+    for _ in range(200):
+        members, others = list(generator.normal(size=60)), list(generator.normal(size=60))
+        best = max(
+            epsilon_lower(fixed(members, others, threshold=t, alpha=0.3).counts, delta=0.0, alpha=0.3) for t in members
+        )
+        cheating += best > 0.0
+    assert cheating / 200 > 0.3 + 2 * math.sqrt(0.3 * 0.7 / 200)
