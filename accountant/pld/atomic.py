@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from affidavit.accountant.pld.curve import Array, Curve, Logs, Swapped, log_complement
+from affidavit.accountant.pld.curve import Array, Curve, Logs, Swapped
 
 __all__ = ["Atomic", "approximate", "pure"]
 
@@ -81,17 +81,17 @@ def _tails(log_mass: Array, log_start: float) -> Array:
 
 
 def _heads(log_tail: Array, log_mass: Array, missing: float | None) -> Array:
-    """ln of the mass at or below, from the complement where that is accurate, else summed up.
+    """ln of the mass at or below, summed from the low end; None takes what is missing from 1.
 
-    ``missing`` is the mass at −inf; None takes the complement of the whole, if above rounding.
+    Never the complement of a tail: an upper side may sum to a little more than 1, and bins must
+    have the same mass from either end.
     """
-    complement = log_complement(log_tail)
     if missing is None:
-        start = complement[0] if complement[0] > math.log(1e-13) else -math.inf
-    else:
-        start = math.log(missing) if missing > 0.0 else -math.inf
-    summed = np.logaddexp.accumulate(np.concatenate(([start], log_mass)))
-    return np.where(log_tail < -math.log(2.0), complement, np.minimum(summed, 0.0))
+        complement = -math.expm1(min(float(log_tail[0]), 0.0))
+        missing = complement if complement > 1e-13 else 0.0
+    start = math.log(missing) if missing > 0.0 else -math.inf
+    summed: Array = np.logaddexp.accumulate(np.concatenate(([start], log_mass)))
+    return np.minimum(summed, 0.0)
 
 
 def pure(epsilon: float) -> Curve:

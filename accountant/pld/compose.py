@@ -90,9 +90,7 @@ class Tail:
             heights = self.mass - np.exp(np.minimum(before - self.reference, 700.0)) * self.scaled
         fold = self._fold(before)
         exceeding = np.flatnonzero(heights - fold > goal)
-        if exceeding.size == 0:
-            return self._below_range()
-        i = int(exceeding[-1])
+        i = int(exceeding[-1]) if exceeding.size else 0
         if i == 0 and not self.covers_bottom:
             return self._below_range()
         if self.scaled[i] <= 0.0:
@@ -149,9 +147,10 @@ def compose_masses(parts: Sequence[tuple[Masses, int]], saddle: Saddle, side: Si
     losses = origin + step * (first + np.arange(length, dtype=np.float64))
     covered = first == 0, first + length - 1 >= last_index
     reference = min(max(saddle.epsilon, float(losses[0])), float(losses[-1]))
-    # Only losses near and above the target: below, the tilt magnifies rounding without use.
-    start = 0 if theta == 0.0 else int(np.searchsorted(losses, reference - 40.0 / theta))
-    start = min(start, length - 1)
+    # Only losses near and above the target: below, the tilt magnifies rounding without use, and
+    # e^{reference − l} must stay in float64.
+    span = 600.0 if theta == 0.0 else min(40.0 / theta, 600.0)
+    start = min(int(np.searchsorted(losses, reference - span)), length - 1)
     tilted, losses = tilted[start:], losses[start:]
     tilted = np.maximum(tilted, 0.0) + error if upper else np.maximum(tilted - error, 0.0)
     weight = tilted * np.exp(-theta * (losses - reference))

@@ -75,13 +75,13 @@ def discretise_upper(curve: Curve, *, origin: float, step: float, points: int) -
     result = np.zeros(points)
     result[0] = math.exp(float(logs.p_head[0]))
     if points > 1:
-        p, scaled, error = _bins(logs, grid[:-1])
+        p, scaled, error = _bins(logs, grid[:-1], curve.accuracy)
         right = (p - scaled + error) / -math.expm1(-step)
         if curve.convex:
             right = np.clip(right, 0.0, np.maximum(p, 0.0))
         result[:-1] += p - right
         result[1:] += right
-        _make_convex(result, step)
+        _make_convex(result, step, side="upper")
     return Masses(origin, step, np.maximum(result, 0.0), min(infinity, 1.0), _rounding(logs) + curve.accuracy)
 
 
@@ -95,12 +95,15 @@ def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -
         with np.errstate(divide="ignore"):
             logs = logs._replace(p_tail=np.where(finite > 1e-12 * infinity, np.log(finite), -math.inf))
     first, last = _ends(logs, grid)
-    if last <= first:
-        # Coarser than the curve itself: all that is left is the mass at +inf.
-        return Masses(float(grid[0]), step, np.array([1.0 - infinity]), infinity, _rounding(logs) + curve.accuracy)
+    if last <= first or grid[last] < 0.0:
+        # The grid is coarser than the curve: nothing is left but the mass at +inf and (1 − α)₊.
+        at_zero = (
+            min(float(grid[0]), 0.0) if grid[-1] < 0.0 else float(grid[max(np.searchsorted(grid, 0.0, "right") - 1, 0)])
+        )
+        return Masses(at_zero, step, np.array([1.0 - infinity if at_zero <= 0.0 else 0.0]), infinity, _rounding(logs))
     inner = Logs(*(part[first:last] for part in logs))
     at = grid[first : last + 1]
-    p, scaled, error = _bins(inner, at[1:-1])
+    p, scaled, error = _bins(inner, at[1:-1], curve.accuracy)
     # Left of the first kink: the line 1 − α if losses can be negative there, else the first chord.
     closed = at[0] <= 0.0
     head, head_scaled = (_exp(inner.p_head[0]), _exp(at[0] + inner.q_head[0])) if closed else (0.0, 0.0)
@@ -118,7 +121,7 @@ def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -
     result = p - gap
     result[:-1] += (below[:-1] - above[1:]) / math.expm1(step)
     result[1:] -= (below[:-1] - above[1:]) / -math.expm1(-step)
-    _make_convex(result, step)
+    _make_convex(result, step, side="lower")
     return Masses(float(at[0]), step, np.maximum(result, 0.0), infinity, _rounding(logs) + curve.accuracy)
 
 
@@ -126,7 +129,7 @@ def _exp(log_value: float) -> float:
     return math.exp(min(float(log_value), 700.0))
 
 
-def _bins(logs: Logs, at: Array) -> tuple[Array, Array, Array]:
+def _bins(logs: Logs, at: Array, accuracy: float) -> tuple[Array, Array, Array]:
     """Bin masses P_i, e^{at_i} Q_i and a bound on the rounding of their difference.
 
     Bin i lies between the points i and i+1 of ``logs``; for P and for Q apart, tails or heads
@@ -138,7 +141,7 @@ def _bins(logs: Logs, at: Array) -> tuple[Array, Array, Array]:
     q_big, q_small = np.exp(np.minimum(at + q_near, 700.0)), np.exp(np.minimum(at + q_far, 700.0))
     size_p = np.where(np.isfinite(p_near), np.abs(p_near), 0.0)
     size_q = np.where(np.isfinite(q_near), np.abs(q_near), 0.0) + np.abs(at)
-    error = 4.0 * UNIT * (p_big * (2.0 + size_p) + q_big * (2.0 + size_q))
+    error = p_big * (4.0 * UNIT * (2.0 + size_p) + accuracy) + q_big * (4.0 * UNIT * (2.0 + size_q) + accuracy)
     return p_big - p_small, q_big - q_small, error
 
 
@@ -184,11 +187,13 @@ def loss_rounding(losses: Array) -> float:
     return 32.0 * UNIT * (1.0 + float(np.max(np.abs(losses), initial=0.0)))
 
 
-def _make_convex(masses: Array, step: float) -> None:
+def _make_convex(masses: Array, step: float, *, side: Side) -> None:
     """Replace the profile by its convex minorant, in place.
 
     A kink with negative mass lies above the chord of its neighbours, so it is no vertex of the
-    minorant; removing it splits its mass between the neighbouring kinks, both totals kept.
+    minorant; removing it splits its mass between the neighbouring kinks, both totals kept. At an
+    end only rounding makes one negative: above, it counts as 0; below, the first kink's
+    negative mass goes to the next one, which moves positive mass to a lower loss.
     """
     queue = [int(i) for i in np.flatnonzero(masses < 0.0)]
     if not queue:
@@ -202,7 +207,11 @@ def _make_convex(masses: Array, step: float) -> None:
             continue
         lo, hi = left.get(i, i - 1), right.get(i, i + 1)
         if lo < 0 or hi >= masses.size:
-            # An end: the profile cannot be repaired from one side; rounding only.
+            if side == "lower" and hi < masses.size:
+                masses[hi] += masses[i]
+                left[hi] = lo
+                queue.extend(j for j in (hi,) if masses[j] < 0.0)
+                gone.add(i)
             masses[i] = 0.0
             continue
         share = masses[i] * math.expm1(-(i - lo) * step) / math.expm1(-(hi - lo) * step)

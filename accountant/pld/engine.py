@@ -19,12 +19,14 @@ import numpy as np
 from affidavit.accountant.pld.curve import Curve, OneStep
 from affidavit.accountant.pld.discretise import Side
 from affidavit.accountant.pld.grid import CurveParts, aligned, merged
-from affidavit.accountant.pld.nested import Law, composed_law
+from affidavit.accountant.pld.nested import Law, composed_curve, composed_law
 from affidavit.accountant.pld.problem import Problem, Target
 
 __all__ = ["composed_losses", "delta_bracket", "epsilon_bracket"]
 
 ROUNDS = 14
+LARGE = 2**24
+"""Largest count that one transform composes."""
 Parts = Sequence[tuple[OneStep, int]]
 
 
@@ -50,7 +52,7 @@ def _both(parts: Parts, target: Target, tolerance: float) -> tuple[float, float]
         return lower, upper
     if backward[0] == forward[0]:
         return max(lower, _lower_only(backward[1], target, tolerance)), upper
-    other_lower, other_upper = _bracket(*backward, target, tolerance)
+    other_lower, other_upper = _bracket(*backward, target, tolerance, enough=lower)
     return max(lower, other_lower), max(upper, other_upper)
 
 
@@ -86,18 +88,39 @@ def _infinity(parts: CurveParts) -> float:
     return -math.expm1(math.fsum(count * math.log1p(-curve.infinity) for curve, count in parts))
 
 
-def _bracket(upper: CurveParts, lower: CurveParts, target: Target, tolerance: float) -> tuple[float, float]:
-    if upper != lower:
-        return _lower_only(lower, target, tolerance), _refine(upper, target, tolerance)[1]
-    return _refine(upper, target, tolerance)
+def _bracket(
+    upper: CurveParts, lower: CurveParts, target: Target, tolerance: float, *, enough: float = 0.0
+) -> tuple[float, float]:
+    """Both sides of one direction; an upper side at or below ``enough`` need not be sharper."""
+    if upper != lower or max((count for _, count in upper), default=0) > LARGE:
+        above = _refine(_split(upper, "upper"), target, tolerance, enough)[1]
+        return _lower_only(lower, target, tolerance), above
+    return _refine(upper, target, tolerance, enough)
 
 
 def _lower_only(lower: CurveParts, target: Target, tolerance: float) -> float:
-    return _refine(lower, target, tolerance)[0]
+    return _refine(_split(lower, "lower"), target, tolerance, 0.0)[0]
+
+
+def _split(parts: CurveParts, side: Side) -> CurveParts:
+    """Counts beyond ``LARGE`` in two levels: a grid fine enough for one use has too many points for all.
+
+    √count uses are composed first; their law, far wider, is composed √count times.
+    """
+    result: list[tuple[Curve, int]] = []
+    for curve, count in parts:
+        if count <= LARGE:
+            result.append((curve, count))
+            continue
+        inner = math.isqrt(count)
+        result.append((composed_curve(((curve, inner),), side=side), count // inner))
+        if count % inner:
+            result.append((curve, count % inner))
+    return tuple(result)
 
 
 @lru_cache(maxsize=256)
-def _refine(parts: CurveParts, target: Target, tolerance: float) -> tuple[float, float]:
+def _refine(parts: CurveParts, target: Target, tolerance: float, enough: float) -> tuple[float, float]:
     """Both sides of one direction, one set of curves."""
     known = _trivial(parts, target)
     if known is not None:
@@ -111,15 +134,16 @@ def _refine(parts: CurveParts, target: Target, tolerance: float) -> tuple[float,
         low, high = problem.solve(step)
         best = max(best[0], low), min(best[1], high)
         width, goal = best[1] - best[0], target.goal(best, tolerance)
-        if width <= goal or problem.at_limit(step):
+        if width <= goal or best[1] <= enough or problem.at_limit(step):
             break
-        moved = problem.moved(best[1])
+        moved = problem.moved(best)
         if moved is not problem:
             problem, step = moved, min(step, moved.first_step())
             continue
         # The width falls like the square of the step once the step resolves the losses.
         ratio = math.sqrt(0.7 * goal / width) if math.isfinite(width) else 0.25
-        step = max(aligned(parts, step * min(max(ratio, 0.125), 0.7)), problem.least_step())
+        ratio *= 0.85 if ratio < 0.125 else 1.0
+        step = max(aligned(parts, step * min(max(ratio, 0.03), 0.8)), problem.least_step())
     return best
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from affidavit.accountant.pld.curve import Array, Curve, Logs
 
 __all__ = ["Gaussian"]
@@ -27,7 +29,8 @@ class Gaussian(Curve):
     def logs(self, loss: Array) -> Logs:
         from scipy.special import log_ndtr
 
-        scaled = loss / self.mu
+        with np.errstate(over="ignore"):
+            scaled = loss / self.mu
         half = 0.5 * self.mu
         return Logs(log_ndtr(half - scaled), log_ndtr(-half - scaled), log_ndtr(scaled - half), log_ndtr(scaled + half))
 

@@ -75,16 +75,19 @@ def anchor(curve: Curve, step: float) -> float:
     if not (math.isfinite(curve.low) or math.isfinite(curve.high)):
         return 0.0
     at_low = math.isfinite(curve.low)
-    inner, outer = (curve.low + step, curve.low) if at_low else (curve.high - step, curve.high)
-    for _ in range(40):
-        middle = 0.5 * (inner + outer)
-        logs = curve.logs(np.array([middle + (0.5 if at_low else -0.5) * step]))
-        p, q = (logs.p_head[0], logs.q_head[0]) if at_low else (logs.p_tail[0], logs.q_tail[0])
-        beyond = p == -math.inf or (p - q > middle if at_low else p - q < middle)
-        inner, outer = (inner, middle) if beyond else (middle, outer)
-        if abs(inner - outer) < 1e-4 * step:
-            break
-    return float(inner)
+    end, inward = (curve.low, step) if at_low else (curve.high, -step)
+    # The fixed point lies in [end, end + inward]; two rounds of 64 points place it to step/4096.
+    near, far = 0.0, 1.0
+    for _ in range(2):
+        shares = np.linspace(near, far, 65)[1:]
+        at = end + inward * shares
+        logs = curve.logs(at + 0.5 * inward)
+        p, q = (logs.p_head, logs.q_head) if at_low else (logs.p_tail, logs.q_tail)
+        with np.errstate(invalid="ignore"):
+            inside = (at >= p - q) if at_low else (at <= p - q)
+        first = int(np.argmax(inside & (p > -math.inf))) if inside.any() else 63
+        near, far = float(shares[first - 1]) if first else near, float(shares[first])
+    return float(end + inward * far)
 
 
 def masses(

@@ -25,9 +25,9 @@ from affidavit.accountant.pld.curve import Array, Curve, Direction, OneStep
 from affidavit.accountant.pld.discretise import Side
 from affidavit.accountant.pld.grid import CurveParts, aligned, lattice, masses, merged
 from affidavit.accountant.pld.saddle import Sketch, cumulants, sketch
-from affidavit.accountant.pld.transform import beyond_mass, convolve, loss_shift, mass_at_infinity
+from affidavit.accountant.pld.transform import convolve, log_mgf, loss_shift, mass_at_infinity
 
-__all__ = ["Law", "composed_law", "composed_step"]
+__all__ = ["Law", "composed_curve", "composed_law", "composed_step"]
 
 POINTS = 2**15
 LOG_NOTHING = -240.0
@@ -58,12 +58,13 @@ def _direction(parts: Sequence[tuple[Direction, int]]) -> Direction:
     lower = merged([(direction.lower, count) for direction, count in parts if direction.lower is not None])
     if len(upper) == 1 and upper[0][1] == 1:
         return Direction(upper[0][0], upper[0][0] if upper == lower else None)
-    law = composed_law(upper, side="upper", log_nothing=LOG_NOTHING)
-    below = composed_law(lower, side="lower", log_nothing=LOG_NOTHING) if lower else None
-    return Direction(_curve(law), None if below is None else _curve(below))
+    return Direction(composed_curve(upper, side="upper"), composed_curve(lower, side="lower") if lower else None)
 
 
-def _curve(law: Law) -> Curve:
+@lru_cache(maxsize=128)
+def composed_curve(parts: CurveParts, *, side: Side) -> Curve:
+    """The composition of ``parts`` as a curve, from one side."""
+    law = composed_law(parts, side=side, log_nothing=LOG_NOTHING)
     kept = law.masses > 0.0
     return Atomic(law.losses[kept], np.log(law.masses[kept]), infinity=law.infinity, atoms=())
 
@@ -82,14 +83,17 @@ def composed_law(
     log_share = log_nothing - math.log(sum(count for _, count in parts))
     reaches = [part.reach(log_head=log_share, log_tail=log_share) for part, _ in sketches]
     cut = [(part.within(*ends), count) for (part, count), ends in zip(sketches, reaches, strict=True)]
-    bottom, top = _range(cut, log_nothing)
+    bottom, top, exponents = _range(cut, log_nothing)
     if step is None:
         step = max(top - bottom, 1e-300) / points
+        # Many uses of small losses: the grid must resolve one use, as far as the size allows.
+        deviations = [math.sqrt(float(cumulants([(part, 1)], np.zeros(1))[2][0])) for part, _ in cut]
+        step = max(min([step, *(0.1 * x for x in deviations if x > 0.0)]), step / 16.0)
         widest = max((gap for curve, _ in parts if (gap := lattice(curve)) > step), default=0.0)
         lattice_only = widest > 0.0 and all(len(curve.atoms) == 2 and isinstance(curve, Atomic) for curve, _ in parts)
         step = widest if lattice_only and len(parts) == 1 else aligned(parts, step)
     discretised = masses(parts, reaches, side=side, step=step)
-    first, length, origin = window(discretised, bottom=bottom, top=top, limit=4 * max(points, 1024))
+    first, length, origin = window(discretised, bottom=bottom, top=top, limit=32 * max(points, 1024))
     last = sum(count * (part.masses.size - 1) for part, count in discretised)
     size = _fast_length(max(length, 2))
     length = min(size, last - first + 1)
@@ -97,28 +101,30 @@ def composed_law(
     ends = (first > 0, float(losses[0])), (first + size <= last, origin + step * (first + size))
     best = np.full(length, math.inf if upper else 0.0)
     thetas = _tilts(cut, bottom, top)
+    exponents = [*exponents, *thetas]
+    moments = np.array([math.fsum(n * log_mgf(part, t) for part, n in discretised) for t in exponents])
     for theta in thetas:
         composed = convolve(discretised, theta, size)
         tilted = np.roll(composed.tilted, -(first % size))[:length]
         untilt = np.exp(np.clip(composed.log_moment - theta * losses, -745.0, 700.0))
         if upper:
-            best = np.minimum(best, (np.maximum(tilted, 0.0) + composed.error) * untilt * math.exp(composed.relative))
+            mass = (np.maximum(tilted, 0.0) + composed.error) * untilt * math.exp(composed.relative)
+            best = np.minimum(best, mass)
         else:
-            folded = 0.0
-            for outside, end, choices in (
-                (*ends[0], [t for t in thetas if t < theta]),
-                (*ends[1], [t for t in thetas if t > theta]),
-            ):
-                if outside:
-                    folded += beyond_mass(discretised, choices, end, theta=theta, log_moment=composed.log_moment)
-            best = np.maximum(best, (tilted - composed.error - folded) * untilt * math.exp(-composed.relative))
+            folded = sum(
+                _beyond(exponents, moments, end, theta=theta, log_moment=composed.log_moment, above=above)
+                for above, (outside, end) in enumerate(ends)
+                if outside
+            )
+            mass = (tilted - composed.error - folded) * untilt * math.exp(-composed.relative)
+            best = np.maximum(best, mass)
     infinity = mass_at_infinity(discretised) * (1.0 + 1e-14 if upper else 1.0 - 1e-14)
     if upper and ends[1][0]:
-        infinity += beyond_mass(discretised, [t for t in thetas if t > 0.0], ends[1][1])
+        infinity += _beyond(exponents, moments, ends[1][1], theta=0.0, log_moment=0.0, above=True)
+    if upper:
+        # All that lies below is raised to the first loss: the tail sums then start at 1 or more.
+        best[0] = max(float(best[0]), 1.0 - infinity - float(best[1:].sum()))
     shift = loss_shift(discretised)
-    if upper and first > 0:
-        # What lies below the window is raised to its first loss.
-        best[0] += beyond_mass(discretised, [t for t in thetas if t < 0.0], float(losses[0]))
     return Law(losses + (shift if upper else -shift), best, min(infinity, 1.0))
 
 
@@ -128,32 +134,52 @@ def _fast_length(length: int) -> int:
     return int(next_fast_len(length, real=True))
 
 
-def _range(parts: Sequence[tuple[Sketch, int]], log_nothing: float) -> tuple[float, float]:
-    """Chernoff: losses outside which less than e^{log_nothing} of P, and below of Q, is composed."""
+def _beyond(
+    exponents: Sequence[float], moments: Array, end: float, *, theta: float, log_moment: float, above: bool
+) -> float:
+    """Chernoff bound on the mass tilted by ``theta`` beyond ``end``; 1 if no exponent lies on that side."""
+    t = np.asarray(exponents)
+    bounds = (moments - log_moment - (t - theta) * end)[t > theta if above else t < theta]
+    return math.exp(min(float(bounds.min(initial=0.0)), 0.0)) * (1.0 + 1e-9)
+
+
+def _range(parts: Sequence[tuple[Sketch, int]], log_nothing: float) -> tuple[float, float, list[float]]:
+    """Losses outside which less than e^{log_nothing} of P, and below of Q, is composed; exponents that show it."""
     lowest = math.fsum(count * float(part.losses.min()) for part, count in parts)
     highest = math.fsum(count * float(part.losses.max()) for part, count in parts)
-    t = np.geomspace(1e-6, 1e9, 120)
+    t = np.geomspace(1e-6, 1e9, 240)
     tops = (cumulants(parts, t)[0] - log_nothing) / t
     # Q is P tilted by −1, so ln E_Q e^{−t L} = K(−1 − t).
     bottoms = -(cumulants(parts, -1.0 - t)[0] - log_nothing) / t
-    return max(lowest, float(bottoms.max())), min(highest, float(tops.min()))
+    i, j = int(np.argmin(tops)), int(np.argmax(bottoms))
+    # The sketch is rough: room beyond, and smaller exponents too.
+    room = 0.02 * (float(tops[i]) - float(bottoms[j]))
+    near = [*t[max(i - 12, 0) : i + 2 : 2], *(-1.0 - t[max(j - 12, 0) : j + 2 : 2])]
+    bottom, top = max(lowest, float(bottoms[j]) - room), min(highest, float(tops[i]) + room)
+    return bottom, top, [float(x) for x in near]
 
 
 def _tilts(parts: Sequence[tuple[Sketch, int]], bottom: float, top: float) -> list[float]:
     """Tilts whose means are a few deviations apart from ``bottom`` to ``top``."""
-    t = np.concatenate((-np.geomspace(1e-3, 1e7, 400)[::-1], [0.0], np.geomspace(1e-3, 1e7, 400)))
+    t = np.concatenate((-np.geomspace(1e-3, 1e7, 60)[::-1], [0.0], np.geomspace(1e-3, 1e7, 60)))
     _, mean, spread = cumulants(parts, t)
-    zero = t.size // 2
-    chosen = [zero]
+    for _ in range(45):
+        # Where rare large losses take over, the mean jumps within a tiny change of the tilt.
+        wide = np.diff(mean) > 0.5 * SPACING * np.sqrt(np.maximum(spread[:-1], spread[1:]))
+        wide &= (mean[1:] > bottom) & (mean[:-1] < top)
+        new = 0.5 * (t[:-1] + t[1:])[wide]
+        if new.size == 0:
+            break
+        _, new_mean, new_spread = cumulants(parts, new)
+        order = np.argsort(np.concatenate((t, new)), kind="stable")
+        t, mean, spread = (np.concatenate(pair)[order] for pair in ((t, new), (mean, new_mean), (spread, new_spread)))
+    zero = int(np.searchsorted(t, 0.0))
+    chosen = {zero}
     for direction, end in ((1, top), (-1, bottom)):
-        at = zero
-        for i in range(zero + direction, t.size if direction > 0 else -1, direction):
-            gone = abs(mean[i] - mean[at]) / math.sqrt(max(spread[at], spread[i], 1e-300))
-            if gone >= SPACING:
-                chosen.append(i)
+        at = i = zero
+        while 0 <= i + direction < t.size and direction * (mean[i] - end) < 0.0:
+            i += direction
+            if abs(mean[i] - mean[at]) >= SPACING * math.sqrt(max(float(spread[at]), float(spread[i]), 1e-300)):
+                chosen.add(i)
                 at = i
-            if direction * (mean[i] - end) >= 0.0:
-                break
-        # One further out, for Chernoff bounds beyond the ends.
-        chosen.append(min(max(at + 8 * direction, 0), t.size - 1))
-    return [float(t[i]) for i in sorted(set(chosen))]
+    return [float(t[i]) for i in sorted(chosen)]

@@ -11,6 +11,7 @@ from affidavit.accountant.pld.curve import Curve
 from affidavit.accountant.pld.discretise import Masses, Side
 from affidavit.accountant.pld.grid import MAX_POINTS, CurveParts, aligned, masses
 from affidavit.accountant.pld.saddle import Saddle, Sketch, find_saddle, sketch
+from affidavit.accountant.pld.transform import beyond_mass
 
 __all__ = ["Problem", "Target"]
 
@@ -50,19 +51,26 @@ class Problem:
         saddle, reaches = find_saddle(sketches, epsilon=target.epsilon, delta=target.delta)
         return cls(parts, target, sketches, saddle, reaches)
 
-    def moved(self, answer: float) -> Problem:
-        """The same around a better guess of the answer (ε or δ), if it is far from the present one."""
-        if not math.isfinite(answer):
+    def moved(self, bracket: tuple[float, float]) -> Problem:
+        """The same around a better guess of the answer, if the bracket shows that the first one was poor.
+
+        The normal approximation fails where a few large losses out of many small ones decide.
+        """
+        lower, upper = bracket
+        if not math.isfinite(upper):
             return self
         if self.target.delta is not None:
-            near = abs(answer - self.saddle.epsilon) <= max(0.03 * answer, 0.1 * EPSILON_FLOOR)
-            epsilon, delta = answer, self.target.delta
+            gap = abs(upper - self.saddle.epsilon)
+            agreed = gap <= self.saddle.deviation and lower >= 0.5 * upper
+            near = gap <= max(0.03 * upper, 0.1 * EPSILON_FLOOR)
+            epsilon, delta = upper, self.target.delta
         else:
-            if answer <= 0.0:
+            if upper <= 0.0:
                 return self
-            near = abs(math.log(answer) - self.saddle.log_delta) <= 2.0
-            epsilon, delta = self.target.epsilon or 0.0, answer
-        if near:
+            gap = abs(math.log(upper) - self.saddle.log_delta)
+            agreed, near = gap <= 5.0 and lower >= 0.1 * upper, gap <= 2.0
+            epsilon, delta = self.target.epsilon or 0.0, upper
+        if agreed or near:
             return self
         saddle, reaches = find_saddle(self.sketches, epsilon=epsilon, delta=delta)
         return Problem(self.parts, self.target, self.sketches, saddle, reaches)
@@ -97,6 +105,11 @@ class Problem:
             if self.target.epsilon is not None
             else tail.epsilon(self.target.delta or 0.0)
         )
+
+    def _chernoff(self, step: float) -> float:
+        """δ(ε) without the mass at +inf, from the moments of the upper masses alone; safe where δ leaves float64."""
+        epsilon, theta = self.target.epsilon or 0.0, self.saddle.theta
+        return min(1.0, beyond_mass(self.masses("upper", step), [theta, *self.saddle.up], epsilon))
 
     def solve(self, step: float) -> tuple[float, float]:
         """(lower, upper) at this step."""

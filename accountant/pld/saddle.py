@@ -22,13 +22,13 @@ from affidavit.accountant.pld.curve import Array, Curve
 
 __all__ = ["Saddle", "Sketch", "cumulants", "find_saddle", "sketch"]
 
-_GEOMETRIC = np.geomspace(1e-12, 1e15, 480)
+_GEOMETRIC = np.geomspace(1e-12, 1e15, 360)
 _POINTS = np.concatenate((-_GEOMETRIC[::-1], [0.0], _GEOMETRIC))
 _BODY = math.log(1e-16)
 _THETAS = np.concatenate(
     (-np.array([0.97, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.05, 0.02]), [0.0], np.geomspace(1e-2, 1e9, 45))
 )
-NEGLIGIBLE = 1e-7
+NEGLIGIBLE = 1e-6
 """Relative share of δ that truncations and folding may cost."""
 
 
@@ -77,7 +77,7 @@ def sketch(curve: Curve) -> Sketch:
         if new_top - new_bottom > 0.8 * (top - bottom) or new_top <= new_bottom:
             break
         bottom, top = new_bottom, new_top
-        edges = np.union1d(edges, np.linspace(bottom, top, 400))
+        edges = np.union1d(edges, np.linspace(bottom, top, 300))
     return _merge(curve, edges)
 
 
@@ -164,7 +164,8 @@ def _solve(parts: Sequence[tuple[Sketch, int]], epsilon: float | None, log_delta
     for _ in range(3):
         k0, k1, k2 = cumulants(parts, thetas)
         low_enough = (_log_delta(thetas, k0, k1, k2) <= log_delta) & (k1 >= 0.0)
-        reached = low_enough if epsilon is None else k1 >= epsilon
+        # No further than where δ leaves float64: ε may be at the very top of the losses.
+        reached = low_enough if epsilon is None else (k1 >= epsilon) | (k0 - thetas * epsilon < -760.0)
         if not reached.any():
             return float(thetas[-1])
         i = int(np.argmax(reached))
