@@ -1,0 +1,170 @@
+"""Findings: format, schema, outcome and exit code; and that no private text is in anything written."""
+
+from __future__ import annotations
+
+import json
+import stat
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from affidavit.accountant.errors import UsageError
+from affidavit.audits.findings import (
+    Claim,
+    Finding,
+    Findings,
+    Leak,
+    Policy,
+    SelfTest,
+    json_schema,
+    merge,
+    read,
+    write,
+)
+
+CLAIM = Claim(epsilon=1.0, delta=1e-5, relation="zero-out")
+
+
+def _item(**changes: object) -> Finding:
+    item = Finding(
+        attack="extraction",
+        target="protected",
+        verdict="CONSISTENT",
+        n_members=30,
+        n_non_members=30,
+        runs=1,
+        statistic_name="leaked identifiers / identifiers in the data",
+        statistic=0.0,
+        interval=(0.0, 0.1),
+        claim=CLAIM,
+        epsilon_lower=0.0,
+        ceiling=3.67,
+        alpha=0.05,
+        correction="none",
+        leaked=0,
+        guessable=0,
+        held_out_leaked=0,
+    )
+    return replace(item, **changes)  # type: ignore[arg-type]
+
+
+def _test(**changes: object) -> SelfTest:
+    test = SelfTest(name="noise off", attack="extraction", expected="caught", observed="caught")
+    return replace(test, **changes)  # type: ignore[arg-type]
+
+
+def _findings(*items: Finding, tests: tuple[SelfTest, ...] = (), policy: Policy = Policy()) -> Findings:  # noqa: B008
+    return Findings(certificate_sha256="ab" * 32, items=items, self_tests=tests, policy=policy)
+
+
+def test_what_is_written_is_read_back_and_fits_the_packaged_schema(tmp_path: Path) -> None:
+    leak = Leak(identifier_hmac="0" * 32, kind="email", guessable=False, output=0, start=3, end=9)
+    findings = _findings(_item(leaked=1, leaks=(leak,)), tests=(_test(),))
+    path = tmp_path / "deep" / "findings.json"
+    write(findings, path)
+    assert read(path) == findings
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [entry.name for entry in path.parent.iterdir()] == ["findings.json"]
+    schema = json.loads(resources.files("affidavit.audits").joinpath("schemas/findings.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(json.loads(path.read_text()), schema)
+
+
+def test_the_packaged_schema_is_the_classes_schema() -> None:
+    packaged = resources.files("affidavit.audits").joinpath("schemas/findings.schema.json").read_text()
+    assert json.loads(packaged) == json_schema()
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"surprise": 1}, "surprise"),
+        ({"items": [{}]}, "items.0"),
+        ({"policy": {"max_leaked": "many"}}, "policy.max_leaked"),
+        ({"schema": "something/else"}, "schema"),
+    ],
+)
+def test_a_wrong_field_is_named(tmp_path: Path, change: dict[str, object], where: str) -> None:
+    path = tmp_path / "findings.json"
+    path.write_text(json.dumps({**_findings(_item()).to_dict(), **change}))
+    with pytest.raises(UsageError, match=where) as caught:
+        read(path)
+    assert caught.value.hint
+
+
+def test_a_missing_file_says_which_command_makes_one(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path / "findings.json")
+    assert "affidavit audit" in caught.value.hint
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "findings.json"
+    write(_findings(_item()), path)
+    before = path.read_bytes()
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write(_findings(_item(leaked=3)), path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["findings.json"]
+
+
+@pytest.mark.parametrize(
+    ("items", "tests", "policy", "outcome", "code"),
+    [
+        ([_item()], [_test()], Policy(), "holds", 0),
+        ([_item(verdict="VIOLATION")], [_test()], Policy(), "refuted", 1),
+        ([_item(leaked=2, guessable=1)], [_test()], Policy(), "policy-failed", 1),
+        ([_item(leaked=2, guessable=2)], [_test()], Policy(), "holds", 0),
+        ([_item(leaked=2, guessable=0)], [_test()], Policy(max_leaked=2), "holds", 0),
+        ([_item(verdict="UNDERPOWERED")], [_test()], Policy(), "inconclusive", 5),
+        ([_item(verdict="UNDERPOWERED")], [_test()], Policy(allow_underpowered=True), "holds", 0),
+        ([_item()], [_test(observed="not caught")], Policy(), "inconclusive", 5),
+        ([_item()], [_test(name="null pair", expected="not caught")], Policy(), "inconclusive", 5),
+        # a violation stands when only power is lacking, not when the audit raises false alarms
+        ([_item(verdict="VIOLATION")], [_test(observed="not caught")], Policy(), "refuted", 1),
+        ([_item(verdict="VIOLATION")], [_test(name="null pair", expected="not caught")], Policy(), "inconclusive", 5),
+        # several outcomes: 1 before 5 before 0
+        ([_item(), _item(verdict="UNDERPOWERED"), _item(verdict="VIOLATION")], [], Policy(), "refuted", 1),
+        ([_item(verdict="UNDERPOWERED"), _item(leaked=1)], [], Policy(), "policy-failed", 1),
+        # controls are shown and not counted
+        ([_item(), _item(verdict="VIOLATION", leaked=9, control=True)], [], Policy(), "holds", 0),
+        ([_item(control=True)], [], Policy(), "inconclusive", 5),
+        ([], [], Policy(), "inconclusive", 5),
+    ],
+)
+def test_outcomes_and_exit_codes(
+    items: list[Finding], tests: list[SelfTest], policy: Policy, outcome: str, code: int
+) -> None:
+    findings = _findings(*items, tests=tuple(tests), policy=policy)
+    assert findings.outcome == outcome
+    assert findings.exit_code == code
+    assert all(reason for _, reason in findings.outcomes())
+
+
+def test_merging_keeps_everything_under_the_strictest_policy() -> None:
+    one = _findings(_item(), policy=Policy(max_leaked=3, allow_underpowered=True))
+    two = _findings(_item(attack="one-step"), tests=(_test(),), policy=Policy(max_leaked=1))
+    both = merge([one, two])
+    assert [item.attack for item in both.items] == ["extraction", "one-step"]
+    assert both.policy == Policy(max_leaked=1, allow_underpowered=False)
+    assert both.self_tests == two.self_tests
+
+
+def test_merging_needs_one_certificate() -> None:
+    with pytest.raises(UsageError, match="different certificates"):
+        merge([_findings(_item()), replace(_findings(_item()), certificate_sha256="cd" * 32)])
+    with pytest.raises(UsageError, match="no findings"):
+        merge([])
+
+
+def test_infinities_are_not_written() -> None:
+    with pytest.raises(ValueError, match="Out of range"):
+        _findings(_item(epsilon_lower=float("inf"))).to_json()
