@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from affidavit.accountant.bound import bound
+from affidavit.accountant.decimals import float_at_least
 from affidavit.accountant.plan import Plan
 from affidavit.accountant.tradeoff import PrivacyCurve, privacy_curve
 from affidavit.accountant.validate import Relation
@@ -32,14 +33,19 @@ class Certified:
 
     @classmethod
     def of_certificate(cls, certificate: Certificate) -> Certified:
-        """The first claim of a verified certificate, with its own signed curve."""
+        """The first claim of a verified certificate, with its own signed curve; floats are no smaller."""
         claim = certificate.claims[0]
-        points = {(float(point.epsilon), float(point.delta)) for point in certificate.curve if point.epsilon >= 0}
-        points.add((float(claim.epsilon), float(claim.delta)))
+        epsilon, delta = float_at_least(claim.epsilon), float_at_least(claim.delta)
+        points = {
+            (float_at_least(point.epsilon), float_at_least(point.delta))
+            for point in certificate.curve
+            if point.epsilon >= 0
+        }
+        points.add((epsilon, delta))
         return cls(
             relation=certificate.relation,
-            epsilon=float(claim.epsilon),
-            delta=float(claim.delta),
+            epsilon=epsilon,
+            delta=delta,
             plan=certificate.plan,
             curve=PrivacyCurve(tuple(sorted(points))),
             sha256=certificate.sha256 or None,

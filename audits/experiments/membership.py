@@ -97,6 +97,7 @@ def membership_finding(
     limit = certified.swap_auc_limit()
     exact, _ = exact_interval(aucs, alpha=alpha)
     perfect, _ = exact_interval([1.0] * len(aucs), alpha=alpha)
+    ((_, low_fpr),) = roc_points(runs, at=[0.01])
     steps = 1.0 if certified.relation == "substitution" else 2.0
     return Finding(
         attack=attack.name,
@@ -120,5 +121,5 @@ def membership_finding(
         control=control,
         curve_points=roc_points(runs, at=_ROC),
         swap=True,
-        note=f"exact lower limit of the mean AUC: {exact:.4f}",
+        note=f"exact lower limit of the mean AUC: {exact:.4f}; TPR at FPR 1 %, mean over runs: {low_fpr:.4f}",
     )

@@ -381,3 +381,25 @@ def test_prompts_hold_no_real_domain_and_surround_the_record() -> None:
         assert prompt.private("x  y\nz").startswith(prompt.before + "x y z")
         for identifier in Extraction().identifiers([prompt.public()]):
             assert identifier.value.endswith(".example")
+
+
+def test_a_certificates_own_curve_is_what_counts() -> None:
+    """Decimals become floats that are no smaller; points of negative ε say nothing to a test here."""
+    from decimal import Decimal
+    from types import SimpleNamespace
+
+    def point(epsilon: str, delta: str) -> SimpleNamespace:
+        return SimpleNamespace(epsilon=Decimal(epsilon), delta=Decimal(delta))
+
+    certificate = SimpleNamespace(
+        claims=(point("0.1", "1e-5"),),
+        curve=(point("-1", "0.7"), point("0", "0.05"), point("0.3", "1e-9")),
+        relation="zero-out",
+        plan=Exponential(0.1),
+        sha256="cd" * 32,
+    )
+    certified = Certified.of_certificate(certificate)  # type: ignore[arg-type]
+    assert [epsilon for epsilon, _ in certified.curve.points] == pytest.approx([0.0, 0.1, 0.3])
+    assert Decimal(certified.epsilon) >= Decimal("0.1")
+    assert Decimal(certified.delta) >= Decimal("1e-5")
+    assert certified.claim().epsilon == certified.epsilon
