@@ -100,6 +100,15 @@ class Tail:
         found = min(max(found, float(before[i])) if i else found, float(self.losses[i]))
         return max(0.0, found + (self.shift if upper else -self.shift))
 
+    def outside_share(self, epsilon: float) -> float:
+        """What the charges for mass outside the window make of δ(ε)."""
+        i = min(int(np.searchsorted(self.losses, epsilon, side="right")), self.losses.size - 1)
+        value = float(self.mass[i]) - math.exp(min(epsilon - self.reference, 700.0)) * float(self.scaled[i])
+        if value <= 0.0:
+            return 0.0
+        share = float(self._fold(np.array([epsilon]))[0]) / value
+        return share + (self.extra / value * math.exp(min(-self.log_scale, 700.0)) if self.extra > 0.0 else 0.0)
+
     def _fold(self, epsilon: Array) -> Array:
         """What folding may have added to δ(ε), in units of e^{log_scale}.
 

@@ -96,11 +96,8 @@ def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -
             logs = logs._replace(p_tail=np.where(finite > 1e-12 * infinity, np.log(finite), -math.inf))
     first, last = _ends(logs, grid)
     if last <= first or grid[last] < 0.0:
-        # The grid is coarser than the curve: nothing is left but the mass at +inf and (1 − α)₊.
-        at_zero = (
-            min(float(grid[0]), 0.0) if grid[-1] < 0.0 else float(grid[max(np.searchsorted(grid, 0.0, "right") - 1, 0)])
-        )
-        return Masses(at_zero, step, np.array([1.0 - infinity if at_zero <= 0.0 else 0.0]), infinity, _rounding(logs))
+        # The grid is coarser than the curve: nothing is left but (1 − α)₊ and the mass at +inf.
+        return Masses(0.0, step, np.array([1.0 - infinity]), infinity, _rounding(logs))
     inner = Logs(*(part[first:last] for part in logs))
     at = grid[first : last + 1]
     p, scaled, error = _bins(inner, at[1:-1], curve.accuracy)
@@ -195,9 +192,13 @@ def _make_convex(masses: Array, step: float, *, side: Side) -> None:
     end only rounding makes one negative: above, it counts as 0; below, the first kink's
     negative mass goes to the next one, which moves positive mass to a lower loss.
     """
-    queue = [int(i) for i in np.flatnonzero(masses < 0.0)]
-    if not queue:
+    negative = masses < 0.0
+    if not negative.any():
         return
+    # So small beside the tail that ``rounding`` covers all of them together.
+    tails = np.abs(np.cumsum(masses[::-1])[::-1])
+    masses[negative & (-masses <= UNIT * 2.0**-20 * tails)] = 0.0
+    queue = [int(i) for i in np.flatnonzero(masses < 0.0)]
     left: dict[int, int] = {}
     right: dict[int, int] = {}
     gone: set[int] = set()

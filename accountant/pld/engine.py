@@ -24,7 +24,7 @@ from affidavit.accountant.pld.problem import Problem, Target
 
 __all__ = ["composed_losses", "delta_bracket", "epsilon_bracket"]
 
-ROUNDS = 14
+ROUNDS = 20
 LARGE = 2**24
 """Largest count that one transform composes."""
 Parts = Sequence[tuple[OneStep, int]]
@@ -74,7 +74,7 @@ def _trivial(parts: CurveParts, target: Target) -> float | None:
     delta = target.delta or 0.0
     if not parts or delta >= 1.0:
         return 0.0
-    if infinity > 0.0 and delta < infinity * (1.0 - 1e-13):
+    if infinity >= 1.0 or (infinity > 0.0 and delta < infinity * (1.0 - 1e-13)):
         return math.inf
     highest = math.fsum(count * curve.high for curve, count in parts)
     if delta == 0.0:
@@ -93,13 +93,14 @@ def _bracket(
 ) -> tuple[float, float]:
     """Both sides of one direction; an upper side at or below ``enough`` need not be sharper."""
     if upper != lower or max((count for _, count in upper), default=0) > LARGE:
-        above = _refine(_split(upper, "upper"), target, tolerance, enough)[1]
+        # Each side is one end of a bracket of its own.
+        above = _refine(_split(upper, "upper"), target, 0.5 * tolerance, enough)[1]
         return _lower_only(lower, target, tolerance), above
     return _refine(upper, target, tolerance, enough)
 
 
 def _lower_only(lower: CurveParts, target: Target, tolerance: float) -> float:
-    return _refine(_split(lower, "lower"), target, tolerance, 0.0)[0]
+    return _refine(_split(lower, "lower"), target, 0.5 * tolerance, 0.0)[0]
 
 
 def _split(parts: CurveParts, side: Side) -> CurveParts:
@@ -131,14 +132,19 @@ def _refine(parts: CurveParts, target: Target, tolerance: float, enough: float) 
     best = (0.0, math.inf) if target.delta is not None else (0.0, 1.0)
     step = problem.first_step()
     for _ in range(ROUNDS):
-        low, high = problem.solve(step)
-        best = max(best[0], low), min(best[1], high)
+        sides = problem.solve(step)
+        best = max(best[0], sides.lower), min(best[1], sides.upper)
         width, goal = best[1] - best[0], target.goal(best, tolerance)
         if width <= goal or best[1] <= enough or problem.at_limit(step):
             break
         moved = problem.moved(best)
         if moved is not problem:
             problem, step = moved, min(step, moved.first_step())
+            continue
+        relative = goal / max(best[1], 1e-300) if target.epsilon is not None else goal
+        if problem.wants_room(sides.outside, relative):
+            problem = problem.widened()
+            step = max(step, problem.least_step())
             continue
         # The width falls like the square of the step once the step resolves the losses.
         ratio = math.sqrt(0.7 * goal / width) if math.isfinite(width) else 0.25

@@ -97,6 +97,11 @@ def masses(
     discretise = discretise_upper if side == "upper" else discretise_lower
     result = []
     for (curve, count), (bottom, top) in zip(parts, reaches, strict=True):
+        if curve.low == curve.high:
+            # One finite loss: exact from both sides.
+            only = Masses(curve.low, step, np.array([1.0 - curve.infinity]), curve.infinity, 2.0**-50)
+            result.append((only, count))
+            continue
         on_grid = anchor(curve, step)
         low = math.floor((bottom - on_grid) / step + 1e-9)
         high = max(math.ceil((top - on_grid) / step - 1e-9), low + 1)

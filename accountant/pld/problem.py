@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from affidavit.accountant.pld.compose import Tail, compose_masses
 from affidavit.accountant.pld.curve import Curve
@@ -32,6 +33,14 @@ class Target:
         if self.epsilon is not None:
             return tolerance * bracket[1]
         return max(tolerance * bracket[0], EPSILON_FLOOR)
+
+
+class Sides(NamedTuple):
+    """A bracket, and what share of δ the charges for mass outside the window are."""
+
+    lower: float
+    upper: float
+    outside: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,23 +106,34 @@ class Problem:
         """One side of the composition around the saddle point."""
         return compose_masses(self.masses(side, step), self.saddle, side, limit=MAX_POINTS)
 
-    def answer(self, side: Side, step: float) -> float:
-        """One side of ε or δ."""
-        tail = self.tail(side, step)
-        return (
-            tail.delta(self.target.epsilon)
-            if self.target.epsilon is not None
-            else tail.epsilon(self.target.delta or 0.0)
-        )
+    def solve(self, step: float) -> Sides:
+        """Both sides at this step."""
+        lower, upper = self.tail("lower", step), self.tail("upper", step)
+        if self.target.delta is not None:
+            found = lower.epsilon(self.target.delta), upper.epsilon(self.target.delta)
+            at = found[1]
+        else:
+            at = self.target.epsilon or 0.0
+            found = lower.delta(at), min(upper.delta(at), upper.infinity + self._chernoff(step))
+        if not math.isfinite(at):
+            return Sides(*found, 0.0)
+        return Sides(*found, max(lower.outside_share(at), upper.outside_share(at)))
+
+    def widened(self) -> Problem:
+        """The same with a wider window, where too much lies outside."""
+        room = 0.25 * (self.saddle.top - self.saddle.bottom)
+        saddle = replace(self.saddle, top=self.saddle.top + room, bottom=self.saddle.bottom - room)
+        return replace(self, saddle=saddle)
+
+    def wants_room(self, share: float, goal: float) -> bool:
+        """Whether charges of this share of δ keep a bracket from a width of ``goal``."""
+        relative = goal * max(self.saddle.theta, 1.0) if self.target.delta is not None else goal
+        return share > 0.2 * relative
 
     def _chernoff(self, step: float) -> float:
         """δ(ε) without the mass at +inf, from the moments of the upper masses alone; safe where δ leaves float64."""
         epsilon, theta = self.target.epsilon or 0.0, self.saddle.theta
         return min(1.0, beyond_mass(self.masses("upper", step), [theta, *self.saddle.up], epsilon))
-
-    def solve(self, step: float) -> tuple[float, float]:
-        """(lower, upper) at this step."""
-        return self.answer("lower", step), self.answer("upper", step)
 
 
 @lru_cache(maxsize=512)
