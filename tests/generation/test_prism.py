@@ -129,7 +129,7 @@ def test_the_registry_knows_prism() -> None:
     assert found.config is PrismConfig
     assert found.plan is prism.plan
     assert found.run is prism.run
-    with pytest.raises(RunFileError, match="generator.kind"):
+    with pytest.raises(RunFileError, match=r"generator\.kind"):
         generator("magic")
 
 

@@ -51,7 +51,7 @@ def test_doubled_braces_are_printed_and_a_label_is_not_a_template() -> None:
 
 
 def test_unknown_task_is_refused() -> None:
-    with pytest.raises(RunFileError, match="generator.task"):
+    with pytest.raises(RunFileError, match=r"generator\.task"):
         task_template("poetry")
 
 
