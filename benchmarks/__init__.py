@@ -1,0 +1,1 @@
+"""Measured figures, one module each; `python -m benchmarks` runs them all."""
