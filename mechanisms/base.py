@@ -55,6 +55,7 @@ class Permit(Protocol):
 
     def use(self, path: str) -> Leaf:
         """Charge one use of the leaf at ``path``; raises ``PermitViolation`` at the first too many."""
+        ...
 
 
 class Spec(Protocol):
@@ -62,6 +63,7 @@ class Spec(Protocol):
 
     def leaf(self) -> Leaf:
         """What one use costs, rounded to the safe side."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

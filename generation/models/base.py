@@ -35,9 +35,11 @@ class Decoding(Protocol):
     @property
     def logits(self) -> Logits:
         """Next-token logits, shape (rows, vocabulary), of the tokens so far."""
+        ...
 
     def append(self, tokens: Sequence[int]) -> None:
         """One more token for every row."""
+        ...
 
 
 class LanguageModel(Protocol):
@@ -49,6 +51,7 @@ class LanguageModel(Protocol):
     @property
     def digest(self) -> str:
         """SHA-256 of the *source* weights, as hex."""
+        ...
 
     @property
     def vocabulary_size(self) -> int: ...
@@ -56,32 +59,41 @@ class LanguageModel(Protocol):
     @property
     def stop_tokens(self) -> frozenset[int]:
         """Tokens that end an answer."""
+        ...
 
     @property
     def context_length(self) -> int:
         """The most tokens that a row may grow to."""
+        ...
 
     @property
     def versions(self) -> dict[str, str]:
         """Versions of the libraries that compute the logits, for the receipt."""
+        ...
 
     def frame(self, template: Template) -> Frame:
         """The text before and after a user's message, up to where the answer begins."""
+        ...
 
     def encode(self, text: str, *, trusted: bool = False) -> list[int]:
         """Tokens of ``text``; control tokens are recognised in ``trusted`` text only."""
+        ...
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens, without control tokens."""
+        ...
 
     def start(self, rows: Sequence[Sequence[int]], *, width: int) -> Decoding:
         """Prefill: every row padded to ``width`` tokens. Raises ``UsageError`` on a longer row."""
+        ...
 
     def generate(self, prompts: Sequence[str], *, max_tokens: int, template: Template = "plain") -> list[str]:
         """Greedy continuations; no privacy."""
+        ...
 
     def log_likelihoods(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[float]:
         """ln P(continuation | prompt), summed over the continuation's tokens, in nats."""
+        ...
 
 
 class TokenModel(ABC):
