@@ -24,4 +24,4 @@ def minutes_to_run(run: RunFile) -> float | None:
     rows = math.ceil(batch / minibatch) * minibatch + 1
     prompt, step, load = _SMOLLM2
     texts = len(labels) * samples
-    return (load + texts * rows * ((record + _TEMPLATE_TOKENS) * prompt + tokens * step)) / 60.0
+    return float(load + texts * rows * ((record + _TEMPLATE_TOKENS) * prompt + tokens * step)) / 60.0
