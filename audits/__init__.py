@@ -1,13 +1,18 @@
 """Audits: attacks that try to prove a certificate false, and statistics that say what they could have noticed.
 
-    statistics/      valid lower bounds, ceilings, intervals (no model, no text)
+    run              an AUDIT file, a claim and callables in; findings out
+    auditfile        what AUDIT.toml may say
     attacks/         one attack a file, behind one protocol that names what it needs
+    experiments/     an attack, run as often as its statistics ask, against a claim
+    statistics/      valid lower bounds, ceilings, intervals (no model, no text)
+    certified        the claim under test: a certificate's, or a part of its plan's
+    self_tests       an audit that cannot see a planted fault gives no verdict
     verdict          VIOLATION, CONSISTENT or UNDERPOWERED
+    findings         what is written down: digests and numbers, never private text
     pii, guessing    identifiers in text, and which of them anyone could have guessed
     deduplicate      near-copies between members and held-out records
-    self_tests       an audit that cannot see a planted fault gives no verdict
-    findings         what is written down: digests and numbers, never private text
-    run              an AUDIT file, a certificate and callables in; findings out
+    usefulness       how good the released text is: noise leaks nothing
+    report/          the findings as one page
 
 Nothing here imports the generators: an audit is handed a ``TextModel`` and callables.
 """
