@@ -18,7 +18,7 @@ import numpy as np
 
 from affidavit.generation.batches import Batch, PrivateRows, assign
 from affidavit.generation.outputs import Generated, Sample
-from affidavit.generation.prism import PrismConfig, bucket_count, label_rows
+from affidavit.generation.prism import PrismConfig, bucket_count, label_rows, text_sample
 
 if TYPE_CHECKING:
     from affidavit.generation.dataset import Record
@@ -123,7 +123,7 @@ def _generate(
                 stopped = True
                 break
             tokens.append(token)
-        samples.append(Sample(batch.label, batch.sample, model.decode(tokens).strip(), tuple(tokens), stopped))
+        samples.append(text_sample(model, batch, rows[batch.label], tokens, stopped=stopped))
         trace.append(
             {
                 "event": "batch",

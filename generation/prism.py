@@ -57,6 +57,7 @@ __all__ = [
     "mechanism",
     "plan",
     "run",
+    "text_sample",
     "token_scores",
 ]
 
@@ -256,7 +257,6 @@ class _Writing:
 
     def run(self, batch: Batch, rows: PromptRows, report: Callable[[Sequence[int]], None]) -> Sample:
         from affidavit.generation.batches import PrivateRows
-        from affidavit.generation.outputs import Sample
 
         config, model = self._config, self._model
         texts = [member.record.text for member in batch.members]
@@ -271,10 +271,10 @@ class _Writing:
             token = self._draw(private, public)
             if token in model.stop_tokens:
                 self._permit.finish(self._path.removesuffix(".of"))
-                return Sample(batch.label, batch.sample, model.decode(tokens).strip(), tuple(tokens), stopped=True)
+                return text_sample(model, batch, rows, tokens, stopped=True)
             tokens.append(token)
             report(tokens)
-        return Sample(batch.label, batch.sample, model.decode(tokens).strip(), tuple(tokens), stopped=False)
+        return text_sample(model, batch, rows, tokens, stopped=False)
 
     def _draw(self, private: PrivateRows, public: Decoding) -> int:
         from affidavit.mechanisms.exponential import draw
@@ -305,6 +305,16 @@ class _Writing:
                 "truncated": private.truncated,
             }
         )
+
+
+def text_sample(
+    model: LanguageModel, batch: Batch, rows: PromptRows, tokens: Sequence[int], *, stopped: bool
+) -> Sample:
+    """The synthetic text of a batch: the prompt's public opening, and what was released after it."""
+    from affidavit.generation.outputs import Sample
+
+    text = (rows.opening + model.decode(tokens)).strip()
+    return Sample(batch.label, batch.sample, text, tuple(tokens), stopped)
 
 
 def token_scores(config: PrismConfig, private: PrivateRows, public: Decoding) -> Totals:

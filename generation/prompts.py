@@ -28,17 +28,22 @@ _HINT = "Placeholders: {label} anywhere, {text} once in `private`; double a brac
 
 
 class PromptTemplate(BaseModel):
-    """The wording of one task. ``private`` holds ``{text}`` exactly once; ``public`` never does."""
+    """The wording of one task. ``private`` holds ``{text}`` exactly once; ``public`` never does.
+
+    The answer begins with ``answer_prefix`` and ``opening``; of these, only ``opening`` is part of the
+    synthetic text.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     private: str
     public: str
     answer_prefix: str = ""
+    opening: str = ""
 
     @model_validator(mode="after")
     def _placeholders(self) -> PromptTemplate:
-        for name, most in (("private", 1), ("public", 0), ("answer_prefix", 0)):
+        for name, most in (("private", 1), ("public", 0), ("answer_prefix", 0), ("opening", 0)):
             fields = [field for _, field in _pieces(getattr(self, name), name) if field is not None]
             for field in fields:
                 if field not in ("label", "text"):
@@ -70,42 +75,51 @@ def _fill(template: str, name: str, *, label: str, mark: str = "") -> str:
     return "".join(literal + (values[field] if field else "") for literal, field in _pieces(template, name))
 
 
-def _classification(noun: str, kind: str, prefix: str, public: str) -> PromptTemplate:
-    return PromptTemplate(
-        private=f"This is a {noun} of the {kind} {{label}}:\n\n{{text}}\n\n"
-        f"Write a different {noun} of the same {kind}.",
-        public=public,
-        answer_prefix=prefix,
-    )
-
-
 def _movie(slot: str) -> PromptTemplate:
     return PromptTemplate(
-        private=f'This is what someone says about a film whose {slot} is "{{label}}":\n\n{{text}}\n\n'
-        f'Write what someone else says about another film. The words "{{label}}" must be in it, as the {slot}.',
+        private=f'Read what someone said about a film. The {slot} is "{{label}}".\n\n{{text}}\n\n'
+        f'Now write what someone else says about another film. Use the words "{{label}}" for the {slot}.',
         public="Write one sentence that someone says about a film without naming it. "
-        f'The words "{{label}}" must be in it, as the {slot}.',
-        answer_prefix=f'{slot.capitalize()}: "{{label}}"\nText: "',
+        f'Use the words "{{label}}" for the {slot}.',
+        answer_prefix=f"{slot.capitalize()}: {{label}}\nSentence:",
     )
 
 
+# Tried on SmolLM2-135M: an answer that has begun keeps a small model from talking about itself or
+# repeating the label, and the same beginning in both prompts lets their best tokens agree.
 TASKS: dict[str, PromptTemplate] = {
     "generic": PromptTemplate(
-        private="This is a text of the category {label}:\n\n{text}\n\nWrite a different text of the same category.",
-        public="Write only a text of the category {label}.",
-        answer_prefix="Text:",
+        private="Here is a text of the category {label}:\n\n{text}\n\n"
+        "Write another text of the same category, in one or two sentences.",
+        public="Write a text of the category {label}, in one or two sentences.",
+        answer_prefix="The text:",
     ),
-    "ag-news": _classification("news text", "type", "Text:", "Write only a short news text of the type {label}."),
-    "dbpedia": _classification(
-        "encyclopedia entry", "category", "Entry:", "Write only a short encyclopedia entry of the category {label}."
+    "ag-news": PromptTemplate(
+        private="Read this {label} news story:\n\n{text}\n\n"
+        "Now write another {label} news story in one or two sentences.",
+        public="Write a {label} news story in one or two sentences.",
+        answer_prefix="News story:",
     ),
-    "trec": _classification(
-        "question", "answer type", "Question:", "Write only one question whose answer is of the type {label}."
+    "dbpedia": PromptTemplate(
+        private="This is the beginning of an encyclopedia article. The subject is of the kind {label}.\n\n{text}\n\n"
+        "Write the beginning of an article about another subject of the same kind.",
+        public="Write the beginning of an encyclopedia article. The subject is of the kind {label}.",
+        answer_prefix="The article begins:",
+    ),
+    "trec": PromptTemplate(
+        private="Here is a quiz question. Its answer is of the type {label}.\n\n{text}\n\n"
+        "Write another quiz question. Its answer must be of the same type.",
+        public="Write one short quiz question. Its answer must be of the type {label}.",
+        answer_prefix="Quiz question:",
     ),
     "mit-g": _movie("genre"),
     "mit-d": _movie("director"),
-    "mail": _classification(
-        "support request", "topic", "Message:", "Write only a short support request of the topic {label}."
+    "mail": PromptTemplate(
+        private="Here is an e-mail from a customer to a support team about {label}:\n\n{text}\n\n"
+        "Write an e-mail from another customer about {label}, in one or two sentences.",
+        public="Write an e-mail from a customer to a support team about {label}, in one or two sentences.",
+        answer_prefix="The customer writes:\n\n",
+        opening="Hello, I",
     ),
 }
 """Built-in wording, by the run file's ``task``."""
@@ -126,6 +140,7 @@ class PromptRows:
     after: tuple[int, ...]
     public: tuple[int, ...]
     max_record_tokens: int
+    opening: str = ""
 
     @property
     def width(self) -> int:
@@ -142,11 +157,13 @@ def prompt_rows(model: LanguageModel, template: PromptTemplate, *, label: str, m
     mark = "\x02record\x03"
     left, _, right = _fill(template.private, "private", label=label, mark=mark).partition(mark)
     head, tail = model.frame("chat")
-    begun = tail + _fill(template.answer_prefix, "answer_prefix", label=label)
+    opening = _fill(template.opening, "opening", label=label)
+    begun = tail + _fill(template.answer_prefix, "answer_prefix", label=label) + opening
     public = _fill(template.public, "public", label=label)
     return PromptRows(
         before=tuple(model.encode(head + left, trusted=True)),
         after=tuple(model.encode(right + begun, trusted=True)),
         public=tuple(model.encode(head + public + begun, trusted=True)),
         max_record_tokens=max_record_tokens,
+        opening=opening,
     )

@@ -256,6 +256,11 @@ def test_labels_are_an_input_and_foreign_ones_contribute_nothing(open_plain: Ope
     assert [sample.label for sample in only.samples] == ["World", "World", "Sports", "Sports"]
 
 
+def test_the_public_opening_belongs_to_the_text(open_plain: Open) -> None:
+    generated, _ = _run(open_plain, _records(), _config(task="mail"))
+    assert all(sample.text == ("Hello, I" + ToyModel().decode(sample.tokens)).strip() for sample in generated.samples)
+
+
 def test_prompts_longer_than_the_model_reads_are_refused(open_plain: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ToyModel, "context_length", 60)
     with pytest.raises(RunFileError, match=r"generator\.max_record_tokens"):

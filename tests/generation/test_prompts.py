@@ -18,8 +18,10 @@ def test_every_task_shows_label_and_record_to_the_private_prompt_only(task: str)
     assert "unmistakable" in private
     assert "Zebra" in private
     assert "Zebra" in public
-    assert private.endswith(TASKS[task].answer_prefix.format(label="Zebra"))
-    assert public.endswith(TASKS[task].answer_prefix.format(label="Zebra"))
+    begun = (TASKS[task].answer_prefix + TASKS[task].opening).format(label="Zebra")
+    assert private.endswith(begun)
+    assert public.endswith(begun)
+    assert begun.endswith(rows.opening)
 
 
 @pytest.mark.parametrize(
