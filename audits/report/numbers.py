@@ -8,7 +8,7 @@ decimal string as the decimal that it spells.
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
 from affidavit.accountant.decimals import round_down, round_up, show
 
@@ -27,6 +27,7 @@ __all__ = [
 
 Number = str | float | Decimal
 
+_PRECISION = 1000  # more digits than any admitted number has: only the stated rounding happens
 _WIDEST = Decimal(10) ** 6
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -73,12 +74,15 @@ def short(value: Number, *, digits: int = 3) -> str:
     return _spelled(Decimal(f"{exact:.{digits - 1}e}") if exact.is_finite() and exact else exact)
 
 
+def _rounded(exact: Decimal, places: int, rounding: str) -> Decimal:
+    return Context(prec=_PRECISION, rounding=rounding).quantize(exact, Decimal(1).scaleb(-places))
+
+
 def _fixed(value: Number, places: int, rounding: str) -> str:
     exact = as_decimal(value)
     if not exact.is_finite():
         return _spelled(exact)
-    step = Decimal(1).scaleb(-places)
-    return f"{(exact / step).to_integral_value(rounding) * step:,.{places}f}".replace("-", "−")
+    return f"{_rounded(exact, places, rounding):,.{places}f}".replace("-", "−")
 
 
 def fixed_upper(value: Number, *, places: int = 3) -> str:
@@ -103,8 +107,7 @@ def percent_upper(value: Number) -> str:
     exact = min(Decimal(1), as_decimal(value))
     distance = min(exact, 1 - exact)
     places = 1 if distance <= 0 else min(12, max(1, -distance.adjusted() - 1))
-    step = Decimal(1).scaleb(-places)
-    return show((exact * 100 / step).to_integral_value(ROUND_CEILING) * step) + " %"
+    return show(_rounded(exact.scaleb(2, Context(prec=_PRECISION)), places, ROUND_CEILING)) + "\u00a0%"
 
 
 def one_in(probability: Number) -> str:
@@ -112,5 +115,5 @@ def one_in(probability: Number) -> str:
     exact = as_decimal(probability)
     if exact <= 0:
         return "never"
-    denominator = math.floor(1 / exact)
+    denominator = math.floor(Context(rounding=ROUND_DOWN).divide(Decimal(1), exact))
     return "certain" if denominator <= 1 else f"1 in {denominator:,}"

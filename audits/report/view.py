@@ -111,7 +111,7 @@ def _tiles(report: ReportInput, risk: dict[str, Decimal]) -> list[Context]:
         {
             "label": "A fair bet on who was used",
             "value": f"≤ {percent_upper(success)}",
-            "note": "right, for the best attack there can be; blind guessing: 50 %",
+            "note": "right, for the best attack there can be; blind guessing: 50\u00a0%",
         },
     ]
     counted = [item for item in report.findings.items if item.leaked is not None]
@@ -131,8 +131,10 @@ def _tiles(report: ReportInput, risk: dict[str, Decimal]) -> list[Context]:
     tiles.append(
         {
             "label": "Attacks that refuted it",
-            "value": f"{tally['VIOLATION']} of {len(audited)}",
-            "note": f"{tally['CONSISTENT']} consistent, {tally['UNDERPOWERED']} underpowered",
+            "value": f"{tally['VIOLATION']} of {len(audited)}" if audited else NOTHING,
+            "note": f"{tally['CONSISTENT']} consistent, {tally['UNDERPOWERED']} underpowered"
+            if audited
+            else "none has been run",
         }
     )
     return tiles

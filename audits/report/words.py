@@ -106,6 +106,7 @@ _METHODS = {
     "adaptive": "exact adaptive composition",
     "advanced": "advanced composition",
     "basic": "basic composition",
+    "certified": "certified arithmetic",
     "gaussian": "exact Gaussian composition",
     "optimal": "optimal composition of pure DP",
     "pld": "privacy loss distribution",
@@ -221,16 +222,16 @@ def limits(certificate: Certificate, risk: dict[str, Decimal]) -> tuple[Limit, .
     return (
         Limit(
             "Shown the text and asked whether your record was used, at fair odds: how often is the best guess right?",
-            "50 %",
+            "50\u00a0%",
             f"at most {percent_upper(success)}",
-            "100 %",
+            "100\u00a0%",
             odds,
         ),
         Limit(
-            "Allowed to accuse 1 % of the innocent: how many of those who were used can be named?",
-            "1 %",
+            "Allowed to accuse 1\u00a0% of the innocent: how many of those who were used can be named?",
+            "1\u00a0%",
             f"at most {percent_upper(risk['true_positive_rate_at_1_percent'])}",
-            "100 %",
+            "100\u00a0%",
         ),
         Limit(
             "Over all thresholds: the largest area under the attack's ROC curve (AUC)",

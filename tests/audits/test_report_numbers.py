@@ -41,7 +41,7 @@ def test_sides_enclose_the_value(value: Decimal) -> None:
 
 @given(st.decimals(min_value="0", max_value="1", allow_nan=False))
 def test_percentages_are_upper_limits_and_not_100_before_1(value: Decimal) -> None:
-    shown = Decimal(percent_upper(value).removesuffix(" %"))
+    shown = Decimal(percent_upper(value).removesuffix("\u00a0%"))
     assert value * 100 <= shown <= 100
     if value < 1 - Decimal("1e-9"):
         assert shown < 100
@@ -71,6 +71,12 @@ def test_upper_spelling(value: str | float, shown: str) -> None:
     assert upper(value) == shown
 
 
+def test_many_digits_are_rounded_once() -> None:
+    """Found by hypothesis: a division to 28 digits rounded up what was then rounded down."""
+    assert fixed_lower(Decimal("30517578.124999999999999999995")) == "30,517,578.124"
+    assert one_in(Decimal(1) / 978 + Decimal("1e-28")) == "1 in 977"
+
+
 def test_lower_and_estimates() -> None:
     assert lower("3.10399") == "3.103"
     assert fixed_lower("0.20999") == "0.209"
@@ -79,8 +85,8 @@ def test_lower_and_estimates() -> None:
     assert short(0) == "0"
     assert measured(41) == "41"
     assert measured(0.5) == "0.500"
-    assert percent_upper("0.9997102") == "99.972 %"
-    assert percent_upper("0.69123") == "69.2 %"
+    assert percent_upper("0.9997102") == "99.972\u00a0%"
+    assert percent_upper("0.69123") == "69.2\u00a0%"
     assert one_in("0.0010223") == "1 in 978"
     assert one_in(0) == "never"
     assert one_in(2) == "certain"
