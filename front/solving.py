@@ -21,7 +21,8 @@ from affidavit.runfile import RunFile
 
 __all__ = ["Solution", "fitting_values", "smallest_noise_multiplier", "solvable_keys", "solve_plan", "solve_run"]
 
-DIGITS = 5
+DIGITS = 6
+TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +71,13 @@ def solve_plan(envelope: Envelope, *, epsilon: float, path: str | None = None) -
         raise PlanError("delta", "missing", allowed="a number in [0, 1]", hint="Put it in the file, or --delta 1e-5.")
     delta = envelope.delta
     target = validate.real(epsilon, path="--epsilon")
-    found = calibrate(envelope.plan, relation=envelope.relation, epsilon=target, delta=delta, path=path)
+    found = calibrate(
+        envelope.plan, relation=envelope.relation, epsilon=target, delta=delta, path=path, tolerance=TOLERANCE
+    )
 
     def forward(value: float | int) -> Bound:
-        return bound(_with_value(envelope.plan, found.path, value), relation=envelope.relation, delta=delta)
+        changed = _with_value(envelope.plan, found.path, value)
+        return bound(changed, relation=envelope.relation, delta=delta, tolerance=TOLERANCE)
 
     integer = isinstance(_value_at(envelope.plan, found.path), int)
     return _checked(found, target=target, integer=integer, forward=forward)

@@ -1,0 +1,113 @@
+"""Calibration of plans and run files: the printed value meets the target, a hair beyond it does not."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from affidavit.accountant.bound import bound
+from affidavit.accountant.errors import NoValueFits, PlanError, RunFileError
+from affidavit.accountant.plan import Envelope, parse_plan
+from affidavit.runfile import parse_run
+from affidavit.solving import fitting_values, smallest_noise_multiplier, solvable_keys, solve_plan, solve_run
+
+RUN = {
+    "relation": "zero-out",
+    "unit": "record",
+    "budget": {"epsilon": 4.0, "delta": 1e-3},
+    "data": {"name": "letters", "path": "train.jsonl", "size": 240},
+    "model": {"name": "toy"},
+    "generator": {
+        "kind": "prism",
+        "labels": ["a", "b"],
+        "batch_size": 20,
+        "clip": 4.0,
+        "temperature": 1.0,
+        "max_tokens": 10,
+    },
+}
+
+
+def test_sigma_of_one_gaussian_is_the_closed_form():
+    # Balle and Wang 2018: the least noise multiplier for (1, 1e-5); value from their closed form, 3.730631...
+    solved = smallest_noise_multiplier(epsilon=1.0, delta=1e-5, steps=1, rate=1.0, relation="add-remove")
+    assert solved.epsilon_upper <= 1.0
+    assert solved.value == pytest.approx(3.730631, abs=2e-5)
+
+
+def test_sigma_of_many_steps_scales_with_their_root():
+    once = smallest_noise_multiplier(epsilon=1.0, delta=1e-5, steps=1, rate=1.0, relation="add-remove")
+    many = smallest_noise_multiplier(epsilon=1.0, delta=1e-5, steps=100, rate=1.0, relation="add-remove")
+    assert many.value == pytest.approx(10.0 * once.value, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"relation": None}, "--relation"),
+        ({"steps": 0}, "--steps"),
+        ({"rate": 1.5}, "--rate"),
+        ({"epsilon": math.nan}, "--epsilon"),
+        ({"delta": -1.0}, "--delta"),
+    ],
+)
+def test_sigma_refuses_what_is_out_of_range(change, path):
+    asked = {"epsilon": 1.0, "delta": 1e-5, "steps": 1, "rate": 1.0, "relation": "add-remove", **change}
+    with pytest.raises(PlanError) as caught:
+        smallest_noise_multiplier(**asked)
+    assert caught.value.path == path
+
+
+def test_a_plan_by_path():
+    plan = parse_plan(
+        {"kind": "compose", "parts": [{"kind": "gaussian", "noise_multiplier": 3.0}, {"kind": "pure", "epsilon": 0.2}]}
+    )
+    solved = solve_plan(Envelope("add-remove", plan, 1e-5), epsilon=2.0, path="plan.parts[1].epsilon")
+    assert solved.epsilon_upper <= 2.0
+    beyond = {
+        "kind": "compose",
+        "parts": [{"kind": "gaussian", "noise_multiplier": 3.0}, {"kind": "pure", "epsilon": solved.value * 1.01}],
+    }
+    assert bound(beyond, relation="add-remove", delta=1e-5).epsilon_upper > 2.0
+    with pytest.raises(PlanError, match="noise_multiplier"):
+        solve_plan(Envelope("add-remove", plan, 1e-5), epsilon=2.0, path="plan.parts[7].epsilon")
+
+
+def test_run_keys_that_cost():
+    assert set(solvable_keys(parse_run(RUN))) >= {"temperature", "batch_size", "max_tokens", "clip"}
+    assert "max_record_tokens" not in solvable_keys(parse_run(RUN))
+
+
+@pytest.mark.parametrize(("key", "beyond"), [("temperature", 0.99), ("clip", 1.01)])
+def test_a_real_key_is_solved_to_the_safe_side(key, beyond):
+    run = parse_run(RUN)
+    solved = solve_run(run, epsilon=0.5, key=key)
+    for factor, fits in ((1.0, True), (beyond, False)):
+        changed = run.with_generator(**{key: solved.value * factor})
+        cost = bound(changed.plan(), relation=run.relation, delta=run.budget.delta).epsilon_upper
+        assert (cost <= 0.5) is fits
+
+
+@pytest.mark.parametrize(("key", "step"), [("max_tokens", 1), ("batch_size", -1)])
+def test_a_whole_key_is_solved_to_the_last_value(key, step):
+    run = parse_run(RUN)
+    solved = solve_run(run, epsilon=0.5, key=key)
+    assert isinstance(solved.value, int)
+    for offset, fits in ((0, True), (step, False)):
+        changed = run.with_generator(**{key: solved.value + offset})
+        cost = bound(changed.plan(), relation=run.relation, delta=run.budget.delta).epsilon_upper
+        assert (cost <= 0.5) is fits
+
+
+def test_what_no_value_can_do_is_left_out_or_refused():
+    run = parse_run({**RUN, "data": {**RUN["data"], "size": 40}})
+    with pytest.raises(NoValueFits) as caught:
+        solve_run(run, epsilon=0.5, key="batch_size")
+    assert caught.value.best_epsilon > 0.5
+    assert "generator.batch_size" not in {solved.parameter for solved in fitting_values(run, epsilon=0.5)}
+
+
+def test_a_key_that_is_no_number_is_refused():
+    with pytest.raises(RunFileError, match="temperature"):
+        solve_run(parse_run(RUN), epsilon=1.0, key="labels")

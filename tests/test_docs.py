@@ -1,0 +1,136 @@
+"""What the README and the guide show is run: console blocks with their output, Python blocks, make targets, options."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click import Command, Context, Group
+
+from affidavit.cli import cli, run
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def _blocks(page: Path, language: str) -> list[str]:
+    return [body for name, body in FENCE.findall(page.read_text(encoding="utf-8")) if name == language]
+
+
+def _all_blocks(language: str) -> list[Any]:
+    return [
+        pytest.param(page, body, id=f"{page.name}-{number}")
+        for page in PAGES
+        for number, body in enumerate(_blocks(page, language))
+    ]
+
+
+def _console(body: str) -> Iterator[tuple[str, str]]:
+    """Commands with the output that is shown below each."""
+    command, shown = "", ""
+    for line in body.splitlines(keepends=True):
+        if line.startswith("$ "):
+            if command:
+                yield command, shown
+            command, shown = line[2:].strip(), ""
+        else:
+            shown += line
+    yield command, shown
+
+
+@pytest.mark.parametrize(("page", "body"), _all_blocks("console"))
+def test_console_blocks_print_what_they_show(page, body, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AFFIDAVIT_HOME", str(tmp_path / "home"))
+    for command, shown in _console(body):
+        if not command.startswith("affidavit "):
+            subprocess.run(["bash", "-c", command], check=True, timeout=60)
+            continue
+        capsys.readouterr()
+        assert run(shlex.split(command)[1:]) == 0
+        printed = capsys.readouterr().out
+        assert doctest.OutputChecker().check_output(shown, printed, doctest.ELLIPSIS), f"{page.name}: {printed}"
+
+
+@pytest.mark.parametrize(("page", "body"), _all_blocks("python"))
+def test_python_blocks_run(page, body, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(body, page.name, "exec"), {})  # noqa: S102 - our own documentation
+
+
+def _shell_commands(language: str = "sh") -> list[Any]:
+    return [
+        pytest.param(line, id=f"{page.name}: {line}")
+        for page in PAGES
+        for body in _blocks(page, language)
+        for line in (line.partition("#")[0].strip() for line in body.splitlines())
+        if line
+    ]
+
+
+def _options(command: Command) -> set[str]:
+    return {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+
+
+@pytest.mark.parametrize("line", _shell_commands())
+def test_shell_lines_name_commands_and_options_that_exist(line):
+    words = shlex.split(line)
+    if words[0] == "make":
+        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+        assert words[1] in targets
+        return
+    assert words[0] == "affidavit"
+    command: Command | None = cli
+    rest = words[1:]
+    while isinstance(command, Group):
+        command = command.get_command(Context(cli), rest.pop(0))
+    assert command is not None, line
+    for word in rest:
+        if word.startswith("-"):
+            assert word in _options(command), f"{word} in {line}"
+
+
+@pytest.mark.parametrize(("page", "body"), _all_blocks("toml"))
+def test_toml_blocks_are_accepted(page, body):
+    from affidavit.audits.auditfile import parse_audit
+    from affidavit.runfile import parse_run
+
+    content = tomllib.loads(body)
+    if "attack" in content:
+        parse_audit(content)
+    else:
+        assert parse_run(content).plan() is not None
+
+
+@pytest.mark.parametrize(("page", "body"), _all_blocks("json"))
+def test_json_blocks_are_plans_or_records(page, body):
+    import json
+
+    from affidavit.accountant.plan import parse_envelope
+
+    content = json.loads(body)
+    if "plan" in content:
+        parse_envelope(content)
+    else:
+        assert set(content) == {"id", "text", "label"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_command_is_in_the_command_page():
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    for name in cli.list_commands(Context(cli)):
+        assert f"| `{name}" in text, name
