@@ -8,7 +8,9 @@ the cache folder is named after it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import json
 import os
 import shutil
@@ -86,8 +88,9 @@ def _convert(source: Path, folder: Path) -> None:
         raise ModelMissing(f"converting {MODEL_NAME} needs the package {error.name}", hint=_INSTALL) from error
     where: dict[str, Any] = {"gguf_file": source.name, "local_files_only": True}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(source.parent), **where)
-        model = AutoModelForCausalLM.from_pretrained(str(source.parent), dtype=torch.float32, **where)
+        with contextlib.redirect_stderr(io.StringIO()):  # progress bars that no setting turns off
+            tokenizer = AutoTokenizer.from_pretrained(str(source.parent), **where)
+            model = AutoModelForCausalLM.from_pretrained(str(source.parent), dtype=torch.float32, **where)
     except ImportError as error:
         raise ModelMissing(f"reading the GGUF file of {MODEL_NAME} needs another package", hint=_INSTALL) from error
     tokenizer.save_pretrained(folder)

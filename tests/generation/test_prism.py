@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import PermitViolation, RunFileError
 from affidavit.accountant.plan import Exponential, Parallel, Repeat, to_dict
 from affidavit.accountant.validate import RELATIONS, Relation
@@ -85,6 +86,18 @@ def test_the_plan_of_the_papers_preset_is_the_papers_setting() -> None:
     assert isinstance(plan, Parallel)
     (stated,) = _ranges(plan.parts)
     assert stated == pytest.approx(10 / (255 * 1.048), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "temperature", "epsilon"),
+    [(64, 0.6, 2.28), (64, 0.8, 1.62), (64, 1.0, 1.25), (128, 0.6, 1.01), (128, 0.8, 0.73), (128, 1.0, 0.56)],
+)
+def test_what_a_run_costs(batch_size: int, temperature: float, epsilon: float) -> None:
+    """c = 10, T = 30, δ = 1/2400, zero-out: two-decimal figures found by separate code on a coarser grid."""
+    config = PrismConfig(labels=["a", "b"], batch_size=batch_size, temperature=temperature, max_tokens=30)
+    found = bound(prism.plan(config, relation="zero-out", size=2400), relation="zero-out", delta=1 / 2400)
+    assert found.epsilon_lower <= found.epsilon_upper
+    assert found.epsilon_upper == pytest.approx(epsilon, abs=0.0061)
 
 
 def test_batches_larger_than_the_declared_size_are_refused_with_the_largest_that_fits() -> None:

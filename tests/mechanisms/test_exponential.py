@@ -8,6 +8,8 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
@@ -57,7 +59,7 @@ def _exact_weights(scores: NDArray[np.float64], temperature: float) -> list[int]
 def test_frequencies_are_the_softmax() -> None:
     scores = np.array([0.0, 1.0, 2.0, 2.0, -1.0])
     noise = SeededNoise(11)
-    drawn = [exponential.sample(scores, temperature=0.9, noise=noise).value for _ in range(20_000)]
+    drawn = [exponential.sample(scores, temperature=0.9, noise=noise).value for _ in range(8000)]
     expected = np.exp(scores / 0.9) / np.exp(scores / 0.9).sum()
     assert chisquare(np.bincount(drawn, minlength=5), expected * len(drawn)).pvalue > 1e-4
 
@@ -89,6 +91,28 @@ def test_every_uniform_number_finds_its_output() -> None:
             drawn = exponential.sample(scores, temperature=1.0, noise=Scripted(uniform, bits))
             assert drawn.value == output
         below += weight
+
+
+@given(
+    st.lists(st.tuples(st.floats(-20.0, 20.0), st.floats(-1.0, 1.0)), min_size=2, max_size=12),
+    st.sampled_from([0.11, 0.7, 3.0]),
+)
+@settings(deadline=None)
+def test_the_exact_distribution_stays_within_the_leafs_range(pairs: list[tuple[float, float]], scale: float) -> None:
+    """What is really sampled, not what the formula says: integer weights of both neighbours, in 60 digits."""
+    ours = np.array([score for score, _ in pairs])
+    theirs = ours + np.array([change for _, change in pairs])
+    moves = [Fraction(b) - Fraction(a) for a, b in zip(ours, theirs, strict=True)]
+    width = max(moves) - min(moves)
+    if width == 0:
+        return
+    leaf = exponential.SoftmaxSampling(width=width, temperature=scale).leaf()
+    with mpmath.workdps(60):
+        ratios = [
+            mpmath.log(mpmath.mpf(q) / p)
+            for p, q in zip(_exact_weights(ours, scale), _exact_weights(theirs, scale), strict=True)
+        ]
+        assert max(ratios) - min(ratios) <= mpmath.mpf(leaf.range)
 
 
 def test_every_draw_has_its_own_noise() -> None:
