@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from affidavit.accountant.bound import Bound, MethodResult
+    from affidavit.accountant.second_opinion import SecondOpinion
     from affidavit.accountant.tradeoff import PrivacyCurve
     from affidavit.solving import Solution
 
@@ -19,6 +20,7 @@ __all__ = [
     "delta_json",
     "epsilon_json",
     "print_methods",
+    "print_opinions",
     "print_risk",
     "print_solution",
     "print_solutions",
@@ -127,6 +129,24 @@ def print_risk(curve: PrivacyCurve) -> None:
                 upper_digits(limits.true_positive_rate_at_01_percent, digits=4),
                 "0.001",
             ),
+        ],
+        right=(1, 2),
+    )
+
+
+def print_opinions(opinions: Iterable[SecondOpinion]) -> None:
+    """Other accountants side by side; they are compared, never used."""
+    print_table(
+        "Second opinions",
+        ("accountant", "ε at least", "ε at most", ""),
+        [
+            (
+                opinion.tool,
+                lower_digits(opinion.epsilon_lower) if opinion.applies else "",
+                upper_digits(opinion.epsilon_upper) if opinion.applies else "",
+                "does not contradict ours" if opinion.applies else opinion.why,
+            )
+            for opinion in opinions
         ],
         right=(1, 2),
     )

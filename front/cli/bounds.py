@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
 import click
 
 from affidavit.accountant.errors import PlanError
-from affidavit.cli._bounds import delta_json, epsilon_json, print_methods, print_risk, print_solution, sentence
+from affidavit.cli._bounds import (
+    delta_json,
+    epsilon_json,
+    print_methods,
+    print_opinions,
+    print_risk,
+    print_solution,
+    sentence,
+)
 from affidavit.cli._output import json_option, lower_digits, print_json, upper_digits
+
+if TYPE_CHECKING:
+    from affidavit.accountant.bound import Bound
+    from affidavit.accountant.second_opinion import SecondOpinion
 
 __all__ = ["delta", "epsilon", "relation_option", "sigma"]
 
@@ -20,9 +35,16 @@ relation_option = click.option(
 @click.option("--delta", "delta_flag", type=float, help="δ, where the file states none.")
 @relation_option
 @click.option("--method", help="One method only, named as in the table.")
+@click.option("--second-opinion", is_flag=True, help="Also ask other accountants, where they are sound.")
 @json_option
 def epsilon(
-    *, plan_file: str, delta_flag: float | None, relation: str | None, method: str | None, as_json: bool
+    *,
+    plan_file: str,
+    delta_flag: float | None,
+    relation: str | None,
+    method: str | None,
+    second_opinion: bool,
+    as_json: bool,
 ) -> None:
     """ε of a plan at its δ, from both sides, by every method that applies.
 
@@ -36,13 +58,26 @@ def epsilon(
     if envelope.delta is None:
         raise PlanError("delta", "missing", allowed="a number in [0, 1]", hint="Put it in the file, or --delta 1e-5.")
     result = bound(envelope.plan, relation=envelope.relation, delta=envelope.delta, method=method)
+    opinions = _asked_elsewhere(result) if second_opinion else ()
     if as_json:
-        print_json(epsilon_json(result))
+        others = {"second_opinions": [asdict(opinion) for opinion in opinions]} if second_opinion else {}
+        print_json(epsilon_json(result) | others)
         return
     if method is None:
         print_methods(result)
         print_risk(privacy_curve(envelope.plan, relation=envelope.relation, delta=envelope.delta))
+    if opinions:
+        print_opinions(opinions)
     click.echo(sentence(result))
+
+
+def _asked_elsewhere(result: Bound) -> tuple[SecondOpinion, ...]:
+    """What other accountants say; a contradiction beyond their stated errors is an error that names both."""
+    from affidavit.accountant.second_opinion import check_opinions, second_opinions
+
+    opinions = second_opinions(result)
+    check_opinions(result, opinions)
+    return opinions
 
 
 @click.command()
