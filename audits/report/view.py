@@ -157,9 +157,10 @@ def _row(item: Finding) -> Context:
     return {
         "attack": words.attack_name(item) + ("" if words.is_certified(item) else f", {words.setting_name(item)}"),
         "trials": f"{trials}; α = {short(item.alpha)}",
+        "subject": "" if item.claim is None or item.claim.subject == "certificate" else item.claim.subject,
         "statistic_name": item.statistic_name,
         "reached": words.reached(item),
-        "limit": "" if item.limit is None else f"at most {fixed_upper(item.limit)}",
+        "limit": "" if item.limit is None else f"at most {upper(item.limit)}",
         "note": item.note,
         "epsilon_lower": NOTHING if item.epsilon_lower is None else fixed_lower(item.epsilon_lower),
         "ceiling": NOTHING if item.ceiling is None else fixed_lower(item.ceiling),
