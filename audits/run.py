@@ -119,7 +119,7 @@ def _one_step(
     under_audit = case.noise_off() if audit.target == "unprotected" else mechanism
     result = prepared.run(under_audit, null=audit.target == "null")
     tell("one-step: self-tests")
-    return [one_step_finding(prepared, result, target=audit.target)], list(one_step_self_tests(prepared, mechanism))
+    return [one_step_finding(prepared, result, target=audit.target)], list(one_step_self_tests(prepared))
 
 
 def _at_epsilon(certified: Certified, epsilon: float) -> Certified:

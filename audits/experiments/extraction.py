@@ -27,7 +27,7 @@ from affidavit.audits.deduplicate import drop_near_copies
 from affidavit.audits.findings import Finding, Leak, Target, Utility
 from affidavit.audits.guessing import is_guessable, names_in
 from affidavit.audits.pii import Identifier, Pseudonyms, find_mentions
-from affidavit.audits.statistics.ceilings import one_run_ceiling
+from affidavit.audits.statistics.ceilings import coins_needed, one_run_ceiling
 from affidavit.audits.statistics.clopper_pearson import rate_interval
 from affidavit.audits.statistics.one_run import one_run_epsilon_lower
 from affidavit.audits.textmodel import Record
@@ -167,12 +167,17 @@ def extraction_finding(
         records=result.coins, guesses=result.guesses, correct=result.correct, delta=delta, alpha=alpha
     )
     ceiling = one_run_ceiling(records=result.coins, delta=delta, alpha=alpha)
+    verdict = decide_epsilon(epsilon_lower=lower, ceiling=ceiling, epsilon_certified=certified.epsilon)
     trials = max(1, len(result.ever_in))
+    note = f"prompt {prompt.name}; {len(pool.guessable)} of {sum(map(len, pool.identifiers))} identifiers guessable"
+    if verdict == "UNDERPOWERED":
+        needed = coins_needed(certified.epsilon, alpha=alpha)
+        note += f"; power at this epsilon needs more than {needed} coins ((members + non_members) x runs)"
     out = result.coins - result.members
     return Finding(
         attack=attack.name,
         target=target,
-        verdict=decide_epsilon(epsilon_lower=lower, ceiling=ceiling, epsilon_certified=certified.epsilon),
+        verdict=verdict,
         n_members=result.members,
         n_non_members=out,
         runs=result.runs,
@@ -193,7 +198,7 @@ def extraction_finding(
         control=control,
         curve_points=_curve_points(result),
         leaks=_leaks(pool, result, attack, pseudonyms),
-        note=f"prompt {prompt.name}; {len(pool.guessable)} of {sum(map(len, pool.identifiers))} identifiers guessable",
+        note=note,
     )
 
 

@@ -98,11 +98,15 @@ def membership_finding(
     exact, _ = exact_interval(aucs, alpha=alpha)
     perfect, _ = exact_interval([1.0] * len(aucs), alpha=alpha)
     ((_, low_fpr),) = roc_points(runs, at=[0.01])
+    verdict = decide(violated=exact > limit, perfect_attack_would_violate=perfect > limit)
+    note = f"exact lower limit of the mean AUC: {exact:.4f}; TPR at FPR 1 %, mean over runs: {low_fpr:.4f}"
+    if verdict == "UNDERPOWERED" and limit < 1.0:
+        note += f"; power at this epsilon needs more than {math.ceil(math.log(alpha / 2.0) / math.log(limit))} runs"
     steps = 1.0 if certified.relation == "substitution" else 2.0
     return Finding(
         attack=attack.name,
         target=target,
-        verdict=decide(violated=exact > limit, perfect_attack_would_violate=perfect > limit),
+        verdict=verdict,
         n_members=len(runs[0].members),
         n_non_members=len(runs[0].non_members),
         runs=len(runs),
@@ -121,5 +125,5 @@ def membership_finding(
         control=control,
         curve_points=roc_points(runs, at=_ROC),
         swap=True,
-        note=f"exact lower limit of the mean AUC: {exact:.4f}; TPR at FPR 1 %, mean over runs: {low_fpr:.4f}",
+        note=note,
     )

@@ -6,10 +6,12 @@ An audit whose ceiling is at or below the certified ε could not have shown a vi
 
 from __future__ import annotations
 
+import math
+
 from affidavit.audits.statistics.clopper_pearson import Counts, epsilon_lower
 from affidavit.audits.statistics.one_run import one_run_epsilon_lower
 
-__all__ = ["one_run_ceiling", "per_run_ceiling", "runs_needed"]
+__all__ = ["coins_needed", "one_run_ceiling", "per_run_ceiling", "runs_needed"]
 
 
 def per_run_ceiling(*, members: int, non_members: int, alpha: float, delta: float = 0.0) -> float:
@@ -20,6 +22,14 @@ def per_run_ceiling(*, members: int, non_members: int, alpha: float, delta: floa
 def one_run_ceiling(*, records: int, alpha: float, delta: float = 0.0) -> float:
     """One-run ceiling: every coin guessed, and guessed right."""
     return one_run_epsilon_lower(records=records, guesses=records, correct=records, delta=delta, alpha=alpha)
+
+
+def coins_needed(epsilon: float, *, alpha: float) -> int:
+    """About how many coins a one-run audit needs before a perfect attack exceeds ``epsilon`` (δ = 0).
+
+    All m guesses right has probability q^m with q = 1/(1 + e^−ε): m > ln α / ln q.
+    """
+    return math.floor(math.log(alpha) / -math.log1p(math.exp(-epsilon))) + 1
 
 
 def runs_needed(epsilon: float, *, alpha: float, delta: float = 0.0, maximum: int = 10**9) -> int | None:

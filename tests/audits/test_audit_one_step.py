@@ -44,7 +44,7 @@ def test_the_certified_mechanism_is_consistent(one_use: OneStepAudit) -> None:
 
 
 def test_self_tests_catch_both_faults_and_accept_the_null_pair(one_use: OneStepAudit) -> None:
-    tests = one_step_self_tests(one_use, one_use.design.case.release)
+    tests = one_step_self_tests(one_use)
     assert {test.name: test.observed for test in tests} == {
         "noise off": "caught",
         "half noise": "caught",
@@ -109,7 +109,7 @@ def test_small_leaves_are_audited_over_as_many_uses_as_it_takes() -> None:
 def test_a_leaf_too_small_for_its_uses_says_how_little_power_there_is() -> None:
     audit = _audit(Exponential(0.05), trials=200)
     assert audit.design.power < 0.5
-    tests = {test.name: test for test in one_step_self_tests(audit, audit.design.case.release)}
+    tests = {test.name: test for test in one_step_self_tests(audit)}
     assert tests["half noise"].observed == "not caught"
     assert "predicted power" in tests["half noise"].detail
 

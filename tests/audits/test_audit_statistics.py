@@ -20,7 +20,7 @@ from affidavit.audits.statistics.auc import (
     roc_points,
     true_positive_rate_at,
 )
-from affidavit.audits.statistics.ceilings import one_run_ceiling, per_run_ceiling, runs_needed
+from affidavit.audits.statistics.ceilings import coins_needed, one_run_ceiling, per_run_ceiling, runs_needed
 from affidavit.audits.statistics.clopper_pearson import Counts, epsilon_lower, rate_interval, rate_lower, rate_upper
 from affidavit.audits.statistics.one_run import one_run_epsilon_lower, one_run_p_value
 from affidavit.audits.statistics.thresholds import bonferroni, fixed, split
@@ -91,6 +91,13 @@ def test_runs_needed_is_the_first_powered_number() -> None:
     assert per_run_ceiling(members=needed, non_members=needed, alpha=0.05) > 4.0
     assert per_run_ceiling(members=needed - 1, non_members=needed - 1, alpha=0.05) <= 4.0
     assert runs_needed(50.0, alpha=0.05) is None
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+def test_coins_needed_is_where_the_one_run_ceiling_passes(epsilon: float) -> None:
+    needed = coins_needed(epsilon, alpha=0.05)
+    assert one_run_ceiling(records=needed, alpha=0.05) > epsilon
+    assert one_run_ceiling(records=needed - 1, alpha=0.05) <= epsilon
 
 
 def test_same_scores_twice_prove_nothing() -> None:
@@ -187,14 +194,14 @@ def test_exact_interval_of_unanimous_runs_is_a_power_of_the_level() -> None:
     assert high == 1.0
 
 
-def test_exact_interval_covers_small_samples() -> None:
-    """5 values, mean .5, two-valued: the bootstrap misses often, the exact interval at most at α."""
-    generator = np.random.default_rng(5)
-    misses = 0
-    for _ in range(400):
-        low, high = exact_interval(list(generator.integers(0, 2, 5).astype(float)), alpha=0.1)
-        misses += not low <= 0.5 <= high
-    assert misses <= 400 * 0.1 + 2 * math.sqrt(400 * 0.1 * 0.9)
+@pytest.mark.parametrize("mean", [0.1, 0.5, 0.9])
+def test_exact_interval_covers_five_two_valued_runs(mean: float) -> None:
+    """All outcomes of five runs with AUC 0 or 1, weighed by their probabilities: the miss rate is at most α."""
+    missed = 0.0
+    for ones in range(6):
+        low, high = exact_interval([1.0] * ones + [0.0] * (5 - ones), alpha=0.1)
+        missed += float(binom.pmf(ones, 5, mean)) * (not low <= mean <= high)
+    assert missed <= 0.1
 
 
 def test_scores_that_are_no_numbers_are_refused() -> None:
@@ -220,7 +227,7 @@ def _null_audits(audits: int, alpha: float) -> dict[str, int]:
     share = math.e / (1 + math.e)  # t = η/2 of range 2: loss exactly ±1
     found = dict.fromkeys(("cp epsilon 0", "cp epsilon 1", "curve", "split", "bonferroni", "one run"), 0)
     for _ in range(audits):
-        null = [list(generator.normal(size=200)) for _ in range(2)]
+        null = [list(generator.normal(size=100)) for _ in range(2)]
         counts = fixed(null[0], null[1], threshold=0.5, alpha=alpha).counts
         found["cp epsilon 0"] += epsilon_lower(counts, delta=0.0, alpha=alpha) > 0.0
         attained = Counts(int(generator.binomial(1000, share)), 1000, int(generator.binomial(1000, 1 - share)), 1000)
