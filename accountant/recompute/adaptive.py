@@ -145,6 +145,7 @@ def _bins(part: FixedPart) -> AtomicLaw:
     from scipy.special import ndtr
 
     edges = np.linspace(-_REACH, _REACH + mu, _BINS)
+
     # Differences on the side where the tail is small keep their relative accuracy.
     def mass(shift: float) -> Array:
         at = edges - shift

@@ -76,9 +76,7 @@ class AtomicLaw:
     def power(self, uses: int, *, upper: bool) -> AtomicLaw:
         """``uses`` independent copies, by repeated squaring."""
         if uses > _MAX_USES:
-            raise NotSupported(
-                f"recomputing {uses} uses one by one is out of reach", hint="verify without --recompute"
-            )
+            raise NotSupported(f"recomputing {uses} uses one by one is out of reach", hint="verify without --recompute")
         result, square = POINT_MASS, self
         while uses:
             if uses & 1:

@@ -14,8 +14,8 @@ from affidavit.accountant.validate import Relation
 
 __all__ = ["delta_of", "epsilon_of", "unbounded"]
 
-_RESOLUTIONS = (32, 64, 128)
-_TOLERANCE = 3e-4
+_RESOLUTIONS = (32, 64, 128, 256)
+_TOLERANCE = 1e-3
 _FLOOR = 1e-6
 
 
@@ -26,9 +26,7 @@ def epsilon_of(case: Case, relation: Relation, delta: float) -> tuple[Bracket, s
     sides = _Sides(case, relation)
     for cells in resolutions:
         aim = Aim(delta)
-        upper = max(
-            epsilon_bracket(profile, delta, start=1.0).upper for profile in sides.upper(aim, cells)
-        )
+        upper = max(epsilon_bracket(profile, delta, start=1.0).upper for profile in sides.upper(aim, cells))
         lower = max(
             (epsilon_bracket(profile, delta, start=1.0).lower for profile in sides.lower(aim, cells)), default=0.0
         )

@@ -21,7 +21,7 @@ No grid of losses, no FFT and no convolution is involved.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,14 +38,16 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     ComplexArray = NDArray[np.complex128]
 
-__all__ = ["ContourProfile", "contour_profile"]
+__all__ = ["ContourProfile", "TailProfile", "contour_profile"]
 
 _UNIT = 2.0**-53
 _ACCURACY = 1e-7
-_WORK_LIMIT = 4e9
 _CHUNK = 1 << 21
+_RUN = 64
 _LIFTS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.4)
 _SMALLEST_TILT, _LARGEST_TILT = 1e-4, 1e5
+_FAR_BELOW = 20.0
+_LOG_SMALLEST = -690.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,20 @@ class ContourProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class TailProfile:
+    """Chernoff's bound at one tilt; its lower side is 0."""
+
+    tilt: float
+    log_chernoff: float
+    constant: float
+
+    def delta(self, epsilon: float) -> Bracket:
+        """An upper bound of δ."""
+        bound = math.exp(min(self.log_chernoff - self.tilt * epsilon, 0.0)) * (1.0 + 1e-9)
+        return Bracket(0.0, min(1.0, bound + self.constant))
+
+
+@dataclass(frozen=True, slots=True)
 class _Part:
     """One smooth law at one tilt."""
 
@@ -111,32 +127,35 @@ def _part(law: SmoothLaw, uses: int, tilt: float, *, bounds: bool = False) -> _P
     log_peak = top + math.log(total)
     variation = 0.0
     if bounds:
-        variation = math.fsum(
-            piece.variation(p, log_peak) for piece, p in zip(law.pieces, panels, strict=True)
-        )
+        variation = math.fsum(piece.variation(p, log_peak) for piece, p in zip(law.pieces, panels, strict=True))
     return _Part(
         law, uses, log_peak, atom / total, mean, spread / total, (deviation + atom * abs(mean)) / total, variation
     )
 
 
-def _transform(part: _Part, tilt: float, t: Array) -> ComplexArray:
-    """M(θ + it)/M(θ) at increasing frequencies ``t``."""
-    result = np.empty(len(t), dtype=complex)
-    start = 0
-    while start < len(t):
-        limit = max(2.0 * t[start], 40.0 / max(math.sqrt(part.variance), 1e-12))
-        stop = int(np.searchsorted(t, limit, side="right"))
-        stop = max(stop, start + 1)
-        block = np.full(stop - start, part.atom, dtype=complex)
+def _transform(part: _Part, tilt: float, first: int, stop: int, step: float) -> ComplexArray:
+    """M(θ + ikτ)/M(θ) for k = ``first`` … ``stop`` − 1, τ = ``step``.
+
+    e^{iktL} is multiplied up from k to k + 1 and computed afresh every ``_RUN`` steps.
+    """
+    result = np.empty(stop - first, dtype=complex)
+    k = first
+    while k < stop:
+        # Panels must serve the highest frequency of a run; finer ones are made as it grows.
+        end = min(stop, max(2 * k, k + _RUN))
+        block = np.full(end - k, part.atom, dtype=complex)
         for piece in part.law.pieces:
-            panels = piece.panels(tilt, float(t[stop - 1]))
+            panels = piece.panels(tilt, step * end)
             weights = np.exp(panels.log_weight - part.log_peak)
-            rows = max(1, _CHUNK // len(weights))
-            for a in range(start, stop, rows):
-                b = min(stop, a + rows)
-                block[a - start : b - start] += np.exp(1j * np.outer(t[a:b], panels.loss)) @ weights
-        result[start:stop] = block
-        start = stop
+            turn = np.exp(1j * step * panels.loss)
+            for row in range(end - k):
+                if row % _RUN == 0:
+                    phase = weights * np.exp(1j * (step * (k + row)) * panels.loss)
+                else:
+                    phase *= turn
+                block[row] += phase.sum()
+        result[k - first : end - first] = block
+        k = end
     return result
 
 
@@ -173,6 +192,11 @@ class _Whole:
         return top + math.log(total), mean, float(w @ (self.atoms.losses - mean) ** 2) / total
 
     @property
+    def log_chernoff(self) -> float:
+        """log of c(θ) M(θ): δ(ε) <= c(θ) M(θ) e^{−θε} without the mass at +∞."""
+        return self.log_peak + self.tilt * math.log(self.tilt) - (1.0 + self.tilt) * math.log1p(self.tilt)
+
+    @property
     def saddle(self) -> float:
         """The ε whose saddle point is this tilt (the poles at 0 and −1 included)."""
         return self.mean - 1.0 / self.tilt - 1.0 / (1.0 + self.tilt)
@@ -192,10 +216,11 @@ def contour_profile(
     atoms: AtomicLaw,
     delta: float,
     epsilon: float | None,
-) -> ContourProfile:
+) -> ContourProfile | TailProfile:
     """The profile of ``laws`` = (law, uses), Gaussians of Σ 1/σ² = ``precision`` and ``atoms``.
 
-    Sharp near ``epsilon`` if given, else near the ε of ``delta``.
+    Sharp near ``epsilon`` if given, else near the ε of ``delta``. Where Chernoff's bound already puts δ
+    at ``epsilon`` far below ``delta``, that bound is the profile.
     """
 
     def at(tilt: float, *, bounds: bool = False) -> _Whole:
@@ -203,46 +228,43 @@ def contour_profile(
 
     tilt = _aimed_tilt(at, delta, epsilon)
     whole = at(tilt, bounds=True)
-    target = whole.saddle if epsilon is None else epsilon
-    target = max(target, 0.0)
+    if epsilon is not None and whole.log_chernoff - tilt * epsilon < math.log(delta) - _FAR_BELOW:
+        return TailProfile(tilt, whole.log_chernoff, atoms.infinite)
+    target = max(whole.saddle if epsilon is None else epsilon, 0.0)
     log_size = whole.log_peak - tilt * target - math.log(tilt) - math.log1p(tilt)
-    log_goal = min(whole.log_delta, log_size, 0.0) + math.log(_ACCURACY)
+    log_goal = max(min(whole.log_delta, log_size, 0.0) + math.log(_ACCURACY), _LOG_SMALLEST)
     second, period = _second_tilt(at, tilt, target, log_goal)
     return _summed(whole, second, 2.0 * math.pi / period, target, log_goal)
 
 
-def _aimed_tilt(at: object, delta: float, epsilon: float | None) -> float:
-    assert_callable = at
+def _aimed_tilt(at: Callable[[float], _Whole], delta: float, epsilon: float | None) -> float:
+    """The tilt whose saddle point is ``epsilon``, or whose estimate of δ is ``delta`` (ε >= 0)."""
+
+    def beyond(whole: _Whole) -> bool:
+        if epsilon is not None:
+            return whole.saddle > epsilon
+        return whole.log_delta < math.log(delta) and whole.saddle > 0.0
+
     low, high = math.log(_SMALLEST_TILT), math.log(_LARGEST_TILT)
-    for _ in range(60):
+    while high - low > 1e-3:
         middle = 0.5 * (low + high)
-        whole = assert_callable(math.exp(middle))  # type: ignore[operator]
-        wanted = epsilon if epsilon is not None else None
-        beyond = whole.saddle > wanted if wanted is not None else (
-            whole.log_delta < math.log(delta) and whole.saddle > 0.0
-        )
-        low, high = (low, middle) if beyond else (middle, high)
-        if high - low < 1e-3:
-            break
+        low, high = (low, middle) if beyond(at(math.exp(middle))) else (middle, high)
     return math.exp(0.5 * (low + high))
 
 
-def _second_tilt(at: object, tilt: float, target: float, log_goal: float) -> tuple[_Whole, float]:
-    best: tuple[_Whole, float] | None = None
+def _second_tilt(at: Callable[[float], _Whole], tilt: float, target: float, log_goal: float) -> tuple[_Whole, float]:
+    found: list[tuple[float, _Whole]] = []
     for factor in (1.03, 1.07, 1.15, 1.3, 1.6, 2.0, 3.0, 5.0):
-        other = at(tilt * factor)  # type: ignore[operator]
-        needed = (other.log_peak - other.tilt * target - log_goal) / (other.tilt - tilt)
-        if best is None or needed < best[1]:
-            best = (other, needed)
-    if best is None:
-        raise NotSupported("no second tilt found", hint="verify without --recompute")
-    return best[0], max(best[1], (-log_goal + 1.0) / tilt, 1e-6)
+        other = at(tilt * factor)
+        found.append(((other.log_peak - other.tilt * target - log_goal) / (other.tilt - tilt), other))
+    needed, best = min(found, key=lambda item: item[0])
+    return best, max(needed, (-log_goal + 1.0) / tilt, 1e-6)
 
 
 def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal: float) -> ContourProfile:
     tilt = whole.tilt
     # Allowed rest of ∫ |f| dt, in units of M(θ): goal · π · e^{θε} / M(θ).
-    goal = math.exp(log_goal + math.log(math.pi) + tilt * target - whole.log_peak)
+    goal = math.exp(min(log_goal + math.log(math.pi) + tilt * target - whole.log_peak, 700.0))
     joint_atom = 0.0
     if whole.precision == 0.0 and all(p.atom > 0.0 for p in whole.parts):
         joint_atom = math.exp(math.fsum(p.uses * math.log(p.atom) for p in whole.parts))
@@ -256,10 +278,10 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
         product = np.exp(whole.precision * (0.5 * (1j * t) ** 2 + 1j * t * (tilt + 0.5)))
         rounding = np.zeros(len(t))
         for part in whole.parts:
-            m = _transform(part, tilt, t)
+            m = _transform(part, tilt, k, k + block, step)
             size = np.maximum(np.abs(m), 1e-300)
             product = product * np.exp(part.uses * np.log(np.where(m == 0.0, 1e-300, m)))
-            rounding += part.uses * (16.0 + t * (part.deviation + abs(part.mean))) / size
+            rounding += part.uses * (16.0 + _RUN + t * (part.deviation + abs(part.mean))) / size
         rounding = np.minimum(rounding * 4.0 * _UNIT, 4.0)
         s = tilt + 1j * t
         shape = _atom_transform(whole.atoms, s, atom_log) / (s * (s + 1.0))
@@ -283,7 +305,6 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
         scaled_atoms = AtomicLaw(
             whole.atoms.losses, whole.atoms.masses * math.exp(log_joint), 0.0, whole.atoms.relative_error + 1e-12
         )
-    c = second.tilt * math.log(second.tilt) - (1.0 + second.tilt) * math.log1p(second.tilt)
     relative = whole.atoms.relative_error
     return ContourProfile(
         tilt,
@@ -293,7 +314,7 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
         tail,
         errors + relative * float(np.sum(np.abs(terms))),
         second.tilt,
-        second.log_peak + c,
+        second.log_chernoff,
         whole.atoms.infinite,
         scaled_atoms,
     )

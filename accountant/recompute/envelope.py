@@ -70,9 +70,7 @@ class CallPrice:
         slopes = (g * self.ratio[1:] - self.ratio[:-1]) / (g - 1.0)
         slopes = np.concatenate(([self.ratio[0]], np.minimum(slopes, 1.0), [1.0]))
         slopes = np.maximum.accumulate(slopes)
-        return AtomicLaw(
-            -self.x[::-1], np.diff(slopes)[::-1], float(self.ratio[0]), _ALLOWANCE * 100.0
-        )
+        return AtomicLaw(-self.x[::-1], np.diff(slopes)[::-1], float(self.ratio[0]), _ALLOWANCE * 100.0)
 
 
 def nodes(spacing: float, left: float, right: float) -> Array:

@@ -122,9 +122,7 @@ def _sequences(plan: Plan, relation: Relation | None) -> list[tuple[Step, ...]]:
         case Leaf() | Poisson() | WithoutReplacement():
             return [((plan, 1),)]
         case _:
-            raise NotSupported(
-                f"the verifier cannot read a {plan.kind!r} node", hint="verify without --recompute"
-            )
+            raise NotSupported(f"the verifier cannot read a {plan.kind!r} node", hint="verify without --recompute")
 
 
 def _bounded_product(options: list[list[tuple[Step, ...]]]) -> Iterator[tuple[tuple[Step, ...], ...]]:

@@ -59,9 +59,9 @@ class Component:
         if self.share == 0.0:
             return np.zeros_like(x)
         z = (self.mean * x - 0.5 * self.mean**2) / sigma**2
-        small = np.log1p(self.share * np.expm1(np.minimum(z, 30.0)))
         if self.share == 1.0:
             return z
+        small = np.log1p(self.share * np.expm1(np.minimum(z, 30.0)))
         large = z + math.log(self.share) + np.log1p((1.0 - self.share) / self.share * np.exp(-np.maximum(z, 0.0)))
         return np.where(z < 30.0, small, large)
 
@@ -132,7 +132,7 @@ class Piece:
         """Nodes that integrate p e^{sL} for Re s = ``tilt``, |Im s| <= ``frequency``."""
         r = self.half_width(tilt, frequency)
         means = (0.0, self.p.mean, self.q.mean)
-        reach = tilt * (abs(self.p.mean) + abs(self.q.mean))
+        reach = tilt * abs(self.p.mean)  # L grows linearly where p has its second mean, else it is bounded
         left = max(self.low, min(means) - (reach if self.falls else 0.0) - 40.0 * self.sigma)
         right = max(means) + (0.0 if self.falls else reach) + 40.0 * self.sigma
         count = math.ceil((right - left) / (2.0 * r))
@@ -170,12 +170,16 @@ class Piece:
         lift = share * self.sigma**2 / max(1.0, abs(self.p.mean), abs(self.q.mean))
         sign = -1.0 if self.falls else 1.0
         x = panels.x
-        total = float(np.sum(np.exp(panels.log_weight - panels.log_height + self._lifted(x, sign * lift, tilt, frequency) - peak)))
+        total = float(
+            np.sum(np.exp(panels.log_weight - panels.log_height + self._lifted(x, sign * lift, tilt, frequency) - peak))
+        )
         if math.isfinite(self.low):
             nodes, weights = _legendre()
             heights = 0.5 * lift * (nodes + 1.0)
             at_end = np.full(_ORDER, self.low)
-            total += float(np.sum(0.5 * lift * weights * np.exp(self._lifted(at_end, sign * heights, tilt, frequency) - peak)))
+            total += float(
+                np.sum(0.5 * lift * weights * np.exp(self._lifted(at_end, sign * heights, tilt, frequency) - peak))
+            )
         return 1.01 * total
 
     def _lifted(self, x: Array, lift: Array | float, tilt: float, frequency: float) -> Array:

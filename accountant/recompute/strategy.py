@@ -59,10 +59,7 @@ def find_strategy(
     then a lower bound of the adversary's value, too: 0 is used left of the nodes, 1 − 1/m right of them.
     """
     uses = tuple(
-        cells
-        for eta, count in ranges
-        if (cells := math.floor(eta / spacing + 1e-9)) > 0
-        for _ in range(count)
+        cells for eta, count in ranges if (cells := math.floor(eta / spacing + 1e-9)) > 0 for _ in range(count)
     )
     ratio = np.maximum(0.0, -np.expm1(-x)) if terminal is None else terminal
     choices: list[NDArray[np.int32]] = []
