@@ -28,6 +28,7 @@ from affidavit.audits.textmodel import Record as AuditRecord
 from affidavit.certification import recheck
 from affidavit.generation.dataset import Record, load_records
 from affidavit.generation.models import load_model
+from affidavit.records import read_all
 from affidavit.runfile import RunFile
 from affidavit.solving import solve_run
 
@@ -211,11 +212,8 @@ def _account_charged(certificate_sha256: str, ledger: Ledger) -> Account | None:
 
 
 def _records(settings: AuditFile, run: RunFile) -> list[AuditRecord]:
-    if settings.data_path is None:
-        records = load_records(run.data_path, size=run.data.size)
-    else:
-        lines = sum(1 for line in settings.data_path.open("rb") if line.strip())
-        records = load_records(settings.data_path, size=lines)
+    path = settings.data_path
+    records = load_records(run.data_path, size=run.data.size) if path is None else read_all(path)
     return [AuditRecord(record.id, record.text, record.label) for record in records]
 
 

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CertifiedRun", "PlannedRun", "Verification", "certify", "plan_run", "prepare", "recheck", "verify"]
 
+_ROUND_OFF = 1e-12
+"""More than float64 can lose between certified curve points and the limits that follow from them."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
@@ -144,7 +147,7 @@ def certify(run: RunFile, *, keyring: Keyring | None = None, clock: Clock = utc_
         signer=signer,
         curve=[CurvePoint.of(epsilon=epsilon, delta_upper=delta) for epsilon, delta in curve.points],
         methods=_summaries(bound(plan, relation=run.relation, delta=run.budget.delta), cost),
-        risk_upper=risk.as_dict(),
+        risk_upper={name: min(1.0, limit * (1.0 + _ROUND_OFF)) for name, limit in risk.as_dict().items()},
         arithmetic=cost.arithmetic,
         assumptions=_assumptions(run, plan),
         versions=_versions(),

@@ -18,6 +18,7 @@ from affidavit.accountant.errors import DataError, LedgerMissing, UsageError
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.unit import RECORD
 from affidavit.accountant.validate import Relation
+from affidavit.records import read_all
 from affidavit.writing import write_new
 
 __all__ = ["READABLE_TEMPERATURE", "Declared", "convert_csv", "look_at", "run_text", "set_up"]
@@ -78,28 +79,13 @@ def look_at(path: Path) -> tuple[int, tuple[str, ...]]:
 
     Raises ``DataError`` naming line and field, never text.
     """
-    labels: dict[str, None] = {}
-    count = 0
-    for number, line in enumerate(_lines(path), start=1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            raise DataError(f"{path}, line {number}: not JSON", hint="One JSON object a line.") from None
-        label = record.get("label") if isinstance(record, dict) else None
-        if not isinstance(label, str) or not label:
-            raise DataError(
-                f"{path}, line {number}, label: missing or not a string",
-                hint='Each line: {"id": "...", "text": "...", "label": "..."}',
-            )
-        labels[label] = None
-        count += 1
+    records = read_all(path)
+    labels = sorted({record.label for record in records})
     if len(labels) > MAX_LABELS:
         raise DataError(
             f"{path}: more than {MAX_LABELS} different labels", hint="Is label the right field? Give --labels yourself."
         )
-    return count, tuple(sorted(labels))
+    return len(records), tuple(labels)
 
 
 def convert_csv(path: Path, target: Path, *, columns: Mapping[str, str]) -> Path:
@@ -109,7 +95,7 @@ def convert_csv(path: Path, target: Path, *, columns: Mapping[str, str]) -> Path
     without an id get a random one, kept from then on: a line number would change for every
     record below a removed one, and batches must depend on nothing but the record.
     """
-    rows = csv.DictReader(_lines(path, newline=""), strict=True)
+    rows = csv.DictReader(_csv_lines(path), strict=True)
     known = rows.fieldnames or ()
     for field in ("text", "label"):
         if columns.get(field, field) not in known:
@@ -190,9 +176,9 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _lines(path: Path, *, newline: str | None = None) -> Sequence[str]:
+def _csv_lines(path: Path) -> Sequence[str]:
     try:
-        with path.open(encoding="utf-8-sig", newline=newline) as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             return file.readlines()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}", hint="Check the path.") from None

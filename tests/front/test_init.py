@@ -45,6 +45,31 @@ def test_facts_that_were_not_declared_are_not_used(fresh):
     assert not fresh.run_file.exists()
 
 
+def test_on_a_terminal_the_operator_is_asked(fresh, monkeypatch):
+    asked = []
+
+    def confirm(question, **_):
+        asked.append(question)
+        return True
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.confirm", confirm)
+    monkeypatch.setattr("click.prompt", lambda *_, **__: "zero-out")
+    done = fresh.command("init", fresh.data, "--model", "toy")
+    assert done.code == 0, done.err
+    assert asked == ["Do you declare them public facts?"]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"), [("", "holds no records"), ('{"id": "a", "text": "b"}\n', "line 1, label"), ("{\n", "line 1")]
+)
+def test_records_that_are_none(fresh, content, says):
+    fresh.data.write_text(content, encoding="utf-8")
+    refused = fresh.command("init", fresh.data, "--relation", "zero-out", "--declare-public")
+    assert refused.code == 2
+    assert says in refused.err
+
+
 def test_declared_facts_win_over_what_the_file_holds(fresh):
     done = fresh.command(
         "init",
