@@ -88,9 +88,9 @@ class Protected:
         """
         label = "record"
         wording = {
-            "private": _literal(prompt.before) + "{text}",
-            "public": _literal(prompt.before.strip() or "Reply with an email address."),
-            "answer_prefix": _literal(prompt.after.strip()),
+            "private": f"{_literal(prompt.before)}{{text}}{_literal(prompt.after)}",
+            "public": _literal(prompt.public()),
+            "frame": prompt.template,
         }
         settings = self.run.with_generator(
             labels=[label],
@@ -98,7 +98,7 @@ class Protected:
             prompts=wording,
             max_tokens=min(max_tokens, self._number("max_tokens")),
         )
-        members = [Record(record.id, record.text, label) for record in records]
+        members = [Record(record.id, prompt.shown(record.text), label) for record in records]
         return [text for _, text in self._made(settings, members, epsilon)]
 
     def demonstrate(self, records: Sequence[AuditRecord], *, epsilon: float, seed: int) -> list[AuditRecord]:  # noqa: ARG002
@@ -108,6 +108,7 @@ class Protected:
         return [AuditRecord(f"released-{number}", text, label) for number, (label, text) in enumerate(made)]
 
     def _made(self, settings: RunFile, records: Sequence[Record], epsilon: float) -> list[tuple[str, str]]:
+        settings = _crowded(settings)
         if epsilon != self.certified.epsilon:
             solved = solve_run(settings, epsilon=epsilon, key="temperature")
             settings = settings.with_generator(temperature=float(solved.value))
@@ -215,6 +216,20 @@ def _records(settings: AuditFile, run: RunFile) -> list[AuditRecord]:
     path = settings.data_path
     records = load_records(run.data_path, size=run.data.size) if path is None else read_all(path)
     return [AuditRecord(record.id, record.text, record.label) for record in records]
+
+
+def _crowded(settings: RunFile) -> RunFile:
+    """The same mechanism on the least size that its batches fit, so that every record of a trial is in one.
+
+    A text costs what it costs whatever the size; at the declared size most of a trial's few records
+    would fall into batches from which nothing is released, and the audit would see little.
+    """
+    names = ("labels", "samples_per_label", "batch_size")
+    labels, samples, batch = (getattr(settings.generator, name, None) for name in names)
+    if not (isinstance(labels, tuple) and isinstance(samples, int) and isinstance(batch, int)):
+        return settings
+    data = settings.data.model_copy(update={"size": len(labels) * samples * batch})
+    return settings.model_copy(update={"data": data})
 
 
 def _literal(text: str) -> str:

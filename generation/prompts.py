@@ -1,7 +1,7 @@
 """Prompt templates, and how a record is put between public tokens.
 
-A private prompt holds one record; the public prompt holds none. Both are a user's message (wrapped by
-the model's chat template) and the beginning of the answer. What surrounds a record is tokenised apart
+A private prompt holds one record; the public prompt holds none. Both are a user's message, wrapped by the
+model's chat template unless ``frame`` is ``plain``, and the beginning of the answer. What surrounds a record is tokenised apart
 from it, so that every private row is ``before + record + after`` with public ``before`` and ``after``
 and its greatest width is public too. Tokens of a record are never read as control tokens.
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -40,6 +40,7 @@ class PromptTemplate(BaseModel):
     public: str
     answer_prefix: str = ""
     opening: str = ""
+    frame: Literal["chat", "plain"] = "chat"
 
     @model_validator(mode="after")
     def _placeholders(self) -> PromptTemplate:
@@ -156,7 +157,7 @@ def prompt_rows(model: LanguageModel, template: PromptTemplate, *, label: str, m
     """Tokenise a template for one label."""
     mark = "\x02record\x03"
     left, _, right = _fill(template.private, "private", label=label, mark=mark).partition(mark)
-    head, tail = model.frame("chat")
+    head, tail = model.frame(template.frame)
     opening = _fill(template.opening, "opening", label=label)
     begun = tail + _fill(template.answer_prefix, "answer_prefix", label=label) + opening
     public = _fill(template.public, "public", label=label)
