@@ -1,9 +1,10 @@
 """Prompt templates, and how a record is put between public tokens.
 
 A private prompt holds one record; the public prompt holds none. Both are a user's message, wrapped by the
-model's chat template unless ``frame`` is ``plain``, and the beginning of the answer. What surrounds a record is tokenised apart
-from it, so that every private row is ``before + record + after`` with public ``before`` and ``after``
-and its greatest width is public too. Tokens of a record are never read as control tokens.
+model's chat template unless ``frame`` is ``plain``, and the beginning of the answer. What surrounds a
+record is tokenised apart from it, so that every private row is ``before + record + after`` with public
+``before`` and ``after`` and its greatest width is public too. Tokens of a record are never read as
+control tokens.
 
 ``{label}`` stands for the batch's label, ``{text}`` for the record; ``{{`` and ``}}`` for braces.
 """
