@@ -23,14 +23,15 @@ import flint
 from affidavit.accountant import validate
 from affidavit.accountant.certified.balls import BITS, ball, down, precision, up
 from affidavit.accountant.certified.branches import Branch, expand
-from affidavit.accountant.certified.profiles import SMALLEST, Goal, Profile, profile_of
+from affidavit.accountant.certified.combine import SMALLEST, Goal, Profile
+from affidavit.accountant.certified.profiles import profile_of
 from affidavit.accountant.certified.search import Sides
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Approximate, Laplace, Plan, Pure, parse_plan
 from affidavit.accountant.validate import Relation
 
-ROUNDS, LOOSE, STRIDE = 4, 0.1, 1e-12
-"""A δ wider than ``LOOSE`` is computed again, on lattices cut at ``STRIDE`` times its upper side or finer."""
+ROUNDS, STRIDE = 4, 1e-12
+"""A δ whose lower side is lost is computed again, on lattices cut at ``STRIDE`` times its upper side."""
 
 __all__ = ["CertifiedBound", "certified_bound", "certified_curve"]
 
@@ -131,9 +132,9 @@ def _delta(branch: Branch, epsilon: float) -> tuple[Sides, str]:
     profile = profile_of(branch, Goal(epsilon=epsilon))
     lower, upper = profile.delta(epsilon)
     for _ in range(ROUNDS):
-        if upper - lower <= LOOSE * upper or upper < SMALLEST:
+        if lower > 0.0 or upper < SMALLEST:
             break
-        profile = profile_of(branch, Goal(epsilon=epsilon, expected=max(lower, upper * STRIDE)))
+        profile = profile_of(branch, Goal(epsilon=epsilon, expected=upper * STRIDE))
         again = profile.delta(epsilon)
         lower, upper = max(lower, again[0]), min(upper, again[1])
     return (lower, upper), profile.method

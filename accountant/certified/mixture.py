@@ -24,10 +24,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 
-from affidavit.accountant.certified.adaptive import AdaptiveCurve
+from affidavit.accountant.certified.adaptive import LIBM
 from affidavit.accountant.certified.balls import (
     Array,
     Ball,
@@ -43,7 +44,7 @@ from affidavit.accountant.certified.product import Atoms
 from affidavit.accountant.certified.search import Sides, first_below
 from affidavit.accountant.errors import NotSupported
 
-__all__ = ["LossMasses", "MixtureProfile", "gaussian_masses", "two_point_masses"]
+__all__ = ["Curve", "LossMasses", "MixtureProfile", "NoSteps", "gaussian_masses", "two_point_masses"]
 
 GAUSSIAN_CELLS = 4_000
 MAX_PRODUCT = 4_000_000
@@ -55,7 +56,8 @@ SUM = 1e-9
 class LossMasses:
     """A loss distribution under P seen from both sides, as float arrays.
 
-    Upper: masses and losses rounded up, ``infinite_upper`` the mass on +inf. Lower: all rounded down.
+    Upper: masses and losses rounded up, ``infinite_upper`` the mass on +inf. Lower: all rounded down;
+    ``infinite_lower`` is negative where more mass may have been counted than there is.
     """
 
     upper_mass: Array
@@ -83,7 +85,9 @@ class LossMasses:
             math.nextafter(self.infinite_upper + other.infinite_upper, math.inf),
             np.maximum(outer(np.multiply, self.lower_mass, other.lower_mass, -math.inf), 0.0),
             outer(np.add, self.lower_loss, other.lower_loss, -math.inf),
-            max(self.infinite_lower, other.infinite_lower),
+            max(self.infinite_lower, other.infinite_lower, 0.0)
+            + min(self.infinite_lower, 0.0)
+            + min(other.infinite_lower, 0.0),
         )
 
 
@@ -92,13 +96,12 @@ def two_point_masses(atoms: Atoms) -> LossMasses:
     with precision():
         kept = 1 - atoms.failure
         masses = [kept * mass for mass in atoms.masses]
-        losses = [ball(loss) for loss in atoms.losses]
         return LossMasses(
             up_array(masses),
-            up_array(losses),
+            up_array(atoms.losses),
             up(atoms.failure + kept * atoms.rest),
             np.maximum(down_array(masses), 0.0),
-            down_array(losses),
+            down_array(atoms.losses),
             max(0.0, down(atoms.failure)),
         )
 
@@ -130,13 +133,36 @@ def gaussian_masses(mu: Ball, *, budget: float) -> LossMasses:
         )
 
 
+class Curve(Protocol):
+    """H(e^x) at any x, from both sides."""
+
+    def upper(self, x: Array) -> Array:
+        """At least H(e^x)."""
+
+    def lower(self, x: Array) -> Array:
+        """At most H(e^x)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoSteps:
+    """H_0(e^x) = max(0, 1 - e^x): nothing adaptive."""
+
+    def upper(self, x: Array) -> Array:
+        """At least H_0."""
+        return -np.expm1(np.minimum(x, 0.0)) * (1 + LIBM)
+
+    def lower(self, x: Array) -> Array:
+        """At most H_0."""
+        return -np.expm1(np.minimum(x, 0.0)) * (1 - LIBM)
+
+
 @dataclass(frozen=True, slots=True)
 class MixtureProfile:
     """δ(ε) = E_P[H(e^{ε-L})], with one curve and one loss distribution (None: no loss) a side."""
 
-    curve: AdaptiveCurve
+    curve: Curve
     masses: LossMasses | None
-    lower_curve: AdaptiveCurve
+    lower_curve: Curve
     lower_masses: LossMasses | None
     reach: float
     method: str

@@ -31,21 +31,21 @@ from affidavit.accountant.certified.search import Sides, clipped, crossing
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, Pure
 
-__all__ = ["Atoms", "ProductProfile", "gaussian_delta", "two_point_product"]
+__all__ = ["Atoms", "ProductProfile", "TwoValued", "gaussian_delta", "two_point_product"]
 
-MAX_ATOMS = 400_000
+MAX_ATOMS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Atoms:
-    """A finite loss distribution: P-masses of exact losses, falling; ``rest`` is unresolved mass.
+    """A finite loss distribution: losses, falling, and their P-masses; ``rest`` is unresolved mass.
 
     ``failure`` is the mass on loss +inf (a ball); the masses are conditional on no failure.
     ``rest`` bounds the mass that was cut off (0 when nothing was): the upper side counts it as
     +inf, the lower side drops it.
     """
 
-    losses: tuple[Fraction, ...]
+    losses: tuple[Ball, ...]
     masses: tuple[Ball, ...]
     failure: Ball
     rest: Ball
@@ -53,7 +53,7 @@ class Atoms:
     @property
     def trivial(self) -> bool:
         """All mass on loss 0."""
-        return self.losses == (Fraction(0),)
+        return len(self.losses) == 1
 
 
 def gaussian_delta(mu: Ball, epsilon: Ball) -> Ball:
@@ -72,31 +72,42 @@ def gaussian_delta(mu: Ball, epsilon: Ball) -> Ball:
     return normal_tail(near) - lost
 
 
-def _binomial(epsilon: Fraction, count: int, budget: Ball) -> tuple[dict[Fraction, Ball], Ball]:
-    """Losses (2k - count)ε of ``count`` two-point pairs, and the mass cut off (at most about ``budget``)."""
-    odds = ball(epsilon).exp()
-    share = 1 / (1 + 1 / odds)
+@dataclass(frozen=True, slots=True)
+class TwoValued:
+    """``count`` uses of a pair with two losses: ``high`` of P-mass ``share``, ``low`` of the rest."""
+
+    high: Ball
+    low: Ball
+    share: Ball
+    count: int
+
+
+def _binomial(pair: TwoValued, budget: Ball) -> tuple[list[tuple[int, Ball]], Ball]:
+    """P-masses of k high losses among ``count``, k falling, and the mass cut off (at most about ``budget``)."""
+    share, count = pair.share, pair.count
+    odds = share / (1 - share)
     centre = min(count, max(0, int(count * float(share))))
     reach = math.isqrt(int(count * (1 - float(budget.log())) / 2)) + 2  # Hoeffding
     low, high = max(0, centre - reach), min(count, centre + reach)
     if high - low > MAX_ATOMS:
         raise NotSupported(
-            f"{count} uses of a mechanism known by epsilon = {float(epsilon):g} only: too many for exact composition",
+            f"{count} uses of a mechanism with two privacy losses: too many for exact composition",
             hint="state the mechanism itself (gaussian, laplace, exponential), or fewer uses",
         )
     choose = (arb(count + 1).lgamma() - arb(centre + 1).lgamma() - arb(count - centre + 1).lgamma()).exp()
-    mode = choose * share**centre * (1 - share) ** (count - centre)
-    masses = {centre: mode}
+    masses = {centre: choose * share**centre * (1 - share) ** (count - centre)}
     for k in range(centre, high):
         masses[k + 1] = masses[k] * (count - k) / (k + 1) * odds
     for k in range(centre, low, -1):
         masses[k - 1] = masses[k] * k / (count - k + 1) / odds
     rest = arb(0) if (low, high) == (0, count) else (1 - sum(masses.values(), arb(0))).max(arb(0))
-    return {(2 * k - count) * epsilon: masses[k] for k in sorted(masses, reverse=True)}, rest
+    return [(k, masses[k]) for k in sorted(masses, reverse=True)], rest
 
 
-def two_point_product(uses: Iterable[tuple[Pure | Approximate, int]], *, budget: float) -> Atoms:
-    """The product of the two-point pairs of pure and approximate mechanisms.
+def two_point_product(
+    uses: Iterable[tuple[Pure | Approximate, int]], *, budget: float, others: Sequence[TwoValued] = ()
+) -> Atoms:
+    """The product of the two-point pairs of pure and approximate mechanisms, and of ``others``.
 
     ``budget`` is the mass that may be cut off per group (it is charged, see ``Atoms.rest``).
     Raises ``NotSupported`` when there are too many distinct losses.
@@ -111,27 +122,40 @@ def two_point_product(uses: Iterable[tuple[Pure | Approximate, int]], *, budget:
             delta = ball(use.delta)
             lost = delta if count == 1 else -(count * (-delta).log1p()).expm1()
             failure = lost if failure.is_zero() else failure + lost - failure * lost
-    total: dict[Fraction, Ball] = {Fraction(0): arb(1)}
+    exact: dict[Fraction, Ball] = {Fraction(0): arb(1)}
     rest, work = arb(0), 0
     for epsilon, count in counts.items():
-        group, cut = _binomial(epsilon, count, ball(budget))
-        work += len(total) * len(group)
-        if work > MAX_ATOMS:
-            raise NotSupported(
-                "pure or approximate mechanisms of many different epsilons: the exact product has too many losses",
-                hint="round the epsilons up to a few common values",
-            )
+        share = 1 / (1 + (-ball(epsilon)).exp())
+        group, cut = _binomial(TwoValued(ball(epsilon), -ball(epsilon), share, count), ball(budget))
+        work = _counted(work + len(exact) * len(group))
         rest = rest + cut
-        if len(total) == 1:
-            total = group
-            continue
         product: dict[Fraction, Ball] = {}
-        for loss, mass in total.items():
-            for other, weight in group.items():
-                product[loss + other] = product.get(loss + other, arb(0)) + mass * weight
-        total = product
-    losses = tuple(sorted(total, reverse=True))
-    return Atoms(losses, tuple(total[loss] for loss in losses), failure, rest)
+        for loss, mass in exact.items():
+            for k, weight in group:
+                total = loss + (2 * k - count) * epsilon
+                product[total] = product.get(total, arb(0)) + mass * weight
+        exact = product
+    atoms = [(ball(loss), exact[loss]) for loss in sorted(exact, reverse=True)]
+    for pair in others:
+        group, cut = _binomial(pair, ball(budget))
+        work = _counted(work + len(atoms) * len(group))
+        rest = rest + cut
+        atoms = [
+            (loss + k * pair.high + (pair.count - k) * pair.low, mass * weight)
+            for loss, mass in atoms
+            for k, weight in group
+        ]
+    atoms.sort(key=lambda atom: float(atom[0]), reverse=True)
+    return Atoms(tuple(loss for loss, _ in atoms), tuple(mass for _, mass in atoms), failure, rest)
+
+
+def _counted(work: int) -> int:
+    if work > MAX_ATOMS:
+        raise NotSupported(
+            "mechanisms of many different two-point losses: the exact product has too many losses",
+            hint="round the epsilons up to a few common values",
+        )
+    return work
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,33 +172,32 @@ class ProductProfile:
 
     def _value(self, epsilon: float) -> Ball:
         """The hockey-stick of the resolved mass."""
-        point = Fraction(epsilon)
+        point = ball(epsilon)
         kept = 1 - self.atoms.failure
-        if self.mu is not None:
-            inner = arb(0)
-            for loss, mass in zip(self.atoms.losses, self.atoms.masses, strict=True):
-                inner += mass * gaussian_delta(self.mu, ball(point - loss))
-            return self.atoms.failure + kept * inner
         inner = arb(0)
         for loss, mass in zip(self.atoms.losses, self.atoms.masses, strict=True):
-            if loss <= point:
-                break
-            inner += mass * -ball(point - loss).expm1()
+            if self.mu is not None:
+                inner += mass * gaussian_delta(self.mu, point - loss)
+            elif not loss <= point:
+                inner += mass * (-(point - loss).expm1()).nonnegative_part()
         return self.atoms.failure + kept * inner
 
-    def event(self, epsilon: Fraction) -> tuple[Ball, Ball]:
-        """P and Q of the event {loss > ε}, without the cut-off mass."""
+    def event(self, epsilon: Ball) -> tuple[Ball, Ball]:
+        """P and Q of the event {loss > ε}, without the cut-off mass.
+
+        A two-point loss that cannot be told from ε may or may not be in the event: the balls hold both.
+        """
         inside, outside = arb(0), arb(0)
         for loss, mass in zip(self.atoms.losses, self.atoms.masses, strict=True):
-            weight = mass * ball(-loss).exp()
-            if self.mu is None:
-                if loss <= epsilon:
-                    break
-                inside, outside = inside + mass, outside + weight
-            else:
-                point = ball(epsilon - loss) / self.mu
+            weight = mass * (-loss).exp()
+            if self.mu is not None:
+                point = (epsilon - loss) / self.mu
                 inside += mass * normal_tail(point - self.mu / 2)
                 outside += weight * normal_tail(point + self.mu / 2)
+            elif loss > epsilon:
+                inside, outside = inside + mass, outside + weight
+            elif not loss <= epsilon:
+                inside, outside = inside + mass.union(arb(0)), outside + weight.union(arb(0))
         kept = 1 - self.atoms.failure
         return self.atoms.failure + kept * inside, kept * outside
 
@@ -195,7 +218,7 @@ class ProductProfile:
                 return math.inf, math.inf
             if self.mu is None:
                 return self._from_segments(target)
-            guess = float(self.mu * self.mu / 2 + self.mu + ball(self.atoms.losses[0]))
+            guess = float(self.mu * self.mu / 2 + self.mu + self.atoms.losses[0])
             return crossing(self._sides, target, start=max(1e-3, min(1e300, guess)))
 
     def _from_segments(self, target: Ball) -> Sides:
@@ -221,10 +244,10 @@ class ProductProfile:
         return lower, upper
 
 
-def _running(losses: Sequence[Fraction], masses: Sequence[Ball]) -> Iterator[tuple[Ball, Ball]]:
+def _running(losses: Sequence[Ball], masses: Sequence[Ball]) -> Iterator[tuple[Ball, Ball]]:
     """Partial sums of the P-masses and the Q-masses, largest loss first."""
     above = below = arb(0)
     for loss, mass in zip(losses, masses, strict=True):
         above += mass
-        below += mass * ball(-loss).exp()
+        below += mass * (-loss).exp()
         yield above, below

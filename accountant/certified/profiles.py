@@ -1,16 +1,10 @@
-"""Which certified method a branch gets, and how several are combined.
-
-A ``Profile`` answers both questions, δ at ε and ε at δ, with a pair (lower, upper). It is built for
-a ``Goal``, because lattices are cut where nothing matters for it any more (every cut is charged).
-"""
+"""Which certified method a branch gets."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 
@@ -25,15 +19,23 @@ from affidavit.accountant.certified.adaptive import (
 )
 from affidavit.accountant.certified.balls import ball, down_array, precision, up_array
 from affidavit.accountant.certified.branches import Branch, Fixed, Steps, Use
+from affidavit.accountant.certified.combine import SMALLEST, TAIL, Best, Blatant, Goal, OneSide, Profile, worst
 from affidavit.accountant.certified.laplace import LaplaceProfile
-from affidavit.accountant.certified.mixture import LossMasses, MixtureProfile, gaussian_masses, two_point_masses
+from affidavit.accountant.certified.mixture import (
+    LossMasses,
+    MixtureProfile,
+    NoSteps,
+    gaussian_masses,
+    two_point_masses,
+)
 from affidavit.accountant.certified.product import ProductProfile, two_point_product
+from affidavit.accountant.certified.sampled import Front, fronts
 from affidavit.accountant.certified.search import Sides
 from affidavit.accountant.certified.zcdp import zcdp_curve, zcdp_top
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, Laplace, Pure
 
-__all__ = ["Goal", "Profile", "profile_of"]
+__all__ = ["profile_of"]
 
 BITS = 256
 CELLS = (96, 80, 64, 56, 48, 40, 32, 28, 24, 20, 16, 12, 8, 6)
@@ -41,104 +43,12 @@ ENOUGH = 32
 """Cells to a range for a relative width of about 8e-4 (it falls with their square)."""
 QUICK, AFFORDABLE = 0.5, 4.0
 """Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
-TAIL = 1e-7
-"""What is cut off, relative to the δ asked for."""
-SMALLEST = 1e-280
+UNKNOWN = 1e-20
+"""The δ that lattices are first fitted to when only ε is given."""
+COARSE_WIDTH, FRONT_WIDTH, NARROW = 2e-3, 2e-4, 8e-4
+"""Relative bracket widths: of a first look, of lattices in front of exponential steps, and aimed at."""
+REFINEMENTS = 3
 START_TERMS = 200_000
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """What will be asked: ε at ``delta``, or δ at values of ε up to ``epsilon``.
-
-    ``expected`` is an earlier, too coarse δ at that ε.
-    """
-
-    delta: float | None = None
-    epsilon: float | None = None
-    expected: float | None = None
-
-    def tail(self, rho: float) -> float:
-        """A mass that is negligible beside the δ in question, for a plan of about ρ-zCDP."""
-        delta = self.delta or self.expected
-        if delta is None:
-            gap = max(0.0, (self.epsilon or 0.0) - rho)
-            delta = math.exp(-gap * gap / (4 * rho)) if gap < 50 * math.sqrt(rho) else SMALLEST
-        return max(SMALLEST, delta * TAIL)
-
-
-class Profile(Protocol):
-    """A two-sided privacy profile."""
-
-    @property
-    def method(self) -> str:
-        """How it is computed."""
-
-    def delta(self, epsilon: float) -> Sides:
-        """(lower, upper) δ at ε."""
-
-    def epsilon(self, delta: float) -> Sides:
-        """(lower, upper) ε at δ."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blatant:
-    """No noise: δ(ε) = 1 for every ε."""
-
-    method: str = "no noise"
-
-    def delta(self, epsilon: float) -> Sides:  # noqa: ARG002
-        """(1, 1)."""
-        return 1.0, 1.0
-
-    def epsilon(self, delta: float) -> Sides:
-        """inf, except at δ = 1."""
-        return (0.0, 0.0) if delta >= 1.0 else (math.inf, math.inf)
-
-
-@dataclass(frozen=True, slots=True)
-class Best:
-    """Several valid profiles of the same thing: the largest lower and the smallest upper side."""
-
-    profiles: tuple[Profile, ...]
-
-    @property
-    def method(self) -> str:
-        """All of them."""
-        return " + ".join(dict.fromkeys(profile.method for profile in self.profiles))
-
-    def delta(self, epsilon: float) -> Sides:
-        """(lower, upper) δ at ε."""
-        lower, upper = zip(*(profile.delta(epsilon) for profile in self.profiles), strict=True)
-        return max(lower), min(upper)
-
-    def epsilon(self, delta: float) -> Sides:
-        """(lower, upper) ε at δ."""
-        lower, upper = zip(*(profile.epsilon(delta) for profile in self.profiles), strict=True)
-        return max(lower), min(upper)
-
-
-@dataclass(frozen=True, slots=True)
-class OneSide:
-    """Only the lower or only the upper side of a profile is valid for the thing at hand."""
-
-    profile: Profile
-    keep: str
-
-    @property
-    def method(self) -> str:
-        """The profile's, and which side."""
-        return f"{self.profile.method} ({self.keep} side)"
-
-    def delta(self, epsilon: float) -> Sides:
-        """(lower, upper) δ at ε."""
-        lower, upper = self.profile.delta(epsilon)
-        return (lower, 1.0) if self.keep == "lower" else (0.0, upper)
-
-    def epsilon(self, delta: float) -> Sides:
-        """(lower, upper) ε at δ."""
-        lower, upper = self.profile.epsilon(delta)
-        return (lower, math.inf) if self.keep == "lower" else (0.0, upper)
 
 
 def _two_point(fixed: Fixed) -> list[tuple[Pure | Approximate, int]]:
@@ -166,21 +76,27 @@ def _product(fixed: Fixed, tail: float) -> ProductProfile:
     return ProductProfile(mu, atoms, method, BITS)
 
 
-def _masses(fixed: Fixed, tail: float) -> LossMasses | None:
+def _on_lattice(fixed: Fixed) -> bool:
+    return any(not isinstance(use, (Pure, Approximate)) for use, _ in fixed.uses)
+
+
+def _masses(fixed: Fixed, tail: float) -> tuple[LossMasses | None, ...]:
+    """The loss distribution of fixed pairs, in each direction where the two differ."""
     if fixed.empty:
-        return None
-    parts = []
-    if fixed.mu_squared:
-        with precision(BITS):
-            mu = ball(fixed.mu_squared).sqrt()
-        parts.append(gaussian_masses(mu, budget=tail))
-    if _two_point(fixed):
-        with precision(BITS):
-            parts.append(two_point_masses(two_point_product(_two_point(fixed), budget=tail)))
-    result = parts[0]
-    for part in parts[1:]:
-        result = result.times(part)
-    return result
+        return (None,)
+    if _on_lattice(fixed):
+        found = fronts(fixed, negligible=tail)
+        closed = [front.closed_form() for front in found]
+        return tuple(
+            front.masses(front.spacing(FRONT_WIDTH)) if form is None else _times_gaussian(form, tail)
+            for front, form in zip(found, closed, strict=True)
+        )
+    return (_times_gaussian(_product(fixed, tail), tail),)
+
+
+def _times_gaussian(product: ProductProfile, tail: float) -> LossMasses:
+    points = two_point_masses(product.atoms)
+    return points if product.mu is None else gaussian_masses(product.mu, budget=tail).times(points)
 
 
 def _lattice(steps: Steps, top: float) -> Fraction | None:
@@ -193,15 +109,17 @@ def _lattice(steps: Steps, top: float) -> Fraction | None:
 
 
 def _start(last: Fixed, steps: Steps, step: Fraction, top: float, tail: float) -> Start | None:
-    """The recursion's start when ``last`` runs after all steps; None if there is none or it costs too much."""
-    if last.empty:
+    """The recursion's start when ``last`` runs after all steps; None if there is none, it costs too
+    much, or its pair is not symmetric.
+    """
+    if last.empty or _on_lattice(last):
         return None
     product = _product(last, tail)
     points = lattice_points(steps, step, top)
     if product.mu is not None and points * len(product.atoms.losses) > START_TERMS:
         return None
     with precision(BITS):
-        events = [product.event(i * step) for i in range(points)]
+        events = [product.event(ball(i * step)) for i in range(points)]
         growth = [ball(i * step).exp() for i in range(points)]
         inside = np.maximum(down_array([p for p, _ in events]), 0.0)
         weight = up_array([q * g for (_, q), g in zip(events, growth, strict=True)])
@@ -234,13 +152,71 @@ def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
     masses = _masses(front if ended and not branch.interleaved else branch.fixed, tail)
     lower_curve, lower_masses = curve, masses
     if not branch.between.empty or not ended or (branch.interleaved and not branch.last.empty):
-        lower_curve, _ = _ended(steps, step, branch.between.plus(branch.last), tail)
+        after = branch.between.plus(branch.last)
+        lower_curve, _ = _ended(steps, step, replace(after, uses=tuple(_two_point(after))), tail)
         lower_masses = _masses(branch.first, tail)
-    reach = curve.top + float(step) + (0.0 if masses is None else max(0.0, float(masses.upper_loss.max())))
     name = "exact adaptive composition of exponential mechanisms"
-    return MixtureProfile(
-        curve, masses, lower_curve, lower_masses, reach, name if branch.fixed.empty else f"{name} with fixed pairs"
+    method = name if branch.fixed.empty else f"{name} with fixed pairs"
+    pairs = [(above, lower_masses[i % len(lower_masses)]) for i, above in enumerate(masses)]
+    return worst(
+        [
+            MixtureProfile(curve, above, lower_curve, below, _reach(curve.top + float(step), above), method)
+            for above, below in pairs
+        ]
     )
+
+
+def _reach(top: float, masses: LossMasses | None) -> float:
+    """An ε beyond which nothing resolved is left."""
+    return top + (0.0 if masses is None else max(0.0, float(masses.upper_loss.max())))
+
+
+def _sampled(fixed: Fixed, goal: Goal) -> Profile:
+    """Everything on one lattice, refined until the bracket is narrow or stops shrinking."""
+    tail = max(SMALLEST, (goal.delta or goal.expected or UNKNOWN) * TAIL)
+    found: list[Profile] = []
+    pending: list[tuple[Front, float]] = []
+    for front in fronts(fixed, negligible=tail):
+        closed = front.closed_form()
+        if closed is not None:
+            found.append(closed)
+        else:
+            pending.append((front, front.spacing(COARSE_WIDTH if front.attained else FRONT_WIDTH)))
+    coarse = [_lattice_profile(front, step) for front, step in pending]
+    floor = max([_asked(profile, goal)[0] for profile in (*found, *coarse)])
+    for (front, step), profile in zip(pending, coarse, strict=True):
+        found.append(_refined(front, step, profile, goal, floor))
+    return worst(found)
+
+
+def _lattice_profile(front: Front, step: float) -> MixtureProfile:
+    masses = front.masses(step)
+    method = "privacy loss distribution, connect the dots and grouped cells"
+    return MixtureProfile(NoSteps(), masses, NoSteps(), masses, _reach(0.0, masses), method)
+
+
+def _asked(profile: Profile, goal: Goal) -> Sides:
+    return profile.epsilon(goal.delta) if goal.delta is not None else profile.delta(goal.epsilon or 0.0)
+
+
+def _refined(front: Front, step: float, profile: Profile, goal: Goal, floor: float) -> Profile:
+    """The profile on finer lattices, unless the other direction is worse anyway (``floor``)."""
+    lower, upper = _asked(profile, goal)
+    for _ in range(REFINEMENTS if front.attained else 0):
+        width = upper - lower
+        if upper <= floor or width <= max(NARROW * upper, 1e-7 if goal.delta is not None else 0.0):
+            break
+        step *= max(0.15, math.sqrt(0.6 * NARROW * upper / width)) if width < math.inf else 0.5
+        try:
+            finer = _lattice_profile(front, step)
+        except NotSupported:
+            break
+        again = _asked(finer, goal)
+        shrunk = again[1] - again[0] < 0.7 * width
+        lower, upper, profile = again[0], again[1], finer
+        if not shrunk:
+            break
+    return profile
 
 
 def _zcdp(branch: Branch, goal: Goal) -> Profile:
@@ -250,10 +226,11 @@ def _zcdp(branch: Branch, goal: Goal) -> Profile:
     tail = goal.tail(_rho(rest, ()) + float(rho))
     top = max(zcdp_top(float(rho), tail), float(goal.epsilon or 0.0))
     curve = zcdp_curve(rho, top)
-    masses = _masses(rest, tail)
-    reach = top + (0.0 if masses is None else max(0.0, float(masses.upper_loss.max())))
-    nothing = AdaptiveCurve(curve.spacing, np.ones_like(curve.upper_values), curve.lines)
-    return OneSide(MixtureProfile(curve, masses, nothing, None, reach, "zCDP conversion"), "upper")
+    sides = [
+        MixtureProfile(curve, masses, curve, None, _reach(top, masses), "zCDP conversion")
+        for masses in _masses(rest, tail)
+    ]
+    return OneSide(worst(sides), "upper")
 
 
 def _pure_steps(branch: Branch, share: int) -> Branch:
@@ -295,17 +272,6 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
     if branch.blatant:
         return Blatant()
     fixed = branch.fixed
-    others: Sequence[tuple[Use, int]] = [u for u in fixed.uses if not isinstance(u[0], (Pure, Approximate))]
-    if others:
-        only, count = others[0]
-        alone = len(fixed.uses) == 1 and not (fixed.mu_squared or fixed.rho or branch.steps)
-        if alone and count == 1 and isinstance(only, Laplace):
-            return LaplaceProfile(only.noise_multiplier)
-        kind = getattr(only, "kind", "subsample")
-        raise NotSupported(
-            f"certified arithmetic does not compose the kind {kind!r} yet",
-            hint="affidavit epsilon (float64, two-sided) covers it",
-        )
     if fixed.rho:
         gaussian = replace(
             branch,
@@ -317,6 +283,11 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
     if branch.steps:
         ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
         return (_adaptive(branch, goal) if ordered else None) or _coarse(branch, goal)
+    match fixed:
+        case Fixed(mu_squared=0, uses=((Laplace(noise_multiplier=scale), 1),)):
+            return LaplaceProfile(scale)
+    if _on_lattice(fixed):
+        return _sampled(fixed, goal)
     return _product(fixed, goal.tail(_rho(fixed, ())) * 1e-6)
 
 

@@ -1,0 +1,273 @@
+r"""Everything with a dominating pair, sampled or not, composed on one lattice.
+
+Each leaf becomes a pair (``pairs``), each pair a lattice distribution from above and from below
+(``lattice``), and their composition one transform in balls (``convolve``). The two directions of a pair of data
+sets are composed apart and the larger δ is taken at the end. Two-valued losses (pure mechanisms, also
+Poisson-sampled ones) stay outside the transform, as exact binomials.
+
+Substitution under sampling without replacement: the upper side composes the ``Combined`` curve, the lower side
+the ``Mixed`` pair (all other records equal to the new one), so the bracket holds a gap of
+the theory, not of arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from flint import arb
+
+from affidavit.accountant.certified.balls import Ball, ball, down, down_array, precision, up, up_array
+from affidavit.accountant.certified.branches import Branch, Fixed, Sampled
+from affidavit.accountant.certified.convolve import Composed, Uses, compose, window_of
+from affidavit.accountant.certified.lattice import LatticeMasses, from_above, from_below, reach
+from affidavit.accountant.certified.mixture import LossMasses, two_point_masses
+from affidavit.accountant.certified.pairs import (
+    Combined,
+    Diluted,
+    LaplacePair,
+    Mixed,
+    Pair,
+    Plain,
+    Reversed,
+    Symmetric,
+)
+from affidavit.accountant.certified.product import Atoms, ProductProfile, TwoValued, two_point_product
+from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.plan import Approximate, Laplace, Pure
+
+__all__ = ["Front", "fronts"]
+
+GUARD_BITS = 72
+"""Bits beyond the smallest mass that matters: room for lattice differences and for the transform."""
+COARSE_CELLS = 600
+MAX_SIZE = 1 << 17
+STEP_BITS = 34
+LATTICE_BELOW_ZERO = 1.2
+"""Cells between a mixture's smallest loss and 0: without a lattice point there its bulk has no place below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """All uses seen in one direction of the pair of data sets.
+
+    ``upper`` and ``lower`` list (pair, count); they differ where the tight upper pair is not attained.
+    ``binomials`` are the two-valued ones, ``mu`` the unsampled Gaussians; a lattice has those in it already.
+    """
+
+    mu: Ball | None
+    upper: tuple[tuple[Pair, int], ...]
+    lower: tuple[tuple[Pair, int], ...]
+    binomials: tuple[TwoValued, ...]
+    plain: tuple[tuple[Pure | Approximate, int], ...]
+
+
+def _on_sample(branch: Branch, kind: str) -> Symmetric:
+    """The pair on the sample: one Laplace, or Gaussians and two-point pairs composed."""
+    fixed = branch.fixed
+    if branch.blatant or branch.steps or fixed.rho:
+        raise NotSupported(
+            f"{kind} sampling of an exponential, zcdp or noiseless mechanism in certified arithmetic",
+            hint="sample a gaussian, laplace, pure or approximate mechanism, or leave out the subsample node",
+        )
+    match fixed.uses:
+        case ((Laplace(noise_multiplier=scale), 1),) if not fixed.mu_squared:
+            return LaplacePair(ball(1 / Fraction(scale)))
+    leaves = [(use, count) for use, count in fixed.uses if isinstance(use, (Pure, Approximate))]
+    if len(leaves) != len(fixed.uses):
+        raise NotSupported(
+            "nested samples, or Laplace composed with others on one sample, in certified arithmetic",
+            hint="one subsample node around gaussian, pure and approximate mechanisms, or around one laplace",
+        )
+    mu = ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None
+    atoms = two_point_product(leaves, budget=1e-300)
+    return Plain(ProductProfile(mu, atoms, "on the sample", 0))
+
+
+def _single_pure(branch: Branch) -> Ball | None:
+    """ε if the branch is one use of a pure mechanism."""
+    match branch:
+        case Branch(first=Fixed(mu_squared=0, rho=0, uses=((Pure(epsilon=epsilon), 1),)), steps=(), blatant=False):
+            return ball(epsilon)
+    return None
+
+
+def _two_valued(epsilon: Ball, rate: Ball, count: int, *, forward: bool) -> TwoValued:
+    """A pure mechanism under mixture sampling: ``Mixed`` (forward) or ``Reversed``."""
+    high = (1 - rate + rate * epsilon.exp()).log()
+    low = (1 - rate + rate * (-epsilon).exp()).log()
+    chance = 1 / (1 + (-epsilon).exp())
+    if forward:
+        return TwoValued(high, low, rate * chance + (1 - rate) * (1 - chance), count)
+    return TwoValued(-low, -high, chance, count)
+
+
+def _sampled_pairs(use: Sampled, *, forward: bool) -> tuple[Pair, Pair]:
+    """(upper, lower) pair of one sampled use in one direction."""
+    rate = ball(use.rate)
+    inner = _on_sample(use.of, use.scheme)
+    mixed: Pair = Mixed(inner, rate) if forward != use.mirrored else Reversed(inner, rate)
+    if use.relation == "add-remove" or (use.scheme == "poisson" and use.relation == "zero-out"):
+        return mixed, mixed
+    if use.scheme == "poisson":
+        diluted = Diluted(inner, rate)
+        return diluted, diluted
+    return Combined(inner, rate), mixed
+
+
+def _direction(fixed: Fixed, *, forward: bool) -> Direction:
+    upper: list[tuple[Pair, int]] = []
+    lower: list[tuple[Pair, int]] = []
+    binomials: list[TwoValued] = []
+    plain: list[tuple[Pure | Approximate, int]] = []
+    for use, count in fixed.uses:
+        match use:
+            case Pure() | Approximate():
+                plain.append((use, count))
+            case Laplace(noise_multiplier=scale):
+                pair = LaplacePair(ball(1 / Fraction(scale)))
+                upper.append((pair, count))
+                lower.append((pair, count))
+            case Sampled():
+                epsilon = _single_pure(use.of)
+                mixture = use.relation == "add-remove" or (use.scheme == "poisson" and use.relation == "zero-out")
+                if epsilon is not None and mixture:
+                    toward = forward != use.mirrored
+                    binomials.append(_two_valued(epsilon, ball(use.rate), count, forward=toward))
+                    continue
+                above, below = _sampled_pairs(use, forward=forward)
+                upper.append((above, count))
+                lower.append((below, count))
+            case _:
+                raise NotSupported(
+                    f"the kind {use.kind!r} in certified arithmetic",
+                    hint="gaussian, laplace, pure, approximate, exponential, zcdp; or affidavit epsilon (float64)",
+                )
+    mu = ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None
+    if mu is not None and upper:
+        gaussian = Plain(ProductProfile(mu, two_point_product([], budget=1.0), "gaussian", 0))
+        upper.append((gaussian, 1))
+        lower.append((gaussian, 1))
+    same = all(a is b for (a, _), (b, _) in zip(upper, lower, strict=True))
+    pairs = tuple(upper)
+    return Direction(mu, pairs, pairs if same else tuple(lower), tuple(binomials), tuple(plain))
+
+
+def fronts(fixed: Fixed, *, negligible: float) -> tuple[Front, ...]:
+    """Both directions, or one where they agree; ``negligible`` is a mass that may be cut off."""
+    bits = int(GUARD_BITS - math.log2(negligible))
+    with precision(bits):
+        made = [_direction(fixed, forward=forward) for forward in (True, False)]
+    # Where the upper pairs do not depend on the direction, one of them is enough (for the lower side too).
+    symmetric = made[0].upper == made[1].upper and not made[0].binomials
+    return tuple(Front(direction, negligible, bits) for direction in made[: 1 if symmetric else 2])
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """One direction on its way to a loss distribution, in balls of ``bits`` bits."""
+
+    direction: Direction
+    negligible: float
+    bits: int
+
+    def closed_form(self) -> ProductProfile | None:
+        """The exact profile, when nothing needs a lattice."""
+        if self.direction.upper:
+            return None
+        with precision(self.bits):
+            return ProductProfile(self.direction.mu, self._atoms(), "two-point losses of a sample", self.bits)
+
+    @property
+    def attained(self) -> bool:
+        """Whether the same pairs serve on both sides, so that the bracket closes as the lattice gets finer."""
+        return self.direction.upper is self.direction.lower
+
+    def spacing(self, width: float) -> float:
+        """A spacing for which the bracket is about ``width`` of ε wide at the mass asked for."""
+        uses = self.direction.upper
+        with precision(self.bits):
+            total = sum(count for _, count in uses)
+            spans = [reach(pair, self.negligible / total) for pair, _ in uses]
+            coarse = max(high - low for low, high in spans) / COARSE_CELLS
+            parts = self._parts(uses, arb(coarse), upward=True)
+            window, theta, _ = window_of(parts, coarse, math.sqrt(self.negligible))
+            epsilon = max(window.last * coarse, coarse)
+            wanted = math.sqrt(6 * width * epsilon / (total * (1 + theta)))
+            floors = [
+                -float((-pair.rate).log1p()) / LATTICE_BELOW_ZERO
+                for pair, _ in self.direction.lower
+                if isinstance(pair, (Mixed, Reversed))
+            ]
+            return min([wanted, 4 * coarse, *floors])
+
+    def _parts(self, uses: Sequence[tuple[Pair, int]], step: Ball, *, upward: bool) -> Uses:
+        total = sum(count for _, count in uses)
+        made: list[tuple[LatticeMasses, int]] = []
+        for pair, count in uses:
+            low, high = reach(pair, self.negligible / total)
+            fitted = pair.aligned(step, upward=upward) if isinstance(pair, LaplacePair) else pair
+            made.append(((from_above if upward else from_below)(fitted, step, low, high), count))
+        return made
+
+    def _atoms(self) -> Atoms:
+        return two_point_product(self.direction.plain, budget=self.negligible, others=self.direction.binomials)
+
+    def masses(self, spacing: float) -> LossMasses:
+        """The loss distribution on a lattice of about that spacing, times the two-point losses."""
+        with precision(self.bits):
+            result = self._lattice(spacing)
+            if self.direction.binomials or self.direction.plain:
+                result = result.times(two_point_masses(self._atoms()))
+            return result
+
+    def _lattice(self, spacing: float) -> LossMasses:
+        step = self._step(spacing, upward=True)
+        above = self._composed(step, upward=True)
+        if above is None:
+            raise NotSupported(
+                f"a lattice of more than {MAX_SIZE} losses for this composition in certified arithmetic",
+                hint="affidavit epsilon (float64, two-sided) covers it",
+            )
+        losses = up_array([(above.first + i) * step for i in range(len(above.masses))])
+        masses = np.maximum(up_array(above.masses), 0.0)
+        infinite = up(above.infinite + above.outside)
+        step = self._step(spacing, upward=False)
+        below = self._composed(step, upward=False)
+        if below is None:
+            return LossMasses(masses, losses, infinite, np.zeros(1), np.zeros(1))
+        return LossMasses(
+            masses,
+            losses,
+            infinite,
+            np.maximum(down_array(below.masses), 0.0),
+            down_array([(below.first + i) * step for i in range(len(below.masses))]),
+            down(-below.outside),
+        )
+
+    def _step(self, spacing: float, *, upward: bool) -> Ball:
+        """A short binary fraction of about the given size (lattice losses are then exact).
+
+        With a Laplace leaf, one that nearly divides its width, on the side where rounding to it is safe.
+        """
+        wanted, toward = spacing, 0
+        for pair, _ in self.direction.lower:
+            if isinstance(pair, LaplacePair):
+                wanted = float(pair.width) / math.ceil(float(pair.width) / spacing)
+                toward = 1 if upward else 0
+                break
+        exponent = math.floor(math.log2(wanted)) - STEP_BITS
+        return arb(math.ldexp(math.floor(math.ldexp(wanted, -exponent)) + toward, exponent))
+
+    def _composed(self, step: Ball, *, upward: bool) -> Composed | None:
+        """One side of the composition; None if the window is too large (or nothing is left of a lower side)."""
+        parts = self._parts(self.direction.upper if upward else self.direction.lower, step, upward=upward)
+        if not all(sum(part.masses, arb(0)) > 0.5 for part, _ in parts):
+            return None
+        window, above, below = window_of(parts, float(step), self.negligible)
+        if window.size > MAX_SIZE:
+            return None
+        return compose(parts, step, window, theta=above if upward else -below)
