@@ -104,8 +104,8 @@ class AtomicLaw:
         cell = np.clip(np.searchsorted(grid, self.losses, side="right") - 1, 0, limit - 2)
         q_masses = self.masses * np.exp(-(self.losses - grid[cell]))  # relative to e^{−grid[cell]}
         if not upper:
-            p = np.bincount(cell, self.masses, minlength=limit - 1)
-            q = np.bincount(cell, q_masses, minlength=limit - 1)
+            p = _binned(cell, self.masses, limit - 1)
+            q = _binned(cell, q_masses, limit - 1)
             kept = p > 0.0
             losses = grid[:-1][kept] + np.log(p[kept] / q[kept])
             return AtomicLaw(losses, p[kept], self.infinite, self.relative_error + 64.0 * _UNIT)
@@ -113,9 +113,13 @@ class AtomicLaw:
         # P mass that goes to the right end r of a cell [l, r] so that P and Q masses are kept:
         # w (1 − e^{l−x})/(1 − e^{l−r}).
         right = self.masses * np.clip(np.expm1(grid[cell] - self.losses) / math.expm1(-step), 0.0, 1.0)
-        masses = np.bincount(cell, self.masses - right, minlength=limit)
-        masses += np.bincount(cell + 1, right, minlength=limit)
+        masses = _binned(cell, self.masses - right, limit) + _binned(cell + 1, right, limit)
         return AtomicLaw(grid, masses, self.infinite, self.relative_error + 64.0 * _UNIT)
+
+
+def _binned(cell: NDArray[np.intp], weights: Array, length: int) -> Array:
+    """Total weight in each of ``length`` cells."""
+    return np.bincount(cell, weights, minlength=length).astype(np.float64, copy=False)
 
 
 POINT_MASS = AtomicLaw(np.zeros(1), np.ones(1))
@@ -130,7 +134,7 @@ def binomial_law(*, epsilon: float, delta: float, uses: int) -> AtomicLaw:
             hint=f"verify without --recompute, or use at most {_MAX_USES} uses",
         )
     survive = -math.expm1(uses * math.log1p(-delta)) if delta < 1.0 else 1.0
-    losses = epsilon * (2.0 * np.arange(uses + 1) - uses)
+    losses = epsilon * (2.0 * np.arange(uses + 1, dtype=np.float64) - uses)
     if uses <= _EXACT_USES:
         masses, error = _exact_binomial(epsilon, uses), 4.0 * _UNIT
     else:

@@ -283,7 +283,7 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
             product = product * np.exp(part.uses * np.log(np.where(m == 0.0, 1e-300, m)))
             rounding += part.uses * (16.0 + _RUN + t * (part.deviation + abs(part.mean))) / size
         rounding = np.minimum(rounding * 4.0 * _UNIT, 4.0)
-        s = tilt + 1j * t
+        s: ComplexArray = np.asarray(tilt + 1j * t, dtype=np.complex128)
         shape = _atom_transform(whole.atoms, s, atom_log) / (s * (s + 1.0))
         errors += float(np.sum(np.abs(product * shape) * rounding))
         values.append((product - joint_atom) * shape)

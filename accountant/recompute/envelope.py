@@ -75,7 +75,8 @@ class CallPrice:
 
 def nodes(spacing: float, left: float, right: float) -> Array:
     """Multiples of ``spacing`` that cover [``left``, ``right``]; 0 is one of them."""
-    return spacing * np.arange(math.floor(left / spacing), math.ceil(right / spacing) + 1)
+    first, last = math.floor(left / spacing), math.ceil(right / spacing)
+    return spacing * np.arange(first, last + 1, dtype=np.float64)
 
 
 def envelope(

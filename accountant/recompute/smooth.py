@@ -136,7 +136,7 @@ class Piece:
         left = max(self.low, min(means) - (reach if self.falls else 0.0) - 40.0 * self.sigma)
         right = max(means) + (0.0 if self.falls else reach) + 40.0 * self.sigma
         count = math.ceil((right - left) / (2.0 * r))
-        centres = left + r * (2.0 * np.arange(count) + 1.0)
+        centres = left + r * (2.0 * np.arange(count, dtype=np.float64) + 1.0)
         height = self._log_density(centres, tilt)
         kept = height > height.max() - _NEGLIGIBLE - 10.0 * r / self.sigma
         centres = centres[kept]
@@ -184,7 +184,7 @@ class Piece:
 
     def _lifted(self, x: Array, lift: Array | float, tilt: float, frequency: float) -> Array:
         """log |p e^{sL}| at x + i·lift."""
-        z = x + 1j * lift
+        z: ComplexArray = np.asarray(x + 1j * lift, dtype=np.complex128)
         log_p = self.p.complex_log_ratio(z, self.sigma)
         loss = log_p - self.q.complex_log_ratio(z, self.sigma)
         log_phi = -0.5 * (x**2 - np.square(lift)) / self.sigma**2 - math.log(self.sigma * math.sqrt(2.0 * math.pi))

@@ -88,7 +88,9 @@ def _best_choice(ratio: Array, x: Array, cells: int, spacing: float) -> tuple[Ar
 def _weights(cells: int, spacing: float) -> Array:
     """P(loss = t) for t = 0, h, …, η."""
     eta = cells * spacing
-    return np.expm1(eta - spacing * np.arange(cells + 1)) * np.exp(spacing * np.arange(cells + 1)) / math.expm1(eta)
+    t = spacing * np.arange(cells + 1, dtype=np.float64)
+    result: Array = np.expm1(eta - t) * np.exp(t) / math.expm1(eta)
+    return result
 
 
 def _play(
@@ -96,7 +98,7 @@ def _play(
 ) -> AtomicLaw:
     """Push the P-mass forward from log m = ``start`` · h; the loss is what it gained."""
     total = sum(uses)
-    mass = np.zeros(2 * total + 1)  # index: steps gained + total
+    mass: Array = np.zeros(2 * total + 1)  # index: steps gained + total
     mass[total] = 1.0
     low = high = total
     for cells, choice in zip(uses, choices, strict=True):
@@ -108,7 +110,7 @@ def _play(
         current = mass[low : high + 1]
         gained = np.bincount(t + position, current * up, minlength=len(mass))
         gained += np.bincount(t + position - cells, current * (1.0 - up), minlength=len(mass))
-        mass = gained
+        mass = gained.astype(np.float64, copy=False)
         low, high = max(0, low - cells), min(2 * total, high + cells)
     kept = np.nonzero(mass)[0]
-    return AtomicLaw(spacing * (kept - total), mass[kept], 0.0, 16.0 * _UNIT * (len(uses) + 1))
+    return AtomicLaw(spacing * (kept - total).astype(np.float64), mass[kept], 0.0, 16.0 * _UNIT * (len(uses) + 1))
