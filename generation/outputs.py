@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -116,7 +117,12 @@ def receipt(generated: Generated, provenance: Provenance, *, synthetic_sha256: s
         "noise": provenance.noise,
         "draws_per_node": dict(generated.draws_per_node),
         "outputs_sha256": {"synthetic.jsonl": synthetic_sha256},
-        "versions": {"python": platform.python_version(), "numpy": np.__version__, **generated.versions},
+        "versions": {
+            "affidavit": version("affidavit"),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            **generated.versions,
+        },
         "ended": hour.isoformat().replace("+00:00", "Z"),
     }
 
