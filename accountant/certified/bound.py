@@ -21,8 +21,8 @@ from typing import Any
 import flint
 
 from affidavit.accountant import validate
-from affidavit.accountant.certified.balls import BITS, ball, down, precision, up
-from affidavit.accountant.certified.branches import Branch, expand
+from affidavit.accountant.certified.balls import BITS, Ball, ball, down, precision, up
+from affidavit.accountant.certified.branches import Branch, Sampled, expand
 from affidavit.accountant.certified.combine import SMALLEST, Goal, Profile
 from affidavit.accountant.certified.profiles import profile_of
 from affidavit.accountant.certified.search import Sides
@@ -66,22 +66,33 @@ def _arithmetic(methods: Sequence[str]) -> str:
     return balls
 
 
-def _pure_epsilon(branch: Branch) -> tuple[float, float]:
-    """(lower, upper) of the least ε with δ(ε) = 0: the largest loss there is."""
+def _largest_loss(branch: Branch) -> Ball | None:
+    """The largest loss of any outcome: the least ε with δ(ε) = 0; None when there is none."""
     fixed = branch.fixed
-    total = sum((count * spread for spread, count in branch.steps), Fraction(0))
     if branch.blatant or fixed.mu_squared or fixed.rho:
-        return math.inf, math.inf
+        return None
+    total = ball(sum((count * spread for spread, count in branch.steps), Fraction(0)))
     for use, count in fixed.uses:
         match use:
             case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon, delta=0.0):
-                total += count * Fraction(epsilon)
+                total += count * ball(epsilon)
             case Laplace(noise_multiplier=scale):
-                total += count / Fraction(scale)
+                total += ball(count / Fraction(scale))
+            case Sampled(of=of) if (inner := _largest_loss(of)) is not None:
+                diluted = use.scheme == "poisson" and use.relation == "substitution"
+                rate = ball(use.rate)
+                # Removing and adding are both possible, whichever way the plan's pair is turned.
+                total += count * (inner if diluted else (1 + rate * inner.expm1()).log())
             case _:
-                return math.inf, math.inf
+                return None
+    return total
+
+
+def _pure_epsilon(branch: Branch) -> tuple[float, float]:
+    """(lower, upper) of the largest loss."""
     with precision():
-        return down(ball(total)), up(ball(total))
+        largest = _largest_loss(branch)
+        return (math.inf, math.inf) if largest is None else (down(largest), up(largest))
 
 
 def _branches(plan: Plan | Mapping[str, Any], relation: Relation) -> tuple[Branch, ...]:
@@ -157,7 +168,7 @@ def certified_curve(
     branches = _branches(plan, relation)
     if not grid:
         return ()
-    profiles: list[Profile] = [profile_of(branch, Goal(epsilon=grid[-1])) for branch in branches]
+    profiles: list[Profile] = [profile_of(branch, Goal(epsilon=grid[-1], rough=True)) for branch in branches]
     best = 1.0
     curve = []
     for point in grid:

@@ -24,12 +24,13 @@ TAIL = 1e-6
 class Goal:
     """What will be asked: ε at ``delta``, or δ at values of ε up to ``epsilon``.
 
-    ``expected`` is an earlier, too coarse δ at that ε.
+    ``expected`` is an earlier, too coarse δ at that ε; ``rough``: a curve, for which a few per cent of δ do.
     """
 
     delta: float | None = None
     epsilon: float | None = None
     expected: float | None = None
+    rough: bool = False
 
     def tail(self, rho: float) -> float:
         """A mass that is negligible beside the δ in question, for a plan of about ρ-zCDP."""

@@ -47,7 +47,8 @@ UNKNOWN = 1e-20
 """The δ that lattices are first fitted to when only ε is given."""
 COARSE_WIDTH, FRONT_WIDTH, NARROW = 2e-3, 2e-4, 8e-4
 """Relative bracket widths: of a first look, of lattices in front of exponential steps, and aimed at."""
-REFINEMENTS = 3
+NARROW_DELTA, ROUGH_DELTA = 2e-3, 3e-2
+REFINEMENTS, MAX_LOSSES = 3, 1 << 16
 START_TERMS = 200_000
 
 
@@ -177,9 +178,9 @@ def _sampled(fixed: Fixed, goal: Goal) -> Profile:
     found: list[Profile] = []
     pending: list[tuple[Front, float]] = []
     for front in fronts(fixed, negligible=tail):
-        closed = front.closed_form()
-        if closed is not None:
-            found.append(closed)
+        exact = front.closed_form() or front.single()
+        if exact is not None:
+            found.append(exact)
         else:
             pending.append((front, front.spacing(COARSE_WIDTH if front.attained else FRONT_WIDTH)))
     coarse = [_lattice_profile(front, step) for front, step in pending]
@@ -199,14 +200,20 @@ def _asked(profile: Profile, goal: Goal) -> Sides:
     return profile.epsilon(goal.delta) if goal.delta is not None else profile.delta(goal.epsilon or 0.0)
 
 
-def _refined(front: Front, step: float, profile: Profile, goal: Goal, floor: float) -> Profile:
+def _refined(front: Front, step: float, profile: MixtureProfile, goal: Goal, floor: float) -> Profile:
     """The profile on finer lattices, unless the other direction is worse anyway (``floor``)."""
     lower, upper = _asked(profile, goal)
+    aim = NARROW if goal.delta is not None else ROUGH_DELTA if goal.rough else NARROW_DELTA
     for _ in range(REFINEMENTS if front.attained else 0):
         width = upper - lower
-        if upper <= floor or width <= max(NARROW * upper, 1e-7 if goal.delta is not None else 0.0):
+        if upper <= floor or width <= max(aim * upper, 1e-7 if goal.delta is not None else 0.0):
             break
-        step *= max(0.15, math.sqrt(0.6 * NARROW * upper / width)) if width < math.inf else 0.5
+        # The bracket is O(spacing²) wide; a lattice has at most MAX_LOSSES places.
+        finest = len(profile.masses.upper_mass) / MAX_LOSSES if profile.masses is not None else 1.0
+        factor = max(0.15, finest, math.sqrt(0.6 * aim * upper / width) if width < math.inf else 0.5)
+        if factor > 0.8:
+            break
+        step *= factor
         try:
             finer = _lattice_profile(front, step)
         except NotSupported:

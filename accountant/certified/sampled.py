@@ -36,6 +36,7 @@ from affidavit.accountant.certified.pairs import (
     Symmetric,
 )
 from affidavit.accountant.certified.product import Atoms, ProductProfile, TwoValued, two_point_product
+from affidavit.accountant.certified.single import SingleProfile
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, Laplace, Pure
 
@@ -175,7 +176,7 @@ class Front:
     bits: int
 
     def closed_form(self) -> ProductProfile | None:
-        """The exact profile, when nothing needs a lattice."""
+        """The exact profile, when there are only Gaussians and two-valued losses."""
         if self.direction.upper:
             return None
         with precision(self.bits):
@@ -185,6 +186,13 @@ class Front:
     def attained(self) -> bool:
         """Whether the same pairs serve on both sides, so that the bracket closes as the lattice gets finer."""
         return self.direction.upper is self.direction.lower
+
+    def single(self) -> SingleProfile | None:
+        """The exact profile, when there is only one use."""
+        match self.direction:
+            case Direction(mu=None, upper=((above, 1),), lower=((below, 1),), binomials=(), plain=()):
+                return SingleProfile(above, below, self.bits)
+        return None
 
     def spacing(self, width: float) -> float:
         """A spacing for which the bracket is about ``width`` of ε wide at the mass asked for."""

@@ -7,6 +7,7 @@ import math
 import random
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -111,7 +112,7 @@ def sides(eta: float, count: int, cells: int) -> tuple[float, float]:
 
 def test_finer_lattices_stay_inside_coarser_ones() -> None:
     nested = [sides(0.5, 30, cells) for cells in (8, 16, 32, 64)]
-    for (coarse_low, coarse_high), (fine_low, fine_high) in zip(nested, nested[1:], strict=False):
+    for (coarse_low, coarse_high), (fine_low, fine_high) in pairwise(nested):
         assert coarse_low <= fine_low <= fine_high <= coarse_high
         assert fine_high - fine_low <= 0.3 * (coarse_high - coarse_low)
 
