@@ -26,7 +26,19 @@ class Atomic(Curve):
     should hit, all of them by default.
     """
 
-    __slots__ = ("_high_p", "_high_q", "_low_p", "_low_q", "atoms", "high", "infinity", "log_p", "losses", "low")
+    __slots__ = (
+        "_high_p",
+        "_high_q",
+        "_low_p",
+        "_low_q",
+        "atoms",
+        "high",
+        "infinity",
+        "log_p",
+        "losses",
+        "low",
+        "polygon",
+    )
 
     def __init__(
         self,
@@ -40,6 +52,7 @@ class Atomic(Curve):
         self.losses, self.log_p, self.infinity = losses, log_p, infinity
         self.low, self.high = float(losses[0]), float(losses[-1])
         self.atoms = tuple(float(x) for x in losses) if atoms is None else atoms
+        self.polygon = len(self.atoms) > 0
         log_infinity = math.log(infinity) if infinity > 0.0 else -math.inf
         log_q = log_p - losses
         self._high_p = _tails(log_p, log_infinity)

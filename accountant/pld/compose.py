@@ -34,16 +34,17 @@ __all__ = ["Tail", "compose_masses", "window"]
 class Tail:
     """One composition, one side: δ(ε) near the target and its inverse.
 
-    ``losses`` ascend; ``mass`` and ``scaled`` are sums over the losses from each index on of
-    e^{−θ(l − reference)} r(l) and the same times e^{reference − l}; real masses are e^{log_scale} times
-    these. Charges: ``extra`` >= 0 on δ (upper side), ``folded`` <= the tilted mass folded in from outside
-    (lower side), ``shift`` >= 0 on ε. ``infinity`` is the mass at +inf.
+    ``losses`` ascend by equal steps; with w(l) = e^{−θ(l − reference)} r(l), ``mass`` is the sum of w from each
+    index on and ``near`` the same of w(l) e^{l_i − l}, so that δ(ε) = mass_i − e^{ε − l_i} near_i for
+    l_{i−1} <= ε < l_i, in units of e^{log_scale}. Charges: ``extra`` >= 0 on δ (upper side), ``folded`` <= the
+    tilted mass folded in from outside (lower side), ``shift`` >= 0 on ε. ``infinity`` is the mass at +inf.
     """
 
     side: Side
+    step: float
     losses: Array
     mass: Array
-    scaled: Array
+    near: Array
     reference: float
     theta: float
     log_scale: float
@@ -57,17 +58,21 @@ class Tail:
         """A bound of this side on δ(ε); the trivial one where ``epsilon`` is below the range."""
         upper = self.side == "upper"
         epsilon += -self.shift if upper else self.shift
-        i = int(np.searchsorted(self.losses, epsilon, side="right"))
-        if i == 0 and not self.covers_bottom:
+        # Valid down to the grid point before the first loss, or to −inf if there is none.
+        if epsilon < self.losses[0] - self.step and not self.covers_bottom:
             if upper:
                 return 1.0
-            epsilon = float(self.losses[0])
-        if i == self.losses.size:
-            return min(1.0, max(0.0, self.infinity + self.extra))
-        value = float(self.mass[i]) - math.exp(min(epsilon - self.reference, 700.0)) * float(self.scaled[i])
-        value -= float(self._fold(np.array([epsilon]))[0])
+            epsilon = float(self.losses[0]) - self.step
+        value = self._value(epsilon) - float(self._fold(np.array([epsilon]))[0])
         real = math.exp(min(self.log_scale + math.log(value), 700.0)) if value > 0.0 else 0.0
         return min(1.0, max(0.0, real + self.infinity + self.extra))
+
+    def _value(self, epsilon: float) -> float:
+        """δ(ε) without charges and mass at +inf, in units of e^{log_scale}."""
+        i = int(np.searchsorted(self.losses, epsilon, side="right"))
+        if i == self.losses.size:
+            return 0.0
+        return float(self.mass[i]) - math.exp(epsilon - float(self.losses[i])) * float(self.near[i])
 
     def epsilon(self, delta: float) -> float:
         """A bound of this side on the least ε >= 0 with δ(ε) <= ``delta``.
@@ -84,26 +89,25 @@ class Tail:
         if log_goal > 700.0:
             return self._below_range()
         goal = math.exp(log_goal)
-        # δ at the grid point before index i, from the sums from i on.
-        before = np.concatenate(([self.losses[0]], self.losses[:-1]))
-        with np.errstate(over="ignore", invalid="ignore"):
-            heights = self.mass - np.exp(np.minimum(before - self.reference, 700.0)) * self.scaled
+        # δ at the grid point before each index; before the first, anywhere below it.
+        before = self.losses - self.step
+        heights = self.mass - math.exp(-self.step) * self.near
         fold = self._fold(before)
         exceeding = np.flatnonzero(heights - fold > goal)
-        i = int(exceeding[-1]) if exceeding.size else 0
-        if i == 0 and not self.covers_bottom:
+        if exceeding.size == 0 and not self.covers_bottom:
             return self._below_range()
-        if self.scaled[i] <= 0.0:
+        i = int(exceeding[-1]) if exceeding.size else 0
+        if self.near[i] <= 0.0:
             return max(0.0, float(self.losses[i]) + self.shift) if upper else 0.0
-        ratio = (float(self.mass[i]) - goal - float(fold[i])) / float(self.scaled[i])
-        found = self.reference + math.log(ratio) if ratio > 0.0 else float(before[i])
-        found = min(max(found, float(before[i])) if i else found, float(self.losses[i]))
+        ratio = (float(self.mass[i]) - goal - float(fold[i])) / float(self.near[i])
+        found = min(float(self.losses[i]) + math.log(ratio), float(self.losses[i])) if ratio > 0.0 else -math.inf
+        if exceeding.size:
+            found = max(found, float(before[i]))
         return max(0.0, found + (self.shift if upper else -self.shift))
 
     def outside_share(self, epsilon: float) -> float:
         """What the charges for mass outside the window make of δ(ε)."""
-        i = min(int(np.searchsorted(self.losses, epsilon, side="right")), self.losses.size - 1)
-        value = float(self.mass[i]) - math.exp(min(epsilon - self.reference, 700.0)) * float(self.scaled[i])
+        value = self._value(epsilon)
         if value <= 0.0:
             return 0.0
         share = float(self._fold(np.array([epsilon]))[0]) / value
@@ -120,10 +124,10 @@ class Tail:
         return np.exp(exponent) * (self.folded / (1.0 + self.theta))
 
     def _below_range(self) -> float:
-        """The least loss of the range bounds ε from above; nothing from below is known."""
+        """The start of the range bounds ε from above; nothing from below is known."""
         if self.side == "lower":
             return 0.0
-        return max(0.0, float(self.losses[0]) + self.shift)
+        return max(0.0, float(self.losses[0]) - self.step + self.shift)
 
 
 def window(parts: Sequence[tuple[Masses, int]], *, bottom: float, top: float, limit: int) -> tuple[int, int, float]:
@@ -134,8 +138,8 @@ def window(parts: Sequence[tuple[Masses, int]], *, bottom: float, top: float, li
     step = parts[0][0].step
     origin = math.fsum(count * part.origin for part, count in parts)
     last = sum(count * (part.masses.size - 1) for part, count in parts)
-    first = min(max(0, math.floor((bottom - origin) / step)), last)
-    end = max(min(last, math.ceil((top - origin) / step)), first)
+    first = 0 if bottom == -math.inf else min(max(0, math.floor((bottom - origin) / step)), last)
+    end = last if top == math.inf else max(min(last, math.ceil((top - origin) / step)), first)
     return first, min(end - first + 1, limit), origin
 
 
@@ -156,17 +160,16 @@ def compose_masses(parts: Sequence[tuple[Masses, int]], saddle: Saddle, side: Si
     losses = origin + step * (first + np.arange(length, dtype=np.float64))
     covered = first == 0, first + length - 1 >= last_index
     reference = min(max(saddle.epsilon, float(losses[0])), float(losses[-1]))
-    # Only losses near and above the target: below, the tilt magnifies rounding without use, and
-    # e^{reference − l} must stay in float64.
-    span = 600.0 if theta == 0.0 else min(40.0 / theta, 600.0)
-    start = min(int(np.searchsorted(losses, reference - span)), length - 1)
+    # Only losses near and above the target: below, the tilt magnifies rounding without use.
+    start = 0 if theta == 0.0 else int(np.searchsorted(losses, reference - 40.0 / theta))
+    start = min(start, length - 1)
     tilted, losses = tilted[start:], losses[start:]
     tilted = np.maximum(tilted, 0.0) + error if upper else np.maximum(tilted - error, 0.0)
     weight = tilted * np.exp(-theta * (losses - reference))
-    sums = 4.0 * UNIT * losses.size
+    sums = 4.0 * UNIT * (losses.size + 800.0)
     factor = 1.0 + sums if upper else 1.0 - sums
     mass = np.cumsum(weight[::-1])[::-1] * factor
-    scaled = np.cumsum((weight * np.exp(np.maximum(reference - losses, -700.0)))[::-1])[::-1] / factor
+    near = _discounted(weight, step) / factor
     log_scale = total - theta * reference + (composed.relative if upper else -composed.relative)
     beyond = origin + step * (first + size)
     extra = folded = 0.0
@@ -180,9 +183,10 @@ def compose_masses(parts: Sequence[tuple[Masses, int]], saddle: Saddle, side: Si
             folded += 0.0 if inside else beyond_mass(parts, exponents, end, theta=theta, log_moment=total)
     return Tail(
         side=side,
+        step=step,
         losses=losses,
         mass=mass,
-        scaled=scaled,
+        near=near,
         reference=reference,
         theta=theta,
         log_scale=log_scale,
@@ -192,3 +196,18 @@ def compose_masses(parts: Sequence[tuple[Masses, int]], saddle: Saddle, side: Si
         shift=loss_shift(parts),
         covers_bottom=covered[0] and start == 0,
     )
+
+
+def _discounted(weight: Array, step: float) -> Array:
+    """Σ_{j >= i} w_j e^{−(j − i) step}, relative error a few u a term."""
+    # In blocks across which e^{step} stays in float64, from the top down.
+    block = max(1, int(600.0 / step)) if step > 0.0 else weight.size
+    result = np.empty_like(weight)
+    carried = 0.0
+    for end in range(weight.size, 0, -block):
+        start = max(0, end - block)
+        growth = np.exp(step * np.arange(end - start, dtype=np.float64)) if end - start > 1 else np.ones(1)
+        sums = np.cumsum((weight[start:end] / growth)[::-1])[::-1] * growth
+        result[start:end] = sums + carried * growth * math.exp(-min(step * (end - start), 745.0))
+        carried = float(result[start])
+    return result

@@ -66,7 +66,8 @@ class Curve(ABC):
     at loss +inf, ``atoms`` are the finite losses of positive probability as far as the grid
     should put a point on them. ``convex`` is False for an upper bound on a profile that is not a
     profile itself; its "tails" then need not fall, and its convex minorant is what counts.
-    ``accuracy`` is the relative error of the tails beyond that of float64 functions.
+    ``accuracy`` is the relative error of the tails beyond that of float64 functions. ``polygon`` is
+    True if all finite losses are atoms: a grid through them is exact.
     """
 
     low: float = -math.inf
@@ -75,6 +76,7 @@ class Curve(ABC):
     atoms: tuple[float, ...] = ATOM_FREE
     convex: bool = True
     accuracy: float = 0.0
+    polygon: bool = False
 
     @abstractmethod
     def logs(self, loss: Array) -> Logs:
@@ -104,10 +106,10 @@ def _size(log_mass: float) -> float:
 class Swapped(Curve):
     """The pair (Q, P): its loss is −L, and P and Q change places."""
 
-    __slots__ = ("accuracy", "atoms", "curve", "high", "infinity", "low")
+    __slots__ = ("accuracy", "atoms", "curve", "high", "infinity", "low", "polygon")
 
     def __init__(self, curve: Curve) -> None:
-        self.curve, self.accuracy = curve, curve.accuracy
+        self.curve, self.accuracy, self.polygon = curve, curve.accuracy, curve.polygon
         self.low, self.high = -curve.high, -curve.low
         at_bottom = curve.logs(np.array([-math.inf])).q_head[0]
         self.infinity = float(np.exp(at_bottom))

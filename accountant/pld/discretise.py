@@ -22,6 +22,8 @@ tangents from below. So the total P-mass stays 1 (a grid of positive losses only
 chord to the left instead, and loses the mass below). Where kinks come out negative (edges, atoms
 off the grid) the convex minorant is taken, which is lower still.
 
+Steps wider than ``COARSE`` (losses in the thousands and more) round down instead, O(h).
+
 Rounding: masses are differences of tails or of heads, whichever is smaller, never second
 differences; a tail's relative rounding error is at most ``rounding`` (charged by the composer,
 once a step), and the error of a split or a gap, relative to the tail and not to the bin, is added
@@ -43,6 +45,8 @@ __all__ = ["Masses", "Side", "discretise_lower", "discretise_upper", "loss_round
 Side = Literal["upper", "lower"]
 
 UNIT = 2.0**-52
+COARSE = 4.0
+"""Widest step for the tangent construction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,8 @@ def discretise_upper(curve: Curve, *, origin: float, step: float, points: int) -
 def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -> Masses:
     """Masses whose profile is at most the curve's, on ``points`` >= 2 grid points."""
     grid = origin + step * np.arange(points, dtype=np.float64)
+    if step > COARSE:
+        return _rounded_down(curve, grid, step)
     logs = curve.logs(grid[:-1] + 0.5 * step)
     infinity = curve.infinity
     if infinity > 0.0:
@@ -116,10 +122,26 @@ def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -
     if not closed:
         below[0] = above[1]
     result = p - gap
-    result[:-1] += (below[:-1] - above[1:]) / math.expm1(step)
-    result[1:] -= (below[:-1] - above[1:]) / -math.expm1(-step)
+    lift = (below[:-1] - above[1:]) / math.expm1(step)
+    result[:-1] += lift
+    result[1:] -= lift * math.exp(step)
     _make_convex(result, step, side="lower")
-    return Masses(float(at[0]), step, np.maximum(result, 0.0), infinity, _rounding(logs) + curve.accuracy)
+    result = np.maximum(result, 0.0)
+    # A large lift (a grid that ends inside the curve) is taken from one mass and added to the next.
+    tails = np.cumsum(result[::-1])[::-1]
+    shares = np.abs(lift) * math.exp(step) / np.maximum(tails[:-1], 1e-300)
+    rounding = _rounding(logs) + curve.accuracy + 2.0 * UNIT * float(shares.max(initial=0.0))
+    return Masses(float(at[0]), step, result, infinity, rounding)
+
+
+def _rounded_down(curve: Curve, grid: Array, step: float) -> Masses:
+    """Losses rounded down to the grid, O(h): for steps so wide that a tangent leaves the profile at once."""
+    # Bins [l_i, l_{i+1}): an atom on a point, up to rounding, stays there.
+    logs = curve.logs(grid - loss_rounding(grid))
+    p, _, _ = _bins(logs, grid[:-1], curve.accuracy)
+    last = max(math.exp(float(logs.p_tail[-1])) - curve.infinity, 0.0)
+    result = np.maximum(np.concatenate((p, [last])), 0.0)
+    return Masses(float(grid[0]), step, result, curve.infinity, _rounding(logs) + curve.accuracy)
 
 
 def _exp(log_value: float) -> float:
@@ -225,7 +247,7 @@ def _make_convex(masses: Array, step: float, *, side: Side) -> None:
 
 
 def _rounding(logs: Logs) -> float:
-    """Relative error of exp(ln tail) over the tails that matter (above 1e-320)."""
+    """Relative error of the tail sums: of exp(ln tail) above 1e-320, and of each difference of two."""
     finite = logs.p_tail[np.isfinite(logs.p_tail)]
     size = float(np.max(np.abs(finite), initial=0.0))
-    return 8.0 * UNIT * (4.0 + min(size, 750.0))
+    return 8.0 * UNIT * (4.0 + min(size, 750.0)) + UNIT * logs.p_tail.size

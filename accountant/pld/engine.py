@@ -25,6 +25,8 @@ from affidavit.accountant.pld.problem import Problem, Target
 __all__ = ["composed_losses", "delta_bracket", "epsilon_bracket"]
 
 ROUNDS = 20
+HUGE = 1e12
+"""Losses beyond which float64 has no digits left for a grid."""
 LARGE = 2**24
 """Largest count that one transform composes."""
 Parts = Sequence[tuple[OneStep, int]]
@@ -128,8 +130,16 @@ def _refine(parts: CurveParts, target: Target, tolerance: float, enough: float) 
         return _widened(known)
     if len(parts) == 1 and parts[0][1] == 1:
         return _single(parts[0][0], target)
+    # No ε beyond the largest loss is needed, unless there is mass at +inf.
+    highest = math.fsum(count * max(curve.high, 0.0) for curve, count in parts) * (1.0 + 1e-14)
+    limit = highest if _infinity(parts) == 0.0 else math.inf
+    limit = limit if target.delta is not None else 1.0
+    best = (0.0, limit)
+    if any(curve.low < -HUGE or HUGE < curve.high < math.inf for curve, _ in parts if math.isfinite(curve.low)):
+        return best
     problem = Problem.of(parts, target)
-    best = (0.0, math.inf) if target.delta is not None else (0.0, 1.0)
+    if any(max(-bottom, top) > HUGE for bottom, top in problem.reaches):
+        return best
     step = problem.first_step()
     for _ in range(ROUNDS):
         sides = problem.solve(step)
@@ -137,9 +147,10 @@ def _refine(parts: CurveParts, target: Target, tolerance: float, enough: float) 
         width, goal = best[1] - best[0], target.goal(best, tolerance)
         if width <= goal or best[1] <= enough or problem.at_limit(step):
             break
-        moved = problem.moved(best)
+        # A poor guess is improved together with the grid: a coarse upper side is no good guide.
+        moved = problem.moved(best) if best[1] < limit else problem
         if moved is not problem:
-            problem, step = moved, min(step, moved.first_step())
+            problem, step = moved, max(aligned(parts, 0.5 * min(step, moved.first_step())), moved.least_step())
             continue
         relative = goal / max(best[1], 1e-300) if target.epsilon is not None else goal
         if problem.wants_room(sides.outside, relative):

@@ -71,7 +71,7 @@ def anchor(curve: Curve, step: float) -> float:
     the upper end.
     """
     if curve.atoms:
-        return max(curve.atoms, key=abs)
+        return max(curve.atoms, key=lambda atom: (abs(atom), atom))
     if not (math.isfinite(curve.low) or math.isfinite(curve.high)):
         return 0.0
     at_low = math.isfinite(curve.low)

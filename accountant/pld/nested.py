@@ -81,24 +81,26 @@ def composed_law(
     upper = side == "upper"
     sketches = [(sketch(curve), count) for curve, count in parts]
     log_share = log_nothing - math.log(sum(count for _, count in parts))
-    reaches = [part.reach(log_head=log_share, log_tail=log_share) for part, _ in sketches]
+    reaches = [part.reach(log_low=log_share, log_tail=log_share) for part, _ in sketches]
     cut = [(part.within(*ends), count) for (part, count), ends in zip(sketches, reaches, strict=True)]
-    bottom, top, exponents = _range(cut, log_nothing)
+    lowest = math.fsum(count * low for (low, _), (_, count) in zip(reaches, parts, strict=True))
+    highest = math.fsum(count * high for (_, high), (_, count) in zip(reaches, parts, strict=True))
+    bottom, top, exponents = _range(cut, log_nothing, lowest, highest)
+    span = max(min(top, highest) - max(bottom, lowest), 1e-300)
     if step is None:
-        step = max(top - bottom, 1e-300) / points
+        step = span / points
         # Many uses of small losses: the grid must resolve one use, as far as the size allows.
         deviations = [math.sqrt(float(cumulants([(part, 1)], np.zeros(1))[2][0])) for part, _ in cut]
         step = max(min([step, *(0.1 * x for x in deviations if x > 0.0)]), step / 16.0)
         widest = max((gap for curve, _ in parts if (gap := lattice(curve)) > step), default=0.0)
-        lattice_only = widest > 0.0 and all(len(curve.atoms) == 2 and isinstance(curve, Atomic) for curve, _ in parts)
-        step = widest if lattice_only and len(parts) == 1 else aligned(parts, step)
+        step = widest if widest > 0.0 and len(parts) == 1 and parts[0][0].polygon else aligned(parts, step)
     discretised = masses(parts, reaches, side=side, step=step)
     first, length, origin = window(discretised, bottom=bottom, top=top, limit=32 * max(points, 1024))
     last = sum(count * (part.masses.size - 1) for part, count in discretised)
     size = _fast_length(max(length, 2))
     length = min(size, last - first + 1)
     losses = origin + step * (first + np.arange(length, dtype=np.float64))
-    ends = (first > 0, float(losses[0])), (first + size <= last, origin + step * (first + size))
+    ends = (False, first > 0, float(losses[0])), (True, first + size <= last, origin + step * (first + size))
     best = np.full(length, math.inf if upper else 0.0)
     thetas = _tilts(cut, bottom, top)
     exponents = [*exponents, *thetas]
@@ -113,14 +115,14 @@ def composed_law(
         else:
             folded = sum(
                 _beyond(exponents, moments, end, theta=theta, log_moment=composed.log_moment, above=above)
-                for above, (outside, end) in enumerate(ends)
+                for above, outside, end in ends
                 if outside
             )
             mass = (tilted - composed.error - folded) * untilt * math.exp(-composed.relative)
             best = np.maximum(best, mass)
     infinity = mass_at_infinity(discretised) * (1.0 + 1e-14 if upper else 1.0 - 1e-14)
-    if upper and ends[1][0]:
-        infinity += _beyond(exponents, moments, ends[1][1], theta=0.0, log_moment=0.0, above=True)
+    if upper and ends[1][1]:
+        infinity += _beyond(exponents, moments, ends[1][2], theta=0.0, log_moment=0.0, above=True)
     if upper:
         # All that lies below is raised to the first loss: the tail sums then start at 1 or more.
         best[0] = max(float(best[0]), 1.0 - infinity - float(best[1:].sum()))
@@ -143,10 +145,13 @@ def _beyond(
     return math.exp(min(float(bounds.min(initial=0.0)), 0.0)) * (1.0 + 1e-9)
 
 
-def _range(parts: Sequence[tuple[Sketch, int]], log_nothing: float) -> tuple[float, float, list[float]]:
-    """Losses outside which less than e^{log_nothing} of P, and below of Q, is composed; exponents that show it."""
-    lowest = math.fsum(count * float(part.losses.min()) for part, count in parts)
-    highest = math.fsum(count * float(part.losses.max()) for part, count in parts)
+def _range(
+    parts: Sequence[tuple[Sketch, int]], log_nothing: float, lowest: float, highest: float
+) -> tuple[float, float, list[float]]:
+    """Losses outside which less than e^{log_nothing} of P, and below of Q, is composed; exponents that show it.
+
+    Infinite where the sums ``lowest`` and ``highest`` of the one-step reaches are the limit.
+    """
     t = np.geomspace(1e-6, 1e9, 240)
     tops = (cumulants(parts, t)[0] - log_nothing) / t
     # Q is P tilted by −1, so ln E_Q e^{−t L} = K(−1 − t).
@@ -155,8 +160,12 @@ def _range(parts: Sequence[tuple[Sketch, int]], log_nothing: float) -> tuple[flo
     # The sketch is rough: room beyond, and smaller exponents too.
     room = 0.02 * (float(tops[i]) - float(bottoms[j]))
     near = [*t[max(i - 12, 0) : i + 2 : 2], *(-1.0 - t[max(j - 12, 0) : j + 2 : 2])]
-    bottom, top = max(lowest, float(bottoms[j]) - room), min(highest, float(tops[i]) + room)
-    return bottom, top, [float(x) for x in near]
+    bottom, top = float(bottoms[j]) - room, float(tops[i]) + room
+    return (
+        -math.inf if bottom <= lowest else bottom,
+        math.inf if top >= highest else top,
+        [float(x) for x in near],
+    )
 
 
 def _tilts(parts: Sequence[tuple[Sketch, int]], bottom: float, top: float) -> list[float]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from affidavit.accountant.pld.compose import Tail, compose_masses
 from affidavit.accountant.pld.curve import Curve
 from affidavit.accountant.pld.discretise import Masses, Side
-from affidavit.accountant.pld.grid import MAX_POINTS, CurveParts, aligned, masses
+from affidavit.accountant.pld.grid import MAX_POINTS, CurveParts, aligned, lattice, masses
 from affidavit.accountant.pld.saddle import Saddle, Sketch, find_saddle, sketch
 from affidavit.accountant.pld.transform import beyond_mass
 
@@ -19,6 +19,8 @@ __all__ = ["Problem", "Target"]
 EPSILON_FLOOR = 1e-6
 """Absolute floor of the tolerance on ε."""
 FIRST_POINTS = 1500
+LATTICE_POINTS = 2**17
+"""Most points for which a lattice of atoms is taken as the grid at once, exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class Problem:
             return self
         if self.target.delta is not None:
             gap = abs(upper - self.saddle.epsilon)
-            agreed = gap <= self.saddle.deviation and lower >= 0.5 * upper
+            agreed = lower >= 0.9 * upper or (gap <= self.saddle.deviation and lower >= 0.5 * upper)
             near = gap <= max(0.03 * upper, 0.1 * EPSILON_FLOOR)
             epsilon, delta = upper, self.target.delta
         else:
@@ -87,7 +89,7 @@ class Problem:
     def least_step(self) -> float:
         """The finest step for which window and grids keep within ``MAX_POINTS``."""
         widest = max(high - low for low, high in self.reaches)
-        return max(self.saddle.top - self.saddle.bottom, widest) / (0.9 * MAX_POINTS)
+        return max(self.saddle.top - self.saddle.bottom, widest, 1e-300) / (0.9 * MAX_POINTS)
 
     def at_limit(self, step: float) -> bool:
         """Whether ``step`` cannot be refined."""
@@ -95,8 +97,15 @@ class Problem:
 
     def first_step(self) -> float:
         """A cheap step to begin with; the width of its bracket tells the next."""
-        step = max((self.saddle.top - self.saddle.bottom) / FIRST_POINTS, self.least_step())
-        return aligned(self.parts, step)
+        span = self.saddle.top - self.saddle.bottom
+        gap = lattice(self.parts[0][0])
+        if len(self.parts) == 1 and self.parts[0][0].polygon and 0.0 < span < LATTICE_POINTS * gap:
+            return gap
+        largest = max(max(-low, high) for low, high in self.reaches)
+        # Fine enough for the typical loss of one use, too.
+        one_use = self.saddle.deviation / math.sqrt(sum(count for _, count in self.parts))
+        step = min(span / FIRST_POINTS, max(one_use, span / (32 * FIRST_POINTS)))
+        return aligned(self.parts, max(step, self.least_step(), 1e-9 * largest))
 
     def masses(self, side: Side, step: float) -> list[tuple[Masses, int]]:
         """All parts discretised."""

@@ -24,6 +24,7 @@ __all__ = ["Saddle", "Sketch", "cumulants", "find_saddle", "sketch"]
 
 _GEOMETRIC = np.geomspace(1e-12, 1e15, 360)
 _POINTS = np.concatenate((-_GEOMETRIC[::-1], [0.0], _GEOMETRIC))
+_SHARES = np.geomspace(1e-6, 1.0, 60)
 _BODY = math.log(1e-16)
 _THETAS = np.concatenate(
     (-np.array([0.97, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.05, 0.02]), [0.0], np.geomspace(1e-2, 1e9, 45))
@@ -34,17 +35,21 @@ NEGLIGIBLE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """A curve's finite losses merged over few intervals; tails (finite part) at their edges."""
+    """A curve's finite losses merged over few intervals.
+
+    At the edges: ln P(L > l), finite part, and l + ln Q(L <= l), which is at least ln P(L <= l) and bounds
+    what the profile owes to losses up to l.
+    """
 
     losses: Array
     log_p: Array
     edges: Array
     log_tail: Array
-    log_head: Array
+    log_low: Array
 
-    def reach(self, *, log_head: float, log_tail: float) -> tuple[float, float]:
-        """Losses below and above which less than the given masses lie."""
-        low = np.flatnonzero(self.log_head <= log_head)
+    def reach(self, *, log_low: float, log_tail: float) -> tuple[float, float]:
+        """Losses below and above which less than the given masses matter."""
+        low = np.flatnonzero(self.log_low <= log_low)
         high = np.flatnonzero(self.log_tail <= log_tail)
         bottom = self.edges[low[-1]] if low.size else self.edges[0]
         top = self.edges[high[0]] if high.size else self.edges[-1]
@@ -62,8 +67,12 @@ class Sketch:
 
 def sketch(curve: Curve) -> Sketch:
     """Evaluate ``curve`` on uneven points, refined until its body is resolved."""
-    extra = [x for x in (curve.low, curve.high, *curve.atoms[:64]) if math.isfinite(x)]
-    edges = np.unique(np.concatenate((_POINTS, extra)))
+    ends = [x for x in (curve.low, curve.high) if math.isfinite(x)]
+    # Mass gathers near a finite end, where the profile bends most.
+    close = [
+        end + sign * max(abs(end), 1e-12) * _SHARES for end, sign in ((curve.low, 1), (curve.high, -1)) if end in ends
+    ]
+    edges = np.unique(np.concatenate((_POINTS, ends, curve.atoms[:64], *close)))
     inside = (edges >= curve.low) & (edges <= curve.high)
     edges = edges[inside]
     if edges.size == 0:
@@ -101,7 +110,7 @@ def _merge(curve: Curve, edges: Array) -> Sketch:
     keep = log_p > -2000.0
     if not keep.any():
         keep[0] = True
-    return Sketch(losses[keep], log_p[keep], edges, log_tail, log_head)
+    return Sketch(losses[keep], log_p[keep], edges, log_tail, edges + logs.q_head)
 
 
 def _log_bins(log_tail: Array, log_head: Array) -> Array:
@@ -185,7 +194,7 @@ def find_saddle(
     log_share = math.log(NEGLIGIBLE) - math.log(sum(count for _, count in parts))
     log_delta = -40.0 if delta is None else math.log(max(delta, 1e-320))
     for _ in range(6):
-        reaches = [part.reach(log_head=log_share, log_tail=log_share + log_delta) for part, _ in parts]
+        reaches = [part.reach(log_low=log_share, log_tail=log_share + log_delta) for part, _ in parts]
         cut = [(part.within(*ends), count) for (part, count), ends in zip(parts, reaches, strict=True)]
         saddle = _saddle(cut, epsilon, log_delta, known=delta is not None)
         if delta is not None or abs(saddle.log_delta - log_delta) < 0.5:

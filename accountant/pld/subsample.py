@@ -78,10 +78,10 @@ def _atoms(curve: Curve, rate: float) -> tuple[float, ...]:
 class Mixed(Curve):
     """The pair (γP + (1−γ)Q, Q) for the pair ``curve`` = (P, Q) and 0 < ``rate`` < 1."""
 
-    __slots__ = ("accuracy", "atoms", "curve", "high", "infinity", "low", "rate")
+    __slots__ = ("accuracy", "atoms", "curve", "high", "infinity", "low", "polygon", "rate")
 
     def __init__(self, curve: Curve, rate: float) -> None:
-        self.curve, self.rate, self.accuracy = curve, rate, curve.accuracy
+        self.curve, self.rate, self.accuracy, self.polygon = curve, rate, curve.accuracy, curve.polygon
         self.low = _outer_loss(curve.low, rate)
         self.high = _outer_loss(curve.high, rate)
         self.infinity = rate * curve.infinity
@@ -119,11 +119,11 @@ class Mixed(Curve):
 class Combined(Curve):
     """Without replacement under substitution, 0 < ``rate`` = m/n < 1, for a symmetric ``curve``."""
 
-    __slots__ = ("accuracy", "atoms", "high", "infinity", "low", "mixed")
+    __slots__ = ("accuracy", "atoms", "high", "infinity", "low", "mixed", "polygon")
 
     def __init__(self, curve: Curve, rate: float) -> None:
         self.mixed = Mixed(curve, rate)
-        self.accuracy = curve.accuracy
+        self.accuracy, self.polygon = curve.accuracy, curve.polygon
         self.high, self.infinity = self.mixed.high, self.mixed.infinity
         self.low = -self.high
         positive = tuple(atom for atom in self.mixed.atoms if atom > 0.0)
@@ -153,10 +153,10 @@ class Combined(Curve):
 class Diluted(Curve):
     """Loss 0 with probability 1−q, the loss of ``curve`` with probability q = ``rate``."""
 
-    __slots__ = ("accuracy", "atoms", "curve", "high", "infinity", "low", "rate")
+    __slots__ = ("accuracy", "atoms", "curve", "high", "infinity", "low", "polygon", "rate")
 
     def __init__(self, curve: Curve, rate: float) -> None:
-        self.curve, self.rate, self.accuracy = curve, rate, curve.accuracy
+        self.curve, self.rate, self.accuracy, self.polygon = curve, rate, curve.accuracy, curve.polygon
         self.low, self.high = min(curve.low, 0.0), max(curve.high, 0.0)
         self.infinity = rate * curve.infinity
         self.atoms = tuple(sorted({0.0, *curve.atoms}))

@@ -96,6 +96,9 @@ def convolve(parts: Sequence[tuple[Masses, int]], theta: float, size: int) -> Ti
     """All ``parts`` to their counts, tilted by ``theta``, folded onto ``size`` indices."""
     from scipy import fft
 
+    if not all(part.masses.any() for part, _ in parts):
+        # A part with no finite loss at all.
+        return Tilted(np.zeros(size), 0.0, 0.0, 0.0)
     delta = BUTTERFLY * UNIT * math.log2(size)
     half = size // 2 + 1
     active: NDArray[np.intp] = np.arange(half)
