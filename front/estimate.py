@@ -21,7 +21,9 @@ def minutes_to_run(run: RunFile) -> float | None:
     if run.model.name != "smollm2-135m" or any(name not in settings for name in names):
         return None
     labels, samples, batch, record, tokens, minibatch = (settings[name] for name in names)
-    rows = math.ceil(batch / minibatch) * minibatch + 1
+    buckets = max(1, run.data.size // (len(labels) * batch))
+    in_a_batch = run.data.size / (len(labels) * buckets)
+    rows = math.ceil(in_a_batch / minibatch) * minibatch + 1
     prompt, step, load = _SMOLLM2
     texts = len(labels) * samples
     return float(load + texts * rows * ((record + _TEMPLATE_TOKENS) * prompt + tokens * step)) / 60.0
