@@ -197,3 +197,21 @@ def test_a_report_of_the_whole_folder(workplace):
     page = Path(done.out.strip()).read_text(encoding="utf-8")
     assert "Letters" in page
     assert "http://" not in page.replace("http://www.w3.org/", "")
+
+
+CASES = Path(__file__).resolve().parents[3] / "shared" / "cases" / "plans.json"
+ERRORS = [row for row in json.loads(CASES.read_text()) if row["verb"] == "error"] if CASES.exists() else []
+
+
+@pytest.mark.skipif(not ERRORS, reason="the table of cases lies beside the checkout, not in it")
+@pytest.mark.parametrize("row", ERRORS, ids=lambda row: row["id"])
+def test_malformed_plans_of_the_table_exit_2(command, tmp_path, row):
+    """Each is refused with exit 2, by a message that names the field and what is allowed; nothing is written."""
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps({key: row[key] for key in ("relation", "delta", "plan")}), encoding="utf-8")
+    refused = command("epsilon", path)
+    assert refused.code == 2
+    assert refused.out == ""
+    assert "allowed: " in refused.err
+    assert refused.err.startswith("Error: ")
+    assert list(tmp_path.iterdir()) == [path]
