@@ -2,8 +2,9 @@ r"""Two-sided ε and δ of a composition: grids, refinement, directions.
 
 Each direction is composed apart and the larger δ counts. A direction with one use left is
 answered by its curve's closed form. Otherwise the saddle point of the target gives the tilt and
-the window, the step of the grid follows from the gap between the upper and the lower cumulant,
-(K_upper(θ) − K_lower(θ))/θ ≈ ε_upper − ε_lower, and is refined until the bracket is narrow enough
+the window; a cheap grid gives a first bracket, and its width the next step, since both sides
+converge like the square of the step. Where the bracket shows that the saddle point was guessed
+badly or the window is too narrow, these are corrected. It ends when the bracket is narrow enough
 or the transform would exceed ``MAX_POINTS`` points; the bracket returned is valid either way.
 """
 
@@ -175,6 +176,8 @@ def _single(curve: Curve, target: Target) -> tuple[float, float]:
     if target.epsilon is not None:
         return curve.delta(target.epsilon)
     delta = target.delta or 0.0
+    if delta < curve.infinity:
+        return math.inf, math.inf
     return (
         _invert(lambda epsilon: curve.delta(epsilon)[0] > delta, curve.high)[0],
         _invert(lambda epsilon: curve.delta(epsilon)[1] > delta, curve.high)[1],
@@ -192,11 +195,7 @@ def _invert(exceeds: Callable[[float], bool], highest: float) -> tuple[float, fl
             return low, math.inf
     high = min(high, highest)
     while high - low > 1e-13 * high:
-        middle = (
-            0.5 * (low + high)
-            if low > 0.0 and high < 2.0 * low
-            else (math.sqrt(low * high) if low > 0.0 else 0.5 * high)
-        )
+        middle = math.sqrt(low * high) if 0.0 < 2.0 * low < high else 0.5 * (low + high)
         if not low < middle < high:
             break
         if exceeds(middle):

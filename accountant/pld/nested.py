@@ -44,7 +44,7 @@ class Law(NamedTuple):
     infinity: float
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=32)
 def composed_step(parts: tuple[tuple[OneStep, int], ...]) -> OneStep:
     """``parts``, run one after another on the same data, as one step."""
     forward = _direction([(step.forward, count) for step, count in parts])
@@ -61,7 +61,7 @@ def _direction(parts: Sequence[tuple[Direction, int]]) -> Direction:
     return Direction(composed_curve(upper, side="upper"), composed_curve(lower, side="lower") if lower else None)
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=16)
 def composed_curve(parts: CurveParts, *, side: Side) -> Curve:
     """The composition of ``parts`` as a curve, from one side."""
     law = composed_law(parts, side=side, log_nothing=LOG_NOTHING)

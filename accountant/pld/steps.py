@@ -42,7 +42,7 @@ NOTHING = OneStep.attained(NoLoss(), symmetric=True)
 EVERYTHING = OneStep.attained(FullLoss(), symmetric=True)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneStep:
     """Both directions of what one use of ``node`` costs under ``relation``.
 

@@ -70,8 +70,16 @@ def _outer_loss(loss: float, rate: float) -> float:
     return math.log1p(rate * math.expm1(loss))
 
 
+def _listed(curve: Curve) -> bool:
+    """Whether ``atoms`` are all there are between the ends, not two that generate a lattice."""
+    return bool(curve.atoms) and (curve.atoms[0], curve.atoms[-1]) == (curve.low, curve.high)
+
+
 def _atoms(curve: Curve, rate: float) -> tuple[float, ...]:
+    """The atoms' outer losses; a lattice of many is none any more."""
     bottom = (math.log1p(-rate),) if curve.logs(np.array([-math.inf])).q_head[0] > -math.inf else ()
+    if curve.polygon and not _listed(curve):
+        return bottom
     return (*bottom, *(_outer_loss(atom, rate) for atom in curve.atoms))
 
 
@@ -81,7 +89,8 @@ class Mixed(Curve):
     __slots__ = ("accuracy", "atoms", "curve", "high", "infinity", "low", "polygon", "rate")
 
     def __init__(self, curve: Curve, rate: float) -> None:
-        self.curve, self.rate, self.accuracy, self.polygon = curve, rate, curve.accuracy, curve.polygon
+        self.curve, self.rate, self.accuracy = curve, rate, curve.accuracy
+        self.polygon = curve.polygon and _listed(curve)
         self.low = _outer_loss(curve.low, rate)
         self.high = _outer_loss(curve.high, rate)
         self.infinity = rate * curve.infinity
@@ -123,7 +132,7 @@ class Combined(Curve):
 
     def __init__(self, curve: Curve, rate: float) -> None:
         self.mixed = Mixed(curve, rate)
-        self.accuracy, self.polygon = curve.accuracy, curve.polygon
+        self.accuracy, self.polygon = curve.accuracy, self.mixed.polygon
         self.high, self.infinity = self.mixed.high, self.mixed.infinity
         self.low = -self.high
         positive = tuple(atom for atom in self.mixed.atoms if atom > 0.0)
