@@ -18,7 +18,7 @@ import numpy as np
 
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.recompute.atoms import POINT_MASS, AtomicLaw
-from affidavit.accountant.recompute.bracket import Bracket, Profile
+from affidavit.accountant.recompute.bracket import Bracket, Profile, epsilon_bracket
 from affidavit.accountant.recompute.envelope import CallPrice, envelope, nodes
 from affidavit.accountant.recompute.fixed import Aim, FixedPart
 from affidavit.accountant.recompute.strategy import Strategy, find_strategy
@@ -32,6 +32,7 @@ __all__ = ["Window", "lower_profile", "upper_profile"]
 
 _COST_LIMIT = 3e10
 _BINS = 1600
+_MOST_BINS = 20_000
 _REACH = 12.0
 _UNIT = 2.0**-53
 
@@ -45,7 +46,7 @@ class Window:
     right: float
 
     @classmethod
-    def of(cls, ranges: Sequence[tuple[float, int]], aim: Aim, cells: int) -> Window:
+    def of(cls, ranges: Sequence[tuple[float, int]], after: FixedPart, aim: Aim, cells: int) -> Window:
         """Wide enough that truncation costs less than the grid; ``cells`` per widest range."""
         reach = math.fsum(eta * n for eta, n in ranges)
         widest = max(eta for eta, _ in ranges)
@@ -55,7 +56,8 @@ class Window:
         left = max(aim.epsilon or 0.0, rho + deviation * tail) + 3.0 * deviation + 2.0 * widest
         right = (tail + 3.0) * deviation + 2.0 * widest
         spacing = _common_spacing([eta for eta, _ in ranges], widest, cells)
-        window = cls(spacing, -min(left, reach + widest), min(right, reach + widest))
+        further = _reach(after, aim)
+        window = cls(spacing, -min(left, reach + widest) - further, min(right, reach + widest) + further)
         uses = sum(n for _, n in ranges)
         if uses * (window.right - window.left) / window.spacing * cells * 16.0 > _COST_LIMIT:
             raise NotSupported(
@@ -67,6 +69,14 @@ class Window:
     def x(self) -> Array:
         """The nodes."""
         return nodes(self.spacing, self.left, self.right)
+
+
+def _reach(after: FixedPart, aim: Aim) -> float:
+    """A loss that the mechanisms ``after`` exceed with negligible probability."""
+    if after.precision == 0 and after.atoms is POINT_MASS:
+        return 0.0
+    rest = min(after.atoms.infinite + 1e-6 * aim.delta, 0.5)
+    return epsilon_bracket(after.profile(Aim(rest)), rest, start=1.0).upper
 
 
 def _common_spacing(ranges: Sequence[float], widest: float, cells: int) -> float:
@@ -141,7 +151,7 @@ def _bins(part: FixedPart) -> AtomicLaw:
     """The outcomes of ``part`` told apart only by interval: a post-processing, so a lower side."""
     mu = math.sqrt(float(part.precision))
     if mu == 0.0:
-        return part.atoms.coarsened(20_000, upper=False)
+        return part.atoms.coarsened(_MOST_BINS, upper=False)
     from scipy.special import ndtr
 
     edges = np.linspace(-_REACH, _REACH + mu, _BINS)
@@ -156,7 +166,7 @@ def _bins(part: FixedPart) -> AtomicLaw:
     p, q = mass(mu), mass(0.0)
     kept = (p > 1e-280) & (q > 1e-280)
     law = AtomicLaw(np.log(p[kept] / q[kept]) - 1e-11, p[kept], 0.0, 1e-11)
-    return part.atoms.coarsened(20_000 if part.atoms is POINT_MASS else 400, upper=False).compose(law, upper=False)
+    return part.atoms.coarsened(400, upper=False).compose(law, upper=False).coarsened(_MOST_BINS, upper=False)
 
 
 @dataclass(frozen=True, slots=True)

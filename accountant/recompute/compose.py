@@ -15,6 +15,7 @@ from affidavit.accountant.validate import Relation
 __all__ = ["delta_of", "epsilon_of", "unbounded"]
 
 _RESOLUTIONS = (32, 64, 128, 256)
+_ACCURACIES = (1e-7, 1e-10, 1e-10, 1e-10)
 _TOLERANCE = 1e-3
 _FLOOR = 1e-6
 
@@ -40,8 +41,8 @@ def delta_of(case: Case, relation: Relation, epsilon: float, delta: float) -> Br
     """Bracket of the case's δ at ``epsilon``, refined until it lies on one side of ``delta``."""
     low, high = 0.0, 1.0
     sides = _Sides(case, relation)
-    for cells in _RESOLUTIONS if case.ranges else (0,):
-        aim = Aim(max(delta, 1e-300), epsilon)
+    for cells, accuracy in zip(_RESOLUTIONS if case.ranges else (0, 0), _ACCURACIES, strict=False):
+        aim = Aim(max(delta, 1e-300), epsilon, accuracy)
         high = min(high, max(profile.delta(epsilon).upper for profile in sides.upper(aim, cells)))
         if high <= delta:
             break
@@ -94,7 +95,7 @@ class _Sides:
             if after.smooth:
                 front, after = self._part(case.fixed, direction, upper=True), self._part((), direction, upper=True)
             self.names["envelope of secants"] = None
-            window = Window.of(case.ranges, aim, cells)
+            window = Window.of(case.ranges, after, aim, cells)
             result.append(upper_profile(case.ranges, front, after, window, aim))
         return result
 
@@ -112,6 +113,6 @@ class _Sides:
             if not adaptive:
                 before, after = self._part(case.fixed, direction, upper=False), self._part((), direction, upper=False)
             self.names["played strategy"] = None
-            window = Window.of(case.ranges, aim, cells)
+            window = Window.of(case.ranges, after, aim, cells)
             result.append(lower_profile(case.ranges, before, after, window, aim, adaptive=adaptive))
         return result

@@ -27,10 +27,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.recompute.atoms import AtomicLaw
 from affidavit.accountant.recompute.bracket import Bracket
-from affidavit.accountant.recompute.smooth import SmoothLaw
+from affidavit.accountant.recompute.smooth import Panels, SmoothLaw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,12 +40,13 @@ if TYPE_CHECKING:
 __all__ = ["ContourProfile", "TailProfile", "contour_profile"]
 
 _UNIT = 2.0**-53
-_ACCURACY = 1e-7
 _CHUNK = 1 << 21
 _RUN = 64
-_LIFTS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.4)
+_STRIDE = 1.4
+_WORK_LIMIT = 1e6
 _SMALLEST_TILT, _LARGEST_TILT = 1e-4, 1e5
 _FAR_BELOW = 20.0
+_STEEPEST = 5e3
 _LOG_SMALLEST = -690.0
 
 
@@ -216,11 +216,12 @@ def contour_profile(
     atoms: AtomicLaw,
     delta: float,
     epsilon: float | None,
+    accuracy: float = 1e-7,
 ) -> ContourProfile | TailProfile:
     """The profile of ``laws`` = (law, uses), Gaussians of Σ 1/σ² = ``precision`` and ``atoms``.
 
-    Sharp near ``epsilon`` if given, else near the ε of ``delta``. Where Chernoff's bound already puts δ
-    at ``epsilon`` far below ``delta``, that bound is the profile.
+    Sharp near ``epsilon`` if given, else near the ε of ``delta``, to a relative ``accuracy`` of ε. Where
+    Chernoff's bound already puts δ at ``epsilon`` far below ``delta``, that bound is the profile.
     """
 
     def at(tilt: float, *, bounds: bool = False) -> _Whole:
@@ -232,7 +233,9 @@ def contour_profile(
         return TailProfile(tilt, whole.log_chernoff, atoms.infinite)
     target = max(whole.saddle if epsilon is None else epsilon, 0.0)
     log_size = whole.log_peak - tilt * target - math.log(tilt) - math.log1p(tilt)
-    log_goal = max(min(whole.log_delta, log_size, 0.0) + math.log(_ACCURACY), _LOG_SMALLEST)
+    # A relative error r of δ moves ε by r/θ.
+    accuracy = min(max(accuracy * tilt * target, 1e-3 * accuracy), 0.01)
+    log_goal = max(min(whole.log_delta, log_size, math.log(delta)) + math.log(accuracy), _LOG_SMALLEST)
     second, period = _second_tilt(at, tilt, target, log_goal)
     return _summed(whole, second, 2.0 * math.pi / period, target, log_goal)
 
@@ -241,6 +244,8 @@ def _aimed_tilt(at: Callable[[float], _Whole], delta: float, epsilon: float | No
     """The tilt whose saddle point is ``epsilon``, or whose estimate of δ is ``delta`` (ε >= 0)."""
 
     def beyond(whole: _Whole) -> bool:
+        if whole.tilt * whole.saddle > _STEEPEST:  # ε is settled long before δ is
+            return True
         if epsilon is not None:
             return whole.saddle > epsilon
         return whole.log_delta < math.log(delta) and whole.saddle > 0.0
@@ -270,7 +275,7 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
         joint_atom = math.exp(math.fsum(p.uses * math.log(p.atom) for p in whole.parts))
     values: list[ComplexArray] = []
     errors = 0.0
-    block, k, tail = 64, 0, math.inf
+    block, k, tail, work = 8, 0, math.inf, 0.0
     atom_log = whole._atom_moments()[0]
     while True:
         index = np.arange(k, k + block)
@@ -293,11 +298,11 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
             tail = _rest(whole, joint_atom, step * (k - 1), goal)
             if tail <= goal:
                 break
-        block = min(2 * block, 4096)
-        if k > 400_000:
-            raise NotSupported(
-                "the contour integral of this plan converges too slowly", hint="verify without --recompute"
-            )
+        work += block * sum(piece.half_width(tilt, step * k) ** -1.0 for p in whole.parts for piece in p.law.pieces)
+        if work > _WORK_LIMIT:  # what is left out is charged, whatever it is
+            tail = _rest(whole, joint_atom, step * (k - 1), goal)
+            break
+        block = min(2 * block, 2048)
     terms = np.concatenate(values)
     scaled_atoms = None
     if joint_atom > 0.0:
@@ -333,38 +338,22 @@ def _atom_transform(atoms: AtomicLaw, s: ComplexArray, log_scale: float) -> Comp
     return result
 
 
-def _by_parts(whole: _Whole, joint_atom: float, t: float) -> float:
-    """Bound of |M(θ+it) − joint atom|/M(θ), decreasing in t."""
-    log_bound = -0.5 * whole.precision * t * t
-    for part in whole.parts:
-        log_bound += part.uses * math.log(min(1.0, part.atom + part.variation / t))
-    return max(0.0, math.exp(log_bound) - joint_atom)
-
-
 def _rest(whole: _Whole, joint_atom: float, start: float, goal: float) -> float:
     """Bound of τ Σ over kτ > ``start`` of |f(θ + ikτ)|, in units of M(θ)."""
+    panels = [[piece.panels(whole.tilt, 0.0) for piece in part.law.pieces] for part in whole.parts]
     rest, t = 0.0, start
-    bound = _moved(whole, joint_atom, t)
-    while bound / t > 0.1 * goal and rest <= goal:
-        rest += bound * (1.0 / t - 1.0 / (1.2 * t))
-        t *= 1.2
-        bound = min(bound, _moved(whole, joint_atom, t))
+    bound = _beyond(whole, panels, joint_atom, t)
+    while bound / t > 0.1 * goal and rest <= goal and t < 1e6 * start:
+        rest += bound * (1.0 / t - 1.0 / (_STRIDE * t))
+        t *= _STRIDE
+        bound = min(bound, _beyond(whole, panels, joint_atom, t))
     return rest + bound / t
 
 
-def _moved(whole: _Whole, joint_atom: float, t: float) -> float:
-    """Bound of |M(θ+iu) − joint atom|/M(θ) for all u >= t."""
+def _beyond(whole: _Whole, panels: Sequence[Sequence[Panels]], joint_atom: float, t: float) -> float:
+    """Bound of |M(θ+iu) − joint atom|/M(θ) for all u >= t, decreasing in t."""
     log_bound = -0.5 * whole.precision * t * t
-    for part in whole.parts:
-        log_bound += part.uses * math.log(min(1.0, part.atom + part.variation / t, _moved_part(part, whole.tilt, t)))
-    return min(math.exp(log_bound) + joint_atom, _by_parts(whole, joint_atom, t))
-
-
-def _moved_part(part: _Part, tilt: float, t: float) -> float:
-    panels = [piece.panels(tilt, 0.0) for piece in part.law.pieces]
-    return part.atom + min(
-        math.fsum(
-            piece.shifted(p, part.log_peak, tilt, t, share) for piece, p in zip(part.law.pieces, panels, strict=True)
-        )
-        for share in _LIFTS
-    )
+    for part, its_panels in zip(whole.parts, panels, strict=True):
+        moved = part.law.decay(its_panels, part.log_peak, whole.tilt, t)
+        log_bound += part.uses * math.log(min(1.0, part.atom + min(part.variation / t, moved)))
+    return max(0.0, math.exp(log_bound) - joint_atom * (1.0 - 1e-9))

@@ -10,7 +10,7 @@ import mpmath
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, Gaussian, Poisson, Pure, WithoutReplacement
 from affidavit.accountant.recompute.atoms import POINT_MASS, AtomicLaw, binomial_law
-from affidavit.accountant.recompute.bracket import Profile
+from affidavit.accountant.recompute.bracket import Bracket, Profile
 from affidavit.accountant.recompute.contour import contour_profile
 from affidavit.accountant.recompute.gaussian import GaussianProfile
 from affidavit.accountant.recompute.mixed import MixedProfile
@@ -21,13 +21,38 @@ from affidavit.accountant.validate import Relation
 
 __all__ = ["Aim", "FixedPart", "fixed_part"]
 
+_FEW_ATOMS = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """Where a profile should be sharp: at the ε of ``delta``, or at ``epsilon`` if that is known."""
+    """Where a profile should be sharp: at the ε of ``delta``, or at ``epsilon`` if that is known.
+
+    ``accuracy``: relative, of ε, where the formula has a choice.
+    """
 
     delta: float
     epsilon: float | None = None
+    accuracy: float = 1e-7
+
+
+@dataclass(frozen=True, slots=True)
+class _OneUse:
+    """One smooth use in closed form, conditioned on the atoms."""
+
+    law: SmoothLaw
+    atoms: AtomicLaw
+
+    def delta(self, epsilon: float) -> Bracket:
+        """δ at ``epsilon``."""
+        low = high = self.atoms.infinite
+        for loss, mass in zip(self.atoms.losses.tolist(), self.atoms.masses.tolist(), strict=True):
+            rest = self.law.delta(epsilon - loss)
+            low, high = low + mass * rest.lower, high + mass * rest.upper
+        error = (self.atoms.relative_error + 1e-15 * (4.0 + len(self.atoms.losses) + abs(epsilon))) * high
+        return (
+            Bracket(max(0.0, low - error), min(1.0, high + error)) if len(self.atoms.losses) > 1 else Bracket(low, high)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +66,20 @@ class FixedPart:
 
     def profile(self, aim: Aim) -> Profile:
         """δ(ε), by the most exact formula that applies."""
-        alone = self.precision == 0 and self.atoms is POINT_MASS
         if not self.smooth:
             if self.precision > 0 and self.atoms is POINT_MASS:
                 return GaussianProfile(self.precision)
             return MixedProfile(self.atoms, float(self.precision))
-        if alone and len(self.smooth) == 1 and self.smooth[0][1] == 1:
-            return self.smooth[0][0]
+        once = len(self.smooth) == 1 and self.smooth[0][1] == 1
+        if once and self.precision == 0 and len(self.atoms.losses) <= _FEW_ATOMS:
+            return _OneUse(self.smooth[0][0], self.atoms)
         return contour_profile(
-            self.smooth, precision=float(self.precision), atoms=self.atoms, delta=aim.delta, epsilon=aim.epsilon
+            self.smooth,
+            precision=float(self.precision),
+            atoms=self.atoms,
+            delta=aim.delta,
+            epsilon=aim.epsilon,
+            accuracy=aim.accuracy,
         )
 
     def joined(self, law: AtomicLaw, *, upper: bool) -> FixedPart:
@@ -69,23 +99,22 @@ def fixed_part(nodes: Iterable[Step], relation: Relation, direction: Direction, 
                 with mpmath.workdps(60):
                     precision = precision + mpmath.mpf(uses) / mpmath.mpf(sigma) ** 2
                 names["closed form"] = None
-                continue
             case Pure(epsilon=epsilon):
-                law: SmoothLaw | AtomicLaw = binomial_law(epsilon=epsilon, delta=0.0, uses=uses)
-                uses, name = 1, "binomial sum"
+                atoms = atoms.compose(binomial_law(epsilon=epsilon, delta=0.0, uses=uses), upper=upper)
+                names["binomial sum"] = None
             case Approximate(epsilon=epsilon, delta=delta):
-                law = binomial_law(epsilon=epsilon, delta=delta, uses=uses)
-                uses, name = 1, "binomial sum"
+                atoms = atoms.compose(binomial_law(epsilon=epsilon, delta=delta, uses=uses), upper=upper)
+                names["binomial sum"] = None
             case Poisson() | WithoutReplacement():
                 law = sampled_law(node, relation, direction, upper=upper)
-                name = "contour integral" if isinstance(law, SmoothLaw) else "multinomial sum"
+                if isinstance(law, SmoothLaw):
+                    smooth.append((law, uses))
+                    names["contour integral"] = None
+                else:
+                    atoms = atoms.compose(law.power(uses, upper=upper), upper=upper)
+                    names["multinomial sum"] = None
             case _:
                 raise NotSupported(
                     f"the verifier has no second formula for {node.kind!r}", hint="verify without --recompute"
                 )
-        names[name] = None
-        if isinstance(law, SmoothLaw):
-            smooth.append((law, uses))
-        else:
-            atoms = atoms.compose(law.power(uses, upper=upper), upper=upper)
     return FixedPart(precision, atoms, tuple(smooth), tuple(names))

@@ -77,9 +77,8 @@ def _case(sequence: tuple[Step, ...]) -> Case:
     ranges: list[tuple[float, int]] = []
     for node, uses in steps:
         if isinstance(node, Exponential):
-            if ranges and ranges[-1][0] == node.range:
-                uses += ranges.pop()[1]
-            ranges.append((node.range, uses))
+            before = ranges.pop()[1] if ranges and ranges[-1][0] == node.range else 0
+            ranges.append((node.range, before + uses))
     return Case(_summed(steps[:first]), _summed(steps[first:last]), _summed(steps[last:]), tuple(ranges))
 
 

@@ -25,6 +25,7 @@ value on the real axis by at most exp(y²/2σ² + |t| y/σ²) cos(y/2σ²)^{−�
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -40,9 +41,10 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     ComplexArray = NDArray[np.complex128]
 
-__all__ = ["Component", "Piece", "SmoothLaw", "explicit_pair", "removal_pair", "replacement_curve"]
+__all__ = ["Component", "Panels", "Piece", "SmoothLaw", "explicit_pair", "removal_pair", "replacement_curve"]
 
 _ORDER = 64
+_LIFTS = (0.1, 0.25, 0.6, 1.2, 2.0)
 _NEGLIGIBLE = 60.0
 """Natural logarithms below the peak at which a panel is dropped."""
 
@@ -162,27 +164,30 @@ class Piece:
         return 1.1 * total
 
     def shifted(self, panels: Panels, peak: float, tilt: float, frequency: float, share: float) -> float:
-        """Bound of |∫ p e^{sL} dx| e^{−peak} for Re s = ``tilt`` and every |Im s| >= ``frequency``.
+        """Bound of the part over ``panels`` of |∫ p e^{sL} dx| e^{−peak} for Re s = ``tilt``, |Im s| >= ``frequency``.
 
-        The path of integration is moved by i·a, a = ``share`` σ²/(largest mean), to the side on which
-        Im L >= 0, so |e^{itL}| = e^{−t Im L} decreases in t; a half-line adds the way up at its end.
+        The path is moved by i·``lift``, to the side on which Im L >= 0: |e^{itL}| = e^{−t Im L} decreases in t.
         """
-        lift = share * self.sigma**2 / max(1.0, abs(self.p.mean), abs(self.q.mean))
-        sign = -1.0 if self.falls else 1.0
-        x = panels.x
-        total = float(
-            np.sum(np.exp(panels.log_weight - panels.log_height + self._lifted(x, sign * lift, tilt, frequency) - peak))
-        )
-        if math.isfinite(self.low):
-            nodes, weights = _legendre()
-            heights = 0.5 * lift * (nodes + 1.0)
-            at_end = np.full(_ORDER, self.low)
-            total += float(
-                np.sum(0.5 * lift * weights * np.exp(self._lifted(at_end, sign * heights, tilt, frequency) - peak))
-            )
-        return 1.01 * total
+        lift = self.lift(share)
+        log_size = self._lifted(panels.x, lift, tilt, frequency) + (panels.log_weight - panels.log_height)
+        return 1.01 * float(np.sum(np.exp(log_size - peak)))
 
-    def _lifted(self, x: Array, lift: Array | float, tilt: float, frequency: float) -> Array:
+    def lift(self, share: float) -> float:
+        """``share`` σ²/(largest mean), signed so that Im L >= 0 there."""
+        size = share * self.sigma**2 / max(1.0, abs(self.p.mean), abs(self.q.mean))
+        return -size if self.falls else size
+
+    def way_up(self, share: float) -> tuple[Array, ComplexArray, ComplexArray]:
+        """Heights' weights, loss and log-density on the way from ``low`` to ``low`` + i·lift."""
+        nodes, weights = _legendre()
+        lift = self.lift(share)
+        z = np.full(_ORDER, self.low) + 0.5j * lift * (nodes + 1.0)
+        log_p = self.p.complex_log_ratio(z, self.sigma)
+        loss = log_p - self.q.complex_log_ratio(z, self.sigma)
+        log_phi = -0.5 * (z / self.sigma) ** 2 - math.log(self.sigma * math.sqrt(2.0 * math.pi))
+        return 0.5 * abs(lift) * weights, loss, log_phi + log_p
+
+    def _lifted(self, x: Array, lift: float, tilt: float, frequency: float) -> Array:
         """log |p e^{sL}| at x + i·lift."""
         z: ComplexArray = np.asarray(x + 1j * lift, dtype=np.complex128)
         log_p = self.p.complex_log_ratio(z, self.sigma)
@@ -198,6 +203,35 @@ class SmoothLaw:
 
     pieces: tuple[Piece, ...]
     atom: float = 0.0
+
+    def decay(self, panels: Sequence[Panels], peak: float, tilt: float, frequency: float) -> float:
+        """Bound of |M(θ+it) − atom| e^{−peak} for θ = ``tilt`` and every |t| >= ``frequency``.
+
+        A half-line adds the way up at its end. The two halves of ``replacement_curve`` go up on
+        either side of the axis with conjugate losses, so their contributions A e^{itR} e^{−tI} and
+        B e^{−itR} e^{−tI} (R, I the real and imaginary part of the first loss) almost cancel: the
+        difference is at most (|A − B| + 2 min(1, t|R|) |B|) e^{−tI}. For all t >= t₀, t e^{−tI} is at
+        most max(t₀, 1/I) e^{−max(t₀I, 1)}.
+        """
+        best = math.inf
+        for share in _LIFTS:
+            pairs = zip(self.pieces, panels, strict=True)
+            total = math.fsum(piece.shifted(p, peak, tilt, frequency, share) for piece, p in pairs)
+            if math.isfinite(self.pieces[0].low):
+                total += self._ways_up(peak, tilt, frequency, share)
+            best = min(best, total)
+        return best
+
+    def _ways_up(self, peak: float, tilt: float, frequency: float, share: float) -> float:
+        weights, loss, log_density = self.pieces[0].way_up(share)
+        _, mirrored, log_mirrored = self.pieces[1].way_up(share)
+        one = np.exp(log_density + tilt * loss - peak)
+        other = np.exp(log_mirrored + tilt * mirrored - peak)
+        depth = np.maximum(loss.imag, 1e-300)
+        fading = np.exp(-frequency * depth)
+        turning = np.abs(loss.real) * np.maximum(frequency, 1.0 / depth) * np.exp(-np.maximum(frequency * depth, 1.0))
+        size = np.abs(one - other) * fading + 2.0 * np.abs(other) * np.minimum(fading, turning)
+        return 1.01 * float(weights @ size)
 
     def delta(self, epsilon: float) -> Bracket:
         """δ of one use, in 60-digit arithmetic: the likelihood-ratio test with threshold ε."""
@@ -230,8 +264,8 @@ def _one_use(piece: Piece, epsilon: mpmath.mpf) -> mpmath.mpf:
 def _threshold(piece: Piece, growth: mpmath.mpf) -> mpmath.mpf:
     """The x at which p/q = ``growth`` (±∞ if it is nowhere reached).
 
-    For (N(0) and one mixture) explicit. Else by bisection to 1e-25: at the exact threshold δ is
-    stationary in x, so an inexact one changes it by about 1e-50 only.
+    For N(0) and one mixture explicit. Else by bisection in float64: at the exact threshold δ is
+    stationary in x, so an error of 1e-15 there changes it by about 1e-30 only.
     """
     variance = mpmath.mpf(piece.sigma) ** 2
     if 0.0 in (piece.p.share, piece.q.share):
@@ -241,22 +275,22 @@ def _threshold(piece: Piece, growth: mpmath.mpf) -> mpmath.mpf:
         z = mpmath.log1p((ratio - 1) / mixture.share)
         return mpmath.mpf(mixture.mean) / 2 + variance * z / mixture.mean
 
-    def excess(x: mpmath.mpf) -> mpmath.mpf:
-        def density(c: Component) -> mpmath.mpf:
-            return 1 - c.share + c.share * mpmath.exp((c.mean * x - mpmath.mpf(c.mean) ** 2 / 2) / variance)
+    threshold, spread = float(mpmath.log(growth)), float(variance)
 
-        return density(piece.p) - growth * density(piece.q)
+    def log_density(c: Component, x: float) -> float:
+        return math.log1p(c.share * math.expm1(min((c.mean * x - 0.5 * c.mean**2) / spread, 700.0)))
 
-    low, high = mpmath.mpf(-1), mpmath.mpf(1)
-    rising = -1 if piece.falls else 1
-    while rising * excess(low) > 0 and low > -1e6:
-        low *= 2
-    while rising * excess(high) < 0 and high < 1e6:
-        high *= 2
-    while high - low > mpmath.mpf(10) ** -25:
-        middle = (low + high) / 2
-        low, high = (low, middle) if rising * excess(middle) > 0 else (middle, high)
-    return high
+    def exceeds(x: float) -> bool:
+        return (log_density(piece.p, x) - log_density(piece.q, x) > threshold) != piece.falls
+
+    low, high = -1.0, 1.0
+    while exceeds(low) and low > -1e6:
+        low *= 2.0
+    while not exceeds(high) and high < 1e6:
+        high *= 2.0
+    while low < (middle := 0.5 * (low + high)) < high:
+        low, high = (low, middle) if exceeds(middle) else (middle, high)
+    return mpmath.mpf(high)
 
 
 @lru_cache(maxsize=1)
