@@ -53,6 +53,7 @@ class Atomic(Curve):
         self.low, self.high = float(losses[0]), float(losses[-1])
         self.atoms = tuple(float(x) for x in losses) if atoms is None else atoms
         self.polygon = len(self.atoms) > 0
+        self.bottom = q_missing or 0.0
         log_infinity = math.log(infinity) if infinity > 0.0 else -math.inf
         log_q = log_p - losses
         self._high_p = _tails(log_p, log_infinity)

@@ -62,17 +62,20 @@ def log_complement(log_mass: Array) -> Array:
 class Curve(ABC):
     """The law of the loss of one ordered pair (P, Q).
 
-    ``low`` and ``high`` enclose the finite losses (may be infinite), ``infinity`` is P's mass
-    at loss +inf, ``atoms`` are the finite losses of positive probability as far as the grid
-    should put a point on them. ``convex`` is False for an upper bound on a profile that is not a
-    profile itself; its "tails" then need not fall, and its convex minorant is what counts.
-    ``accuracy`` is the relative error of the tails beyond that of float64 functions. ``polygon`` is
-    True if all finite losses are atoms: a grid through them is exact.
+    ``low`` and ``high`` enclose the finite losses (may be infinite), ``infinity`` is P's mass at
+    loss +inf, ``bottom`` Q's mass at loss −inf as far as it is certain, ``atoms`` are the finite
+    losses of positive probability as far as the grid should put a point on them.
+
+    ``convex`` is False for an upper bound on a profile that is not a profile itself; its "tails"
+    then need not fall, and its convex minorant is what counts. ``accuracy`` is the relative error
+    of the tails beyond that of float64 functions. ``polygon`` is True if all finite losses are
+    atoms on one lattice: a grid through them is exact.
     """
 
     low: float = -math.inf
     high: float = math.inf
     infinity: float = 0.0
+    bottom: float = 0.0
     atoms: tuple[float, ...] = ATOM_FREE
     convex: bool = True
     accuracy: float = 0.0
@@ -106,13 +109,12 @@ def _size(log_mass: float) -> float:
 class Swapped(Curve):
     """The pair (Q, P): its loss is −L, and P and Q change places."""
 
-    __slots__ = ("accuracy", "atoms", "curve", "high", "infinity", "low", "polygon")
+    __slots__ = ("accuracy", "atoms", "bottom", "curve", "high", "infinity", "low", "polygon")
 
     def __init__(self, curve: Curve) -> None:
         self.curve, self.accuracy, self.polygon = curve, curve.accuracy, curve.polygon
         self.low, self.high = -curve.high, -curve.low
-        at_bottom = curve.logs(np.array([-math.inf])).q_head[0]
-        self.infinity = float(np.exp(at_bottom))
+        self.infinity, self.bottom = curve.bottom, curve.infinity
         self.atoms = tuple(sorted(-atom for atom in curve.atoms))
 
     def logs(self, loss: Array) -> Logs:
@@ -147,6 +149,7 @@ class FullLoss(Curve):
     __slots__ = ()
     high = -math.inf
     infinity = 1.0
+    bottom = 1.0
 
     def logs(self, loss: Array) -> Logs:
         never = np.full_like(loss, -math.inf)

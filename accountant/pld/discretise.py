@@ -16,7 +16,7 @@ g_i = (−D_i)₊ and g'_i = (D_i)₊ are what v_i falls short of ℓ_i and ℓ_
 
     p_i = P_i − D_i + (g_i − g'_{i+1})/(e^h − 1) − (g_{i−1} − g'_i)/(1 − e^{−h}).
 
-Left of J the curve follows 1 − α (bin J holds all mass at or below m_J), right of K it follows 0
+Left of J the curve follows 1 − α Q(L > −inf) (bin J holds all finite mass at or below m_J), right of K it follows 0
 (bin K holds all above m_{K−1}); J and K are the outermost indices for which these lines meet the
 tangents from below. So the total P-mass stays 1 (a grid of positive losses only extends its first
 chord to the left instead, and loses the mass below). Where kinks come out negative (edges, atoms
@@ -96,10 +96,11 @@ def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -
         return _rounded_down(curve, grid, step)
     logs = curve.logs(grid[:-1] + 0.5 * step)
     infinity = curve.infinity
+    # The masses at ±inf stay where they are: what follows is about the finite losses.
     if infinity > 0.0:
-        finite = np.maximum(np.exp(logs.p_tail) - infinity, 0.0)
-        with np.errstate(divide="ignore"):
-            logs = logs._replace(p_tail=np.where(finite > 1e-12 * infinity, np.log(finite), -math.inf))
+        logs = logs._replace(p_tail=_without(logs.p_tail, infinity))
+    if curve.bottom > 0.0:
+        logs = logs._replace(q_head=_without(logs.q_head, curve.bottom))
     first, last = _ends(logs, grid)
     if last <= first or grid[last] < 0.0:
         # The grid is coarser than the curve: nothing is left but (1 − α)₊ and the mass at +inf.
@@ -132,6 +133,13 @@ def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -
     shares = np.abs(lift) * math.exp(step) / np.maximum(tails[:-1], 1e-300)
     rounding = _rounding(logs) + curve.accuracy + 2.0 * UNIT * float(shares.max(initial=0.0))
     return Masses(float(at[0]), step, result, infinity, rounding)
+
+
+def _without(log_mass: Array, mass: float) -> Array:
+    """ln(e^x − mass), nothing where that is rounding."""
+    rest = np.exp(log_mass) - mass
+    with np.errstate(divide="ignore"):
+        return np.where(rest > 1e-12 * mass, np.log(np.maximum(rest, 0.0)), -math.inf)
 
 
 def _rounded_down(curve: Curve, grid: Array, step: float) -> Masses:

@@ -77,7 +77,7 @@ def _listed(curve: Curve) -> bool:
 
 def _atoms(curve: Curve, rate: float) -> tuple[float, ...]:
     """The atoms' outer losses; a lattice of many is none any more."""
-    bottom = (math.log1p(-rate),) if curve.logs(np.array([-math.inf])).q_head[0] > -math.inf else ()
+    bottom = (math.log1p(-rate),) if curve.bottom > 0.0 else ()
     if curve.polygon and not _listed(curve):
         return bottom
     return (*bottom, *(_outer_loss(atom, rate) for atom in curve.atoms))
@@ -128,12 +128,13 @@ class Mixed(Curve):
 class Combined(Curve):
     """Without replacement under substitution, 0 < ``rate`` = m/n < 1, for a symmetric ``curve``."""
 
-    __slots__ = ("accuracy", "atoms", "high", "infinity", "low", "mixed", "polygon")
+    __slots__ = ("accuracy", "atoms", "bottom", "high", "infinity", "low", "mixed", "polygon")
 
     def __init__(self, curve: Curve, rate: float) -> None:
         self.mixed = Mixed(curve, rate)
         self.accuracy, self.polygon = curve.accuracy, self.mixed.polygon
         self.high, self.infinity = self.mixed.high, self.mixed.infinity
+        self.bottom = self.infinity
         self.low = -self.high
         positive = tuple(atom for atom in self.mixed.atoms if atom > 0.0)
         self.atoms = (*(-atom for atom in reversed(positive)), 0.0, *positive)
@@ -162,12 +163,12 @@ class Combined(Curve):
 class Diluted(Curve):
     """Loss 0 with probability 1−q, the loss of ``curve`` with probability q = ``rate``."""
 
-    __slots__ = ("accuracy", "atoms", "curve", "high", "infinity", "low", "polygon", "rate")
+    __slots__ = ("accuracy", "atoms", "bottom", "curve", "high", "infinity", "low", "polygon", "rate")
 
     def __init__(self, curve: Curve, rate: float) -> None:
         self.curve, self.rate, self.accuracy, self.polygon = curve, rate, curve.accuracy, curve.polygon
         self.low, self.high = min(curve.low, 0.0), max(curve.high, 0.0)
-        self.infinity = rate * curve.infinity
+        self.infinity, self.bottom = rate * curve.infinity, rate * curve.bottom
         self.atoms = tuple(sorted({0.0, *curve.atoms}))
 
     def logs(self, loss: Array) -> Logs:
