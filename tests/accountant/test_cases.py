@@ -34,7 +34,9 @@ needs_cases = pytest.mark.skipif(not PLANS, reason="the table of cases lies besi
 
 
 @needs_cases
-@pytest.mark.parametrize("row", [r for r in PLANS if r["verb"] != "error" and r["id"] not in DISPUTED], ids=lambda r: r["id"])
+@pytest.mark.parametrize(
+    "row", [r for r in PLANS if r["verb"] != "error" and r["id"] not in DISPUTED], ids=lambda r: r["id"]
+)
 def test_bracket(row: dict) -> None:
     found = bound(row["plan"], relation=row["relation"], delta=row["delta"], epsilon=row["epsilon"])
     if row["verb"] == "epsilon":
