@@ -161,10 +161,10 @@ class _Decoding:
     """One prefill, then one cached step a token."""
 
     def __init__(self, model: TransformersModel, rows: Sequence[Sequence[int]], width: int) -> None:
-        from transformers import DynamicCache
+        from affidavit.generation.models.cache import roomy_cache
 
         self._owner = model
-        self._cache = DynamicCache()
+        self._cache = roomy_cache()
         ids, self._mask, positions = model._pad(rows, width)
         self._next = positions[:, -1:] + 1
         self._step(ids, positions)
