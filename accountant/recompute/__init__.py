@@ -7,9 +7,13 @@ other. What has no second formula is refused (``NotSupported``), never confirmed
     leaf or node                       how it is recomputed
     gaussian                           closed form, mpmath, 60 digits
     pure, approximate                  binomial sums of positive terms
+    laplace                            losses by intervals, split above and merged below
+    zcdp                               conversion in mpmath; below, the Gaussian of equal ρ
     exponential                        upper: envelope of secants of a call price; lower: a strategy
                                        found by search and played forward
-    mixtures of these                  conditioning on the atoms
+    subsample of Gaussians             contour integral of the transform of the loss
+    subsample of pure, approximate     multinomial sums of positive terms
+    mixtures of these                  product of transforms, or conditioning on the atoms
     parallel                           every case of the changed record, worst one
 """
 

@@ -31,13 +31,15 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["POINT_MASS", "AtomicLaw", "binomial_law"]
+__all__ = ["POINT_MASS", "AtomicLaw", "binomial_law", "laplace_law"]
 
 _UNIT = 2.0**-53
 _EXACT_USES = 2000
 _MAX_USES = 2_000_000
 _MAX_ATOMS = 400_000
+_MAX_PRODUCT = 4_000_000
 _SAME = 1e-13
+_CELLS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,8 @@ class AtomicLaw:
 
     def compose(self, other: AtomicLaw, *, upper: bool) -> AtomicLaw:
         """The law of the sum of two independent losses, coarsened to ``upper`` or lower side if large."""
-        if len(self.losses) * len(other.losses) > 100 * _MAX_ATOMS:
-            side = math.isqrt(100 * _MAX_ATOMS)
+        if len(self.losses) * len(other.losses) > _MAX_PRODUCT:
+            side = math.isqrt(_MAX_PRODUCT)
             return self.coarsened(side, upper=upper).compose(other.coarsened(side, upper=upper), upper=upper)
         losses = np.add.outer(self.losses, other.losses).ravel()
         masses = np.multiply.outer(self.masses, other.masses).ravel()
@@ -140,6 +142,29 @@ def binomial_law(*, epsilon: float, delta: float, uses: int) -> AtomicLaw:
     else:
         masses, error = _float_binomial(epsilon, uses), 64.0 * _UNIT * uses * math.log(uses)
     return AtomicLaw(losses, masses * (1.0 - survive), survive, error + 8.0 * _UNIT)
+
+
+def laplace_law(*, scale: float, upper: bool) -> AtomicLaw:
+    """One use of Laplace noise of ``scale`` × sensitivity, told apart by ``_CELLS`` intervals of the loss.
+
+    With ε₀ = 1/scale the loss has P-mass 1/2 at ε₀, e^{−ε₀}/2 at −ε₀, and between them
+    P(L > l) = 1 − e^{−(ε₀−l)/2}/2, Q(L > l) = e^{−(ε₀+l)/2}/2. Each interval is split to its ends (upper side) or
+    merged into its mean, which is its middle (lower side).
+    """
+    largest = 1.0 / scale
+    grid = np.linspace(-largest, largest, _CELLS + 1)
+    step = 2.0 * largest / _CELLS
+    p = 0.5 * np.exp(-0.5 * (largest - grid[:-1])) * math.expm1(0.5 * step)
+    ends = np.zeros(_CELLS + 1)
+    ends[0], ends[-1] = 0.5 * math.exp(-largest), 0.5
+    if not upper:
+        losses = np.concatenate((grid[:1], grid[:-1] + 0.5 * step, grid[-1:]))
+        return AtomicLaw(losses, np.concatenate((ends[:1], p, ends[-1:])), 0.0, 32.0 * _UNIT)
+    # P and Q are kept: the right end gets (1 − e^{l−x})/(1 − e^{−h}) of the mass of loss x, x = l + h/2 on average.
+    right = p * (math.expm1(-0.5 * step) / math.expm1(-step))
+    ends[:-1] += p - right
+    ends[1:] += right
+    return AtomicLaw(grid, ends, 0.0, 64.0 * _UNIT)
 
 
 def _exact_binomial(epsilon: float, uses: int) -> Array:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import math
 
-from affidavit.accountant.plan import Gaussian, Laplace, Poisson, WithoutReplacement
+from affidavit.accountant.plan import (
+    Exponential,
+    Gaussian,
+    Laplace,
+    Poisson,
+    WithoutReplacement,
+    ZeroConcentrated,
+)
 from affidavit.accountant.recompute.adaptive import Window, lower_profile, upper_profile
 from affidavit.accountant.recompute.bracket import Bracket, Profile, epsilon_bracket
+from affidavit.accountant.recompute.concentrated import concentrated_profile
 from affidavit.accountant.recompute.fixed import Aim, FixedPart, fixed_part
 from affidavit.accountant.recompute.reading import Case, Step
 from affidavit.accountant.recompute.sampled import Direction
@@ -18,6 +26,8 @@ _RESOLUTIONS = (32, 64, 128, 256)
 _ACCURACIES = (1e-7, 1e-10, 1e-10, 1e-10)
 _TOLERANCE = 1e-3
 _FLOOR = 1e-6
+_STALLED = 0.7
+"""A finer grid that leaves more of the width than this meets a gap that is not the grid's."""
 
 
 def epsilon_of(case: Case, relation: Relation, delta: float) -> tuple[Bracket, str]:
@@ -31,8 +41,9 @@ def epsilon_of(case: Case, relation: Relation, delta: float) -> tuple[Bracket, s
         lower = max(
             (epsilon_bracket(profile, delta, start=1.0).lower for profile in sides.lower(aim, cells)), default=0.0
         )
+        before = high - low
         low, high = max(low, lower), min(high, upper)
-        if high - low <= max(_TOLERANCE * high, _FLOOR):
+        if high - low <= max(_TOLERANCE * high, _FLOOR) or high - low > _STALLED * before:
             break
     return Bracket(low, high), sides.how
 
@@ -65,7 +76,8 @@ class _Sides:
         sampled = [node for node, _ in case.fixed if isinstance(node, (Poisson, WithoutReplacement))]
         replacing = [n for n in sampled if isinstance(n, WithoutReplacement) and relation != "add-remove"]
         self.upper_directions: tuple[Direction, ...] = ("removed",)
-        if len(replacing) < len(sampled):
+        diluted = [n for n in sampled if isinstance(n, Poisson) and relation == "substitution"]
+        if len(replacing) + len(diluted) < len(sampled):
             self.upper_directions = ("removed", "added")
         self.lower_directions: tuple[Direction, ...] = self.upper_directions
         if replacing:
@@ -85,6 +97,10 @@ class _Sides:
     def upper(self, aim: Aim, cells: int) -> list[Profile]:
         """Upper profiles; ``cells`` is the grid's resolution for exponential uses."""
         case = self.case
+        if any(isinstance(node, ZeroConcentrated) for node, _ in case.fixed):
+            self.names["zCDP conversion"] = None
+            exponentials = [(Exponential(eta), uses) for eta, uses in case.ranges]
+            return [concentrated_profile([*case.fixed, *exponentials])]
         result: list[Profile] = []
         for direction in self.upper_directions:
             front = self._part(case.before + case.between, direction, upper=True)

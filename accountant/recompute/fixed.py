@@ -8,8 +8,16 @@ from dataclasses import dataclass
 import mpmath
 
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.plan import Approximate, Gaussian, Poisson, Pure, WithoutReplacement
-from affidavit.accountant.recompute.atoms import POINT_MASS, AtomicLaw, binomial_law
+from affidavit.accountant.plan import (
+    Approximate,
+    Gaussian,
+    Laplace,
+    Poisson,
+    Pure,
+    WithoutReplacement,
+    ZeroConcentrated,
+)
+from affidavit.accountant.recompute.atoms import POINT_MASS, AtomicLaw, binomial_law, laplace_law
 from affidavit.accountant.recompute.bracket import Bracket, Profile
 from affidavit.accountant.recompute.contour import contour_profile
 from affidavit.accountant.recompute.gaussian import GaussianProfile
@@ -105,6 +113,13 @@ def fixed_part(nodes: Iterable[Step], relation: Relation, direction: Direction, 
             case Approximate(epsilon=epsilon, delta=delta):
                 atoms = atoms.compose(binomial_law(epsilon=epsilon, delta=delta, uses=uses), upper=upper)
                 names["binomial sum"] = None
+            case Laplace(noise_multiplier=scale):
+                atoms = atoms.compose(laplace_law(scale=scale, upper=upper).power(uses, upper=upper), upper=upper)
+                names["loss by intervals"] = None
+            case ZeroConcentrated(rho=rho) if not upper:  # the Gaussian mechanism is one that the leaf admits
+                with mpmath.workdps(60):
+                    precision = precision + 2 * uses * mpmath.mpf(rho)
+                names["Gaussian of equal rho"] = None
             case Poisson() | WithoutReplacement():
                 law = sampled_law(node, relation, direction, upper=upper)
                 if isinstance(law, SmoothLaw):

@@ -18,7 +18,13 @@ from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, Gaussian, Poisson, Pure, WithoutReplacement
 from affidavit.accountant.recompute.atoms import POINT_MASS, AtomicLaw, binomial_law
 from affidavit.accountant.recompute.reading import steps
-from affidavit.accountant.recompute.smooth import SmoothLaw, explicit_pair, removal_pair, replacement_curve
+from affidavit.accountant.recompute.smooth import (
+    SmoothLaw,
+    diluted_pair,
+    explicit_pair,
+    removal_pair,
+    replacement_curve,
+)
 from affidavit.accountant.validate import Relation
 
 __all__ = ["DIRECTIONS", "Direction", "sampled_law"]
@@ -33,19 +39,20 @@ def sampled_law(
     node: Poisson | WithoutReplacement, relation: Relation, direction: Direction, *, upper: bool
 ) -> SmoothLaw | AtomicLaw:
     """The privacy loss of one use. Raises ``NotSupported`` where no formula here covers it."""
-    if isinstance(node, Poisson) and relation == "substitution":
-        raise NotSupported(
-            "the verifier has no formula for Poisson sampling under substitution", hint="verify without --recompute"
-        )
     rate = node.rate if isinstance(node, Poisson) else node.sample / node.population
     replaces = isinstance(node, WithoutReplacement) and relation != "add-remove"
+    diluted = isinstance(node, Poisson) and relation == "substitution"
     sigma, inner = _inner(node)
     if sigma is not None:
+        if diluted:
+            return diluted_pair(rate=rate, sigma=sigma)
         if replaces and upper:
             return replacement_curve(rate=rate, sigma=sigma)
         if replaces and direction == "middle":
             return explicit_pair(rate=rate, sigma=sigma, before=0.5)
         return removal_pair(rate=rate, sigma=sigma, removed=direction != "added")
+    if diluted:
+        return _diluted_atoms(inner, rate)
     if replaces and upper:
         return _replacement_atoms(inner, rate)
     return _removal_atoms(inner, rate) if direction != "added" else _addition_atoms(inner, rate)
@@ -113,6 +120,12 @@ def _replacement_atoms(law: AtomicLaw, rate: float) -> AtomicLaw:
     middle = max(0.0, 1.0 - infinite - float(high.sum()) - float(q.sum()))
     losses = np.concatenate((-np.log1p(growth), [0.0], np.log1p(growth)))
     return _sorted(losses, np.concatenate((q, [middle], high)), infinite, law)
+
+
+def _diluted_atoms(law: AtomicLaw, rate: float) -> AtomicLaw:
+    """With probability 1 − q nothing, else the pair itself."""
+    losses = np.concatenate((law.losses, [0.0]))
+    return _sorted(losses, np.concatenate((rate * law.masses, [1.0 - rate])), rate * law.infinite, law)
 
 
 def _sorted(losses: object, masses: object, infinite: float, origin: AtomicLaw) -> AtomicLaw:

@@ -14,6 +14,10 @@ Without replacement, substitution. With h the Gaussian hockey-stick of the sampl
     The lower side are explicit neighbouring data: all unsampled-like records contribute 0, the
     replaced one a before and a − 1 after: mixtures with m = a and m = a − 1, for 0 <= a <= 1.
 
+Poisson, substitution. Only the cost of substituting on the sample is known. By convexity
+    H_α <= (1−q)(1−α)₊ + q h(α), reached where outputs without the record are disjoint from the others:
+    q times the Gaussian pair, and an atom 1 − q at loss 0.
+
 Integrals use Gauss–Legendre panels of 64 nodes. The integrand p e^{sL}, s = θ + it, is analytic for
 |Im x| < πσ². On the ellipse with parameter 2 around a panel of half-width r it exceeds its largest
 value on the real axis by at most exp(y²/2σ² + |t| y/σ²) cos(y/2σ²)^{−θ}, y = 3r/4, because
@@ -41,7 +45,16 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     ComplexArray = NDArray[np.complex128]
 
-__all__ = ["Component", "Panels", "Piece", "SmoothLaw", "explicit_pair", "removal_pair", "replacement_curve"]
+__all__ = [
+    "Component",
+    "Panels",
+    "Piece",
+    "SmoothLaw",
+    "diluted_pair",
+    "explicit_pair",
+    "removal_pair",
+    "replacement_curve",
+]
 
 _ORDER = 64
 _LIFTS = (0.1, 0.25, 0.6, 1.2, 2.0)
@@ -107,18 +120,19 @@ class Panels:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The loss log p/q under p, for x > ``low``."""
+    """The loss log p/q under ``weight`` times p, for x > ``low``."""
 
     p: Component
     q: Component
     sigma: float
     low: float = -math.inf
+    weight: float = 1.0
 
     def loss(self, x: Array) -> Array:
         return self.p.log_ratio(x, self.sigma) - self.q.log_ratio(x, self.sigma)
 
     def _log_density(self, x: Array, tilt: float) -> Array:
-        log_p = -0.5 * (x / self.sigma) ** 2 - math.log(self.sigma * math.sqrt(2.0 * math.pi))
+        log_p = -0.5 * (x / self.sigma) ** 2 - math.log(self.sigma * math.sqrt(2.0 * math.pi) / self.weight)
         log_p = log_p + self.p.log_ratio(x, self.sigma)
         return log_p + tilt * self.loss(x)
 
@@ -192,7 +206,8 @@ class Piece:
         z: ComplexArray = np.asarray(x + 1j * lift, dtype=np.complex128)
         log_p = self.p.complex_log_ratio(z, self.sigma)
         loss = log_p - self.q.complex_log_ratio(z, self.sigma)
-        log_phi = -0.5 * (x**2 - np.square(lift)) / self.sigma**2 - math.log(self.sigma * math.sqrt(2.0 * math.pi))
+        log_phi = -0.5 * (x**2 - np.square(lift)) / self.sigma**2
+        log_phi -= math.log(self.sigma * math.sqrt(2.0 * math.pi) / self.weight)
         result: Array = log_phi + log_p.real + tilt * loss.real - frequency * np.maximum(loss.imag, 0.0)
         return result
 
@@ -258,7 +273,7 @@ def _one_use(piece: Piece, epsilon: mpmath.mpf) -> mpmath.mpf:
     def mass(c: Component) -> mpmath.mpf:
         return c.tail(start, piece.sigma) - c.tail(end, piece.sigma)
 
-    return max(mpmath.mpf(0), mass(piece.p) - growth * mass(piece.q))
+    return piece.weight * max(mpmath.mpf(0), mass(piece.p) - growth * mass(piece.q))
 
 
 def _threshold(piece: Piece, growth: mpmath.mpf) -> mpmath.mpf:
@@ -312,6 +327,11 @@ def replacement_curve(*, rate: float, sigma: float) -> SmoothLaw:
     return SmoothLaw(
         (Piece(mixture, plain, sigma, 0.5), Piece(plain, mixture, sigma, 0.5)), (1.0 - rate) * (1.0 - 2.0 * tail)
     )
+
+
+def diluted_pair(*, rate: float, sigma: float) -> SmoothLaw:
+    """Poisson sampling under substitution: with probability 1 − q the place is empty on both sides."""
+    return SmoothLaw((Piece(Component(1.0, 1.0), Component(0.0, 0.0), sigma, weight=rate),), 1.0 - rate)
 
 
 def explicit_pair(*, rate: float, sigma: float, before: float) -> SmoothLaw:

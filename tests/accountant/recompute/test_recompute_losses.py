@@ -12,12 +12,13 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from affidavit.accountant.recompute.atoms import POINT_MASS, AtomicLaw, binomial_law
+from affidavit.accountant.recompute.atoms import POINT_MASS, AtomicLaw, binomial_law, laplace_law
 from affidavit.accountant.recompute.bracket import epsilon_bracket
+from affidavit.accountant.recompute.concentrated import ConcentratedProfile
 from affidavit.accountant.recompute.contour import contour_profile
 from affidavit.accountant.recompute.gaussian import GaussianProfile
 from affidavit.accountant.recompute.mixed import MixedProfile
-from affidavit.accountant.recompute.smooth import explicit_pair, removal_pair, replacement_curve
+from affidavit.accountant.recompute.smooth import diluted_pair, explicit_pair, removal_pair, replacement_curve
 
 
 def test_gaussian_closed_form() -> None:
@@ -189,3 +190,35 @@ def test_tiny_delta_keeps_relative_accuracy() -> None:
         profile = contour_profile([(law, 100)], precision=0.0, atoms=POINT_MASS, delta=delta, epsilon=None)
         found = epsilon_bracket(profile, delta, start=1.0)
         assert 0.0 < found.upper - found.lower <= 1e-6 * found.upper
+
+
+def test_laplace_of_one_use_is_its_formula() -> None:
+    """1 − e^{(ε − 1/b)/2} for 0 <= ε <= 1/b (Balle, Barthe and Gaboardi 2018, Theorem 3)."""
+    for epsilon in (0.0, 0.2, 0.45):
+        exact = -math.expm1(0.5 * (epsilon - 0.5))
+        above, below = laplace_law(scale=2.0, upper=True), laplace_law(scale=2.0, upper=False)
+        assert below.delta(epsilon).lower <= exact <= above.delta(epsilon).upper
+        assert above.delta(epsilon).upper - below.delta(epsilon).lower < 1e-6
+        for law in (above, below):
+            assert law.masses.sum() == pytest.approx(1.0, abs=1e-12)
+            assert (law.masses * np.exp(-law.losses)).sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_poisson_under_substitution_is_the_diluted_curve() -> None:
+    law = diluted_pair(rate=0.2, sigma=1.5)
+    gauss = GaussianProfile(1 / mpmath.mpf(1.5) ** 2)
+    for epsilon in (-0.4, 0.0, 0.7):
+        expected = 0.8 * max(0.0, -math.expm1(epsilon)) + 0.2 * gauss.delta(epsilon).upper
+        assert law.delta(epsilon).upper == pytest.approx(expected, rel=1e-12)
+
+
+def test_zcdp_conversion() -> None:
+    """Values of the stationary point of Canonne, Kamath and Steinke's formula, by mpmath (peer_faults F19)."""
+    for rho, epsilon, delta in (
+        (0.1, 1.0, 8.933245771818364e-3),
+        (1e-4, 0.1, 1.0636984768837401e-14),
+        (10.0, 5.0, 0.99366619414422542),
+    ):
+        found = ConcentratedProfile(rho).delta(epsilon).upper
+        assert found >= delta * (1.0 - 1e-13)
+        assert found == pytest.approx(delta, rel=1e-12)

@@ -109,12 +109,12 @@ def test_edges_of_delta() -> None:
 @pytest.mark.parametrize(
     ("plan", "relation"),
     [
-        ({"kind": "zcdp", "rho": 0.1}, "add-remove"),
+        ({"kind": "discrete-gaussian", "noise_multiplier": 3.0, "granularity": 0.5}, "add-remove"),
         (
             {"kind": "subsample", "scheme": "poisson", "rate": 0.1, "of": {"kind": "exponential", "range": 1.0}},
             "add-remove",
         ),
-        ({"kind": "subsample", "scheme": "poisson", "rate": 0.1, "of": GAUSSIAN}, "substitution"),
+        (compose({"kind": "zcdp", "rho": 0.1}, {"kind": "approximate", "epsilon": 0.1, "delta": 1e-9}), "zero-out"),
     ],
 )
 def test_what_has_no_second_formula_is_refused(plan: dict, relation: str) -> None:
