@@ -64,7 +64,7 @@ lint: $(TREE)/.built
 
 types: $(TREE)/.built
 	cd $(TREE) && $(abspath $(BIN))/mypy --strict --config-file $(abspath pyproject.toml) -p affidavit
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks
