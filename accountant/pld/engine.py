@@ -141,7 +141,7 @@ def _refine(parts: CurveParts, target: Target, tolerance: float, enough: float) 
     problem = Problem.of(parts, target)
     if any(max(-bottom, top) > HUGE for bottom, top in problem.reaches):
         return best
-    step = problem.first_step()
+    step, outside = problem.first_step(), math.inf
     for _ in range(ROUNDS):
         sides = problem.solve(step)
         best = max(best[0], sides.lower), min(best[1], sides.upper)
@@ -154,10 +154,12 @@ def _refine(parts: CurveParts, target: Target, tolerance: float, enough: float) 
             problem, step = moved, max(aligned(parts, 0.5 * min(step, moved.first_step())), moved.least_step())
             continue
         relative = goal / max(best[1], 1e-300) if target.epsilon is not None else goal
-        if problem.wants_room(sides.outside, relative):
-            problem = problem.widened()
+        # Where widening does not help, the side that is charged is too coarse to say anything.
+        if problem.wants_room(sides.outside, relative) and sides.outside < 0.5 * outside:
+            problem, outside = problem.widened(), sides.outside
             step = max(step, problem.least_step())
             continue
+        outside = math.inf
         # The width falls like the square of the step once the step resolves the losses.
         ratio = math.sqrt(0.7 * goal / width) if math.isfinite(width) else 0.25
         ratio *= 0.85 if ratio < 0.125 else 1.0

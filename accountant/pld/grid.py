@@ -70,6 +70,9 @@ def anchor(curve: Curve, step: float) -> float:
     point, and a grid much coarser than the curve still has a good lower side. Mirrored at
     the upper end.
     """
+    if 0.0 in curve.atoms:
+        # Sampling leaves most of the mass there.
+        return 0.0
     if curve.atoms:
         return max(curve.atoms, key=lambda atom: (abs(atom), atom))
     if not (math.isfinite(curve.low) or math.isfinite(curve.high)):

@@ -21,7 +21,7 @@ import numpy as np
 
 from affidavit.accountant.pld.atomic import Atomic
 from affidavit.accountant.pld.compose import window
-from affidavit.accountant.pld.curve import Array, Curve, Direction, OneStep
+from affidavit.accountant.pld.curve import Array, Curve, Direction, NoLoss, OneStep
 from affidavit.accountant.pld.discretise import Side
 from affidavit.accountant.pld.grid import CurveParts, aligned, lattice, masses, merged
 from affidavit.accountant.pld.saddle import Sketch, cumulants, sketch
@@ -34,6 +34,8 @@ LOG_NOTHING = -240.0
 """ln of the mass beyond which a nested composition is truncated."""
 SPACING = 5.0
 """Standard deviations between the means of neighbouring tilts."""
+MAX_TILTS = 1000
+"""Tilts tried before the choice."""
 
 
 class Law(NamedTuple):
@@ -66,6 +68,9 @@ def composed_curve(parts: CurveParts, *, side: Side) -> Curve:
     """The composition of ``parts`` as a curve, from one side."""
     law = composed_law(parts, side=side, log_nothing=LOG_NOTHING)
     kept = law.masses > 0.0
+    if not kept.any():
+        # Only a lower side can be left with nothing.
+        return NoLoss()
     return Atomic(law.losses[kept], np.log(law.masses[kept]), infinity=law.infinity, atoms=())
 
 
@@ -161,9 +166,11 @@ def _range(
     room = 0.02 * (float(tops[i]) - float(bottoms[j]))
     near = [*t[max(i - 12, 0) : i + 2 : 2], *(-1.0 - t[max(j - 12, 0) : j + 2 : 2])]
     bottom, top = float(bottoms[j]) - room, float(tops[i]) + room
+    # Close to the limits the sketch's moments say little, and all of the range costs little more.
+    margin = 0.1 * (highest - lowest)
     return (
-        -math.inf if bottom <= lowest else bottom,
-        math.inf if top >= highest else top,
+        -math.inf if bottom <= lowest + margin else bottom,
+        math.inf if top >= highest - margin else top,
         [float(x) for x in near],
     )
 
@@ -172,12 +179,13 @@ def _tilts(parts: Sequence[tuple[Sketch, int]], bottom: float, top: float) -> li
     """Tilts whose means are a few deviations apart from ``bottom`` to ``top``."""
     t = np.concatenate((-np.geomspace(1e-3, 1e7, 60)[::-1], [0.0], np.geomspace(1e-3, 1e7, 60)))
     _, mean, spread = cumulants(parts, t)
+    floor = (1e-3 * float(mean[-1] - mean[0])) ** 2 + 1e-300
     for _ in range(45):
         # Where rare large losses take over, the mean jumps within a tiny change of the tilt.
-        wide = np.diff(mean) > 0.5 * SPACING * np.sqrt(np.maximum(spread[:-1], spread[1:]))
+        wide = np.diff(mean) > 0.5 * SPACING * np.sqrt(np.maximum(np.minimum(spread[:-1], spread[1:]), floor))
         wide &= (mean[1:] > bottom) & (mean[:-1] < top)
         new = 0.5 * (t[:-1] + t[1:])[wide]
-        if new.size == 0:
+        if new.size == 0 or t.size > MAX_TILTS:
             break
         _, new_mean, new_spread = cumulants(parts, new)
         order = np.argsort(np.concatenate((t, new)), kind="stable")
@@ -188,7 +196,7 @@ def _tilts(parts: Sequence[tuple[Sketch, int]], bottom: float, top: float) -> li
         at = i = zero
         while 0 <= i + direction < t.size and direction * (mean[i] - end) < 0.0:
             i += direction
-            if abs(mean[i] - mean[at]) >= SPACING * math.sqrt(max(float(spread[at]), float(spread[i]), 1e-300)):
+            if abs(mean[i] - mean[at]) >= SPACING * math.sqrt(max(min(float(spread[at]), float(spread[i])), floor)):
                 chosen.add(i)
                 at = i
     return [float(t[i]) for i in sorted(chosen)]

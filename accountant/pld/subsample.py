@@ -83,6 +83,17 @@ def _atoms(curve: Curve, rate: float) -> tuple[float, ...]:
     return (*bottom, *(_outer_loss(atom, rate) for atom in curve.atoms))
 
 
+def _with_zero(curve: Curve) -> tuple[float, ...]:
+    """The atoms and 0; of a lattice symmetric about 0, two that generate both."""
+    if curve.polygon and not _listed(curve):
+        gap = curve.atoms[1] - curve.atoms[0]
+        halves = 2.0 * curve.atoms[0] / gap
+        if abs(halves - round(halves)) < 1e-6:
+            return (0.0, gap if round(halves) % 2 == 0 else 0.5 * gap)
+        return (0.0,)
+    return tuple(sorted({0.0, *curve.atoms}))
+
+
 class Mixed(Curve):
     """The pair (γP + (1−γ)Q, Q) for the pair ``curve`` = (P, Q) and 0 < ``rate`` < 1."""
 
@@ -169,7 +180,7 @@ class Diluted(Curve):
         self.curve, self.rate, self.accuracy, self.polygon = curve, rate, curve.accuracy, curve.polygon
         self.low, self.high = min(curve.low, 0.0), max(curve.high, 0.0)
         self.infinity, self.bottom = rate * curve.infinity, rate * curve.bottom
-        self.atoms = tuple(sorted({0.0, *curve.atoms}))
+        self.atoms = _with_zero(curve)
 
     def logs(self, loss: Array) -> Logs:
         inner = self.curve.logs(loss)

@@ -310,3 +310,42 @@ def test_single_gaussian_step_under_poisson() -> None:
     step = OneStep.attained(Mixed(Gaussian(1.0), 0.01))
     lower, upper = epsilon_bracket([(step, 1)], delta=1e-5)
     assert lower <= 0.19945044779591473 <= upper
+
+
+@pytest.mark.parametrize("size", [100.0, 1000.0, 1e6])
+def test_huge_losses(size: float) -> None:
+    """Ten samples of 2 in 10 of one (size)-DP use: eight hits or more have probability 7.8e-5, nine 4e-6."""
+    plan = repeat(10, fixed_size(10, 2, {"kind": "pure", "epsilon": size}))
+    lower, upper = epsilon(plan, 1e-5, "substitution")
+    hit = size + math.log(0.2)
+    assert 7.5 * hit < lower <= upper < 8.5 * hit
+    assert upper - lower <= 1e-6 * upper
+
+
+def test_losses_near_their_maximum() -> None:
+    """Two Laplace uses at scale 1, δ = e^{−29}: ε = 2 less δ over the mass ¼ at the top."""
+    lower, upper = epsilon(repeat(2, {"kind": "laplace", "noise_multiplier": 1.0}), math.exp(-29.0))
+    assert lower <= 2.0 - 4.0 * math.exp(-29.0) + 1e-13
+    assert 2.0 - 1e-2 < lower <= upper <= 2.0
+
+
+def test_mass_at_minus_infinity_does_not_loosen_the_lower_side() -> None:
+    plan = repeat(100, {"kind": "approximate", "epsilon": 0.00995, "delta": 2.9e-6})
+    lower, upper = epsilon(plan, 6.5e-4)
+    assert upper - lower <= 1e-6
+
+
+def test_a_transition_in_the_tilt() -> None:
+    """Few large losses out of 100 decide here: the normal approximation of the saddle point is off by a factor of 5."""
+    lower, upper = epsilon(repeat(100, fixed_size(30000, 20, gaussian(1.0 / 1.2219147))), 8.3333333e-6, "substitution")
+    assert lower <= 0.08249 * (1 + 1e-3)
+    assert upper >= 0.08249 * (1 - 1e-3)
+    assert upper - lower <= 1e-3 * upper
+
+
+def test_atoms_off_the_other_parts_grid() -> None:
+    """Sampled Laplace has atoms at both ends; 10,000 uses still come out narrow."""
+    plan = repeat(10000, fixed_size(14589, 243, {"kind": "laplace", "noise_multiplier": 0.4666}))
+    lower, upper = epsilon(plan, 1.5e-8)
+    assert 26.0 < lower <= upper < 26.2
+    assert upper - lower <= 1e-3 * lower

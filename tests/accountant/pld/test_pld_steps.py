@@ -158,3 +158,20 @@ def test_exponential_mechanism_has_no_lower_side_here() -> None:
     lower, upper = epsilon(plan, 2.5e-5, "zero-out")
     assert lower == 0.0
     assert 20.4 < upper < 20.6
+
+
+def test_atoms_beside_a_heavy_atom_at_zero() -> None:
+    """A diluted discrete Gaussian: its atoms and the untouched records' loss 0 share one lattice of half steps."""
+    leaf = {"kind": "discrete-gaussian", "noise_multiplier": 7.8, "granularity": 1.0}
+    lower, upper = epsilon(repeat(5, poisson(0.0044, poisson(0.00276, leaf))), 2.4e-6, "substitution")
+    assert 0.0 < lower <= upper < 0.1
+    assert upper - lower <= 1e-3 * lower
+
+
+def test_nested_parts_of_unlike_width() -> None:
+    """A narrow Gaussian beside a wide Laplace on one sample: the lower side once came out empty."""
+    laplace, narrow = {"kind": "laplace", "noise_multiplier": 11.2}, gaussian(77.4)
+    lower, upper = epsilon(repeat(2, poisson(0.08, {"kind": "compose", "parts": [laplace, narrow]})), 1e-6, "zero-out")
+    alone = epsilon(repeat(2, poisson(0.08, laplace)), 1e-6, "zero-out")
+    assert alone[0] <= upper
+    assert upper - lower <= 1e-3 * lower * (1 + 1e-9)
