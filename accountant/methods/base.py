@@ -15,6 +15,9 @@ __all__ = ["Interval", "Method", "Profile", "Target", "certain_delta", "smallest
 EPSILON_FLOOR = 1e-6
 """Absolute part of every tolerance on ε."""
 
+LARGEST_EPSILON = 1e15
+"""A search for ε goes no further: beyond it the answer is infinity, on both sides alike."""
+
 
 class Interval(NamedTuple):
     """``lower <= value <= upper``."""
@@ -74,14 +77,14 @@ def smallest_epsilon(
     """Bracket the smallest ε >= 0 with ``delta_at(ε) <= delta`` by bisection.
 
     ``delta_at`` is nonincreasing. The upper end satisfies the condition, the lower end fails it
-    (or is 0), so each is safe on its side. Returns (inf, inf) if no finite ε is found.
+    (or is 0), so each is safe on its side. Returns (inf, inf) if even a huge ε fails.
     """
     if delta_at(0.0) <= delta:
         return Interval(0.0, 0.0)
     low, high = 0.0, max(start, 1e-300)
     while delta_at(high) > delta:
-        low, high = high, 2.0 * high
-        if not math.isfinite(high):
+        low, high = high, 4.0 * high
+        if high > LARGEST_EPSILON:
             return Interval(math.inf, math.inf)
     while high - low > relative * high + 1e-300:
         middle = 0.5 * (low + high)

@@ -35,6 +35,8 @@ CANCELLATION = 3e-15
 SMALLEST_MU = 1e-8
 MILLS_SWITCH = -5.0
 ROOT_HALF = math.sqrt(0.5)
+FARTHEST = 1e6
+"""Standard deviations beyond which the density is 0 in float64, many times over."""
 
 
 def gaussian_delta(epsilon: ArrayLike, *, mu: float) -> NDArray[float64]:
@@ -49,7 +51,7 @@ def gaussian_delta(epsilon: ArrayLike, *, mu: float) -> NDArray[float64]:
     if math.isinf(mu):
         return np.ones_like(epsilon)
     a = mu / 2.0 - epsilon / mu
-    tail = np.minimum(a, -MILLS_SWITCH)
+    tail = np.clip(a, -FARTHEST, -MILLS_SWITCH)
     density = 0.5 * np.exp(-0.5 * tail * tail)
     mills = density * (erfcx(-tail * ROOT_HALF) - erfcx((mu - tail) * ROOT_HALF))
     body = ndtr(a) - np.exp(np.minimum(epsilon + log_ndtr(a - mu), 0.0))
