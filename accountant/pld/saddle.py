@@ -25,7 +25,7 @@ __all__ = ["Saddle", "Sketch", "cumulants", "find_saddle", "sketch"]
 _GEOMETRIC = np.geomspace(1e-12, 1e15, 360)
 _POINTS = np.concatenate((-_GEOMETRIC[::-1], [0.0], _GEOMETRIC))
 _SHARES = np.geomspace(1e-6, 1.0, 60)
-_BODY = math.log(1e-16)
+_BODY, _RIM = math.log(1e-16), -250.0
 _THETAS = np.concatenate(
     (-np.array([0.97, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.05, 0.02]), [0.0], np.geomspace(1e-2, 1e9, 45))
 )
@@ -37,19 +37,20 @@ NEGLIGIBLE = 1e-6
 class Sketch:
     """A curve's finite losses merged over few intervals.
 
-    At the edges: ln P(L > l), finite part, and l + ln Q(L <= l), which is at least ln P(L <= l) and bounds
-    what the profile owes to losses up to l.
+    At the edges: ln P(L > l), finite part; ln P(L <= l); and l + ln Q(L <= l), which is at least that and
+    bounds what the profile owes to losses up to l < 0.
     """
 
     losses: Array
     log_p: Array
     edges: Array
     log_tail: Array
+    log_head: Array
     log_low: Array
 
     def reach(self, *, log_low: float, log_tail: float) -> tuple[float, float]:
         """Losses below and above which less than the given masses matter."""
-        low = np.flatnonzero(self.log_low <= log_low)
+        low = np.flatnonzero(np.where(self.edges > 0.0, self.log_head, self.log_low) <= log_low)
         high = np.flatnonzero(self.log_tail <= log_tail)
         bottom = self.edges[low[-1]] if low.size else self.edges[0]
         top = self.edges[high[0]] if high.size else self.edges[-1]
@@ -77,17 +78,24 @@ def sketch(curve: Curve) -> Sketch:
     edges = edges[inside]
     if edges.size == 0:
         edges = np.array([0.0])
+    for log_mass in (_BODY, _RIM):
+        edges = _resolved(curve, edges, log_mass)
+    return _merge(curve, edges)
+
+
+def _resolved(curve: Curve, edges: Array, log_mass: float) -> Array:
+    """With even points added between the losses beyond which less than the given mass lies."""
     bottom, top = -math.inf, math.inf
     for _ in range(8):
         log_tail, log_head = _finite(curve, edges)
-        low, high = np.flatnonzero(log_head <= _BODY), np.flatnonzero(log_tail <= _BODY)
+        low, high = np.flatnonzero(log_head <= log_mass), np.flatnonzero(log_tail <= log_mass)
         new_bottom = float(edges[low[-1]]) if low.size else float(edges[0])
         new_top = float(edges[high[0]]) if high.size else float(edges[-1])
         if new_top - new_bottom > 0.8 * (top - bottom) or new_top <= new_bottom:
             break
         bottom, top = new_bottom, new_top
-        edges = np.union1d(edges, np.linspace(bottom, top, 300))
-    return _merge(curve, edges)
+        edges = np.union1d(edges, np.linspace(bottom, top, 250))
+    return edges
 
 
 def _finite(curve: Curve, edges: Array) -> tuple[Array, Array]:
@@ -110,7 +118,7 @@ def _merge(curve: Curve, edges: Array) -> Sketch:
     keep = log_p > -2000.0
     if not keep.any():
         keep[0] = True
-    return Sketch(losses[keep], log_p[keep], edges, log_tail, edges + logs.q_head)
+    return Sketch(losses[keep], log_p[keep], edges, log_tail, log_head, edges + logs.q_head)
 
 
 def _log_bins(log_tail: Array, log_head: Array) -> Array:
@@ -175,13 +183,15 @@ def _solve(parts: Sequence[tuple[Sketch, int]], epsilon: float | None, log_delta
         low_enough = (_log_delta(thetas, k0, k1, k2) <= log_delta) & (k1 >= 0.0)
         # No further than where δ leaves float64: ε may be at the very top of the losses.
         reached = low_enough if epsilon is None else (k1 >= epsilon) | (k0 - thetas * epsilon < -760.0)
-        if not reached.any():
-            return float(thetas[-1])
-        i = int(np.argmax(reached))
-        if i == 0:
+        # From the last tilt that is too small on: far below, the sketch may mislead.
+        missed = np.flatnonzero(~reached)
+        if missed.size == 0:
             return float(thetas[0])
-        thetas = np.linspace(thetas[i - 1], thetas[i], 12)
-    return float(thetas[int(np.argmax(reached))])
+        i = int(missed[-1])
+        if i == thetas.size - 1:
+            return float(thetas[-1])
+        thetas = np.linspace(thetas[i], thetas[i + 1], 12)
+    return float(thetas[-1])
 
 
 def find_saddle(
