@@ -130,6 +130,7 @@ def _crossings(plans: tuple[Plan, ...]) -> list[Plan]:
 
 def _choices(plan: Plan, relation: Relation) -> list[Plan]:
     """The plan without ``parallel`` nodes, once for each choice that may be the worst."""
+    result: list[Plan]
     match plan:
         case Parallel(parts=parts, membership=membership, moves=moves):
             options = _maximal(parts)

@@ -234,7 +234,8 @@ class _Inferring:
 
     def run(self, records: Sequence[Record]) -> Results:
         audit, prompt = self.audit, LabelPrompt()
-        attack = Remembering(LabelProbability(prompt) if audit.attack == "label-probability" else Reference(prompt))
+        inner = LabelProbability(prompt) if audit.attack == "label-probability" else Reference(prompt)
+        attack = Remembering(inner)  # pyright: ignore[reportArgumentType]  a class variable can be read as a property can
         unique = drop_near_copies(records, ())
         order = np.random.default_rng(audit.seed).permutation(len(unique.kept))
         pool = [unique.kept[i] for i in order[: audit.members + audit.non_members]]

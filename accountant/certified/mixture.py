@@ -138,9 +138,11 @@ class Curve(Protocol):
 
     def upper(self, x: Array) -> Array:
         """At least H(e^x)."""
+        ...
 
     def lower(self, x: Array) -> Array:
         """At most H(e^x)."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

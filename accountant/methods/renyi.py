@@ -20,7 +20,7 @@ class RenyiProfile:
 
     def __init__(self, plan: Plan, relation: Relation) -> None:
         self._plan = plan
-        self._relation = relation
+        self._relation: Relation = relation
 
     def epsilon(self, delta: float) -> Interval:
         """Best order's conversion at ``delta``."""

@@ -72,7 +72,8 @@ class _Sides:
     """The profiles whose maximum bounds the case: one a direction of the neighbouring pair."""
 
     def __init__(self, case: Case, relation: Relation) -> None:
-        self.case, self.relation = case, relation
+        self.case = case
+        self.relation: Relation = relation
         sampled = [node for node, _ in case.fixed if isinstance(node, (Poisson, WithoutReplacement))]
         replacing = [n for n in sampled if isinstance(n, WithoutReplacement) and relation != "add-remove"]
         self.upper_directions: tuple[Direction, ...] = ("removed",)
@@ -83,6 +84,7 @@ class _Sides:
         if replacing:
             self.lower_directions = ("removed", "added", "middle")
         self.names: dict[str, None] = {}
+        self._known: list[tuple[FixedPart, Aim, Profile]] = []
 
     @property
     def how(self) -> str:
@@ -93,6 +95,15 @@ class _Sides:
         part = fixed_part(nodes, self.relation, direction, upper=upper)
         self.names.update(dict.fromkeys(part.names))
         return part
+
+    def _profile(self, part: FixedPart, aim: Aim) -> Profile:
+        """The part's profile; the two sides of one direction are often the same."""
+        for known, at, profile in self._known:
+            if at == aim and known.same_as(part):
+                return profile
+        found = part.profile(aim)
+        self._known.append((part, aim, found))
+        return found
 
     def upper(self, aim: Aim, cells: int) -> list[Profile]:
         """Upper profiles; ``cells`` is the grid's resolution for exponential uses."""
@@ -105,7 +116,7 @@ class _Sides:
         for direction in self.upper_directions:
             front = self._part(case.before + case.between, direction, upper=True)
             if not case.ranges:
-                result.append(front.profile(aim))
+                result.append(self._profile(front, aim))
                 continue
             after = self._part(case.after, direction, upper=True)
             if after.smooth:
@@ -122,7 +133,7 @@ class _Sides:
         for direction in self.lower_directions:
             before = self._part(case.before, direction, upper=False)
             if not case.ranges:
-                result.append(before.profile(aim))
+                result.append(self._profile(before, aim))
                 continue
             after = self._part(case.after, direction, upper=False)
             adaptive = not (before.smooth or after.smooth or case.between)

@@ -195,7 +195,7 @@ class Piece:
         """Heights' weights, loss and log-density on the way from ``low`` to ``low`` + i·lift."""
         nodes, weights = _legendre()
         lift = self.lift(share)
-        z = np.full(_ORDER, self.low) + 0.5j * lift * (nodes + 1.0)
+        z = np.asarray(self.low + 0.5j * lift * (nodes + 1.0), dtype=np.complex128)
         log_p = self.p.complex_log_ratio(z, self.sigma)
         loss = log_p - self.q.complex_log_ratio(z, self.sigma)
         log_phi = -0.5 * (z / self.sigma) ** 2 - math.log(self.sigma * math.sqrt(2.0 * math.pi))
