@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import mpmath
+import numpy as np
 
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import (
@@ -88,6 +89,16 @@ class FixedPart:
             delta=aim.delta,
             epsilon=aim.epsilon,
             accuracy=aim.accuracy,
+        )
+
+    def same_as(self, other: FixedPart) -> bool:
+        """Whether both have the same losses, so that one profile serves."""
+        return (
+            self.precision == other.precision
+            and self.smooth == other.smooth
+            and self.atoms.infinite == other.atoms.infinite
+            and np.array_equal(self.atoms.losses, other.atoms.losses)
+            and np.array_equal(self.atoms.masses, other.atoms.masses)
         )
 
     def joined(self, law: AtomicLaw, *, upper: bool) -> FixedPart:

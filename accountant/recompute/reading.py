@@ -184,14 +184,16 @@ def _parallel(node: Parallel, relation: Relation | None) -> Iterator[tuple[Step,
         raise NotSupported(
             "the verifier does not recompute subsample nodes inside moves", hint="verify without --recompute"
         )
+    # Inside a part that the record leaves or enters, one inner part sees it: no second crossing.
+    inside: Relation = "zero-out"
     several = [cost for cost in dict.fromkeys(costs) if costs.count(cost) > 1]
     for cost in several:
-        yield from _sequences(Compose((cost, cost)), relation)
+        yield from _sequences(Compose((cost, cost)), inside)
     unlike = list(dict.fromkeys(costs))
     for one in unlike:
         for other in unlike:
             if one != other:
-                yield from _sequences(Compose((one, other)), relation)
+                yield from _sequences(Compose((one, other)), inside)
 
 
 def _has(plan: Plan, wanted: Callable[[Plan], bool]) -> bool:
