@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 import pytest
-from affidavit.accountant.bound import Bound, bound
-from affidavit.accountant.errors import NotSupported
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
+
+from affidavit.accountant.bound import Bound, bound
+from affidavit.accountant.errors import NotSupported
 
 Node = dict[str, Any]
 
@@ -47,9 +48,7 @@ def _inner(of: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     )
 
 
-anything = st.recursive(
-    st.one_of(with_pair, approximates, exponentials, concentrated, samples()), _inner, max_leaves=3
-)
+anything = st.recursive(st.one_of(with_pair, approximates, exponentials, concentrated, samples()), _inner, max_leaves=3)
 single_pair = st.one_of(with_pair, samples())
 relations = st.sampled_from(["add-remove", "zero-out", "substitution"])
 deltas = _log_uniform(1e-30, 0.1)
