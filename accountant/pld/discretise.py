@@ -103,8 +103,9 @@ def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -
         logs = logs._replace(q_head=_without(logs.q_head, curve.bottom))
     first, last = _ends(logs, grid)
     if last <= first or grid[last] < 0.0:
-        # The grid is coarser than the curve: nothing is left but (1 − α)₊ and the mass at +inf.
-        return Masses(0.0, step, np.array([1.0 - infinity]), infinity, _rounding(logs))
+        # The grid is coarser than the curve: all finite losses merge into one.
+        merged = math.log1p(-infinity) - math.log1p(-curve.bottom)
+        return Masses(merged, step, np.array([1.0 - infinity]), infinity, _rounding(logs))
     inner = Logs(*(part[first:last] for part in logs))
     at = grid[first : last + 1]
     p, scaled, error = _bins(inner, at[1:-1], curve.accuracy)

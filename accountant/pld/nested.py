@@ -21,7 +21,7 @@ import numpy as np
 
 from affidavit.accountant.pld.atomic import Atomic
 from affidavit.accountant.pld.compose import window
-from affidavit.accountant.pld.curve import Array, Curve, Direction, NoLoss, OneStep
+from affidavit.accountant.pld.curve import Array, Curve, Direction, FullLoss, NoLoss, OneStep
 from affidavit.accountant.pld.discretise import Side
 from affidavit.accountant.pld.grid import CurveParts, aligned, lattice, masses, merged
 from affidavit.accountant.pld.saddle import Sketch, cumulants, sketch
@@ -66,6 +66,8 @@ def _direction(parts: Sequence[tuple[Direction, int]]) -> Direction:
 @lru_cache(maxsize=16)
 def composed_curve(parts: CurveParts, *, side: Side) -> Curve:
     """The composition of ``parts`` as a curve, from one side."""
+    if any(curve.infinity >= 1.0 for curve, _ in parts):
+        return FullLoss()
     law = composed_law(parts, side=side, log_nothing=LOG_NOTHING)
     kept = law.masses > 0.0
     if not kept.any():

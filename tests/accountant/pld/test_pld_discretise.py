@@ -32,6 +32,7 @@ CURVES: dict[str, Curve] = {
     "mixed-rare": Mixed(Gaussian(2.5), 1e-4),
     "mixed-rare-back": Mixed(Gaussian(2.5), 1e-4).swapped(),
     "mixed-laplace": Mixed(Laplace(1.0), 0.3),
+    "mixed-approximate": Mixed(approximate(0.002, 8e-4), 0.03),
     "mixed-approximate-back": Mixed(approximate(0.8, 1e-3), 0.2).swapped(),
     "mixed-twice": Mixed(Mixed(Gaussian(2.0), 0.3), 0.2),
     "combined-gaussian": Combined(Gaussian(1.5), 0.03),
@@ -72,6 +73,19 @@ def test_the_curve_lies_between_its_discretisations(
         slack = 1e-13 + loss_rounding(upper.losses)
         assert profile(upper, float(epsilon)) >= low - slack
         assert profile(lower, float(epsilon)) <= high + slack
+
+
+@pytest.mark.parametrize("name", sorted(CURVES))
+def test_coarse_grids_are_still_on_their_side(name: str) -> None:
+    """Also where all that is left of the lower side is one merged loss."""
+    curve = CURVES[name]
+    for step in (0.001, 0.01, 0.1, 1.0, 10.0):
+        upper, lower = grid(curve, step, -1.0, 1.0, "upper"), grid(curve, step, -1.0, 1.0, "lower")
+        for epsilon in np.concatenate((np.linspace(-0.3, 0.3, 61), lower.losses[:50], curve.atoms)):
+            low, high = curve.delta(float(epsilon))
+            slack = 1e-13 + loss_rounding(upper.losses)
+            assert profile(upper, float(epsilon)) >= low - slack
+            assert profile(lower, float(epsilon)) <= high + slack
 
 
 @settings(max_examples=100, deadline=None)

@@ -281,6 +281,9 @@ def test_no_noise_inside_a_sample() -> None:
     plan = repeat(10, poisson(0.01, gaussian(0.0)))
     assert epsilon(plan, 0.05) == (math.inf, math.inf)
     assert epsilon(plan, 0.2) == (0.0, 0.0)
+    both = poisson(0.1, {"kind": "compose", "parts": [gaussian(0.0), gaussian(1.0)]})
+    assert epsilon(both, 0.05) == (math.inf, math.inf)
+    assert epsilon(both, 0.2) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("side", ["upper", "lower"])
