@@ -67,4 +67,4 @@ def down_array(values: Sequence[Ball]) -> Array:
 
 def normal_tail(z: Ball) -> Ball:
     """P(Z > z) for a standard normal Z."""
-    return (z / arb(2).sqrt()).erfc() / 2
+    return (z * arb(0.5).sqrt()).erfc() / 2

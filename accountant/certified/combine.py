@@ -16,7 +16,7 @@ from affidavit.accountant.certified.search import Sides
 __all__ = ["SMALLEST", "TAIL", "Best", "Blatant", "Goal", "OneSide", "Profile", "worst"]
 
 SMALLEST = 1e-280
-TAIL = 1e-6
+TAIL = 1e-5
 """What may be cut off, relative to the δ asked for."""
 
 
@@ -47,12 +47,15 @@ class Profile(Protocol):
     @property
     def method(self) -> str:
         """How it is computed."""
+        ...
 
     def delta(self, epsilon: float) -> Sides:
         """(lower, upper) δ at ε."""
+        ...
 
     def epsilon(self, delta: float) -> Sides:
         """(lower, upper) ε at δ."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

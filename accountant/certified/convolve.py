@@ -25,7 +25,7 @@ from flint import acb, arb, arb_poly
 from affidavit.accountant.certified.balls import Array, Ball
 from affidavit.accountant.certified.lattice import LatticeMasses
 
-__all__ = ["Composed", "Window", "chernoff", "compose", "window_of"]
+__all__ = ["Composed", "Window", "chernoff", "compose", "log_tail_bound", "window_of"]
 
 Uses = Sequence[tuple[LatticeMasses, int]]
 
@@ -68,9 +68,19 @@ def _log_moments(uses: Uses, step: float, thetas: Array) -> Array:
     return total
 
 
+def log_tail_bound(uses: Uses, step: float, epsilon: float) -> float:
+    """log of the Chernoff bound on P(L > ε), in floats (search only)."""
+    thetas = _thetas(uses, step)
+    return float(np.min(_log_moments(uses, step, thetas) - thetas * epsilon))
+
+
+def _thetas(uses: Uses, step: float) -> Array:
+    return np.geomspace(1e-3, 1e4, 120) / (step * max(len(part.masses) for part, _ in uses))
+
+
 def window_of(uses: Uses, step: float, negligible: float) -> tuple[Window, float, float]:
     """A window that holds all but about ``negligible`` at each end, and the θ's that show it."""
-    thetas = np.geomspace(1e-3, 1e4, 120) / (step * max(len(part.masses) for part, _ in uses))
+    thetas = _thetas(uses, step)
     limit = -math.log(negligible)
     with np.errstate(over="ignore"):
         tops = (_log_moments(uses, step, thetas) + limit) / thetas

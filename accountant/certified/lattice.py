@@ -19,6 +19,7 @@ Everything is an enclosure of exact real masses, and a lattice mass p has Q-mass
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -29,6 +30,7 @@ from affidavit.accountant.certified.pairs import Mixed, Pair, Reversed, Tails
 
 __all__ = ["LatticeMasses", "from_above", "from_below", "reach"]
 
+TINY = 1e-12
 BELOW_CENTRE = 0.03
 """How far cells are moved down, in units of the spacing; must exceed the drift of a cell's ratio, O(h)."""
 
@@ -48,19 +50,26 @@ def _index(loss: Ball, step: Ball) -> int:
 
 def reach(pair: Pair, negligible: float) -> tuple[float, float]:
     """Losses between which all but about ``negligible`` of P lies (a search: sizes lattices only)."""
-    top = 1.0
-    while float(pair.above(arb(top))[0]) > negligible:
-        top *= 2.0
-    low, high = (0.0 if top == 1.0 else top / 2), top
-    for _ in range(12):
-        middle = (low + high) / 2
-        low, high = (middle, high) if float(pair.above(arb(middle))[0]) > negligible else (low, middle)
-    if pair.bottom is not None:
-        return float(pair.bottom), high
-    bottom = -1.0
-    while float(1 - pair.above(arb(bottom))[0]) > negligible:
-        bottom *= 2.0
-    return bottom, high
+
+    def beyond(loss: float) -> bool:
+        tail = pair.above(arb(loss))[0]
+        return float(tail - pair.infinite if loss > 0 else 1 - tail) <= negligible
+
+    top = _edge(beyond, 1.0)
+    return (_edge(beyond, -1.0) if pair.bottom is None else float(pair.bottom)), top
+
+
+def _edge(beyond: Callable[[float], bool], loss: float) -> float:
+    """A loss of the given sign that is beyond, but not by more than about a tenth."""
+    while not beyond(loss):
+        loss *= 2.0
+    while abs(loss) > TINY and beyond(loss / 2):
+        loss /= 2.0
+    inner = loss / 2
+    for _ in range(4):
+        middle = (inner + loss) / 2
+        inner, loss = (inner, middle) if beyond(middle) else (middle, loss)
+    return loss
 
 
 def from_above(pair: Pair, step: Ball, low: float, high: float) -> LatticeMasses:
@@ -97,17 +106,21 @@ def from_below(pair: Pair, step: Ball, low: float, high: float) -> LatticeMasses
         if left[0] >= ((first + i) * step).exp() * left[1]:
             masses[i] += left[0]
             break
-    return LatticeMasses(first, tuple(masses), arb(0))
+    return LatticeMasses(first, tuple(masses), pair.infinite)
 
 
 def _grouped(pair: Pair, step: Ball, low: float, high: float) -> tuple[int, list[Ball], Tails]:
-    """The groups' P-masses on the lattice points from the first one up, and what is left above."""
+    """The groups' P-masses on the lattice points from the first one up, and what is left above.
+
+    Loss +inf is a group of its own, left out here.
+    """
     first, last = _index(arb(low), step) - 1, _index(arb(high), step) + 1
     edge = step * (0.5 - BELOW_CENTRE)
     atoms = {place: atom for atom in pair.atoms if (place := _place(atom.loss, step)) is not None}
     tails = []
     for i in range(first, last + 1):
         p, q = pair.above(i * step + edge)
+        p = p - pair.infinite
         for place, atom in atoms.items():
             if place > i:
                 p, q = p - atom.mass, q - atom.mass * (-atom.loss).exp()
@@ -118,7 +131,7 @@ def _grouped(pair: Pair, step: Ball, low: float, high: float) -> tuple[int, list
     masses = [arb(0)] * len(grown)
     for place, atom in atoms.items():
         masses[place - first] += atom.mass
-    share, cell = arb(1), (1 - whole - tails[0][0], 1 - whole_q - tails[0][1])
+    share, cell = arb(1), (1 - pair.infinite - whole - tails[0][0], 1 - whole_q - tails[0][1])
     target = 0
     for i, (lower, upper) in enumerate(pairwise(tails), start=1):
         above = _between(lower, upper)

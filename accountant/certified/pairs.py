@@ -50,13 +50,21 @@ class Pair(Protocol):
     @property
     def atoms(self) -> tuple[Atom, ...]:
         """Losses of positive mass that are worth keeping apart (not all need be named)."""
+        ...
 
     @property
     def bottom(self) -> Ball | None:
         """The essential infimum of the loss, or None for -inf."""
+        ...
+
+    @property
+    def infinite(self) -> Ball:
+        """P(L = inf)."""
+        ...
 
     def above(self, loss: Ball) -> Tails:
         """(P(L > loss), Q(L > loss))."""
+        ...
 
 
 class Symmetric(Pair, Protocol):
@@ -81,6 +89,11 @@ class Plain:
             return None
         return self.profile.atoms.losses[-1]
 
+    @property
+    def infinite(self) -> Ball:
+        """The failure."""
+        return self.profile.atoms.failure
+
     def above(self, loss: Ball) -> Tails:
         """See ``Pair``."""
         return self.profile.event(loss)
@@ -104,6 +117,11 @@ class LaplacePair:
     def bottom(self) -> Ball | None:
         """-1/b."""
         return -self.width
+
+    @property
+    def infinite(self) -> Ball:
+        """None."""
+        return arb(0)
 
     def above(self, loss: Ball) -> Tails:
         """See ``Pair``; on [-1/b, 1/b) the event is x < (1 - loss b)/2. Undecided ends give balls that hold both."""
@@ -164,6 +182,11 @@ class Mixed:
         inner = self.on_sample.bottom
         return floor if inner is None else (1 - self.rate + self.rate * inner.exp()).log()
 
+    @property
+    def infinite(self) -> Ball:
+        """That on the sample, when sampled."""
+        return self.rate * self.on_sample.infinite
+
     def above(self, loss: Ball) -> Tails:
         """See ``Pair``."""
         p, q = _through(self.on_sample, loss, self.rate)
@@ -188,6 +211,11 @@ class Reversed:
         inner = self.on_sample.bottom
         return None if inner is None else -((1 - self.rate + self.rate * (-inner).exp()).log())
 
+    @property
+    def infinite(self) -> Ball:
+        """None: the mixture has all of Q in it."""
+        return arb(0)
+
     def above(self, loss: Ball) -> Tails:
         """See ``Pair``; by symmetry Q(L < λ) = P(L > -λ) and P(L < λ) = Q(L > -λ)."""
         p, q = _through(self.on_sample, -loss, self.rate, turned=True)
@@ -211,6 +239,11 @@ class Combined:
         """Minus the largest loss of the mixture."""
         inner = self.on_sample.bottom
         return None if inner is None else -((1 - self.rate + self.rate * (-inner).exp()).log())
+
+    @property
+    def infinite(self) -> Ball:
+        """That on the sample, when sampled."""
+        return self.rate * self.on_sample.infinite
 
     def above(self, loss: Ball) -> Tails:
         """See ``Pair``; below 0 by P(L > l) = 1 - Q(L >= -l), and an atom sits at 0."""
@@ -243,6 +276,11 @@ class Diluted:
     def bottom(self) -> Ball | None:
         """That of the pair on the sample."""
         return self.on_sample.bottom
+
+    @property
+    def infinite(self) -> Ball:
+        """That on the sample, when sampled."""
+        return self.rate * self.on_sample.infinite
 
     def above(self, loss: Ball) -> Tails:
         """See ``Pair``."""

@@ -29,7 +29,7 @@ from affidavit.accountant.certified.mixture import (
     two_point_masses,
 )
 from affidavit.accountant.certified.product import ProductProfile, two_point_product
-from affidavit.accountant.certified.sampled import Front, fronts
+from affidavit.accountant.certified.sampled import Front, expected_delta, fronts
 from affidavit.accountant.certified.search import Sides
 from affidavit.accountant.certified.zcdp import zcdp_curve, zcdp_top
 from affidavit.accountant.errors import NotSupported
@@ -41,14 +41,13 @@ BITS = 256
 CELLS = (96, 80, 64, 56, 48, 40, 32, 28, 24, 20, 16, 12, 8, 6)
 ENOUGH = 32
 """Cells to a range for a relative width of about 8e-4 (it falls with their square)."""
-QUICK, AFFORDABLE = 0.5, 4.0
+QUICK, AFFORDABLE = 0.5, 6.0
 """Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
-UNKNOWN = 1e-20
-"""The δ that lattices are first fitted to when only ε is given."""
 COARSE_WIDTH, FRONT_WIDTH, NARROW = 2e-3, 2e-4, 8e-4
 """Relative bracket widths: of a first look, of lattices in front of exponential steps, and aimed at."""
-NARROW_DELTA, ROUGH_DELTA = 2e-3, 3e-2
-REFINEMENTS, MAX_LOSSES = 3, 1 << 16
+NARROW_DELTA, ROUGH_DELTA = 5e-3, 3e-2
+REFINEMENTS, MAX_WORK = 3, 128 << 16
+"""Refinements at most; places times bits of a refined transform."""
 START_TERMS = 200_000
 
 
@@ -159,12 +158,16 @@ def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
     name = "exact adaptive composition of exponential mechanisms"
     method = name if branch.fixed.empty else f"{name} with fixed pairs"
     pairs = [(above, lower_masses[i % len(lower_masses)]) for i, above in enumerate(masses)]
-    return worst(
+    found = worst(
         [
             MixtureProfile(curve, above, lower_curve, below, _reach(curve.top + float(step), above), method)
             for above, below in pairs
         ]
     )
+    if not _on_lattice(branch.between.plus(branch.last)):
+        return found
+    # Pairs that are not symmetric cannot start the recursion; a strategy without memory can wait for them.
+    return Best((found, OneSide(profile_of(_pure_steps(branch, 2), goal), "lower")))
 
 
 def _reach(top: float, masses: LossMasses | None) -> float:
@@ -174,19 +177,28 @@ def _reach(top: float, masses: LossMasses | None) -> float:
 
 def _sampled(fixed: Fixed, goal: Goal) -> Profile:
     """Everything on one lattice, refined until the bracket is narrow or stops shrinking."""
-    tail = max(SMALLEST, (goal.delta or goal.expected or UNKNOWN) * TAIL)
+    delta = goal.delta or goal.expected or expected_delta(fixed, goal.epsilon or 0.0)
+    tail = max(SMALLEST, delta * TAIL)
     found: list[Profile] = []
-    pending: list[tuple[Front, float]] = []
-    for front in fronts(fixed, negligible=tail):
+    pending: list[tuple[float, Front, Profile | None]] = []
+    directions = fronts(fixed, negligible=tail)
+    for front in directions:
         exact = front.closed_form() or front.single()
         if exact is not None:
             found.append(exact)
+        elif len(directions) == 1:
+            pending.append((0.0, front, None))
         else:
-            pending.append((front, front.spacing(COARSE_WIDTH if front.attained else FRONT_WIDTH)))
-    coarse = [_lattice_profile(front, step) for front, step in pending]
-    floor = max([_asked(profile, goal)[0] for profile in (*found, *coarse)])
-    for (front, step), profile in zip(pending, coarse, strict=True):
-        found.append(_refined(front, step, profile, goal, floor))
+            # A quick look, sharp on the upper side only: it may show that this direction does not matter.
+            quick = _lattice_profile(front, front.spacing(COARSE_WIDTH, resolve=False))
+            pending.append((_asked(quick, goal)[1], front, quick))
+    floor = max((_asked(profile, goal)[0] for profile in found), default=0.0)
+    for upper, front, look in sorted(pending, key=lambda item: -item[0]):
+        if look is not None and upper <= floor:
+            found.append(look)
+            continue
+        found.append(_refined(front, goal, floor))
+        floor = max(floor, _asked(found[-1], goal)[0])
     return worst(found)
 
 
@@ -200,27 +212,27 @@ def _asked(profile: Profile, goal: Goal) -> Sides:
     return profile.epsilon(goal.delta) if goal.delta is not None else profile.delta(goal.epsilon or 0.0)
 
 
-def _refined(front: Front, step: float, profile: MixtureProfile, goal: Goal, floor: float) -> Profile:
-    """The profile on finer lattices, unless the other direction is worse anyway (``floor``)."""
-    lower, upper = _asked(profile, goal)
+def _refined(front: Front, goal: Goal, floor: float) -> Profile:
+    """The profile on finer and finer lattices, until it is narrow or another direction costs more (``floor``)."""
     aim = NARROW if goal.delta is not None else ROUGH_DELTA if goal.rough else NARROW_DELTA
+    step = front.spacing(COARSE_WIDTH if front.attained else NARROW / 2)
+    profile = _lattice_profile(front, step)
+    lower, upper = _asked(profile, goal)
     for _ in range(REFINEMENTS if front.attained else 0):
         width = upper - lower
         if upper <= floor or width <= max(aim * upper, 1e-7 if goal.delta is not None else 0.0):
             break
-        # The bracket is O(spacing²) wide; a lattice has at most MAX_LOSSES places.
-        finest = len(profile.masses.upper_mass) / MAX_LOSSES if profile.masses is not None else 1.0
+        # The bracket is O(spacing²) wide.
+        places = 1 if profile.masses is None else len(profile.masses.upper_mass)
+        finest = places * front.bits / MAX_WORK
         factor = max(0.15, finest, math.sqrt(0.6 * aim * upper / width) if width < math.inf else 0.5)
         if factor > 0.8:
             break
         step *= factor
-        try:
-            finer = _lattice_profile(front, step)
-        except NotSupported:
-            break
-        again = _asked(finer, goal)
+        profile = _lattice_profile(front, step)
+        again = _asked(profile, goal)
         shrunk = again[1] - again[0] < 0.7 * width
-        lower, upper, profile = again[0], again[1], finer
+        lower, upper = again
         if not shrunk:
             break
     return profile

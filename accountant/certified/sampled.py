@@ -22,7 +22,7 @@ from flint import arb
 
 from affidavit.accountant.certified.balls import Ball, ball, down, down_array, precision, up, up_array
 from affidavit.accountant.certified.branches import Branch, Fixed, Sampled
-from affidavit.accountant.certified.convolve import Composed, Uses, compose, window_of
+from affidavit.accountant.certified.convolve import Composed, Uses, compose, log_tail_bound, window_of
 from affidavit.accountant.certified.lattice import LatticeMasses, from_above, from_below, reach
 from affidavit.accountant.certified.mixture import LossMasses, two_point_masses
 from affidavit.accountant.certified.pairs import (
@@ -40,12 +40,13 @@ from affidavit.accountant.certified.single import SingleProfile
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, Laplace, Pure
 
-__all__ = ["Front", "fronts"]
+__all__ = ["Front", "expected_delta", "fronts"]
 
 GUARD_BITS = 72
 """Bits beyond the smallest mass that matters: room for lattice differences and for the transform."""
 COARSE_CELLS = 600
-MAX_SIZE = 1 << 17
+MAX_SIZE, MAX_TAILS = 1 << 17, 40_000
+"""Places of a transform, and lattice points at which tails are evaluated for one side: seconds each."""
 STEP_BITS = 34
 LATTICE_BELOW_ZERO = 1.2
 """Cells between a mixture's smallest loss and 0: without a lattice point there its bulk has no place below."""
@@ -163,8 +164,19 @@ def fronts(fixed: Fixed, *, negligible: float) -> tuple[Front, ...]:
     with precision(bits):
         made = [_direction(fixed, forward=forward) for forward in (True, False)]
     # Where the upper pairs do not depend on the direction, one of them is enough (for the lower side too).
-    symmetric = made[0].upper == made[1].upper and not made[0].binomials
+    symmetric = not made[0].binomials and not any(isinstance(pair, (Mixed, Reversed)) for pair, _ in made[0].upper)
     return tuple(Front(direction, negligible, bits) for direction in made[: 1 if symmetric else 2])
+
+
+def expected_delta(fixed: Fixed, epsilon: float) -> float:
+    """About the δ at ε of everything that needs a lattice; 1 if nothing does."""
+    negligible = 1e-30
+    while True:
+        logs = [front.log_tail(epsilon) for front in fronts(fixed, negligible=negligible) if front.direction.upper]
+        log = max(logs, default=0.0)
+        if log > math.log(negligible) + 30 or negligible < 1e-250:
+            return math.exp(max(log, -600.0))
+        negligible **= 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +206,11 @@ class Front:
                 return SingleProfile(above, below, self.bits)
         return None
 
-    def spacing(self, width: float) -> float:
-        """A spacing for which the bracket is about ``width`` of ε wide at the mass asked for."""
+    def spacing(self, width: float, *, resolve: bool = True) -> float:
+        """A spacing for which the bracket is about ``width`` of ε wide at the mass asked for.
+
+        ``resolve``: fine enough for the lower side, which needs lattice points below a mixture's bulk.
+        """
         uses = self.direction.upper
         with precision(self.bits):
             total = sum(count for _, count in uses)
@@ -210,7 +225,20 @@ class Front:
                 for pair, _ in self.direction.lower
                 if isinstance(pair, (Mixed, Reversed))
             ]
-            return min([wanted, 4 * coarse, *floors])
+            least = max(
+                sum(high - low for low, high in spans) / MAX_TAILS,
+                1.5 * (window.last - window.first) * coarse * len(uses) / MAX_SIZE,
+            )
+            return max(least, min([wanted, 4 * coarse, *(floors if resolve else [])]))
+
+    def log_tail(self, epsilon: float) -> float:
+        """About log δ at ε, by Chernoff in floats; it fits lattices to an ε asked for."""
+        uses = self.direction.upper
+        with precision(self.bits):
+            spans = [reach(pair, self.negligible) for pair, _ in uses]
+            coarse = max(high - low for low, high in spans) / COARSE_CELLS
+            parts = self._parts(uses, arb(coarse), upward=True)
+        return min(0.0, log_tail_bound(parts, coarse, epsilon))
 
     def _parts(self, uses: Sequence[tuple[Pair, int]], step: Ball, *, upward: bool) -> Uses:
         total = sum(count for _, count in uses)
@@ -233,13 +261,11 @@ class Front:
             return result
 
     def _lattice(self, spacing: float) -> LossMasses:
-        step = self._step(spacing, upward=True)
-        above = self._composed(step, upward=True)
-        if above is None:
-            raise NotSupported(
-                f"a lattice of more than {MAX_SIZE} losses for this composition in certified arithmetic",
-                hint="affidavit epsilon (float64, two-sided) covers it",
-            )
+        above = None
+        while above is None:
+            step = self._step(spacing, upward=True)
+            above = self._composed(step, upward=True)
+            spacing = spacing if above else 2 * spacing
         losses = up_array([(above.first + i) * step for i in range(len(above.masses))])
         masses = np.maximum(up_array(above.masses), 0.0)
         infinite = up(above.infinite + above.outside)
@@ -253,20 +279,27 @@ class Front:
             infinite,
             np.maximum(down_array(below.masses), 0.0),
             down_array([(below.first + i) * step for i in range(len(below.masses))]),
-            down(-below.outside),
+            down(below.infinite - below.outside),
         )
 
     def _step(self, spacing: float, *, upward: bool) -> Ball:
-        """A short binary fraction of about the given size (lattice losses are then exact).
+        """A short binary fraction of about the given size: lattice losses are then exact.
 
-        With a Laplace leaf, one that nearly divides its width, on the side where rounding to it is safe.
+        The losses where much of the mass sits should be lattice points. With a Laplace leaf, the spacing all
+        but divides its width, on the side where rounding to it is safe; with a mixture, a lattice point
+        is at its smallest loss or just above.
         """
         wanted, toward = spacing, 0
         for pair, _ in self.direction.lower:
-            if isinstance(pair, LaplacePair):
-                wanted = float(pair.width) / math.ceil(float(pair.width) / spacing)
-                toward = 1 if upward else 0
-                break
+            match pair:
+                case LaplacePair(width=width):
+                    anchor, toward = float(width), int(upward)
+                case Mixed(rate=rate) | Reversed(rate=rate):
+                    anchor = -float((-rate).log1p())
+                case _:
+                    continue
+            wanted = anchor / math.ceil(anchor / spacing)
+            break
         exponent = math.floor(math.log2(wanted)) - STEP_BITS
         return arb(math.ldexp(math.floor(math.ldexp(wanted, -exponent)) + toward, exponent))
 
