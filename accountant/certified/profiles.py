@@ -189,8 +189,8 @@ def _sampled(fixed: Fixed, goal: Goal) -> Profile:
         elif len(directions) == 1:
             pending.append((0.0, front, None))
         else:
-            # A quick look, sharp on the upper side only: it may show that this direction does not matter.
-            quick = _lattice_profile(front, front.spacing(COARSE_WIDTH, resolve=False))
+            # A quick look at the upper side: it may show that this direction does not matter.
+            quick = _lattice_profile(front, front.spacing(COARSE_WIDTH, resolve=False), two_sided=False)
             pending.append((_asked(quick, goal)[1], front, quick))
     floor = max((_asked(profile, goal)[0] for profile in found), default=0.0)
     for upper, front, look in sorted(pending, key=lambda item: -item[0]):
@@ -202,8 +202,8 @@ def _sampled(fixed: Fixed, goal: Goal) -> Profile:
     return worst(found)
 
 
-def _lattice_profile(front: Front, step: float) -> MixtureProfile:
-    masses = front.masses(step)
+def _lattice_profile(front: Front, step: float, *, two_sided: bool = True) -> MixtureProfile:
+    masses = front.masses(step, two_sided=two_sided)
     method = "privacy loss distribution, connect the dots and grouped cells"
     return MixtureProfile(NoSteps(), masses, NoSteps(), masses, _reach(0.0, masses), method)
 

@@ -209,7 +209,7 @@ class Front:
     def spacing(self, width: float, *, resolve: bool = True) -> float:
         """A spacing for which the bracket is about ``width`` of ε wide at the mass asked for.
 
-        ``resolve``: fine enough for the lower side, which needs lattice points below a mixture's bulk.
+        ``resolve``: fine enough for the lower side too, which needs lattice points below a mixture's bulk.
         """
         uses = self.direction.upper
         with precision(self.bits):
@@ -252,15 +252,15 @@ class Front:
     def _atoms(self) -> Atoms:
         return two_point_product(self.direction.plain, budget=self.negligible, others=self.direction.binomials)
 
-    def masses(self, spacing: float) -> LossMasses:
+    def masses(self, spacing: float, *, two_sided: bool = True) -> LossMasses:
         """The loss distribution on a lattice of about that spacing, times the two-point losses."""
         with precision(self.bits):
-            result = self._lattice(spacing)
+            result = self._lattice(spacing, two_sided=two_sided)
             if self.direction.binomials or self.direction.plain:
                 result = result.times(two_point_masses(self._atoms()))
             return result
 
-    def _lattice(self, spacing: float) -> LossMasses:
+    def _lattice(self, spacing: float, *, two_sided: bool) -> LossMasses:
         above = None
         while above is None:
             step = self._step(spacing, upward=True)
@@ -270,7 +270,7 @@ class Front:
         masses = np.maximum(up_array(above.masses), 0.0)
         infinite = up(above.infinite + above.outside)
         step = self._step(spacing, upward=False)
-        below = self._composed(step, upward=False)
+        below = self._composed(step, upward=False) if two_sided else None
         if below is None:
             return LossMasses(masses, losses, infinite, np.zeros(1), np.zeros(1))
         return LossMasses(
@@ -298,7 +298,8 @@ class Front:
                     anchor = -float((-rate).log1p())
                 case _:
                     continue
-            wanted = anchor / math.ceil(anchor / spacing)
+            if spacing < anchor:
+                wanted = anchor / math.ceil(anchor / spacing)
             break
         exponent = math.floor(math.log2(wanted)) - STEP_BITS
         return arb(math.ldexp(math.floor(math.ldexp(wanted, -exponent)) + toward, exponent))
