@@ -73,7 +73,11 @@ def composed_curve(parts: CurveParts, *, side: Side) -> Curve:
     if not kept.any():
         # Only a lower side can be left with nothing.
         return NoLoss()
-    return Atomic(law.losses[kept], np.log(law.masses[kept]), infinity=law.infinity, atoms=())
+    curve = Atomic(law.losses[kept], np.log(law.masses[kept]), infinity=law.infinity, atoms=())
+    # Q's mass at −inf is certain where the parts' is; the rest of what Q lacks is truncation.
+    certain = math.fsum(count * math.log1p(-part.bottom) for part, count in parts)
+    curve.bottom = -math.expm1(certain) * (1.0 - 1e-14)
+    return curve
 
 
 def composed_law(
