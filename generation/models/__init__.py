@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,8 @@ def load_model(name: str, *, dtype: Dtype = "auto", base: Path | None = None) ->
         from affidavit.generation.models.toy import ToyModel
 
         return ToyModel()
+    # Read when torch is imported: threads that wait sleep. Spinning makes a busy machine three times slower.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from affidavit.generation.models import smollm2
     from affidavit.generation.models.transformers_model import TransformersModel, weights_digest
 
