@@ -5,7 +5,8 @@ bounded range η has, for some t in [0, η], two losses: t with P-mass p_t = (E 
 with the rest, where u = e^t and E = e^η. An adversary who picks t before each step, knowing what came
 before, makes the hockey-stick H_k(α) after k steps obey
     H_0(α) = max(0, 1 - α),   H_k(α) = max over t of p_t H_{k-1}(α e^{-t}) + (1 - p_t) H_{k-1}(α e^{η-t}),
-and δ(ε) = H_T(e^ε). Attained: two tokens and suitable logits realise any t. Unequal ranges: the
+and δ(ε) = H_T(e^ε). One step in closed form: H_1(α) = (√E - √α)²/(E - 1) for 1 <= α <= E, with t = (log α + η)/2;
+the recursion starts there. Attained: two tokens and suitable logits realise any t. Unequal ranges: the
 operator of the *last* step in time is applied first. The family is closed under exchanging P and Q,
 so H_k(α) = 1 - α + α H_k(1/α), and only α >= 1 is stored, on the lattice α_i = e^{ih}.
 
@@ -49,7 +50,16 @@ from numpy.typing import NDArray
 from affidavit.accountant.certified.balls import Array, Ball, ball, down, down_array, precision, up, up_array
 from affidavit.accountant.certified.branches import Steps
 
-__all__ = ["AdaptiveCurve", "Lines", "Start", "adaptive_curve", "cost_in_seconds", "lattice_points", "spacing"]
+__all__ = [
+    "AdaptiveCurve",
+    "Lines",
+    "Start",
+    "adaptive_curve",
+    "cost_in_seconds",
+    "lattice_points",
+    "one_step",
+    "spacing",
+]
 
 STEP = 2.0**-50
 SLACK = 2.0**-48
@@ -167,14 +177,22 @@ class _Step:
 
 
 def spacing(steps: Steps, cells: int) -> Fraction:
-    """A lattice spacing that divides the most used range, about ``cells`` points to the largest."""
+    """A lattice spacing that divides the most used range, about ``cells`` points to the largest.
+
+    Of the spacings somewhat finer than needed, the one that all ranges are nearest to being multiples of.
+    """
     uses: dict[Fraction, int] = {}
     for spread, count in steps:
         uses[spread] = uses.get(spread, 0) + count
-    largest, smallest = max(uses), min(uses)
-    wanted = min(largest / cells, smallest / 8, Fraction(1, 8))
+    wanted = min(max(uses) / cells, min(uses) / 8, Fraction(1, 8))
     common = max(uses, key=lambda spread: uses[spread])
-    return common / math.ceil(common / wanted)
+
+    def misfit(parts: int) -> float:
+        return max(abs((turns := float(spread * parts / common)) - round(turns)) for spread in uses)
+
+    fewest = math.ceil(common / wanted)
+    choices = range(fewest, fewest + (fewest // 2 if len(uses) > 1 else 0) + 1)
+    return common / min(choices, key=lambda parts: (round(misfit(parts), 6), parts))
 
 
 def cost_in_seconds(steps: Steps, step: Fraction, top: float) -> float:
@@ -311,8 +329,9 @@ def adaptive_curve(
         shrink = [ball(-i * step).exp() for i in range(points)]
         fall, rise = up_array(shrink), up_array([1 - value for value in shrink])
     margin = 2 + max(one.cells for one in prepared.values())
-    zeros = np.zeros(points)
-    upper, lines = (zeros, Lines(zeros, zeros)) if start is None else (start.upper, start.lines)
+    if start is None:
+        start, steps = _after_one_step(steps[-1][0], step, points), _without_last(steps)
+    upper, lines = start.upper, start.lines
     for spread, count in reversed(steps):
         one = prepared[spread]
         for _ in range(count):
@@ -326,6 +345,30 @@ def adaptive_curve(
             upper = np.concatenate([raised, np.full(points - width, raised[-1])])
             lines = _lowered(_widened(lines, fall, margin), best, margin, one, points)
     return AdaptiveCurve(float(step), upper, lines)
+
+
+def _without_last(steps: Steps) -> Steps:
+    spread, count = steps[-1]
+    return (*steps[:-1], (spread, count - 1)) if count > 1 else steps[:-1]
+
+
+def one_step(spread: Fraction, epsilon: Ball) -> Ball:
+    """H_1(e^ε) in closed form, ε >= 0."""
+    gap = ((ball(spread) - epsilon) / 2).expm1().nonnegative_part()
+    return epsilon.exp() * gap * gap / ball(spread).expm1()
+
+
+def _after_one_step(spread: Fraction, step: Fraction, points: int) -> Start:
+    """H_1 on the lattice: its values, and the lines of its best t."""
+    upper, inside, weight = np.full(points, FLOOR), np.zeros(points), np.zeros(points)
+    with precision():
+        eta, rise = ball(spread), ball(spread).expm1()
+        for i in range(min(points, math.ceil(spread / step))):
+            x = ball(i * step)
+            u = ((x + eta) / 2).exp()
+            chance = (eta.exp() - u) / rise
+            upper[i], inside[i], weight[i] = up(one_step(spread, x)), down(chance), up(chance * x.exp() / u)
+    return Start(np.minimum(upper, 1.0), Lines(np.maximum(inside, 0.0), weight))
 
 
 def _widened(lines: Lines, fall: Array, margin: int) -> Lines:

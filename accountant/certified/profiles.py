@@ -17,7 +17,7 @@ from affidavit.accountant.certified.adaptive import (
     lattice_points,
     spacing,
 )
-from affidavit.accountant.certified.balls import ball, down_array, precision, up_array
+from affidavit.accountant.certified.balls import ball, down, down_array, precision, up_array
 from affidavit.accountant.certified.branches import Branch, Fixed, Steps, Use
 from affidavit.accountant.certified.combine import SMALLEST, TAIL, Best, Blatant, Goal, OneSide, Profile, worst
 from affidavit.accountant.certified.laplace import LaplaceProfile
@@ -31,6 +31,7 @@ from affidavit.accountant.certified.mixture import (
 from affidavit.accountant.certified.product import ProductProfile, two_point_product
 from affidavit.accountant.certified.sampled import Front, expected_delta, fronts
 from affidavit.accountant.certified.search import Sides
+from affidavit.accountant.certified.softmax import SoftmaxProfile
 from affidavit.accountant.certified.zcdp import zcdp_curve, zcdp_top
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, Laplace, Pure
@@ -43,7 +44,7 @@ ENOUGH = 32
 """Cells to a range for a relative width of about 8e-4 (it falls with their square)."""
 QUICK, AFFORDABLE = 0.5, 6.0
 """Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
-COARSE_WIDTH, FRONT_WIDTH, NARROW = 2e-3, 2e-4, 8e-4
+COARSE_WIDTH, FRONT_WIDTH, NARROW = 2e-3, 4e-4, 8e-4
 """Relative bracket widths: of a first look, of lattices in front of exponential steps, and aimed at."""
 NARROW_DELTA, ROUGH_DELTA = 5e-3, 3e-2
 REFINEMENTS, MAX_WORK = 3, 128 << 16
@@ -85,7 +86,8 @@ def _masses(fixed: Fixed, tail: float) -> tuple[LossMasses | None, ...]:
     if fixed.empty:
         return (None,)
     if _on_lattice(fixed):
-        found = fronts(fixed, negligible=tail)
+        forward, backward = fronts(fixed, negligible=tail)
+        found = (forward, backward) if forward.directed else (forward,)
         closed = [front.closed_form() for front in found]
         return tuple(
             front.masses(front.spacing(FRONT_WIDTH)) if form is None else _times_gaussian(form, tail)
@@ -181,12 +183,12 @@ def _sampled(fixed: Fixed, goal: Goal) -> Profile:
     tail = max(SMALLEST, delta * TAIL)
     found: list[Profile] = []
     pending: list[tuple[float, Front, Profile | None]] = []
-    directions = fronts(fixed, negligible=tail)
-    for front in directions:
+    forward, backward = fronts(fixed, negligible=tail)
+    for front in (forward, backward) if forward.directed else (forward,):
         exact = front.closed_form() or front.single()
         if exact is not None:
             found.append(exact)
-        elif len(directions) == 1:
+        elif not forward.directed:
             pending.append((0.0, front, None))
         else:
             # A quick look at the upper side: it may show that this direction does not matter.
@@ -199,7 +201,12 @@ def _sampled(fixed: Fixed, goal: Goal) -> Profile:
             continue
         found.append(_refined(front, goal, floor))
         floor = max(floor, _asked(found[-1], goal)[0])
-    return worst(found)
+    result = worst(found)
+    if forward.attained or forward.single() is not None:
+        return result
+    # One upper side serves both directions; the explicit pairs below it differ in them.
+    other = _lattice_profile(backward, backward.spacing(NARROW / 2))
+    return Best((result, OneSide(other, "lower")))
 
 
 def _lattice_profile(front: Front, step: float, *, two_sided: bool = True) -> MixtureProfile:
@@ -299,6 +306,10 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
             last=_as_gaussian(branch.last),
         )
         return Best((_zcdp(branch, goal), OneSide(profile_of(gaussian, goal), "lower")))
+    if goal.delta is not None and _failure(fixed) > goal.delta:
+        return Blatant(f"mass above {goal.delta!r} on an infinite loss")
+    if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
+        return SoftmaxProfile(branch.steps[0][0])
     if branch.steps:
         ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
         return (_adaptive(branch, goal) if ordered else None) or _coarse(branch, goal)
@@ -308,6 +319,13 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
     if _on_lattice(fixed):
         return _sampled(fixed, goal)
     return _product(fixed, goal.tail(_rho(fixed, ())) * 1e-6)
+
+
+def _failure(fixed: Fixed) -> float:
+    """A lower side of the mass on loss +inf that approximate mechanisms have in all."""
+    leaves = [(use, count) for use, count in fixed.uses if isinstance(use, Approximate)]
+    with precision(BITS):
+        return down(two_point_product([(replace(use, epsilon=0.0), n) for use, n in leaves], budget=1.0).failure)
 
 
 def _as_gaussian(fixed: Fixed) -> Fixed:

@@ -158,14 +158,12 @@ def _direction(fixed: Fixed, *, forward: bool) -> Direction:
     return Direction(mu, pairs, pairs if same else tuple(lower), tuple(binomials), tuple(plain))
 
 
-def fronts(fixed: Fixed, *, negligible: float) -> tuple[Front, ...]:
-    """Both directions, or one where they agree; ``negligible`` is a mass that may be cut off."""
+def fronts(fixed: Fixed, *, negligible: float) -> tuple[Front, Front]:
+    """Both directions; ``negligible`` is a mass that may be cut off."""
     bits = int(GUARD_BITS - math.log2(negligible))
     with precision(bits):
-        made = [_direction(fixed, forward=forward) for forward in (True, False)]
-    # Where the upper pairs do not depend on the direction, one of them is enough (for the lower side too).
-    symmetric = not made[0].binomials and not any(isinstance(pair, (Mixed, Reversed)) for pair, _ in made[0].upper)
-    return tuple(Front(direction, negligible, bits) for direction in made[: 1 if symmetric else 2])
+        forward, backward = (_direction(fixed, forward=forward) for forward in (True, False))
+    return Front(forward, negligible, bits), Front(backward, negligible, bits)
 
 
 def expected_delta(fixed: Fixed, epsilon: float) -> float:
@@ -205,6 +203,12 @@ class Front:
             case Direction(mu=None, upper=((above, 1),), lower=((below, 1),), binomials=(), plain=()):
                 return SingleProfile(above, below, self.bits)
         return None
+
+    @property
+    def directed(self) -> bool:
+        """Whether the upper pairs depend on the direction."""
+        mixtures = any(isinstance(pair, (Mixed, Reversed)) for pair, _ in self.direction.upper)
+        return mixtures or bool(self.direction.binomials)
 
     def spacing(self, width: float, *, resolve: bool = True) -> float:
         """A spacing for which the bracket is about ``width`` of ε wide at the mass asked for.
