@@ -21,6 +21,7 @@ from affidavit.accountant.recompute.atoms import POINT_MASS, AtomicLaw
 from affidavit.accountant.recompute.bracket import Bracket, Profile, epsilon_bracket
 from affidavit.accountant.recompute.envelope import CallPrice, envelope, nodes
 from affidavit.accountant.recompute.fixed import Aim, FixedPart
+from affidavit.accountant.recompute.mixed import MixedProfile
 from affidavit.accountant.recompute.strategy import Strategy, find_strategy
 
 if TYPE_CHECKING:
@@ -94,9 +95,7 @@ def _terminal(part: FixedPart, x: Array, *, upper: bool) -> Array | None:
     """V_0/m at the nodes if something runs after the exponential uses."""
     if part.precision == 0 and part.atoms is POINT_MASS:
         return None
-    profile = part.profile(Aim(0.5))
-    side = 1 if upper else 0
-    return np.array([profile.delta(-float(at))[side] for at in x])
+    return MixedProfile(part.atoms, float(part.precision)).deltas(-x)[1 if upper else 0]
 
 
 def _price(ranges: Sequence[tuple[float, int]], window: Window, after: FixedPart) -> CallPrice:

@@ -29,7 +29,7 @@ import numpy as np
 
 from affidavit.accountant.recompute.atoms import AtomicLaw
 from affidavit.accountant.recompute.bracket import Bracket
-from affidavit.accountant.recompute.smooth import Panels, SmoothLaw
+from affidavit.accountant.recompute.smooth import Panels, Piece, SmoothLaw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +43,7 @@ _UNIT = 2.0**-53
 _CHUNK = 1 << 21
 _RUN = 64
 _STRIDE = 1.4
-_WORK_LIMIT = 3e5
+_WORK_LIMIT = 2e8
 _SMALLEST_TILT, _LARGEST_TILT = 1e-4, 1e5
 _FAR_BELOW = 20.0
 _STEEPEST = 5e3
@@ -298,7 +298,7 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
             tail = _rest(whole, joint_atom, step * (k - 1), goal)
             if tail <= goal:
                 break
-        work += block * sum(piece.half_width(tilt, step * k) ** -1.0 for p in whole.parts for piece in p.law.pieces)
+        work += block * sum(_nodes(piece, tilt, step * k) for p in whole.parts for piece in p.law.pieces)
         if work > _WORK_LIMIT:  # what is left out is charged, whatever it is
             tail = _rest(whole, joint_atom, step * (k - 1), goal)
             break
@@ -323,6 +323,11 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
         whole.atoms.infinite,
         scaled_atoms,
     )
+
+
+def _nodes(piece: Piece, tilt: float, frequency: float) -> int:
+    """About how many nodes an integral at this frequency takes."""
+    return int(len(piece.panels(tilt, 0.0).x) * piece.half_width(tilt, 0.0) / piece.half_width(tilt, frequency))
 
 
 def _atom_transform(atoms: AtomicLaw, s: ComplexArray, log_scale: float) -> ComplexArray:

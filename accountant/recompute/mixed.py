@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["MixedProfile"]
 
 _UNIT = 2.0**-53
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +39,31 @@ class MixedProfile:
 
     def delta(self, epsilon: float) -> Bracket:
         """δ at ``epsilon``."""
-        law = self.law
         if self.precision == 0.0:
-            return law.delta(epsilon)
+            return self.law.delta(epsilon)
+        low, high = self.deltas(np.array([epsilon]))
+        return Bracket(float(low[0]), float(high[0]))
+
+    def deltas(self, epsilons: Array) -> tuple[Array, Array]:
+        """Both sides at many ``epsilons``."""
+        if self.precision == 0.0:
+            found = [self.law.delta(float(epsilon)) for epsilon in epsilons]
+            return np.array([b.lower for b in found]), np.array([b.upper for b in found])
         from scipy.special import log_ndtr
 
-        mu = math.sqrt(self.precision)
-        gap = epsilon - law.losses
-        log_above = log_ndtr(mu / 2.0 - gap / mu)
-        log_below = gap + log_ndtr(-mu / 2.0 - gap / mu)
-        above, below = np.exp(log_above), np.exp(np.minimum(log_below, 0.0))
-        terms = law.masses * np.maximum(above - below, 0.0)
-        # Condition: the argument of Φ carries a relative error of a few u, which its logarithm
-        # magnifies by at most |argument| · (|argument| + 1).
-        spread = 1.0 + (np.abs(gap) / mu + mu) ** 2 + np.abs(gap)
-        error = 8.0 * _UNIT * float(np.sum(law.masses * (above + below) * spread))
-        value = law.infinite + math.fsum(terms.tolist())
-        error += value * (law.relative_error + 16.0 * _UNIT)
-        return Bracket(max(0.0, value - error), min(1.0, value + error))
+        law, mu = self.law, math.sqrt(self.precision)
+        value, error = np.zeros(len(epsilons)), np.zeros(len(epsilons))
+        rows = max(1, _CHUNK // len(law.losses))
+        for start in range(0, len(epsilons), rows):
+            part = slice(start, start + rows)
+            gap = epsilons[part, None] - law.losses[None, :]
+            above = np.exp(log_ndtr(mu / 2.0 - gap / mu))
+            below = np.exp(np.minimum(gap + log_ndtr(-mu / 2.0 - gap / mu), 0.0))
+            # Condition: the argument of Φ carries a relative error of a few u, which its logarithm
+            # magnifies by at most |argument| · (|argument| + 1). A sum of n terms adds n u.
+            spread = 32.0 + (np.abs(gap) / mu + mu) ** 2 + np.abs(gap)
+            value[part] = np.maximum(above - below, 0.0) @ law.masses
+            error[part] = 8.0 * _UNIT * (((above + below) * spread) @ law.masses)
+        value += law.infinite
+        error += value * (law.relative_error + _UNIT * (16.0 + len(law.losses)))
+        return np.maximum(0.0, value - error), np.minimum(1.0, value + error)

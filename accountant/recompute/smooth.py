@@ -57,7 +57,8 @@ __all__ = [
 ]
 
 _ORDER = 64
-_LIFTS = (0.1, 0.25, 0.6, 1.2, 2.0)
+_LIFTS = (0.02, 0.06, 0.15, 0.35, 0.7, 1.2, 2.0)
+"""Heights of the moved path in units of σ."""
 _NEGLIGIBLE = 60.0
 """Natural logarithms below the peak at which a panel is dropped."""
 
@@ -184,11 +185,11 @@ class Piece:
         """
         lift = self.lift(share)
         log_size = self._lifted(panels.x, lift, tilt, frequency) + (panels.log_weight - panels.log_height)
-        return 1.01 * float(np.sum(np.exp(log_size - peak)))
+        return 1.01 * float(np.sum(np.exp(np.minimum(log_size - peak, 600.0))))
 
     def lift(self, share: float) -> float:
-        """``share`` σ²/(largest mean), signed so that Im L >= 0 there."""
-        size = share * self.sigma**2 / max(1.0, abs(self.p.mean), abs(self.q.mean))
+        """``share`` σ, at most 2σ²/(largest mean) (π of which is allowed), signed so that Im L >= 0 there."""
+        size = min(share * self.sigma, 2.0 * self.sigma**2 / max(1.0, abs(self.p.mean), abs(self.q.mean)))
         return -size if self.falls else size
 
     def way_up(self, share: float) -> tuple[Array, ComplexArray, ComplexArray]:
