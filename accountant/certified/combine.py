@@ -24,7 +24,9 @@ TAIL = 1e-5
 class Goal:
     """What will be asked: ε at ``delta``, or δ at values of ε up to ``epsilon``.
 
-    ``expected`` is an earlier, too coarse δ at that ε; ``rough``: a curve, for which a few per cent of δ do.
+    ``expected`` is the δ that lattices must resolve, where it is not ``delta``: an earlier, too coarse δ
+    at that ε, or what approximate mechanisms leave of ``delta``. ``rough``: a curve, for which a few
+    per cent of δ do.
     """
 
     delta: float | None = None
@@ -34,7 +36,7 @@ class Goal:
 
     def tail(self, rho: float) -> float:
         """A mass that is negligible beside the δ in question, for a plan of about ρ-zCDP."""
-        delta = self.delta or self.expected
+        delta = self.expected or self.delta
         if delta is None:
             gap = max(0.0, (self.epsilon or 0.0) - rho)
             delta = math.exp(-gap * gap / (4 * rho)) if gap < 50 * math.sqrt(rho) else SMALLEST

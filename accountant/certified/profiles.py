@@ -179,7 +179,7 @@ def _reach(top: float, masses: LossMasses | None) -> float:
 
 def _sampled(fixed: Fixed, goal: Goal) -> Profile:
     """Everything on one lattice, refined until the bracket is narrow or stops shrinking."""
-    delta = goal.delta or goal.expected or expected_delta(fixed, goal.epsilon or 0.0)
+    delta = goal.expected or goal.delta or expected_delta(fixed, goal.epsilon or 0.0)
     tail = max(SMALLEST, delta * TAIL)
     found: list[Profile] = []
     pending: list[tuple[float, Front, Profile | None]] = []
@@ -306,8 +306,10 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
             last=_as_gaussian(branch.last),
         )
         return Best((_zcdp(branch, goal), OneSide(profile_of(gaussian, goal), "lower")))
-    if goal.delta is not None and _failure(fixed) > goal.delta:
-        return Blatant(f"mass above {goal.delta!r} on an infinite loss")
+    if goal.delta is not None and (failure := _failure(fixed)) > 0.0:
+        if failure > goal.delta:
+            return Blatant(f"mass above {goal.delta!r} on an infinite loss")
+        goal = replace(goal, expected=max(goal.delta - failure, 1e-9 * goal.delta))
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
         return SoftmaxProfile(branch.steps[0][0])
     if branch.steps:
