@@ -45,7 +45,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """P-masses of the sum at losses (first + i) * spacing; ``infinite`` at +inf; ``outside`` bounds the
+    """P-masses of the sum at losses (first + i) * spacing + offset; ``infinite`` at +inf; ``outside`` bounds the
     true mass beyond the window on the side that matters (above for an upper, below for a lower side).
     """
 
@@ -53,6 +53,7 @@ class Composed:
     masses: tuple[Ball, ...]
     infinite: Ball
     outside: Ball
+    offset: Ball
 
 
 def _log_moments(uses: Uses, step: float, thetas: Array) -> Array:
@@ -125,4 +126,5 @@ def compose(uses: Uses, step: Ball, window: Window, *, theta: float) -> Composed
     beyond = window.last if theta > 0 else window.first
     inside = window.first <= shift and sum(c * (p.first + len(p.masses) - 1) for p, c in uses) <= window.last
     outside = arb(0) if inside else chernoff(uses, step, theta, beyond).min(arb(1))
-    return Composed(window.first, masses, 1 - resolved, outside)
+    offset = sum((count * part.offset for part, count in uses), arb(0))
+    return Composed(window.first, masses, 1 - resolved, outside, offset)

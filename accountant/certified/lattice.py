@@ -25,23 +25,28 @@ from itertools import pairwise
 
 from flint import arb
 
-from affidavit.accountant.certified.balls import Ball
+from affidavit.accountant.certified.balls import Ball, ball
+from affidavit.accountant.certified.discrete import DiscretePair
 from affidavit.accountant.certified.pairs import Mixed, Pair, Reversed, Tails
 
-__all__ = ["LatticeMasses", "from_above", "from_below", "reach"]
+__all__ = ["LatticeMasses", "from_above", "from_below", "on_grid", "reach"]
 
 TINY = 1e-12
 BELOW_CENTRE = 0.03
 """How far cells are moved down, in units of the spacing; must exceed the drift of a cell's ratio, O(h)."""
 
 
+ZERO = arb(0)
+
+
 @dataclass(frozen=True, slots=True)
 class LatticeMasses:
-    """P-masses at losses (first + i) * spacing, and the mass on +inf."""
+    """P-masses at losses (first + i) * spacing + offset, and the mass on +inf."""
 
     first: int
     masses: tuple[Ball, ...]
     infinite: Ball
+    offset: Ball = ZERO
 
 
 def _index(loss: Ball, step: Ball) -> int:
@@ -86,6 +91,19 @@ def from_above(pair: Pair, step: Ball, low: float, high: float) -> LatticeMasses
         masses[i] += p - right
         masses[i + 1] += right
     return LatticeMasses(first, tuple(masses), tails[-1][0])
+
+
+def on_grid(pair: DiscretePair, parts: int, *, upward: bool) -> LatticeMasses:
+    """A discrete Gaussian on the lattice of spacing (its own spacing)/parts, as it is."""
+    first, last = pair.shift - pair.reach, pair.shift + pair.reach
+    tails = [pair.tail(x - pair.shift) for x in range(first - 1, last + 1)]
+    masses = [arb(0)] * ((last - first) * parts + 1)
+    for i, (lower, upper) in enumerate(pairwise(tails)):
+        masses[i * parts] = (lower - upper).nonnegative_part()
+    if upward:
+        masses[0] += 1 - tails[0]
+    offset = -ball(pair.spacing * pair.shift / 2)
+    return LatticeMasses(first * parts, tuple(masses), tails[-1] if upward else arb(0), offset)
 
 
 def _between(lower: Tails, upper: Tails) -> Tails:

@@ -31,7 +31,7 @@ from affidavit.accountant.certified.search import Sides, clipped, crossing
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, Pure
 
-__all__ = ["Atoms", "ProductProfile", "TwoValued", "gaussian_delta", "two_point_product"]
+__all__ = ["MAX_ATOMS", "Atoms", "ProductProfile", "TwoValued", "gaussian_delta", "two_point_product"]
 
 MAX_ATOMS = 100_000
 

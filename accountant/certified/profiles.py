@@ -28,10 +28,11 @@ from affidavit.accountant.certified.mixture import (
     gaussian_masses,
     two_point_masses,
 )
-from affidavit.accountant.certified.product import ProductProfile, two_point_product
+from affidavit.accountant.certified.product import MAX_ATOMS, ProductProfile, two_point_product
 from affidavit.accountant.certified.sampled import Front, expected_delta, fronts
 from affidavit.accountant.certified.search import Sides
 from affidavit.accountant.certified.softmax import SoftmaxProfile
+from affidavit.accountant.certified.stairs import losses_of
 from affidavit.accountant.certified.zcdp import zcdp_curve, zcdp_top
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, Laplace, Pure
@@ -78,7 +79,8 @@ def _product(fixed: Fixed, tail: float) -> ProductProfile:
 
 
 def _on_lattice(fixed: Fixed) -> bool:
-    return any(not isinstance(use, (Pure, Approximate)) for use, _ in fixed.uses)
+    """Whether there is no exact product."""
+    return len(_two_point(fixed)) < len(fixed.uses) or losses_of(_two_point(fixed)) > MAX_ATOMS
 
 
 def _masses(fixed: Fixed, tail: float) -> tuple[LossMasses | None, ...]:

@@ -13,17 +13,17 @@ the theory, not of arithmetic.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from flint import arb
+from flint import arb, ctx
 
 from affidavit.accountant.certified.balls import Ball, ball, down, down_array, precision, up, up_array
 from affidavit.accountant.certified.branches import Branch, Fixed, Sampled
 from affidavit.accountant.certified.convolve import Composed, Uses, compose, log_tail_bound, window_of
-from affidavit.accountant.certified.lattice import LatticeMasses, from_above, from_below, reach
+from affidavit.accountant.certified.discrete import DiscretePair, discrete_pairs
+from affidavit.accountant.certified.lattice import LatticeMasses, from_above, from_below, on_grid, reach
 from affidavit.accountant.certified.mixture import LossMasses, two_point_masses
 from affidavit.accountant.certified.pairs import (
     Combined,
@@ -35,10 +35,11 @@ from affidavit.accountant.certified.pairs import (
     Reversed,
     Symmetric,
 )
-from affidavit.accountant.certified.product import Atoms, ProductProfile, TwoValued, two_point_product
+from affidavit.accountant.certified.product import MAX_ATOMS, Atoms, ProductProfile, TwoValued, two_point_product
 from affidavit.accountant.certified.single import SingleProfile
+from affidavit.accountant.certified.stairs import chunked, losses_of
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.plan import Approximate, Laplace, Pure
+from affidavit.accountant.plan import Approximate, DiscreteGaussian, Laplace, Pure
 
 __all__ = ["Front", "expected_delta", "fronts"]
 
@@ -78,6 +79,14 @@ def _on_sample(branch: Branch, kind: str) -> Symmetric:
     match fixed.uses:
         case ((Laplace(noise_multiplier=scale), 1),) if not fixed.mu_squared:
             return LaplacePair(ball(1 / Fraction(scale)))
+        case ((DiscreteGaussian() as leaf, 1),) if not fixed.mu_squared:
+            pair, beneath = discrete_pairs(leaf, ctx.prec)
+            if pair is beneath:
+                return pair
+            raise NotSupported(
+                "a sampled discrete Gaussian whose sensitivity is no whole number of grid steps",
+                hint="a granularity of 1/k for a whole number k",
+            )
     leaves = [(use, count) for use, count in fixed.uses if isinstance(use, (Pure, Approximate))]
     if len(leaves) != len(fixed.uses):
         raise NotSupported(
@@ -143,19 +152,31 @@ def _direction(fixed: Fixed, *, forward: bool) -> Direction:
                 above, below = _sampled_pairs(use, forward=forward)
                 upper.append((above, count))
                 lower.append((below, count))
-            case _:
-                raise NotSupported(
-                    f"the kind {use.kind!r} in certified arithmetic",
-                    hint="gaussian, laplace, pure, approximate, exponential, zcdp; or affidavit epsilon (float64)",
-                )
+            case DiscreteGaussian():
+                discrete, beneath = discrete_pairs(use, ctx.prec)
+                upper.append((discrete, count))
+                if beneath is not None:
+                    lower.append((beneath, count))
+    if losses_of(plain) > MAX_ATOMS:
+        stairs = [(pair, 1) for pair in chunked(plain)]
+        upper, lower, plain = [*upper, *stairs], [*lower, *stairs], []
     mu = ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None
     if mu is not None and upper:
         gaussian = Plain(ProductProfile(mu, two_point_product([], budget=1.0), "gaussian", 0))
         upper.append((gaussian, 1))
         lower.append((gaussian, 1))
-    same = all(a is b for (a, _), (b, _) in zip(upper, lower, strict=True))
+    same = [id(pair) for pair, _ in upper] == [id(pair) for pair, _ in lower]
     pairs = tuple(upper)
     return Direction(mu, pairs, pairs if same else tuple(lower), tuple(binomials), tuple(plain))
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A lattice spacing; ``unit`` is the discrete Gaussian, if any, whose losses lie ``parts`` places apart on it."""
+
+    step: Ball
+    unit: DiscretePair | None = None
+    parts: int = 1
 
 
 def fronts(fixed: Fixed, *, negligible: float) -> tuple[Front, Front]:
@@ -220,7 +241,7 @@ class Front:
             total = sum(count for _, count in uses)
             spans = [reach(pair, self.negligible / total) for pair, _ in uses]
             coarse = max(high - low for low, high in spans) / COARSE_CELLS
-            parts = self._parts(uses, arb(coarse), upward=True)
+            parts = self._parts(Grid(arb(coarse)), upward=True)
             window, theta, _ = window_of(parts, coarse, math.sqrt(self.negligible))
             epsilon = max(window.last * coarse, coarse)
             wanted = math.sqrt(6 * width * epsilon / (total * (1 + theta)))
@@ -241,16 +262,20 @@ class Front:
         with precision(self.bits):
             spans = [reach(pair, self.negligible) for pair, _ in uses]
             coarse = max(high - low for low, high in spans) / COARSE_CELLS
-            parts = self._parts(uses, arb(coarse), upward=True)
+            parts = self._parts(Grid(arb(coarse)), upward=True)
         return min(0.0, log_tail_bound(parts, coarse, epsilon))
 
-    def _parts(self, uses: Sequence[tuple[Pair, int]], step: Ball, *, upward: bool) -> Uses:
+    def _parts(self, grid: Grid, *, upward: bool) -> Uses:
+        uses = self.direction.upper if upward else self.direction.lower
         total = sum(count for _, count in uses)
         made: list[tuple[LatticeMasses, int]] = []
         for pair, count in uses:
+            if pair is grid.unit:
+                made.append((on_grid(grid.unit, grid.parts, upward=upward), count))
+                continue
             low, high = reach(pair, self.negligible / total)
-            fitted = pair.aligned(step, upward=upward) if isinstance(pair, LaplacePair) else pair
-            made.append(((from_above if upward else from_below)(fitted, step, low, high), count))
+            fitted = pair.aligned(grid.step, upward=upward) if isinstance(pair, LaplacePair) else pair
+            made.append(((from_above if upward else from_below)(fitted, grid.step, low, high), count))
         return made
 
     def _atoms(self) -> Atoms:
@@ -267,14 +292,14 @@ class Front:
     def _lattice(self, spacing: float, *, two_sided: bool) -> LossMasses:
         above = None
         while above is None:
-            step = self._step(spacing, upward=True)
-            above = self._composed(step, upward=True)
+            grid = self._grid(spacing, upward=True)
+            above = self._composed(grid, upward=True)
             spacing = spacing if above else 2 * spacing
-        losses = up_array([(above.first + i) * step for i in range(len(above.masses))])
+        losses = up_array([(above.first + i) * grid.step + above.offset for i in range(len(above.masses))])
         masses = np.maximum(up_array(above.masses), 0.0)
         infinite = up(above.infinite + above.outside)
-        step = self._step(spacing, upward=False)
-        below = self._composed(step, upward=False) if two_sided else None
+        grid = self._grid(spacing, upward=False)
+        below = self._composed(grid, upward=False) if two_sided else None
         if below is None:
             return LossMasses(masses, losses, infinite, np.zeros(1), np.zeros(1))
         return LossMasses(
@@ -282,20 +307,24 @@ class Front:
             losses,
             infinite,
             np.maximum(down_array(below.masses), 0.0),
-            down_array([(below.first + i) * step for i in range(len(below.masses))]),
+            down_array([(below.first + i) * grid.step + below.offset for i in range(len(below.masses))]),
             down(below.infinite - below.outside),
         )
 
-    def _step(self, spacing: float, *, upward: bool) -> Ball:
-        """A short binary fraction of about the given size: lattice losses are then exact.
+    def _grid(self, spacing: float, *, upward: bool) -> Grid:
+        """A lattice of about the given spacing, with lattice points where much of the mass sits.
 
-        The losses where much of the mass sits should be lattice points. With a Laplace leaf, the spacing all
-        but divides its width, on the side where rounding to it is safe; with a mixture, a lattice point
-        is at its smallest loss or just above.
+        With a discrete Gaussian whose losses are far apart, a fraction of their distance. Otherwise a short
+        binary fraction, so that lattice losses are exact: with a Laplace leaf, one that all but divides
+        its width, on the side where rounding to it is safe; with a mixture, one that puts a lattice
+        point at its smallest loss or just above.
         """
         wanted, toward = spacing, 0
-        for pair, _ in self.direction.lower:
+        for pair, _ in self.direction.upper if upward else self.direction.lower:
             match pair:
+                case DiscretePair(spacing=apart) if apart > spacing / 4:
+                    parts = max(1, math.ceil(float(apart) / spacing))
+                    return Grid(ball(apart / parts), pair, parts)
                 case LaplacePair(width=width):
                     anchor, toward = float(width), int(upward)
                 case Mixed(rate=rate) | Reversed(rate=rate):
@@ -306,14 +335,14 @@ class Front:
                 wanted = anchor / math.ceil(anchor / spacing)
             break
         exponent = math.floor(math.log2(wanted)) - STEP_BITS
-        return arb(math.ldexp(math.floor(math.ldexp(wanted, -exponent)) + toward, exponent))
+        return Grid(arb(math.ldexp(math.floor(math.ldexp(wanted, -exponent)) + toward, exponent)))
 
-    def _composed(self, step: Ball, *, upward: bool) -> Composed | None:
+    def _composed(self, grid: Grid, *, upward: bool) -> Composed | None:
         """One side of the composition; None if the window is too large (or nothing is left of a lower side)."""
-        parts = self._parts(self.direction.upper if upward else self.direction.lower, step, upward=upward)
+        parts = self._parts(grid, upward=upward)
         if not all(sum(part.masses, arb(0)) > 0.5 for part, _ in parts):
             return None
-        window, above, below = window_of(parts, float(step), self.negligible)
+        window, above, below = window_of(parts, float(grid.step), self.negligible)
         if window.size > MAX_SIZE:
             return None
-        return compose(parts, step, window, theta=above if upward else -below)
+        return compose(parts, grid.step, window, theta=above if upward else -below)

@@ -21,7 +21,7 @@ class SingleProfile:
     upper: Pair
     lower: Pair
     bits: int
-    method: str = "closed form of one sampled use"
+    method: str = "closed form of one use"
 
     def delta(self, epsilon: float) -> Sides:
         """(lower, upper) δ at ε."""

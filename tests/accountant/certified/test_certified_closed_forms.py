@@ -11,7 +11,7 @@ import mpmath as mp
 import pytest
 
 from affidavit.accountant.certified import certified_bound, certified_curve
-from affidavit.accountant.errors import NotSupported, PlanError, UsageError
+from affidavit.accountant.errors import PlanError, UsageError
 
 CASES = Path(__file__).resolve().parents[4] / "shared" / "cases"
 
@@ -265,8 +265,32 @@ def test_questions_out_of_range_name_the_field(field: str, value: float) -> None
         certified_bound(gaussian(1.0), relation="add-remove", **{field: value})
 
 
-def test_many_different_pures_are_refused_with_advice() -> None:
+def test_many_different_pure_mechanisms_compose_on_a_lattice() -> None:
+    """Between 200 uses of the mean square ε rounded down and up (their exact products)."""
     parts = [pure(0.01 + i * 1e-4) for i in range(200)]
-    with pytest.raises(NotSupported) as caught:
-        certified_bound(compose(*parts), relation="add-remove", delta=1e-5)
-    assert caught.value.hint
+    found = certified_bound(compose(*parts), relation="add-remove", delta=1e-5)
+    groups = [parts[i : i + 50] for i in range(0, 200, 50)]
+    low = compose(*(repeat(50, group[0]) for group in groups[1:]), repeat(50, groups[0][0]))
+    high = compose(*(repeat(50, group[-1]) for group in groups[:-1]), repeat(50, groups[-1][-1]))
+    below = certified_bound(repeat(200, parts[0]), relation="add-remove", delta=1e-5)
+    above = certified_bound(repeat(200, parts[-1]), relation="add-remove", delta=1e-5)
+    assert below.epsilon_lower <= found.epsilon_upper
+    assert found.epsilon_lower <= above.epsilon_upper
+    assert found.epsilon_upper - found.epsilon_lower <= 5e-3 * found.epsilon_upper
+    for plan, side in ((low, "lower"), (high, "upper")):
+        bracket = certified_bound(plan, relation="add-remove", delta=1e-5)
+        if side == "lower":
+            assert found.epsilon_upper >= bracket.epsilon_lower
+        else:
+            assert found.epsilon_lower <= bracket.epsilon_upper
+
+
+def test_the_lattice_agrees_with_the_exact_product() -> None:
+    """Six pure mechanisms exactly, and by chunks on a lattice beside 19 all but idle ones."""
+    few = [pure(0.1 * k) for k in range(1, 7)]
+    idle = [pure(1e-9 * k) for k in range(1, 20)]
+    exact = certified_bound(compose(*few), relation="add-remove", delta=1e-3)
+    found = certified_bound(compose(*few, *idle), relation="add-remove", delta=1e-3)
+    assert found.epsilon_upper >= exact.epsilon_lower
+    assert found.epsilon_lower <= exact.epsilon_upper + 1e-6
+    assert found.epsilon_upper == pytest.approx(exact.epsilon_upper, rel=2e-3)
