@@ -113,7 +113,8 @@ class AdaptiveCurve:
         share = np.expm1(-inside) / math.expm1(-self.spacing) * np.exp(np.minimum(inside - self.spacing, 0.0))
         share = np.clip(share, 0.0, 1.0)
         left, right = self.upper_values[cell], self.upper_values[cell + 1]
-        value = left - share * (left - right) + left * (LIBM + STEP * (cell + 2))
+        # x is known to 3 x 2^-53 relative, so the share to STEP (cell + 2)(1 + spacing).
+        value = left - share * (left - right) + left * (LIBM + STEP * (1 + self.spacing) * (cell + 2))
         mirrored = (np.exp(-far) * value - np.expm1(-far)) * (1 + LIBM)
         raised: Array = np.where(x >= 0, value, mirrored) * (1 + STEP) + FLOOR
         return raised

@@ -66,8 +66,8 @@ def _arithmetic(methods: Sequence[str]) -> str:
     return balls
 
 
-def _largest_loss(branch: Branch) -> Ball | None:
-    """The largest loss of any outcome: the least ε with δ(ε) = 0; None when there is none."""
+def _largest_loss(branch: Branch, *, forward: bool) -> Ball | None:
+    """The largest loss of any outcome in one direction; None when there is none."""
     fixed = branch.fixed
     if branch.blatant or fixed.mu_squared or fixed.rho:
         return None
@@ -78,21 +78,30 @@ def _largest_loss(branch: Branch) -> Ball | None:
                 total += count * ball(epsilon)
             case Laplace(noise_multiplier=scale):
                 total += ball(count / Fraction(scale))
-            case Sampled(of=of) if (inner := _largest_loss(of)) is not None:
-                diluted = use.scheme == "poisson" and use.relation == "substitution"
-                rate = ball(use.rate)
-                # Removing and adding are both possible, whichever way the plan's pair is turned.
-                total += count * (inner if diluted else (1 + rate * inner.expm1()).log())
+            case Sampled(of=of) if (inner := _largest_loss(of, forward=True)) is not None:
+                total += count * _amplified(use, inner, forward=forward != use.mirrored)
             case _:
                 return None
     return total
 
 
+def _amplified(use: Sampled, inner: Ball, *, forward: bool) -> Ball:
+    """The largest loss of a sampled use, from that on the sample (the pairs of ``certified.pairs``)."""
+    rate = ball(use.rate)
+    if use.scheme == "poisson" and use.relation == "substitution":
+        return inner
+    if forward or (use.scheme == "without-replacement" and use.relation != "add-remove"):
+        return (1 + rate * inner.expm1()).log()
+    return -(1 + rate * (-inner).expm1()).log()
+
+
 def _pure_epsilon(branch: Branch) -> tuple[float, float]:
-    """(lower, upper) of the largest loss."""
+    """(lower, upper) of the largest loss of both directions: the least ε with δ(ε) = 0."""
     with precision():
-        largest = _largest_loss(branch)
-        return (math.inf, math.inf) if largest is None else (down(largest), up(largest))
+        both = [_largest_loss(branch, forward=forward) for forward in (True, False)]
+        if both[0] is None or both[1] is None:
+            return math.inf, math.inf
+        return max(map(down, both)), max(map(up, both))
 
 
 def _branches(plan: Plan | Mapping[str, Any], relation: Relation) -> tuple[Branch, ...]:

@@ -246,6 +246,19 @@ def _sampled(scheme: str, rate: Fraction, relation: Relation, inner: tuple[Branc
     return _pruned(result)
 
 
+def _without_replacement(rate: Fraction, relation: Relation, of: Plan) -> tuple[Branch, ...]:
+    """Whatever the relation, two samples differ by a *substitution* (THEORY 4), also of a record that is
+    in another part than the changed one: unlike parts would have to be amplified together.
+    """
+    inner = expand(of, "substitution")
+    if len(inner) > 1 and rate < 1:
+        raise NotSupported(
+            "sampling without replacement over parallel parts that differ, in certified arithmetic",
+            hint="put the subsample node inside each part, or give the parts the same parameters",
+        )
+    return _sampled("without-replacement", rate, relation, inner)
+
+
 def _mirrored(branch: Branch) -> Branch:
     def turned(part: Fixed) -> Fixed:
         uses = tuple(
@@ -320,7 +333,5 @@ def expand(plan: Plan, relation: Relation) -> tuple[Branch, ...]:
         case nodes.Poisson(rate=rate, of=of):
             return _sampled("poisson", Fraction(rate), relation, expand(of, relation)) if rate else (Branch(),)
         case nodes.WithoutReplacement(population=population, sample=sample, of=of):
-            if sample == 0:
-                return (Branch(),)
-            return _sampled("without-replacement", Fraction(sample, population), relation, expand(of, relation))
+            return _without_replacement(Fraction(sample, population), relation, of) if sample else (Branch(),)
     raise NotSupported(f"no certified arithmetic for the node kind {plan.kind!r}", hint="compose, repeat, parallel")

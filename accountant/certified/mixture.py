@@ -180,8 +180,8 @@ class MixtureProfile:
         if self.lower_masses is None:
             return float(self.lower_curve.lower(np.array([epsilon]))[0])
         values = self.lower_curve.lower(np.nextafter(epsilon - self.lower_masses.lower_loss, math.inf))
-        total = float(np.sum(self.lower_masses.lower_mass * values)) + self.lower_masses.infinite_lower
-        return max(0.0, total * (1 - SUM))
+        total = float(np.sum(self.lower_masses.lower_mass * values)) * (1 - SUM)
+        return max(0.0, math.nextafter(total + self.lower_masses.infinite_lower, -math.inf))
 
     def delta(self, epsilon: float) -> Sides:
         """(lower, upper) δ at ε."""

@@ -225,7 +225,8 @@ class ProductProfile:
         """Without a Gaussian, δ is the largest of finitely many lines in e^ε; so is its inverse.
 
         Line k counts the k largest losses: δ = P_k - e^ε Q_k, hence ε = max_k log((P_k - δ)/Q_k).
-        The cut-off mass is added to every P_k on the upper side.
+        The cut-off mass is added to every P_k on the upper side, and that side is checked by
+        the forward formula, which does not depend on the losses' order.
         """
         lower = upper = 0.0
         failure, rest, kept = self.atoms.failure, self.atoms.rest, 1 - self.atoms.failure
@@ -241,6 +242,9 @@ class ProductProfile:
                     lower = max(lower, down((excess / weight).log()))
                 if side == 1 and not excess <= 0:
                     upper = max(upper, up((excess.upper() / weight).log()))
+        nudge = math.ulp(upper)
+        while upper < math.inf and not self._sides(upper) <= target:
+            upper, nudge = upper + nudge, 2 * nudge
         return lower, upper
 
 

@@ -374,3 +374,19 @@ def test_sampled_discrete_gaussians() -> None:
     closed = certified_bound(repeat(50, poisson(0.1, gaussian(1.0))), relation="add-remove", delta=1e-5)
     assert found.epsilon_upper == pytest.approx(closed.epsilon_upper, rel=5e-3)
     assert found.epsilon_upper - found.epsilon_lower <= 2e-3 * found.epsilon_upper
+
+
+def test_samples_without_replacement_differ_by_a_substitution_under_every_relation() -> None:
+    """Two equal parallel parts on one sample: the displaced record may be in the other part, so both are crossed."""
+    node = {"kind": "parallel", "parts": [gaussian(1.0), gaussian(1.0)]}
+    found = certified_bound(without_replacement(100, 10, node), relation="add-remove", delta=1e-4)
+    crossed = without_replacement(100, 10, repeat(2, gaussian(1.0)))
+    assert found.epsilon_upper == certified_bound(crossed, relation="add-remove", delta=1e-4).epsilon_upper
+
+
+def test_unlike_parts_are_not_amplified_one_by_one() -> None:
+    node = {"kind": "parallel", "parts": [gaussian(1.0), {"kind": "pure", "epsilon": 1.0}], "membership": "fixed"}
+    with pytest.raises(NotSupported) as caught:
+        certified_bound(without_replacement(100, 10, node), relation="substitution", delta=1e-4)
+    assert caught.value.hint
+    assert certified_bound(poisson(0.1, node), relation="add-remove", delta=1e-4).epsilon_upper > 0
