@@ -41,8 +41,8 @@ __all__ = ["profile_of"]
 
 BITS = 256
 CELLS = (96, 80, 64, 56, 48, 40, 32, 28, 24, 20, 16, 12, 8, 6)
-ENOUGH = 32
-"""Cells to a range for a relative width of about 8e-4 (it falls with their square)."""
+ENOUGH = 40
+"""Cells to a range for a relative width of about 5e-4 to 8e-4 (it falls with their square)."""
 QUICK, AFFORDABLE = 0.5, 6.0
 """Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
 COARSE_WIDTH, FRONT_WIDTH, NARROW = 2e-3, 4e-4, 8e-4
