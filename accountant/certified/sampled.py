@@ -270,7 +270,7 @@ class Front:
         total = sum(count for _, count in uses)
         made: list[tuple[LatticeMasses, int]] = []
         for pair, count in uses:
-            if pair is grid.unit:
+            if grid.unit is not None and pair is grid.unit:
                 made.append((on_grid(grid.unit, grid.parts, upward=upward), count))
                 continue
             low, high = reach(pair, self.negligible / total)
@@ -290,11 +290,12 @@ class Front:
             return result
 
     def _lattice(self, spacing: float, *, two_sided: bool) -> LossMasses:
-        above = None
+        grid = self._grid(spacing, upward=True)
+        above = self._composed(grid, upward=True)
         while above is None:
+            spacing *= 2
             grid = self._grid(spacing, upward=True)
             above = self._composed(grid, upward=True)
-            spacing = spacing if above else 2 * spacing
         losses = up_array([(above.first + i) * grid.step + above.offset for i in range(len(above.masses))])
         masses = np.maximum(up_array(above.masses), 0.0)
         infinite = up(above.infinite + above.outside)
