@@ -114,6 +114,9 @@ class TwoPointProfile:
         losses, logs, self.error = two_point_losses(costs)
         order = np.argsort(losses)
         self._losses = losses[order]
+        self._widest = math.fsum(epsilon * count for epsilon, _, count in costs)
+        # One rounding for each product and each sum of at most len(costs) terms, none above the widest loss.
+        self._loss_error = 2.3e-16 * (len(costs) + 1) * self._widest
         self._mass = np.exp(logs[order])
 
     def delta(self, epsilon: float) -> Interval:
@@ -125,8 +128,10 @@ class TwoPointProfile:
         above = int(np.searchsorted(self._losses, epsilon, side="right"))
         shortfall = -np.expm1(epsilon - self._losses[above:])
         value = float(np.sum(self._mass[above:] * shortfall))
-        # A loss that equals ε exactly may round to either side; it then weighs about 1e-16 ε.
-        slack = 4e-16 * (abs(epsilon) + 1.0) * float(np.sum(self._mass[above:]))
+        # Each loss is off by at most ``reach``: so is every shortfall, and a loss that far below ε may lie above it.
+        reach = self._loss_error + 4e-16 * (abs(epsilon) + 1.0)
+        near = int(np.searchsorted(self._losses, epsilon - reach, side="left"))
+        slack = reach * float(np.sum(self._mass[near:]))
         kept = 1.0 - self.revealed
         upper = min(1.0, self.revealed * (1.0 + 1e-13) + kept * (value * (1.0 + self.error) + slack))
         lower = self.revealed * (1.0 - 1e-13) + kept * (value * (1.0 - self.error) - slack)
@@ -137,7 +142,7 @@ class TwoPointProfile:
         if self.infinite or self.revealed * (1.0 - 1e-13) > delta:
             exact_infinite = self.exact and not self.infinite
             return Interval(math.inf if exact_infinite else 0.0, math.inf)
-        top = float(self._losses[-1]) if len(self._losses) else 0.0
+        top = self._widest
         if self.revealed * (1.0 + 1e-13) > delta:
             return Interval(
                 smallest_epsilon(lambda e: self.delta(e).lower, delta).lower if self.exact else 0.0, math.inf

@@ -38,7 +38,7 @@ def poisson_gaussian(order: float, *, sigma: float, rate: float) -> float:
         scaled = rate * np.expm1(np.minimum(y, 700.0))
     # ln(1 + qu), and y + ln q where e^y leaves float64.
     log_ratio = np.where(y < 700.0, np.log1p(np.minimum(scaled, 1e300)), y + math.log(rate))
-    small = np.abs(scaled) * max(order, 1.0) < 1e-2
+    small = np.abs(scaled) < 1e-2 / max(order, 1.0)
     series = np.zeros_like(x)
     coefficient, power = order, np.ones_like(x)
     for k in range(2, 10):

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import mpmath
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound
@@ -64,6 +64,7 @@ def binomial_delta(epsilon: float, epsilon_one: float, count: int) -> mpmath.mpf
 
 @settings(max_examples=60, deadline=None)
 @given(count=st.integers(1, 60), one=st.floats(1e-3, 8.0), share=st.floats(0.0, 1.2))
+@example(count=3, one=2.6890308907212654, share=1.0)  # the largest loss, rounded to below ε
 def test_optimal_composition_encloses_the_binomial_sum(count: int, one: float, share: float) -> None:
     epsilon = share * count * one
     found = bound(
