@@ -214,7 +214,10 @@ def _account_charged(certificate_sha256: str, ledger: Ledger) -> Account | None:
 
 def _records(settings: AuditFile, run: RunFile) -> list[AuditRecord]:
     path = settings.data_path
-    records = load_records(run.data_path, size=run.data.size) if path is None else read_all(path)
+    if path is None:
+        records = load_records(run.data_path, size=run.data.size, fields=run.fields)
+    else:
+        records = read_all(path, fields=run.fields)
     return [AuditRecord(record.id, record.text, record.label) for record in records]
 
 

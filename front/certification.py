@@ -109,7 +109,7 @@ def prepare(run: RunFile, *, keyring: Keyring) -> tuple[RunSubject, tuple[Record
         raise DataError(
             f"the data file {run.data_path} cannot be read: {error.strerror}", hint="Check [data] path."
         ) from None
-    records = parse_records(content, size=run.data.size)
+    records = parse_records(content, size=run.data.size, fields=run.fields)
     subject = RunSubject(
         relation=run.relation,
         unit=run.unit,

@@ -1,16 +1,16 @@
-"""Private records of a file whose size nobody declared: data before ``init``, records held out for audits."""
+"""Records of a file whose size nobody declared: data before ``init``, records held out for audits, public data."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from affidavit.accountant.errors import DataError
-from affidavit.generation.dataset import Record, parse_records
+from affidavit.generation.dataset import Fields, Record, parse_records
 
-__all__ = ["read_all"]
+__all__ = ["parse_all", "read_all"]
 
 
-def read_all(path: Path) -> tuple[Record, ...]:
+def read_all(path: Path, *, fields: Fields | None = None) -> tuple[Record, ...]:
     """Every record, checked as a run would check it. Raises ``DataError``, never showing text.
 
     The number of records is private here: it is nobody's declared size.
@@ -19,6 +19,12 @@ def read_all(path: Path) -> tuple[Record, ...]:
         content = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}", hint="Check the path.") from None
+    return parse_all(content, fields=fields, name=str(path))
+
+
+def parse_all(content: bytes, *, fields: Fields | None = None, name: str = "the file") -> tuple[Record, ...]:
+    """``read_all`` of a file's bytes; ``name`` is what errors call it. Raises ``DataError``."""
     if not content.strip():
-        raise DataError(f"{path} holds no records", hint='One a line: {"id": "...", "text": "...", "label": "..."}')
-    return parse_records(content, size=content.count(b"\n") + (not content.endswith(b"\n")))
+        raise DataError(f"{name} holds no records", hint='One a line: {"id": "...", "text": "...", "label": "..."}')
+    lines = content.count(b"\n") + (not content.endswith(b"\n"))
+    return parse_records(content, size=lines, fields=fields or Fields())

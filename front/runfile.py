@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,10 +20,11 @@ from affidavit.accountant.randomness import Randomness as NoiseSetting
 from affidavit.accountant.unit import RECORD, Unit, parse_unit
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import GeneratorConfig
+from affidavit.generation.dataset import Fields
 from affidavit.generation.registry import Generator, generator
 from affidavit.strict import StrictTable, checked, known_keys, read_toml
 
-__all__ = ["Budget", "Data", "Model", "Randomness", "RunFile", "load_run", "parse_run"]
+__all__ = ["Budget", "Data", "FieldNames", "Model", "Randomness", "RunFile", "load_run", "parse_run"]
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -51,13 +53,21 @@ class Budget(StrictTable):
     delta: Annotated[float, Field(ge=0.0, le=1.0)]
 
 
+class FieldNames(StrictTable):
+    """Which fields of a line hold the text and the label (or question and answer); both files name them alike."""
+
+    text: Name = "text"
+    label: Name = "label"
+
+
 class Data(StrictTable):
-    """The private records: ledger account, file (JSON Lines), declared public size."""
+    """The private records: ledger account, file (JSON Lines), declared public size; and the public records' file."""
 
     name: Name
     path: Name
     size: Annotated[int, Field(ge=1)]
     public: Name | None = None
+    fields: FieldNames = FieldNames()
 
 
 class Model(StrictTable):
@@ -90,6 +100,27 @@ class RunFile(StrictTable):
         return self.folder / Path(self.data.path).expanduser()
 
     @property
+    def fields(self) -> Fields:
+        """Which fields hold a record's text and label."""
+        return Fields(self.data.fields.text, self.data.fields.label)
+
+    @cached_property
+    def public_content(self) -> bytes | None:
+        """The public records' file, read once, so that what a certificate binds is what runs.
+
+        None where the run file names none. Raises ``RunFileError`` where it cannot be read.
+        """
+        if self.data.public is None:
+            return None
+        path = self.folder / Path(self.data.public).expanduser()
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise RunFileError(
+                "data.public", f"{path} cannot be read: {error.strerror}", hint="Check [data] public."
+            ) from None
+
+    @property
     def source(self) -> Generator:
         """The generator that the configuration belongs to."""
         return generator(self.kind)
@@ -114,8 +145,13 @@ class RunFile(StrictTable):
         return self.model_copy(update={"generator": checked(type(self.generator), table, prefix="generator.")})
 
     def settings(self) -> dict[str, Any]:
-        """Everything that a certificate binds, in one spelling; without the data's whereabouts."""
+        """Everything that a certificate binds, in one spelling; without the data's whereabouts.
+
+        Public records are bound by their digest, the private ones by a keyed commitment of its own.
+        """
         settings = self.model_dump(mode="json", exclude={"folder": True, "data": {"path", "public"}})
+        if self.public_content is not None:
+            settings["data"]["public_sha256"] = hashlib.sha256(self.public_content).hexdigest()
         return {**settings, "unit": self.unit.to_json(), "generator": self.generator.model_dump(mode="json")}
 
     def sha256(self) -> str:
@@ -141,4 +177,11 @@ def parse_run(content: Mapping[str, Any], *, folder: Path = Path()) -> RunFile:
             raise RunFileError("generator", "not a table", allowed="[generator] with a kind")
         return checked(RunFile, content)
     config = checked(generator(table.get("kind")).config, table, prefix="generator.")
-    return checked(RunFile, {**content, "generator": config, "folder": folder})
+    run = checked(RunFile, {**content, "generator": config, "folder": folder})
+    if config.needs_public and run.data.public is None:
+        raise RunFileError(
+            "data.public",
+            f"missing: {run.kind} with these settings uses public records",
+            hint='Add public = "public.jsonl" under [data]: JSON Lines, with the fields of the private file.',
+        )
+    return run

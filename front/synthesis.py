@@ -16,16 +16,18 @@ from typing import TYPE_CHECKING, Any
 from affidavit.accountant import certificate as certificates
 from affidavit.accountant.certificate import check_subject
 from affidavit.accountant.clock import Clock, utc_now
-from affidavit.accountant.errors import LedgerMissing, UsageError
+from affidavit.accountant.errors import DataError, LedgerMissing, RunFileError, UsageError
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.permit import open_permit
 from affidavit.certification import prepare
 from affidavit.generation.models import load_model
 from affidavit.generation.outputs import Provenance, Written, write
+from affidavit.records import parse_all
 from affidavit.runfile import RunFile
 
 if TYPE_CHECKING:
     from affidavit.accountant.ledger import Ledger
+    from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import LanguageModel
     from affidavit.generation.outputs import Generated
 
@@ -72,6 +74,9 @@ def generate(
     model = model or load_model(run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder)
     if model.digest != subject.model_sha256:
         raise UsageError("the model given is not the run file's", hint="Leave it out, or change [model] name.")
+    public = _public_records(run)
+    if run.source.check is not None:
+        run.source.check(run.generator, model, public=public)
     with open_permit(
         envelope,
         subject,
@@ -81,7 +86,9 @@ def generate(
         clock=clock,
         randomness=run.randomness.noise,
     ) as permit:
-        generated = run.source.run(permit, run.generator, records, model, size=run.data.size, progress=progress)
+        generated = run.source.run(
+            permit, run.generator, records, model, size=run.data.size, progress=progress, public=public
+        )
         provenance = Provenance(
             certificate_sha256=permit.certificate.sha256,
             ledger_entry=permit.entry,
@@ -91,6 +98,16 @@ def generate(
         written = write(out, generated, provenance, ended=clock())
         permit.attach_receipt(written.receipt_sha256)
     return Synthesis(generated, written, permit.entry, permit.guarantee)
+
+
+def _public_records(run: RunFile) -> tuple[Record, ...]:
+    """The public records, none where the run file names none. Raises ``RunFileError`` for a malformed file."""
+    if run.public_content is None:
+        return ()
+    try:
+        return parse_all(run.public_content, fields=run.fields)
+    except DataError as error:
+        raise RunFileError("data.public", error.message, hint=error.hint) from None
 
 
 def _check_account(run: RunFile, ledger: Ledger) -> None:

@@ -36,3 +36,8 @@ class GeneratorConfig(BaseModel):
     """Frozen and strict: unknown keys and wrong types are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    @property
+    def needs_public(self) -> bool:
+        """Whether these settings need public records (``[data] public``)."""
+        return False

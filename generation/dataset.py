@@ -1,6 +1,7 @@
 """Private records: read, checked, and refused before anything is charged.
 
-One JSON object a line: ``id`` (unique string), ``text``, ``label``; other fields are ignored. The
+One JSON object a line: ``id`` (unique string), ``text``, ``label``; other fields are ignored. A data
+set that calls these otherwise (``question``, ``answer``) says so by ``Fields``. The
 file must hold exactly the declared ``size``: ``size`` is a public fact, so it is checked against the
 data and never read from them. A refusal is part of no release: it goes to the operator who holds the
 file, and it names the line and the field, never a value.
@@ -21,7 +22,18 @@ from typing import Any, NoReturn
 
 from affidavit.accountant.errors import DataError
 
-__all__ = ["Record", "load_records", "parse_records"]
+__all__ = ["Fields", "Record", "load_records", "parse_records"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Which fields of a line hold a record's text and its label (the answer, where the text is a question)."""
+
+    text: str = "text"
+    label: str = "label"
+
+
+_FIELDS = Fields()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +45,7 @@ class Record:
     label: str = field(repr=False)
 
 
-def load_records(path: Path, *, size: int) -> tuple[Record, ...]:
+def load_records(path: Path, *, size: int, fields: Fields = _FIELDS) -> tuple[Record, ...]:
     """The records of a JSON Lines file that must hold exactly ``size``. Raises ``DataError``."""
     try:
         content = path.read_bytes()
@@ -41,15 +53,15 @@ def load_records(path: Path, *, size: int) -> tuple[Record, ...]:
         raise DataError(
             f"the data file {path} cannot be read: {error.strerror or type(error).__name__}", hint="Check [data] path."
         ) from None
-    return parse_records(content, size=size)
+    return parse_records(content, size=size, fields=fields)
 
 
-def parse_records(content: bytes, *, size: int) -> tuple[Record, ...]:
+def parse_records(content: bytes, *, size: int, fields: Fields = _FIELDS) -> tuple[Record, ...]:
     """As ``load_records``, from the file's bytes (the ones that were committed to)."""
     records: list[Record] = []
     seen: dict[str, int] = {}
     for number, line in _lines(content):
-        record = _record(number, line)
+        record = _record(number, line, fields)
         if record.id in seen:
             _refuse(number, "id", f"the same id as in line {seen[record.id]}", "Give every record an id of its own.")
         seen[record.id] = number
@@ -69,7 +81,7 @@ def _lines(content: bytes) -> Iterator[tuple[int, bytes]]:
     yield from enumerate(lines, start=1)
 
 
-def _record(number: int, line: bytes) -> Record:
+def _record(number: int, line: bytes, fields: Fields) -> Record:
     if not line.strip():
         _refuse(number, "", "empty", "Remove the empty line.")
     try:
@@ -80,7 +92,7 @@ def _record(number: int, line: bytes) -> Record:
         _refuse(number, "", "not one JSON object with unique keys", "Write one JSON object a line.")
     if not isinstance(value, dict):
         _refuse(number, "", "not a JSON object", 'Write {"id": "...", "text": "...", "label": "..."}.')
-    return Record(*(_string(number, name, value) for name in ("id", "text", "label")))
+    return Record(*(_string(number, name, value) for name in ("id", fields.text, fields.label)))
 
 
 def _reject_constant(name: str) -> NoReturn:

@@ -53,6 +53,7 @@ __all__ = [
     "PrismConfig",
     "Progress",
     "bucket_count",
+    "check",
     "label_rows",
     "mechanism",
     "plan",
@@ -175,6 +176,11 @@ def bucket_count(config: PrismConfig, *, size: int) -> int:
     return buckets
 
 
+def check(config: PrismConfig, model: LanguageModel, *, public: Sequence[Record]) -> None:  # noqa: ARG001
+    """Raises ``RunFileError`` where the prompts do not fit the model."""
+    label_rows(config, model)
+
+
 def run(
     permit: GeneratorPermit,
     config: PrismConfig,
@@ -183,11 +189,12 @@ def run(
     *,
     size: int,
     progress: Callable[[Progress], None] | None = None,
+    public: Sequence[Record] = (),  # noqa: ARG001
 ) -> Generated:
     """Generate every sample through ``permit``; one release a token at ``plan.parts[i].of``.
 
-    ``size`` is the declared size. Nothing is written here (``outputs.write`` does); an interrupt leaves
-    no output and the reservation spent. Raises ``PermitViolation`` where the permit's plan is not this
+    ``size`` is the declared size; public records are not used. Nothing is written here (``outputs.write``
+    does); an interrupt leaves no output and the reservation spent. Raises ``PermitViolation`` where the permit's plan is not this
     configuration's, ``RunFileError`` where prompts do not fit the model.
     """
     from affidavit.generation.batches import assign

@@ -18,13 +18,20 @@ _MODULES = {"prism": "affidavit.generation.prism"}
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """``plan(config, *, relation, size)`` and ``run(permit, config, records, model, *, size, progress)``."""
+    """A generator's module, as a value.
+
+    ``plan(config, *, relation, size)``: what a run costs.
+    ``run(permit, config, records, model, *, size, progress, public)``: the run itself.
+    ``check(config, model, *, public)``: raises what can be said against a run from its settings, model and
+    public records alone, before anything is charged; absent where there is nothing to check.
+    """
 
     kind: str
     config: type[GeneratorConfig]
     plan: Callable[..., Plan]
     run: Callable[..., Any]
     presets: Mapping[str, Mapping[str, Any]]
+    check: Callable[..., None] | None = None
 
 
 def kinds() -> tuple[str, ...]:
@@ -37,4 +44,4 @@ def generator(kind: object) -> Generator:
     if not isinstance(kind, str) or kind not in _MODULES:
         raise RunFileError("generator.kind", "missing or not known", allowed=" | ".join(_MODULES))
     module = importlib.import_module(_MODULES[kind])
-    return Generator(kind, module.CONFIG, module.plan, module.run, module.PRESETS)
+    return Generator(kind, module.CONFIG, module.plan, module.run, module.PRESETS, getattr(module, "check", None))
