@@ -1,0 +1,39 @@
+"""What must hold of every registered generator, whatever it does."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from affidavit.accountant.plan import canonical_json, leaves, parse_plan, to_dict
+from affidavit.generation.registry import kinds
+
+
+def test_every_configuration_belongs_to_a_registered_generator(request):
+    files = {path.stem for path in (request.path.parent / "generators").glob("*.toml")}
+    assert files == set(kinds())
+
+
+def test_the_plan_is_pure_data_and_a_function_of_public_settings(generator_case):
+    for relation in generator_case.relations:
+        plan = generator_case.plan(relation)
+        assert plan == generator_case.plan(relation)
+        assert parse_plan(to_dict(plan)) == plan
+
+
+def test_no_setting_that_costs_privacy_is_inert(generator_case):
+    assert generator_case.must_cost, "name the settings that the plan depends on"
+    for relation in generator_case.relations:
+        stated = canonical_json(generator_case.plan(relation))
+        for name, other in generator_case.must_cost.items():
+            assert canonical_json(generator_case.plan(relation, **{name: other})) != stated, (relation, name)
+
+
+def test_a_run_uses_what_its_plan_states(generator_case):
+    """The permit counts and orders; the receipt's counts and the trace's draws are what it counted."""
+    for relation in generator_case.relations:
+        generated, permit = generator_case.run(relation)
+        allowed = {path: uses for path, _, uses in leaves(permit.plan)}
+        used = Counter(line["path"] for line in generated.trace if line["event"] == "draw")
+        assert used, relation
+        assert generated.draws_per_node == used
+        assert all(used[path] <= allowed[path] for path in used)
