@@ -76,7 +76,7 @@ def sample_event(path: str, *, use: int, members: Iterable[str]) -> dict[str, An
 
 def _bernoulli(count: int, rate: Fraction, noise: Noise) -> NDArray[np.bool_]:
     """``count`` independent coins, each 1 with probability exactly ``rate``."""
-    if rate == 0 or rate == 1 or count == 0:
+    if rate in {0, 1} or count == 0:
         return np.full(count, rate == 1)
     scaled = rate * (1 << _BITS)
     threshold = scaled.numerator // scaled.denominator

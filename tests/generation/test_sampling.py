@@ -8,11 +8,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from scipy.stats import chisquare
+
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.randomness import noise_source
 from affidavit.generation.sampling import permutation, poisson, sample_event, without_replacement
-from numpy.typing import NDArray
-from scipy.stats import chisquare
 
 
 class Fixed:
@@ -27,7 +28,7 @@ class Fixed:
         return np.array([self._words.pop(0) for _ in range(size)], dtype=np.int64)
 
     def standard_normal(self, size: int) -> NDArray[np.float64]:
-        raise AssertionError("samplers draw whole numbers only")
+        raise AssertionError(f"samplers draw whole numbers only, not {size} normals")
 
 
 def test_every_ordered_sample_is_equally_likely() -> None:
@@ -59,7 +60,8 @@ def test_the_rate_is_met_to_the_last_bit() -> None:
     rate = Fraction(3, 2**100)
     head, tail = divmod(rate * 2**62, 1)
     second = int(tail * 2**62)
-    assert head == 0 and second > 0
+    assert head == 0
+    assert second > 0
     assert poisson(1, rate=rate, noise=Fixed(0, second - 1)) == [0]
     assert poisson(1, rate=rate, noise=Fixed(0, second)) == []
     assert poisson(1, rate=rate, noise=Fixed(1)) == []
