@@ -1,14 +1,15 @@
 """What a generator needs of a language model, and what an audit needs.
 
 Generators see tokens: ``encode``, ``start`` and the growing ``Decoding``. Audits see text: greedy
-``generate`` and ``log_likelihoods`` (the ``TextModel`` of ``affidavit.audits``). ``TokenModel``
-gives the second from the first, so a back end implements the first only.
+``generate``, ``log_likelihoods`` and ``token_scores`` (``TextModel`` and ``TokenScoringModel`` of
+``affidavit.audits``). ``TokenModel`` gives the second from the first, so a back end implements the
+first only.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.errors import UsageError
 
-__all__ = ["Decoding", "Frame", "LanguageModel", "Logits", "Template", "TokenModel"]
+__all__ = ["Decoding", "Frame", "LanguageModel", "Logits", "Shared", "Template", "TokenModel", "common_prefix"]
 
 Logits: TypeAlias = NDArray[np.float32]
 Template: TypeAlias = Literal["plain", "chat"]
@@ -39,6 +40,14 @@ class Decoding(Protocol):
 
     def append(self, tokens: Sequence[int]) -> None:
         """One more token for every row."""
+        ...
+
+
+class Shared(Protocol):
+    """Tokens that many prompts begin with, read once."""
+
+    def start(self, rows: Sequence[Sequence[int]], *, width: int) -> Decoding:
+        """As ``LanguageModel.start``, each row after the shared tokens; ``width`` is without them."""
         ...
 
 
@@ -95,6 +104,10 @@ class LanguageModel(Protocol):
         """ln P(continuation | prompt), summed over the continuation's tokens, in nats."""
         ...
 
+    def token_scores(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[NDArray[np.float64]]:
+        """A row a token: ln p of it, and mean and standard deviation of ln p(v) over v drawn from p, in nats."""
+        ...
+
 
 class TokenModel(ABC):
     """A back end that implements ``encode``, ``decode`` and ``start`` gets the text methods from here."""
@@ -136,15 +149,19 @@ class TokenModel(ABC):
         return answers
 
     def _greedy(self, rows: list[list[int]], max_tokens: int) -> list[list[int]]:
-        decoding = self.start(rows, width=max(len(row) for row in rows))
-        answers: list[list[int]] = [[] for _ in rows]
-        running = [True] * len(rows)
+        return self._decoded(self.start(rows, width=max(len(row) for row in rows)), len(rows), max_tokens)
+
+    def _decoded(self, decoding: Decoding, rows: int, max_tokens: int, stop: str = "") -> list[list[int]]:
+        """Greedy tokens of every row until an end token, or the text ``stop`` if there is one."""
+        answers: list[list[int]] = [[] for _ in range(rows)]
+        running = [True] * rows
         for step in range(max_tokens):
             best = [int(token) for token in decoding.logits.argmax(axis=1)]
             for index, token in enumerate(best):
                 running[index] = running[index] and token not in self.stop_tokens
                 if running[index]:
                     answers[index].append(token)
+                    running[index] = not stop or stop not in self.decode(answers[index])
             if not any(running) or step == max_tokens - 1:
                 break
             decoding.append(best)
@@ -152,23 +169,57 @@ class TokenModel(ABC):
 
     def log_likelihoods(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[float]:
         """Sums of log-probabilities of the continuations' tokens, in nats, one row at a time."""
+        return [float(scores[:, 0].sum()) for scores in self._scored_one_by_one(prompts, continuations)]
+
+    def token_scores(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[NDArray[np.float64]]:
+        """For each continuation, a row a token: ln p(token), and mean and standard deviation of ln p under p."""
+        return list(self._scored_one_by_one(prompts, continuations))
+
+    def _scored_one_by_one(
+        self, prompts: Sequence[str], continuations: Sequence[str]
+    ) -> Iterator[NDArray[np.float64]]:
         if len(prompts) != len(continuations):
             raise UsageError("prompts and continuations differ in number", hint="Give one continuation a prompt.")
-        return [self._log_likelihood(p, c) for p, c in zip(prompts, continuations, strict=True)]
+        for prompt, continuation in zip(prompts, continuations, strict=True):
+            row, tokens = self.prompt_tokens(prompt, "plain"), self.encode(continuation)
+            scores = np.empty((len(tokens), 3))
+            if tokens:
+                decoding = self.start([row], width=len(row))
+                for index, token in enumerate(tokens):
+                    if index:
+                        decoding.append([tokens[index - 1]])
+                    scores[index] = _token_score(decoding.logits[0].astype(np.float64), token)
+            yield scores
 
-    def _log_likelihood(self, prompt: str, continuation: str) -> float:
-        row, tokens = self.prompt_tokens(prompt, "plain"), self.encode(continuation)
-        if not tokens:
-            return 0.0
-        decoding = self.start([row], width=len(row))
-        total = 0.0
-        for index, token in enumerate(tokens):
-            if index:
-                decoding.append([tokens[index - 1]])
-            logits = decoding.logits[0].astype(np.float64)
-            peak = logits.max()
-            total += float(logits[token] - peak - np.log(np.exp(logits - peak).sum()))
-        return total
+    def share(self, tokens: Sequence[int]) -> Shared:
+        """What many prompts begin with; a back end that can keep it reads it once."""
+        return _Joined(self, tuple(tokens))
+
+    def choice_log_likelihoods(self, prompts: Sequence[str], choices: Sequence[str]) -> NDArray[np.float64]:
+        """ln P(choice | prompt) of every pair, in nats, shape (prompts, choices): all pairs, one after another."""
+        pairs = [(prompt, choice) for prompt in prompts for choice in choices]
+        found = self.log_likelihoods([prompt for prompt, _ in pairs], [choice for _, choice in pairs])
+        return np.array(found, dtype=np.float64).reshape(len(prompts), len(choices))
+
+    def continuations(self, prompts: Sequence[str], *, max_tokens: int, stop: str) -> list[str]:
+        """Greedy continuations of plain prompts, at most ``max_tokens`` tokens, each up to the first ``stop``.
+
+        What all prompts begin with is read once. Raises ``UsageError`` where they do not fit the model.
+        """
+        rows = [self.prompt_tokens(prompt, "plain") for prompt in prompts]
+        self.check_lengths(rows, extra=max_tokens)
+        begun = common_prefix(rows)
+        shared = self.share(rows[0][:begun]) if begun else None
+        answers = [""] * len(rows)
+        by_length = sorted(range(len(rows)), key=lambda index: len(rows[index]))
+        for first in range(0, len(by_length), _GENERATE_ROWS):
+            chosen = by_length[first : first + _GENERATE_ROWS]
+            rest = [rows[index][begun:] for index in chosen]
+            width = max(map(len, rest))
+            decoding = shared.start(rest, width=width) if shared else self.start(rest, width=width)
+            for index, tokens in zip(chosen, self._decoded(decoding, len(rest), max_tokens, stop), strict=True):
+                answers[index] = self.decode(tokens).partition(stop)[0]
+        return answers
 
     def check_lengths(self, rows: Sequence[Sequence[int]], *, extra: int = 0) -> None:
         """Raises ``UsageError`` when a row and ``extra`` more tokens do not fit the model."""
@@ -178,3 +229,31 @@ class TokenModel(ABC):
                 f"a prompt and its answer need {longest} tokens, {self.name} reads {self.context_length}",
                 hint="Shorten the prompts or lower max_tokens.",
             )
+
+
+def _token_score(logits: NDArray[np.float64], token: int) -> tuple[float, float, float]:
+    shifted = logits - logits.max()
+    logs = shifted - np.log(np.exp(shifted).sum())
+    weights = np.exp(logs)
+    possible = np.where(weights > 0.0, logs, 0.0)  # a token of probability 0 contributes 0, not 0 x -inf
+    mean = float(weights @ possible)
+    return float(logs[token]), mean, float(np.sqrt(weights @ (possible - mean) ** 2))
+
+
+class _Joined:
+    """Shared tokens put before every row: what a back end without a cache to keep does."""
+
+    def __init__(self, model: TokenModel, tokens: tuple[int, ...]) -> None:
+        self._model = model
+        self._tokens = tokens
+
+    def start(self, rows: Sequence[Sequence[int]], *, width: int) -> Decoding:
+        return self._model.start([(*self._tokens, *row) for row in rows], width=len(self._tokens) + width)
+
+
+def common_prefix(rows: Sequence[Sequence[int]]) -> int:
+    """How many tokens all rows begin with; at least one of each row is left over."""
+    first, last = min(rows, default=()), max(rows, default=())
+    most = min((len(row) for row in rows), default=1) - 1
+    shared = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    return max(0, min(shared, most))

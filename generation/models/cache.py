@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
-__all__ = ["roomy_cache"]
+__all__ = ["roomy_cache", "widened"]
 
 _ROOM = 64
 """Tokens of room that a buffer is given when it is full."""
@@ -53,3 +53,13 @@ def _grown(room: torch.Tensor, like: torch.Tensor, used: int, length: int) -> to
 def roomy_cache() -> Cache:
     """An empty cache for one batch that decodes token by token."""
     return Cache(layer_class_to_replicate=_RoomyLayer)
+
+
+def widened(cache: Cache, copies: int) -> Cache:
+    """A new cache with every row ``copies`` times, next to each other; ``cache`` stays as it is."""
+    wide = roomy_cache()
+    for index, layer in enumerate(cache.layers):
+        keys, values = layer.keys, layer.values
+        if keys is not None and values is not None:
+            wide.update(keys.repeat_interleave(copies, dim=0), values.repeat_interleave(copies, dim=0), index)
+    return wide

@@ -11,18 +11,21 @@ not established for other devices.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from affidavit.accountant.errors import ModelMissing, UsageError
-from affidavit.generation.models.base import Decoding, Frame, Logits, Template, TokenModel
+from affidavit.generation.models.base import Decoding, Frame, Logits, Shared, Template, TokenModel, common_prefix
 from affidavit.generation.models.digests import folder_digest
 
 if TYPE_CHECKING:
     import torch
+    from numpy.typing import NDArray
+    from transformers.cache_utils import Cache
 
 __all__ = ["Dtype", "TransformersModel", "weights_digest"]
 
@@ -32,6 +35,9 @@ _INSTALL = "pip install 'affidavit[llm]'"
 _WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
 _MARK = "\x02message\x03"
 _SCORED_ROWS = 8
+_CHOICE_ROWS = 32
+
+_Score = TypeVar("_Score")
 
 
 def weights_digest(folder: Path) -> str:
@@ -105,36 +111,85 @@ class TransformersModel(TokenModel):
             raise UsageError("a row is empty or longer than the width of its batch", hint="Cut or widen the rows.")
         return _Decoding(self, rows, width)
 
+    def share(self, tokens: Sequence[int]) -> Shared:
+        return _SharedPrefix(self, tokens)
+
+    def choice_log_likelihoods(self, prompts: Sequence[str], choices: Sequence[str]) -> NDArray[np.float64]:
+        """As ``TokenModel``, over one cache: the prompts' common beginning is read once, each prompt's rest
+        once, and of a choice only what follows its first token."""
+        rows = [self.prompt_tokens(prompt, "plain") for prompt in prompts]
+        answers = [self.encode(choice) for choice in choices]
+        if not all(rows) or not all(answers):
+            raise UsageError("a prompt or a choice is empty", hint="Give at least one token of each.")
+        self.check_lengths(rows, extra=max(map(len, answers), default=0))
+        begun = common_prefix(rows)
+        shared = _SharedPrefix(self, rows[0][:begun]) if begun else None
+        longer = [index for index, answer in enumerate(answers) if len(answer) > 1]
+        chunk = max(1, _CHOICE_ROWS // max(2, len(longer)))
+        result = np.empty((len(rows), len(answers)))
+        order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
+        for first in range(0, len(order), chunk):
+            chosen = order[first : first + chunk]
+            rest = [rows[index][begun:] for index in chosen]
+            width = max(map(len, rest))
+            decoding = shared.start(rest, width=width) if shared else _Decoding(self, rest, width)
+            scores = decoding.scores()[:, [answer[0] for answer in answers]]
+            if longer:
+                scores[:, longer] += decoding.follow([answers[index] for index in longer])
+            result[chosen] = scores
+        return result
+
     def log_likelihoods(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[float]:
         """As ``TokenModel``, in batches of one forward pass each."""
+
+        def total(logs: torch.Tensor, answer: list[int]) -> float:
+            return float(logs[range(len(answer)), answer].double().sum())
+
+        return self._scored(prompts, continuations, total)
+
+    def token_scores(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[NDArray[np.float64]]:
+        """As ``TokenModel``, in batches of one forward pass each."""
+        nothing = self._torch.zeros(())
+
+        def moments(logs: torch.Tensor, answer: list[int]) -> NDArray[np.float64]:
+            weights = logs.exp()
+            possible = logs.where(weights > 0.0, nothing)
+            mean = (weights * possible).sum(dim=-1, keepdim=True)
+            spread = (weights * (possible - mean) ** 2).sum(dim=-1).sqrt()
+            columns = (logs[range(len(answer)), answer], mean[:, 0], spread)
+            return np.stack([column.double().numpy() for column in columns], axis=-1)
+
+        return self._scored(prompts, continuations, moments)
+
+    def _scored(
+        self, prompts: Sequence[str], continuations: Sequence[str], measure: Callable[[torch.Tensor, list[int]], _Score]
+    ) -> list[_Score]:
+        """``measure`` of each continuation: the log-probabilities (tokens, vocabulary) before its tokens, and these."""
         if len(prompts) != len(continuations):
             raise UsageError("prompts and continuations differ in number", hint="Give one continuation a prompt.")
         pairs = [(self.prompt_tokens(p, "plain"), self.encode(c)) for p, c in zip(prompts, continuations, strict=True)]
         if any(not prompt and answer for prompt, answer in pairs):
             raise UsageError("a prompt is empty", hint="Give at least one token before the continuation.")
         self.check_lengths([prompt + answer for prompt, answer in pairs])
-        result = [0.0] * len(pairs)
+        result: dict[int, _Score] = {}
+        for index in (i for i, pair in enumerate(pairs) if not pair[1]):
+            result[index] = measure(self._torch.zeros((0, self.vocabulary_size)), [])
         order = sorted((i for i, pair in enumerate(pairs) if pair[1]), key=lambda i: sum(map(len, pairs[i])))
         for first in range(0, len(order), _SCORED_ROWS):
             chosen = order[first : first + _SCORED_ROWS]
-            for index, value in zip(chosen, self._score([pairs[i] for i in chosen]), strict=True):
-                result[index] = value
-        return result
+            for index, logs in zip(chosen, self._next_token_logs([pairs[i] for i in chosen]), strict=True):
+                result[index] = measure(logs, pairs[index][1])
+        return [result[index] for index in range(len(pairs))]
 
-    def _score(self, pairs: list[tuple[list[int], list[int]]]) -> list[float]:
-        torch = self._torch
+    def _next_token_logs(self, pairs: list[tuple[list[int], list[int]]]) -> Iterator[torch.Tensor]:
         keep = max(len(answer) for _, answer in pairs) + 1
         rows = [prompt + answer for prompt, answer in pairs]
         ids, mask, positions = self._pad(rows, max(len(row) for row in rows))
-        with torch.inference_mode():
+        with self._torch.inference_mode():
             logits = self._forward(ids, mask, positions, cache=None, keep=keep).float()
-            scores = torch.log_softmax(logits, dim=-1)
-        values = []
+            logs = self._torch.log_softmax(logits, dim=-1)
         for row, (_, answer) in enumerate(pairs):
-            expected = torch.tensor(answer)
-            places = torch.arange(scores.shape[1] - 1 - len(answer), scores.shape[1] - 1)
-            values.append(float(scores[row, places, expected].double().sum()))
-        return values
+            yield logs[row, -1 - len(answer) : -1]
 
     def _pad(self, rows: Sequence[Sequence[int]], width: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Left-padded ids, mask and position ids (a padding column's position is 0; nothing attends to it)."""
@@ -157,15 +212,44 @@ class TransformersModel(TokenModel):
         return cast("torch.Tensor", output.logits)
 
 
-class _Decoding:
-    """One prefill, then one cached step a token."""
+class _SharedPrefix:
+    """The cache of tokens that many rows begin with."""
 
-    def __init__(self, model: TransformersModel, rows: Sequence[Sequence[int]], width: int) -> None:
+    def __init__(self, model: TransformersModel, tokens: Sequence[int]) -> None:
         from affidavit.generation.models.cache import roomy_cache
 
         self._owner = model
+        self._length = len(tokens)
         self._cache = roomy_cache()
-        ids, self._mask, positions = model._pad(rows, width)
+        ids, mask, positions = model._pad([tokens], len(tokens))
+        with model._torch.inference_mode():
+            model._forward(ids, mask, positions, cache=self._cache, keep=1)
+
+    def start(self, rows: Sequence[Sequence[int]], *, width: int) -> _Decoding:
+        from affidavit.generation.models.cache import widened
+
+        return _Decoding(self._owner, rows, width, cache=widened(self._cache, len(rows)), before=self._length)
+
+
+class _Decoding:
+    """One prefill, then one cached step a token. ``cache`` may hold ``before`` tokens of every row already."""
+
+    def __init__(
+        self,
+        model: TransformersModel,
+        rows: Sequence[Sequence[int]],
+        width: int,
+        *,
+        cache: Cache | None = None,
+        before: int = 0,
+    ) -> None:
+        from affidavit.generation.models.cache import roomy_cache
+
+        self._owner = model
+        self._cache = roomy_cache() if cache is None else cache
+        ids, mask, positions = model._pad(rows, width)
+        positions = positions + before
+        self._mask = mask if not before else model._torch.cat([mask.new_ones(len(rows), before), mask], dim=1)
         self._next = positions[:, -1:] + 1
         self._step(ids, positions)
 
@@ -178,6 +262,34 @@ class _Decoding:
     @property
     def logits(self) -> Logits:
         return cast("Logits", self._logits.numpy())
+
+    def scores(self) -> NDArray[np.float64]:
+        """ln P of every next token, shape (rows, vocabulary)."""
+        return cast("NDArray[np.float64]", self._owner._torch.log_softmax(self._logits.double(), dim=-1).numpy())
+
+    def follow(self, answers: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+        """ln P of each answer's tokens after its first, shape (rows, answers). The decoding stays where it is."""
+        from affidavit.generation.models.cache import widened
+
+        torch = self._owner._torch
+        rows, count, length = self._mask.shape[0], len(answers), max(map(len, answers)) - 1
+        fed = np.zeros((count, length), dtype=np.int64)
+        expected = np.zeros((count, length), dtype=np.int64)
+        counted = np.zeros((count, length), dtype=np.float64)
+        for index, answer in enumerate(answers):
+            fed[index, : len(answer) - 1] = answer[:-1]
+            expected[index, : len(answer) - 1] = answer[1:]
+            counted[index, : len(answer) - 1] = 1.0
+        ids = torch.from_numpy(np.tile(fed, (rows, 1)))
+        mask = torch.cat([self._mask.repeat_interleave(count, dim=0), torch.ones_like(ids)], dim=1)
+        positions = self._next.repeat_interleave(count, dim=0) + torch.arange(length)
+        with torch.inference_mode():
+            cache = widened(self._cache, count)
+            logits = self._owner._forward(ids, mask, positions, cache=cache, keep=length).double()
+            scores = torch.log_softmax(logits, dim=-1)
+        places = torch.from_numpy(np.tile(expected, (rows, 1))).unsqueeze(-1)
+        picked = scores.gather(-1, places).squeeze(-1).numpy().reshape(rows, count, length)
+        return cast("NDArray[np.float64]", (picked * counted).sum(axis=-1))
 
     def append(self, tokens: Sequence[int]) -> None:
         torch = self._owner._torch
