@@ -1,9 +1,10 @@
 """Which identifiers anyone could have guessed: the control without which a leak count means little.
 
 An organisation's addresses follow rules. A guesser who knows a person's name and the domain
-writes first.last@domain, flast@domain and so on; an address he would have written is not
-evidence that the private data leaked. Six rules recover about half of the local parts of
-people whose two names are known in Enron's correspondence.
+writes first.last@domain, flast@domain and so on, and knows that the domain has a front page on
+the web; what he would have written is not evidence that the private data leaked. Six rules
+recover about half of the local parts of people whose two names are known in Enron's
+correspondence.
 
 The control is applied to the audit's advantage, not the defendant's: a leaked address counts
 as guessable only when a name that stands in the same record, or in a list the caller calls
@@ -13,11 +14,11 @@ public, yields it exactly.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
-from affidavit.audits.pii import Identifier
+from affidavit.audits.pii.identifier import Identifier
+from affidavit.audits.pii.person import PersonName, letters, parse_name
+from affidavit.audits.pii.url import is_front_page
 
 __all__ = ["NAME_RULES", "PersonName", "guesses", "is_guessable", "names_in", "parse_name"]
 
@@ -34,35 +35,13 @@ _WORD = r"[^\W\d_][^\W\d_'’-]*"
 _NAME = re.compile(rf"(?=\b({_WORD})[ \t]+(?:[^\W\d_]\.?[ \t]+)?({_WORD})\b)")
 
 
-@dataclass(frozen=True, slots=True)
-class PersonName:
-    """First and last name, folded to lower-case ASCII letters."""
-
-    first: str
-    last: str
-
-
-def _letters(word: str) -> str:
-    folded = unicodedata.normalize("NFKD", word).casefold()
-    return "".join(character for character in folded if "a" <= character <= "z")
-
-
-def parse_name(written: str) -> PersonName | None:
-    """ "First [Middle] Last" or "Last, First"; None when there are not two names."""
-    if "," in written:
-        last, _, first = written.partition(",")
-        written = f"{first} {last}"
-    words = [letters for letters in map(_letters, written.split()) if letters]
-    return PersonName(words[0], words[-1]) if len(words) >= 2 else None
-
-
 def names_in(text: str) -> frozenset[PersonName]:
     """Every pair of neighbouring capitalised words (an initial may stand between them)."""
     found = set()
     for match in _NAME.finditer(text):
         first, last = match.groups()
         if first[0].isupper() and last[0].isupper() and len(first) > 1 and len(last) > 1:
-            pair = PersonName(_letters(first), _letters(last))
+            pair = PersonName(letters(first), letters(last))
             if pair.first and pair.last:
                 found.add(pair)
     return frozenset(found)
@@ -78,8 +57,11 @@ def guesses(names: Iterable[PersonName], domains: Iterable[str]) -> frozenset[st
 def is_guessable(identifier: Identifier, names: Iterable[PersonName]) -> bool:
     """Whether a guesser who knows these names, and the identifier's own domain, writes it.
 
-    Phone numbers are never guessable by name.
+    An e-mail address by one of the six rules; a web address that is a site's front page, which
+    needs the domain only. Phone and account numbers, and names themselves, are never guessed.
     """
+    if identifier.kind == "url":
+        return is_front_page(identifier.value)
     if identifier.kind != "email":
         return False
     _, _, domain = identifier.value.rpartition("@")

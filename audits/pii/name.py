@@ -1,0 +1,67 @@
+"""Names of people, where Presidio is installed (extra ``names``) or another finder is given.
+
+Which words are a person's name is a model's opinion, not a rule's, so no name is ever looked for
+unless the caller asks. Two spellings name one person when first and last name agree: letters
+only, accents and case folded, "Roe, Jane" read as "Jane Roe". A single word names nobody.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any
+
+from affidavit.accountant.errors import NotSupported
+from affidavit.audits.pii.identifier import Identifier, Mention
+from affidavit.audits.pii.person import parse_name
+
+__all__ = ["NameFinder", "name_mentions", "presidio_names"]
+
+NameFinder = Callable[[str], Iterable[tuple[int, int]]]
+"""A text → where the names of people stand in it, as character positions ``[start, end)``."""
+
+_MODELS = ("en_core_web_lg", "en_core_web_md", "en_core_web_sm")
+_INSTALL = "pip install 'affidavit[names]' && python -m spacy download en_core_web_sm"
+
+
+def name_mentions(text: str, *, find: NameFinder | None = None) -> Iterator[Mention]:
+    """Every name of two words or more. Raises ``NotSupported`` when neither a finder nor Presidio is there."""
+    for start, end in (find or presidio_names())(text):
+        name = parse_name(text[start:end])
+        if name is not None:
+            yield Mention(Identifier("name", f"{name.first} {name.last}"), start, end)
+
+
+@cache
+def presidio_names(model: str = "") -> NameFinder:
+    """Presidio's ``PERSON`` recogniser on an installed spaCy model (default: the largest English one).
+
+    Nothing is downloaded: Presidio would fetch a missing model by itself, so that is checked
+    before. Raises ``NotSupported`` with the command that installs what is missing.
+    """
+    if importlib.util.find_spec("presidio_analyzer") is None:
+        raise NotSupported("names need Presidio, which is not installed", hint=_INSTALL)
+    return _presidio_finder(model or _installed_model())
+
+
+def _installed_model() -> str:
+    found = next((name for name in _MODELS if importlib.util.find_spec(name) is not None), None)
+    if found is None:
+        raise NotSupported("Presidio has no English model of spaCy's to find names with", hint=_INSTALL)
+    return found
+
+
+def _presidio_finder(model: str) -> NameFinder:
+    from presidio_analyzer import AnalyzerEngine
+    from presidio_analyzer.nlp_engine import NlpEngineProvider
+
+    if importlib.util.find_spec(model) is None:
+        raise NotSupported(f"the spaCy model {model} is not installed", hint=f"python -m spacy download {model}")
+    settings = {"nlp_engine_name": "spacy", "models": [{"lang_code": "en", "model_name": model}]}
+    engine: Any = AnalyzerEngine(nlp_engine=NlpEngineProvider(nlp_configuration=settings).create_engine())
+
+    def find(text: str) -> list[tuple[int, int]]:
+        return [(found.start, found.end) for found in engine.analyze(text=text, entities=["PERSON"], language="en")]
+
+    return find
