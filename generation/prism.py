@@ -194,8 +194,8 @@ def run(
     """Generate every sample through ``permit``; one release a token at ``plan.parts[i].of``.
 
     ``size`` is the declared size; public records are not used. Nothing is written here (``outputs.write``
-    does); an interrupt leaves no output and the reservation spent. Raises ``PermitViolation`` where the permit's plan is not this
-    configuration's, ``RunFileError`` where prompts do not fit the model.
+    does); an interrupt leaves no output and the reservation spent. Raises ``PermitViolation`` where the
+    permit's plan is not this configuration's, ``RunFileError`` where prompts do not fit the model.
     """
     from affidavit.generation.batches import assign
     from affidavit.generation.outputs import Generated
