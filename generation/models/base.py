@@ -108,6 +108,14 @@ class LanguageModel(Protocol):
         """A row a token: ln p of it, and mean and standard deviation of ln p(v) over v drawn from p, in nats."""
         ...
 
+    def choice_log_likelihoods(self, prompts: Sequence[str], choices: Sequence[str]) -> NDArray[np.float64]:
+        """ln P(choice | prompt) of every pair, in nats, shape (prompts, choices)."""
+        ...
+
+    def continuations(self, prompts: Sequence[str], *, max_tokens: int, stop: str) -> list[str]:
+        """Greedy continuations of plain prompts, each up to the first ``stop``."""
+        ...
+
 
 class TokenModel(ABC):
     """A back end that implements ``encode``, ``decode`` and ``start`` gets the text methods from here."""
