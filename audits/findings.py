@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from affidavit.accountant.errors import UsageError
+from affidavit.audits.leaks import Exposure, Leak, Overlap, OverlapSpan
 from affidavit.audits.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -26,11 +27,14 @@ if TYPE_CHECKING:
 __all__ = [
     "SCHEMA",
     "Claim",
+    "Exposure",
     "Finding",
     "Findings",
     "Leak",
     "OperatingPoint",
     "Outcome",
+    "Overlap",
+    "OverlapSpan",
     "Policy",
     "SelfTest",
     "Target",
@@ -84,20 +88,6 @@ class OperatingPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leak:
-    """One leaked identifier: its HMAC under the run's key, and where it stands in the output."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
-
-    identifier_hmac: str
-    kind: Literal["email", "phone"]
-    guessable: bool
-    output: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Utility:
     """How useful the released text was: garbage leaks nothing.
 
@@ -128,6 +118,8 @@ class Finding:
                         policy nor the exit code looks at it.
     ``curve_points``    the attack's ROC as (false positive rate, true positive rate).
     ``point``           where the attack was held against the claim's trade-off curve.
+    ``exposures``       the leaks counted per identifier, record and user, for each kind.
+    ``overlap``         passages that the texts share with private records.
     ``swap``            the attack tells records that were used from records that were not, which
                         changes two records: under add-remove and zero-out the claim's curve
                         limits it only when applied twice.
@@ -161,6 +153,8 @@ class Finding:
     point: OperatingPoint | None = None
     swap: bool = False
     leaks: tuple[Leak, ...] = ()
+    exposures: tuple[Exposure, ...] = ()
+    overlap: Overlap | None = None
     note: str = ""
 
     @property

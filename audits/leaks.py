@@ -1,0 +1,97 @@
+"""What leaked, as findings write it down: counts, digests and spans, never the text itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from affidavit.audits.pii.identifier import IdentifierKind
+
+if TYPE_CHECKING:
+    from pydantic import ConfigDict
+
+__all__ = ["Exposure", "Leak", "Overlap", "OverlapSpan"]
+
+_STRICT: ConfigDict = {"extra": "forbid", "allow_inf_nan": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leak:
+    """One leaked identifier: its HMAC under the run's key, and where it stands in the output."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    identifier_hmac: str
+    kind: IdentifierKind
+    guessable: bool
+    output: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposure:
+    """How many identifiers, records or users (``unit``) that hold a ``kind`` were exposed.
+
+    ``leaked`` of ``at_risk`` have an identifier in the output, ``beyond_guessable`` one that no
+    guesser would have produced; ``held_out_leaked`` of ``held_out_at_risk`` is the same count
+    over records that were not in the data. ``interval`` is for leaked / at_risk.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    unit: Literal["identifier", "record", "user"]
+    kind: IdentifierKind | Literal["any"]
+    at_risk: int
+    leaked: int
+    beyond_guessable: int
+    interval: tuple[float, float]
+    interval_method: str
+    held_out_at_risk: int = 0
+    held_out_leaked: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlapSpan:
+    """Words that a released text shares with a private record, which is named by its HMAC."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    record_hmac: str
+    held_out: bool
+    output: int
+    start: int
+    end: int
+    words: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """Whole passages of private records in released text, beside those of records that were not in the data.
+
+    ``verbatim`` of ``texts`` (those of at least ``words`` words) hold a run of ``words`` words of
+    a member that no held-out record holds, ``held_out_verbatim`` the other way round.
+    ``rouge_l`` is the mean over texts of the closest member's ROUGE-L F1, against as many
+    held-out records in ``held_out_rouge_l``; ``margin`` is the mean difference.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    words: int
+    texts: int
+    members: int
+    held_out: int
+    verbatim: int
+    held_out_verbatim: int
+    verbatim_interval: tuple[float, float] | None
+    longest: int
+    held_out_longest: int
+    compared: int
+    rouge_l: float | None
+    held_out_rouge_l: float | None
+    highest_rouge_l: float | None
+    margin: float | None
+    margin_interval: tuple[float, float] | None
+    interval_method: str = ""
+    dropped_near_copies: int = 0
+    spans: tuple[OverlapSpan, ...] = ()
