@@ -1,20 +1,48 @@
-"""An attack that remembers: equal views and records are scored once.
+"""Computed once, looked up ever after.
 
-Comparisons repeat scores (the null pair shows one fixed demonstration in every run), and a
-language model's answer costs a thousand times its look-up.
+Most of what an audit asks of a language model does not depend on the run: the clean output of a
+record (without any private context, or under a shadow prompt), the null pair's fixed
+demonstration, the unprotected answer to a prompt. An answer costs a thousand times its look-up.
+``computed`` against ``asked`` says how much was saved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeAlias, TypeVar
 
-from affidavit.audits.attacks.protocol import Access, MembershipAttack, View
+from affidavit.audits.attacks.protocol import Access, Direction, MembershipAttack, View
 from affidavit.audits.textmodel import Record
 
-__all__ = ["Remembering"]
+__all__ = ["Memory", "Remembering"]
 
-_Key = tuple[tuple[str, ...], str, Record]
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+@dataclass(slots=True)
+class Memory(Generic[K, V]):
+    """Values by key; those that are missing are computed together, each once."""
+
+    asked: int = field(default=0, init=False)
+    _values: dict[K, V] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def computed(self) -> int:
+        """How many values were computed, of ``asked``."""
+        return len(self._values)
+
+    def get(self, keys: Sequence[K], compute: Callable[[list[K]], Sequence[V]]) -> list[V]:
+        """The values of ``keys``, in their order; ``compute`` is given those not seen before, once each."""
+        self.asked += len(keys)
+        fresh = [key for key in dict.fromkeys(keys) if key not in self._values]
+        if fresh:
+            self._values.update(zip(fresh, compute(fresh), strict=True))
+        return [self._values[key] for key in keys]
+
+
+_Key: TypeAlias = tuple[tuple[str, ...], str, Record]
 
 
 @dataclass(slots=True)
@@ -22,7 +50,7 @@ class Remembering:
     """``attack`` with a memory, keyed by everything that its score may depend on."""
 
     attack: MembershipAttack
-    _scores: dict[_Key, float] = field(default_factory=dict, init=False, repr=False)
+    memory: Memory[_Key, float] = field(default_factory=Memory, init=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -34,11 +62,16 @@ class Remembering:
         """The attack's own."""
         return self.attack.needs
 
+    @property
+    def direction(self) -> Direction:
+        """The attack's own."""
+        return self.attack.direction
+
     def scores(self, view: View, records: Sequence[Record]) -> list[float]:
         """As the attack scores them."""
         model = "" if view.model is None else view.model.digest
-        keys = [(view.texts, model, record) for record in records]
-        fresh = {key: record for key, record in zip(keys, records, strict=True) if key not in self._scores}
-        if fresh:
-            self._scores.update(zip(fresh, self.attack.scores(view, list(fresh.values())), strict=True))
-        return [self._scores[key] for key in keys]
+
+        def fresh(keys: list[_Key]) -> list[float]:
+            return self.attack.scores(view, [record for _, _, record in keys])
+
+        return self.memory.get([(view.texts, model, record) for record in records], fresh)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from affidavit.audits.attacks.prompting import LabelPrompt, label_of, model_of
-from affidavit.audits.attacks.protocol import Access, View
+from affidavit.audits.attacks.prompting import LabelPrompt, label_log_probabilities
+from affidavit.audits.attacks.protocol import Access, Direction, View
 from affidavit.audits.textmodel import Record
 
 __all__ = ["LabelProbability"]
@@ -20,16 +20,14 @@ __all__ = ["LabelProbability"]
 
 @dataclass(frozen=True, slots=True)
 class LabelProbability:
-    """Score: log P(true label | demonstrations, the record's text)."""
+    """Score: ln P(true label | demonstrations, the record's text)."""
 
     name: ClassVar[str] = "label-probability"
     needs: ClassVar[frozenset[Access]] = frozenset({"label probabilities"})
+    direction: ClassVar[Direction] = "higher says member"
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
 
     def scores(self, view: View, records: Sequence[Record]) -> list[float]:
         """Higher says "member"."""
-        return model_of(view, self.name).log_likelihoods(
-            [self.prompt.query(view.texts, record.text) for record in records],
-            [f" {label_of(record)}" for record in records],
-        )
+        return label_log_probabilities(view, self.prompt, records, attack=self.name)

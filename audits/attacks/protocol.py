@@ -4,31 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
-from affidavit.audits.textmodel import Record, TextModel
+from affidavit.accountant.errors import UsageError
+from affidavit.audits.textmodel import AnsweringModel, Record, TextModel, TokenScoringModel
 
-__all__ = ["Access", "Attack", "MembershipAttack", "View"]
+__all__ = [
+    "Access",
+    "Attack",
+    "Direction",
+    "MembershipAttack",
+    "View",
+    "answering_model",
+    "text_model",
+    "token_scoring_model",
+]
 
-Access = Literal["released text", "label probabilities", "log-probabilities", "mechanism"]
-"""What an attacker sees, from least to most: text that was published; the probability of a label
-from a prompted model; of any continuation; the release function itself, on inputs he chooses."""
+Access: TypeAlias = Literal[
+    "released text", "answers", "label probabilities", "log-probabilities", "full logits", "mechanism"
+]
+"""What an attacker sees, from least to most: text that was published; what a prompted model answers;
+the probability it gives to a label; to any continuation, token by token; to every token of its
+vocabulary; the release function itself, on inputs he chooses."""
+
+Direction: TypeAlias = Literal["higher says member"]
+"""There is one: an attack whose raw quantity falls for members (a loss) negates it before it scores."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What one run shows the attacker: the released ``texts``, and the model they are put into.
+    """What one run shows the attacker: released ``texts``, and a ``model`` that answers.
 
-    ``texts`` are released demonstrations or generated text; ``model`` answers when prompted
-    with them (an in-context-learning endpoint).
+    Two situations. Text was released: the attacker puts ``texts`` into prompts of his own, and
+    ``model`` is the plain model. Or there is an in-context-learning endpoint: ``texts`` is empty,
+    and ``model`` (see ``endpoint``) puts demonstrations before his queries that he does not see.
     """
 
     texts: tuple[str, ...]
-    model: TextModel | None = None
+    model: AnsweringModel | None = None
 
 
 class Attack(Protocol):
-    """Common to all attacks. Scores are always oriented so that higher means "member"."""
+    """Common to all attacks."""
 
     @property
     def name(self) -> str:
@@ -44,6 +61,40 @@ class Attack(Protocol):
 class MembershipAttack(Attack, Protocol):
     """Scores records by how much the view betrays that they were used."""
 
+    @property
+    def direction(self) -> Direction:
+        """What a score means."""
+        ...
+
     def scores(self, view: View, records: Sequence[Record]) -> list[float]:
         """One score a record, in the records' order; equal inputs give equal scores."""
         ...
+
+
+def answering_model(view: View, attack: str) -> AnsweringModel:
+    """The view's model. Raises ``UsageError`` when the attack is given text only."""
+    if view.model is None:
+        raise UsageError(f"{attack} needs a model to query", hint="give the audit a model, or choose attack extraction")
+    return view.model
+
+
+def text_model(view: View, attack: str) -> TextModel:
+    """The view's model, if it tells log-probabilities. Raises ``UsageError``."""
+    model = answering_model(view, attack)
+    if not isinstance(model, TextModel):
+        raise UsageError(
+            f"{attack} needs log-probabilities, {model.name} shows text only",
+            hint="choose an attack that needs answers alone: gap | inquiry | repeat | brainwash",
+        )
+    return model
+
+
+def token_scoring_model(view: View, attack: str) -> TokenScoringModel:
+    """The view's model, if it tells them token by token. Raises ``UsageError``."""
+    model = text_model(view, attack)
+    if not isinstance(model, TokenScoringModel):
+        raise UsageError(
+            f"{attack} needs the scores of every token, {model.name} shows sums only",
+            hint="choose an attack that needs no more than log-probabilities: loss | reference | zlib",
+        )
+    return model

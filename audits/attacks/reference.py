@@ -12,38 +12,41 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from affidavit.audits.attacks.prompting import LabelPrompt, model_of
-from affidavit.audits.attacks.protocol import Access, View
-from affidavit.audits.textmodel import Record
+from affidavit.audits.attacks.caching import Memory
+from affidavit.audits.attacks.prompting import LabelPrompt, text_log_likelihoods
+from affidavit.audits.attacks.protocol import Access, Direction, View, text_model
+from affidavit.audits.textmodel import Record, TextModel
 
 __all__ = ["Reference"]
 
 
 @dataclass(slots=True)
 class Reference:
-    """Score: log P(text | context) − log P(text | no context), in nats a character.
+    """Score: ln P(text | context) − ln P(text | no context), in nats a character.
 
     The second term does not depend on the run: it is computed once a record and kept.
+    ``reference`` is the model that gives it: the audited model itself unless another is named,
+    as it must be when that one is an endpoint, which never answers without its demonstrations.
     """
 
     name: ClassVar[str] = "reference"
     needs: ClassVar[frozenset[Access]] = frozenset({"log-probabilities"})
+    direction: ClassVar[Direction] = "higher says member"
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
-    _clean: dict[tuple[str, str, str], float] = field(default_factory=dict, init=False, repr=False)
+    reference: TextModel | None = None
+    clean: Memory[tuple[str, Record], float] = field(default_factory=Memory, init=False, repr=False)
 
     def scores(self, view: View, records: Sequence[Record]) -> list[float]:
         """Higher says "member"."""
-        model = model_of(view, self.name)
-        keys = [(model.digest, record.id, record.text) for record in records]
-        fresh = {key: record for key, record in zip(keys, records, strict=True) if key not in self._clean}
-        pairs = [self.prompt.continuation((), record.text) for record in fresh.values()]
-        if pairs:
-            prompts, texts = zip(*pairs, strict=True)
-            self._clean.update(zip(fresh, model.log_likelihoods(prompts, texts), strict=True))
-        pairs = [self.prompt.continuation(view.texts, record.text) for record in records]
-        with_context = model.log_likelihoods([prompt for prompt, _ in pairs], [text for _, text in pairs])
+        model = self.reference or text_model(view, self.name)
+
+        def unprompted(keys: list[tuple[str, Record]]) -> list[float]:
+            return text_log_likelihoods(View((), model), self.prompt, [record for _, record in keys], attack=self.name)
+
+        without = self.clean.get([(model.digest, record) for record in records], unprompted)
+        with_context = text_log_likelihoods(view, self.prompt, records, attack=self.name)
         return [
-            (primed - self._clean[key]) / max(1, len(text))
-            for primed, key, (_, text) in zip(with_context, keys, pairs, strict=True)
+            (primed - plain) / max(1, len(self.prompt.shown(record.text)))
+            for primed, plain, record in zip(with_context, without, records, strict=True)
         ]

@@ -104,10 +104,6 @@ class LanguageModel(Protocol):
         """ln P(continuation | prompt), summed over the continuation's tokens, in nats."""
         ...
 
-    def token_scores(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[NDArray[np.float64]]:
-        """A row a token: ln p of it, and mean and standard deviation of ln p(v) over v drawn from p, in nats."""
-        ...
-
     def choice_log_likelihoods(self, prompts: Sequence[str], choices: Sequence[str]) -> NDArray[np.float64]:
         """ln P(choice | prompt) of every pair, in nats, shape (prompts, choices)."""
         ...
@@ -183,9 +179,7 @@ class TokenModel(ABC):
         """For each continuation, a row a token: ln p(token), and mean and standard deviation of ln p under p."""
         return list(self._scored_one_by_one(prompts, continuations))
 
-    def _scored_one_by_one(
-        self, prompts: Sequence[str], continuations: Sequence[str]
-    ) -> Iterator[NDArray[np.float64]]:
+    def _scored_one_by_one(self, prompts: Sequence[str], continuations: Sequence[str]) -> Iterator[NDArray[np.float64]]:
         if len(prompts) != len(continuations):
             raise UsageError("prompts and continuations differ in number", hint="Give one continuation a prompt.")
         for prompt, continuation in zip(prompts, continuations, strict=True):
