@@ -29,7 +29,7 @@ from affidavit.accountant.methods.pld import PldMethod
 from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.renyi import RenyiMethod
 from affidavit.accountant.methods.zcdp import ZcdpMethod
-from affidavit.accountant.plan import Approximate, Plan, Pure, parse_plan
+from affidavit.accountant.plan import Approximate, Plan, Pure, core, parse_plan
 from affidavit.accountant.scenario import Scenario, scenarios
 from affidavit.accountant.validate import Relation
 
@@ -214,7 +214,7 @@ def bound(
         tolerance=validate.real(tolerance, path="tolerance", minimum=1e-9),
         explicit=explicit,
     )
-    cases = scenarios(checked, checked_relation)
+    cases = scenarios(core(checked), checked_relation)
     methods = _all_methods(checked_relation)
 
     @lru_cache(maxsize=1)
@@ -253,7 +253,7 @@ def profile_points(
     checked_relation = validate.relation(relation)
     target = Target(delta=validate.fraction(delta, path="delta"), tolerance=tolerance)
     uppers = [0.0] * len(epsilons)
-    for scenario in scenarios(parse_plan(plan), checked_relation):
+    for scenario in scenarios(core(parse_plan(plan)), checked_relation):
         profiles = [m.profile(scenario, checked_relation, target) for m in _candidates(scenario, checked_relation)]
         for i, epsilon in enumerate(epsilons):
             edge = _edge(scenario, checked_relation, Target(epsilon=epsilon))

@@ -7,9 +7,10 @@ published, never changes its meaning (a changed one is called ``kind/v2``).
     compose   {parts}                       one after another, adaptively, in this order
     repeat    {count, of}                   ``count`` uses, adaptively
     parallel  {parts, membership, moves}    disjoint parts of the data; see ``Parallel``
-    subsample {scheme, ..., of}             a fresh, independent sample for each use
+    subsample {scheme, ..., of, absent}     a fresh, independent sample for each use; see ``Poisson``
 
 Leaves of the core: gaussian, discrete-gaussian, laplace, pure, approximate, exponential, zcdp.
+Mechanisms register leaves of their own, with what one use costs in these (``register_leaf``, ``core``).
 Every leaf parameter is stated *for* the relation of its envelope (DESIGN 3).
 """
 
@@ -41,6 +42,8 @@ __all__ = [
     "WithoutReplacement",
     "ZeroConcentrated",
     "canonical_json",
+    "core",
+    "freeze_leaves",
     "leaf_kinds",
     "leaves",
     "parse_envelope",
@@ -94,10 +97,16 @@ class Parallel(Plan):
 
 @dataclass(frozen=True, slots=True)
 class Poisson(Plan):
-    """Each record is in the sample independently with probability ``rate``."""
+    """Each record is in the sample independently with probability ``rate``.
+
+    ``absent`` matters under substitution only, where ``of`` states what replacing a record on the
+    sample costs: it states what taking one away from the sample costs (its zero-out parameters).
+    Without it nothing is known of samples that miss the record (THEORY 4).
+    """
 
     rate: float
     of: Plan
+    absent: Plan | None = None
     kind: ClassVar[str] = "subsample"
     scheme: ClassVar[str] = "poisson"
 
@@ -193,19 +202,63 @@ class Envelope:
 
 
 FieldCheck = Callable[..., Any]
-_LEAVES: dict[str, tuple[type[Leaf], Mapping[str, FieldCheck]]] = {}
+Costs = Callable[[Any], "Plan"]
 
 
-def register_leaf(leaf: type[Leaf], checks: Mapping[str, FieldCheck]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A registered leaf kind. ``costs`` is None for the core's own, whose losses the methods know."""
+
+    leaf: type[Leaf]
+    checks: Mapping[str, FieldCheck]
+    costs: Costs | None
+
+
+_LEAVES: dict[str, _Kind] = {}
+_frozen = False
+
+
+def register_leaf(leaf: type[Leaf], checks: Mapping[str, FieldCheck], *, costs: Costs | None = None) -> None:
     """Add a leaf kind; ``checks`` maps each field to a ``validate`` function.
 
-    Raises ``ValueError`` if the kind exists already: a published kind is never redefined.
+    ``costs(leaf)`` says what one use costs, as a plan of kinds registered before (``core``): a
+    mechanism registers its one-use loss, and composition stays in one place. Raises ``ValueError`` if
+    the kind exists already, because a published kind is never redefined, or after ``freeze_leaves``.
     """
     if leaf.kind in _LEAVES or leaf.kind in _INNER:
         raise ValueError(f"leaf kind {leaf.kind!r} is registered already")
+    if _frozen:
+        raise ValueError(f"leaf kind {leaf.kind!r}: too late, the registry is frozen once mechanisms are loaded")
     if set(checks) != {field.name for field in fields(leaf)}:
         raise ValueError(f"leaf kind {leaf.kind!r}: checks and fields differ")
-    _LEAVES[leaf.kind] = (leaf, dict(checks))
+    _LEAVES[leaf.kind] = _Kind(leaf, dict(checks), costs)
+
+
+def freeze_leaves() -> None:
+    """No kind may be added from here on: what a plan means can no longer depend on when it is read."""
+    global _frozen  # noqa: PLW0603
+    _frozen = True
+
+
+def core(plan: Plan) -> Plan:
+    """The same costs in the core's own leaves: every other leaf replaced by what its kind registered."""
+    match plan:
+        case Leaf():
+            costs = _LEAVES[plan.kind].costs if plan.kind in _LEAVES else None
+            return plan if costs is None else core(parse_plan(costs(plan)))
+        case Compose(parts=parts):
+            return Compose(tuple(core(part) for part in parts))
+        case Repeat(count=count, of=of):
+            return Repeat(count, core(of))
+        case Parallel(parts=parts, membership=membership, moves=moves):
+            cored = None if moves is None else tuple(core(move) for move in moves)
+            return Parallel(tuple(core(part) for part in parts), membership, cored)
+        case Poisson(rate=rate, of=of, absent=absent):
+            return Poisson(rate, core(of), None if absent is None else core(absent))
+        case WithoutReplacement(population=population, sample=sample, of=of):
+            return WithoutReplacement(population, sample, core(of))
+        case _:
+            raise TypeError(type(plan).__name__)
 
 
 def leaf_kinds() -> tuple[str, ...]:
@@ -266,9 +319,10 @@ def _subsample(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
         raise PlanError(f"{path}.scheme", "missing", allowed="poisson | without-replacement")
     scheme = validate.choice(obj["scheme"], path=f"{path}.scheme", options=("poisson", "without-replacement"))
     if scheme == "poisson":
-        _keys(obj, path, ("scheme", "rate", "of"))
+        _keys(obj, path, ("scheme", "rate", "of"), ("absent",))
         rate = validate.fraction(obj["rate"], path=f"{path}.rate")
-        return Poisson(rate, _parse(obj["of"], f"{path}.of", depth + 1))
+        absent = None if obj.get("absent") is None else _parse(obj["absent"], f"{path}.absent", depth + 1)
+        return Poisson(rate, _parse(obj["of"], f"{path}.of", depth + 1), absent)
     _keys(obj, path, ("scheme", "population", "sample", "of"))
     population = validate.whole(obj["population"], path=f"{path}.population")
     sample = validate.whole(obj["sample"], path=f"{path}.sample", maximum=population)
@@ -304,9 +358,9 @@ def _parse(obj: object, path: str, depth: int) -> Plan:
     kind = validate.choice(obj["kind"], path=f"{path}.kind", options=kinds)
     if kind in _INNER:
         return _INNER[kind](obj, path, depth)
-    leaf, checks = _LEAVES[kind]
-    _keys(obj, path, tuple(checks))
-    return leaf(**{name: check(obj[name], path=f"{path}.{name}") for name, check in checks.items()})
+    known = _LEAVES[kind]
+    _keys(obj, path, tuple(known.checks))
+    return known.leaf(**{name: check(obj[name], path=f"{path}.{name}") for name, check in known.checks.items()})
 
 
 def parse_plan(obj: object, *, path: str = "plan") -> Plan:

@@ -168,7 +168,7 @@ def _choices(plan: Plan, relation: Relation) -> list[Plan]:
 
 def _with_inner(plan: Plan, inner: Plan) -> Plan:
     if isinstance(plan, Poisson):
-        return Poisson(plan.rate, inner)
+        return Poisson(plan.rate, inner, plan.absent)
     if isinstance(plan, WithoutReplacement):
         return WithoutReplacement(plan.population, plan.sample, inner)
     raise TypeError(type(plan).__name__)

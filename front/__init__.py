@@ -61,6 +61,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'affidavit' has no attribute {name!r}")
+    importlib.import_module("affidavit.mechanisms").load()  # before any plan is read
     value = getattr(importlib.import_module(_HOME[name]), name)
     globals()[name] = value
     return value

@@ -1,6 +1,8 @@
 """Mechanisms: one file each, its cost and its sampler side by side.
 
-``load()`` registers them all; the front door calls it once, and calling it again does nothing.
+``load()`` registers them all, leaf kinds included, and closes the registry: from then on no plan can
+change its meaning. The front door calls it before it reads a plan; calling it again does nothing.
+A mechanism from elsewhere registers itself (``base.register``, ``plan.register_leaf``) before that.
 """
 
 if __name__ != "affidavit.mechanisms":
@@ -8,10 +10,17 @@ if __name__ != "affidavit.mechanisms":
 
 __all__ = ["load"]
 
+_MODULES = ("exponential", "gaussian")
+
 
 def load() -> None:
-    """Register every mechanism of this package (imports numpy)."""
-    from affidavit.mechanisms import base, exponential, gaussian
+    """Register every mechanism of this package (imports numpy) and freeze the registry."""
+    from importlib import import_module
 
-    for module in (exponential, gaussian):
-        base.register(module.MECHANISM)
+    from affidavit.accountant.plan import freeze_leaves
+    from affidavit.mechanisms import base
+
+    for name in _MODULES:
+        base.register(import_module(f"affidavit.mechanisms.{name}").MECHANISM)
+    base.freeze()
+    freeze_leaves()

@@ -29,6 +29,7 @@ __all__ = [
     "assumptions",
     "float_at_least",
     "float_at_most",
+    "freeze",
     "positive",
     "register",
     "registered",
@@ -68,12 +69,21 @@ class Spec(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """A registered mechanism: ``kind`` is the plan leaf it is certified as."""
+    """A registered mechanism: ``kind`` is the plan leaf it is certified as.
+
+    Several mechanisms may be certified as one kind (a projected mean is a ``gaussian``): they differ by ``name``.
+    """
 
     kind: str
     spec: type[Spec]
     release: Callable[..., Any]
     assumptions: tuple[str, ...]
+    name: str = ""
+
+    @property
+    def called(self) -> str:
+        """What it is registered as: its name, else its kind."""
+        return self.name or self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +95,25 @@ class Draw:
 
 
 _REGISTRY: dict[str, Mechanism] = {}
+_frozen = False
 
 
 def register(mechanism: Mechanism) -> None:
-    """Add a mechanism. Registering the same one again is no fault; another one of its kind is."""
-    known = _REGISTRY.setdefault(mechanism.kind, mechanism)
-    if known != mechanism:
-        raise ValueError(f"a mechanism of kind {mechanism.kind!r} is registered already")
+    """Add a mechanism. Registering the same one again is no fault.
+
+    Raises ``ValueError`` for another one of its name, or for a new one after ``freeze``.
+    """
+    name = mechanism.called
+    if name not in _REGISTRY and _frozen:
+        raise ValueError(f"mechanism {name!r}: too late, the registry is frozen once mechanisms are loaded")
+    if _REGISTRY.setdefault(name, mechanism) != mechanism:
+        raise ValueError(f"a mechanism called {name!r} is registered already")
+
+
+def freeze() -> None:
+    """No mechanism may be added from here on."""
+    global _frozen  # noqa: PLW0603
+    _frozen = True
 
 
 def registered() -> tuple[Mechanism, ...]:
@@ -101,11 +123,8 @@ def registered() -> tuple[Mechanism, ...]:
 
 def assumptions(plan: Plan) -> tuple[str, ...]:
     """What a certificate for ``plan`` has to assume about the samplers of its leaves."""
-    found: dict[str, None] = {}
-    for _, leaf, _ in leaves(plan):
-        if leaf.kind in _REGISTRY:
-            found.update(dict.fromkeys(_REGISTRY[leaf.kind].assumptions))
-    return tuple(found)
+    kinds = {leaf.kind for _, leaf, _ in leaves(plan)}
+    return tuple(dict.fromkeys(line for known in registered() if known.kind in kinds for line in known.assumptions))
 
 
 def use_leaf(permit: Permit, path: str, kinds: Iterable[type[Leaf]]) -> Leaf:

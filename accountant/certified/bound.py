@@ -27,7 +27,7 @@ from affidavit.accountant.certified.combine import SMALLEST, Goal, Profile
 from affidavit.accountant.certified.profiles import profile_of
 from affidavit.accountant.certified.search import Sides
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.plan import Approximate, Laplace, Plan, Pure, parse_plan
+from affidavit.accountant.plan import Approximate, Laplace, Plan, Pure, core, parse_plan
 from affidavit.accountant.validate import Relation
 
 ROUNDS, STRIDE = 4, 1e-12
@@ -105,7 +105,7 @@ def _pure_epsilon(branch: Branch) -> tuple[float, float]:
 
 
 def _branches(plan: Plan | Mapping[str, Any], relation: Relation) -> tuple[Branch, ...]:
-    return expand(parse_plan(plan), validate.relation(relation))
+    return expand(core(parse_plan(plan)), validate.relation(relation))
 
 
 def certified_bound(

@@ -36,6 +36,8 @@ class Sampled:
 
     ``rate`` is the Poisson rate or sample/population; ``mirrored`` marks the use in which the
     record is added where the plan's pair removes it (a record that changes part: THEORY 6).
+    ``absent_mu_squared``: of a Poisson sample under substitution, 1/noise_multiplier^2 of the
+    Gaussian that taking the record away from the sample costs, where the plan states it.
     """
 
     scheme: str
@@ -43,6 +45,7 @@ class Sampled:
     relation: Relation
     of: Branch
     mirrored: bool = False
+    absent_mu_squared: Fraction | None = None
 
 
 Use: TypeAlias = "nodes.Pure | nodes.Approximate | nodes.Laplace | nodes.DiscreteGaussian | Sampled"
@@ -246,6 +249,21 @@ def _sampled(scheme: str, rate: Fraction, relation: Relation, inner: tuple[Branc
     return _pruned(result)
 
 
+def _present_or_absent(rate: Fraction, replaced: tuple[Branch, ...], absent: tuple[Branch, ...]) -> Sampled:
+    """Poisson sampling under substitution with both costs on the sample stated (``pairs.PresentOrAbsent``)."""
+    match replaced, absent:
+        case (
+            (Branch(first=Fixed(mu_squared=larger, rho=0, uses=()), steps=(), blatant=False),),
+            (Branch(first=Fixed(mu_squared=smaller, rho=0, uses=()), steps=(), blatant=False),),
+        ) if 0 < smaller <= larger:
+            return Sampled("poisson", rate, "substitution", replaced[0], absent_mu_squared=smaller)
+    raise NotSupported(
+        "Poisson sampling under substitution with `absent`, in certified arithmetic, unless both are Gaussian and "
+        "replacing a record costs at least what taking it away does",
+        hint="state gaussian leaves with absent.noise_multiplier >= of.noise_multiplier, or leave `absent` out",
+    )
+
+
 def _without_replacement(rate: Fraction, relation: Relation, of: Plan) -> tuple[Branch, ...]:
     """Whatever the relation, two samples differ by a *substitution* (THEORY 4), also of a record that is
     in another part than the changed one: unlike parts would have to be amplified together.
@@ -331,7 +349,10 @@ def expand(plan: Plan, relation: Relation) -> tuple[Branch, ...]:
         case nodes.Parallel():
             return _parallel(plan, relation)
         case nodes.Poisson(rate=rate, of=of):
-            return _sampled("poisson", Fraction(rate), relation, expand(of, relation)) if rate else (Branch(),)
+            inner = expand(of, relation)
+            if relation == "substitution" and plan.absent is not None and 0.0 < rate < 1.0:
+                return _one(_present_or_absent(Fraction(rate), inner, expand(plan.absent, "zero-out")))
+            return _sampled("poisson", Fraction(rate), relation, inner) if rate else (Branch(),)
         case nodes.WithoutReplacement(population=population, sample=sample, of=of):
             return _without_replacement(Fraction(sample, population), relation, of) if sample else (Branch(),)
     raise NotSupported(f"no certified arithmetic for the node kind {plan.kind!r}", hint="compose, repeat, parallel")

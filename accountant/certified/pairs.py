@@ -18,6 +18,12 @@ Sampling (THEORY 4), for a symmetric pair (P, Q) that dominates the mechanism *o
 - ``Diluted``: Poisson sampling under substitution, where only substitution costs are known. The outputs without
   the place have probability 1-γ under both, so δ(α) <= (1-γ) max(0, 1-α) + γ h(α); attained when they are disjoint
   from the others.
+- ``PresentOrAbsent``: the same where k, the curve of taking the record away from the sample, is known too. With
+  α' = 1 + γ(α-1) >= 1 and β = α'/α, advanced joint convexity gives H(α') = γ[(1-β) k(α) + β h(α)], and reflection
+  below 1. With β = γ + (1-γ)/α, H/γ = (1-γ) k + γ h + (1-γ)(h-k)/α, whose second derivative in α is
+  (1-γ)(1-1/α) k'' + (γ + (1-γ)/α) h'' + 2(1-γ)(P_h - P_k)/α³, P the probabilities of losses above log α: H is
+  convex where h's exceeds k's for α >= 1, which for Gaussians is that h's is the more revealing. Then H is
+  the curve of the pair with Q(L > l) = -H'(e^l), P(L > l) = H + e^l Q.
 """
 
 from __future__ import annotations
@@ -30,7 +36,18 @@ from flint import arb
 from affidavit.accountant.certified.balls import Ball
 from affidavit.accountant.certified.product import ProductProfile
 
-__all__ = ["Atom", "Combined", "Diluted", "LaplacePair", "Mixed", "Pair", "Plain", "Reversed", "Tails"]
+__all__ = [
+    "Atom",
+    "Combined",
+    "Diluted",
+    "LaplacePair",
+    "Mixed",
+    "Pair",
+    "Plain",
+    "PresentOrAbsent",
+    "Reversed",
+    "Tails",
+]
 
 Tails = tuple[Ball, Ball]
 NEARLY = 1e-6
@@ -287,3 +304,45 @@ class Diluted:
         p, q = self.on_sample.above(loss)
         idle = arb(0) if loss >= 0 else 1 - self.rate
         return self.rate * p + idle, self.rate * q + idle
+
+
+@dataclass(frozen=True, slots=True)
+class PresentOrAbsent:
+    """Poisson sampling under substitution: ``replaced`` is h's Gaussian pair, ``absent`` k's, the less revealing."""
+
+    replaced: Plain
+    absent: Plain
+    rate: Ball
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """None (an atom sits at loss 0, not kept apart)."""
+        return ()
+
+    @property
+    def bottom(self) -> Ball | None:
+        """-inf."""
+        return None
+
+    @property
+    def infinite(self) -> Ball:
+        """None."""
+        return arb(0)
+
+    def above(self, loss: Ball) -> Tails:
+        """See ``Pair``; below 0 by P(L > l) = 1 - Q(L >= -l)."""
+        if loss >= 0:
+            return self._right(loss)
+        if loss < 0:
+            p, q = self._right(-loss)
+            return 1 - q, 1 - p
+        raise ValueError("the sign of the loss is undecided")
+
+    def _right(self, loss: Ball) -> Tails:
+        outer = loss.exp()
+        inner = 1 + loss.expm1() / self.rate
+        beta = outer / inner
+        (ph, qh), (pk, qk) = self.replaced.above(inner.log()), self.absent.above(inner.log())
+        h, k = ph - inner * qh, pk - inner * qk
+        q = (1 - beta) * qk + beta * qh + (1 - self.rate) * (h - k) / inner**2
+        return self.rate * ((1 - beta) * k + beta * h) + outer * q, q

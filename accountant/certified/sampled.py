@@ -32,6 +32,7 @@ from affidavit.accountant.certified.pairs import (
     Mixed,
     Pair,
     Plain,
+    PresentOrAbsent,
     Reversed,
     Symmetric,
 )
@@ -123,10 +124,17 @@ def _sampled_pairs(use: Sampled, *, forward: bool) -> tuple[Pair, Pair]:
     mixed: Pair = Mixed(inner, rate) if forward != use.mirrored else Reversed(inner, rate)
     if use.relation == "add-remove" or (use.scheme == "poisson" and use.relation == "zero-out"):
         return mixed, mixed
+    if use.absent_mu_squared is not None and isinstance(inner, Plain):
+        absent = Plain(_gaussian(ball(use.absent_mu_squared).sqrt()))
+        return PresentOrAbsent(inner, absent, rate), Mixed(absent, rate)
     if use.scheme == "poisson":
         diluted = Diluted(inner, rate)
         return diluted, diluted
     return Combined(inner, rate), mixed
+
+
+def _gaussian(mu: Ball) -> ProductProfile:
+    return ProductProfile(mu, two_point_product([], budget=1.0), "gaussian", 0)
 
 
 def _direction(fixed: Fixed, *, forward: bool) -> Direction:
@@ -162,7 +170,7 @@ def _direction(fixed: Fixed, *, forward: bool) -> Direction:
         upper, lower, plain = [*upper, *stairs], [*lower, *stairs], []
     mu = ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None
     if mu is not None and upper:
-        gaussian = Plain(ProductProfile(mu, two_point_product([], budget=1.0), "gaussian", 0))
+        gaussian = Plain(_gaussian(mu))
         upper.append((gaussian, 1))
         lower.append((gaussian, 1))
     same = [id(pair) for pair, _ in upper] == [id(pair) for pair, _ in lower]

@@ -62,8 +62,13 @@ def _largest_loss(node: Plan, relation: Relation) -> tuple[Fraction | float, Fra
         case Repeat(count=count, of=of):
             one = _largest_loss(of, relation)
             return (count * one[0], count * one[1]) if count else (Fraction(0), Fraction(0))
+        case Poisson(rate=rate, of=of, absent=absent) if relation == "substitution":
+            replaced = _largest_loss(of, relation)
+            if absent is None:
+                return _sampled(replaced, 1.0 if rate > 0.0 else 0.0)
+            return _sampled(max(replaced, _largest_loss(absent, "zero-out"), key=lambda sides: sides[1]), rate)
         case Poisson(rate=rate, of=of):
-            return _sampled(_largest_loss(of, relation), 1.0 if relation == "substitution" else rate)
+            return _sampled(_largest_loss(of, relation), rate)
         case WithoutReplacement(population=population, sample=sample, of=of):
             return _sampled(_largest_loss(of, relation), sample / population if population else 0.0)
         case _:

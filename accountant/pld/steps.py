@@ -33,7 +33,8 @@ from affidavit.accountant.pld.discrete_gaussian import discrete_gaussian
 from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.laplace import Laplace as LaplaceCurve
 from affidavit.accountant.pld.nested import composed_step
-from affidavit.accountant.pld.subsample import Combined, Diluted, Mixed
+from affidavit.accountant.pld.subsample import Combined, Diluted, Mixed, PoissonSubstitution
+from affidavit.accountant.scenario import at_least_as_costly
 from affidavit.accountant.validate import Relation
 
 __all__ = ["flatten", "one_step"]
@@ -59,8 +60,8 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneSt
     ``parallel`` inside a sample, and for nestings that no theorem covers.
     """
     match node:
-        case Poisson(rate=rate, of=of):
-            return _poisson(rate, of, relation, explicit)
+        case Poisson():
+            return _poisson(node, relation, explicit)
         case WithoutReplacement():
             return _without_replacement(node, relation, explicit)
         case Repeat() | Compose():
@@ -135,7 +136,8 @@ def _contains(node: Plan, kind: type[Plan]) -> bool:
     return isinstance(node, kind)
 
 
-def _poisson(rate: float, of: Plan, relation: Relation, explicit: bool) -> OneStep:
+def _poisson(node: Poisson, relation: Relation, explicit: bool) -> OneStep:
+    rate, of = node.rate, node.of
     if _contains(of, WithoutReplacement):
         raise NotSupported(
             "sampling without replacement inside a Poisson sample: the inner population is random",
@@ -147,6 +149,8 @@ def _poisson(rate: float, of: Plan, relation: Relation, explicit: bool) -> OneSt
     if rate == 1.0 or inner is NOTHING:
         return inner
     if relation == "substitution":
+        if node.absent is not None:
+            return _poisson_substitution(node, node.absent, inner, explicit)
         return _each(inner, lambda curve: Diluted(curve, rate))
     forward = Direction(
         Mixed(inner.forward.upper, rate),
@@ -167,6 +171,24 @@ def _poisson(rate: float, of: Plan, relation: Relation, explicit: bool) -> OneSt
         forward = Direction(forward.upper, forward.upper)
         backward = Direction(backward.upper, backward.upper)
     return OneStep(forward, backward)
+
+
+def _poisson_substitution(node: Poisson, absent: Plan, inner: OneStep, explicit: bool) -> OneStep:
+    """Both costs on the sample known; the lower side is that of a record replaced by one that contributes nothing."""
+    gone = one_step(absent, "zero-out", explicit=explicit)
+    if gone is NOTHING:
+        return NOTHING if inner is NOTHING else _each(inner, lambda curve: Diluted(curve, node.rate))
+    if not (inner.symmetric and gone.symmetric):
+        raise NotSupported(
+            "Poisson sampling under substitution needs curves that are the same in both orders",
+            hint="state the mechanisms by leaves: gaussian, laplace, pure, approximate, exponential",
+        )
+    upper = PoissonSubstitution(gone.forward.upper, inner.forward.upper, node.rate)
+    seen = gone.forward.lower if at_least_as_costly(node.of, absent) else None
+    if seen is None:
+        return OneStep.dominated(upper, symmetric=True)
+    pair = Mixed(seen, node.rate)
+    return OneStep(Direction(upper, pair), Direction(upper, pair.swapped()))
 
 
 def _each(inner: OneStep, amplify: Callable[[Curve], Curve]) -> OneStep:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from affidavit.accountant import validate
-from affidavit.accountant.plan import Approximate, Laplace, Plan, Pure, parse_plan
+from affidavit.accountant.plan import Approximate, Laplace, Plan, Pure, core, parse_plan
 from affidavit.accountant.recompute.bracket import Bracket
 from affidavit.accountant.recompute.compose import delta_of, epsilon_of, unbounded
 from affidavit.accountant.recompute.reading import Case, cases
@@ -78,7 +78,7 @@ def check_claim(plan: object, *, relation: Relation, epsilon: float, delta: floa
 
 
 def _read(plan: object, relation: object, delta: object) -> tuple[Plan, Relation, float]:
-    return parse_plan(plan), validate.relation(relation), validate.fraction(delta, path="delta")
+    return core(parse_plan(plan)), validate.relation(relation), validate.fraction(delta, path="delta")
 
 
 def _epsilon(case: Case, relation: Relation, delta: float) -> tuple[Bracket, str]:

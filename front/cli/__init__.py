@@ -38,6 +38,8 @@ COMMANDS = {
     "generate": "affidavit.cli.runs:generate",
     "audit": "affidavit.cli.audits:audit",
     "report": "affidavit.cli.audits:report",
+    "icl": "affidavit.cli.icl:icl",
+    "experiment": "affidavit.cli.experiments:experiment",
     "demo": "affidavit.cli.starting:demo",
     "claims": "affidavit.cli.claims:claims",
 }
@@ -52,6 +54,9 @@ COMMANDS = {
 @click.version_option(package_name="affidavit")
 def cli() -> None:
     """Certify what a run on private records costs, run it, and try to prove the claim false."""
+    from affidavit import mechanisms
+
+    mechanisms.load()  # before any plan is read
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

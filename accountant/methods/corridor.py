@@ -1,0 +1,175 @@
+"""The corridor of losses that matter at each step of the adaptive recursion, and moment bounds.
+
+The recursion (``recursion``) starts from H_0 and ends with H_T at α = e^ε. Read forwards in time, the
+adversary begins at x = ε and each use moves x down by its loss, so that x = ε − (losses so far) when k uses are
+still to come. For the answer at ε, H_k matters only where that walk is likely to pass *and* H_k
+is not negligible. Both are bounded by moments: a loss L of a mechanism of bounded range η has, for every λ > 0
+and λ < −1,
+
+    E_P[e^{λL}] <= e^{λ(λ+1) η²/8}
+
+(bounded range η implies η²/8-zCDP: Cesar and Rogers 2021, Lemma 3.4), adaptively composed by adding ρ = Σ η²/8
+(Bun and Steinke 2016, Lemma 2.3). So with ρ_k of the k last uses and r = ρ_T − ρ_k of the others,
+
+    log P(the walk passes x)  <=  −(ε − x − r)² / (4r)                     (either side of its mean),
+    log H_k(e^x)              <=  −(x − ρ_k)² / (4ρ_k)    for x >= ρ_k,   0 otherwise.
+
+The corridor holds the x where the sum of the two is at least log δ − ``depth``. It decides how narrow the result is,
+never whether it is valid: outside, the recursion continues both sides by bounds that hold for every x. On
+the upper side that is, for any λ > 0,
+
+    H_k(α) <= E_P[(1 − α e^{−L})₊] <= e^{λ(λ+1)ρ_k} α^{−λ} λ^λ / (1 + λ)^{1+λ},
+
+because (1 − 1/y)₊ <= y^λ λ^λ/(1+λ)^{1+λ} for y > 0 (the conversion of Canonne, Kamath and Steinke 2020).
+
+``estimate`` says, without guarantee, where ε will be: the saddle point of the worst moments
+M(θ) = max over t of E[e^{θL}] = (θ/B)^θ (A/(1+θ))^{1+θ}, A = (E − E^{−θ})/(E − 1), B = (1 − E^{−θ})/(E − 1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from numpy import float64, int64
+    from numpy.typing import NDArray
+
+    Array = NDArray[float64]
+
+__all__ = ["Corridor", "Estimate", "Runs", "estimate_at", "narrow", "whole"]
+
+Runs = Sequence[tuple[float, int]]
+"""(range, uses) in the order of execution."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Corridor:
+    """Lattice points ``low[k]`` to ``high[k]``, at spacing ``spacing``, for k = 0 … T uses still to come.
+
+    ``concentrated[k]`` is ρ_k, or ∞ where no moment bound is known (something else runs last).
+    """
+
+    spacing: float
+    low: NDArray[int64]
+    high: NDArray[int64]
+    concentrated: Array
+
+    @property
+    def points(self) -> int:
+        """Lattice points of all steps together: what the recursion's time is proportional to."""
+        return int((self.high - self.low + 1).sum())
+
+    def tail(self, k: int, x: float) -> tuple[float, float]:
+        """(c, λ) with H_k(e^y) <= e^{c − λ y} for every y, good near ``x``; λ = 0 if nothing is known."""
+        rho = float(self.concentrated[k])
+        if not 0.0 < rho < math.inf or x <= rho:
+            return 0.0, 0.0
+        # A value of λ near the best one; any λ > 0 is valid.
+        rate = (x - rho) / (2.0 * rho)
+        constant = rate * (rate + 1.0) * rho + rate * math.log(rate) - (1.0 + rate) * math.log1p(rate)
+        return constant * (1.0 + 1e-13) + 1e-12, rate
+
+
+def _cumulative(runs: Runs) -> tuple[Array, Array]:
+    """ρ_k = Σ η²/8 and Σ η over the last k uses, k = 0 … T."""
+    import numpy as np
+
+    ranges = np.array([eta for eta, _ in reversed(runs)])
+    steps = np.repeat(ranges, [uses for _, uses in reversed(runs)])
+    return (
+        np.concatenate(([0.0], np.cumsum(steps * steps / 8.0))),
+        np.concatenate(([0.0], np.cumsum(steps))),
+    )
+
+
+def whole(runs: Runs, spacing: float, *, left: float, right: float, bounded: bool) -> Corridor:
+    """The same window −``left`` … ``right`` at every step, cut to what the uses can reach if ``bounded``."""
+    import numpy as np
+
+    rho, reach = _cumulative(runs)
+    lows, highs = np.full(len(rho), -left - spacing), np.full(len(rho), right + spacing)
+    if bounded:
+        lows, highs = np.maximum(lows, -reach - spacing), np.minimum(highs, reach + spacing)
+        rho = rho * (1.0 + 1e-12)
+    else:
+        rho = np.full(len(rho), math.inf)
+    return _lattice(spacing, lows, highs, rho)
+
+
+def narrow(runs: Runs, spacing: float, *, between: tuple[float, float], log_delta: float, depth: float) -> Corridor:
+    """The corridor for the answers at ε ``between`` two values, where δ is about e^``log_delta``."""
+    import numpy as np
+
+    rho, reach = _cumulative(runs)
+    total, past = rho[-1], np.maximum(rho[-1] - rho, 0.0)
+    budget = depth - log_delta
+
+    def edge(epsilon: float, sign: float) -> Array:
+        # Where both bounds bite their sum is a parabola about the straight line ρ_k ε/ρ_T.
+        middle = rho * (epsilon / total)
+        spread = 4.0 * rho * past / total * (budget - (epsilon - total) ** 2 / (4.0 * total))
+        both = middle + sign * np.sqrt(np.maximum(spread, 0.0))
+        alone = np.minimum(rho, epsilon - past + sign * np.sqrt(4.0 * past * budget))
+        edges: Array = np.where((spread >= 0.0) & (both >= rho), both, alone)
+        return edges
+
+    # One point in reserve; no further than the uses reach.
+    lows = np.maximum(edge(between[0], -1.0), -reach) - spacing
+    highs = np.minimum(edge(between[1], 1.0), reach) + spacing
+    return _lattice(spacing, lows, highs, rho * (1.0 + 1e-12))
+
+
+def _lattice(spacing: float, lows: Array, highs: Array, rho: Array) -> Corridor:
+    import numpy as np
+
+    first = np.floor(lows / spacing).astype(np.int64)
+    last = np.maximum(np.ceil(highs / spacing).astype(np.int64), first + 1)
+    return Corridor(spacing, first, last, rho)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """About where the answer lies; no bound."""
+
+    epsilon: float
+    log_delta: float
+
+
+def _log_moment(runs: Runs, theta: float) -> float:
+    """log of the largest E[e^{θL}] of the composition, θ > 0."""
+    total = 0.0
+    for eta, uses in runs:
+        span = math.expm1(eta)
+        rest = -math.expm1(-theta * eta) / span
+        total += uses * (theta * math.log(theta / rest) + (1.0 + theta) * math.log((1.0 + rest) / (1.0 + theta)))
+    return total
+
+
+def _saddle(runs: Runs, theta: float) -> Estimate:
+    """ε and log δ at the saddle point θ, with the Gaussian prefactor."""
+    width = 1e-3 * theta
+    before, here, after = (_log_moment(runs, theta + move) for move in (-width, 0.0, width))
+    mean = (after - before) / (2.0 * width)
+    variance = max((after - 2.0 * here + before) / width**2, 1e-12)
+    prefactor = theta * (1.0 + theta) * math.sqrt(2.0 * math.pi * variance)
+    return Estimate(mean, min(0.0, here - theta * mean - math.log(prefactor)))
+
+
+def estimate_at(runs: Runs, *, delta: float | None, epsilon: float) -> Estimate:
+    """The saddle point at ``delta``, or at ``epsilon`` where ``delta`` is None."""
+    merged: dict[float, int] = {}
+    for eta, uses in runs:
+        merged[eta] = merged.get(eta, 0) + uses
+    each = tuple(merged.items())
+    low, high = 1e-6, 1e6
+    while high > low * (1.0 + 1e-9):
+        theta = math.sqrt(low * high)
+        found = _saddle(each, theta)
+        if found.log_delta > math.log(delta) if delta is not None else found.epsilon < epsilon:
+            low = theta
+        else:
+            high = theta
+    return _saddle(each, high)
