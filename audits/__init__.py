@@ -10,6 +10,9 @@
     verdict          VIOLATION, CONSISTENT or UNDERPOWERED
     findings         what is written down: digests and numbers, never private text
     pii, guessing    identifiers in text, and which of them anyone could have guessed
+    exposure         leaks counted per identifier, record and user
+    leaks            what leaked, as findings write it down
+    overlap, words   passages that released text shares with private records
     deduplicate      near-copies between members and held-out records
     usefulness       how good the released text is: noise leaks nothing
     report/          the findings as one page
