@@ -23,7 +23,16 @@ from affidavit.accountant.errors import RunFileError
 if TYPE_CHECKING:
     from affidavit.generation.models.base import LanguageModel
 
-__all__ = ["TASKS", "PromptRows", "PromptTemplate", "prompt_rows", "task_template"]
+__all__ = [
+    "TASKS",
+    "PromptRows",
+    "PromptTemplate",
+    "fill",
+    "placeholders",
+    "prompt_rows",
+    "refused",
+    "task_template",
+]
 
 _HINT = "Placeholders: {label} anywhere, {text} once in `private`; double a brace to print it."
 
@@ -46,18 +55,19 @@ class PromptTemplate(BaseModel):
     @model_validator(mode="after")
     def _placeholders(self) -> PromptTemplate:
         for name, most in (("private", 1), ("public", 0), ("answer_prefix", 0), ("opening", 0)):
-            fields = [field for _, field in _pieces(getattr(self, name), name) if field is not None]
+            fields = placeholders(getattr(self, name), name)
             for field in fields:
                 if field not in ("label", "text"):
-                    raise _fault(name, f"unknown placeholder {{{field[:40]}}}")
+                    raise refused(name, f"unknown placeholder {{{field[:40]}}}")
             if fields.count("text") != most:
-                raise _fault(name, f"{{text}} stands there {fields.count('text')} times, not {most}")
+                raise refused(name, f"{{text}} stands there {fields.count('text')} times, not {most}")
         if not self.public.strip():
-            raise _fault("public", "empty")
+            raise refused("public", "empty")
         return self
 
 
-def _fault(name: str, problem: str) -> RunFileError:
+def refused(name: str, problem: str) -> RunFileError:
+    """The error about one field of a template."""
     return RunFileError(f"generator.prompts.{name}", problem, hint=_HINT)
 
 
@@ -66,14 +76,20 @@ def _pieces(template: str, name: str) -> list[tuple[str, str | None]]:
     try:
         parsed = list(string.Formatter().parse(template))
     except ValueError:
-        raise _fault(name, "a brace without its partner") from None
+        raise refused(name, "a brace without its partner") from None
     if any(spec or conversion for _, _, spec, conversion in parsed):
-        raise _fault(name, "a placeholder with a format")
+        raise refused(name, "a placeholder with a format")
     return [(literal, field) for literal, field, _, _ in parsed]
 
 
-def _fill(template: str, name: str, *, label: str, mark: str = "") -> str:
-    values = {"label": label, "text": mark}
+def placeholders(template: str, name: str) -> list[str]:
+    """The placeholders of a field, in order. Raises ``RunFileError``."""
+    return [field for _, field in _pieces(template, name) if field is not None]
+
+
+def fill(template: str, name: str, *, label: str, text: str = "") -> str:
+    """A field with its placeholders replaced."""
+    values = {"label": label, "text": text}
     return "".join(literal + (values[field] if field else "") for literal, field in _pieces(template, name))
 
 
@@ -157,11 +173,11 @@ class PromptRows:
 def prompt_rows(model: LanguageModel, template: PromptTemplate, *, label: str, max_record_tokens: int) -> PromptRows:
     """Tokenise a template for one label."""
     mark = "\x02record\x03"
-    left, _, right = _fill(template.private, "private", label=label, mark=mark).partition(mark)
+    left, _, right = fill(template.private, "private", label=label, text=mark).partition(mark)
     head, tail = model.frame(template.frame)
-    opening = _fill(template.opening, "opening", label=label)
-    begun = tail + _fill(template.answer_prefix, "answer_prefix", label=label) + opening
-    public = _fill(template.public, "public", label=label)
+    opening = fill(template.opening, "opening", label=label)
+    begun = tail + fill(template.answer_prefix, "answer_prefix", label=label) + opening
+    public = fill(template.public, "public", label=label)
     return PromptRows(
         before=tuple(model.encode(head + left, trusted=True)),
         after=tuple(model.encode(right + begun, trusted=True)),

@@ -10,7 +10,16 @@ if __name__ != "affidavit.mechanisms":
 
 __all__ = ["load"]
 
-_MODULES = ("exponential", "gaussian")
+_MODULES = (
+    "exponential",
+    "gaussian",
+    "laplace",
+    "discrete_gaussian",
+    "noisy_max",
+    "projected_mean",
+    "coverage",
+    "good_radius",
+)
 
 
 def load() -> None:
