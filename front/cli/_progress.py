@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from affidavit.generation.prism import Progress
 
-__all__ = ["generation_progress"]
+__all__ = ["counting_progress", "generation_progress"]
 
 
 @contextmanager
@@ -43,3 +43,26 @@ def generation_progress() -> Iterator[Callable[[Progress], None] | None]:
             )
 
         yield report
+
+
+@contextmanager
+def counting_progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Yields what a loop reports (done, all) to: a bar with the time left, or None away from a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task(what, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)

@@ -1,0 +1,95 @@
+"""``icl``: what synthetic demonstrations are worth to a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from affidavit.accountant.errors import UsageError
+from affidavit.cli._output import json_option, note, print_json, print_table
+from affidavit.cli._progress import counting_progress
+
+__all__ = ["icl"]
+
+
+@click.command()
+@click.argument("test", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="TEST.jsonl")
+@click.option("--task", "task_name", required=True, help="For example ag-news, trec, dbpedia, mit-g, medical.")
+@click.option(
+    "--demonstrations",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE.jsonl",
+    help="synthetic.jsonl of a run, or real records; none if left out.",
+)
+@click.option("--shots", type=click.IntRange(0, 64), help="Demonstrations in a prompt: 4 of a file, 0 without one.")
+@click.option("--seeds", default="0,1,2", show_default=True, help="Each chooses other demonstrations.")
+@click.option("--limit", type=click.IntRange(1), help="Test on this many examples, always the same ones.")
+@click.option("--model", default="smollm2-135m", show_default=True)
+@click.option("--dtype", type=click.Choice(["auto", "bfloat16", "float32"]), default="auto", show_default=True)
+@click.option("--labels", help="The labels, separated by commas, where they are not the task's own.")
+@click.option(
+    "--schema",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="SCHEMA.json",
+    help="The JSON Schema of a record, where it is not the task's own.",
+)
+@json_option
+def icl(
+    *,
+    test: Path,
+    task_name: str,
+    demonstrations: Path | None,
+    shots: int | None,
+    seeds: str,
+    limit: int | None,
+    model: str,
+    dtype: str,
+    labels: str | None,
+    schema: Path | None,
+    as_json: bool,
+) -> None:
+    """Accuracy on TEST.jsonl with k demonstrations in the prompt, mean and deviation over seeds.
+
+    Labels by contextually calibrated likelihood, slots by exact match, free text by ROUGE and BLEU,
+    JSON records by parse and validation rates.
+    """
+    from affidavit.generation.icl.structured import load_schema
+    from affidavit.icl import icl as measure
+    from affidavit.icl import task_for
+
+    names = None if labels is None else [part.strip() for part in labels.split(",") if part.strip()]
+    task = task_for(task_name, labels=names, schema=None if schema is None else load_schema(schema))
+    default_shots = 0 if demonstrations is None else 4
+    with counting_progress("seeds") as progress:
+        result = measure(
+            test,
+            task=task,
+            model=model,
+            demonstrations=demonstrations,
+            shots=default_shots if shots is None else shots,
+            seeds=_whole_numbers(seeds),
+            limit=limit,
+            dtype=dtype,
+            progress=progress,
+        )
+    if as_json:
+        print_json(result.to_json())
+        return
+    found = result.evaluation
+    print_table(
+        f"{found.task}, {found.shots} shots, {found.examples} examples, {len(found.seeds)} seeds: {found.model}",
+        ("metric", "mean", "standard deviation"),
+        [(name, f"{found.mean(name):.4f}", f"{found.deviation(name):.4f}") for name in found.seeds[0].scores],
+        right=(1, 2),
+    )
+    if result.demonstrations is not None:
+        sound = result.demonstrations
+        note(f"Of {sound.count} demonstrations {sound.parsed} parsed and {sound.valid} were valid records.")
+
+
+def _whole_numbers(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts or not all(part.isdecimal() for part in parts):
+        raise UsageError("--seeds is not a list of whole numbers", hint="For example: --seeds 0,1,2")
+    return [int(part) for part in parts]

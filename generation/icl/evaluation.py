@@ -1,0 +1,116 @@
+"""Accuracy of a model with k demonstrations, over several seeds.
+
+A seed decides which demonstrations are shown and in which order. The test examples are the same for all
+seeds and all demonstrations (``subset``), so that differences between two evaluations are differences
+between demonstrations; the standard deviation is over seeds, not over test examples.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from affidavit.accountant.errors import UsageError
+from affidavit.generation.icl.answering import answer, score
+from affidavit.generation.icl.prompting import choose_demonstrations
+from affidavit.generation.icl.tasks import Task
+
+if TYPE_CHECKING:
+    from affidavit.generation.icl.examples import Example
+    from affidavit.generation.models.base import LanguageModel
+
+__all__ = ["Evaluation", "SeedScore", "evaluate", "subset"]
+
+_SUBSET_SEED = 2021
+
+
+@dataclass(frozen=True, slots=True)
+class SeedScore:
+    """What one seed's demonstrations gave."""
+
+    seed: int
+    scores: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Scores of every seed; mean and standard deviation (n − 1; 0 for one seed) of each metric."""
+
+    task: str
+    metric: str
+    model: str
+    shots: int
+    examples: int
+    seeds: tuple[SeedScore, ...]
+
+    def mean(self, metric: str | None = None) -> float:
+        """The mean over seeds of a metric; the task's own if none is named."""
+        return statistics.fmean(self._values(metric))
+
+    def deviation(self, metric: str | None = None) -> float:
+        """The standard deviation over seeds."""
+        values = self._values(metric)
+        return statistics.stdev(values) if len(values) > 1 else 0.0
+
+    def _values(self, metric: str | None) -> list[float]:
+        return [one.scores[metric or self.metric] for one in self.seeds]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, the task's own metric first."""
+        return {
+            "task": self.task,
+            "model": self.model,
+            "shots": self.shots,
+            "examples": self.examples,
+            "metric": self.metric,
+            "mean": self.mean(),
+            "standard_deviation": self.deviation(),
+            "metrics": {
+                name: {"mean": self.mean(name), "standard_deviation": self.deviation(name)}
+                for name in self.seeds[0].scores
+            },
+            "seeds": [{"seed": one.seed, **one.scores} for one in self.seeds],
+        }
+
+
+def subset(examples: Sequence[Example], limit: int | None) -> tuple[Example, ...]:
+    """At most ``limit`` examples: always the same ones of a file, in the file's order."""
+    if limit is None or limit >= len(examples):
+        return tuple(examples)
+    chosen = np.random.default_rng(_SUBSET_SEED).permutation(len(examples))[:limit]
+    return tuple(examples[index] for index in sorted(int(place) for place in chosen))
+
+
+def evaluate(
+    model: LanguageModel,
+    task: Task,
+    *,
+    demonstrations: Sequence[Example],
+    examples: Sequence[Example],
+    shots: int,
+    seeds: Sequence[int],
+    progress: Callable[[int, int], None] | None = None,
+) -> Evaluation:
+    """Ask for every example with every seed's demonstrations. ``progress`` is told (seeds done, seeds).
+
+    With no shots nothing depends on the seed: the model is asked once. Raises ``UsageError`` where there
+    are too few demonstrations, no seed or no example, or prompts do not fit the model.
+    """
+    if not seeds or len(set(seeds)) != len(seeds):
+        raise UsageError("seeds are missing or not distinct", hint="For example: --seeds 0,1,2")
+    if not examples:
+        raise UsageError("there is no example to test on", hint="Give a labelled test file.")
+    chosen = [choose_demonstrations(demonstrations, task, shots=shots, seed=seed) for seed in seeds]
+    found: list[SeedScore] = []
+    for number, (seed, shown) in enumerate(zip(seeds, chosen, strict=True)):
+        if shots == 0 and found:
+            found.append(SeedScore(seed, found[0].scores))
+        else:
+            found.append(SeedScore(seed, score(task, answer(model, task, shown, examples), examples)))
+        if progress is not None:
+            progress(number + 1, len(seeds))
+    return Evaluation(task.name, task.metric, model.name, shots, len(examples), tuple(found))

@@ -1,0 +1,51 @@
+"""How an answer is scored.
+
+- exact match: equal after Unicode normalisation (NFKC), case folding, and removal of punctuation and of
+  the articles a, an, the: the rule of the SQuAD evaluation (Rajpurkar et al. 2016).
+- ROUGE-1, -2, -L (Lin 2004): F-measures by ``rouge-score`` with stemming; of several references the best.
+- BLEU (Papineni et al. 2002): corpus BLEU by ``sacrebleu`` with its defaults, on a scale of 0 to 100.
+"""
+
+from __future__ import annotations
+
+import string
+import unicodedata
+from collections.abc import Sequence
+from itertools import zip_longest
+
+__all__ = ["bleu", "exact_match", "rouge"]
+
+_ARTICLES = frozenset({"a", "an", "the"})
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def exact_match(answer: str, references: Sequence[str]) -> bool:
+    """Whether the answer is one of the references, up to case, punctuation and articles."""
+    return any(_plain(answer) == _plain(reference) for reference in references)
+
+
+def _plain(text: str) -> list[str]:
+    folded = unicodedata.normalize("NFKC", text).casefold().translate(_NO_PUNCTUATION)
+    return [word for word in folded.split() if word not in _ARTICLES]
+
+
+def rouge(answers: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Mean F-measures ``rouge_1``, ``rouge_2`` and ``rouge_l`` over all answers."""
+    from rouge_score.rouge_scorer import RougeScorer
+
+    names = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
+    scorer = RougeScorer(list(names), use_stemmer=True)
+    total = dict.fromkeys(names.values(), 0.0)
+    for answer, right in zip(answers, references, strict=True):
+        found = scorer.score_multi(list(right), answer)
+        for name, shown in names.items():
+            total[shown] += float(found[name].fmeasure)
+    return {name: value / max(1, len(answers)) for name, value in total.items()}
+
+
+def bleu(answers: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """Corpus BLEU, 0 to 100."""
+    from sacrebleu import corpus_bleu
+
+    columns = [list(column) for column in zip_longest(*references)]
+    return float(corpus_bleu(list(answers), columns).score)
