@@ -12,6 +12,7 @@ __all__ = ["load"]
 
 _MODULES = (
     "exponential",
+    "bounded_range",
     "gaussian",
     "laplace",
     "discrete_gaussian",
