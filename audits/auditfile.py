@@ -1,6 +1,6 @@
 """AUDIT.toml: which attack, on what, how often, at which level, and what is tolerated.
 
-    attack = "extraction"          # extraction | label-probability | reference | one-step
+    attack = "extraction"          # extraction | label-probability | reference | one-step | released-text
     target = "protected"           # protected | unprotected | null
     members = 30                   # one-step: trials with the record
     non_members = 30               # one-step: trials without it
@@ -11,9 +11,14 @@
     max_tokens = 15                # extraction
     epsilons = [1.0, 4.0, 8.0]     # protected text at these; empty: as certified
     data = "held.jsonl"            # records to draw from; default: the run's own
+    kinds = ["email", "phone"]     # extraction, released-text: also url, account, name; default: email
+    user = "mailbox"               # the field that says whose record it is: intervals over users
+    released = "out/synthetic.jsonl"   # released-text: what to search for what the records hold
+    held_out = "held_out.jsonl"        # released-text: records that were not in the data
 
     [policy]
     max_leaked = 0                 # identifiers beyond those anyone could have guessed
+    max_verbatim = 0               # texts with 20 words in a row of a member's
     allow_underpowered = false
 
 Strict: an unknown key, a wrong type or a value out of range is a ``RunFileError`` naming the key.
@@ -31,10 +36,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from affidavit.accountant.errors import RunFileError
 from affidavit.audits.attacks.extraction import PROMPTS
 from affidavit.audits.findings import Policy, Target
+from affidavit.audits.pii.identifier import KINDS, IdentifierKind
 
 __all__ = ["AttackName", "AuditFile", "PolicyTable", "load_audit", "parse_audit"]
 
-AttackName = Literal["extraction", "label-probability", "reference", "one-step"]
+AttackName = Literal["extraction", "label-probability", "reference", "one-step", "released-text"]
 
 Count = Annotated[int, Field(ge=1, le=10**7)]
 
@@ -47,11 +53,16 @@ class PolicyTable(_Table):
     """``[policy]``."""
 
     max_leaked: Annotated[int, Field(ge=0)] = 0
+    max_verbatim: Annotated[int, Field(ge=0)] = 0
     allow_underpowered: bool = False
 
     def policy(self) -> Policy:
         """As findings hold it."""
-        return Policy(max_leaked=self.max_leaked, allow_underpowered=self.allow_underpowered)
+        return Policy(
+            max_leaked=self.max_leaked,
+            max_verbatim=self.max_verbatim,
+            allow_underpowered=self.allow_underpowered,
+        )
 
 
 class AuditFile(_Table):
@@ -59,8 +70,8 @@ class AuditFile(_Table):
 
     attack: AttackName
     target: Target = "protected"
-    members: Count
-    non_members: Count
+    members: Annotated[int, Field(ge=0, le=10**7)] = 0
+    non_members: Annotated[int, Field(ge=0, le=10**7)] = 0
     runs: Count = 1
     alpha: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
     seed: Annotated[int, Field(ge=0, lt=2**53)] = 0
@@ -68,6 +79,10 @@ class AuditFile(_Table):
     max_tokens: Count = 15
     epsilons: tuple[Annotated[float, Field(gt=0.0)], ...] = ()
     data: str | None = None
+    kinds: tuple[IdentifierKind, ...] = ("email",)
+    user: str | None = None
+    released: str | None = None
+    held_out: str | None = None
     policy: PolicyTable = PolicyTable()
     folder: Annotated[Path, Field(exclude=True)] = Path()
 
@@ -75,20 +90,42 @@ class AuditFile(_Table):
     @classmethod
     def _lists_are_tuples(cls, content: Any) -> Any:
         """TOML has lists only."""
-        if isinstance(content, dict) and isinstance(content.get("epsilons"), list):
-            return {**content, "epsilons": tuple(content["epsilons"])}
-        return content
+        if not isinstance(content, dict):
+            return content
+        lists = {key: tuple(content[key]) for key in ("epsilons", "kinds") if isinstance(content.get(key), list)}
+        return {**content, **lists}
 
     @model_validator(mode="after")
     def _consistent(self) -> AuditFile:
         known = [prompt.name for prompt in PROMPTS]
         if self.prompt not in known:
             raise ValueError(f"prompt: not known; allowed: {' | '.join(known)}")
+        searching = self.attack == "released-text"
+        for key in ("members", "non_members"):
+            if (getattr(self, key) > 0) == searching:
+                raise ValueError(
+                    f"{key}: " + ("all records are searched for; leave it out" if searching else "at least 1")
+                )
+        for key in ("released", "held_out"):
+            if (getattr(self, key) is not None) != searching:
+                raise ValueError(f"{key}: " + ("a file is needed" if searching else "only of attack released-text"))
+        if not self.kinds:
+            raise ValueError(f"kinds: at least one of {' | '.join(KINDS)}")
         if self.attack == "one-step" and self.members != self.non_members:
             raise ValueError("non_members: the one-step audit makes as many trials with the record as without it")
         if self.attack == "one-step" and self.epsilons:
             raise ValueError("epsilons: the one-step audit runs the certified mechanism; leave them out")
         return self
+
+    @property
+    def released_path(self) -> Path:
+        """The text to search. Only for attack ``released-text``."""
+        return self.folder / Path(self.released or "").expanduser()
+
+    @property
+    def held_out_path(self) -> Path:
+        """Records that were not in the data. Only for attack ``released-text``."""
+        return self.folder / Path(self.held_out or "").expanduser()
 
     @property
     def data_path(self) -> Path | None:

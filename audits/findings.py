@@ -158,6 +158,11 @@ class Finding:
     note: str = ""
 
     @property
+    def only_counts(self) -> bool:
+        """Whether no claim was under test: then the policy judges it, and no ε is inferred."""
+        return self.claim is None and self.verdict == "UNDERPOWERED"
+
+    @property
     def leaked_beyond_guessable(self) -> int:
         """Distinct leaked identifiers that a guesser would not have produced."""
         return max(0, (self.leaked or 0) - (self.guessable or 0))
@@ -189,6 +194,19 @@ class Policy:
 
     max_leaked: int = 0
     allow_underpowered: bool = False
+    max_verbatim: int = 0
+
+    def broken_by(self, item: Finding) -> tuple[str, ...]:
+        """What of a finding is more than is tolerated, in words."""
+        broken = []
+        if item.leaked_beyond_guessable > self.max_leaked:
+            broken.append(f"{item.leaked_beyond_guessable} leaked beyond the guessable, {self.max_leaked} allowed")
+        if item.overlap is not None and item.overlap.verbatim > self.max_verbatim:
+            broken.append(
+                f"{item.overlap.verbatim} texts with {item.overlap.words} words in a row of a private record, "
+                f"{self.max_verbatim} allowed"
+            )
+        return tuple(broken)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,12 +240,8 @@ class Findings:
             where = f"{item.attack} ({item.target})"
             if item.verdict == "VIOLATION" and item.attack not in false_alarms:
                 found.append(("refuted", f"{where}: the lower bound exceeds the claim"))
-            if item.leaked_beyond_guessable > self.policy.max_leaked:
-                count = item.leaked_beyond_guessable
-                found.append(
-                    ("policy-failed", f"{where}: {count} leaked beyond the guessable, {self.policy.max_leaked} allowed")
-                )
-            if item.verdict == "UNDERPOWERED" and not self.policy.allow_underpowered:
+            found.extend(("policy-failed", f"{where}: {broken}") for broken in self.policy.broken_by(item))
+            if item.verdict == "UNDERPOWERED" and not item.only_counts and not self.policy.allow_underpowered:
                 found.append(("inconclusive", f"{where}: a perfect attack could not have shown a violation"))
         found.extend(
             ("inconclusive", f"self-test {test.name!r} of {test.attack} was {test.observed}, not {test.expected}")
@@ -288,6 +302,7 @@ def merge(parts: Iterable[Findings]) -> Findings:
         policy=Policy(
             max_leaked=min(part.policy.max_leaked for part in collected),
             allow_underpowered=all(part.policy.allow_underpowered for part in collected),
+            max_verbatim=min(part.policy.max_verbatim for part in collected),
         ),
     )
 

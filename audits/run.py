@@ -12,7 +12,7 @@ nothing, and its findings hold digests and numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -38,6 +38,7 @@ from affidavit.audits.experiments.extraction import (
 )
 from affidavit.audits.experiments.membership import Demonstrate, Demonstrated, membership_finding, score_runs
 from affidavit.audits.experiments.one_step import one_step_finding, prepare
+from affidavit.audits.experiments.released import prepare_search
 from affidavit.audits.findings import Finding, Findings, SelfTest, Target, Utility
 from affidavit.audits.pii import Pseudonyms
 from affidavit.audits.self_tests import extraction_self_test, membership_self_test, one_step_self_tests
@@ -79,10 +80,15 @@ def run_audit(
     protected_demonstrate: ProtectedDemonstrate | None = None,
     release: Release | None = None,
     noise: Noise | None = None,
+    users: Mapping[str, str] | None = None,
+    released: Sequence[str] = (),
+    held_out: Sequence[Record] = (),
     progress: Progress | None = None,
 ) -> Findings:
     """Everything the audit file asks for, with its self-tests.
 
+    ``users`` says whose record each is, by its id. ``released`` and ``held_out`` are for the
+    search of released text.
     ``release`` is the mechanism under the one-step audit (default: the package's own), ``noise``
     where it draws from (default: the operating system). Raises ``UsageError`` when something
     that the attack needs is not given, ``DataError`` when there are too few usable records.
@@ -90,10 +96,12 @@ def run_audit(
     tell = progress or (lambda _: None)
     if audit.attack == "one-step":
         items, self_tests = _one_step(audit, certified, release, noise, tell)
+    elif audit.attack == "released-text":
+        items, self_tests = _released(audit, records, released, held_out, users, tell)
     elif model is None:
         raise UsageError(f"the attack {audit.attack} needs a language model", hint="pass model=")
     elif audit.attack == "extraction":
-        items, self_tests = _Extracting(audit, certified, model, protected_generate, tell).run(records)
+        items, self_tests = _Extracting(audit, certified, model, protected_generate, users, tell).run(records)
     else:
         items, self_tests = _Inferring(audit, certified, model, protected_demonstrate, tell).run(records)
     return Findings(
@@ -122,6 +130,21 @@ def _one_step(
     return [one_step_finding(prepared, result, target=audit.target)], list(one_step_self_tests(prepared))
 
 
+def _released(
+    audit: AuditFile,
+    records: Sequence[Record],
+    released: Sequence[str],
+    held_out: Sequence[Record],
+    users: Mapping[str, str] | None,
+    tell: Progress,
+) -> Results:
+    tell(f"released-text: {len(released)} texts against {len(records)} records")
+    search = prepare_search(records, held_out, detector=Extraction(audit.kinds), alpha=audit.alpha, users=users)
+    finding = search.finding(released, target=audit.target, seed=audit.seed)
+    tell("released-text: self-tests")
+    return [finding], list(search.self_tests(audit.policy.policy()))
+
+
 def _at_epsilon(certified: Certified, epsilon: float) -> Certified:
     """The claim at another ε: only that one point of a curve is known of it."""
     from affidavit.accountant.tradeoff import PrivacyCurve
@@ -140,10 +163,11 @@ class _Extracting:
     certified: Certified
     model: TextModel
     protected: ProtectedGenerate | None
+    users: Mapping[str, str] | None
     tell: Progress
 
     def run(self, records: Sequence[Record]) -> Results:
-        audit, attack, prompt = self.audit, Extraction(), prompt_named(self.audit.prompt)
+        audit, attack, prompt = self.audit, Extraction(self.audit.kinds), prompt_named(self.audit.prompt)
         pool = candidates(records, attack, prompt, count=audit.members + audit.non_members)
         names = Pseudonyms()
 
@@ -157,6 +181,7 @@ class _Extracting:
                 target=target,
                 alpha=audit.alpha,
                 pseudonyms=names,
+                users=self.users,
                 utility=self._utility(result, prompt, reference),
                 control=control,
             )

@@ -26,9 +26,9 @@ from affidavit.audits.certified import Certified
 from affidavit.audits.run import run_audit
 from affidavit.audits.textmodel import Record as AuditRecord
 from affidavit.certification import recheck
-from affidavit.generation.dataset import Record, load_records
+from affidavit.generation.dataset import Fields, Record, load_records
 from affidavit.generation.models import load_model
-from affidavit.records import read_all
+from affidavit.records import read_all, read_texts
 from affidavit.runfile import RunFile
 from affidavit.solving import solve_run
 
@@ -149,6 +149,17 @@ def audit(
     certified = Certified.of_certificate(found)
     if settings.attack == "one-step":
         return run_audit(settings, certified, progress=progress)
+    records, users = _records(settings, run), _users(settings, run)
+    if settings.attack == "released-text":
+        return run_audit(
+            settings,
+            certified,
+            records=records,
+            users=users,
+            released=read_texts(settings.released_path),
+            held_out=_for_audit(read_all(settings.held_out_path, fields=run.fields)),
+            progress=progress,
+        )
     model = model or load_model(run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder)
     if model.digest != found.model_sha256:
         raise UsageError("the model is not the certified one", hint="Restore the certified model.")
@@ -156,7 +167,8 @@ def audit(
     return run_audit(
         settings,
         certified,
-        records=_records(settings, run),
+        records=records,
+        users=users,
         model=model,
         protected_generate=protected.generate,
         protected_demonstrate=protected.demonstrate,
@@ -218,7 +230,19 @@ def _records(settings: AuditFile, run: RunFile) -> list[AuditRecord]:
         records = load_records(run.data_path, size=run.data.size, fields=run.fields)
     else:
         records = read_all(path, fields=run.fields)
+    return _for_audit(records)
+
+
+def _for_audit(records: Sequence[Record]) -> list[AuditRecord]:
     return [AuditRecord(record.id, record.text, record.label) for record in records]
+
+
+def _users(settings: AuditFile, run: RunFile) -> dict[str, str] | None:
+    """Record id → whose it is, from the field that the audit file names; None where it names none."""
+    if settings.user is None:
+        return None
+    owned = read_all(settings.data_path or run.data_path, fields=Fields(text=run.fields.text, label=settings.user))
+    return {record.id: record.label for record in owned}
 
 
 def _crowded(settings: RunFile) -> RunFile:

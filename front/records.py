@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from affidavit.accountant.errors import DataError
 from affidavit.generation.dataset import Fields, Record, parse_records
 
-__all__ = ["parse_all", "read_all"]
+__all__ = ["parse_all", "read_all", "read_texts"]
 
 
 def read_all(path: Path, *, fields: Fields | None = None) -> tuple[Record, ...]:
@@ -28,3 +29,17 @@ def parse_all(content: bytes, *, fields: Fields | None = None, name: str = "the 
         raise DataError(f"{name} holds no records", hint='One a line: {"id": "...", "text": "...", "label": "..."}')
     lines = content.count(b"\n") + (not content.endswith(b"\n"))
     return parse_records(content, size=lines, fields=fields or Fields())
+
+
+def read_texts(path: Path) -> list[str]:
+    """The ``text`` of every line of released JSON Lines; it may be empty. Raises ``DataError``, showing none of it."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+        texts = [json.loads(line)["text"] for line in lines if line.strip()]
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}", hint="Check the path.") from None
+    except (ValueError, KeyError, TypeError):
+        texts = [None]
+    if not all(isinstance(text, str) for text in texts):
+        raise DataError(f"{path} is not released text", hint='One JSON object a line, with a string "text".')
+    return texts

@@ -14,7 +14,7 @@ that is out is replaced by a fixed blank one, under add-remove and zero-out it i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +24,7 @@ from affidavit.accountant.validate import Relation
 from affidavit.audits.attacks.extraction import Extraction, ExtractionPrompt
 from affidavit.audits.certified import Certified
 from affidavit.audits.deduplicate import drop_near_copies
+from affidavit.audits.exposure import Holder, exposures, holders
 from affidavit.audits.findings import Finding, Leak, Target, Utility
 from affidavit.audits.guessing import is_guessable, names_in
 from affidavit.audits.pii import Identifier, Pseudonyms, find_mentions
@@ -100,6 +101,7 @@ class ExtractionTally:
     leaked: frozenset[Identifier]
     held_out_leaked: frozenset[Identifier]
     ever_in: frozenset[Identifier]
+    ever_out: frozenset[Identifier]
     runs: int
     texts: tuple[str, ...]
 
@@ -113,6 +115,7 @@ def tally(
     leaked: set[Identifier] = set()
     held_out: set[Identifier] = set()
     ever_in: set[Identifier] = set()
+    ever_out: set[Identifier] = set()
     members = guesses = correct = 0
     texts: list[str] = []
     for _ in range(runs):
@@ -124,6 +127,7 @@ def tally(
         leaked |= inside
         held_out |= found - inside
         ever_in |= {identifier for identifier, i in owner.items() if coins[i]}
+        ever_out |= {identifier for identifier, i in owner.items() if not coins[i]}
         members += int(coins.sum())
         guesses += len({owner[identifier] for identifier in found})
         correct += len({owner[identifier] for identifier in inside})
@@ -135,6 +139,7 @@ def tally(
         leaked=frozenset(leaked),
         held_out_leaked=frozenset(held_out),
         ever_in=frozenset(ever_in),
+        ever_out=frozenset(ever_out),
         runs=runs,
         texts=tuple(texts),
     )
@@ -158,6 +163,7 @@ def extraction_finding(
     target: Target,
     alpha: float,
     pseudonyms: Pseudonyms,
+    users: Mapping[str, str] | None = None,
     utility: Utility | None = None,
     control: bool = False,
 ) -> Finding:
@@ -198,7 +204,22 @@ def extraction_finding(
         control=control,
         curve_points=_curve_points(result),
         leaks=_leaks(pool, result, attack, pseudonyms),
+        exposures=exposures(
+            _holders(pool, result.ever_in, users),
+            result.leaked,
+            alpha=alpha,
+            guessable=pool.guessable,
+            held_out=_holders(pool, result.ever_out, users),
+            held_out_leaked=result.held_out_leaked,
+        ),
         note=note,
+    )
+
+
+def _holders(pool: Candidates, present: frozenset[Identifier], users: Mapping[str, str] | None) -> tuple[Holder, ...]:
+    """The candidates whose identifiers were among ``present``, in any run."""
+    return holders(
+        {record.id: own for record, own in zip(pool.records, pool.identifiers, strict=True) if own <= present}, users
     )
 
 
