@@ -68,13 +68,14 @@ def assign(
 class PrivateRows:
     """The rows of one batch while they decode.
 
-    ``truncated`` counts the records that were cut, ``unsound`` the rows whose last logits were not
-    finite: both for the private trace.
+    ``truncated`` counts the records that were cut, ``summed`` the rows that were last given out clipped, and
+    ``unsound`` those of them whose logits were not finite: all for the private trace.
     """
 
     def __init__(self, model: LanguageModel, rows: PromptRows, texts: Sequence[str], *, minibatch_rows: int) -> None:
         encoded = [model.encode(text) for text in texts]
         self.truncated = sum(len(tokens) > rows.max_record_tokens for tokens in encoded)
+        self.summed = 0
         self.unsound = 0
         self._minibatch_rows = minibatch_rows
         self._parts: list[tuple[Decoding, int]] = []
@@ -91,9 +92,10 @@ class PrivateRows:
 
     def clipped(self, *, clip: float) -> Iterator[GridLogits]:
         """The same, clipped, in grid units."""
-        self.unsound = 0
+        self.summed = self.unsound = 0
         for logits in self.logits():
             grid, sound = clip_to_grid(logits, clip=clip)
+            self.summed += len(grid)
             self.unsound += int((~sound).sum())
             yield grid
 

@@ -33,6 +33,7 @@ from affidavit.mechanisms.base import Noise
 __all__ = ["RECEIPT_SCHEMA", "Generated", "GeneratorPermit", "Provenance", "Sample", "Written", "receipt", "write"]
 
 RECEIPT_SCHEMA = "affidavit/receipt/v1"
+TRACE_SCHEMA = "https://affidavit.dev/schemas/trace/v1"
 
 _SECURE = "noise from the operating system; the certificate covers this output"
 _SEEDED = "NONE: the noise was seeded and can be reproduced; no privacy is claimed for this output"
@@ -68,8 +69,7 @@ class Sample:
 class Generated:
     """A finished run.
 
-    ``trace`` lines have an ``event``: ``batch`` {path, label, sample, members (keyed digests), truncated}
-    or ``draw`` {path, use, token, noise_sha256, unsound_rows}. They are private.
+    ``trace`` lines have an ``event`` (``batch``, ``sample`` or ``draw``; docs/trace.md). They are private.
     """
 
     generator: str
@@ -142,7 +142,7 @@ def write(folder: Path, generated: Generated, provenance: Provenance, *, ended: 
         hashlib.sha256(stated_bytes).hexdigest(),
     )
     contents = (
-        (written.trace, _lines(generated.trace), 0o600),
+        (written.trace, _lines((_run_line(generated, provenance), *generated.trace)), 0o600),
         (written.synthetic, synthetic, 0o644),
         (written.receipt, stated_bytes, 0o644),
     )
@@ -161,6 +161,14 @@ def write(folder: Path, generated: Generated, provenance: Provenance, *, ended: 
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}", hint="Choose another folder.") from None
     return written
+
+
+def _run_line(generated: Generated, provenance: Provenance) -> dict[str, Any]:
+    """The trace's first line (docs/trace.md)."""
+    line: dict[str, Any] = {"event": "run", "schema": TRACE_SCHEMA, "generator": generated.generator}
+    if provenance.noise is not None:
+        line["sampler"] = {"algorithm": provenance.noise}
+    return line
 
 
 def _lines(objects: Iterable[Mapping[str, Any]]) -> bytes:

@@ -295,6 +295,8 @@ class _Writing:
                 "use": self.draws,
                 "token": drawn.value,
                 "noise_sha256": drawn.noise_sha256,
+                "range": float(Fraction(self._spec.width) / Fraction(self._spec.temperature)),
+                "rows": private.summed,
                 "unsound_rows": private.unsound,
             }
         )

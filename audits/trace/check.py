@@ -1,0 +1,46 @@
+"""Every check of one trace, under one alpha.
+
+Facts need no alpha. The statistical tests are counted from the plan alone, before the trace is looked at, and
+share alpha equally (Bonferroni): with probability at least 1 − alpha a run that is as stated shows no fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from affidavit.accountant.plan import Plan
+from affidavit.accountant.validate import Relation
+from affidavit.audits.checks import Check, CheckReport
+from affidavit.audits.trace.counts import draw_counts, draw_order
+from affidavit.audits.trace.events import Trace
+from affidavit.audits.trace.noise import fresh_noise, noise_scale, noise_scale_tests, noise_source
+from affidavit.audits.trace.parameters import parameters
+from affidavit.audits.trace.rows import disjoint_parts, summed_rows
+from affidavit.audits.trace.samples import TESTS_PER_NODE, subsample_nodes, subsamples
+
+__all__ = ["ALPHA", "check_trace"]
+
+ALPHA = 1e-3
+
+
+def check_trace(
+    trace: Trace, plan: Plan, *, relation: Relation, alpha: float = ALPHA, certificate_sha256: str | None = None
+) -> CheckReport:
+    """Hold ``trace`` against ``plan``. What the trace does not record is listed as not checked.
+
+    alpha: a bound on the chance that a run which is as stated shows any fault.
+    """
+    tests = TESTS_PER_NODE * sum(1 for _ in subsample_nodes(plan)) + noise_scale_tests(plan)
+    share = alpha / max(1, tests)
+    checks: Iterable[Check] = (
+        *draw_counts(trace, plan),
+        draw_order(trace, plan),
+        *subsamples(trace, plan, relation=relation, alpha=share),
+        fresh_noise(trace),
+        *noise_scale(trace, plan, alpha=share),
+        *noise_source(trace, plan),
+        *parameters(trace, plan),
+        summed_rows(trace),
+        *disjoint_parts(trace, plan),
+    )
+    return CheckReport(title="trace check", checks=tuple(checks), alpha=alpha, certificate_sha256=certificate_sha256)
