@@ -122,6 +122,7 @@ class CheckReport:
             interval=None,
             alpha=self.alpha if check.alpha is None else check.alpha,
             correction="" if check.p_value is None else f"a share of {self.alpha:g} for the whole report",
+            check=True,
             control=check.status == "not checked",
             note=f"not checked: {check.detail}" if check.status == "not checked" else check.detail,
         )

@@ -114,6 +114,8 @@ class Finding:
     ``leaked``          distinct identifiers of members found in the output; ``guessable`` of
                         them anyone could have guessed; ``held_out_leaked`` counts identifiers
                         of records that were not in the data.
+    ``check``           what was looked at is how the run was made (a trace, a pair of neighbours), not
+                        what its output gives away; ``note`` says what was found.
     ``control``         a comparison, not the target of this audit: shown, but neither the
                         policy nor the exit code looks at it.
     ``curve_points``    the attack's ROC as (false positive rate, true positive rate).
@@ -148,6 +150,7 @@ class Finding:
     held_out_leaked: int | None = None
     dropped_near_copies: int = 0
     utility: Utility | None = None
+    check: bool = False
     control: bool = False
     curve_points: tuple[tuple[float, float], ...] = ()
     point: OperatingPoint | None = None
@@ -160,7 +163,7 @@ class Finding:
     @property
     def only_counts(self) -> bool:
         """Whether no claim was under test: then the policy judges it, and no ε is inferred."""
-        return self.claim is None and self.verdict == "UNDERPOWERED"
+        return self.claim is None and self.verdict == "UNDERPOWERED" and not self.check
 
     @property
     def leaked_beyond_guessable(self) -> int:
@@ -237,12 +240,14 @@ class Findings:
         failed = [test for test in self.self_tests if not test.passed]
         false_alarms = {test.attack for test in failed if test.name == "null pair"}
         for item in self.audited:
-            where = f"{item.attack} ({item.target})"
+            where = item.attack if item.check else f"{item.attack} ({item.target})"
             if item.verdict == "VIOLATION" and item.attack not in false_alarms:
-                found.append(("refuted", f"{where}: the lower bound exceeds the claim"))
+                reason = item.note if item.check else "the lower bound exceeds the claim"
+                found.append(("refuted", f"{where}: {reason}"))
             found.extend(("policy-failed", f"{where}: {broken}") for broken in self.policy.broken_by(item))
             if item.verdict == "UNDERPOWERED" and not item.only_counts and not self.policy.allow_underpowered:
-                found.append(("inconclusive", f"{where}: a perfect attack could not have shown a violation"))
+                reason = item.note if item.check else "a perfect attack could not have shown a violation"
+                found.append(("inconclusive", f"{where}: {reason}"))
         found.extend(
             ("inconclusive", f"self-test {test.name!r} of {test.attack} was {test.observed}, not {test.expected}")
             for test in failed
