@@ -236,27 +236,35 @@ class Findings:
         makes a CONSISTENT worthless: either way the audit of that attack is inconclusive. A
         violation found by a test that only lacks power stands.
         """
-        found: list[tuple[Outcome, str]] = []
-        failed = [test for test in self.self_tests if not test.passed]
-        false_alarms = {test.attack for test in failed if test.name == "null pair"}
-        for item in self.audited:
-            where = item.attack if item.check else f"{item.attack} ({item.target})"
-            if item.verdict == "VIOLATION" and item.attack not in false_alarms:
-                reason = item.note if item.check else "the lower bound exceeds the claim"
-                found.append(("refuted", f"{where}: {reason}"))
-            found.extend(("policy-failed", f"{where}: {broken}") for broken in self.policy.broken_by(item))
-            if item.verdict == "UNDERPOWERED" and not item.only_counts and not self.policy.allow_underpowered:
-                reason = item.note if item.check else "a perfect attack could not have shown a violation"
-                found.append(("inconclusive", f"{where}: {reason}"))
+        found = [outcome for item in self.audited for outcome in self.outcomes_of(item)]
         found.extend(
             ("inconclusive", f"self-test {test.name!r} of {test.attack} was {test.observed}, not {test.expected}")
-            for test in failed
+            for test in self.self_tests
+            if not test.passed
         )
         if not self.audited:
             found.append(("inconclusive", "nothing was audited"))
         order: tuple[Outcome, ...] = ("refuted", "policy-failed", "inconclusive")
         found.sort(key=lambda pair: order.index(pair[0]))
         return tuple(found) or (("holds", "no item contradicts the claim"),)
+
+    def outcomes_of(self, item: Finding) -> tuple[tuple[Outcome, str], ...]:
+        """What one item comes to, its self-tests aside; nothing for a control or where nothing is wrong."""
+        if item.control:
+            return ()
+        found: list[tuple[Outcome, str]] = []
+        false_alarm = any(
+            test.attack == item.attack and test.name == "null pair" and not test.passed for test in self.self_tests
+        )
+        where = item.attack if item.check else f"{item.attack} ({item.target})"
+        if item.verdict == "VIOLATION" and not false_alarm:
+            reason = item.note if item.check else "the lower bound exceeds the claim"
+            found.append(("refuted", f"{where}: {reason}"))
+        found.extend(("policy-failed", f"{where}: {broken}") for broken in self.policy.broken_by(item))
+        if item.verdict == "UNDERPOWERED" and not item.only_counts and not self.policy.allow_underpowered:
+            reason = item.note if item.check else "a perfect attack could not have shown a violation"
+            found.append(("inconclusive", f"{where}: {reason}"))
+        return tuple(found)
 
     @property
     def outcome(self) -> Outcome:
