@@ -1,0 +1,98 @@
+"""Poisson sampling under substitution where the cost of absence is stated (THEORY 4, last row)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from affidavit.accountant.bound import bound
+from affidavit.accountant.certified import certified_bound
+from affidavit.accountant.plan import Exponential, Gaussian, Plan, Poisson, Repeat, WithoutReplacement, core
+from affidavit.accountant.recompute import recompute
+
+TREC = {1.36: 0.82, 0.95: 1.47, 0.69: 2.69, 0.51: 5.06}
+"""Noise multiplier of replacing a record -> ε that THEORY 4 gives (80 of 835 records, 15 steps, δ = 1/835)."""
+
+
+def trec(noise: float) -> Plan:
+    return Repeat(15, Poisson(80 / 835, Gaussian(noise), absent=Gaussian(noise * math.sqrt(2.0))))
+
+
+@pytest.mark.parametrize(("noise", "epsilon"), TREC.items())
+def test_the_published_noise_costs_what_theory_says(noise: float, epsilon: float) -> None:
+    found = bound(trec(noise), relation="substitution", delta=1 / 835)
+    assert found.epsilon_upper == pytest.approx(epsilon, abs=0.006)
+    replaced = bound(Repeat(15, WithoutReplacement(835, 80, Gaussian(noise))), relation="substitution", delta=1 / 835)
+    assert found.epsilon_upper < replaced.epsilon_upper
+
+
+def explicit_delta(noise: float, rate: float, epsilon: float) -> float:
+    """Hockey-stick of one step on data sets that differ in r, r': orthogonal contributions of norm 1/noise/√2.
+
+    X = N(0, I), A = N(m e1, I), A' = N(m e2, I), m = 1/(noise √2): mixtures compared by integration over the plane.
+    """
+    m = 1.0 / (noise * math.sqrt(2.0))
+
+    x = np.linspace(-8.0, 9.0, 1701)
+    here, moved = norm.pdf(x), norm.pdf(x - m)
+    base = (1.0 - rate) * np.outer(here, here)
+    gap = base + rate * np.outer(moved, here) - math.exp(epsilon) * (base + rate * np.outer(here, moved))
+    return float(np.trapezoid(np.trapezoid(np.maximum(gap, 0.0), x, axis=1), x))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.4])
+def test_one_step_is_at_least_what_real_data_sets_reach(epsilon: float) -> None:
+    noise, rate = 0.8, 0.3
+    node = Poisson(rate, Gaussian(noise), absent=Gaussian(noise * math.sqrt(2.0)))
+    found = bound(node, relation="substitution", epsilon=epsilon)
+    assert found.delta_upper >= explicit_delta(noise, rate, epsilon) - 1e-6
+    assert found.delta_lower <= found.delta_upper
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(
+    noise=st.floats(0.4, 3.0),
+    extra=st.floats(1.0, 3.0),
+    rate=st.floats(0.01, 0.9),
+    count=st.integers(1, 50),
+)
+def test_three_paths_agree(noise: float, extra: float, rate: float, count: int) -> None:
+    plan = Repeat(count, Poisson(rate, Gaussian(noise), absent=Gaussian(noise * extra)))
+    asked = {"relation": "substitution", "delta": 1e-4}
+    found, certified, again = bound(plan, **asked), certified_bound(plan, **asked), recompute(plan, **asked)
+    assert found.epsilon_lower <= found.epsilon_upper
+    for other in (certified, again):
+        assert other.epsilon_upper >= found.epsilon_upper * (1.0 - 2e-3) - 1e-6
+        assert found.epsilon_upper >= other.epsilon_lower - 1e-6
+    # Nothing known of samples without the record is never cheaper, and taking it away is never dearer.
+    assert found.epsilon_upper <= bound(plan.of.of, relation="substitution", delta=1e-12).epsilon_upper * count + 1e-6
+    blind = bound(Repeat(count, Poisson(rate, Gaussian(noise))), **asked)
+    assert found.epsilon_upper <= blind.epsilon_upper * (1.0 + 2e-3) + 1e-6
+
+
+def test_three_paths_agree_on_the_published_noise() -> None:
+    asked = {"relation": "substitution", "delta": 1 / 835}
+    found, certified, again = (ask(trec(0.95), **asked) for ask in (bound, certified_bound, recompute))
+    for other in (certified, again):
+        assert other.epsilon_upper == pytest.approx(found.epsilon_upper, rel=2e-3)
+        assert other.epsilon_lower == pytest.approx(found.epsilon_lower, rel=3e-3)
+
+
+def test_absent_matters_under_substitution_only() -> None:
+    stated, bare = Poisson(0.1, Gaussian(1.0), absent=Gaussian(2.0)), Poisson(0.1, Gaussian(1.0))
+    for relation in ("add-remove", "zero-out"):
+        one, other = (bound(node, relation=relation, delta=1e-5) for node in (stated, bare))
+        assert (one.epsilon_lower, one.epsilon_upper) == (other.epsilon_lower, other.epsilon_upper)
+
+
+def test_the_largest_loss_counts_the_dearer_of_the_two() -> None:
+    node = Poisson(0.25, Exponential(0.5), absent=Exponential(2.0))
+    assert core(node) == node
+    exact = math.log1p(0.25 * math.expm1(2.0))
+    assert bound(node, relation="substitution", delta=0.0).epsilon_upper == pytest.approx(exact)
