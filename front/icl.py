@@ -70,7 +70,7 @@ def icl(
             "shots and demonstrations do not fit each other",
             hint="With --demonstrations FILE give --shots 1 or more; without, --shots 0.",
         )
-    shown = load_examples(demonstrations, task) if demonstrations is not None else None
+    shown = load_examples(demonstrations, task, blank="drop") if demonstrations is not None else None
     pool = () if shown is None else shown.examples
     for seed in seeds:
         choose_demonstrations(pool, task, shots=shots, seed=seed)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from affidavit.generation.models.base import LanguageModel
     from affidavit.generation.outputs import Generated
 
-__all__ = ["Synthesis", "generate", "open_permit"]
+__all__ = ["Synthesis", "generate", "open_permit", "public_records"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def generate(
     model = model or load_model(run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder)
     if model.digest != subject.model_sha256:
         raise UsageError("the model given is not the run file's", hint="Leave it out, or change [model] name.")
-    public = _public_records(run)
+    public = public_records(run)
     if run.source.check is not None:
         run.source.check(run.generator, model, public=public)
     with open_permit(
@@ -100,7 +100,7 @@ def generate(
     return Synthesis(generated, written, permit.entry, permit.guarantee)
 
 
-def _public_records(run: RunFile) -> tuple[Record, ...]:
+def public_records(run: RunFile) -> tuple[Record, ...]:
     """The public records, none where the run file names none. Raises ``RunFileError`` for a malformed file."""
     if run.public_content is None:
         return ()

@@ -1,39 +1,72 @@
 """Unprotected baselines: what the certificate protects against, and what it costs.
 
-- ``zero_shot``: the public prompt alone. Touches no private record.
-- ``noise_off``: the same batches and the same blend, unclipped, always the best token.
+- ``public_only``: texts from the public prompt alone (ε = 0). Touches no private record.
+- ``real_records``: private records as they are (ε = ∞): what real demonstrations would do.
+- ``noise_off``: PRISM's batches and blend, unclipped, always the best token: aggregation without privacy.
 - ``single_record``: one real record in the prompt, greedy: what plain prompting does.
+- ``unprotected``: any generator's own run, made with next to no noise and without a certificate.
 
-None of them takes a permit, and their receipts say ``protected: false``. An audit that cannot break
-``noise_off`` or ``single_record`` has no power.
+Zero-shot use of a model needs no text and is a matter of ``generation.icl``. None of them takes a permit
+from a ledger, and their receipts say ``protected: false``. An audit that cannot break ``noise_off`` or
+``single_record`` has no power.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from affidavit.accountant.errors import DataError
 from affidavit.generation.batches import Batch, PrivateRows, assign
 from affidavit.generation.outputs import Generated, Sample
-from affidavit.generation.prism import PrismConfig, bucket_count, label_rows, text_sample
+from affidavit.generation.prism import PrismConfig, bucket_count, text_sample
+from affidavit.generation.prompts import prompt_rows
 
 if TYPE_CHECKING:
     from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import Decoding, LanguageModel
-    from affidavit.generation.prompts import PromptRows
+    from affidavit.generation.prompts import PromptRows, PromptTemplate
     from affidavit.mechanisms.base import Noise
 
-__all__ = ["noise_off", "single_record", "zero_shot"]
+__all__ = ["TextSettings", "noise_off", "public_only", "real_records", "single_record", "unprotected"]
+
+PUBLIC_TEMPERATURE = 0.7
+_PUBLIC_CLIP = 20.0
+"""Half the spread of logits that are told apart: tokens e^40 times less likely than the best are equal."""
+
+
+class TextSettings(Protocol):
+    """The part of a generator's configuration that says which texts to write, whatever the generator."""
+
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+
+    @property
+    def samples_per_label(self) -> int: ...
+
+    @property
+    def max_tokens(self) -> int: ...
+
+    @property
+    def max_record_tokens(self) -> int: ...
+
+    @property
+    def template(self) -> PromptTemplate: ...
+
 
 _Pick = Callable[[], int]
 _Advance = Callable[[int], None]
 
 
-def zero_shot(config: PrismConfig, model: LanguageModel, *, noise: Noise) -> Generated:
-    """Texts from the public prompt alone, sampled at the configured temperature from clipped logits."""
+def public_only(
+    config: TextSettings, model: LanguageModel, *, noise: Noise, temperature: float = PUBLIC_TEMPERATURE
+) -> Generated:
+    """Texts from the public prompt alone, each token sampled from the model at ``temperature``."""
     from affidavit.generation.aggregate import GRID, clip_to_grid
     from affidavit.mechanisms.exponential import sample
 
@@ -41,15 +74,37 @@ def zero_shot(config: PrismConfig, model: LanguageModel, *, noise: Noise) -> Gen
         public = model.start([rows.public], width=len(rows.public))
 
         def pick() -> int:
-            scores = clip_to_grid(public.logits, clip=config.clip)[0][0].astype(np.int64)
-            return sample(scores, temperature=config.temperature * GRID, noise=noise).value
+            scores = clip_to_grid(public.logits, clip=_PUBLIC_CLIP)[0][0].astype(np.int64)
+            return sample(scores, temperature=temperature * GRID, noise=noise).value
 
         return pick, lambda token: public.append([token])
 
     empty = assign(
         (), labels=config.labels, samples_per_label=config.samples_per_label, buckets=config.samples_per_label, key=b""
     )
-    return _generate("zero-shot", config, model, empty, start)
+    return _generate("public-only", config, model, empty, start)
+
+
+def real_records(records: Sequence[Record], *, labels: Sequence[str], per_label: int, noise: Noise) -> Generated:
+    """``per_label`` private records of each label, as they are. Raises ``DataError`` where there are fewer."""
+    by_label: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        by_label[record.label].append(record)
+    samples: list[Sample] = []
+    for label in labels:
+        if len(by_label[label]) < per_label:
+            raise DataError("a label has too few records", hint="Ask for fewer demonstrations, or fewer labels.")
+        order = np.argsort(noise.integers(0, 1 << 62, size=len(by_label[label])), kind="stable")
+        for number, place in enumerate(order[:per_label]):
+            samples.append(Sample(label, number, by_label[label][int(place)].text, (), stopped=True))
+    return Generated(
+        generator="real-records", samples=tuple(samples), trace=(), draws_per_node={}, protected=False, versions={}
+    )
+
+
+def unprotected(generated: Generated) -> Generated:
+    """A run that was made without a certificate, marked as what it is."""
+    return replace(generated, generator=f"{generated.generator}-noise-off", protected=False)
 
 
 def noise_off(
@@ -103,12 +158,15 @@ def _batches(config: PrismConfig, records: Sequence[Record], size: int, key: byt
 
 def _generate(
     name: str,
-    config: PrismConfig,
+    config: TextSettings,
     model: LanguageModel,
     batches: Sequence[Batch],
     start: Callable[[Batch, PromptRows], tuple[_Pick, _Advance]],
 ) -> Generated:
-    rows = label_rows(config, model)
+    rows = {
+        label: prompt_rows(model, config.template, label=label, max_record_tokens=config.max_record_tokens)
+        for label in config.labels
+    }
     samples: list[Sample] = []
     trace: list[dict[str, Any]] = []
     for batch in batches:

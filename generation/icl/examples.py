@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from affidavit.accountant.errors import DataError
 from affidavit.generation.icl.structured import RecordRates, check_record, rates
@@ -36,8 +36,10 @@ class Loaded:
     records: RecordRates | None = None
 
 
-def load_examples(path: Path, task: Task) -> Loaded:
+def load_examples(path: Path, task: Task, *, blank: Literal["refuse", "drop"] = "refuse") -> Loaded:
     """Every example of a file. Raises ``DataError`` naming the line and the field.
+
+    ``blank``: what becomes of a line whose question is empty, as a generator's text may be.
 
     For ``record`` tasks a line either has the record's fields, or a ``text`` that is meant to be the
     record (as in a synthetic file): texts that are no valid record are counted and left out.
@@ -45,6 +47,8 @@ def load_examples(path: Path, task: Task) -> Loaded:
     examples: list[Example] = []
     texts: list[str] = []
     for number, line in _objects(path):
+        if blank == "drop" and _is_blank(line, task):
+            continue
         if task.kind == "record" and not all(name in line for name in task.keys):
             text = _text(path, number, "text", line.get("text"))
             texts.append(text)
@@ -53,7 +57,7 @@ def load_examples(path: Path, task: Task) -> Loaded:
                 examples.append(_from_record(task, record.value))
         else:
             examples.append(_example(path, number, line, task))
-    if not examples and not texts:
+    if not examples and not texts and blank == "refuse":
         raise DataError(f"{path} holds no examples", hint=f"One a line: {_shape(task)}")
     return Loaded(tuple(examples), rates(texts, task.schema) if texts else None)
 
@@ -73,6 +77,11 @@ def _objects(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         if not isinstance(line, dict):
             raise DataError(f"{path}, line {number}: not one JSON object in UTF-8", hint="Write one object a line.")
         yield number, line
+
+
+def _is_blank(line: Mapping[str, Any], task: Task) -> bool:
+    value = line.get(_first(line, task.input_fields) or "")
+    return isinstance(value, str) and not value.strip()
 
 
 def _example(path: Path, number: int, line: Mapping[str, Any], task: Task) -> Example:

@@ -44,10 +44,10 @@ def test_prism_does_not_leak_it(open_plain: Callable[..., Any]) -> None:
         assert not any(record.text.split()[3] in generated.samples[0].text for record in own)
 
 
-def test_zero_shot_reads_no_record() -> None:
-    first = baselines.zero_shot(CONFIG, ToyModel(), noise=SeededNoise(1))
-    again = baselines.zero_shot(CONFIG, ToyModel(), noise=SeededNoise(1))
-    other = baselines.zero_shot(CONFIG, ToyModel(), noise=SeededNoise(2))
+def test_public_only_reads_no_record() -> None:
+    first = baselines.public_only(CONFIG, ToyModel(), noise=SeededNoise(1))
+    again = baselines.public_only(CONFIG, ToyModel(), noise=SeededNoise(1))
+    other = baselines.public_only(CONFIG, ToyModel(), noise=SeededNoise(2))
     assert first.samples == again.samples
     assert first.samples != other.samples
     assert all(not line["members"] for line in first.trace)

@@ -1,0 +1,150 @@
+"""The grid file: datasets × methods × ε × seeds × settings, in TOML, strict.
+
+Every combination becomes a cell. A method is a generator, with the keys to solve for its noise, or a
+baseline. Everything is checked here, before a model is loaded or anything is charged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AllowInfNan, BeforeValidator, Field, model_validator
+
+from affidavit.accountant.errors import RunFileError
+from affidavit.accountant.validate import Relation
+from affidavit.generation.icl.tasks import TASKS
+from affidavit.runfile import FieldNames, Model, Name
+from affidavit.strict import StrictTable, checked, read_toml
+
+__all__ = ["Baseline", "Dataset", "Grid", "Icl", "Method", "load_grid", "parse_grid"]
+
+Baseline = Literal["zero-shot", "public-only", "real", "aggregation"]
+
+
+def _as_tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _several(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else (value,) if isinstance(value, str) else value
+
+
+Epsilon = Annotated[float, Field(gt=0.0), AllowInfNan(True)]
+Epsilons = Annotated[tuple[Epsilon, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+Seeds = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+Shots = Annotated[tuple[Annotated[int, Field(ge=1, le=64)], ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+Names = Annotated[tuple[Name, ...], BeforeValidator(_several)]
+
+
+class Dataset(StrictTable):
+    """Private records, a labelled test file, and the task that they are for."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")]
+    task: str
+    path: Name
+    size: Annotated[int, Field(ge=1)]
+    test: Name
+    public: Name | None = None
+    labels: Annotated[tuple[Name, ...] | None, BeforeValidator(_as_tuple)] = None
+    fields: FieldNames = FieldNames()
+
+    @model_validator(mode="after")
+    def _known(self) -> Dataset:
+        if self.task not in TASKS or self.task == "generic":
+            raise RunFileError(
+                "datasets.task", "not known", allowed=" | ".join(name for name in TASKS if name != "generic")
+            )
+        if self.labels is None and not TASKS[self.task].words:
+            raise RunFileError("datasets.labels", f"missing: the task {self.task} has no labels of its own")
+        return self
+
+    @property
+    def all_labels(self) -> tuple[str, ...]:
+        """The stated labels, else the task's."""
+        return self.labels or tuple(TASKS[self.task].words)
+
+
+class Method(StrictTable):
+    """A generator with its settings, or a baseline. ``grid``: generator keys that take several values.
+
+    ``solve``: the key, or keys (then scaled together), that are to meet each ε.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")]
+    baseline: Baseline | None = None
+    generator: dict[str, Any] = Field(default_factory=dict)
+    grid: dict[str, list[Any]] = Field(default_factory=dict)
+    solve: Names = ()
+    relation: Relation | None = None
+    epsilon: Epsilons | None = None
+    shots: Shots | None = None
+    datasets: Names = ()
+
+    @model_validator(mode="after")
+    def _whole(self) -> Method:
+        where = f"methods.{self.name}"
+        if self.baseline in ("zero-shot", "real"):
+            if self.generator or self.grid or self.solve or self.epsilon:
+                raise RunFileError(where, f"the baseline {self.baseline} has no generator, grid, solve or epsilon")
+        elif "kind" not in self.generator:
+            raise RunFileError(f"{where}.generator.kind", "missing", hint='For example generator = {kind = "prism"}.')
+        if self.baseline is not None and (self.solve or self.epsilon):
+            raise RunFileError(where, "a baseline has no ε to meet", hint="Remove solve and epsilon.")
+        for key, values in self.grid.items():
+            if not values or key in self.generator:
+                raise RunFileError(f"{where}.grid.{key}", "empty, or in generator as well", hint="Say it once.")
+        return self
+
+
+class Icl(StrictTable):
+    """How the result is used: ``shots`` demonstrations, ``test`` examples (None: all)."""
+
+    shots: Shots = (4,)
+    test: Annotated[int, Field(ge=1)] | None = None
+
+
+class Grid(StrictTable):
+    """A whole grid file. Relative paths start at ``folder``, where the file stands."""
+
+    title: str = ""
+    relation: Relation
+    delta: Annotated[float, Field(gt=0.0, lt=1.0)]
+    epsilon: Epsilons
+    seeds: Seeds = (0, 1, 2)
+    model: Model
+    icl: Icl = Icl()
+    datasets: Annotated[tuple[Dataset, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+    methods: Annotated[tuple[Method, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+    folder: Annotated[Path, Field(exclude=True)] = Path()
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Grid:
+        for what, names in (
+            ("datasets", [one.name for one in self.datasets]),
+            ("methods", [one.name for one in self.methods]),
+            ("seeds", list(map(str, self.seeds))),
+            ("epsilon", list(map(str, self.epsilon))),
+        ):
+            if len(set(names)) != len(names):
+                raise RunFileError(what, "the same one twice", hint="Give each a name or value of its own.")
+        known = {one.name for one in self.datasets}
+        for method in self.methods:
+            if unknown := set(method.datasets) - known:
+                raise RunFileError(
+                    f"methods.{method.name}.datasets", f"no dataset {min(unknown)}", allowed=" | ".join(sorted(known))
+                )
+        return self
+
+
+def load_grid(path: Path) -> Grid:
+    """Read a grid file. Raises ``RunFileError`` naming the key."""
+    return parse_grid(read_toml(path), folder=path.parent)
+
+
+def parse_grid(content: Mapping[str, Any], *, folder: Path = Path()) -> Grid:
+    """``load_grid`` of a parsed TOML document; relative paths start at ``folder``."""
+    if "folder" in content:
+        raise RunFileError("folder", "unknown key")
+    return checked(Grid, {**content, "folder": folder.resolve()})

@@ -1,0 +1,185 @@
+"""All cells of a grid, one after another or in several processes; stopped at any time and started again.
+
+What can be refused is refused first: the grid, every generator's settings, data and test files, the model.
+Then every setting is solved and certified, and only then is text generated. A cell that is done is a
+file; a run that was killed goes on with the cells that have none.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from affidavit.accountant.errors import RunFileError, UsageError
+from affidavit.accountant.keys import Keyring
+from affidavit.experiments.cells import Cell, expand
+from affidavit.experiments.gridfile import Grid
+from affidavit.experiments.running import CellResult, read_result, run_cell, task_of
+from affidavit.experiments.settling import Settled, settle
+from affidavit.generation.icl.examples import load_examples
+from affidavit.generation.models import load_model, model_digest
+
+if TYPE_CHECKING:
+    from affidavit.generation.models.base import LanguageModel
+
+__all__ = ["Experiment", "run_experiment"]
+
+Progress: TypeAlias = Callable[[int, int], None]
+
+MARKER = ".affidavit-experiment"
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What a grid gave: every cell's result, in the grid's order, and how many were there already."""
+
+    grid: Grid
+    results: tuple[CellResult, ...]
+    found: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One cell's work, as it is sent to a process."""
+
+    cell: Cell
+    out: Path
+    threads: int | None
+
+
+_Execute: TypeAlias = Callable[[Callable[[_Task], Any], Sequence[_Task]], Iterator[Any]]
+
+
+def run_experiment(
+    grid: Grid,
+    out: Path,
+    *,
+    jobs: int = 1,
+    threads: int | None = None,
+    model: LanguageModel | None = None,
+    settling: Progress | None = None,
+    running: Progress | None = None,
+) -> Experiment:
+    """Run what is missing of ``grid`` in ``out`` and return every cell's result.
+
+    jobs: processes, each with its own copy of the model. threads: of each process's tensor library.
+    model: one that is loaded already, for ``jobs`` = 1. ``settling`` and ``running`` are told (done, all).
+    Raises ``UsageError`` for a folder of something else, ``RunFileError``, ``DataError``, ``ModelMissing``
+    before anything is generated.
+    """
+    cells = expand(grid)
+    _check_inputs(grid, cells)
+    keyring = _prepare_folder(out)
+    missing = [cell for cell in cells if read_result(_place(out, cell)) is None]
+    settings = list({cell.setting_id: cell for cell in missing}.values())
+    with _workers(jobs, threads, model) as execute:
+        _do(execute, _settle, [_Task(cell, out, threads) for cell in settings], settling)
+        _do(execute, _run, [_Task(cell, out, threads) for cell in missing], running)
+    results = tuple(result for cell in cells if (result := read_result(_place(out, cell))) is not None)
+    if not keyring.exists() or len(results) != len(cells):
+        raise UsageError(f"{out} lost files while it was used", hint="Run the experiment again in one place.")
+    return Experiment(grid, results, len(cells) - len(missing))
+
+
+def _place(out: Path, cell: Cell) -> Path:
+    return out / "cells" / f"{cell.id}.json"
+
+
+def _keyring(out: Path) -> Keyring:
+    return Keyring(out / "home")
+
+
+def _prepare_folder(out: Path) -> Keyring:
+    """The experiment's folder with keys of its own. Anything else that is there is refused."""
+    if out.exists() and any(out.iterdir()) and not (out / MARKER).is_file():
+        raise UsageError(f"{out} is not empty and holds no experiment", hint="Choose a new folder with -o DIR.")
+    try:
+        for name in ("cells", "runs", "settled"):
+            (out / name).mkdir(parents=True, exist_ok=True)
+        (out / MARKER).touch()
+    except OSError as error:
+        raise UsageError(f"{out} cannot be written: {error.strerror}", hint="Choose a folder with -o DIR.") from None
+    keyring = _keyring(out)
+    keyring.init(keep_existing=True)
+    return keyring
+
+
+def _check_inputs(grid: Grid, cells: Sequence[Cell]) -> None:
+    """Read every file that will be needed, and look for the model."""
+    model_digest(grid.model.name, base=grid.folder)
+    for cell in {cell.dataset.name: cell for cell in cells}.values():
+        task = task_of(cell)
+        load_examples(grid.folder / cell.dataset.test, task)
+        real = load_examples(grid.folder / cell.dataset.path, task).examples
+        if len(real) != cell.dataset.size:
+            raise RunFileError(
+                f"datasets.{cell.dataset.name}.size", f"{cell.dataset.size} is declared, the file holds {len(real)}"
+            )
+
+
+@contextmanager
+def _workers(jobs: int, threads: int | None, model: LanguageModel | None) -> Iterator[_Execute]:
+    """Yields something that does work for every task, in this process or in several."""
+    if jobs == 1:
+        if model is not None:
+            _LOADED["model"] = model
+        try:
+            yield lambda work, tasks: map(work, tasks)
+        finally:
+            _LOADED.clear()
+        return
+    if model is not None:
+        raise UsageError("a loaded model cannot be shared by processes", hint="Leave it out, or use one job.")
+    if threads is not None:
+        os.environ["OMP_NUM_THREADS"] = str(threads)  # read by the processes that are started below
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=jobs, mp_context=context) as pool:
+
+        def execute(work: Callable[[_Task], Any], tasks: Sequence[_Task]) -> Iterator[Any]:
+            waiting = [pool.submit(work, task) for task in tasks]
+            try:
+                for future in as_completed(waiting):
+                    yield future.result()
+            finally:
+                for future in waiting:
+                    future.cancel()
+
+        yield execute
+
+
+def _do(execute: _Execute, work: Callable[[_Task], Any], tasks: Sequence[_Task], progress: Progress | None) -> None:
+    if progress is not None:
+        progress(0, len(tasks))
+    for done, _ in enumerate(execute(work, tasks), start=1):
+        if progress is not None:
+            progress(done, len(tasks))
+
+
+_LOADED: dict[str, LanguageModel] = {}
+"""The model of this process, loaded by its first cell."""
+
+
+def _settle(task: _Task) -> Settled:
+    return settle(task.cell, task.out / "settled", keyring=_keyring(task.out))
+
+
+def _run(task: _Task) -> CellResult:
+    cell = task.cell
+    settled = settle(cell, task.out / "settled", keyring=_keyring(task.out))
+    return run_cell(cell, settled, task.out, model=_model(task), keyring=_keyring(task.out))
+
+
+def _model(task: _Task) -> LanguageModel:
+    if "model" not in _LOADED:
+        grid = task.cell.grid
+        _LOADED["model"] = load_model(grid.model.name, base=grid.folder)
+        if task.threads is not None and "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(task.threads)
+    return _LOADED["model"]

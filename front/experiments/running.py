@@ -1,0 +1,221 @@
+"""One cell: its text is generated under a certificate and charged, then used; what it cost is measured.
+
+    runs/CELL/attempt-N/   synthetic.jsonl, receipt.json, trace.jsonl, ledger.db, cost.json
+    cells/CELL.json        the cell's row of the table
+
+The scratch account is the cell's own: it holds exactly the target (ε, δ), in a ledger of its own, and pays
+for one run. An attempt that was killed stays charged; the next one opens another ledger. So a table says what
+each of its cells cost alone: publishing several of them about the same records costs their composition.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from affidavit.accountant.errors import RunFileError, UsageError
+from affidavit.accountant.keys import Keyring
+from affidavit.accountant.ledger import Ledger
+from affidavit.accountant.randomness import SecureNoise
+from affidavit.accountant.unit import RECORD
+from affidavit.auditing import TrialPermit
+from affidavit.certification import prepare
+from affidavit.experiments.cells import Cell
+from affidavit.experiments.settling import Settled
+from affidavit.generation import baselines
+from affidavit.generation.icl.evaluation import evaluate, subset
+from affidavit.generation.icl.examples import Example, load_examples
+from affidavit.generation.icl.tasks import Task
+from affidavit.generation.icl.tasks import task as named_task
+from affidavit.generation.models.counted import CountedModel
+from affidavit.generation.outputs import Provenance, write
+from affidavit.generation.prism import PrismConfig
+from affidavit.synthesis import generate, public_records
+from affidavit.writing import write_whole
+
+if TYPE_CHECKING:
+    from affidavit.generation.models.base import LanguageModel
+    from affidavit.generation.outputs import Generated
+    from affidavit.runfile import RunFile
+
+__all__ = ["CellResult", "read_result", "run_cell", "task_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """A row of the table for each number of shots.
+
+    ``scores`` maps shots to the task's scores. Times are wall-clock seconds; ``calls`` as ``CountedModel`` counts.
+    """
+
+    cell: str
+    dataset: str
+    method: str
+    epsilon: float
+    seed: int
+    metric: str
+    scores: Mapping[int, Mapping[str, float]]
+    epsilon_upper: float
+    delta: float
+    relation: str
+    values: Mapping[str, float | int]
+    texts: int
+    tokens: int
+    calls: int
+    seconds: float
+    refused: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; ε as text, because it may be infinite."""
+        facts = {name: getattr(self, name) for name in self.__slots__}
+        return {**facts, "epsilon": str(self.epsilon), "epsilon_upper": str(self.epsilon_upper)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """What a generation took."""
+
+    texts: int = 0
+    tokens: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+
+
+def read_result(path: Path) -> CellResult | None:
+    """A finished cell's result, or None if it is not there."""
+    if not path.is_file():
+        return None
+    facts = json.loads(path.read_text(encoding="utf-8"))
+    facts["scores"] = {int(shots): scores for shots, scores in facts["scores"].items()}
+    for name in ("epsilon", "epsilon_upper"):
+        facts[name] = float(facts[name])
+    return CellResult(**facts)
+
+
+def task_of(cell: Cell) -> Task:
+    """The cell's task, with the dataset's labels."""
+    task = named_task(cell.dataset.task)
+    return task if cell.dataset.labels is None or task.kind != "choose" else task.with_labels(cell.dataset.labels)
+
+
+def run_cell(cell: Cell, settled: Settled, out: Path, *, model: LanguageModel, keyring: Keyring) -> CellResult:
+    """Generate (or find what an earlier attempt finished), measure, and write ``cells/CELL.json``.
+
+    Raises what ``generate`` and ``evaluate`` raise.
+    """
+    task = task_of(cell)
+    scores: dict[int, dict[str, float]] = {}
+    cost = _Cost()
+    if not settled.refused:
+        pool, cost = _demonstrations(cell, settled, out, task, model, keyring)
+        scores = _measured(cell, task, pool, model)
+    result = CellResult(
+        cell=cell.id,
+        dataset=cell.dataset.name,
+        method=cell.label,
+        epsilon=cell.epsilon,
+        seed=cell.seed,
+        metric=task.metric,
+        scores=scores,
+        epsilon_upper=settled.epsilon_upper if cell.protected else cell.epsilon,
+        delta=cell.grid.delta if cell.protected else 0.0,
+        relation=cell.method.relation or cell.grid.relation,
+        values=settled.values,
+        texts=cost.texts,
+        tokens=cost.tokens,
+        calls=cost.calls,
+        seconds=cost.seconds,
+        refused=settled.refused,
+    )
+    write_whole(out / "cells" / f"{cell.id}.json", json.dumps(result.to_json(), indent=2, ensure_ascii=False) + "\n")
+    return result
+
+
+def _measured(
+    cell: Cell, task: Task, pool: Sequence[Example], model: LanguageModel
+) -> dict[int, dict[str, float]]:
+    test = subset(load_examples(cell.grid.folder / cell.dataset.test, task).examples, cell.grid.icl.test)
+    found: dict[int, dict[str, float]] = {}
+    for shots in cell.shots:
+        measured = evaluate(
+            model, task, demonstrations=pool, examples=test, shots=min(shots, len(pool)), seeds=[cell.seed]
+        )
+        found[shots] = {**measured.seeds[0].scores, "demonstrations": float(measured.shots)}
+    return found
+
+
+def _demonstrations(
+    cell: Cell, settled: Settled, out: Path, task: Task, model: LanguageModel, keyring: Keyring
+) -> tuple[tuple[Example, ...], _Cost]:
+    """The texts of the cell as demonstrations, generated unless an earlier attempt was finished."""
+    if cell.method.baseline == "zero-shot":
+        return (), _Cost()
+    if cell.method.baseline == "real":
+        return load_examples(cell.grid.folder / cell.dataset.path, task).examples, _Cost()
+    place = out / "runs" / cell.id
+    attempts = sorted(place.glob("attempt-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    for attempt in reversed(attempts):
+        if (attempt / "cost.json").is_file():
+            known = _Cost(**json.loads((attempt / "cost.json").read_text(encoding="utf-8")))
+            return load_examples(attempt / "synthetic.jsonl", task, blank="drop").examples, known
+    attempt = place / f"attempt-{len(attempts) + 1}"
+    attempt.mkdir(parents=True)
+    counted = CountedModel(model)
+    started = time.monotonic()
+    made = _generate(cell, settled, out, attempt, counted, keyring)
+    cost = _Cost(len(made.samples), _tokens(made, model), counted.calls, time.monotonic() - started)
+    facts = {name: getattr(cost, name) for name in _Cost.__slots__}
+    write_whole(attempt / "cost.json", json.dumps(facts) + "\n")
+    return load_examples(attempt / "synthetic.jsonl", task, blank="drop").examples, cost
+
+
+def _tokens(made: Generated, model: LanguageModel) -> int:
+    return sum(len(sample.tokens) or len(model.encode(sample.text)) for sample in made.samples)
+
+
+def _generate(
+    cell: Cell, settled: Settled, out: Path, attempt: Path, model: CountedModel, keyring: Keyring
+) -> Generated:
+    run = cell.run(**settled.values)
+    if cell.protected:
+        if settled.certificate is None:
+            raise UsageError(f"{cell.label} was not certified", hint="Remove its file under settled/ and run again.")
+        ledger = Ledger(keyring=keyring, url=f"sqlite:///{(attempt / 'ledger.db').resolve()}")
+        ledger.init_account(
+            run.data.name, relation=run.relation, unit=RECORD, epsilon=run.budget.epsilon, delta=run.budget.delta
+        )
+        certificate = out / "settled" / settled.certificate
+        return generate(
+            run, certificate=certificate, out=attempt, keyring=keyring, ledger=ledger, model=model
+        ).generated
+    made = _unprotected(cell, run, model, keyring)
+    write(attempt, made, Provenance(), ended=datetime.now(UTC))
+    return made
+
+
+def _unprotected(cell: Cell, run: RunFile, model: CountedModel, keyring: Keyring) -> Generated:
+    """Baselines, and a generator with its noise turned down: nothing is charged, the receipt says so."""
+    config = run.generator
+    if cell.method.baseline == "public-only":
+        return baselines.public_only(config, model, noise=SecureNoise())  # type: ignore[arg-type]
+    _, records = prepare(run, keyring=keyring)
+    if cell.method.baseline == "aggregation":
+        if not isinstance(config, PrismConfig):
+            raise RunFileError(
+                f"methods.{cell.method.name}.baseline",
+                f"aggregation without privacy is PRISM's; {run.kind} has its own with ε = inf",
+                hint="Write epsilon = [inf] for the generator instead.",
+            )
+        return baselines.noise_off(config, records, model, size=run.data.size)
+    public = public_records(run)
+    if run.source.check is not None:
+        run.source.check(config, model, public=public)
+    permit = TrialPermit(run.plan(), run.relation)
+    made = run.source.run(permit, config, records, model, size=run.data.size, public=public)
+    return baselines.unprotected(made)

@@ -1,0 +1,153 @@
+"""The noise that a target ε needs, certified; or the least noise that there is, for ε = ∞.
+
+Several keys are scaled together, by one factor: the noise multipliers of a method that has more than one
+keep their proportions.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from affidavit.accountant.bound import bound
+from affidavit.accountant.calibrate import Domain, solve
+from affidavit.accountant.errors import AffidavitError, BudgetExceeded, NoValueFits, RunFileError, UsageError
+from affidavit.accountant.keys import Keyring
+from affidavit.certification import certify
+from affidavit.experiments.cells import Cell
+from affidavit.runfile import RunFile
+from affidavit.solving import solvable_keys, solve_run
+from affidavit.writing import write_whole
+
+__all__ = ["Settled", "noise_keys", "settle"]
+
+Value = float | int
+
+_NOISE_KEYS = ("noise_multiplier", "noise_epsilon", "temperature")
+_FACTORS = Domain(1e-6, 1e6)
+_SHRINK = (1.0, 0.999, 0.99, 0.95)
+"""Targets tried: certified arithmetic can give slightly more than the float64 search saw."""
+_OFF_STEPS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What was found for a cell's setting: key values and the certified ε, or why there are none."""
+
+    values: Mapping[str, Value]
+    epsilon_upper: float
+    certificate: str | None = None
+    refused: str = ""
+
+
+def noise_keys(run: RunFile) -> tuple[str, ...]:
+    """The keys that are the generator's noise: all its noise multipliers, else one noise ε or temperature.
+
+    Raises ``RunFileError`` where no key has such a name, listing those that the cost depends on.
+    """
+    keys = solvable_keys(run)
+    for name in _NOISE_KEYS:
+        found = tuple(key for key in keys if key.endswith(name))
+        if found:
+            return found
+    raise RunFileError("methods.solve", f"which key is the noise of {run.kind} is not clear", allowed=" | ".join(keys))
+
+
+def settle(cell: Cell, folder: Path, *, keyring: Keyring) -> Settled:
+    """Solve, certify and remember in ``folder``; what is there already is read.
+
+    A target that no value meets is an answer (``refused``), not an error.
+    """
+    place = folder / f"{cell.setting_id}.json"
+    if place.is_file():
+        known = json.loads(place.read_text(encoding="utf-8"))
+        return Settled(known["values"], float(known["epsilon_upper"]), known["certificate"], known["refused"])
+    found = _certified(cell, folder, keyring) if cell.protected else Settled(_noise_off(cell), math.inf)
+    facts = {name: getattr(found, name) for name in Settled.__slots__}
+    write_whole(place, json.dumps({**facts, "epsilon_upper": str(found.epsilon_upper)}, indent=2) + "\n")
+    return found
+
+
+def _certified(cell: Cell, folder: Path, keyring: Keyring) -> Settled:
+    base = cell.run()
+    keys = cell.method.solve or noise_keys(base)
+    for shrink in _SHRINK:
+        try:
+            values = _solve(base, keys, cell.epsilon * shrink)
+            certified = certify(cell.run(**values), keyring=keyring)
+        except BudgetExceeded:
+            continue
+        except NoValueFits as error:
+            return Settled({}, math.inf, refused=error.message)
+        name = f"{cell.setting_id}.certificate.json"
+        write_whole(folder / name, certified.envelope)
+        return Settled(values, certified.cost.epsilon_upper, certificate=name)
+    return Settled({}, math.inf, refused=f"no value found is certified at ε = {cell.epsilon:g}")
+
+
+def _solve(run: RunFile, keys: tuple[str, ...], epsilon: float) -> dict[str, Value]:
+    if len(keys) == 1:
+        found = solve_run(run, epsilon=epsilon, key=keys[0])
+        return {keys[0].removeprefix("generator."): found.value}
+    start = _numbers(run, keys)
+    cost = _cost(run, start)
+    factor = solve(cost, epsilon=epsilon, start=1.0, domain=_FACTORS, name=" and ".join(keys)).value
+    return _scaled(start, factor)
+
+
+def _numbers(run: RunFile, keys: tuple[str, ...]) -> dict[str, float]:
+    table = run.generator.model_dump()
+    for key in keys:
+        value = table.get(key.removeprefix("generator."))
+        if isinstance(value, bool) or not isinstance(value, float):
+            raise RunFileError(
+                f"methods.solve: {key}", "not a number that can be scaled", allowed=" | ".join(solvable_keys(run))
+            )
+    return {key.removeprefix("generator."): table[key.removeprefix("generator.")] for key in keys}
+
+
+def _scaled(values: Mapping[str, float], factor: float) -> dict[str, Value]:
+    return {key: value * factor for key, value in values.items()}
+
+
+def _cost(run: RunFile, start: Mapping[str, float]) -> Callable[[float], float]:
+    """ε of the run with every key scaled; a setting that the generator refuses costs more than any budget."""
+
+    def cost(factor: float) -> float:
+        try:
+            changed = run.with_generator(**_scaled(start, factor))
+            return bound(changed.plan(), relation=run.relation, delta=run.budget.delta).epsilon_upper
+        except RunFileError:
+            return math.inf
+
+    return cost
+
+
+def _noise_off(cell: Cell) -> dict[str, Value]:
+    """The settings with the least noise that the generator takes: none to speak of.
+
+    The keys go in the direction that costs more, a factor of two at a time, as far as they are allowed.
+    """
+    if cell.method.baseline is not None or not cell.method.generator:
+        return {}
+    run = cell.run()
+    start = _numbers(run, cell.method.solve or noise_keys(run))
+    cost = _cost(run, start)
+    here = cost(1.0)
+    step = 0.5 if cost(0.5) > here else 2.0
+    factor = 1.0
+    for _ in range(_OFF_STEPS):
+        try:
+            run.with_generator(**_scaled(start, factor * step)).plan()
+        except AffidavitError:
+            break
+        factor *= step
+    if factor == 1.0:
+        raise UsageError(
+            f"{cell.label}: its noise cannot be turned down from {start}", hint="Leave ε = inf out for it."
+        )
+    return _scaled(start, factor)
+

@@ -1,0 +1,76 @@
+"""A model that counts what is asked of it.
+
+One *call* is one evaluation of the model for one row: a prompt that is read, or a token appended to it. So
+calls per released token compare methods whatever the batching. Text that a server writes by itself counts
+as one call a prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from affidavit.generation.models.base import Decoding, Frame, LanguageModel, Logits, Template, TokenModel
+
+__all__ = ["CountedModel"]
+
+
+class CountedModel(TokenModel):
+    """``model``, unchanged, with a count of ``calls``. Whatever else a back end offers is passed through."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+        self.calls = 0
+        self.name = model.name
+        self.digest = model.digest
+        self.vocabulary_size = model.vocabulary_size
+        self.stop_tokens = model.stop_tokens
+        self.context_length = model.context_length
+        self.versions = model.versions
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def frame(self, template: Template) -> Frame:
+        return self._model.frame(template)
+
+    def encode(self, text: str, *, trusted: bool = False) -> list[int]:
+        return self._model.encode(text, trusted=trusted)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return self._model.decode(tokens)
+
+    def start(self, rows: Sequence[Sequence[int]], *, width: int) -> Decoding:
+        self.calls += len(rows)
+        return _CountedDecoding(self, self._model.start(rows, width=width))
+
+    def generate(self, prompts: Sequence[str], *, max_tokens: int, template: Template = "plain") -> list[str]:
+        if isinstance(self._model, TokenModel):
+            return super().generate(prompts, max_tokens=max_tokens, template=template)
+        self.calls += len(prompts)
+        return self._model.generate(prompts, max_tokens=max_tokens, template=template)
+
+    def log_likelihoods(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[float]:
+        self.calls += len(prompts)
+        return self._model.log_likelihoods(prompts, continuations)
+
+    def choice_log_likelihoods(self, prompts: Sequence[str], choices: Sequence[str]) -> NDArray[np.float64]:
+        self.calls += len(prompts)
+        return self._model.choice_log_likelihoods(prompts, choices)
+
+
+class _CountedDecoding:
+    def __init__(self, model: CountedModel, decoding: Decoding) -> None:
+        self._model = model
+        self._decoding = decoding
+
+    @property
+    def logits(self) -> Logits:
+        return self._decoding.logits
+
+    def append(self, tokens: Sequence[int]) -> None:
+        self._model.calls += len(tokens)
+        self._decoding.append(tokens)
