@@ -3,8 +3,9 @@
 No language model is involved, so a trial costs microseconds and the audit has real power. The
 release function that generation uses is run many times on each side of the worst pair that its
 certified leaf admits, and what comes out is held against the leaf's certified trade-off curve.
-The pairs are in ``cases``. A trial makes ``uses`` uses, each with fresh randomness, and its
-statistic is the sum of what came out; it is held against the curve of ``repeat(uses, leaf)``.
+The pairs are in ``cases``, for every registered mechanism. A trial makes ``uses`` releases, each with
+fresh randomness, and its statistic is a sum over what came out; it is held against the curve of
+``repeat(uses, leaf)`` (twice the uses, where one release makes two).
 
 One use of a leaf of ε = 1 is enough: with n = 1,000 a side, range 1 and half the noise give
 P(A) = .73 against .27, where the curve admits .50. The leaves of a certificate for many tokens
@@ -26,6 +27,7 @@ from affidavit.accountant.validate import Relation
 from affidavit.audits.attacks.cases import Case, Release
 from affidavit.audits.attacks.protocol import Access
 from affidavit.audits.statistics.clopper_pearson import Counts
+from affidavit.audits.statistics.power import per_run_power
 from affidavit.audits.statistics.tradeoff import TradeoffCurve, TradeoffTest, violation_test
 
 if TYPE_CHECKING:
@@ -63,6 +65,12 @@ class AuditPermit:
         self.uses[path] = used + 1
         return leaf
 
+    def finish(self, path: str) -> None:
+        """Leave a node early: what is left of it is not granted any more."""
+        for granted, (_, count) in self._granted.items():
+            if granted.startswith(path):
+                self.uses[granted] = count
+
 
 def sub_plan(leaf: Leaf, *, uses: int) -> Plan:
     """The plan of one trial."""
@@ -76,8 +84,8 @@ _TRIAL_PATH = "plan.of"
 class Design:
     """Everything about the audit that is fixed before the first draw.
 
-    ``power`` is the chance that a release with half the noise is caught, from simulated counts
-    (exact distributions, seeded); the design is the one among its rivals with the most.
+    ``uses`` is the number of releases a trial. ``power`` is the chance, exact, that a release with
+    half the noise is caught; the design is the one among its rivals with the most.
     """
 
     case: Case
@@ -90,7 +98,7 @@ class Design:
     @property
     def plan(self) -> Plan:
         """What one trial runs."""
-        return sub_plan(self.case.leaf, uses=self.uses)
+        return sub_plan(self.case.leaf, uses=self.uses * self.case.leaf_uses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +125,7 @@ def design(
 ) -> Design:
     """The pair, the number of uses and the threshold with the most power against half the noise.
 
-    ``curves`` gives the certified curve of a number of uses. The first number of uses whose
+    ``curves`` gives the certified curve of a number of releases. The first of ``uses`` whose
     power reaches 99 % is taken, so that an audit is no slower than it must be.
     """
     best: Design | None = None
@@ -128,7 +136,7 @@ def design(
             continue
         _, case, threshold = candidate
         rival = Design(case, count, threshold, trials, alpha, power=0.0)
-        rival = replace(rival, power=_simulated_power(rival, curve))
+        rival = replace(rival, power=_power(rival, curve))
         if best is None or rival.power > best.power:
             best = rival
         if best.power >= 0.99:
@@ -154,18 +162,13 @@ def _candidates(
             yield test.excess / (spread + 1e-3), case, threshold
 
 
-def _simulated_power(plan: Design, curve: TradeoffCurve, *, simulations: int = 400) -> float:
-    import numpy as np
-
-    generator = np.random.default_rng(0)
-    trials, level = plan.trials, plan.alpha / DIRECTIONS
+def _power(plan: Design, curve: TradeoffCurve) -> float:
+    """Of either direction: they cannot both refute."""
     rates = [plan.case.tail(plan.threshold, uses=plan.uses, member=member, noise=0.5) for member in (True, False)]
-    hits, alarms = (generator.binomial(trials, rate, size=simulations) for rate in rates)
-    caught = sum(
-        violation_test(Counts(int(hit), trials, int(alarm), trials), curve, alpha=level).violated
-        for hit, alarm in zip(hits, alarms, strict=True)
+    return sum(
+        per_run_power(hits, alarms, curve, members=plan.trials, non_members=plan.trials, alpha=plan.alpha / DIRECTIONS)
+        for hits, alarms in (rates, [1.0 - rate for rate in rates])
     )
-    return caught / simulations
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +187,14 @@ class OneStep:
     noise: Noise
 
     def statistics(self, release: Release, *, member: bool) -> list[float]:
-        """One statistic a trial: the sum over its uses of what the release gave."""
-        inputs = self.design.case.inputs(member=member)
+        """One statistic a trial: the sum over its releases."""
+        case = self.design.case
+        inputs = case.inputs(member=member)
         results = []
         for _ in range(self.design.trials):
             permit = AuditPermit(self.design.plan, self.relation, self.noise)
-            results.append(sum(release(permit, _TRIAL_PATH, inputs) for _ in range(self.design.uses)))
+            drawn = (release(permit, _TRIAL_PATH, inputs) for _ in range(self.design.uses))
+            results.append(sum(case.statistic(value) for value in drawn))
         return results
 
     def run(self, release: Release, curve: TradeoffCurve, *, null: bool = False) -> OneStepResult:

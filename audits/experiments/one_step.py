@@ -2,7 +2,8 @@
 
 The leaf with the most uses is audited (the one generation draws its tokens with), against the
 certified curve of as many uses as the audit makes. A refutation there refutes the cost that
-the whole certificate is composed of.
+the whole certificate is composed of. Several mechanisms are certified as one kind of leaf (a projected
+mean is a ``gaussian``): which of them draws can be said, and by default is the one of that name.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.plan import Exponential, Gaussian, Leaf, leaves
-from affidavit.audits.attacks.cases import Release, cases_of
+from affidavit.accountant.plan import Leaf, leaves
+from affidavit.audits.attacks.cases import Case, Release, cases_of, covered
 from affidavit.audits.attacks.one_step import Design, OneStep, OneStepResult, design, sub_plan
 from affidavit.audits.certified import Certified
 from affidavit.audits.findings import Finding, OperatingPoint, Target
@@ -44,37 +45,46 @@ class OneStepAudit:
         return self.attack.run(release, self.certified.curve, null=null)
 
 
-def prepare(certified: Certified, noise: Noise, *, trials: int, alpha: float) -> OneStepAudit:
-    """Choose leaf, pair, threshold and number of uses from the certified plan alone."""
-    path, leaf, count = _busiest(certified)
+def prepare(certified: Certified, noise: Noise, *, trials: int, alpha: float, mechanism: str = "") -> OneStepAudit:
+    """Choose leaf, pair, threshold and number of uses from the certified plan alone.
+
+    Raises ``NotSupported`` where the plan has no leaf that ``mechanism`` (or one of its leaves' own) draws.
+    """
+    path, leaf, count, cases = _busiest(certified, mechanism)
+    each = cases[0].leaf_uses
     claims: dict[int, Certified] = {}
 
     def of(uses: int) -> Certified:
         if uses not in claims:
             claims[uses] = Certified.of_plan(
-                sub_plan(leaf, uses=uses),
+                sub_plan(leaf, uses=uses * each),
                 relation=certified.relation,
                 delta=certified.delta,
-                subject=f"{uses} use{'s' if uses > 1 else ''} of {path}",
+                subject=f"{uses * each} use{'s' if uses * each > 1 else ''} of {path}",
             )
         return claims[uses]
 
-    chosen = design(cases_of(leaf), lambda uses: of(uses).curve, uses=_doublings(count), trials=trials, alpha=alpha)
+    chosen = design(
+        cases, lambda uses: of(uses).curve, uses=_doublings(max(1, count // each)), trials=trials, alpha=alpha
+    )
     return OneStepAudit(OneStep(chosen, certified.relation, noise), of(chosen.uses))
 
 
-def _busiest(certified: Certified) -> tuple[str, Leaf, int]:
-    auditable = [
-        (path, leaf, count)
-        for path, leaf, count in leaves(certified.plan)
-        if isinstance(leaf, (Exponential, Gaussian)) and count > 0
-    ]
+def _busiest(certified: Certified, mechanism: str) -> tuple[str, Leaf, int, tuple[Case, ...]]:
+    found: list[tuple[str, Leaf, int, tuple[Case, ...]]] = []
+    for path, leaf, count in leaves(certified.plan):
+        try:
+            found.append((path, leaf, count, cases_of(leaf, mechanism=mechanism)))
+        except NotSupported:
+            continue
+    auditable = [each for each in found if each[2] > 0]
     if not auditable:
+        wanted = f" and that {mechanism} draws" if mechanism else ""
         raise NotSupported(
-            "the plan has no leaf that the one-step audit knows",
-            hint="it audits exponential and gaussian leaves; choose attack extraction or label-probability",
+            f"the plan has no leaf that the one-step audit knows{wanted}",
+            hint=f"it audits {', '.join(covered())}; choose another attack, such as extraction",
         )
-    return max(auditable, key=lambda found: found[2])
+    return max(auditable, key=lambda each: each[2])
 
 
 def _doublings(count: int) -> list[int]:

@@ -11,7 +11,9 @@ from affidavit.accountant.errors import NotSupported, PermitViolation
 from affidavit.accountant.plan import Compose, Exponential, Gaussian, Laplace, Parallel, Plan, Pure, Repeat
 from affidavit.accountant.randomness import SeededNoise
 from affidavit.accountant.tradeoff import PrivacyCurve
-from affidavit.audits.attacks.cases import Case, ExponentialCase, GaussianCase, Release, cases_of
+from affidavit.audits.attacks.cases import Case, Release, cases_of
+from affidavit.audits.attacks.cases.gaussian import GaussianCase
+from affidavit.audits.attacks.cases.softmax import ExponentialCase
 from affidavit.audits.attacks.one_step import AuditPermit, OneStep
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.one_step import OneStepAudit, one_step_finding, prepare
