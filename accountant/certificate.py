@@ -118,7 +118,9 @@ def verify_envelope(envelope: bytes, *, trusted: TrustedKeys, clock: Clock = utc
     now = clock()
     if now > certificate.not_after:
         raise CertificateExpired(
-            f"the certificate expired at {show_instant(certificate.not_after)}", hint=f"Issue a new one. {CERTIFY_HINT}"
+            f"the certificate expired at {show_instant(certificate.not_after)}",
+            hint=f"Issue a new one. {CERTIFY_HINT}",
+            ended=certificate.not_after,
         )
     if now < certificate.not_before:
         raise CertificateExpired(

@@ -26,6 +26,8 @@ digest. Every refusal carries a ``hint``, the command or value that would work.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from typing import ClassVar
 
 __all__ = [
@@ -134,7 +136,11 @@ class UntrustedKey(CertificateError):
 
 
 class CertificateExpired(CertificateError):
-    """The clock is outside the certificate's validity."""
+    """The clock is outside the certificate's validity. ``ended`` is None for one that has not begun."""
+
+    def __init__(self, message: str, *, hint: str = "", ended: datetime | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.ended = ended
 
 
 class WrongRun(CertificateError):
