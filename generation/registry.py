@@ -13,7 +13,13 @@ from affidavit.generation.configs import GeneratorConfig
 
 __all__ = ["Generator", "generator", "kinds"]
 
-_MODULES = {"prism": "affidavit.generation.prism"}
+_MODULES = {
+    "prism": "affidavit.generation.prism",
+    "few-shot": "affidavit.generation.few_shot",
+    "adadpsyn": "affidavit.generation.adadpsyn",
+    "private-prediction": "affidavit.generation.private_prediction",
+    "invisible-ink": "affidavit.generation.invisible_ink",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,262 @@
+r"""One text from one disjoint batch of private prompts, token by token: what PRISM, private prediction and
+InvisibleInk share.
+
+Each (label, sample) has a batch of its own (``batches``): a record is in one batch or in none, whatever the others
+are. So the plan is ``parallel`` over batches. Under substitution a record may leave one batch and enter
+another (another label or id): the part it leaves or enters then pays what a row that comes or goes costs, its
+``moves``.
+
+A text grows until the model ends it, ``max_tokens`` are written, or the generator has nothing left to spend. What
+is left of its part of the plan is then left unused, and not refunded.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import field_validator
+
+from affidavit.accountant.errors import RunFileError
+from affidavit.accountant.plan import Parallel, Plan
+from affidavit.accountant.validate import Relation
+from affidavit.generation.configs import Count, GeneratorConfig, Labels
+from affidavit.generation.prompts import TASKS, PromptTemplate, prompt_rows, task_template
+
+if TYPE_CHECKING:
+    from affidavit.generation.batches import Batch
+    from affidavit.generation.dataset import Record
+    from affidavit.generation.models.base import LanguageModel
+    from affidavit.generation.outputs import Generated, GeneratorPermit, Sample
+    from affidavit.generation.prompts import PromptRows
+    from affidavit.generation.recorder import Recorder
+
+__all__ = [
+    "BatchedConfig",
+    "Progress",
+    "Writer",
+    "bucket_count",
+    "check_model",
+    "label_rows",
+    "parallel_plan",
+    "text_sample",
+    "write_batches",
+]
+
+
+class BatchedConfig(GeneratorConfig):
+    """The keys of ``[generator]`` that these generators share; all of them are public."""
+
+    labels: Labels
+    samples_per_label: Count = 1
+    max_tokens: Count = 40
+    max_record_tokens: Count = 96
+    batch_size: Count = 64
+    task: str = "generic"
+    prompts: PromptTemplate | None = None
+    minibatch_rows: Count = 32
+    dtype: Literal["auto", "bfloat16", "float32"] = "auto"
+
+    @field_validator("task")
+    @classmethod
+    def _known(cls, task: str) -> str:
+        if task not in TASKS:
+            raise ValueError(f"not known; allowed: {' | '.join(TASKS)}")
+        return task
+
+    @property
+    def template(self) -> PromptTemplate:
+        """The run file's own wording, else the task's."""
+        return self.prompts or task_template(self.task)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """After each token: which text, how far. ``text`` is released text, so it may be shown."""
+
+    label: str
+    sample: int
+    done: int
+    samples: int
+    tokens: int
+    max_tokens: int
+    text: str
+
+
+def bucket_count(config: BatchedConfig, *, size: int) -> int:
+    """K, the buckets of each label: a batch holds about ``batch_size`` records if the labels are even.
+
+    Raises ``RunFileError`` where there are fewer buckets than samples.
+    """
+    buckets = size // (len(config.labels) * config.batch_size)
+    if buckets < config.samples_per_label:
+        largest = size // (len(config.labels) * config.samples_per_label)
+        needed = len(config.labels) * config.samples_per_label * config.batch_size
+        hint = f"With this size, batch_size can be at most {largest}." if largest else "The data set is too small."
+        raise RunFileError(
+            "generator.batch_size",
+            f"{len(config.labels)} labels x {config.samples_per_label} samples x {config.batch_size} records need "
+            f"{needed} records, more than the declared size of {size}",
+            hint=hint,
+        )
+    return buckets
+
+
+def parallel_plan(config: BatchedConfig, part: Callable[[Relation], Plan], *, relation: Relation, size: int) -> Plan:
+    """All texts, from what one of them costs under a relation. Raises ``RunFileError`` where batches do not fit."""
+    bucket_count(config, size=size)
+    texts = len(config.labels) * config.samples_per_label
+    if relation != "substitution":
+        return Parallel((part(relation),) * texts)
+    return Parallel((part(relation),) * texts, membership="moving", moves=(part("zero-out"),) * texts)
+
+
+def label_rows(config: BatchedConfig, model: LanguageModel) -> dict[str, PromptRows]:
+    """Every label's prompts. Raises ``RunFileError`` where they do not fit the model's context."""
+    rows = {
+        label: prompt_rows(model, config.template, label=label, max_record_tokens=config.max_record_tokens)
+        for label in config.labels
+    }
+    longest = max(max(row.width, len(row.public)) for row in rows.values()) + config.max_tokens
+    if longest > model.context_length:
+        raise RunFileError(
+            "generator.max_record_tokens",
+            f"prompts and answers need {longest} tokens, {model.name} reads {model.context_length}",
+            hint=f"Lower max_record_tokens by {longest - model.context_length}.",
+        )
+    return rows
+
+
+def check_model(config: BatchedConfig, model: LanguageModel, *, top_k: int = 0) -> None:
+    """Raises ``RunFileError`` where prompts or ``top_k`` do not fit the model; before anything is charged."""
+    if not callable(getattr(model, "start", None)):
+        raise RunFileError(
+            "model.name",
+            f"{getattr(model, 'name', 'the model')} gives text only, and this generator needs all next-token logits",
+            hint="Use a local model: smollm2-135m, or a Hugging Face folder.",
+        )
+    if top_k > model.vocabulary_size:
+        raise RunFileError(
+            "generator.top_k",
+            f"{top_k} tokens of a vocabulary of {model.vocabulary_size}",
+            allowed=f"0 (all) to {model.vocabulary_size}",
+        )
+    label_rows(config, model)
+
+
+class Writer(ABC):
+    """Writes the text of one batch; a generator says how the next token is found (``token``).
+
+    ``part`` is the path of the text's part of the plan. ``private`` and ``public`` are the prompts, grown by the
+    tokens so far.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        model: LanguageModel,
+        batch: Batch,
+        rows: PromptRows,
+        *,
+        part: str,
+        minibatch_rows: int,
+    ) -> None:
+        from affidavit.generation.batches import PrivateRows
+
+        self.recorder = recorder
+        self.part = part
+        self.private = PrivateRows(
+            model, rows, [member.record.text for member in batch.members], minibatch_rows=minibatch_rows
+        )
+        self.public = model.start([rows.public], width=len(rows.public))
+        self._model = model
+        self._batch = batch
+        self._rows = rows
+        recorder.trace.append(
+            {
+                "event": "batch",
+                "path": part,
+                "label": batch.label,
+                "sample": batch.sample,
+                "members": [member.digest for member in batch.members],
+                "truncated": self.private.truncated,
+            }
+        )
+
+    @abstractmethod
+    def token(self) -> int | None:
+        """The next token, or None where the text's part of the plan is spent."""
+
+    def write(self, *, max_tokens: int, report: Callable[[Sequence[int]], None]) -> Sample:
+        """The whole text."""
+        tokens: list[int] = []
+        stopped = False
+        while len(tokens) < max_tokens:
+            if tokens:
+                self.private.append(tokens[-1])
+                self.public.append(tokens[-1:])
+            token = self.token()
+            stopped = token in self._model.stop_tokens
+            if token is None or stopped:
+                break
+            tokens.append(token)
+            report(tokens)
+        self.recorder.finish(self.part)
+        return text_sample(self._model, self._batch, self._rows, tokens, stopped=stopped)
+
+
+def text_sample(
+    model: LanguageModel, batch: Batch, rows: PromptRows, tokens: Sequence[int], *, stopped: bool
+) -> Sample:
+    """The synthetic text of a batch: the prompt's public opening, and what was released after it."""
+    from affidavit.generation.outputs import Sample
+
+    text = (rows.opening + model.decode(tokens)).strip()
+    return Sample(batch.label, batch.sample, text, tuple(tokens), stopped)
+
+
+def write_batches(
+    permit: GeneratorPermit,
+    config: BatchedConfig,
+    records: Sequence[Record],
+    model: LanguageModel,
+    writer: Callable[[Recorder, Batch, PromptRows, str], Writer],
+    *,
+    kind: str,
+    size: int,
+    progress: Callable[[Any], None] | None,
+) -> Generated:
+    """Every text, in the order of the plan's parts. Raises ``RunFileError``, ``PermitViolation``."""
+    from affidavit.generation.batches import assign
+    from affidavit.generation.outputs import Generated
+    from affidavit.generation.recorder import Recorder
+
+    rows = label_rows(config, model)
+    recorder = Recorder(permit)
+    batches = assign(
+        records,
+        labels=config.labels,
+        samples_per_label=config.samples_per_label,
+        buckets=bucket_count(config, size=size),
+        key=bytes(int(byte) for byte in recorder.secret.integers(0, 256, size=32)),
+    )
+    samples: list[Sample] = []
+    for index, batch in enumerate(batches):
+
+        def report(tokens: Sequence[int], batch: Batch = batch, done: int = index) -> None:
+            if progress is not None:
+                text = model.decode(tokens)
+                progress(Progress(batch.label, batch.sample, done, len(batches), len(tokens), config.max_tokens, text))
+
+        text = writer(recorder, batch, rows[batch.label], f"plan.parts[{index}]")
+        samples.append(text.write(max_tokens=config.max_tokens, report=report))
+    return Generated(
+        generator=kind,
+        samples=tuple(samples),
+        trace=tuple(recorder.trace),
+        draws_per_node=dict(recorder.draws),
+        protected=True,
+        versions=dict(model.versions),
+    )
