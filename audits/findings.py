@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from affidavit.accountant.errors import UsageError
 from affidavit.audits.leaks import Exposure, Leak, Overlap, OverlapSpan
+from affidavit.audits.measure import Measure
 from affidavit.audits.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ __all__ = [
     "Finding",
     "Findings",
     "Leak",
+    "Measure",
     "OperatingPoint",
     "Outcome",
     "Overlap",
@@ -107,6 +109,7 @@ class Finding:
 
     ``statistic`` and ``interval``  named by ``statistic_name``; how the interval was made, and
                                     whether it is exact, is in ``interval_method``.
+    ``measures``        further figures beside it: TPR at a low FPR, precision.
     ``limit``           what the certificate allows the statistic to be, where it limits it.
     ``epsilon_lower``   a valid lower bound at ``alpha`` (two-sided share stated in
                         ``correction``), or null where the data allow none.
@@ -116,6 +119,7 @@ class Finding:
                         of records that were not in the data.
     ``check``           what was looked at is how the run was made (a trace, a pair of neighbours), not
                         what its output gives away; ``note`` says what was found.
+    ``access``          what the attacker had to see.
     ``control``         a comparison, not the target of this audit: shown, but neither the
                         policy nor the exit code looks at it.
     ``curve_points``    the attack's ROC as (false positive rate, true positive rate).
@@ -139,6 +143,7 @@ class Finding:
     statistic: float | None
     interval: tuple[float, float] | None
     interval_method: str = ""
+    measures: tuple[Measure, ...] = ()
     limit: float | None = None
     claim: Claim | None = None
     epsilon_lower: float | None = None
@@ -150,6 +155,7 @@ class Finding:
     held_out_leaked: int | None = None
     dropped_near_copies: int = 0
     utility: Utility | None = None
+    access: tuple[str, ...] = ()
     check: bool = False
     control: bool = False
     curve_points: tuple[tuple[float, float], ...] = ()
@@ -228,6 +234,11 @@ class Findings:
     def audited(self) -> tuple[Finding, ...]:
         """The items that count: all but the controls."""
         return tuple(item for item in self.items if not item.control)
+
+    @property
+    def total_alpha(self) -> float:
+        """The chance, at most, that any item here refutes a true claim: the sum of their levels."""
+        return min(1.0, sum(item.alpha for item in self.audited if item.claim is not None or item.check))
 
     def outcomes(self) -> tuple[tuple[Outcome, str], ...]:
         """Every outcome with its reason, worst first.

@@ -5,7 +5,10 @@ tradeoff          the same counts held against a certificate's whole trade-off c
 one_run           many records against one release (Steinke et al. 2023)
 thresholds        fixed beforehand, split, or corrected: never chosen on the data it is tested on
 auc               AUC and TPR at a low FPR, ties handled, intervals that resample runs
+precision         how many of those called members are, by a threshold from other runs
+correction        one level for a report, shared out among its tests
 ceilings          what a perfect attack would have shown
+power             how often a real one would have
 """
 
 if __name__ != "affidavit.audits.statistics":

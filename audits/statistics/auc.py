@@ -32,7 +32,9 @@ __all__ = [
     "mean_auc",
     "resampled_interval",
     "roc_points",
+    "run_aucs",
     "true_positive_rate_at",
+    "widened_tail",
 ]
 
 _BETS = 64
@@ -111,17 +113,23 @@ def resampled_interval(
     One run says nothing about its spread: the interval is then [0, 1].
     """
     import numpy as np
-    from scipy.special import ndtr
-    from scipy.stats import t as student
 
     n = len(values)
     if n < 2:
         return 0.0, 1.0
     array = np.asarray(values, dtype=np.float64)
-    tail = float(ndtr(np.sqrt(n / (n - 1)) * student.ppf(alpha / 2.0, n - 1)))
+    tail = widened_tail(n, alpha=alpha)
     means = array[generator.integers(0, n, size=(resamples, n))].mean(axis=1)
     lower, upper = np.quantile(means, [tail, 1.0 - tail])
     return float(lower), float(upper)
+
+
+def widened_tail(n: int, *, alpha: float) -> float:
+    """α′/2: the percentile of a bootstrap over ``n`` >= 2 runs that stands for α/2 of ever so many."""
+    from scipy.special import ndtr
+    from scipy.stats import t as student
+
+    return float(ndtr(math.sqrt(n / (n - 1)) * student.ppf(alpha / 2.0, n - 1)))
 
 
 def exact_interval(values: Sequence[float], *, alpha: float) -> tuple[float, float]:

@@ -66,7 +66,7 @@ def _lower_limits(trials: int, alpha: float) -> NDArray[np.float64]:
 def one_run_power(
     accuracy: float, epsilon: float, /, *, records: int, guesses: int, delta: float, alpha: float
 ) -> float:
-    """P(the one-run audit shows more than ``epsilon``) when each of ``guesses`` is right with probability ``accuracy``."""
+    """P(the one-run audit shows more than ``epsilon``) each of ``guesses`` right with probability ``accuracy``."""
     from scipy.stats import binom
 
     if not 0.0 <= accuracy <= 1.0:
