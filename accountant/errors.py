@@ -27,7 +27,6 @@ digest. Every refusal carries a ``hint``, the command or value that would work.
 from __future__ import annotations
 
 from datetime import datetime
-
 from typing import ClassVar
 
 __all__ = [
