@@ -240,6 +240,11 @@ class Findings:
         """The chance, at most, that any item here refutes a true claim: the sum of their levels."""
         return min(1.0, sum(item.alpha for item in self.audited if item.claim is not None or item.check))
 
+    @property
+    def tests(self) -> tuple[Finding, ...]:
+        """The audited items that put a claim to the test, rather than only count."""
+        return tuple(item for item in self.audited if not item.only_counts)
+
     def outcomes(self) -> tuple[tuple[Outcome, str], ...]:
         """Every outcome with its reason, worst first.
 
