@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -153,15 +153,25 @@ def _best(scenario: Scenario, relation: Relation, target: Target) -> _Found:
     edge = _edge(scenario, relation, target)
     if edge is not None:
         return _Found(edge, "definition")
-    found = []
-    for method in _candidates(scenario, relation):
-        profile = method.profile(scenario, relation, target)
-        attained = target.explicit or getattr(profile, "attained", True)
-        found.append(_Found(_ask(profile, target), method.name, attained))
+    methods = _candidates(scenario, relation)
+    found = [_found(method, scenario, relation, target) for method in methods]
     if not found:
         raise NotSupported("no method covers this plan", hint="affidavit epsilon PLAN.json shows why, method by method")
-    best = min(found, key=lambda f: f.interval.upper)
-    return _Found(Interval(max(f.interval.lower for f in found), best.interval.upper), best.method, best.attained)
+    if not all(one.attained for one in found):
+        others = [m for m in UPPER if m not in methods and not m.why_not(scenario, relation)]
+        found += [_found(method, scenario, relation, target) for method in others]
+    best = min(found, key=lambda one: one.interval.upper)
+    lowest = max(found, key=lambda one: one.interval.lower)
+    if lowest.interval.lower > best.interval.upper:
+        # Another theorem is below the curve that no pair reaches: of that curve only the explicit pair is left.
+        explicit = [_found(method, scenario, relation, replace(target, explicit=True)) for method in methods]
+        lowest = max(explicit, key=lambda one: one.interval.lower)
+    return _Found(Interval(lowest.interval.lower, best.interval.upper), best.method, lowest.attained)
+
+
+def _found(method: Method, scenario: Scenario, relation: Relation, target: Target) -> _Found:
+    profile = method.profile(scenario, relation, target)
+    return _Found(_ask(profile, target), method.name, target.explicit or getattr(profile, "attained", True))
 
 
 def _worst(results: list[_Found]) -> _Found:
