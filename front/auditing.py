@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,7 +42,10 @@ if TYPE_CHECKING:
     from affidavit.audits.report.inputs import Recomputation
     from affidavit.generation.models.base import LanguageModel
 
-__all__ = ["audit", "check_receipt", "report"]
+__all__ = ["CI_ALPHA", "audit", "check_receipt", "findings_in", "in_ci", "report", "strict_in_ci"]
+
+CI_ALPHA = 1e-3
+"""A job that runs on every push may not cry wolf once in twenty: α in CI, unless the audit file states one."""
 
 
 @dataclass(slots=True)
@@ -160,7 +164,7 @@ def audit(
             held_out=_for_audit(read_all(settings.held_out_path, fields=run.fields)),
             progress=progress,
         )
-    model = model or load_model(run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder)
+    model = model or load_model(run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder, server=run.model.server)
     if model.digest != found.model_sha256:
         raise UsageError("the model is not the certified one", hint="Restore the certified model.")
     protected = Protected(run, model, certified)
@@ -174,6 +178,30 @@ def audit(
         protected_demonstrate=protected.demonstrate,
         progress=progress,
     )
+
+
+def in_ci(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether ``CI`` is set, as GitHub, GitLab and most others do, to anything but a no."""
+    return environment.get("CI", "").casefold() not in ("", "0", "false", "no")
+
+
+def strict_in_ci(settings: AuditFile, *, environment: Mapping[str, str] = os.environ) -> AuditFile:
+    """The settings with ``CI_ALPHA`` where CI is set and the audit file states no alpha."""
+    if in_ci(environment) and "alpha" not in settings.model_fields_set:
+        return settings.model_copy(update={"alpha": CI_ALPHA})
+    return settings
+
+
+def findings_in(folder: Path, *, certificate: Path | None = None) -> Findings:
+    """All findings in ``folder`` and below, merged; of one certificate, where it is named.
+
+    Raises ``UsageError`` where there are none, or of several certificates.
+    """
+    from affidavit.audits import findings
+
+    wanted = None if certificate is None else hashlib.sha256(certificates.read(certificate)).hexdigest()
+    found = [findings.read(path) for path in sorted(folder.rglob("findings*.json"))]
+    return findings.merge(part for part in found if wanted in (None, part.certificate_sha256))
 
 
 def report(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from affidavit.cli._output import json_option, note, print_json, print_table
+from affidavit.cli._formats import format_option, publish, show, with_json
+from affidavit.cli._output import json_option, note, print_table
 
 if TYPE_CHECKING:
     from affidavit.audits.findings import Finding, Findings
@@ -27,6 +28,7 @@ __all__ = ["audit", "print_findings", "report"]
 )
 @click.option("--receipt", type=click.Path(exists=True, path_type=Path), help="Check that it is this certificate's.")
 @click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR")
+@format_option("table")
 @json_option
 @click.pass_context
 def audit(
@@ -37,30 +39,32 @@ def audit(
     run_file: Path | None,
     receipt: Path | None,
     out: Path,
+    form: str | None,
     as_json: bool,
 ) -> None:
     """Attack what was certified and write findings.json (private).
 
     Exit 1 if the certificate is refuted or the audit's policy fails, 5 if the audit could not
-    have shown a violation, 0 if it could have and did not.
+    have shown a violation, 0 if it could have and did not. Where CI is set, alpha is 0.001 unless
+    AUDIT.toml states one; on GitHub the findings are appended to the job's summary.
     """
     from affidavit.auditing import audit as run_audit
-    from affidavit.auditing import check_receipt
+    from affidavit.auditing import check_receipt, strict_in_ci
     from affidavit.audits.auditfile import load_audit
     from affidavit.audits.findings import write
+    from affidavit.audits.formats import summary
     from affidavit.runfile import load_run
 
-    settings = load_audit(audit_file)
+    form = with_json(form, as_json=as_json, default="table")
+    settings = strict_in_ci(load_audit(audit_file))
     run = load_run(run_file or audit_file.parent / "run.toml")
     if receipt is not None:
         check_receipt(receipt, certificate=certificate)
     findings = run_audit(settings, run, certificate=certificate, progress=note)
     write(findings, out / "findings.json")
-    if as_json:
-        print_json(findings.to_dict())
-    else:
-        print_findings(findings)
-        note(f"Wrote {out / 'findings.json'} (private).")
+    show(findings, form, lambda: print_findings(findings))
+    note(f"Wrote {out / 'findings.json'} (private).")
+    summary.append(findings)
     ctx.exit(findings.exit_code)
 
 
@@ -69,10 +73,25 @@ def audit(
 @click.option("--certificate", type=click.Path(path_type=Path), metavar="CERT.json", help="If it is not in DIR.")
 @click.option("--title", default="", help="The report's title.")
 @click.option("--recompute", is_flag=True, help="Derive the certified number again, by other code.")
-def report(*, folder: Path, certificate: Path | None, title: str, recompute: bool) -> None:
-    """One self-contained HTML page from a run's folder: report.html (private)."""
+@format_option("html")
+@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Not for html.")
+def report(
+    *, folder: Path, certificate: Path | None, title: str, recompute: bool, form: str | None, out: Path | None
+) -> None:
+    """One self-contained HTML page from a run's folder: report.html (private).
+
+    With another format: what the audits in DIR found, on stdout or in FILE.
+    """
+    from affidavit.auditing import findings_in
     from affidavit.auditing import report as write_report
 
+    if form not in (None, "html"):
+        if title or recompute:
+            raise click.UsageError("--title and --recompute are for the HTML page")
+        publish(findings_in(folder, certificate=certificate), form, out)
+        return
+    if out is not None:
+        raise click.UsageError("the HTML page is DIR/report.html: leave -o out")
     click.echo(str(write_report(folder, certificate=certificate, title=title, recompute=recompute)))
 
 

@@ -60,7 +60,10 @@ def test_writes_three_files_and_a_receipt_that_describes_them(
         sample.text for sample in generated.samples
     ]
     assert written.trace.stat().st_mode & 0o077 == 0
-    assert len(written.trace.read_text("utf-8").splitlines()) == len(generated.trace)
+    first, *lines = map(json.loads, written.trace.read_text("utf-8").splitlines())
+    assert first["event"] == "run"
+    assert first["sampler"] == {"algorithm": "secure"}
+    assert lines == list(generated.trace)
 
 
 def test_public_files_of_neighbours_differ_in_released_tokens_only(

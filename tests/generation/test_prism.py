@@ -138,7 +138,7 @@ def test_a_temperature_that_the_sampler_cannot_reach_is_refused() -> None:
 
 def test_the_registry_knows_prism() -> None:
     found = generator("prism")
-    assert kinds() == ("prism",)
+    assert "prism" in kinds()
     assert found.config is PrismConfig
     assert found.plan is prism.plan
     assert found.run is prism.run

@@ -1,0 +1,74 @@
+"""A page of Markdown: what was found, what could have been found, and what stands in the way of a verdict."""
+
+from __future__ import annotations
+
+from affidavit.audits.findings import Findings
+from affidavit.audits.formats.wording import HEADLINES, Judged, judge
+
+__all__ = ["render"]
+
+_MARKS = {
+    "refuted": "❌ refuted",
+    "policy-failed": "❌ policy failed",
+    "inconclusive": "⚠️ inconclusive",
+    "holds": "✅ holds",
+    "not judged": "➖ not judged",
+}
+
+
+def render(findings: Findings) -> str:
+    """The page."""
+    bound = f"Certificate `{findings.certificate_sha256[:16]}…`" if findings.certificate_sha256 else "No certificate"
+    policy = findings.policy
+    underpowered = "tolerated" if policy.allow_underpowered else "not tolerated"
+    lines = [
+        f"## affidavit: {HEADLINES[findings.outcome]}",
+        "",
+        f"{bound}. Tolerated: {policy.max_leaked} identifiers beyond the guessable, {policy.max_verbatim} texts with "
+        f"verbatim passages; an audit without power is {underpowered}.",
+        "",
+    ]
+    judged = judge(findings)
+    attacks = [each for each in judged if not each.item.check]
+    checks = [each for each in judged if each.item.check]
+    if attacks:
+        lines += [
+            "| attack | outcome | ε at least | could have shown | claimed ε | leaked | α |",
+            "|---|---|--:|--:|--:|--:|--:|",
+            *(_attack(each) for each in attacks),
+            "",
+        ]
+    if checks:
+        lines += ["| check | outcome | found |", "|---|---|---|", *(_check(each) for each in checks), ""]
+    if findings.self_tests:
+        passed = sum(test.passed for test in findings.self_tests)
+        lines += [f"Self-tests: {passed} of {len(findings.self_tests)} as they must be.", ""]
+    lines += [f"- **{outcome}**: {_cell(reason)}" for outcome, reason in findings.outcomes()]
+    return "\n".join(lines) + "\n"
+
+
+def _attack(judged: Judged) -> str:
+    item = judged.item
+    cells = (
+        judged.title,
+        _MARKS[judged.judgement],
+        _number(item.epsilon_lower),
+        _number(item.ceiling),
+        _number(item.claim.epsilon if item.claim else None),
+        "" if item.leaked is None else f"{item.leaked} ({item.leaked_beyond_guessable} beyond the guessable)",
+        f"{item.alpha:g}",
+    )
+    return "| " + " | ".join(map(_cell, cells)) + " |"
+
+
+def _check(judged: Judged) -> str:
+    found = "; ".join(reason for reason in judged.reasons if reason).removeprefix(f"{judged.title}: ")
+    return "| " + " | ".join(map(_cell, (judged.title, _MARKS[judged.judgement], found))) + " |"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
+def _cell(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
