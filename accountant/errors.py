@@ -6,6 +6,7 @@
     │   ├── RunFileError                a run or audit file has a wrong or unknown key
     │   ├── DataError                   the private data are not as declared (operator only)
     │   ├── ModelMissing                a model or an optional package is not installed
+    │   ├── ModelUnavailable            a model's server does not answer, or not what is needed
     │   ├── NotSupported                well-formed, but no theorem here covers it
     │   └── NoValueFits                 calibration: no allowed value meets the target
     ├── CertificateError                exit 3
@@ -40,6 +41,7 @@ __all__ = [
     "LedgerAltered",
     "LedgerMissing",
     "ModelMissing",
+    "ModelUnavailable",
     "NoValueFits",
     "NotSupported",
     "PermitViolation",
@@ -99,6 +101,10 @@ class DataError(UsageError):
 
 class ModelMissing(UsageError):
     """A language model, or a package that loads it, is not installed."""
+
+
+class ModelUnavailable(UsageError):
+    """A model's server does not answer, refuses, or answers something else than what is needed."""
 
 
 class NotSupported(UsageError):

@@ -115,7 +115,7 @@ def prepare(run: RunFile, *, keyring: Keyring) -> tuple[RunSubject, tuple[Record
         unit=run.unit,
         plan=plan,
         config_sha256=run.sha256(),
-        model_sha256=model_digest(run.model.name, base=run.folder),
+        model_sha256=model_digest(run.model.name, base=run.folder, server=run.model.server),
         data_hmac=fingerprint([content], key=key),
         size=run.data.size,
     )
@@ -259,6 +259,11 @@ def _assumptions(run: RunFile, plan: Plan) -> list[str]:
     stated = list(assumptions(plan))
     if run.randomness.noise != "secure":
         stated.insert(0, "NO GUARANTEE: the noise is seeded and can be reproduced")
+    if run.model.server is not None:
+        stated.append(
+            f"the model is what {run.model.name} serves as {run.model.id}: its weights cannot be digested here; the "
+            "server answers each prompt by itself, keeps the records to itself, and shows nobody else what it was asked"
+        )
     stated.append("labels, size and every other setting of the run file are public facts, not read from the data")
     if isinstance(plan, Parallel) and plan.membership == "fixed":
         stated.append("a replaced record stays in its part of the data")

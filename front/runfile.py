@@ -10,9 +10,9 @@ import hashlib
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from affidavit.accountant.errors import NotSupported, PlanError, RunFileError
 from affidavit.accountant.plan import Plan
@@ -21,8 +21,11 @@ from affidavit.accountant.unit import RECORD, Unit, parse_unit
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import GeneratorConfig
 from affidavit.generation.dataset import Fields
-from affidavit.generation.registry import Generator, generator
+from affidavit.generation.registry import Generator, check_access, generator
 from affidavit.strict import StrictTable, checked, known_keys, read_toml
+
+if TYPE_CHECKING:
+    from affidavit.generation.models.openai_server import ServerSettings
 
 __all__ = ["Budget", "Data", "FieldNames", "Model", "Randomness", "RunFile", "load_run", "parse_run"]
 
@@ -71,9 +74,56 @@ class Data(StrictTable):
 
 
 class Model(StrictTable):
-    """A packaged model's name, a local folder, or ``toy`` for tests."""
+    """A packaged model's name, a local folder, ``toy`` for tests, or a server's address with the model's ``id``.
+
+    The other keys are for a server: ``api_key_env`` names the environment variable that holds the key.
+    """
 
     name: Name
+    id: Name | None = None
+    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    top_logprobs: Annotated[int, Field(ge=1, le=100)] = 20
+    context_length: Annotated[int, Field(ge=16, le=10_000_000)] = 4096
+    timeout_s: Annotated[float, Field(gt=0.0, le=3600.0)] = 60.0
+    retries: Annotated[int, Field(ge=0, le=20)] = 4
+
+    @model_validator(mode="after")
+    def _whole(self) -> Model:
+        served = self.name.startswith(("http://", "https://"))
+        if served and self.id is None:
+            raise RunFileError(
+                "model.id", "missing", hint='Add id = "...", the model that the server is to use, under [model].'
+            )
+        if served and "@" in self.name:
+            raise RunFileError(
+                "model.name", "holds a user or a password", hint="Name the variable with the key in api_key_env."
+            )
+        if not served and (extra := sorted(self.model_fields_set - {"name"})):
+            raise RunFileError(f"model.{extra[0]}", f"is for a server, and {self.name[:80]!r} is none")
+        return self
+
+    @property
+    def server(self) -> ServerSettings | None:
+        """Where the model is served; None for a local one."""
+        if self.id is None:
+            return None
+        from affidavit.generation.models.openai_server import ServerSettings
+
+        return ServerSettings(
+            url=self.name,
+            model=self.id,
+            api_key_env=self.api_key_env,
+            top_logprobs=self.top_logprobs,
+            context_length=self.context_length,
+            timeout_s=self.timeout_s,
+            retries=self.retries,
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """What a certificate binds: which model, and how much of it is seen; not how it is reached."""
+        if self.id is None:
+            return {"name": self.name}
+        return {"name": self.name, "id": self.id, "top_logprobs": self.top_logprobs}
 
 
 class Randomness(StrictTable):
@@ -152,7 +202,12 @@ class RunFile(StrictTable):
         settings = self.model_dump(mode="json", exclude={"folder": True, "data": {"path", "public"}})
         if self.public_content is not None:
             settings["data"]["public_sha256"] = hashlib.sha256(self.public_content).hexdigest()
-        return {**settings, "unit": self.unit.to_json(), "generator": self.generator.model_dump(mode="json")}
+        return {
+            **settings,
+            "unit": self.unit.to_json(),
+            "model": self.model.settings(),
+            "generator": self.generator.model_dump(mode="json"),
+        }
 
     def sha256(self) -> str:
         """Digest of ``settings``: the configuration that a certificate is for."""
@@ -184,4 +239,6 @@ def parse_run(content: Mapping[str, Any], *, folder: Path = Path()) -> RunFile:
             f"missing: {run.kind} with these settings uses public records",
             hint='Add public = "public.jsonl" under [data]: JSON Lines, with the fields of the private file.',
         )
+    if run.model.server is not None:
+        check_access(run.source, config, top_logprobs=run.model.top_logprobs)
     return run

@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from affidavit.accountant.errors import RunFileError
+from affidavit.accountant.errors import NotSupported, RunFileError
 from affidavit.accountant.plan import Plan
 from affidavit.generation.configs import GeneratorConfig
 
-__all__ = ["Generator", "generator", "kinds"]
+__all__ = ["Access", "Generator", "check_access", "generator", "kinds"]
+
+Access: TypeAlias = Literal["logits", "top", "text"]
 
 _MODULES = {
     "prism": "affidavit.generation.prism",
@@ -30,6 +32,8 @@ class Generator:
     ``run(permit, config, records, model, *, size, progress, public)``: the run itself.
     ``check(config, model, *, public)``: raises what can be said against a run from its settings, model and
     public records alone, before anything is charged; absent where there is nothing to check.
+    ``access``: what it needs to see of a model's next token: all ``logits``, the ``top`` K of a K in its
+    settings (``top_k``), or only ``text``. A module says so in ``ACCESS``; unsaid, it needs all.
     """
 
     kind: str
@@ -38,6 +42,7 @@ class Generator:
     run: Callable[..., Any]
     presets: Mapping[str, Mapping[str, Any]]
     check: Callable[..., None] | None = None
+    access: Access = "logits"
 
 
 def kinds() -> tuple[str, ...]:
@@ -50,4 +55,28 @@ def generator(kind: object) -> Generator:
     if not isinstance(kind, str) or kind not in _MODULES:
         raise RunFileError("generator.kind", "missing or not known", allowed=" | ".join(_MODULES))
     module = importlib.import_module(_MODULES[kind])
-    return Generator(kind, module.CONFIG, module.plan, module.run, module.PRESETS, getattr(module, "check", None))
+    return Generator(
+        kind,
+        module.CONFIG,
+        module.plan,
+        module.run,
+        module.PRESETS,
+        check=getattr(module, "check", None),
+        access=getattr(module, "ACCESS", "logits"),
+    )
+
+
+def check_access(source: Generator, config: GeneratorConfig, *, top_logprobs: int) -> None:
+    """Whether a model that shows the ``top_logprobs`` likeliest tokens is enough. Raises ``NotSupported``."""
+    if source.access == "logits":
+        others = [kind for kind in _MODULES if generator(kind).access != "logits"]
+        raise NotSupported(
+            f"{source.kind} needs the logits of every token, and a server shows {top_logprobs}",
+            hint="Use a local model" + (f", or one of: {', '.join(others)}." if others else "."),
+        )
+    wanted = getattr(config, "top_k", 0)
+    if source.access == "top" and not 0 < wanted <= top_logprobs:
+        raise NotSupported(
+            f"{source.kind} with top_k = {wanted} needs more tokens than the {top_logprobs} that the server shows",
+            hint=f"Set [generator] top_k to a number from 1 to {top_logprobs}.",
+        )

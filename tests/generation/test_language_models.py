@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from affidavit.accountant.errors import ModelMissing, NotSupported, UsageError
+from affidavit.accountant.errors import ModelMissing, UsageError
 from affidavit.generation.batches import PrivateRows
 from affidavit.generation.models import digests, load_model, model_digest, smollm2
 from affidavit.generation.models.base import LanguageModel
@@ -34,9 +34,10 @@ def test_an_unknown_model_is_refused_with_the_known_ones(name: str, tmp_path: Pa
             ask(name, base=tmp_path)
 
 
-def test_a_url_is_refused() -> None:
-    with pytest.raises(NotSupported, match="logits"):
-        model_digest("http://localhost:8000/v1")
+def test_a_url_alone_is_refused() -> None:
+    for ask in (model_digest, load_model):
+        with pytest.raises(UsageError, match="needs its id"):
+            ask("http://localhost:8000/v1")
 
 
 def test_a_folder_is_identified_by_its_weight_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
