@@ -21,6 +21,7 @@ _MODULES = {
     "adadpsyn": "affidavit.generation.adadpsyn",
     "private-prediction": "affidavit.generation.private_prediction",
     "invisible-ink": "affidavit.generation.invisible_ink",
+    "ksa": "affidavit.generation.ksa",
 }
 
 
