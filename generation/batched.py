@@ -131,12 +131,6 @@ def label_rows(config: BatchedConfig, model: LanguageModel) -> dict[str, PromptR
 
 def check_model(config: BatchedConfig, model: LanguageModel, *, top_k: int = 0) -> None:
     """Raises ``RunFileError`` where prompts or ``top_k`` do not fit the model; before anything is charged."""
-    if not callable(getattr(model, "start", None)):
-        raise RunFileError(
-            "model.name",
-            f"{getattr(model, 'name', 'the model')} gives text only, and this generator needs all next-token logits",
-            hint="Use a local model: smollm2-135m, or a Hugging Face folder.",
-        )
     if top_k > model.vocabulary_size:
         raise RunFileError(
             "generator.top_k",

@@ -96,7 +96,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "top_k": 64,
     },
 }
-"""``paper``: of the settings tried there on AG News, those that a public reproduction runs. ``local``: SmolLM2 on a laptop."""
+"""``paper``: of the settings tried there on AG News, those that a public reproduction runs. ``local``: for SmolLM2."""
 
 
 class PrivatePredictionConfig(BatchedConfig):

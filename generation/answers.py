@@ -1,0 +1,60 @@
+"""The model's answers to many prompts at once, each a function of its own prompt alone.
+
+Minibatches have a fixed number of rows and a public width; rows that no prompt fills are dummy rows. Answers are
+greedy. A row that has ended goes on with a fixed token, and what that gives is not looked at. So no prompt, however
+long its answer, changes a bit of another's: what the sensitivity of anything counted over answers rests on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from affidavit.generation.models.base import LanguageModel
+
+__all__ = ["greedy_answers", "served"]
+
+
+def greedy_answers(
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    *,
+    dummy: Sequence[int],
+    width: int,
+    max_tokens: int,
+    minibatch_rows: int,
+) -> Iterator[str]:
+    """One answer a prompt, in order. ``dummy``: a public prompt that fills a minibatch up; ``width``: public.
+
+    A served model writes each answer by itself, in a request of its own.
+    """
+    if served(model):
+        yield from model.generate([model.decode(prompt) for prompt in prompts], max_tokens=max_tokens)
+        return
+    for first in range(0, len(prompts), minibatch_rows):
+        chosen = list(prompts[first : first + minibatch_rows])
+        filled = chosen + [dummy] * (minibatch_rows - len(chosen))
+        yield from _minibatch(model, filled, width=width, max_tokens=max_tokens)[: len(chosen)]
+
+
+def served(model: LanguageModel) -> bool:
+    """Whether the model stands behind a server, which is asked for text and shows no vocabulary."""
+    return getattr(model, "top_logprobs", None) is not None
+
+
+def _minibatch(model: LanguageModel, rows: Sequence[Sequence[int]], *, width: int, max_tokens: int) -> list[str]:
+    decoding = model.start(rows, width=width)
+    filler = min(model.stop_tokens, default=0)
+    answers: list[list[int]] = [[] for _ in rows]
+    running = [True] * len(rows)
+    for step in range(max_tokens):
+        best = [int(token) for token in decoding.logits.argmax(axis=1)]
+        for index, token in enumerate(best):
+            running[index] = running[index] and token not in model.stop_tokens
+            if running[index]:
+                answers[index].append(token)
+        if not any(running) or step == max_tokens - 1:
+            break
+        decoding.append([token if running[index] else filler for index, token in enumerate(best)])
+    return [model.decode(answer) for answer in answers]

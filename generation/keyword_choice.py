@@ -1,0 +1,105 @@
+"""The private step of keyword-space aggregation: which keywords, given how many answers hold each word.
+
+One object states what the step costs (``cost``) and takes it (``choose``), so that the two cannot drift apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from affidavit.accountant.plan import Compose, Plan, Pure
+
+if TYPE_CHECKING:
+    from affidavit.generation.recorder import Recorder
+    from affidavit.mechanisms.joint_exponential import JointTopK
+    from affidavit.mechanisms.noisy_max import ExponentialNoisyMax
+    from affidavit.mechanisms.projected_mean import Change
+    from affidavit.mechanisms.propose_test_release import TestedTopK
+
+__all__ = ["KeywordChoice", "Mechanism"]
+
+Mechanism: TypeAlias = Literal["joint-exponential", "propose-test-release"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordChoice:
+    """The step with its noise set so that the ε's are those of ``change``; counts lie in [0, ``ceiling``].
+
+    ``sampled``: the step runs on a random sample, where a draw of bounded range is charged as pure.
+    """
+
+    mechanism: Mechanism
+    most_keywords: int
+    fewest_keywords: int
+    keyword_epsilon: float
+    keyword_delta: float
+    choice_epsilon: float
+    ceiling: int
+    change: Change
+    sampled: bool
+
+    def cost(self, change: Change) -> Plan:
+        """What the step costs where one record causes ``change``, no larger than this step's own.
+
+        Raises ``UsageError`` for settings that the mechanisms refuse.
+        """
+        if self.mechanism == "joint-exponential":
+            leaf = self._joint(change).leaf()
+            return Pure(leaf.range) if self.sampled else leaf
+        test = self._test.moved(_moves(change))
+        if self.fewest_keywords == self.most_keywords:
+            return test
+        return Compose((self._size(change).leaf(), test))
+
+    def choose(self, recorder: Recorder, path: str, counts: NDArray[np.int64]) -> tuple[int, ...]:
+        """Indices of the keywords; none where a test failed. ``path`` leads to the step's plan."""
+        from affidavit.mechanisms import joint_exponential, noisy_max, propose_test_release
+
+        held = np.minimum(counts, self.ceiling)
+        if self.mechanism == "joint-exponential":
+            return joint_exponential.release(recorder, path, held, spec=self._joint(self.change))
+        size = self.most_keywords
+        if self.fewest_keywords < self.most_keywords:
+            spec = self._size(self.change)
+            gaps = propose_test_release.gaps(held)[self.fewest_keywords - 1 : self.most_keywords]
+            size = self.fewest_keywords + noisy_max.release(
+                recorder, f"{path}.parts[0]", gaps, rate=spec.rate, width=spec.width
+            )
+            recorder.note(value=size)
+            path = f"{path}.parts[1]"
+        chosen = propose_test_release.release(recorder, path, held, size=size, spec=self._test)
+        recorder.note(passed=chosen is not None)
+        return chosen or ()
+
+    def _joint(self, change: Change) -> JointTopK:
+        from affidavit.mechanisms.joint_exponential import JointTopK
+
+        temperature = Fraction(_width(self.change)) / Fraction(self.keyword_epsilon)
+        return JointTopK(size=self.most_keywords, most=self.ceiling, width=_width(change), temperature=temperature)
+
+    def _size(self, change: Change) -> ExponentialNoisyMax:
+        from affidavit.mechanisms.noisy_max import ExponentialNoisyMax
+
+        rate = Fraction(self.choice_epsilon) / _width(self.change)
+        return ExponentialNoisyMax(rate=rate, width=_width(change))
+
+    @property
+    def _test(self) -> TestedTopK:
+        from affidavit.mechanisms.propose_test_release import TestedTopK
+
+        return TestedTopK(self.keyword_epsilon, self.keyword_delta, _moves(self.change))
+
+
+def _moves(change: Change) -> int:
+    """By how much one record moves a gap, or the difference of two counts."""
+    return 1 if change == "joins" else 2
+
+
+def _width(change: Change) -> int:
+    """The spread, over outcomes, of what one record does to the joint utility, or to the gaps."""
+    return 2 * _moves(change)
