@@ -5,7 +5,7 @@
     null pair    nothing to find (both sides alike, no private record used): none may catch it
 
 "Caught" is what breaks a promise: a refuted curve (one-step), leaks beyond the policy or a
-positive ε (extraction), an AUC that is surely above one half (membership: few runs cannot refute
+positive ε (extraction, per-run game), an AUC that is surely above one half (membership: few runs cannot refute
 a certificate, but an attack that sees nothing without protection proves nothing with it). The
 null pair is held to a level of at most 1e-3, so that an honest audit does not fail its own test
 once in twenty.
@@ -17,15 +17,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
+
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.attacks.one_step import OneStep, OneStepResult
 from affidavit.audits.experiments.extraction import Candidates, ExtractionTally
 from affidavit.audits.experiments.one_step import OneStepAudit
 from affidavit.audits.findings import Policy, SelfTest
 from affidavit.audits.statistics.auc import ScoredRun, exact_interval, mean_auc, run_aucs
+from affidavit.audits.statistics.clopper_pearson import epsilon_lower
 from affidavit.audits.statistics.one_run import one_run_epsilon_lower
+from affidavit.audits.statistics.thresholds import split
 
-__all__ = ["NULL_ALPHA", "extraction_self_test", "membership_self_test", "one_step_self_tests"]
+__all__ = [
+    "NULL_ALPHA",
+    "extraction_self_test",
+    "membership_self_test",
+    "one_step_self_tests",
+    "per_run_self_test",
+]
 
 NULL_ALPHA = 1e-3
 
@@ -47,6 +57,7 @@ def extraction_self_test(
     pool: Candidates,
     result: ExtractionTally,
     *,
+    attack: str = "extraction",
     policy: Policy,
     delta: float,
     alpha: float,
@@ -59,7 +70,7 @@ def extraction_self_test(
     beyond = len(result.leaked - pool.guessable)
     return _self_test(
         fault,
-        "extraction",
+        attack,
         caught=lower > 0.0 or (fault == "noise off" and beyond > policy.max_leaked),
         detail=f"{len(result.leaked)} identifiers leaked, {beyond} beyond the guessable; epsilon_lower {lower:.3f}",
     )
@@ -71,9 +82,22 @@ def membership_self_test(
     """``runs`` show a real record in the prompt, or a demonstration made without any private record."""
     level = min(alpha, NULL_ALPHA) if fault == "null pair" else alpha
     lower, _ = exact_interval(run_aucs(runs), alpha=level)
-    return _self_test(
-        fault, attack, caught=lower > 0.5, detail=f"mean AUC {mean_auc(runs):.3f}, exact lower limit {lower:.3f}"
-    )
+    best, _ = exact_interval([1.0] * len(runs), alpha=level)
+    detail = f"mean AUC {mean_auc(runs):.3f}, exact lower limit {lower:.3f}"
+    if best <= 0.5:
+        detail += f"; {len(runs)} runs are too few for a perfect attack"
+    return _self_test(fault, attack, caught=lower > 0.5, detail=detail)
+
+
+def per_run_self_test(
+    fault: Literal["noise off", "null pair"], attack: str, scores: ScoredRun, *, delta: float, alpha: float, seed: int
+) -> SelfTest:
+    """``scores`` of one record in runs with it and without it, by a threshold from half of the runs."""
+    level = min(alpha, NULL_ALPHA) if fault == "null pair" else alpha
+    generator = np.random.default_rng([seed, 2])
+    at = split(scores.members, scores.non_members, alpha=level, delta=delta, generator=generator)
+    lower = epsilon_lower(at.counts, delta=delta, alpha=level)
+    return _self_test(fault, attack, caught=lower > 0.0, detail=f"epsilon_lower {lower:.3f}")
 
 
 def one_step_self_tests(audit: OneStepAudit) -> tuple[SelfTest, ...]:

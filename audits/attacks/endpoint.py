@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from affidavit.audits.textmodel import PromptTemplate, TokenScoringModel
+from affidavit.audits.textmodel import AnsweringModel, PromptTemplate, TokenScoringModel
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Answer", "PromptedEndpoint", "TextEndpoint"]
+__all__ = ["Answer", "PromptedEndpoint", "TextEndpoint", "digest_of"]
 
 Answer: TypeAlias = Callable[[Sequence[str], int], Sequence[str]]
 """(queries, most tokens of an answer) → answers."""
@@ -58,10 +58,7 @@ class PromptedEndpoint:
     @property
     def digest(self) -> str:
         """Of the model and the demonstrations: another prompt is another endpoint."""
-        whole = hashlib.sha256(self.model.digest.encode())
-        for text in self.demonstrations:
-            whole.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
-        return whole.hexdigest()
+        return digest_of(self.model, self.demonstrations)
 
     def __repr__(self) -> str:
         """Without the demonstrations: they are private."""
@@ -81,3 +78,11 @@ class PromptedEndpoint:
     def token_scores(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[NDArray[np.float64]]:
         """The model's."""
         return self.model.token_scores(self._behind(prompts), continuations)
+
+
+def digest_of(model: AnsweringModel, demonstrations: Sequence[str]) -> str:
+    """SHA-256 of a model's own digest and of each demonstration's."""
+    whole = hashlib.sha256(model.digest.encode())
+    for text in demonstrations:
+        whole.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+    return whole.hexdigest()

@@ -16,7 +16,7 @@ from affidavit.audits.attacks.protocol import Access, View
 from affidavit.audits.pii import Identifier, IdentifierKind, distinct, find_mentions
 from affidavit.audits.textmodel import PromptTemplate, Record
 
-__all__ = ["PROMPTS", "Extraction", "ExtractionPrompt", "prompt_named"]
+__all__ = ["PROMPTS", "CanaryExtraction", "Extraction", "ExtractionPrompt", "prompt_named"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +109,10 @@ class Extraction:
         """Higher says "member"."""
         released = self.identifiers(view.texts)
         return [float(len(self.identifiers([record.text]) & released)) for record in records]
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryExtraction(Extraction):
+    """The same of records that were made for it (``canary``)."""
+
+    name: ClassVar[str] = "canary"

@@ -20,7 +20,7 @@ import numpy as np
 from affidavit.accountant.errors import DataError
 from affidavit.audits.attacks.protocol import MembershipAttack, View
 from affidavit.audits.certified import Certified
-from affidavit.audits.findings import Finding, Target, Utility
+from affidavit.audits.findings import Finding, Measure, Target, Utility
 from affidavit.audits.statistics.auc import (
     ScoredRun,
     exact_interval,
@@ -28,21 +28,29 @@ from affidavit.audits.statistics.auc import (
     resampled_interval,
     roc_points,
     run_aucs,
+    true_positive_rate_at,
 )
-from affidavit.audits.textmodel import Record, TextModel
+from affidavit.audits.statistics.precision import precision
+from affidavit.audits.textmodel import AnsweringModel, Record
 from affidavit.audits.verdict import decide
 
 __all__ = ["Demonstrate", "Demonstrated", "membership_finding", "score_runs"]
 
 _ROC = tuple(i / 20 for i in range(21))
+_LOW_FPR = 0.01
+_RESAMPLED = "bootstrap over runs, percentiles widened for few runs (approximate)"
 
 
 @dataclass(frozen=True, slots=True)
 class Demonstrated:
-    """Released demonstrations, and the records whose use is audited: all members, unless fewer were shown."""
+    """What a run shows, and the records whose use is audited: all members, unless fewer were shown.
+
+    Released demonstrations, or with ``model`` an endpoint that hides them.
+    """
 
     texts: tuple[str, ...]
     used: tuple[Record, ...]
+    model: AnsweringModel | None = None
 
 
 Demonstrate = Callable[[Sequence[Record], int], Demonstrated]
@@ -53,7 +61,7 @@ def score_runs(
     pool: Sequence[Record],
     demonstrate: Demonstrate,
     attack: MembershipAttack,
-    model: TextModel,
+    model: AnsweringModel,
     *,
     members: int,
     non_members: int,
@@ -73,7 +81,7 @@ def score_runs(
         inside = [pool[i] for i in order[:members]]
         outside = [pool[i] for i in order[members : members + non_members]]
         shown = demonstrate(inside, int(generator.integers(2**31)))
-        view = View(shown.texts, model)
+        view = View(shown.texts, shown.model or model)
         scores = attack.scores(view, [*shown.used, *outside])
         cut = len(shown.used)
         scored.append(ScoredRun(tuple(scores[:cut]), tuple(scores[cut:])))
@@ -97,9 +105,10 @@ def membership_finding(
     limit = certified.swap_auc_limit()
     exact, _ = exact_interval(aucs, alpha=alpha)
     perfect, _ = exact_interval([1.0] * len(aucs), alpha=alpha)
-    ((_, low_fpr),) = roc_points(runs, at=[0.01])
+    generator = np.random.default_rng(seed)
     verdict = decide(violated=exact > limit, perfect_attack_would_violate=perfect > limit)
-    note = f"exact lower limit of the mean AUC: {exact:.4f}; TPR at FPR 1 %, mean over runs: {low_fpr:.4f}"
+    interval = resampled_interval(aucs, alpha=alpha, generator=generator)
+    note = f"exact lower limit of the mean AUC: {exact:.4f}"
     if verdict == "UNDERPOWERED" and limit < 1.0:
         note += f"; power at this epsilon needs more than {math.ceil(math.log(alpha / 2.0) / math.log(limit))} runs"
     steps = 1.0 if certified.relation == "substitution" else 2.0
@@ -112,8 +121,9 @@ def membership_finding(
         runs=len(runs),
         statistic_name="AUC, mean over runs",
         statistic=mean_auc(runs),
-        interval=resampled_interval(aucs, alpha=alpha, generator=np.random.default_rng(seed)),
-        interval_method="bootstrap over runs, percentiles widened for few runs (approximate)",
+        interval=interval,
+        interval_method=_RESAMPLED,
+        measures=_measures(runs, alpha=alpha, generator=generator),
         limit=limit,
         claim=certified.claim(),
         epsilon_lower=None,
@@ -122,8 +132,29 @@ def membership_finding(
         correction="verdict by an exact interval over runs; no epsilon from pooled scores",
         dropped_near_copies=dropped,
         utility=utility,
+        access=tuple(sorted(attack.needs)),
         control=control,
         curve_points=roc_points(runs, at=_ROC),
         swap=True,
         note=note,
+    )
+
+
+def _measures(runs: Sequence[ScoredRun], *, alpha: float, generator: np.random.Generator) -> tuple[Measure, ...]:
+    """The papers' figures: TPR at a low FPR, and precision, which feels the odds that AUC does not."""
+    low = [true_positive_rate_at(run.members, run.non_members, fpr=_LOW_FPR) for run in runs]
+    value, interval = precision(runs, alpha=alpha, generator=generator)
+    return (
+        Measure(
+            name="TPR at FPR 1 %, mean over runs",
+            value=sum(low) / len(low),
+            interval=resampled_interval(low, alpha=alpha, generator=generator),
+            method=_RESAMPLED,
+        ),
+        Measure(
+            name="precision, threshold from the other half of the runs",
+            value=value,
+            interval=interval,
+            method=_RESAMPLED if interval is not None else "",
+        ),
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from affidavit.accountant.errors import NotSupported, PermitViolation
-from affidavit.accountant.plan import Compose, Exponential, Gaussian, Laplace, Parallel, Plan, Pure, Repeat
+from affidavit.accountant.plan import Compose, Exponential, Gaussian, Parallel, Plan, Pure, Repeat, ZeroConcentrated
 from affidavit.accountant.randomness import SeededNoise
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.attacks.cases import Case, Release, cases_of
@@ -128,7 +128,7 @@ def test_the_busiest_auditable_leaf_is_chosen() -> None:
     audit = _audit(Compose((Pure(0.5), Gaussian(2.0), Repeat(3, Exponential(1.0)))))
     assert audit.certified.subject.endswith("plan.parts[2].of")
     with pytest.raises(NotSupported, match="no leaf"):
-        _audit(Compose((Pure(0.5), Laplace(1.0))))
+        _audit(Compose((Pure(0.5), ZeroConcentrated(1.0))))
     with pytest.raises(NotSupported, match="no chosen inputs"):
         cases_of(Exponential(0.0))
 

@@ -1,0 +1,132 @@
+"""The per-run game: one record, many independent releases with it and without it, one score a release.
+
+The setting in which Clopper–Pearson limits are valid, and an ε with them: nothing is pooled. Under
+add-remove and zero-out a run without the record leaves it out; under substitution a blank one takes
+its place. All other records are the same in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from affidavit.accountant.validate import Relation
+from affidavit.audits.attacks.protocol import MembershipAttack, View
+from affidavit.audits.certified import Certified
+from affidavit.audits.experiments.extraction import BLANK
+from affidavit.audits.experiments.membership import Demonstrate
+from affidavit.audits.findings import Finding, OperatingPoint, Target
+from affidavit.audits.statistics.auc import ScoredRun, roc_points
+from affidavit.audits.statistics.ceilings import per_run_ceiling, runs_needed
+from affidavit.audits.statistics.clopper_pearson import epsilon_lower
+from affidavit.audits.statistics.thresholds import Thresholded, bonferroni, fixed, split
+from affidavit.audits.statistics.tradeoff import perfect_attack_violates, violation_test
+from affidavit.audits.textmodel import AnsweringModel, Record
+from affidavit.audits.verdict import decide
+
+__all__ = ["per_run_finding", "play", "thresholded"]
+
+_ROC = tuple(i / 20 for i in range(21))
+
+
+@dataclass(frozen=True, slots=True)
+class _Data:
+    record: Record
+    background: tuple[Record, ...]
+    relation: Relation
+
+    def of(self, *, member: bool) -> tuple[Record, ...]:
+        if member:
+            return (self.record, *self.background)
+        blank = (replace(self.record, text=BLANK),) if self.relation == "substitution" else ()
+        return (*blank, *self.background)
+
+
+def play(
+    record: Record,
+    background: Sequence[Record],
+    demonstrate: Demonstrate,
+    attack: MembershipAttack,
+    model: AnsweringModel,
+    *,
+    relation: Relation,
+    members: int,
+    non_members: int,
+    seed: int,
+) -> ScoredRun:
+    """The record's score in ``members`` runs with it and ``non_members`` runs without it, in random order."""
+    data = _Data(record, tuple(background), relation)
+    generator = np.random.default_rng(seed)
+    sides = generator.permutation([True] * members + [False] * non_members)
+    scores: dict[bool, list[float]] = {True: [], False: []}
+    for side in sides:
+        shown = demonstrate(data.of(member=bool(side)), int(generator.integers(2**31)))
+        (score,) = attack.scores(View(shown.texts, shown.model or model), [record])
+        scores[bool(side)].append(score)
+    return ScoredRun(tuple(scores[True]), tuple(scores[False]))
+
+
+def thresholded(
+    scores: ScoredRun, thresholds: Sequence[float], *, delta: float, alpha: float, seed: int
+) -> Thresholded:
+    """Counts at a threshold: of those fixed in the audit file, or chosen on half of the runs."""
+    if not thresholds:
+        generator = np.random.default_rng([seed, 1])
+        return split(scores.members, scores.non_members, alpha=alpha, delta=delta, generator=generator)
+    if len(thresholds) == 1:
+        return fixed(scores.members, scores.non_members, threshold=thresholds[0], alpha=alpha)
+    return bonferroni(scores.members, scores.non_members, thresholds=thresholds, alpha=alpha, delta=delta)
+
+
+def per_run_finding(
+    scores: ScoredRun,
+    attack: MembershipAttack,
+    certified: Certified,
+    *,
+    target: Target,
+    thresholds: Sequence[float],
+    alpha: float,
+    seed: int,
+    control: bool = False,
+) -> Finding:
+    """Counts held against the certificate's whole trade-off curve, ε at its δ beside it."""
+    delta = certified.delta
+    at = thresholded(scores, thresholds, delta=delta, alpha=alpha, seed=seed)
+    counts, level = at.counts, at.alpha
+    test = violation_test(counts, certified.curve, alpha=level)
+    sides = {"members": counts.members, "non_members": counts.non_members}
+    powered = perfect_attack_violates(certified.curve, **sides, alpha=level)
+    verdict = decide(violated=test.violated, perfect_attack_would_violate=powered)
+    note = f"threshold {at.threshold:g}"
+    if verdict == "UNDERPOWERED":
+        needed = runs_needed(certified.epsilon, alpha=level, delta=delta)
+        note += "" if needed is None else f"; power at this epsilon needs {needed} runs a side to be counted"
+    return Finding(
+        attack=attack.name,
+        target=target,
+        verdict=verdict,
+        n_members=counts.members,
+        n_non_members=counts.non_members,
+        runs=counts.members + counts.non_members,
+        statistic_name="TPR lower limit minus what the certified curve admits",
+        statistic=test.excess,
+        interval=None,
+        limit=0.0,
+        claim=certified.claim(),
+        epsilon_lower=epsilon_lower(counts, delta=delta, alpha=level),
+        ceiling=per_run_ceiling(**sides, delta=delta, alpha=level),
+        alpha=alpha,
+        correction=f"{at.correction}; Clopper-Pearson over independent runs, half on each rate",
+        access=tuple(sorted(attack.needs)),
+        control=control,
+        curve_points=roc_points([scores], at=_ROC),
+        point=OperatingPoint(
+            false_positive_rate=counts.false_positives / counts.non_members,
+            true_positive_rate=counts.true_positives / counts.members,
+            false_positive_upper=test.limits.false_positive_rate_upper,
+            true_positive_lower=test.limits.true_positive_rate_lower,
+        ),
+        note=note,
+    )

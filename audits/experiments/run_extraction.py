@@ -1,0 +1,156 @@
+"""The extraction audit of an audit file, with its control and its self-tests: of real records, or of canaries.
+
+Canaries are candidates like any other, only made for the purpose; ``background`` records of the data are
+in every run, so that they do not stand alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from affidavit.accountant.errors import DataError, UsageError
+from affidavit.audits.attacks.caching import Memory
+from affidavit.audits.attacks.canary import make_canaries
+from affidavit.audits.attacks.extraction import CanaryExtraction, Extraction, ExtractionPrompt, prompt_named
+from affidavit.audits.certified import Certified
+from affidavit.audits.experiments.extraction import (
+    Candidates,
+    ExtractionTally,
+    Generate,
+    candidates,
+    extraction_finding,
+    tally,
+)
+from affidavit.audits.findings import Finding, Target, Utility
+from affidavit.audits.given import Given, Results
+from affidavit.audits.pii import Pseudonyms
+from affidavit.audits.self_tests import extraction_self_test
+from affidavit.audits.textmodel import Record, TextModel
+from affidavit.audits.usefulness import FLUENCY, fluency
+
+if TYPE_CHECKING:
+    from affidavit.audits.given import ProtectedGenerate
+
+__all__ = ["run_extraction"]
+
+
+def run_extraction(given: Given, *, canaries: bool = False) -> Results:
+    """The target first, then the same attack without protection, for comparison."""
+    audit = given.audit
+    attack = CanaryExtraction() if canaries else Extraction(audit.kinds)
+    prompt, count = prompt_named(audit.prompt), audit.members + audit.non_members
+    if canaries:
+        pool, background = _canaries(given.records, attack, count, background=audit.background, seed=audit.seed)
+    else:
+        pool, background = candidates(given.records, attack, prompt, count=count), ()
+    return _Extracting(given, attack, prompt, pool, background, given.text_model(attack.name)).run()
+
+
+def _canaries(
+    records: Sequence[Record], attack: Extraction, count: int, *, background: int, seed: int
+) -> tuple[Candidates, tuple[Record, ...]]:
+    if background > len(records):
+        raise DataError(
+            f"{background} records are to be always in, {len(records)} are given",
+            hint=f"set background to at most {len(records)}",
+        )
+    chosen = np.random.default_rng(seed).permutation(len(records))[:background]
+    always = tuple(records[int(i)] for i in chosen)
+    labels = sorted({record.label for record in always if record.label is not None})
+    made = make_canaries(count, seed=seed, labels=labels)
+    identifiers = tuple(attack.identifiers([record.text]) for record in made)
+    return Candidates(made, identifiers, guessable=frozenset(), dropped=0), always
+
+
+@dataclass(frozen=True, slots=True)
+class _Extracting:
+    given: Given
+    attack: Extraction
+    prompt: ExtractionPrompt
+    pool: Candidates
+    background: tuple[Record, ...]
+    model: TextModel
+    names: Pseudonyms = field(default_factory=Pseudonyms)
+
+    def run(self) -> Results:
+        given, audit, name = self.given, self.given.audit, self.attack.name
+        given.tell(f"{name}: without protection")
+        open_result = self._tally(self._unprotected())
+        reference = fluency(open_result.texts, self.model, prompt=self.prompt.public())
+        given.tell(f"{name}: null pair")
+        null_result = self._tally(self._null())
+        items: list[Finding] = []
+        if audit.target == "protected":
+            for epsilon in given.epsilons:
+                given.tell(f"{name}: protected, epsilon {epsilon:g}")
+                result = self._tally(self._protected(epsilon))
+                items.append(self._finding(result, "protected", given.claim_at(epsilon), reference))
+            items.append(self._finding(open_result, "unprotected", given.certified, reference, control=True))
+        else:
+            result = open_result if audit.target == "unprotected" else null_result
+            items.append(self._finding(result, audit.target, given.certified, reference))
+        policy, delta = audit.policy.policy(), given.certified.delta
+        return items, [
+            extraction_self_test(fault, self.pool, result, attack=name, policy=policy, delta=delta, alpha=given.alpha)
+            for fault, result in (("noise off", open_result), ("null pair", null_result))
+        ]
+
+    def _tally(self, generate: Generate) -> ExtractionTally:
+        audit, relation = self.given.audit, self.given.certified.relation
+        return tally(self.pool, generate, self.attack, relation=relation, runs=audit.runs, seed=audit.seed)
+
+    def _finding(
+        self,
+        result: ExtractionTally,
+        target: Target,
+        claim: Certified,
+        reference: float | None,
+        *,
+        control: bool = False,
+    ) -> Finding:
+        value = fluency(result.texts, self.model, prompt=self.prompt.public())
+        return extraction_finding(
+            self.pool,
+            result,
+            self.attack,
+            self.prompt,
+            claim,
+            target=target,
+            alpha=self.given.alpha,
+            pseudonyms=self.names,
+            users=self.given.users,
+            utility=None if value is None else Utility(name=FLUENCY, value=value, reference=reference),
+            control=control,
+        )
+
+    def _unprotected(self) -> Generate:
+        """Each record alone in the prompt, greedy: what plain prompting releases. Answers are kept."""
+        answers: Memory[str, str] = Memory()
+        prompt, most = self.prompt, self.given.audit.max_tokens
+
+        def written(prompts: list[str]) -> list[str]:
+            return self.model.generate(prompts, max_tokens=most, template=prompt.template)
+
+        return lambda records, _seed: answers.get([prompt.private(record.text) for record in records], written)
+
+    def _null(self) -> Generate:
+        """The same prompt without a record: whatever comes out, it came from nowhere private."""
+        prompt = self.prompt
+        text = self.model.generate([prompt.public()], max_tokens=self.given.audit.max_tokens, template=prompt.template)
+        return lambda _records, _seed: text
+
+    def _protected(self, epsilon: float) -> Generate:
+        release: ProtectedGenerate | None = self.given.generate
+        if release is None:
+            raise UsageError("no protected generator was given", hint="pass protected_generate=")
+
+        def generate(records: Sequence[Record], seed: int) -> Sequence[str]:
+            everyone = [*records, *self.background]
+            made = release(everyone, self.prompt, max_tokens=self.given.audit.max_tokens, epsilon=epsilon, seed=seed)
+            return [made] if isinstance(made, str) else list(made)
+
+        return generate

@@ -1,0 +1,35 @@
+"""The one-step audit of an audit file: the certified mechanism, or what comes out without its noise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from affidavit.audits.attacks.cases import Release
+from affidavit.audits.experiments.one_step import one_step_finding, prepare
+from affidavit.audits.given import Given, Results
+from affidavit.audits.self_tests import one_step_self_tests
+
+if TYPE_CHECKING:
+    from affidavit.mechanisms.base import Noise
+
+__all__ = ["run_one_step"]
+
+
+def run_one_step(given: Given, *, release: Release | None = None, noise: Noise | None = None) -> Results:
+    """``release`` is under audit (default: the package's own mechanism); it draws from ``noise`` (default: secure)."""
+    from affidavit.accountant.randomness import SecureNoise
+
+    audit = given.audit
+    prepared = prepare(
+        given.certified,
+        noise or SecureNoise(),
+        trials=audit.members,
+        alpha=given.alpha,
+        mechanism=audit.mechanism,
+    )
+    case = prepared.design.case
+    given.tell(f"one-step: {prepared.design.trials} trials a side, {prepared.design.uses} uses each")
+    under_audit = case.noise_off() if audit.target == "unprotected" else release or case.release
+    result = prepared.run(under_audit, null=audit.target == "null")
+    given.tell("one-step: self-tests")
+    return [one_step_finding(prepared, result, target=audit.target)], list(one_step_self_tests(prepared))
