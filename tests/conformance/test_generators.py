@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from affidavit.accountant.plan import canonical_json, leaves, parse_plan, to_dict
+from affidavit.audits.trace.check import check_trace
+from affidavit.audits.trace.events import parse as parse_trace
+from affidavit.generation.models import load_model
 from affidavit.generation.registry import kinds
+from affidavit.neighbours import Trial, try_neighbours
 
 
 def test_every_configuration_belongs_to_a_registered_generator(request):
@@ -37,3 +41,20 @@ def test_a_run_uses_what_its_plan_states(generator_case):
         assert used, relation
         assert generated.draws_per_node == used
         assert all(used[path] <= allowed[path] for path in used)
+
+
+def test_the_trace_is_of_the_plan(generator_case):
+    for relation in generator_case.relations:
+        generated, permit = generator_case.run(relation)
+        report = check_trace(parse_trace(generated.trace), permit.plan, relation=relation)
+        assert not report.faults, (relation, report.faults)
+
+
+def test_a_neighbour_moves_nothing_but_itself(generator_case):
+    case = generator_case
+    for relation in case.relations:
+        trial = Trial(case.source, case.config(), load_model("toy"), relation, case.size, case.public())
+        report = try_neighbours(trial, case.records(), seeds=(1,))
+        assert not report.faults, (relation, report.faults)
+        compared = {check.name for check in report.checks if check.status == "consistent"}
+        assert {"public facts", "other records' rows", "raw text"} <= compared
