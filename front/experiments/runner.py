@@ -131,7 +131,7 @@ def _workers(jobs: int, threads: int | None, model: LanguageModel | None) -> Ite
         if model is not None:
             _LOADED["model"] = model
         try:
-            yield lambda work, tasks: map(work, tasks)
+            yield map
         finally:
             _LOADED.clear()
         return

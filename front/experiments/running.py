@@ -11,7 +11,6 @@ each of its cells cost alone: publishing several of them about the same records 
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -137,9 +136,7 @@ def run_cell(cell: Cell, settled: Settled, out: Path, *, model: LanguageModel, k
     return result
 
 
-def _measured(
-    cell: Cell, task: Task, pool: Sequence[Example], model: LanguageModel
-) -> dict[int, dict[str, float]]:
+def _measured(cell: Cell, task: Task, pool: Sequence[Example], model: LanguageModel) -> dict[int, dict[str, float]]:
     test = subset(load_examples(cell.grid.folder / cell.dataset.test, task).examples, cell.grid.icl.test)
     found: dict[int, dict[str, float]] = {}
     for shots in cell.shots:

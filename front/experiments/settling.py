@@ -150,4 +150,3 @@ def _noise_off(cell: Cell) -> dict[str, Value]:
             f"{cell.label}: its noise cannot be turned down from {start}", hint="Leave ε = inf out for it."
         )
     return _scaled(start, factor)
-

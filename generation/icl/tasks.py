@@ -1,9 +1,9 @@
 """What is asked of a model with demonstrations, and how its answers are scored.
 
-    choose    one of a few labels, by contextually calibrated likelihood      (AG News, TREC, DBpedia)
-    extract   a span of the input, by exact match                             (MIT movies)
-    write     free text, by ROUGE and BLEU                                    (summaries, medical answers)
-    record    a JSON record, by parse and validation rates                    (WikiMovies)
+choose    one of a few labels, by contextually calibrated likelihood      (AG News, TREC, DBpedia)
+extract   a span of the input, by exact match                             (MIT movies)
+write     free text, by ROUGE and BLEU                                    (summaries, medical answers)
+record    a JSON record, by parse and validation rates                    (WikiMovies)
 """
 
 from __future__ import annotations

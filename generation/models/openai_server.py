@@ -156,14 +156,12 @@ class ServerModel:
         """ln P(continuation | prompt) by ``echo``. Raises ``NotSupported`` where the server echoes no scores."""
         if len(prompts) != len(continuations):
             raise UsageError("prompts and continuations differ in number", hint="Give one continuation a prompt.")
-        bodies = [
-            {"prompt": prompt + answer, "max_tokens": 1, "temperature": 0, "logprobs": 1, "echo": True}
-            for prompt, answer in zip(prompts, continuations, strict=True)
-        ]
-        found = self._requests.post_all("/completions", bodies)
+        pairs = [(prompt, text) for prompt, text in zip(prompts, continuations, strict=True) if text]
+        asked = {"max_tokens": 1, "temperature": 0, "logprobs": 1, "echo": True}
+        found = iter(self._requests.post_all("/completions", [{**asked, "prompt": "".join(pair)} for pair in pairs]))
         return [
-            _echoed(answer, start=len(prompt), end=len(prompt) + len(text))
-            for answer, prompt, text in zip(found, prompts, continuations, strict=True)
+            _echoed(next(found), start=len(prompt), end=len(prompt) + len(text)) if text else 0.0
+            for prompt, text in zip(prompts, continuations, strict=True)
         ]
 
     def choice_log_likelihoods(self, prompts: Sequence[str], choices: Sequence[str]) -> NDArray[np.float64]:
@@ -379,12 +377,11 @@ def _echoed(answer: Any, *, start: int, end: int) -> float:
     """The sum of the log-probabilities of the tokens that begin in [start, end) of the text."""
     scores = _scores_of(answer)
     values, places = scores.get("token_logprobs"), scores.get("text_offset")
-    if not isinstance(values, list) or not isinstance(places, list) or len(values) != len(places) or len(places) < 2:
-        raise NotSupported(
-            "the server does not score given text (completions with echo and logprobs)",
-            hint="Use a server that does, for example vLLM, or a local model.",
-        )
-    chosen = [value for value, place in zip(values, places, strict=True) if start <= place < end]
-    if start < end and (not chosen or not all(_is_log_probability(value) for value in chosen)):
-        raise ModelUnavailable("the server's scores do not cover the text", hint="Use a local model.")
-    return float(sum(chosen))
+    if isinstance(values, list) and isinstance(places, list) and len(values) == len(places):
+        chosen = [value for value, place in zip(values, places, strict=True) if start <= place < end]
+        if chosen and all(_is_log_probability(value) for value in chosen):
+            return float(sum(chosen))
+    raise NotSupported(
+        "the server does not score given text (completions with echo and logprobs)",
+        hint="Use a server that does, for example vLLM, or a local model.",
+    )
