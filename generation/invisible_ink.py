@@ -28,7 +28,7 @@ whole multiples of 2^-20 between ±C, so that sums are exact in any order; the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -180,32 +180,24 @@ class _Writer(Writer):
         self._spec = mechanism(config, relation=recorder.relation)
 
     def token(self) -> int:
-        from affidavit.mechanisms.exponential import release
-
-        config = self._config
-        public = public_grid(self.public.logits[0])
-        tokens = support(public, top_k=config.top_k, clip=config.clip, batch_size=config.batch_size)
-        added, unsound = self._added(self.private.logits())
-        scores = (config.batch_size * public + added)[tokens]
-        place = release(
-            self.recorder, f"{self.part}.of", scores, temperature=self._spec.temperature, width=self._spec.width
-        )
-        token = int(tokens[place])
-        self.recorder.note(token=token, unsound_rows=unsound)
-        return token
-
-    def _added(self, private: Iterable[Logits]) -> tuple[Totals, int]:
-        """Σ DClip over the batch, held between ±s·C; and how many rows were unsound."""
         from affidavit.generation.aggregate import total
 
-        public, unsound = self.public.logits[0], 0
-        parts: list[GridLogits] = []
-        for logits in private:
-            grid, sound = clip_difference(logits, public, clip=self._config.clip)
-            parts.append(grid)
-            unsound += int((~sound).sum())
-        clip, size = self._config.clip, self._config.batch_size
-        return total(parts, vocabulary=public.size, batch_size=size, clip=clip), unsound
+        config = self._config
+        logits = self.public.logits[0]
+        public = public_grid(logits)
+        tokens = support(public, top_k=config.top_k, clip=config.clip, batch_size=config.batch_size)
+        parts = [clip_difference(rows, logits, clip=config.clip) for rows in self.private.logits()]
+        added = total(
+            (grid for grid, _ in parts), vocabulary=public.size, batch_size=config.batch_size, clip=config.clip
+        )
+        scores = (config.batch_size * public + added)[tokens]
+        token = int(tokens[self.draw(f"{self.part}.of", scores, spec=self._spec)])
+        self.recorder.note(
+            token=token,
+            rows=sum(len(grid) for grid, _ in parts),
+            unsound_rows=sum(int((~sound).sum()) for _, sound in parts),
+        )
+        return token
 
 
 def public_grid(logits: NDArray[np.float32]) -> Totals:

@@ -26,25 +26,34 @@ widen d, whose coordinates only shrink towards 0.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from affidavit.accountant.errors import AffidavitError, RunFileError
-from affidavit.accountant.plan import Parallel, Plan, Repeat
+from affidavit.accountant.plan import Plan, Repeat
 from affidavit.accountant.validate import Relation
-from affidavit.generation.configs import Count, GeneratorConfig, Labels, Positive
-from affidavit.generation.prompts import TASKS, PromptTemplate, prompt_rows, task_template
+from affidavit.generation.batched import (
+    BatchedConfig,
+    Progress,
+    Writer,
+    bucket_count,
+    label_rows,
+    parallel_plan,
+    text_sample,
+    write_batches,
+)
+from affidavit.generation.configs import Positive
 
 if TYPE_CHECKING:
     from affidavit.generation.aggregate import Totals
     from affidavit.generation.batches import Batch, PrivateRows
     from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import Decoding, LanguageModel
-    from affidavit.generation.outputs import Generated, GeneratorPermit, Sample
+    from affidavit.generation.outputs import Generated, GeneratorPermit
     from affidavit.generation.prompts import PromptRows
+    from affidavit.generation.recorder import Recorder
     from affidavit.mechanisms.exponential import SoftmaxSampling
 
 __all__ = [
@@ -71,28 +80,12 @@ PRESETS: dict[str, dict[str, Any]] = {
 """``paper``: the paper's settings (s = 255, c = 10, τ = 1.048). ``local``: runs on a laptop with SmolLM2."""
 
 
-class PrismConfig(GeneratorConfig):
+class PrismConfig(BatchedConfig):
     """The run file's ``[generator]`` table for ``kind = "prism"``; all of it is public."""
 
     kind: Literal["prism"] = "prism"
-    labels: Labels
-    samples_per_label: Count = 1
-    max_tokens: Count = 40
-    max_record_tokens: Count = 96
-    batch_size: Count = 64
     clip: Annotated[float, Field(gt=0.0, le=MAX_CLIP)] = 10.0
     temperature: Positive = 0.7
-    task: str = "generic"
-    prompts: PromptTemplate | None = None
-    minibatch_rows: Count = 32
-    dtype: Literal["auto", "bfloat16", "float32"] = "auto"
-
-    @field_validator("task")
-    @classmethod
-    def _known(cls, task: str) -> str:
-        if task not in TASKS:
-            raise ValueError(f"not known; allowed: {' | '.join(TASKS)}")
-        return task
 
     @model_validator(mode="after")
     def _spread(self) -> PrismConfig:
@@ -106,24 +99,6 @@ class PrismConfig(GeneratorConfig):
                 hint=f"Set temperature to {2.0 * self.clip / MAX_SPREAD:g} or more.",
             )
         return self
-
-    @property
-    def template(self) -> PromptTemplate:
-        """The run file's own wording, else the task's."""
-        return self.prompts or task_template(self.task)
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """After each token: which text, how far. ``text`` is released text, so it may be shown."""
-
-    label: str
-    sample: int
-    done: int
-    samples: int
-    tokens: int
-    max_tokens: int
-    text: str
 
 
 CONFIG = PrismConfig
@@ -145,35 +120,11 @@ def mechanism(config: PrismConfig, *, relation: Relation) -> SoftmaxSampling:
 
 def plan(config: PrismConfig, *, relation: Relation, size: int) -> Plan:
     """The plan of a run on ``size`` records. Raises ``RunFileError`` where the batches do not fit."""
-    bucket_count(config, size=size)
-    parts = _parts(config, relation)
-    if relation != "substitution":
-        return Parallel(parts)
-    return Parallel(parts, membership="moving", moves=_parts(config, "zero-out"))
 
+    def part(relation: Relation) -> Plan:
+        return Repeat(config.max_tokens, mechanism(config, relation=relation).leaf())
 
-def _parts(config: PrismConfig, relation: Relation) -> tuple[Plan, ...]:
-    leaf = mechanism(config, relation=relation).leaf()
-    return (Repeat(config.max_tokens, leaf),) * (len(config.labels) * config.samples_per_label)
-
-
-def bucket_count(config: PrismConfig, *, size: int) -> int:
-    """K, the buckets of each label: a batch holds about ``batch_size`` records if the labels are even.
-
-    Raises ``RunFileError`` where there are fewer buckets than samples.
-    """
-    buckets = size // (len(config.labels) * config.batch_size)
-    if buckets < config.samples_per_label:
-        largest = size // (len(config.labels) * config.samples_per_label)
-        needed = len(config.labels) * config.samples_per_label * config.batch_size
-        hint = f"With this size, batch_size can be at most {largest}." if largest else "The data set is too small."
-        raise RunFileError(
-            "generator.batch_size",
-            f"{len(config.labels)} labels x {config.samples_per_label} samples x {config.batch_size} records need "
-            f"{needed} records, more than the declared size of {size}",
-            hint=hint,
-        )
-    return buckets
+    return parallel_plan(config, part, relation=relation, size=size)
 
 
 def check(config: PrismConfig, model: LanguageModel, *, public: Sequence[Record]) -> None:  # noqa: ARG001
@@ -197,133 +148,35 @@ def run(
     does); an interrupt leaves no output and the reservation spent. Raises ``PermitViolation`` where the
     permit's plan is not this configuration's, ``RunFileError`` where prompts do not fit the model.
     """
-    from affidavit.generation.batches import assign
-    from affidavit.generation.outputs import Generated
 
-    rows = label_rows(config, model)
-    key = bytes(int(byte) for byte in permit.noise.integers(0, 256, size=32))
-    batches = assign(
-        records,
-        labels=config.labels,
-        samples_per_label=config.samples_per_label,
-        buckets=bucket_count(config, size=size),
-        key=key,
-    )
-    samples: list[Sample] = []
-    trace: list[dict[str, Any]] = []
-    draws: dict[str, int] = {}
-    for index, batch in enumerate(batches):
-        path = f"plan.parts[{index}].of"
-        written = _Writing(permit, config, model, path=path)
+    def writer(recorder: Recorder, batch: Batch, rows: PromptRows, part: str) -> Writer:
+        return _Writer(recorder, model, batch, rows, part=part, config=config)
 
-        def report(tokens: Sequence[int], batch: Batch = batch, done: int = index) -> None:
-            if progress is not None:
-                text = model.decode(tokens)
-                progress(Progress(batch.label, batch.sample, done, len(batches), len(tokens), config.max_tokens, text))
-
-        samples.append(written.run(batch, rows[batch.label], report))
-        trace += written.trace
-        draws[path] = written.draws
-    return Generated(
-        generator=config.kind,
-        samples=tuple(samples),
-        trace=tuple(trace),
-        draws_per_node=draws,
-        protected=True,
-        versions=dict(model.versions),
-    )
+    return write_batches(permit, config, records, model, writer, kind=config.kind, size=size, progress=progress)
 
 
-def label_rows(config: PrismConfig, model: LanguageModel) -> dict[str, PromptRows]:
-    """Every label's prompts. Raises ``RunFileError`` where they do not fit the model's context."""
-    rows = {
-        label: prompt_rows(model, config.template, label=label, max_record_tokens=config.max_record_tokens)
-        for label in config.labels
-    }
-    longest = max(max(row.width, len(row.public)) for row in rows.values()) + config.max_tokens
-    if longest > model.context_length:
-        raise RunFileError(
-            "generator.max_record_tokens",
-            f"prompts and answers need {longest} tokens, {model.name} reads {model.context_length}",
-            hint=f"Lower max_record_tokens by {longest - model.context_length}.",
-        )
-    return rows
-
-
-class _Writing:
+class _Writer(Writer):
     """One sample: the loop of algorithm 1."""
 
-    def __init__(self, permit: GeneratorPermit, config: PrismConfig, model: LanguageModel, *, path: str) -> None:
-        self._permit = permit
+    def __init__(
+        self,
+        recorder: Recorder,
+        model: LanguageModel,
+        batch: Batch,
+        rows: PromptRows,
+        *,
+        part: str,
+        config: PrismConfig,
+    ) -> None:
+        super().__init__(recorder, model, batch, rows, part=part, minibatch_rows=config.minibatch_rows)
         self._config = config
-        self._model = model
-        self._path = path
-        self._spec = mechanism(config, relation=permit.relation)
-        self.trace: list[dict[str, Any]] = []
-        self.draws = 0
+        self._spec = mechanism(config, relation=recorder.relation)
 
-    def run(self, batch: Batch, rows: PromptRows, report: Callable[[Sequence[int]], None]) -> Sample:
-        from affidavit.generation.batches import PrivateRows
-
-        config, model = self._config, self._model
-        texts = [member.record.text for member in batch.members]
-        private = PrivateRows(model, rows, texts, minibatch_rows=config.minibatch_rows)
-        public = model.start([rows.public], width=len(rows.public))
-        self._note_batch(batch, private)
-        tokens: list[int] = []
-        while self.draws < config.max_tokens:
-            if tokens:
-                private.append(tokens[-1])
-                public.append(tokens[-1:])
-            token = self._draw(private, public)
-            if token in model.stop_tokens:
-                self._permit.finish(self._path.removesuffix(".of"))
-                return text_sample(model, batch, rows, tokens, stopped=True)
-            tokens.append(token)
-            report(tokens)
-        return text_sample(model, batch, rows, tokens, stopped=False)
-
-    def _draw(self, private: PrivateRows, public: Decoding) -> int:
-        from affidavit.mechanisms.exponential import draw
-
-        scores = token_scores(self._config, private, public)
-        drawn = draw(self._permit, self._path, scores, temperature=self._spec.temperature, width=self._spec.width)
-        self.trace.append(
-            {
-                "event": "draw",
-                "path": self._path,
-                "use": self.draws,
-                "token": drawn.value,
-                "noise_sha256": drawn.noise_sha256,
-                "range": float(Fraction(self._spec.width) / Fraction(self._spec.temperature)),
-                "rows": private.summed,
-                "unsound_rows": private.unsound,
-            }
-        )
-        self.draws += 1
-        return drawn.value
-
-    def _note_batch(self, batch: Batch, private: PrivateRows) -> None:
-        self.trace.append(
-            {
-                "event": "batch",
-                "path": self._path,
-                "label": batch.label,
-                "sample": batch.sample,
-                "members": [member.digest for member in batch.members],
-                "truncated": private.truncated,
-            }
-        )
-
-
-def text_sample(
-    model: LanguageModel, batch: Batch, rows: PromptRows, tokens: Sequence[int], *, stopped: bool
-) -> Sample:
-    """The synthetic text of a batch: the prompt's public opening, and what was released after it."""
-    from affidavit.generation.outputs import Sample
-
-    text = (rows.opening + model.decode(tokens)).strip()
-    return Sample(batch.label, batch.sample, text, tuple(tokens), stopped)
+    def token(self) -> int:
+        scores = token_scores(self._config, self.private, self.public)
+        token = self.draw(f"{self.part}.of", scores, spec=self._spec)
+        self.recorder.note(token=token, rows=self.private.summed, unsound_rows=self.private.unsound)
+        return token
 
 
 def token_scores(config: PrismConfig, private: PrivateRows, public: Decoding) -> Totals:

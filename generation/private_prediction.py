@@ -261,7 +261,6 @@ class _Writer(Writer):
 
     def _private_token(self, tokens: NDArray[np.int64]) -> int:
         from affidavit.generation.aggregate import total
-        from affidavit.mechanisms.exponential import release
 
         config = self._config
         scores = total(
@@ -271,11 +270,8 @@ class _Writer(Writer):
             clip=config.clip,
         )
         path = f"{self.part}.of.parts[1]" if config.use_public_tokens else f"{self.part}.of"
-        place = release(
-            self.recorder, path, scores[tokens], temperature=self._token.temperature, width=self._token.width
-        )
-        token = int(tokens[place])
-        self.recorder.note(token=token, unsound_rows=self.private.unsound)
+        token = int(tokens[self.draw(path, scores[tokens], spec=self._token)])
+        self.recorder.note(token=token, rows=self.private.summed, unsound_rows=self.private.unsound)
         return token
 
 
