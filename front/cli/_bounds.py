@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from affidavit.accountant.bound import Bound, MethodResult
     from affidavit.accountant.second_opinion import SecondOpinion
     from affidavit.accountant.tradeoff import PrivacyCurve
+    from affidavit.designs import Design
     from affidavit.solving import Solution
 
 __all__ = [
     "delta_json",
     "epsilon_json",
+    "print_designs",
     "print_methods",
     "print_opinions",
     "print_risk",
@@ -180,6 +182,12 @@ def print_solutions(solutions: Iterable[Solution]) -> None:
         ],
         right=(1, 2, 3),
     )
+
+
+def print_designs(designs: Iterable[Design], *, delta: float) -> None:
+    """What else could be changed, on stderr: a choice for the user, not an answer to the question."""
+    for design in designs:
+        note(f"{design.change} would cost ε = {upper_digits(design.epsilon_upper)} at δ = {delta:g} ({design.note}).")
 
 
 def _number(value: float | int) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from affidavit.accountant.errors import UsageError
-from affidavit.cli._bounds import print_solution, print_solutions
+from affidavit.cli._bounds import print_designs, print_solution, print_solutions
 from affidavit.cli._output import json_option, print_json
 
 if TYPE_CHECKING:
@@ -31,8 +31,10 @@ def calibrate(
 ) -> None:
     """Which value of a parameter costs at most ε; the safe side, and checked again.
 
-    For a run file without --solve: every parameter that could do it alone.
+    For a run file without --solve: every parameter that could do it alone. Designs that would cost less at the
+    same settings (another relation, another sampler, one shot a subset) are named beside it.
     """
+    from affidavit.designs import cheaper_designs
     from affidavit.planfile import read_envelope
     from affidavit.solving import fitting_values, solve_plan, solve_run
 
@@ -47,6 +49,8 @@ def calibrate(
         if given is not None:
             raise UsageError(f"{flag}: a run file states it", hint="Change the run file.")
     target = run.budget.epsilon if epsilon is None else epsilon
+    if not as_json:
+        print_designs(cheaper_designs(run), delta=run.budget.delta)
     if path is not None:
         print_solution(solve_run(run, epsilon=target, key=path), as_json=as_json)
         return
