@@ -7,7 +7,7 @@ long its answer, changes a bit of another's: what the sensitivity of anything co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,8 +24,10 @@ def greedy_answers(
     width: int,
     max_tokens: int,
     minibatch_rows: int,
+    ended: Callable[[str], bool] | None = None,
 ) -> Iterator[str]:
     """One answer a prompt, in order. ``dummy``: a public prompt that fills a minibatch up; ``width``: public.
+    ``ended``: whether more text could not change what is kept of an answer; it saves time.
 
     A served model writes each answer by itself, in a request of its own.
     """
@@ -35,7 +37,7 @@ def greedy_answers(
     for first in range(0, len(prompts), minibatch_rows):
         chosen = list(prompts[first : first + minibatch_rows])
         filled = chosen + [dummy] * (minibatch_rows - len(chosen))
-        yield from _minibatch(model, filled, width=width, max_tokens=max_tokens)[: len(chosen)]
+        yield from _minibatch(model, filled, width=width, max_tokens=max_tokens, ended=ended)[: len(chosen)]
 
 
 def served(model: LanguageModel) -> bool:
@@ -43,7 +45,14 @@ def served(model: LanguageModel) -> bool:
     return getattr(model, "top_logprobs", None) is not None
 
 
-def _minibatch(model: LanguageModel, rows: Sequence[Sequence[int]], *, width: int, max_tokens: int) -> list[str]:
+def _minibatch(
+    model: LanguageModel,
+    rows: Sequence[Sequence[int]],
+    *,
+    width: int,
+    max_tokens: int,
+    ended: Callable[[str], bool] | None,
+) -> list[str]:
     decoding = model.start(rows, width=width)
     filler = min(model.stop_tokens, default=0)
     answers: list[list[int]] = [[] for _ in rows]
@@ -54,6 +63,7 @@ def _minibatch(model: LanguageModel, rows: Sequence[Sequence[int]], *, width: in
             running[index] = running[index] and token not in model.stop_tokens
             if running[index]:
                 answers[index].append(token)
+                running[index] = ended is None or not ended(model.decode(answers[index]))
         if not any(running) or step == max_tokens - 1:
             break
         decoding.append([token if running[index] else filler for index, token in enumerate(best)])

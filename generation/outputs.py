@@ -1,6 +1,6 @@
 """What a run leaves behind.
 
-    synthetic.jsonl   public    {"id", "label", "text"}, one line a sample
+    synthetic.jsonl   public    {"id", "label", "text"}, one line a sample; "query" where a text answers one
     receipt.json      public    what ran, under which certificate (schemas/receipt.schema.json)
     trace.jsonl       private   what was drawn: one JSON object a line, see ``Generated.trace``
 
@@ -56,13 +56,17 @@ class GeneratorPermit(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One synthetic text. ``stopped``: by an end token, rather than by the limit."""
+    """One synthetic text. ``stopped``: by an end token, rather than by the limit.
+
+    ``query``: the public question that ``text`` answers, for generators that answer.
+    """
 
     label: str
     number: int
     text: str
     tokens: tuple[int, ...]
     stopped: bool
+    query: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,7 @@ def write(folder: Path, generated: Generated, provenance: Provenance, *, ended: 
     """Write the three files into ``folder``. Raises ``UsageError`` where that cannot be done."""
     synthetic = _lines(
         {"id": f"{sample.label}-{sample.number}", "label": sample.label, "text": sample.text}
+        | ({"query": sample.query} if sample.query else {})
         for sample in generated.samples
     )
     stated = receipt(generated, provenance, synthetic_sha256=hashlib.sha256(synthetic).hexdigest(), ended=ended)

@@ -1,0 +1,113 @@
+"""More public records from private centres (Joo et al. 2025, section 6.1): charged once, before the queries.
+
+DPM over the private records themselves, one embedding each; of the public examples, those nearest to the released
+centres; and new records that the model writes after prompts of these examples, sampled, because the best continuation
+of the same prompt would be the same record each time. Everything after DPM is public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from affidavit.generation.answers import served
+from affidavit.generation.dataset import Record
+from affidavit.generation.sga_candidates import Projection, nearest
+
+if TYPE_CHECKING:
+    from affidavit.generation.models.base import LanguageModel
+    from affidavit.generation.models.embedding import EmbeddingModel, Vectors
+    from affidavit.generation.questions import QuestionTemplate
+    from affidavit.generation.recorder import Recorder
+    from affidavit.generation.sga import SgaConfig
+    from affidavit.mechanisms.base import Noise
+
+__all__ = ["augmented", "write_record"]
+
+
+def augmented(
+    config: SgaConfig,
+    records: Sequence[Record],
+    public: Sequence[Record],
+    model: LanguageModel,
+    embedding: EmbeddingModel,
+    recorder: Recorder,
+    *,
+    path: str,
+) -> tuple[Record, ...]:
+    """The public records and the new ones; ``path`` is the clustering's node."""
+    from affidavit.generation.sga import augmenting
+    from affidavit.mechanisms.dpm import release
+
+    table = config.augment
+    if table is None:
+        return tuple(public)
+    settings = augmenting(table, config, recorder.relation)
+    template = config.template
+
+    def embedded(shown: Sequence[Record]) -> Vectors:
+        return embedding.embed([template.written(record) for record in shown])
+
+    known = embedded(public)
+    projection = Projection.of(known, dimensions=settings.dimensions)
+    points = projection(embedded(records)) if records else np.empty((0, settings.dimensions))
+    clusters = release(recorder, path, points, settings, note=recorder.note)
+    placed = projection(known)
+    near = [public[index] for centre in clusters.centres for index in nearest(centre, placed)[: table.examples]]
+    examples = list({record.id: record for record in near}.values())
+    made = [
+        write_record(config, model, _turned(examples, turn)[: table.examples], noise=recorder.secret, number=turn)
+        for turn in range(table.texts)
+    ]
+    return (*public, *(record for record in made if record is not None))
+
+
+def write_record(
+    config: SgaConfig, model: LanguageModel, examples: Sequence[Record], *, noise: Noise, number: int
+) -> Record | None:
+    """A new record after ``examples``, or None where what was written is not a question and its answer."""
+    from affidavit.generation.questions import Asking
+
+    asking = Asking(model, config.template, len(examples), config.max_record_tokens, config.max_tokens)
+    prompt = asking.another(examples)
+    temperature = 1.0 if config.augment is None else config.augment.temperature
+    longest = config.max_record_tokens + config.max_tokens
+    if served(model):
+        (text,) = model.generate([model.decode(prompt)], max_tokens=longest)
+    else:
+        text = model.decode(_sampled(model, prompt, most=longest, temperature=temperature, noise=noise))
+    return _parsed(config.template, text, number=number)
+
+
+def _sampled(model: LanguageModel, prompt: Sequence[int], *, most: int, temperature: float, noise: Noise) -> list[int]:
+    """Tokens sampled from the model's own distribution: public, so a uniform number a token will do."""
+    decoding = model.start([prompt], width=len(prompt))
+    tokens: list[int] = []
+    while len(tokens) < most:
+        if tokens:
+            decoding.append([tokens[-1]])
+        logits = decoding.logits[0].astype(np.float64) / temperature
+        chances = np.cumsum(np.exp(logits - logits.max()))
+        uniform = float(noise.integers(0, 1 << 53, size=1)[0]) / (1 << 53)
+        token = int(np.searchsorted(chances, uniform * chances[-1], side="right"))
+        if token in model.stop_tokens:
+            break
+        tokens.append(token)
+    return tokens
+
+
+def _parsed(template: QuestionTemplate, text: str, *, number: int) -> Record | None:
+    _, middle, _ = template.pieces
+    question, found, answer = text.partition(middle.strip())
+    question, answer = question.strip(), template.clean(answer)
+    if not found or not question or not answer:
+        return None
+    return Record(f"augmented-{number}", question, answer)
+
+
+def _turned(items: Sequence[Record], by: int) -> list[Record]:
+    """From another beginning each time."""
+    start = by % len(items)
+    return [*items[start:], *items[:start]]
