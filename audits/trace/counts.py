@@ -98,7 +98,12 @@ class _Replay:
 
     def use(self, path: str) -> bool:
         home = next(above for above in _upwards(path) if above in self._parts)
-        allowed = self._try(path) or self._after_leaving(path, home) or self._after_skipping(path)
+        allowed = (
+            self._try(path)
+            or self._after_skipping(path, within=home)
+            or self._after_leaving(path, home)
+            or self._after_skipping(path)
+        )
         if allowed:
             for above in _upwards(path):
                 if above in self._parts:
@@ -121,10 +126,10 @@ class _Replay:
                 return True
         return False
 
-    def _after_skipping(self, path: str) -> bool:
-        """Leave the earlier parts on the way to ``path`` out."""
+    def _after_skipping(self, path: str, *, within: str = "") -> bool:
+        """Leave the earlier parts on the way to ``path`` out: those below ``within``, a part that runs by itself."""
         for above in reversed(list(_upwards(path))):
-            if above.endswith("]"):
+            if above.endswith("]") and len(above) > len(within):
                 stem, _, index = above[:-1].rpartition("[")
                 for earlier in range(int(index)):
                     self._leave(f"{stem}[{earlier}]")
