@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -164,7 +164,9 @@ def audit(
             held_out=_for_audit(read_all(settings.held_out_path, fields=run.fields)),
             progress=progress,
         )
-    model = model or load_model(run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder, server=run.model.server)
+    model = model or load_model(
+        run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder, server=run.model.server
+    )
     if model.digest != found.model_sha256:
         raise UsageError("the model is not the certified one", hint="Restore the certified model.")
     protected = Protected(run, model, certified)
@@ -214,7 +216,7 @@ def report(
     recompute: bool = False,
     clock: Clock = utc_now,
 ) -> Path:
-    """Write report.html from what ``certify``, ``generate`` and ``audit`` left in ``folder``.
+    """Write report.html from what ``certify``, ``generate`` and ``audit`` left in ``folder``, for any number of runs.
 
     Raises ``CertificateError`` and its kinds, ``UsageError`` for files that do not belong together.
     """
@@ -224,11 +226,14 @@ def report(
 
     keyring = keyring or Keyring.default()
     found = folders.read_folder(folder, trusted=keyring.trusted(), title=title, certificate=certificate, clock=clock)
-    account = _account_charged(found.certificate.sha256, ledger or Ledger(keyring=keyring))
-    recomputed = _recomputed(found.certificate) if recompute else "not tried"
-    shown = replace(
-        found, account=account, recomputed=recomputed, title=title or (account.dataset if account else found.title)
+    accounts = _accounts_charged(
+        {each.certificate.sha256 for each in found.chapters}, ledger or Ledger(keyring=keyring)
     )
+    chapters = found.chapters
+    if recompute:
+        chapters = tuple(replace(each, recomputed=_recomputed(each.certificate)) for each in chapters)
+    named = title or (accounts[0].dataset if len(accounts) == 1 else found.title)
+    shown = replace(found, title=named, chapters=chapters, accounts=accounts)
     target = folder / "report.html"
     page.write(shown, target)
     return target
@@ -240,16 +245,17 @@ def _recomputed(certificate: Certificate) -> Recomputation:
     return "does not hold" if "does not hold" in answers else "undecided" if "undecided" in answers else "holds"
 
 
-def _account_charged(certificate_sha256: str, ledger: Ledger) -> Account | None:
-    """The account that paid for a run under this certificate, if the ledger knows one."""
+def _accounts_charged(certificates_sha256: Collection[str], ledger: Ledger) -> tuple[Account, ...]:
+    """The accounts that paid for runs under these certificates, as far as the ledger knows them."""
     try:
         accounts = ledger.accounts()
     except (LedgerMissing, UsageError):
-        return None
-    for account in accounts:
-        if any(item.certificate_sha256 == certificate_sha256 for item in account.reservations):
-            return account
-    return None
+        return ()
+    return tuple(
+        account
+        for account in accounts
+        if any(item.certificate_sha256 in certificates_sha256 for item in account.reservations)
+    )
 
 
 def _records(settings: AuditFile, run: RunFile) -> list[AuditRecord]:

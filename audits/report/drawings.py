@@ -19,16 +19,15 @@ from affidavit.audits.report.svg import inline_svg
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from affidavit.accountant.ledger.accounts import Account, Reservation
 
 __all__ = [
     "TRADEOFF_CAPTION",
     "Drawing",
     "Twice",
     "certified_curve",
-    "draw_account",
     "draw_leaks",
     "draw_methods",
+    "draw_power",
     "draw_profile",
     "draw_tradeoffs",
 ]
@@ -73,7 +72,7 @@ def certified_curve(certificate: Certificate) -> PrivacyCurve:
     return PrivacyCurve(tuple((float_at_least(epsilon), float_at_least(delta)) for epsilon, delta in ordered))
 
 
-def draw_methods(methods: Sequence[MethodSummary], *, delta: Decimal) -> Drawing | None:
+def draw_methods(methods: Sequence[MethodSummary], *, delta: Decimal, prefix: str = "") -> Drawing | None:
     """The methods that apply, in the order given."""
     bars = [
         figures.Bar(
@@ -91,7 +90,7 @@ def draw_methods(methods: Sequence[MethodSummary], *, delta: Decimal) -> Drawing
         heading="Every method, side by side",
         svg=inline_svg(
             figures.method_bars(bars, delta=upper(delta)),
-            name="methods",
+            name=f"{prefix}methods",
             title="ε by method",
             description=f"Upper bounds on ε: {told}.",
         ),
@@ -99,7 +98,7 @@ def draw_methods(methods: Sequence[MethodSummary], *, delta: Decimal) -> Drawing
     )
 
 
-def draw_profile(certificate: Certificate) -> Drawing | None:
+def draw_profile(certificate: Certificate, *, prefix: str = "") -> Drawing | None:
     """ε against δ, where the certificate carries a curve."""
     if len(certificate.curve) < 2:
         return None
@@ -117,7 +116,7 @@ def draw_profile(certificate: Certificate) -> Drawing | None:
         heading="ε against δ",
         svg=inline_svg(
             figures.privacy_profile(points, claims),
-            name="profile",
+            name=f"{prefix}profile",
             title="δ as a function of ε",
             description=f"The certified upper bound on δ falls as ε grows; marked on it, {told}.",
         ),
@@ -126,7 +125,7 @@ def draw_profile(certificate: Certificate) -> Drawing | None:
     )
 
 
-def draw_leaks(items: Iterable[Finding]) -> Drawing | None:
+def draw_leaks(items: Iterable[Finding], *, prefix: str = "") -> Drawing | None:
     """Leaked identifiers of every item that counted them, protection off first."""
     order = {"unprotected": 0, "protected": 1, "null": 2}
     counted = sorted(
@@ -150,14 +149,17 @@ def draw_leaks(items: Iterable[Finding]) -> Drawing | None:
     return Drawing(
         heading="Identifiers that leaked",
         svg=inline_svg(
-            figures.leaked_counts(rows), name="leaks", title="Leaked identifiers", description=". ".join(told) + "."
+            figures.leaked_counts(rows),
+            name=f"{prefix}leaks",
+            title="Leaked identifiers",
+            description=". ".join(told) + ".",
         ),
         caption="Filled: identifiers that only the records could have given. Hatched: those that anyone could have "
         f"guessed from a name, which prove nothing.{control}",
     )
 
 
-def draw_tradeoffs(items: Iterable[Finding], curve: PrivacyCurve) -> list[Drawing]:
+def draw_tradeoffs(items: Iterable[Finding], curve: PrivacyCurve, *, prefix: str = "") -> list[Drawing]:
     """One plot a limit: the certificate's curve, once or twice applied, and each part audited by itself."""
     groups: dict[tuple[str, bool], list[Finding]] = {}
     for item in items:
@@ -166,7 +168,7 @@ def draw_tradeoffs(items: Iterable[Finding], curve: PrivacyCurve) -> list[Drawin
             two_steps = item.swap and (item.claim is None or item.claim.relation != "substitution")
             groups.setdefault((subject, two_steps), []).append(item)
     return [
-        _tradeoff(f"tradeoff-{number}", subject, group, curve, two_steps=two_steps)
+        _tradeoff(f"{prefix}tradeoff-{number}", subject, group, curve, two_steps=two_steps)
         for number, ((subject, two_steps), group) in enumerate(groups.items(), start=1)
     ]
 
@@ -215,27 +217,35 @@ def _area(roc: Iterable[tuple[float, float]]) -> float:
     return sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(points))
 
 
-def draw_account(account: Account, mine: Sequence[Reservation]) -> Drawing:
-    """What earlier runs spent, what ``mine`` spent, and what is left."""
-    rows = []
-    for symbol, total, spent, left, own in zip(
-        ("ε", "δ"),
-        (account.epsilon, account.delta),
-        account.spent,
-        account.remaining,
-        (sum((item.epsilon for item in mine), Decimal(0)), sum((item.delta for item in mine), Decimal(0))),
-        strict=True,
-    ):
-        scale = total or Decimal(1)
-        words_left = f"{lower(left)} of {short(total, digits=6)} left"
-        rows.append(figures.SpentRow(symbol, float((spent - own) / scale), float(own / scale), words_left))
+def draw_power(items: Iterable[Finding], *, prefix: str = "") -> Drawing | None:
+    """What each test of a claim could have proved, beside what it proved and what was certified."""
+    tested = [item for item in items if item.claim is not None and not item.control and item.ceiling is not None]
+    if not tested:
+        return None
+    shown, told = [], []
+    for item in tested:
+        certified = 0.0 if item.claim is None else item.claim.epsilon
+        row = figures.PowerRow(
+            label=f"{words.attack_name(item)},\n{words.setting_name(item)}",
+            certified=certified,
+            proved=item.epsilon_lower,
+            ceiling=item.ceiling,
+        )
+        shown.append(row)
+        proved = "" if row.proved is None else f", proved at least {lower(row.proved)}"
+        told.append(
+            f"{row.label.replace(chr(10), ' ')}: could have proved {lower(row.ceiling or 0.0)}{proved}, "
+            f"certified {upper(certified)}"
+        )
     return Drawing(
-        heading="",
+        heading="Could these attacks have noticed?",
         svg=inline_svg(
-            figures.spent_budget(rows),
-            name="budget",
-            title="Budget of the ledger account",
-            description="; ".join(f"{row.label}: {row.left}" for row in rows) + ".",
+            figures.attack_power(shown),
+            name=f"{prefix}power",
+            title="Power of each attack, as ε",
+            description=". ".join(told) + ".",
         ),
-        caption="Grey: other runs. Filled: this run. Empty: left.",
+        caption="Bar: the largest ε that a perfect attack on as many trials could have proved. Upright line: the "
+        "certified ε. A bar that ends short of its line is a test without power: whatever it finds, it cannot expose "
+        "a false claim. Dot: what the attack did prove; beyond the line, the claim is refuted.",
     )

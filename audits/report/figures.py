@@ -1,23 +1,28 @@
-"""The report's plots: one function a plot, each returning a matplotlib figure.
-
-Readable in grey: what colour says is also said by shape, hatching or words. Sizes are in CSS
-pixels (one point is one pixel at 72 dpi); a plot shrinks with the page down to about 340 px.
-"""
+"""The plots of claims and attacks: one function a plot, each returning a matplotlib figure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from affidavit.audits.report.numbers import fixed_upper, short
-from affidavit.audits.report.svg import PALETTE
+from affidavit.audits.report.numbers import fixed_upper
+from affidavit.audits.report.style import (
+    ACCENT,
+    ACCENT_SOFT,
+    ALARM,
+    INK,
+    MUTED,
+    PAPER,
+    QUIET,
+    beside,
+    canvas,
+    label_rows,
+    styled,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -26,46 +31,16 @@ __all__ = [
     "Bar",
     "LeakRow",
     "Mark",
-    "SpentRow",
+    "PowerRow",
+    "attack_power",
     "leaked_counts",
     "method_bars",
     "privacy_profile",
-    "spent_budget",
     "tradeoff",
 ]
 
-INK, MUTED, RULE, PAPER = PALETTE["ink"], PALETTE["muted"], PALETTE["rule"], PALETTE["paper"]
-ACCENT, ACCENT_SOFT, QUIET, ALARM = PALETTE["accent"], PALETTE["accent-soft"], PALETTE["quiet"], PALETTE["alarm"]
-
-_STYLE: Any = {  # matplotlib spells its keys out as literals
-    "axes.edgecolor": MUTED,
-    "axes.facecolor": "none",
-    "axes.labelcolor": INK,
-    "axes.labelsize": 12.5,
-    "axes.linewidth": 0.8,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.unicode_minus": True,
-    "figure.dpi": 72,
-    "figure.facecolor": "none",
-    "font.family": "DejaVu Sans",
-    "font.size": 12.5,
-    "hatch.linewidth": 0.9,
-    "legend.fontsize": 12.5,
-    "legend.frameon": False,
-    "text.color": INK,
-    "text.parse_math": False,
-    "xtick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "xtick.labelsize": 12,
-    "ytick.color": MUTED,
-    "ytick.labelcolor": INK,
-    "ytick.labelsize": 12,
-}
 _ATTACK_LINES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.2, 1.6)), (0, (6, 2, 1.2, 2)))
 _ATTACK_MARKS = ("o", "s", "^", "D")
-
-Parameters = ParamSpec("Parameters")
 
 
 class LimitingCurve(Protocol):
@@ -118,76 +93,40 @@ class LeakRow:
     guessable: int
 
 
-@dataclass(frozen=True, slots=True)
-class SpentRow:
-    """One budget of the account, in shares of its total."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerRow:
+    """One test of a claim, all three as ε: what was certified, what was proved, what could have been."""
 
     label: str
-    before: float
-    this_run: float
-    left: str
+    certified: float
+    proved: float | None
+    ceiling: float | None
 
 
-def _styled(draw: Callable[Parameters, Figure]) -> Callable[Parameters, Figure]:
-    """Draw under the report's style, without touching matplotlib's global state."""
-
-    @wraps(draw)
-    def styled(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Figure:
-        import matplotlib as mpl
-
-        with mpl.rc_context(_STYLE):
-            return draw(*args, **kwargs)
-
-    return styled
-
-
-def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    layout = ConstrainedLayoutEngine(w_pad=4 / 72, h_pad=4 / 72)
-    figure = Figure(figsize=(width / 72, height / 72), dpi=72, layout=layout)
-    return figure, figure.add_subplot()
-
-
-def _rows(axes: Axes, labels: Sequence[str]) -> None:
-    """Horizontal categories from top to bottom, without a left axis."""
-    axes.set_yticks(range(len(labels)), labels)
-    axes.set_ylim(len(labels) - 0.45, -0.6)
-    axes.tick_params(axis="y", length=0, pad=6)
-    axes.spines["left"].set_visible(False)
-
-
-def _beside(axes: Axes, x: float, row: int, text: str, strong: bool) -> None:
-    """A bar's words, just right of its end."""
-    axes.annotate(text, (x, row), xytext=(6, 0), textcoords="offset points", va="center",
-                  weight="bold" if strong else "normal")  # fmt: skip
-
-
-@_styled
+@styled
 def method_bars(bars: Sequence[Bar], *, delta: str) -> Figure:
     """ε by every method that applies, at the certified δ; the best is filled and named so."""
-    figure, axes = _canvas(410, 74 + 34 * len(bars))
+    figure, axes = canvas(410, 74 + 34 * len(bars))
     finite = [bar.epsilon_upper for bar in bars if bar.epsilon_upper is not None]
     reach = max(finite, default=1.0) or 1.0
     for row, bar in enumerate(bars):
         if bar.epsilon_upper is None:
-            _beside(axes, 0.0, row, "no finite bound", strong=False)
+            beside(axes, 0.0, row, "no finite bound", strong=False)
             continue
         face, hatch = (ACCENT, None) if bar.best else (PAPER, "////")
         axes.barh(row, bar.epsilon_upper, height=0.56, facecolor=face, edgecolor=ACCENT if bar.best else QUIET,
                   linewidth=1.0, hatch=hatch)  # fmt: skip
-        _beside(axes, bar.epsilon_upper, row, fixed_upper(bar.epsilon_upper) + ("  best" if bar.best else ""), bar.best)
-    _rows(axes, [bar.name for bar in bars])
+        beside(axes, bar.epsilon_upper, row, fixed_upper(bar.epsilon_upper) + ("  best" if bar.best else ""), bar.best)
+    label_rows(axes, [bar.name for bar in bars])
     axes.set_xlim(0, 1.34 * reach)
     axes.set_xlabel(f"ε at δ = {delta}")
     return figure
 
 
-@_styled
+@styled
 def privacy_profile(points: Sequence[tuple[float, float]], claims: Sequence[Mark]) -> Figure:
     """The certified upper bound on δ for each ε, with the claimed points on it."""
-    figure, axes = _canvas(410, 330)
+    figure, axes = canvas(410, 330)
     shown = sorted((epsilon, delta) for epsilon, delta in points if epsilon >= 0 and delta > 0)
     if shown:
         epsilons, deltas = zip(*shown, strict=True)
@@ -235,14 +174,14 @@ def _plain_log_ticks(axes: Axes, bottom: float) -> None:
     axes.minorticks_off()
 
 
-@_styled
+@styled
 def tradeoff(curve: LimitingCurve, attacks: Sequence[AttackShown], *, limit_label: str) -> Figure:
     """What the certificate allows any attack to reach, and what the attacks reached.
 
     The shaded region lies between guessing and the certified limit TPR = 1 − f(FPR): a
     certificate that holds keeps every attack inside it.
     """
-    figure, axes = _canvas(410, 395 + 19 * len(attacks))
+    figure, axes = canvas(410, 395 + 19 * len(attacks))
     rates = [10.0 ** (-6 + 6 * i / 240) for i in range(241)]
     grid = sorted({0.0, *rates, *(i / 200 for i in range(201))})
     limit = [1.0 - curve.false_negative_rate(rate) for rate in grid]
@@ -277,12 +216,12 @@ def tradeoff(curve: LimitingCurve, attacks: Sequence[AttackShown], *, limit_labe
     return figure
 
 
-@_styled
+@styled
 def leaked_counts(rows: Sequence[LeakRow]) -> Figure:
     """Distinct identifiers in each output: those only the records could give, and guessable ones."""
     from matplotlib.ticker import MaxNLocator
 
-    figure, axes = _canvas(410, 74 + 44 * len(rows))
+    figure, axes = canvas(410, 74 + 44 * len(rows))
     reach = max([row.only_from_records + row.guessable for row in rows] + [1])
     for index, row in enumerate(rows):
         axes.barh(index, row.only_from_records, height=0.56, color=ALARM, linewidth=0)
@@ -290,25 +229,43 @@ def leaked_counts(rows: Sequence[LeakRow]) -> Figure:
                   hatch="////", linewidth=1.0 if row.guessable else 0.0)  # fmt: skip
         total = row.only_from_records + row.guessable
         words = f"{row.only_from_records}" + (f" + {row.guessable} guessable" if row.guessable else "")
-        _beside(axes, total, index, words, strong=total > 0)
-    _rows(axes, [row.label for row in rows])
+        beside(axes, total, index, words, strong=total > 0)
+    label_rows(axes, [row.label for row in rows])
     axes.set_xlim(0, 1.85 * reach)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     axes.set_xlabel("distinct private identifiers in the output")
     return figure
 
 
-@_styled
-def spent_budget(rows: Sequence[SpentRow]) -> Figure:
-    """The ledger account: earlier runs, this run, and what is left, each as a share of the whole."""
-    figure, axes = _canvas(410, 64 + 58 * len(rows))
-    for index, row in enumerate(rows):
-        axes.barh(index, 1.0, height=0.5, facecolor=PAPER, edgecolor=MUTED, linewidth=0.9)
-        axes.barh(index, row.before, height=0.5, facecolor=QUIET, edgecolor=MUTED, linewidth=0.9)
-        axes.barh(index, row.this_run, left=row.before, height=0.5, facecolor=ACCENT, edgecolor=ACCENT, linewidth=0.9)
-        axes.text(1.0, index - 0.3, row.left, ha="right", va="bottom", fontsize=12, color=MUTED)
-    _rows(axes, [row.label for row in rows])
-    axes.set_xlim(0, 1)
-    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
-    axes.set_xlabel(f"% of the account's budget ({short(100 * max(row.this_run for row in rows))} % by this run)")
+@styled
+def attack_power(tests: Sequence[PowerRow]) -> Figure:
+    """What each test could have proved and did prove, against what was certified."""
+    figure, axes = canvas(410, 118 + 46 * len(tests))
+    finite = [value for test in tests for value in (test.certified, test.ceiling or 0.0) if math.isfinite(value)]
+    reach = 1.16 * (max(finite, default=1.0) or 1.0)
+    shown: set[str] = set()
+
+    def once(label: str) -> str | None:
+        fresh = label not in shown
+        shown.add(label)
+        return label if fresh else None
+
+    for row, test in enumerate(tests):
+        ceiling = min(reach, test.ceiling or 0.0)
+        able = (test.ceiling or 0.0) > test.certified
+        face, edge, hatch = (ACCENT_SOFT, ACCENT, None) if able else (PAPER, QUIET, "////")
+        label = "a perfect attack could have proved" + ("" if able else ": too little")
+        axes.barh(row, ceiling, height=0.5, facecolor=face, edgecolor=edge, hatch=hatch, linewidth=1.0,
+                  label=once(label), zorder=2)  # fmt: skip
+        axes.plot([min(reach, test.certified)] * 2, [row - 0.37, row + 0.37], color=INK, linewidth=2.2,
+                  label=once("certified"), zorder=3, solid_capstyle="butt")  # fmt: skip
+        if test.proved is not None:
+            refuted = test.proved > test.certified
+            axes.plot([min(reach, test.proved)], [row], "D" if refuted else "o", markersize=8, markeredgecolor=PAPER,
+                      color=ALARM if refuted else INK, zorder=4, clip_on=False, linestyle="none",
+                      label=once("proved, more than certified" if refuted else "proved"))  # fmt: skip
+    label_rows(axes, [test.label for test in tests])
+    axes.set_xlim(0, reach)
+    axes.set_xlabel("ε")
+    figure.legend(loc="outside lower left", ncols=1, handlelength=2.2, borderpad=0.2, labelspacing=0.35)
     return figure

@@ -1,37 +1,37 @@
-"""A run's files, read back into what a report is made from.
+"""The files of runs, read back into what a report is made from.
 
-    certificate.json   the signed envelope                       (one)
-    receipt.json       what ran; baselines' receipts are skipped  (at most one for the certificate)
-    synthetic.jsonl    beside that receipt: the released text, checked against its digest there
-    findings.json      what audits found                          (any number, merged)
+    certificate.json, certificate-*.json   signed envelopes; a chapter each, oldest first
+    receipt.json                           what ran; receipts without a certificate here are skipped (baselines)
+    synthetic.jsonl                        beside a receipt: the released text, checked against its digest there
+    findings.json, findings-*.json         what audits found, merged by certificate
 
-Files are looked for in the folder and one level below it, so that ``generate -o DIR/run`` and
-``audit -o DIR/audit`` may stand side by side.
+Files are looked for in the folder and up to three levels below it, so that ``generate -o
+DIR/run-1``, ``audit -o DIR/run-1/audit`` and next month's run may stand side by side.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from affidavit.accountant import certificate as certificates
 from affidavit.accountant.clock import Clock, utc_now
-from affidavit.accountant.errors import UsageError
+from affidavit.accountant.errors import CertificateExpired, UsageError
 from affidavit.accountant.keys import TrustedKeys
 from affidavit.accountant.statement import Certificate
 from affidavit.audits import findings as records
 from affidavit.audits.findings import Findings
-from affidavit.audits.report.inputs import Recomputation, ReportInput, Sample
-
-if TYPE_CHECKING:
-    from affidavit.accountant.ledger.accounts import Account
+from affidavit.audits.report.inputs import Chapter, ReportInput, Run, Sample
 
 __all__ = ["read_folder"]
 
 _SAMPLES = 6
+_LEVELS = 4
 
 
 def read_folder(
@@ -39,42 +39,47 @@ def read_folder(
     *,
     trusted: TrustedKeys,
     title: str = "",
-    account: Account | None = None,
-    recomputed: Recomputation = "not tried",
     certificate: Path | None = None,
     clock: Clock = utc_now,
 ) -> ReportInput:
-    """Collect a report's input from ``folder``; ``certificate`` if it lies elsewhere.
+    """Collect a report's input from ``folder``; only ``certificate``'s chapter where one is named.
 
-    The signature is checked first. Raises ``CertificateError`` and its kinds, and ``UsageError``
-    where files contradict one another: findings of another certificate, text that is not the
-    receipt's.
+    Signatures are checked first. A certificate that has expired meanwhile is shown as expired:
+    the past is reported, not relied upon. Raises ``CertificateError`` and its kinds, and
+    ``UsageError`` where files contradict one another: findings of a certificate that is not
+    there, text that is not its receipt's.
     """
-    found = certificates.load(certificate or _only(folder, "certificate.json"), trusted=trusted, clock=clock)
-    receipt_path, receipt = _receipt(folder, found)
-    texts = () if receipt_path is None else _texts(receipt_path.with_name("synthetic.jsonl"), receipt)
+    paths = [certificate] if certificate is not None else _paths(folder, "certificate") or [folder / "certificate.json"]
+    found = {each.sha256: each for each in (_certificate(path, trusted, clock) for path in paths)}
+    runs, findings = _runs(folder, found), _findings(folder, found, only=certificate is not None)
     return ReportInput(
-        title=title or (account.dataset if account is not None else folder.resolve().name),
-        certificate=found,
-        findings=_findings(folder, found),
+        title=title or folder.resolve().name,
         made=clock(),
-        recomputed=recomputed,
-        receipt=receipt,
-        account=account,
-        samples=_chosen(texts),
-        released=len(texts),
+        chapters=tuple(
+            Chapter(certificate=each, findings=findings[sha256], runs=tuple(runs[sha256]))
+            for sha256, each in sorted(found.items(), key=lambda item: (item[1].not_before, item[0]))
+        ),
     )
 
 
-def _paths(folder: Path, name: str) -> list[Path]:
-    return sorted([*folder.glob(name), *folder.glob(f"*/{name}")])
+def _paths(folder: Path, stem: str) -> list[Path]:
+    """``stem.json`` and ``stem-*.json``, in the folder and a few levels below, hidden folders left out."""
+    found: list[Path] = []
+    for level in range(_LEVELS):
+        for pattern in (f"{stem}.json", f"{stem}-*.json"):
+            found += folder.glob("*/" * level + pattern)
+    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
 
 
-def _only(folder: Path, name: str) -> Path:
-    paths = _paths(folder, name)
-    if len(paths) > 1:
-        raise UsageError(f"{len(paths)} files {name} under {folder}", hint="Say which: --certificate CERT.json")
-    return paths[0] if paths else folder / name
+def _certificate(path: Path, trusted: TrustedKeys, clock: Clock) -> Certificate:
+    """A verified certificate, expired or not; a clock before its time is still an error."""
+    try:
+        return certificates.load(path, trusted=trusted, clock=clock)
+    except CertificateExpired as error:
+        if error.ended is None:
+            raise
+        ended = error.ended
+    return certificates.load(path, trusted=trusted, clock=lambda: ended)
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -87,27 +92,27 @@ def _json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _receipt(folder: Path, certificate: Certificate) -> tuple[Path | None, dict[str, Any] | None]:
-    """The receipt of a run under this certificate; another certificate's is not ours to show."""
-    ours = [
-        (path, content)
-        for path in _paths(folder, "receipt.json")
-        if (content := _json(path)).get("certificate_sha256") == certificate.sha256
-    ]
-    if len(ours) > 1:
-        raise UsageError(
-            f"{len(ours)} runs under this certificate in {folder}", hint="Report each run's folder by itself."
-        )
-    return ours[0] if ours else (None, None)
+def _runs(folder: Path, certificates_: dict[str, Certificate]) -> dict[str, list[Run]]:
+    """The runs under each certificate, by when they ended; another certificate's are not ours to show."""
+    found: dict[str, list[Run]] = defaultdict(list)
+    for path in _paths(folder, "receipt"):
+        receipt = _json(path)
+        sha256 = receipt.get("certificate_sha256")
+        if sha256 in certificates_:
+            texts = _texts(path.with_name("synthetic.jsonl"), receipt)
+            found[sha256].append(Run(receipt=receipt, samples=_chosen(texts), released=len(texts)))
+    for runs in found.values():
+        runs.sort(key=lambda run: str(run.receipt.get("ended", "")))
+    return found
 
 
-def _texts(path: Path, receipt: dict[str, Any] | None) -> tuple[Sample, ...]:
+def _texts(path: Path, receipt: dict[str, Any]) -> tuple[Sample, ...]:
     """The released texts. Raises ``UsageError`` unless they are, to the byte, what the receipt says."""
     try:
         content = path.read_bytes()
     except OSError:
         return ()
-    stated = ((receipt or {}).get("outputs_sha256") or {}).get(path.name)
+    stated = (receipt.get("outputs_sha256") or {}).get(path.name)
     if hashlib.sha256(content).hexdigest() != stated:
         raise UsageError(f"{path} is not the text of its receipt", hint="Restore the file that was generated.")
     return tuple(
@@ -130,8 +135,27 @@ def _chosen(texts: tuple[Sample, ...]) -> tuple[Sample, ...]:
     return tuple(turns[:_SAMPLES])
 
 
-def _findings(folder: Path, certificate: Certificate) -> Findings:
-    paths = _paths(folder, "findings.json")
-    if not paths:
-        return Findings(certificate_sha256=certificate.sha256, items=())
-    return records.merge(records.read(path) for path in paths)
+def _findings(folder: Path, certificates_: dict[str, Certificate], *, only: bool) -> dict[str, Findings]:
+    """What audits found of each certificate. Findings bound to none belong to the only one there is.
+
+    ``only``: the caller named one certificate, so findings of others are left out rather than refused.
+    """
+    parts: dict[str, list[Findings]] = {sha256: [] for sha256 in certificates_}
+    for path in _paths(folder, "findings"):
+        part = records.read(path)
+        sha256 = part.certificate_sha256
+        if sha256 is None and len(certificates_) == 1:
+            sha256 = next(iter(certificates_))
+            part = replace(part, certificate_sha256=sha256)
+        if sha256 in parts:
+            parts[sha256].append(part)
+        elif not only:
+            bound = "no certificate" if sha256 is None else f"certificate {sha256[:12]}…, which is not in the folder"
+            raise UsageError(
+                f"{path} is bound to {bound}",
+                hint="Put its certificate into the folder, or name the one to report: --certificate CERT.json",
+            )
+    return {
+        sha256: records.merge(found) if found else Findings(certificate_sha256=sha256, items=())
+        for sha256, found in parts.items()
+    }

@@ -14,7 +14,7 @@ from affidavit.audits.findings import Findings
 if TYPE_CHECKING:
     from affidavit.accountant.ledger.accounts import Account
 
-__all__ = ["Recomputation", "ReportInput", "Sample"]
+__all__ = ["Chapter", "Recomputation", "ReportInput", "Run", "Sample"]
 
 Recomputation = Literal["not tried", "holds", "undecided", "does not hold"]
 
@@ -28,37 +28,56 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportInput:
-    """Everything on the page.
+class Run:
+    """One generation: its receipt, how many texts it released, and some of them."""
+
+    receipt: Mapping[str, Any]
+    samples: tuple[Sample, ...] = ()
+    released: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chapter:
+    """One certificate, what was run under it, and what attacks made of it.
 
     ``certificate``: its ``keyids`` are the keys whose signatures were checked; none means that
     the signature was not checked, and the page says so.
     ``recomputed``: the independent path's worst answer about the claims, if it was asked: a
     signature proves who said a number, only recomputing proves the number.
-    ``receipt`` and ``account`` are absent when a certificate is reported before it is used.
-    ``released`` is how many texts there are in all; ``samples`` may be fewer.
+    ``runs`` is empty when a certificate is reported before it is used.
 
-    Raises ``UsageError`` if the findings or the receipt belong to another certificate.
+    Raises ``UsageError`` if the findings or a receipt belong to another certificate.
     """
 
-    title: str
     certificate: Certificate
     findings: Findings
-    made: datetime
+    runs: tuple[Run, ...] = ()
     recomputed: Recomputation = "not tried"
-    receipt: Mapping[str, Any] | None = None
-    account: Account | None = None
-    samples: tuple[Sample, ...] = ()
-    released: int = 0
 
     def __post_init__(self) -> None:
         ours = self.certificate.sha256
-        receipts = None if self.receipt is None else self.receipt.get("certificate_sha256")
-        for what, theirs in (("findings", self.findings.certificate_sha256), ("receipt", receipts)):
+        bound = [("the findings are", self.findings.certificate_sha256)]
+        bound += [("the receipt is", run.receipt.get("certificate_sha256")) for run in self.runs]
+        for what, theirs in bound:
             if ours and theirs and theirs != ours:
                 raise UsageError(
-                    f"the {what} are bound to certificate {theirs[:12]}…, not to {ours[:12]}…"
-                    if what == "findings"
-                    else f"the receipt is bound to certificate {theirs[:12]}…, not to {ours[:12]}…",
-                    hint="Report each certificate with its own run and audits.",
+                    f"{what} bound to certificate {theirs[:12]}…, not to {ours[:12]}…",
+                    hint="Put that certificate into the folder as well.",
                 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportInput:
+    """Everything on the page: one chapter a certificate, and the ledger accounts that paid for their runs.
+
+    Raises ``UsageError`` without a chapter.
+    """
+
+    title: str
+    made: datetime
+    chapters: tuple[Chapter, ...]
+    accounts: tuple[Account, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.chapters:
+            raise UsageError("a report needs a certificate", hint="affidavit certify RUN.toml -o DIR/certificate.json")

@@ -19,17 +19,27 @@ from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
 from affidavit.audits.findings import Finding, Findings, SelfTest
 from affidavit.audits.report.inputs import Recomputation
-from affidavit.audits.report.numbers import fixed_lower, fixed_upper, measured, one_in, percent_upper, upper
+from affidavit.audits.report.numbers import (
+    fixed_lower,
+    fixed_upper,
+    measured,
+    one_in,
+    percent_upper,
+    upper,
+)
 from affidavit.audits.verdict import Verdict
 
 __all__ = [
+    "NO_VERDICTS",
     "VERDICTS",
     "Headline",
     "Limit",
     "attack_name",
     "capital",
+    "count",
     "headline",
     "instant_in_words",
+    "interval_in_words",
     "is_certified",
     "joined",
     "limits",
@@ -41,6 +51,7 @@ __all__ = [
     "setting_name",
     "strength",
     "times_more_likely",
+    "total_alpha",
     "unit_in_words",
 ]
 
@@ -68,6 +79,12 @@ VERDICTS: dict[Verdict, str] = {
     "says nothing",
 }
 """What each verdict means (DESIGN 2)."""
+
+NO_VERDICTS = {
+    "COUNTED": "what was found is counted and held against the policy; no ε can be inferred from a count",
+    "NOT CHECKED": "what there was to look at does not allow this check",
+}
+"""What stands in place of a verdict where no claim was put to the test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +179,15 @@ def recomputation_in_words(recomputed: Recomputation) -> str:
     return _RECOMPUTATIONS[recomputed]
 
 
-def _count(number: int, singular: str, plural: str = "") -> str:
+def count(number: int, singular: str, plural: str = "") -> str:
+    """``one attack``, ``eleven`` as digits."""
     words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
     shown = words[number] if number < len(words) else f"{number:,}"
     return f"{shown} {singular if number == 1 else plural or singular + 's'}"
+
+
+def _of_them(number: int) -> str:
+    return count(number, "of them", "of them")
 
 
 def capital(words: str) -> str:
@@ -185,26 +207,53 @@ def headline(findings: Findings, *, guarantee: str = "", recomputed: Recomputati
         reason = guarantee.partition(":")[2].strip() or "the receipt says so"
         return Headline("alarm", "No guarantee", (f"The certificate does not cover this output: {reason}.",))
     tone, status = _OUTCOMES[findings.outcome]
-    audited = findings.audited
-    tallies = {verdict: sum(item.verdict == verdict for item in audited) for verdict in VERDICTS}
+    audited, tests = findings.audited, findings.tests
+    tallies = {verdict: sum(item.verdict == verdict for item in tests) for verdict in VERDICTS}
     if not audited:
         return Headline("unsure", "Not audited", ("No attack has been run against this certificate.",))
-    sentences = [f"{capital(_count(len(audited), 'attack'))} tried to prove the certificate false."]
-    alone, violations = len(audited) == 1, tallies["VIOLATION"]
-    if violations:
-        sentences.append("It did." if alone else f"{capital(_count(violations, 'of them', 'of them'))} did.")
+    attacks = sum(not item.check for item in tests)
+    sentences = [f"{capital(count(attacks, 'attack'))} tried to prove the certificate false."] if attacks else []
+    if len(tests) > attacks:
+        checks = len(tests) - attacks
+        sentences.append(f"{capital(count(checks, 'check'))} looked at how the text was made.")
+    violations = tallies["VIOLATION"]
+    if not tests:
+        sentences = ["No attack tried to prove the certificate false; the text was searched for private passages."]
+    elif violations:
+        sentences.append("It did." if len(tests) == attacks == 1 else f"{capital(_of_them(violations))} did."
+                         if len(tests) == attacks else f"{capital(_of_them(violations))} found a fault.")  # fmt: skip
+    elif len(tests) == attacks:
+        sentences.append("It did not." if attacks == 1 else "None did.")
     else:
-        sentences.append("It did not." if alone else "None did.")
+        sentences.append("None found a fault.")
     if tallies["UNDERPOWERED"]:
-        these = capital(_count(tallies["UNDERPOWERED"], "attack"))
+        these = capital(count(tallies["UNDERPOWERED"], "attack" if len(tests) == attacks else "test"))
         sentences.append(f"{these} had too few trials to be able to: that silence means nothing.")
     leaked = max((item.leaked_beyond_guessable for item in audited), default=0)
     if leaked > findings.policy.max_leaked:
-        tolerated = _count(findings.policy.max_leaked, "are tolerated", "are tolerated").replace("no ", "none ")
-        sentences.append(f"{capital(_count(leaked, 'private identifier'))} leaked, where {tolerated}.")
+        tolerated = count(findings.policy.max_leaked, "are tolerated", "are tolerated").replace("no ", "none ")
+        sentences.append(f"{capital(count(leaked, 'private identifier'))} leaked, where {tolerated}.")
+    copied = max((item.overlap.verbatim for item in audited if item.overlap is not None), default=0)
+    if copied > findings.policy.max_verbatim:
+        texts = count(copied, "released text holds", "released texts hold")
+        sentences.append(f"{capital(texts)} a passage of a private record, word for word.")
     if any(not test.passed for test in findings.self_tests):
         sentences.append("A self-test of the audit failed, so the audit itself is in doubt.")
     return Headline(tone, status, tuple(sentences))
+
+
+def total_alpha(findings: Findings) -> str:
+    """How likely it is that any of the tests calls a true certificate refuted: at most the sum of their levels."""
+    tests = findings.tests
+    if not tests:
+        return ""
+    total = upper(findings.total_alpha)
+    if len(tests) == 1:
+        return f"A true certificate would be called refuted with a probability of at most α = {total}."
+    return (
+        f"{capital(count(len(tests), 'test'))}: that any of them calls a true certificate refuted has a probability of "
+        f"at most {total}, the sum of their α."
+    )
 
 
 def limits(certificate: Certificate, risk: dict[str, Decimal]) -> tuple[Limit, ...]:
@@ -294,7 +343,7 @@ def not_shown(certificate: Certificate, findings: Findings, *, recomputed: Recom
             "Whoever made this page did not recompute the certified number. A signature proves who said it, not "
             "that it is right; “affidavit verify --recompute” does.",
         )
-    if any(item.verdict == "UNDERPOWERED" for item in findings.audited):
+    if any(item.verdict == "UNDERPOWERED" for item in findings.tests):
         items.append("An UNDERPOWERED attack is no evidence either way; it needs more trials.")
     return tuple(items)
 
@@ -306,10 +355,15 @@ def reached(finding: Finding) -> str:
     value = measured(finding.statistic)
     if finding.interval is None:
         return value
-    low, high = finding.interval
+    return f"{value} ({interval_in_words(finding.interval)})"
+
+
+def interval_in_words(interval: tuple[float, float]) -> str:
+    """``low to high``, rounded outwards."""
+    low, high = interval
     shown_low = measured(low) if low == round(low) else fixed_lower(low)
     shown_high = measured(high) if high == round(high) else fixed_upper(high)
-    return f"{value} ({shown_low} to {shown_high})"
+    return f"{shown_low} to {shown_high}"
 
 
 def joined(words: Sequence[str]) -> str:

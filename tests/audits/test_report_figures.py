@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime, timedelta
 from itertools import combinations
 
 import pytest
@@ -13,7 +14,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from affidavit.accountant.tradeoff import PrivacyCurve
-from affidavit.audits.report import figures
+from affidavit.audits.report import budget_figures, figures
 from affidavit.audits.report.svg import PALETTE, inline_svg
 
 CURVE = PrivacyCurve(((0.5, 0.1), (1.0, 0.01), (2.0, 1e-5)))
@@ -32,7 +33,23 @@ ATTACKS = (
     figures.AttackShown(label="One step, certified output", point=(0.1, 0.3), worst=(0.14, 0.24)),
 )
 LEAKS = (figures.LeakRow("Protection off", 41, 17), figures.LeakRow("Certified output", 0, 0))
-SPENT = (figures.SpentRow("ε", 0.2, 0.155, "12.89 of 20 left"), figures.SpentRow("δ", 0.4, 0.2, "0.002 of 0.005 left"))
+SPENT = (
+    budget_figures.SpentRow("ε", 0.2, 0.155, "12.89 of 20 left"),
+    budget_figures.SpentRow("δ", 0.4, 0.2, "0.002 of 0.005 left"),
+)
+
+POWER = (
+    figures.PowerRow(label="Extraction,\ncertified output", certified=3.104, proved=0.2, ceiling=5.6),
+    figures.PowerRow(label="Reference,\ncertified output", certified=3.104, proved=None, ceiling=2.5),
+    figures.PowerRow(label="One step,\ncertified output", certified=1.2, proved=1.9, ceiling=5.6),
+)
+OPENED = datetime(2026, 11, 1, 9, tzinfo=UTC)
+CHARGES = tuple(
+    budget_figures.Charge(
+        when=OPENED + timedelta(days=7 * n), epsilon=0.2 * n, delta=0.1 * n, ours=n == 2, committed=n != 3
+    )
+    for n in (1, 2, 3, 4)
+)
 
 
 def _drawings() -> dict[str, Figure]:
@@ -44,7 +61,12 @@ def _drawings() -> dict[str, Figure]:
         ),
         "trade-off": figures.tradeoff(CURVE, ATTACKS, limit_label="certified limit"),
         "leaks": figures.leaked_counts(LEAKS),
-        "budget": figures.spent_budget(SPENT),
+        "power": figures.attack_power(POWER),
+        "timeline": budget_figures.budget_timeline(CHARGES, opened=OPENED, until=OPENED + timedelta(days=30)),
+        "timeline of an hour": budget_figures.budget_timeline(
+            CHARGES[:1], opened=CHARGES[0].when - timedelta(minutes=40), until=CHARGES[0].when + timedelta(minutes=20)
+        ),
+        "budget": budget_figures.spent_budget(SPENT),
     }
 
 
@@ -133,9 +155,34 @@ def test_leaks_are_stacked_in_two_kinds() -> None:
 
 
 def test_spent_shares_follow_one_another() -> None:
-    axes = figures.spent_budget(SPENT).axes[0]
+    axes = budget_figures.spent_budget(SPENT).axes[0]
     shares = [(round(patch.get_x(), 9), round(patch.get_width(), 9)) for patch in axes.patches]
     assert shares == [(0, 1), (0, 0.2), (0.2, 0.155), (0, 1), (0, 0.4), (0.4, 0.2)]
+
+
+def test_power_is_drawn_to_scale_and_its_lack_is_hatched() -> None:
+    axes = figures.attack_power(POWER).axes[0]
+    assert [patch.get_width() for patch in axes.patches] == [5.6, 2.5, 5.6]
+    assert [patch.get_hatch() for patch in axes.patches] == [None, "////", None]
+    upright = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 2]
+    assert upright == [3.104, 3.104, 1.2]
+    dots = [(line.get_xdata()[0], line.get_marker()) for line in axes.lines if len(line.get_xdata()) == 1]
+    assert dots == [(0.2, "o"), (1.9, "D")], "what refutes looks different"
+
+
+def test_power_without_bound_is_drawn_to_the_edge() -> None:
+    row = figures.PowerRow(label="a", certified=math.inf, proved=0.0, ceiling=2.0)
+    axes = figures.attack_power([row]).axes[0]
+    assert math.isfinite(axes.get_xlim()[1])
+
+
+def test_the_timeline_steps_when_a_run_is_charged() -> None:
+    axes = budget_figures.budget_timeline(CHARGES, opened=OPENED, until=OPENED + timedelta(days=30)).axes[0]
+    spent = next(line for line in axes.lines if line.get_label() == "ε spent")
+    assert [round(float(y), 9) for y in spent.get_ydata()] == [0.0, 0.2, 0.4, 0.6, 0.8, 0.8]
+    assert spent.get_drawstyle() == "steps-post"
+    marks = {line.get_label(): len(line.get_xdata()) for line in axes.lines if line.get_marker() not in ("None", None)}
+    assert marks == {"runs on this page": 1, "other runs": 2, "reserved, never committed": 1}
 
 
 def test_drawing_leaves_matplotlib_s_settings_alone() -> None:

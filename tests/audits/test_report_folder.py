@@ -13,7 +13,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from affidavit.accountant.certificate import Claim, issue
-from affidavit.accountant.errors import CertificateMissing, SignatureInvalid, UntrustedKey, UsageError
+from affidavit.accountant.errors import (
+    CertificateExpired,
+    CertificateMissing,
+    SignatureInvalid,
+    UntrustedKey,
+    UsageError,
+)
 from affidavit.accountant.keys import Signer
 from affidavit.accountant.plan import Exponential, Repeat
 from affidavit.accountant.subject import RunSubject
@@ -28,20 +34,20 @@ TRUSTED = {SIGNER.keyid: SIGNER.private_key.public_key()}
 TEXTS = (("Billing", "a"), ("Billing", "b\u2028c"), ("Delivery", "d"), ("Account", "e"), ("Account", "f"))
 
 
-def _envelope() -> bytes:
-    subject = RunSubject("zero-out", RECORD, Repeat(4, Exponential(0.1)), "a" * 64, "b" * 64, "c" * 64, 240)
+def _envelope(*, config: str = "a", issued: datetime = NOW) -> bytes:
+    subject = RunSubject("zero-out", RECORD, Repeat(4, Exponential(0.1)), config * 64, "b" * 64, "c" * 64, 240)
     claims = [Claim.of(epsilon_upper=0.4, delta="0")]
-    return issue(subject, claims=claims, signer=SIGNER, arithmetic="exact", clock=lambda: NOW, salt="0" * 32)
+    return issue(subject, claims=claims, signer=SIGNER, arithmetic="exact", clock=lambda: issued, salt="0" * 32)
 
 
-def _run(folder: Path, certificate_sha256: str | None, texts: Sequence[tuple[str, str]] = TEXTS) -> None:
+def _run(folder: Path, certificate_sha256: str | None, texts: Sequence[tuple[str, str]] = TEXTS, **facts: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps({"id": str(i), "label": label, "text": text}, ensure_ascii=False) + "\n"
              for i, (label, text) in enumerate(texts)]  # fmt: skip
     content = "".join(lines).encode()
     (folder / "synthetic.jsonl").write_bytes(content)
     digests = {"synthetic.jsonl": hashlib.sha256(content).hexdigest()}
-    receipt = {"certificate_sha256": certificate_sha256, "outputs_sha256": digests, "noise": "secure"}
+    receipt = {"certificate_sha256": certificate_sha256, "outputs_sha256": digests, "noise": "secure", **facts}
     (folder / "receipt.json").write_text(json.dumps(receipt), encoding="utf-8")
 
 
@@ -71,16 +77,17 @@ def folder(tmp_path: Path) -> Path:
 
 def test_everything_of_one_run_is_found(folder: Path) -> None:
     report = _read(folder)
-    assert report.certificate.keyids == (SIGNER.keyid,)
-    assert report.receipt is not None
-    assert report.receipt["noise"] == "secure"
-    assert [item.attack for item in report.findings.items] == ["attack-1", "attack-2"]
-    assert report.released == 5
+    (chapter,) = report.chapters
+    (run,) = chapter.runs
+    assert chapter.certificate.keyids == (SIGNER.keyid,)
+    assert run.receipt["noise"] == "secure"
+    assert [item.attack for item in chapter.findings.items] == ["attack-1", "attack-2"]
+    assert run.released == 5
     assert report.title == folder.name
 
 
 def test_samples_take_turns_over_labels_and_are_never_a_baseline_s(folder: Path) -> None:
-    samples = _read(folder).samples
+    samples = _read(folder).chapters[0].runs[0].samples
     assert [sample.text for sample in samples] == ["a", "d", "e", "b\u2028c", "f"]
 
 
@@ -94,18 +101,60 @@ def test_text_that_is_not_the_receipt_s_is_refused(folder: Path) -> None:
 def test_findings_of_another_certificate_are_refused(folder: Path) -> None:
     other = Findings(certificate_sha256="1" * 64, items=(_finding("attack-3"),))
     records.write(other, folder / "audit-3" / "findings.json")
-    with pytest.raises(UsageError, match="different certificates"):
+    with pytest.raises(UsageError, match=r"audit-3/findings\.json is bound to certificate 111111111111…, which is not"):
         _read(folder)
-    for number in (1, 2):
-        (folder / f"audit-{number}" / "findings.json").unlink()
-    with pytest.raises(UsageError, match="findings are bound to certificate 111111111111"):
+    (chapter,) = _read(folder, certificate=folder / "certificate.json").chapters
+    assert [item.attack for item in chapter.findings.items] == ["attack-1", "attack-2"], "named: others are left out"
+
+
+def test_runs_under_one_certificate_stand_in_the_order_in_which_they_ended(folder: Path) -> None:
+    sha256 = hashlib.sha256((folder / "certificate.json").read_bytes()).hexdigest()
+    for number, ended in ((1, "2026-11-29T00:00:00Z"), (2, "2026-11-28T00:00:00Z")):
+        _run(folder / "later" / f"run-{number}", sha256, [("Billing", f"text {number}")], ended=ended)
+    (chapter,) = _read(folder).chapters
+    assert [run.receipt.get("ended") for run in chapter.runs] == [None, "2026-11-28T00:00:00Z", "2026-11-29T00:00:00Z"]
+    assert [run.samples[0].text for run in chapter.runs] == ["a", "text 2", "text 1"]
+
+
+def test_several_certificates_are_chapters_oldest_first(folder: Path) -> None:
+    earlier = _envelope(config="d", issued=NOW - timedelta(days=30))
+    sha256 = hashlib.sha256(earlier).hexdigest()
+    (folder / "october").mkdir()
+    (folder / "october" / "certificate-2.json").write_bytes(earlier)
+    (folder / "october" / "certificate-copy.json").write_bytes(earlier)
+    _run(folder / "october" / "run", sha256, [("Billing", "old")])
+    for name in ("findings.json", "findings-one-step.json"):
+        part = Findings(certificate_sha256=sha256, items=(_finding(f"october {name}"),))
+        records.write(part, folder / "october" / "audits" / "deep" / name)
+    first, second = _read(folder).chapters
+    assert first.certificate.sha256 == sha256
+    assert [item.attack for item in first.findings.items] == ["october findings-one-step.json", "october findings.json"]
+    assert first.runs[0].samples[0].text == "old"
+    assert [item.attack for item in second.findings.items] == ["attack-1", "attack-2"]
+    (only,) = _read(folder, certificate=folder / "certificate.json").chapters
+    assert only == second
+
+
+def test_findings_bound_to_nothing_belong_to_the_only_certificate_or_to_none(folder: Path) -> None:
+    records.write(Findings(certificate_sha256=None, items=(_finding("loose"),)), folder / "findings-loose.json")
+    (chapter,) = _read(folder).chapters
+    assert "loose" in [item.attack for item in chapter.findings.items]
+    (folder / "certificate-2.json").write_bytes(_envelope(config="d"))
+    with pytest.raises(UsageError, match=r"findings-loose\.json is bound to no certificate"):
         _read(folder)
 
 
-def test_two_runs_under_one_certificate_are_two_reports(folder: Path) -> None:
-    _run(folder / "again", hashlib.sha256((folder / "certificate.json").read_bytes()).hexdigest())
-    with pytest.raises(UsageError, match="2 runs under this certificate"):
-        _read(folder)
+def test_an_expired_certificate_is_history_and_a_future_one_an_error(folder: Path) -> None:
+    (chapter,) = _read(folder, clock=lambda: NOW + timedelta(days=400)).chapters
+    assert chapter.certificate.not_after < NOW + timedelta(days=400)
+    with pytest.raises(CertificateExpired, match="not valid before"):
+        _read(folder, clock=lambda: NOW - timedelta(days=1))
+
+
+def test_hidden_folders_are_not_read(folder: Path) -> None:
+    other = Findings(certificate_sha256="1" * 64, items=(_finding("attack-3"),))
+    records.write(other, folder / ".cache" / "findings.json")
+    assert len(_read(folder).chapters) == 1
 
 
 def test_the_signature_comes_first(folder: Path) -> None:
@@ -124,9 +173,9 @@ def test_a_folder_with_a_certificate_alone_and_one_without(folder: Path, tmp_pat
     with pytest.raises(CertificateMissing):
         _read(bare)
     report = _read(bare, certificate=folder / "certificate.json")
-    assert report.receipt is None
-    assert report.samples == ()
-    assert report.findings.items == ()
+    (chapter,) = report.chapters
+    assert chapter.runs == ()
+    assert chapter.findings.items == ()
 
 
 def test_a_receipt_that_is_not_json_is_refused_by_name(folder: Path) -> None:

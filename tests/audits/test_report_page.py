@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.accountant.unit import RECORD, Unit
 from affidavit.audits import findings as records
 from affidavit.audits.findings import Finding, Findings, SelfTest, Utility
-from affidavit.audits.report import ReportInput, Sample, render, write
+from affidavit.audits.report import Chapter, ReportInput, Run, Sample, render, write
 from affidavit.audits.report.drawings import Twice, draw_leaks, draw_tradeoffs
 from affidavit.audits.report.svg import PALETTE
 from affidavit.audits.report.words import headline, not_shown, relation_in_words
@@ -108,22 +109,29 @@ def _account() -> Account:
     return Account("support-mail", "zero-out", RECORD, Decimal(20), Decimal("0.005"), "basic", opened, (earlier, ours))
 
 
-def _report(**changes: Any) -> ReportInput:
+def _chapter(**changes: Any) -> Chapter:
+    run: dict[str, Any] = {
+        "receipt": {"certificate_sha256": SHA, "ledger_entry": "e2", "noise": "secure"},
+        "samples": (Sample("Billing", "I was charged twice."),),
+        "released": 6,
+    }
+    run |= {name: changes.pop(name) for name in tuple(run) if name in changes}
     base: dict[str, Any] = {
-        "title": "support-mail",
         "certificate": _certificate(),
         "findings": _findings(
             _finding(),
             *_leaks(),
             self_tests=(SelfTest(name="noise off", attack="one-step", expected="caught", observed="caught"),),
         ),
-        "made": NOW,
-        "receipt": {"certificate_sha256": SHA, "ledger_entry": "e2", "noise": "secure"},
-        "account": _account(),
-        "samples": (Sample("Billing", "I was charged twice."),),
-        "released": 6,
+        "runs": (Run(**run),) if run["receipt"] is not None else (),
     }
-    return ReportInput(**(base | changes))
+    return Chapter(**(base | changes))
+
+
+def _report(**changes: Any) -> ReportInput:
+    base: dict[str, Any] = {"title": "support-mail", "made": NOW, "accounts": (_account(),)}
+    base |= {name: changes.pop(name) for name in tuple(base) if name in changes}
+    return ReportInput(chapters=(_chapter(**changes),), **base)
 
 
 class _Page(HTMLParser):
@@ -197,7 +205,7 @@ def test_ids_are_unique_and_every_reference_resolves(page: _Page) -> None:
 
 def test_it_reads_without_eyes(html: str, page: _Page) -> None:
     drawings = re.findall(r"<svg\b.*?</svg>", html, re.DOTALL)
-    assert len(drawings) == 5, "leaks, trade-off, methods, profile, budget"
+    assert len(drawings) == 7, "power, leaks, trade-off, methods, profile, and the budget left and over time"
     for drawing in drawings:
         root = ET.fromstring(drawing)  # noqa: S314 - our own output
         assert root.get("role") == "img"
@@ -266,7 +274,7 @@ def test_everything_is_escaped() -> None:
             certificate=certificate,
             findings=_findings(finding, counted, part, self_tests=(test,)),
             receipt={"certificate_sha256": SHA, "noise": HOSTILE, "sampler": HOSTILE, "ended": HOSTILE},
-            account=account,
+            accounts=(account,),
             samples=(Sample(HOSTILE, HOSTILE),),
         )
     )
@@ -410,13 +418,146 @@ def test_a_bare_certificate_has_a_report() -> None:
         certificate=_certificate(curve=(), methods=(), assumptions=(), versions={}),
         findings=_findings(),
         receipt=None,
-        account=None,
+        accounts=(),
         samples=(),
     )
     text = _Page(render(bare)).text
     assert "Not audited" in text
     assert "No attack has been run." in text
     assert "Budget spent" not in text
+
+
+def _several() -> ReportInput:
+    other, later = "8e" * 32, NOW + timedelta(days=7)
+    refuted = Chapter(
+        certificate=_certificate(sha256=other, not_before=later, not_after=later + timedelta(days=90)),
+        findings=Findings(certificate_sha256=other, items=(_finding(verdict="VIOLATION", epsilon_lower=4.2),)),
+        runs=tuple(Run(receipt={"certificate_sha256": other, "ledger_entry": f"e{n}"}) for n in (3, 4)),
+    )
+    account = _account()
+    charge = replace(account.reservations[0], certificate_sha256=other, reserved="2026-12-04T10:00:00Z")
+    more = (replace(charge, entry="e3", ended="2026-12-04T11:00:00Z"), replace(charge, entry="e4"))
+    return ReportInput(
+        title="all of it",
+        made=later,
+        chapters=(_chapter(), refuted),
+        accounts=(replace(account, reservations=(*account.reservations, *more)), replace(account, dataset="other")),
+    )
+
+
+@pytest.fixture(scope="module")
+def several() -> str:
+    return render(_several())
+
+
+def test_several_certificates_begin_with_the_worst(several: str) -> None:
+    page = _Page(several)
+    assert "Certified: two certificates, each a limit on what its own run costs." in page.text
+    assert "Refuted Two certificates, three runs, three attacks. One certificate reads “Refuted”: begin" in page.text
+    assert page.tags.count("h1") == 1
+    assert "Each of its runs costs one record at most ε = 3.104" in page.text
+    assert "This run costs one record at most ε = 3.104" in page.text
+
+
+def test_several_certificates_have_ids_and_headings_of_their_own(several: str) -> None:
+    page = _Page(several)
+    test_ids_are_unique_and_every_reference_resolves(page)
+    test_nothing_is_loaded_from_outside(several, page)
+    levels = [int(tag[1]) for tag in page.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert all(below - above <= 1 for above, below in pairwise(levels)), "no level is skipped"
+    assert render(replace(_several(), accounts=())).count('href="#budget"') == 0
+
+
+def test_the_budget_is_shown_over_time(several: str) -> None:
+    text = _Page(several).text
+    assert "4 runs since 20 November 2026, 09:00 UTC: 53 % of ε and 80 % of δ are spent." in text, "10.60341 of 20"
+    assert text.count("on this page") >= 3
+    assert "Charges to other" in text
+
+
+def test_the_power_of_each_attack_is_told_beside_what_was_certified(page: _Page) -> None:
+    told = "Label probability, certified output: could have proved 5.6, proved at least 0.2345, certified 3.104"
+    assert told in page.text
+    assert "Extraction, protection off: could" not in page.text, "controls are not tests"
+
+
+def test_the_total_chance_of_a_false_alarm_is_said(page: _Page) -> None:
+    assert "Two tests: that any of them calls a true certificate refuted has a probability of at most 0.1," in page.text
+    alone = _told(_finding(alpha=0.001))
+    assert "would be called refuted with a probability of at most α = 0.001." in alone
+
+
+def _told(*items: Finding) -> str:
+    """The words of a page with these findings and no drawing that they do not need."""
+    bare = _certificate(curve=(), methods=())
+    return _Page(render(_report(certificate=bare, findings=_findings(*items), accounts=()))).text
+
+
+def _searched(**changes: Any) -> Finding:
+    overlap = records.Overlap(
+        words=20, texts=40, members=200, held_out=200, verbatim=0, held_out_verbatim=1, verbatim_interval=(0.0, 0.0882),
+        longest=0, held_out_longest=23, compared=200, rouge_l=0.2134, held_out_rouge_l=0.2091, highest_rouge_l=0.4,
+        margin=0.0043, margin_interval=(-0.0512, 0.0611),
+    )  # fmt: skip
+    exposures = [
+        records.Exposure(
+            unit=unit, kind=kind, at_risk=size, leaked=2, beyond_guessable=1, interval=(0.01, 0.2),
+            interval_method="Clopper-Pearson over users", held_out_at_risk=7, held_out_leaked=0,
+        )
+        for unit, kind, size in (("identifier", "email", 90), ("record", "email", 80), ("identifier", "phone", 70),
+                                 ("identifier", "any", 160), ("record", "any", 150), ("user", "any", 12))
+    ]  # fmt: skip
+    base = _finding(
+        attack="released-text", verdict="UNDERPOWERED", claim=None, epsilon_lower=None, ceiling=None, curve_points=(),
+        leaked=2, guessable=2, held_out_leaked=0, exposures=tuple(exposures), overlap=overlap,
+    )  # fmt: skip
+    return replace(base, **changes)
+
+
+def test_a_search_is_counted_and_is_no_test() -> None:
+    text = _told(_searched())
+    assert "Not refuted No attack tried to prove the certificate false; the text was searched" in text
+    assert "Counted".upper() in text
+    assert "no ε can be inferred from a count" in text
+    assert "would be called refuted" not in text
+    assert "needs more trials" not in text
+
+
+def test_exposure_is_shown_per_identifier_record_and_user() -> None:
+    text = _told(_searched())
+    for row in (
+        "E-mail address 2 of 90",
+        "Phone number 2 of 70",
+        "Identifier of any kind 2 of 160",
+        "Record with an identifier of any kind 2 of 150",
+        "User with an identifier of any kind 2 of 12",
+    ):
+        assert f"{row} 1.0 to 20.0 %; Clopper-Pearson over users 1 0 of 7" in text
+    assert "2 of 80" not in text, "records are counted over all kinds"
+
+
+def test_overlap_is_shown_beside_its_counterfactual() -> None:
+    text = _told(_searched())
+    assert "0 of 40 texts 20 words or more, word for word 0.0 to 8.9 % 1 0.213 0.209 0.004" in text
+    assert "−0.052 to 0.062, over 40 texts" in text, "outwards"
+
+
+def test_a_copied_passage_is_said_at_the_top() -> None:
+    item = _searched()
+    assert item.overlap is not None
+    shown = headline(_findings(replace(item, overlap=replace(item.overlap, verbatim=2))))
+    assert shown.status == "Policy failed"
+    assert shown.sentences[-1] == "Two released texts hold a passage of a private record, word for word."
+
+
+def test_checks_stand_apart_from_attacks() -> None:
+    check = _finding(attack="trace: fresh samples", check=True, claim=None, note="one sample was used twice")
+    text = _told(_finding(), replace(check, verdict="VIOLATION"))
+    assert "One attack tried to prove the certificate false. One check looked at how the text was made." in text
+    assert "One of them found a fault." in text
+    assert "How the text was made Trace: fresh samples" in text
+    unchecked = _told(replace(check, control=True))
+    assert "NOT CHECKED what there was to look at does not allow this check" in unchecked
 
 
 def test_findings_or_a_receipt_of_another_certificate_are_refused() -> None:

@@ -1,0 +1,293 @@
+"""One certificate's part of the page: strings and drawings, decided here once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from affidavit.accountant.clock import parse_instant
+from affidavit.accountant.plan import to_dict
+from affidavit.accountant.risk import risk_limits
+from affidavit.accountant.statement import Certificate, MethodSummary
+from affidavit.accountant.tradeoff import PrivacyCurve
+from affidavit.audits.findings import Finding
+from affidavit.audits.measure import Measure
+from affidavit.audits.report import drawings, words
+from affidavit.audits.report.inputs import Chapter, Run
+from affidavit.audits.report.leak_rows import exposure_rows, overlap_rows
+from affidavit.audits.report.numbers import fixed_lower, fixed_upper, measured, percent_upper, short, upper
+from affidavit.audits.report.plan_words import plan_in_words, uses_in_words
+
+__all__ = ["chapter_context", "chapter_headline"]
+
+Context = dict[str, Any]
+
+NOTHING = "–"
+
+
+def chapter_context(chapter: Chapter, *, key: str = "", made: datetime) -> Context:
+    """Everything that a chapter of the template names; ``key`` begins every id in it."""
+    certificate, findings = chapter.certificate, chapter.findings
+    curve = drawings.certified_curve(certificate)
+    risk = _risk(certificate, curve)
+    return {
+        "key": key,
+        "name": f"{certificate.sha256[:12]}, {words.instant_in_words(certificate.not_before)}",
+        "headline": chapter_headline(chapter),
+        "run": "each of its runs" if len(chapter.runs) > 1 else "this run",
+        "claim": _claim(certificate, made),
+        "tiles": _tiles(chapter, risk),
+        "limits": words.limits(certificate, risk),
+        "strength": words.strength((1 + risk["advantage"]) / 2),
+        "groups": _groups(findings.items),
+        "verdicts": _legend(findings.items),
+        "total_alpha": words.total_alpha(findings),
+        "power": drawings.draw_power(findings.items, prefix=key),
+        "leaks": drawings.draw_leaks(findings.items, prefix=key),
+        "exposures": exposure_rows(findings.items),
+        "overlaps": overlap_rows(findings.items),
+        "tradeoffs": drawings.draw_tradeoffs(findings.items, curve, prefix=key),
+        "tradeoff_caption": drawings.TRADEOFF_CAPTION,
+        "utilities": _utilities(findings.items),
+        "self_tests": [
+            {
+                "name": test.name,
+                "attack": words.attack_name(test),
+                "expected": test.expected,
+                "observed": test.observed,
+                "detail": test.detail,
+                "passed": test.passed,
+            }
+            for test in findings.self_tests
+        ],
+        "not_shown": words.not_shown(certificate, findings, recomputed=chapter.recomputed),
+        "plan": {
+            "sentence": _sentence(certificate),
+            "json": json.dumps(to_dict(certificate.plan), indent=2),
+        },
+        "methods": _methods(certificate, key),
+        "profile": drawings.draw_profile(certificate, prefix=key),
+        "runs": [_run(run, several=len(chapter.runs) > 1) for run in chapter.runs],
+        "assumptions": certificate.assumptions,
+        "provenance": _provenance(chapter),
+    }
+
+
+def chapter_headline(chapter: Chapter) -> words.Headline:
+    """The worst outcome of a chapter, in words."""
+    guarantees = [str(run.receipt.get("guarantee", "")) for run in chapter.runs]
+    denied = next((guarantee for guarantee in guarantees if guarantee.startswith("NONE")), "")
+    return words.headline(chapter.findings, guarantee=denied, recomputed=chapter.recomputed)
+
+
+def _risk(certificate: Certificate, curve: PrivacyCurve) -> dict[str, Decimal]:
+    """The signed limits, or those that follow from the signed curve where it states none."""
+    return {name: Decimal(value) for name, value in risk_limits(curve).as_dict().items()} | dict(certificate.risk)
+
+
+def _claim(certificate: Certificate, made: datetime) -> Context:
+    certified = next(
+        (words.method_name(method.name) for method in certificate.methods if method.certified), "the best valid method"
+    )
+    return {
+        "epsilon": upper(certificate.claim.epsilon),
+        "delta": upper(certificate.claim.delta),
+        "points": [
+            {"epsilon": upper(claim.epsilon, digits=6), "delta": upper(claim.delta)} for claim in certificate.claims
+        ],
+        "times": words.times_more_likely(certificate.claim.epsilon),
+        "unit": words.unit_in_words(certificate.unit),
+        "relation": certificate.relation,
+        "relation_words": words.relation_in_words(certificate.relation, certificate.unit),
+        "size": f"{certificate.size:,}",
+        "method": certified,
+        "arithmetic": certificate.arithmetic,
+        "valid": f"{words.instant_in_words(certificate.not_before)} to {words.instant_in_words(certificate.not_after)}"
+        + (": expired, no new run may rely on it" if made > certificate.not_after else ""),
+    }
+
+
+def _tiles(chapter: Chapter, risk: dict[str, Decimal]) -> list[Context]:
+    claim, tests = chapter.certificate.claim, chapter.findings.tests
+    success = (1 + risk["advantage"]) / 2
+    tiles = [
+        {
+            "label": "Certified cost",
+            "value": f"ε = {upper(claim.epsilon)}",
+            "note": f"at δ = {upper(claim.delta)}, {chapter.certificate.relation}",
+        },
+        {
+            "label": "A fair bet on who was used",
+            "value": f"≤ {percent_upper(success)}",
+            "note": "right, for the best attack there can be; blind guessing: 50\u00a0%",
+        },
+    ]
+    counted = [item for item in chapter.findings.items if item.leaked is not None]
+    if counted:
+        inside = max((item.leaked_beyond_guessable for item in counted if item.target == "protected"), default=0)
+        outside = max((item.leaked_beyond_guessable for item in counted if item.target == "unprotected"), default=None)
+        tiles.append(
+            {
+                "label": "Private identifiers leaked",
+                "value": f"{inside:,}",
+                "note": "guessable ones apart"
+                if outside is None
+                else f"{outside:,} with protection off; guessable ones apart",
+            }
+        )
+    tally = {verdict: sum(item.verdict == verdict for item in tests) for verdict in words.VERDICTS}
+    tiles.append(
+        {
+            "label": f"Attacks {'and checks ' if any(item.check for item in tests) else ''}that refuted it",
+            "value": f"{tally['VIOLATION']} of {len(tests)}" if tests else NOTHING,
+            "note": f"{tally['CONSISTENT']} consistent, {tally['UNDERPOWERED']} underpowered"
+            if tests
+            else "none has been run",
+        }
+    )
+    return tiles
+
+
+def _groups(items: Iterable[Finding]) -> list[Context]:
+    """The audited items first, then the controls."""
+    shown = [(item, _row(item)) for item in items]
+    groups = [
+        {"name": "Under protection", "rows": [row for item, row in shown if not item.control and not item.check]},
+        {"name": "How the text was made", "rows": [row for item, row in shown if item.check]},
+        {"name": "Controls: the same attacks where they must succeed, or must fail", "rows": [
+            row for item, row in shown if item.control and not item.check]},
+    ]  # fmt: skip
+    return [group for group in groups if group["rows"]]
+
+
+def _row(item: Finding) -> Context:
+    expected = item.control and item.verdict == "VIOLATION" and item.target == "unprotected"
+    trials = f"{item.n_members:,} used, {item.n_non_members:,} not" + (f"; {item.runs:,} runs" if item.runs > 1 else "")
+    if item.check:
+        trials = f"{item.n_members:,} looked at"
+    return {
+        "attack": words.attack_name(item) + ("" if words.is_certified(item) else f", {words.setting_name(item)}"),
+        "trials": f"{trials}; α = {short(item.alpha)}",
+        "subject": "" if item.claim is None or item.claim.subject == "certificate" else item.claim.subject,
+        "access": ", ".join(item.access),
+        "statistic_name": "" if item.check and item.statistic is None else item.statistic_name,
+        "measures": [_measure(measure) for measure in item.measures],
+        "reached": words.reached(item),
+        "limit": "" if item.limit is None else f"at most {upper(item.limit)}",
+        "note": item.note,
+        "epsilon_lower": NOTHING if item.epsilon_lower is None else fixed_lower(item.epsilon_lower),
+        "ceiling": NOTHING if item.ceiling is None else fixed_lower(item.ceiling),
+        "certified": NOTHING if item.claim is None else fixed_upper(item.claim.epsilon),
+        "verdict": _shown_verdict(item),
+        "expected": expected,
+    }
+
+
+def _shown_verdict(item: Finding) -> str:
+    """A check that could not be made reads so, and a count reads as one."""
+    if item.check and item.control:
+        return "NOT CHECKED"
+    return "COUNTED" if item.only_counts else item.verdict
+
+
+def _measure(measure: Measure) -> str:
+    value = NOTHING if measure.value is None else measured(measure.value)
+    interval = "" if measure.interval is None else f" ({words.interval_in_words(measure.interval)})"
+    return f"{measure.name}: {value}{interval}"
+
+
+def _legend(items: Iterable[Finding]) -> list[tuple[str, str]]:
+    """What each verdict means; those that are no verdict on a claim only where they occur."""
+    shown = {_shown_verdict(item) for item in items}
+    return [*words.VERDICTS.items(), *((name, told) for name, told in words.NO_VERDICTS.items() if name in shown)]
+
+
+def _utilities(items: Iterable[Finding]) -> list[Context]:
+    return [
+        {
+            "attack": words.attack_name(item),
+            "name": item.utility.name,
+            "value": measured(item.utility.value),
+            "reference": NOTHING if item.utility.reference is None else measured(item.utility.reference),
+        }
+        for item in items
+        if item.utility is not None
+    ]
+
+
+def _sentence(certificate: Certificate) -> str:
+    said = plan_in_words(certificate.plan)
+    return f"What runs: {said}. That makes {uses_in_words(certificate.plan)}."
+
+
+def _methods(certificate: Certificate, key: str) -> Context:
+    """Those that apply first, the tightest of them first."""
+
+    def rank(method: MethodSummary) -> tuple[bool, bool, Decimal]:
+        return (not method.applies, method.epsilon_upper is None, method.epsilon_upper or Decimal(0))
+
+    ordered = sorted(certificate.methods, key=rank)
+    return {
+        "drawing": drawings.draw_methods(ordered, delta=certificate.claim.delta, prefix=key),
+        "rows": [
+            {
+                "name": words.method_name(method.name),
+                "best": method.certified,
+                "lower": fixed_lower(method.epsilon_lower, places=4) if method.epsilon_lower else NOTHING,
+                "upper": ("∞" if method.applies else NOTHING)
+                if method.epsilon_upper is None
+                else fixed_upper(method.epsilon_upper, places=4),
+                "note": "certified" if method.certified else method.why,
+            }
+            for method in ordered
+        ],
+    }
+
+
+def _run(run: Run, *, several: bool) -> Context:
+    """A run's released text, and the receipt's facts."""
+    shown, ended = len(run.samples), str(run.receipt.get("ended", ""))
+    among = f"{shown:,} of {run.released:,} texts" if run.released > shown else "All of the text"
+    return {
+        "name": f"Run that ended on {_instant(ended)}" if several and ended else "",
+        "note": f"{among}, as released. The certificate covers every use that is made of it.",
+        "samples": run.samples,
+        "facts": [
+            (name, str(run.receipt[key]), digest)
+            for name, key, digest in (
+                ("Ledger entry", "ledger_entry", True),
+                ("Guarantee", "guarantee", False),
+                ("Noise", "noise", False),
+                ("Sampler", "sampler", False),
+                ("Run ended", "ended", False),
+            )
+            if run.receipt.get(key)
+        ],
+    }
+
+
+def _instant(written: str) -> str:
+    try:
+        return words.instant_in_words(parse_instant(written))
+    except ValueError:
+        return written
+
+
+def _provenance(chapter: Chapter) -> list[tuple[str, str, bool]]:
+    """(name, value, whether it is a digest)."""
+    certificate = chapter.certificate
+    signed = bool(certificate.keyids)
+    rows = [
+        ("Certificate", certificate.sha256 or "not computed", bool(certificate.sha256)),
+        ("Signature", "verified with a trusted key" if signed else "not checked by whoever made this page", False),
+        *((("Key", keyid, True)) for keyid in certificate.keyids),
+        ("Number", words.recomputation_in_words(chapter.recomputed), False),
+        ("Configuration", certificate.config_sha256, True),
+        ("Model weights", certificate.model_sha256, True),
+        ("Data", f"{certificate.data_commitment} (keyed commitment)", True),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in certificate.versions.items()), False),
+    ]
+    return [row for row in rows if row[1]]
