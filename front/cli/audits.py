@@ -120,5 +120,5 @@ def _row(item: Finding) -> tuple[str, ...]:
         result,
         "" if item.epsilon_lower is None else f"{item.epsilon_lower:.3g}",
         "" if item.ceiling is None else f"{item.ceiling:.3g}",
-        "not judged" if item.control else item.verdict,
+        "not judged" if item.control else "counted" if item.only_counts else item.verdict,
     )
