@@ -128,6 +128,23 @@ def _crossings(plans: tuple[Plan, ...]) -> list[Plan]:
     return _maximal(Compose((plans[i], plans[j])) for i, j in combinations(range(len(plans)), 2))
 
 
+def _moved(plan: Plan) -> Plan:
+    """A move's cost, stated for zero-out, in terms that hold under substitution.
+
+    Only Poisson samples tell the two apart: of a record that leaves, or enters, the sample never holds another in
+    its place, so that ``of`` is the cost of its absence too.
+    """
+    match plan:
+        case Poisson(rate=rate, of=of, absent=None):
+            return Poisson(rate, _moved(of), _moved(of))
+        case Repeat(count=count, of=of):
+            return Repeat(count, _moved(of))
+        case Compose(parts=parts):
+            return Compose(tuple(map(_moved, parts)))
+        case _:
+            return plan
+
+
 def _choices(plan: Plan, relation: Relation) -> list[Plan]:
     """The plan without ``parallel`` nodes, once for each choice that may be the worst."""
     result: list[Plan]
@@ -135,7 +152,7 @@ def _choices(plan: Plan, relation: Relation) -> list[Plan]:
         case Parallel(parts=parts, membership=membership, moves=moves):
             options = _maximal(parts)
             if relation == "substitution" and membership == "moving":
-                options += _crossings(parts if moves is None else moves)
+                options += _crossings(parts if moves is None else tuple(map(_moved, moves)))
             result = [choice for option in options for choice in _choices(option, relation)] or [Compose(())]
         case Compose(parts=parts):
             result = [Compose(c) for c in _product([_choices(part, relation) for part in parts])]

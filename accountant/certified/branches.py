@@ -310,7 +310,7 @@ def _parallel(node: nodes.Parallel, relation: Relation) -> tuple[Branch, ...]:
     if node.moves is None:
         moves = [expand(part, relation) for part in node.parts]
     else:
-        moves = [expand(part, "add-remove") for part in node.moves]
+        moves = [expand(part, "zero-out") for part in node.moves]
     first: dict[tuple[Branch, ...], int] = {}
     last: dict[tuple[Branch, ...], int] = {}
     for i, options in enumerate(moves):
@@ -329,8 +329,9 @@ def expand(plan: Plan, relation: Relation) -> tuple[Branch, ...]:
     ``parallel`` (THEORY 6): under add-remove and zero-out the record is in one part, so its
     parts are alternatives. Under substitution with ``membership="moving"`` it may also leave
     part i and enter part j: the composition of their ``moves`` is one more alternative for every
-    pair. A move is stated for add-remove; leaving removes and entering adds, so the second one is
-    mirrored (the reversed pair (j, i) is the same product seen from the other side).
+    pair. A move is stated for zero-out, which costs no less than add-remove (a part that samples without
+    replacement fills the place of a record that is not its own); leaving removes and entering adds, so the
+    second one is mirrored (the reversed pair (j, i) is the same product seen from the other side).
 
     Raises ``NotSupported`` for a leaf kind without certified arithmetic, and when differing
     parallel parts combine in too many ways.

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from affidavit.accountant.bound import bound
 from affidavit.accountant.certified import certified_bound
-from affidavit.accountant.plan import Exponential, Gaussian, Plan, Poisson, Repeat, WithoutReplacement, core
+from affidavit.accountant.plan import Exponential, Gaussian, Parallel, Plan, Poisson, Repeat, WithoutReplacement, core
 from affidavit.accountant.recompute import recompute
 
 TREC = {1.36: 0.82, 0.95: 1.47, 0.69: 2.69, 0.51: 5.06}
@@ -96,3 +96,17 @@ def test_the_largest_loss_counts_the_dearer_of_the_two() -> None:
     assert core(node) == node
     exact = math.log1p(0.25 * math.expm1(2.0))
     assert bound(node, relation="substitution", delta=0.0).epsilon_upper == pytest.approx(exact)
+
+
+@pytest.mark.parametrize(
+    "sampled", [WithoutReplacement(36, 16, Gaussian(0.8)), Poisson(0.3, Gaussian(0.8))], ids=["without", "poisson"]
+)
+def test_a_record_that_changes_part_costs_the_same_by_both_arithmetics(sampled: Plan) -> None:
+    """Leaving a part that samples without replacement is no removal: the sample is filled from the others."""
+    part = Repeat(10, sampled)
+    plan = Parallel((part, part), moves=(part, part))
+    asked = {"relation": "substitution", "delta": 1e-4}
+    found, certified = bound(plan, **asked), certified_bound(plan, **asked)
+    assert certified.epsilon_lower <= found.epsilon_upper
+    assert found.epsilon_lower <= certified.epsilon_upper * (1.0 + 1e-9)
+    assert certified.epsilon_upper == pytest.approx(found.epsilon_upper, rel=0.02)
