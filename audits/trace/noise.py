@@ -150,7 +150,7 @@ def _recognised(trace: Trace, plan_leaves: dict[str, Leaf]) -> Check:
     if mersenne is not None:
         looked.append(f"{len(words)} words are not a Mersenne Twister's")
     if any(len(values) >= 3 for _, values in standard):
-        looked.append(f"no seed below {SEEDS} of a common generator gives the noise shown")
+        looked.append(f"none of {len(SEEDS)} seeds that people write gives the noise shown")
     if not looked:
         detail = f"that takes {MERSENNE_WORDS} words, or three numbers of noise"
         return Check(name=name, number=13, status="not checked", detail=detail)
