@@ -23,8 +23,8 @@ from affidavit.accountant.recompute.bracket import Bracket, Profile
 from affidavit.accountant.recompute.contour import contour_profile
 from affidavit.accountant.recompute.gaussian import GaussianProfile
 from affidavit.accountant.recompute.mixed import MixedProfile
-from affidavit.accountant.recompute.reading import Step
-from affidavit.accountant.recompute.sampled import Direction, sampled_law
+from affidavit.accountant.recompute.reading import Moved, Step
+from affidavit.accountant.recompute.sampled import Direction, moved_law, sampled_law
 from affidavit.accountant.recompute.smooth import SmoothLaw
 from affidavit.accountant.validate import Relation
 
@@ -131,8 +131,14 @@ def fixed_part(nodes: Iterable[Step], relation: Relation, direction: Direction, 
                 with mpmath.workdps(60):
                     precision = precision + 2 * uses * mpmath.mpf(rho)
                 names["Gaussian of equal rho"] = None
-            case Poisson() | WithoutReplacement():
-                law = sampled_law(node, relation, direction, upper=upper)
+            case Moved() if not upper:  # a lower side without it stays one
+                continue
+            case Moved() | Poisson() | WithoutReplacement():
+                law = (
+                    moved_law(node.node)
+                    if isinstance(node, Moved)
+                    else sampled_law(node, relation, direction, upper=upper)
+                )
                 if isinstance(law, SmoothLaw):
                     smooth.append((law, uses))
                     names["contour integral"] = None

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import ClassVar
 
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import (
@@ -28,13 +29,21 @@ from affidavit.accountant.plan import (
 )
 from affidavit.accountant.validate import Relation
 
-__all__ = ["Case", "cases", "steps"]
+__all__ = ["Case", "Moved", "cases", "steps"]
 
 _MAX_CASES = 512
 _MAX_STEPS = 8192
 
 Step = tuple[Plan, int]
 """A leaf or a subsample node, and how many times in a row it is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved(Plan):
+    """A subsample node in a part that the changed record leaves, or one that it enters."""
+
+    node: Poisson | WithoutReplacement
+    kind: ClassVar[str] = "moved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,20 +189,24 @@ def _parallel(node: Parallel, relation: Relation | None) -> Iterator[tuple[Step,
     if relation != "substitution" or node.membership == "fixed" or len(node.parts) < 2:
         return
     costs = node.parts if node.moves is None else node.moves
-    if node.moves is not None and any(_has(c, lambda n: isinstance(n, (Poisson, WithoutReplacement))) for c in costs):
-        raise NotSupported(
-            "the verifier does not recompute subsample nodes inside moves", hint="verify without --recompute"
-        )
     # Inside a part that the record leaves or enters, one inner part sees it: no second crossing.
     inside: Relation = "zero-out"
     several = [cost for cost in dict.fromkeys(costs) if costs.count(cost) > 1]
     for cost in several:
-        yield from _sequences(Compose((cost, cost)), inside)
+        yield from map(_moved, _sequences(Compose((cost, cost)), inside))
     unlike = list(dict.fromkeys(costs))
     for one in unlike:
         for other in unlike:
             if one != other:
-                yield from _sequences(Compose((one, other)), inside)
+                yield from map(_moved, _sequences(Compose((one, other)), inside))
+
+
+def _moved(sequence: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Samples marked as seen by a record on its way: their two directions are not those of one pair of data sets."""
+    return tuple(
+        (Moved(node), uses) if isinstance(node, (Poisson, WithoutReplacement)) else (node, uses)
+        for node, uses in sequence
+    )
 
 
 def _has(plan: Plan, wanted: Callable[[Plan], bool]) -> bool:

@@ -29,7 +29,7 @@ from affidavit.accountant.recompute.smooth import (
 )
 from affidavit.accountant.validate import Relation
 
-__all__ = ["DIRECTIONS", "Direction", "sampled_law"]
+__all__ = ["DIRECTIONS", "Direction", "moved_law", "sampled_law"]
 
 Direction = Literal["removed", "added", "middle"]
 DIRECTIONS: tuple[Direction, ...] = ("removed", "added", "middle")
@@ -73,6 +73,17 @@ def sampled_law(
     if replaces and upper:
         return _replacement_atoms(inner, rate)
     return _removal_atoms(inner, rate) if direction != "added" else _addition_atoms(inner, rate)
+
+
+def moved_law(node: Poisson | WithoutReplacement) -> SmoothLaw | AtomicLaw:
+    """One use of a part that the changed record leaves or enters: the larger of both directions, an upper side.
+
+    Poisson: the pair (γP + (1−γ)Q, Q) or its reverse. Without replacement the sample is filled in the record's
+    place. The replacement curve is at least all of these.
+    """
+    rate = node.rate if isinstance(node, Poisson) else node.sample / node.population
+    sigma, inner = _inner(node.of)
+    return _replacement_atoms(inner, rate) if sigma is None else replacement_curve(rate=rate, sigma=sigma)
 
 
 def _inner(of: Plan) -> tuple[float | None, AtomicLaw]:

@@ -110,3 +110,6 @@ def test_a_record_that_changes_part_costs_the_same_by_both_arithmetics(sampled: 
     assert certified.epsilon_lower <= found.epsilon_upper
     assert found.epsilon_lower <= certified.epsilon_upper * (1.0 + 1e-9)
     assert certified.epsilon_upper == pytest.approx(found.epsilon_upper, rel=0.02)
+    again = recompute(plan, **asked)
+    assert again.epsilon_lower <= certified.epsilon_upper
+    assert again.epsilon_upper == pytest.approx(certified.epsilon_upper, rel=0.02)
