@@ -29,6 +29,7 @@ from affidavit.accountant.keys import Keyring, TrustedKeys
 from affidavit.accountant.plan import Parallel, Plan, Poisson, WithoutReplacement
 from affidavit.accountant.risk import RiskLimits, risk_limits
 from affidavit.accountant.tradeoff import PrivacyCurve, epsilon_grid
+from affidavit.accountant.validate import Relation
 from affidavit.generation.dataset import Record, parse_records
 from affidavit.runfile import RunFile
 from affidavit.solving import fitting_values
@@ -122,13 +123,21 @@ def prepare(run: RunFile, *, keyring: Keyring) -> tuple[RunSubject, tuple[Record
     return subject, records
 
 
+def _curve(plan: Plan, relation: Relation, claim: CertifiedBound) -> PrivacyCurve:
+    """The certified profile, from the claim on nowhere above it: the claim was computed with more care."""
+    from affidavit.accountant.certified import certified_curve
+
+    points = certified_curve(plan, relation=relation, points=epsilon_grid(claim.epsilon_upper))
+    return PrivacyCurve(tuple((e, min(d, claim.delta) if e >= claim.epsilon_upper else d) for e, d in points))
+
+
 def certify(run: RunFile, *, keyring: Keyring | None = None, clock: Clock = utc_now) -> CertifiedRun:
     """Certify that ``run`` costs at most what its certificate says, within its budget.
 
     Raises ``BudgetExceeded`` (with the parameter values that would fit), ``DataError``,
     ``ModelMissing``, ``UsageError`` without keys, ``NotSupported`` where no certified method is.
     """
-    from affidavit.accountant.certified import certified_bound, certified_curve
+    from affidavit.accountant.certified import certified_bound
 
     keyring = keyring or Keyring.default()
     plan = run.plan()
@@ -139,7 +148,7 @@ def certify(run: RunFile, *, keyring: Keyring | None = None, clock: Clock = utc_
     claim = Claim.of(epsilon_upper=cost.epsilon_upper, delta=run.budget.delta)
     signer = keyring.signer()
     subject, _ = prepare(run, keyring=keyring)
-    curve = PrivacyCurve(certified_curve(plan, relation=run.relation, points=epsilon_grid(cost.epsilon_upper)))
+    curve = _curve(plan, run.relation, cost)
     risk = risk_limits(curve)
     envelope = certificates.issue(
         subject,
