@@ -155,7 +155,7 @@ def test_findings_are_written_without_a_word_of_the_records(tmp_path: Path) -> N
         ({"held_out": None}, "held_out"),
         ({"kinds": []}, "kinds"),
         ({"kinds": ["fax"]}, "kinds"),
-        ({"attack": "extraction", "members": 2, "non_members": 2}, "released"),
+        ({"attack": "extraction", "members": 2, "non_members": 2, "held_out": None}, "released"),
         ({"attack": "extraction", "released": None, "held_out": None}, "members"),
     ],
 )
