@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,14 +81,24 @@ class Cell:
             "model": grid.model.model_dump(exclude_defaults=True),
             "generator": table,
         }
-        try:
+        with self._named():
             return parse_run(content, folder=grid.folder)
+
+    def check(self) -> None:
+        """That the settings are a run. Raises ``RunFileError``, ``NotSupported``."""
+        if self.method.generator:
+            run = self.run()
+            with self._named():
+                run.plan()
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Say of which cell a run file's fault is."""
+        try:
+            yield
         except RunFileError as error:
-            raise RunFileError(
-                f"{self.dataset.name}, {self.label}: {error.key}",
-                error.message.removeprefix(f"{error.key}: "),
-                hint=error.hint,
-            ) from None
+            problem = error.message.removeprefix(f"{error.key}: ")
+            raise RunFileError(f"{self.dataset.name}, {self.label}: {error.key}", problem, hint=error.hint) from None
 
     def _digest(self, *, with_seed: bool) -> str:
         facts = {
@@ -110,8 +121,7 @@ def expand(grid: Grid) -> tuple[Cell, ...]:
     if not cells:
         raise RunFileError("methods", "no method is for any dataset")
     for cell in cells:
-        if cell.method.generator:
-            cell.run().plan()
+        cell.check()
     return cells
 
 

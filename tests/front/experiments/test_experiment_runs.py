@@ -1,0 +1,295 @@
+"""Grids from file to table on the toy model: what runs, what is charged, what is found again."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import math
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from affidavit.accountant.errors import DataError, NotSupported, RunFileError, UsageError
+from affidavit.accountant.keys import Keyring
+from affidavit.accountant.ledger import Ledger
+from affidavit.certification import verify
+from affidavit.experiments import running
+from affidavit.experiments.cells import expand
+from affidavit.experiments.gridfile import Grid, parse_grid
+from affidavit.experiments.runner import run_experiment
+from affidavit.experiments.settling import noise_keys
+from affidavit.experiments.tables import markdown, summaries
+from affidavit.generation.models.toy import ToyModel
+
+GRID = """\
+title = "A toy table"
+relation = "zero-out"
+delta = 1e-3
+epsilon = [2.0, inf]
+seeds = [0, 1]
+model = { name = "toy" }
+icl = { shots = [1, 2], test = 4 }
+[[datasets]]
+name = "winds"
+task = "ag-news"
+path = "train.jsonl"
+size = 24
+test = "test.jsonl"
+labels = ["north", "south"]
+[[methods]]
+name = "zero-shot"
+baseline = "zero-shot"
+[[methods]]
+name = "real"
+baseline = "real"
+[[methods]]
+name = "public-only"
+baseline = "public-only"
+generator = { kind = "prism", max_tokens = 3, batch_size = 6 }
+[[methods]]
+name = "prism"
+generator = { kind = "prism", max_tokens = 3, max_record_tokens = 12, batch_size = 6, minibatch_rows = 4, clip = 4.0 }
+[methods.grid]
+samples_per_label = [1, 2]
+"""
+Table = dict[str, Any]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """The grid as a table, with its files in ``tmp_path``."""
+    for name, count in (("train", 24), ("test", 8)):
+        lines = [
+            json.dumps({"id": f"{name}{n}", "text": f"the {label} wind number {n}", "label": label})
+            for n in range(count)
+            for label in (("north", "south")[n % 2],)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return tomllib.loads(GRID)
+
+
+@pytest.fixture
+def parse(table: Table, tmp_path: Path) -> Callable[..., Grid]:
+    return lambda **changes: parse_grid({**table, **changes}, folder=tmp_path)
+
+
+def test_a_grid_expands_to_its_cells(parse: Callable[..., Grid]) -> None:
+    cells = expand(parse())
+    counts: dict[tuple[str, float], int] = {}
+    for cell in cells:
+        counts[cell.label, cell.epsilon] = counts.get((cell.label, cell.epsilon), 0) + 1
+    assert counts == {
+        ("zero-shot", 0.0): 2,
+        ("real", math.inf): 2,
+        ("public-only", 0.0): 2,
+        ("prism (samples_per_label = 1)", 2.0): 2,
+        ("prism (samples_per_label = 1)", math.inf): 2,
+        ("prism (samples_per_label = 2)", 2.0): 2,
+        ("prism (samples_per_label = 2)", math.inf): 2,
+    }
+    assert len({cell.id for cell in cells}) == len(cells)
+    assert len({cell.setting_id for cell in cells}) == len(counts)
+    assert {cell.shots for cell in cells} == {(0,), (1, 2)}
+
+
+def test_every_protected_cell_is_certified_charged_and_measured(parse: Callable[..., Grid], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    seen: list[tuple[int, int]] = []
+    done = run_experiment(parse(), out, running=lambda *at: seen.append(at))
+    assert done.found == 0
+    assert seen == [(n, 14) for n in range(15)]
+    assert len(done.results) == 14
+    keyring = Keyring(out / "home")
+    certificates = {
+        hashlib.sha256(path.read_bytes()).hexdigest(): path for path in (out / "settled").glob("*.certificate.json")
+    }
+    assert len(certificates) == 2
+    for result in done.results:
+        attempts = list((out / "runs" / result.cell).glob("attempt-*"))
+        if result.method in ("zero-shot", "real"):
+            assert not attempts
+            assert set(result.scores) == ({0} if result.method == "zero-shot" else {1, 2})
+            continue
+        (attempt,) = attempts
+        receipt = json.loads((attempt / "receipt.json").read_text())
+        protected = result.epsilon == 2.0
+        assert receipt["protected"] is protected
+        assert (attempt / "ledger.db").exists() is protected
+        assert result.tokens > 0
+        assert result.calls >= result.tokens
+        if protected:
+            assert 1.9 < result.epsilon_upper <= 2.0
+            ledger = Ledger(keyring=keyring, url=f"sqlite:///{attempt / 'ledger.db'}")
+            account = ledger.account("winds")
+            assert (float(account.epsilon), float(account.delta)) == (2.0, 1e-3)
+            (charged,) = account.reservations
+            assert charged.state.startswith("committed")
+            assert charged.receipt_sha256 is not None
+            number = verify(certificates[receipt["certificate_sha256"]], recompute=True, trusted=keyring.trusted())
+            assert number.answer == "holds"
+            assert float(number.certificate.claim.epsilon) <= 2.0
+        else:
+            assert receipt["guarantee"].startswith("NONE")
+            assert receipt["certificate_sha256"] is None
+
+
+def test_a_killed_experiment_goes_on_where_it_was(
+    parse: Callable[..., Grid], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, grid = tmp_path / "out", parse()
+    measure = running.evaluate
+    calls = []
+
+    def dies(*arguments: Any, **named: Any) -> Any:
+        calls.append(named)
+        if len(calls) == 12:
+            raise KeyboardInterrupt
+        return measure(*arguments, **named)
+
+    monkeypatch.setattr(running, "evaluate", dies)
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(grid, out)
+    finished = {path.name: path.read_bytes() for path in (out / "cells").iterdir()}
+    texts = {path: path.read_bytes() for path in (out / "runs").glob("*/*/synthetic.jsonl")}
+    assert len(texts) > len([name for name in finished if ".prism." in name or ".public-only." in name])
+    monkeypatch.undo()
+    done = run_experiment(grid, out)
+    assert done.found == len(finished)
+    assert {name: (out / "cells" / name).read_bytes() for name in finished} == finished
+    assert all(path.read_bytes() == content for path, content in texts.items()), "finished text was made again"
+    assert len(list((out / "runs").glob("*/*"))) == 10
+    asked = ToyModel()
+    monkeypatch.setattr(asked, "start", lambda *_, **__: pytest.fail("a finished experiment asked the model"))
+    again = run_experiment(grid, out, model=asked)
+    assert again.results == done.results
+    assert again.found == 14
+
+
+def test_a_killed_generation_stays_charged_and_is_made_anew_elsewhere(
+    parse: Callable[..., Grid], table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    grid = parse(seeds=[0], epsilon=[2.0], methods=[{**table["methods"][3], "grid": {}}])
+
+    class Dies(ToyModel):
+        def start(self, *_: Any, **__: Any) -> Any:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(grid, out, model=Dies())
+    (result,) = run_experiment(grid, out).results
+    first, second = sorted((out / "runs" / result.cell).iterdir())
+    keyring = Keyring(out / "home")
+    states = [
+        Ledger(keyring=keyring, url=f"sqlite:///{place / 'ledger.db'}").account("winds").reservations[0].state
+        for place in (first, second)
+    ]
+    assert not states[0].startswith("committed")
+    assert states[1].startswith("committed")
+    assert not (first / "synthetic.jsonl").exists()
+
+
+def test_changed_settings_are_other_cells(parse: Callable[..., Grid]) -> None:
+    def ids(**changes: Any) -> set[str]:
+        return {cell.id for cell in expand(parse(**changes))}
+
+    base = ids()
+    assert ids(title="other") == base
+    assert not ids(delta=1e-4) & base
+    assert not ids(icl={"shots": [1], "test": 4}) & {name for name in base if "zero-shot" not in name}
+    assert not ids(icl={"shots": [1, 2], "test": 5}) & base
+    assert ids(seeds=[1, 2]) & base
+
+
+def test_an_epsilon_that_nothing_meets_is_an_answer(parse: Callable[..., Grid], table: Table, tmp_path: Path) -> None:
+    method = {**table["methods"][3], "grid": {}, "epsilon": [1e-9], "solve": "max_tokens"}
+    done = run_experiment(parse(methods=[method], seeds=[0]), tmp_path / "out")
+    (result,) = done.results
+    assert "no value in" in result.refused
+    assert not list((tmp_path / "out" / "runs").iterdir())
+    assert "not possible" in markdown(summaries(done.results))
+
+
+def test_several_keys_are_scaled_together(parse: Callable[..., Grid], table: Table, tmp_path: Path) -> None:
+    method = {**table["methods"][3], "grid": {}, "epsilon": [1.0], "solve": ["temperature", "clip"]}
+    with pytest.raises(UsageError, match="no value|cannot be"):
+        # clip and temperature scaled together leave the cost as it was
+        done = run_experiment(parse(methods=[method], seeds=[0]), tmp_path / "out")
+        raise UsageError(done.results[0].refused)
+
+
+def test_the_noise_key_is_found(parse: Callable[..., Grid]) -> None:
+    cell = next(cell for cell in expand(parse()) if cell.protected)
+    assert noise_keys(cell.run()) == ("temperature",)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"epsilon": [0.0]}, RunFileError, "epsilon"),
+        ({"epsilon": [1.0, 1.0]}, RunFileError, "epsilon"),
+        ({"seeds": []}, RunFileError, "seeds"),
+        ({"delta": 0.0}, RunFileError, "delta"),
+        ({"typo": 1}, RunFileError, "typo: unknown key"),
+        ({"model": {"name": "no-such-model"}}, UsageError, "no model"),
+        ({"model": {"name": "http://127.0.0.1:9/v1", "id": "m"}}, NotSupported, "logits of every token"),
+        ({"datasets.size": 25}, RunFileError, "the file holds 24"),
+        ({"datasets.path": "absent.jsonl"}, DataError, "cannot be read"),
+        ({"datasets.test": "absent.jsonl"}, DataError, "cannot be read"),
+        ({"datasets.task": "mit"}, RunFileError, "not known"),
+        ({"datasets.labels": ["north", "east"]}, DataError, "not one of the task's labels"),
+        ({"methods.generator": {"kind": "prism", "batch_size": 99}}, RunFileError, "winds, prism"),
+        ({"methods.generator": {"kind": "prism", "cip": 4.0}}, RunFileError, "cip"),
+        ({"methods.generator": {}}, RunFileError, "kind"),
+        ({"methods.baseline": "real"}, RunFileError, "has no generator"),
+        ({"methods.datasets": ["waves"]}, RunFileError, "no dataset waves"),
+        ({"methods.grid": {"clip": []}}, RunFileError, "empty"),
+    ],
+)
+def test_a_wrong_grid_is_refused_before_anything_is_made(
+    change: dict[str, Any], error: type[Exception], message: str, table: Table, tmp_path: Path
+) -> None:
+    content = {**table, "methods": [dict(table["methods"][3])], "datasets": [dict(table["datasets"][0])]}
+    for name, value in change.items():
+        where, _, key = name.partition(".")
+        if key:
+            content[where][0][key] = value
+        else:
+            content[where] = value
+    with pytest.raises(error, match=message):
+        run_experiment(parse_grid(content, folder=tmp_path), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_something_else_is_left_alone(parse: Callable[..., Grid], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no experiment"):
+        run_experiment(parse(), tmp_path)
+
+
+def test_the_command_writes_tables_and_figure_and_repeats_them(
+    table: Table, tmp_path: Path, command: Callable[..., Any]
+) -> None:
+    (tmp_path / "grid.toml").write_text(GRID, encoding="utf-8")
+    first = command("experiment", tmp_path / "grid.toml", "-o", tmp_path / "out")
+    assert first.code == 0, first.err
+    out = tmp_path / "out"
+    files = {name: (out / name).read_bytes() for name in ("table.md", "table.csv", "cells.csv", "figure.svg")}
+    assert first.out == files["table.md"].decode()
+    again = command("experiment", tmp_path / "grid.toml", "-o", out, "--json")
+    assert again.code == 0
+    assert "14 of 14 cells were there already" in again.err
+    assert {name: (out / name).read_bytes() for name in files} == files
+    rows = list(csv.DictReader((out / "table.csv").read_text().splitlines()))
+    assert len(rows) == len(again.json) == 13
+    assert {row["epsilon"] for row in rows} == {"0.0", "2.0", "inf"}
+
+
+@pytest.mark.slow
+def test_several_processes_give_a_whole_table(parse: Callable[..., Grid], tmp_path: Path) -> None:
+    done = run_experiment(parse(), tmp_path / "out", jobs=2, threads=1)
+    assert [result.cell for result in done.results] == [cell.id for cell in expand(parse())]
+    assert run_experiment(parse(), tmp_path / "out").found == 14
