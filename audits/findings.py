@@ -43,6 +43,7 @@ __all__ = [
     "Utility",
     "json_schema",
     "merge",
+    "parse",
     "read",
     "write",
 ]
@@ -338,19 +339,26 @@ def merge(parts: Iterable[Findings]) -> Findings:
 
 def read(path: Path) -> Findings:
     """Read and check a findings file. Raises ``UsageError`` naming the first wrong field."""
-    from pydantic import ValidationError
-
     try:
-        findings = _adapter().validate_json(path.read_bytes())
+        content = path.read_bytes()
     except FileNotFoundError:
         hint = "affidavit audit AUDIT.toml --certificate CERT.json -o DIR"
         raise UsageError(f"no findings at {path}", hint=hint) from None
+    return parse(content, name=path.name)
+
+
+def parse(content: bytes | str, *, name: str = "findings") -> Findings:
+    """``read`` of a file's content; ``name`` is what errors call it. Raises ``UsageError``."""
+    from pydantic import ValidationError
+
+    try:
+        findings = _adapter().validate_json(content)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise UsageError(f"{path.name}: {where}: {first['msg']}", hint="run `affidavit audit` again") from None
+        raise UsageError(f"{name}: {where}: {first['msg']}", hint="run `affidavit audit` again") from None
     if findings.schema != SCHEMA:
-        raise UsageError(f"{path.name}: schema {findings.schema[:60]!r} is not known", hint=f"expected {SCHEMA}")
+        raise UsageError(f"{name}: schema {findings.schema[:60]!r} is not known", hint=f"expected {SCHEMA}")
     return findings
 
 

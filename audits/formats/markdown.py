@@ -16,8 +16,12 @@ _MARKS = {
 }
 
 
-def render(findings: Findings) -> str:
-    """The page."""
+def render(*findings: Findings) -> str:
+    """The page: a section for each findings file."""
+    return "\n".join(map(_section, findings))
+
+
+def _section(findings: Findings) -> str:
     bound = f"Certificate `{findings.certificate_sha256[:16]}…`" if findings.certificate_sha256 else "No certificate"
     policy = findings.policy
     underpowered = "tolerated" if policy.allow_underpowered else "not tolerated"

@@ -41,9 +41,9 @@ _TITLES = {
 }
 
 
-def render(findings: Findings) -> str:
-    """The JSON document."""
-    log = {"$schema": SCHEMA_URI, "version": "2.1.0", "runs": [_run(findings)]}
+def render(*findings: Findings) -> str:
+    """The JSON document: a run for each findings file."""
+    log = {"$schema": SCHEMA_URI, "version": "2.1.0", "runs": [_run(each) for each in findings]}
     return json.dumps(log, indent=2, allow_nan=False) + "\n"
 
 

@@ -31,8 +31,9 @@ PREDICTABLE = (
     "sfc64",
     "threefry",
     "linear congruential",
+    "seeded",
 )
-"""Generators that are not made to resist prediction, by a part of their names."""
+"""Parts of the names of generators that are not made to resist prediction."""
 
 _DETECTABLE = 2.0
 

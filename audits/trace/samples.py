@@ -11,14 +11,14 @@ members seen takes its place, which is at most n.
 - equal sizes: two sizes are equal with probability c(n, q) = Σ_k b(k; n, q)², so the number of equal pairs among
   the T/2 disjoint ones (1st and 2nd, 3rd and 4th, ...) is Binomial(T/2, c). Fault 1 makes all equal. c falls as n
   grows: one more coin is a convolution, which by Young's inequality does not raise a sum of squares.
-- differences: a record is in exactly one sample of a pair with probability 2q(1−q), so the differences of the
-  disjoint pairs add up to Binomial(n T/2, 2q(1−q)). A sample kept makes them few; fewer seen records make
-  "few" likelier. Where n is stated, too many are a fault as well.
-- size: where n is stated, all sizes add up to Binomial(nT, q), both sides.
+- differences, where n is not stated: a record is in exactly one sample of a pair with probability 2q(1−q), so the
+  disjoint pairs differ in Binomial(n T/2, 2q(1−q)) members altogether. A sample that is kept makes them few.
+- size, where n is stated: all sizes add up to Binomial(nT, q), both sides.
 
-*Tests, without replacement.* Given n and m the overlap of a pair is hypergeometric. The sum over disjoint pairs is
-held against Chernoff's bound with Hoeffding's (1963, theorem 4) comparison: its moment generating function is
-at most that of Binomial(m, m/n). Many shared: a sample kept. Few: epochs of a shuffled list, cut into pieces.
+*Test where n is known* (always, without replacement). Given their sizes a and b, two independent samples overlap in a
+hypergeometric number. The sum over disjoint pairs is held against Chernoff's bound with Hoeffding's (1963,
+theorem 4) comparison: its moment generating function is at most that of Binomial(a, b/n). Many shared: a sample
+kept. Few: epochs of a shuffled list, cut into pieces.
 
 *Test, both.* Equal samples at any two uses: the union bound over all pairs, times the chance of one.
 
@@ -40,7 +40,7 @@ from affidavit.audits.trace.events import Draw, Sample, Trace
 __all__ = ["TESTS_PER_NODE", "equal_size_probability", "overlap_tail", "subsample_nodes", "subsamples"]
 
 TESTS_PER_NODE = 6
-"""At most so many one-sided tests a node: equal sizes, repeats, and both sides of differences and of size."""
+"""At most so many one-sided tests a node: equal sizes, repeats, and both sides of the overlap and of the size."""
 
 Node = Poisson | WithoutReplacement
 
@@ -108,7 +108,6 @@ class _Looking:
 
     def poisson(self, node: Poisson) -> Iterator[Check]:
         """Every test of a Poisson node."""
-        from scipy.stats import binom
 
         rate, known = node.rate, self._stated_population()
         if not 0.0 < rate < 1.0:
@@ -116,17 +115,7 @@ class _Looking:
             return
         population = known or self._distinct()
         repeats = self._repeats((rate * rate + (1.0 - rate) ** 2) ** population)
-        differences = [len(a ^ b) for a, b in self._pairs()]
-        total, trials, chance = sum(differences), population * len(differences), 2.0 * rate * (1.0 - rate)
-        few = float(binom.cdf(total, trials, chance)) if trials else 1.0
-        many = float(binom.sf(total - 1, trials, chance)) if trials and known else 1.0
-        fresh = self._tested(
-            "independent samples",
-            2,
-            min(few, many),
-            f"{len(differences)} pairs of samples differ in {total} members, expected about {trials * chance:.4g}",
-            best=(1.0 - chance) ** trials,
-        )
+        fresh = self._overlaps(known) if known else self._differences(population, rate)
         yield from (repeats, fresh)
         if "fault" in (repeats.status, fresh.status):
             yield self._check("sample sizes", 1, "not checked", "the samples are not fresh, so their sizes say nothing")
@@ -141,20 +130,7 @@ class _Looking:
             yield self._check("independent samples", 2, "not checked", "nothing is left to chance")
             return
         yield self._repeats(1.0 / math.comb(node.population, node.sample))
-        sizes = [(len(a), len(b)) for a, b in self._pairs()]
-        shared, n = sum(len(a & b) for a, b in self._pairs()), node.population
-        expected = sum(a * b for a, b in sizes) / n
-        first = sum(a for a, _ in sizes)
-        complements = [(a, n - b) for a, b in sizes]
-        many = overlap_tail(sizes, population=n, shared=shared)
-        few = overlap_tail(complements, population=n, shared=first - shared)
-        yield self._tested(
-            "independent samples",
-            2,
-            min(many, few),
-            f"{len(sizes)} pairs of samples share {shared} members, expected {expected:.4g}",
-            best=overlap_tail(sizes, population=n, shared=sum(min(pair) for pair in sizes)),
-        )
+        yield self._overlaps(node.population)
 
     def _fixed_sizes(self, node: WithoutReplacement, relation: Relation) -> Check:
         sizes = [len(set(line.members)) for line in self.samples]
@@ -168,6 +144,34 @@ class _Looking:
                 detail = f"a sample was taken from {line.population} records, {node.population} are certified"
                 return self._check("sample sizes", 1, "fault", detail)
         return self._check("sample sizes", 1, "consistent", f"{len(sizes)} samples of {node.sample}")
+
+    def _overlaps(self, population: int) -> Check:
+        sizes = [(len(a), len(b)) for a, b in self._pairs()]
+        shared = sum(len(a & b) for a, b in self._pairs())
+        expected = sum(a * b for a, b in sizes) / population
+        many = overlap_tail(sizes, population=population, shared=shared)
+        complements = [(a, population - b) for a, b in sizes]
+        few = overlap_tail(complements, population=population, shared=sum(a for a, _ in sizes) - shared)
+        return self._tested(
+            "independent samples",
+            2,
+            min(many, few),
+            f"{len(sizes)} pairs of samples share {shared} members, expected about {expected:.4g}",
+            best=overlap_tail(sizes, population=population, shared=sum(min(pair) for pair in sizes)),
+        )
+
+    def _differences(self, population: int, rate: float) -> Check:
+        from scipy.stats import binom
+
+        differences = [len(a ^ b) for a, b in self._pairs()]
+        total, trials, chance = sum(differences), population * len(differences), 2.0 * rate * (1.0 - rate)
+        return self._tested(
+            "independent samples",
+            2,
+            float(binom.cdf(total, trials, chance)) if trials else 1.0,
+            f"{len(differences)} pairs of samples differ in {total} members, expected at least {trials * chance:.4g}",
+            best=(1.0 - chance) ** trials,
+        )
 
     def _equal_sizes(self, population: int, rate: float) -> Check:
         from scipy.stats import binom
