@@ -1,6 +1,6 @@
 """Keywords of texts, over a domain that is public.
 
-A keyword is a run of at least three letters, case-folded, that is no function word. The *domain* is fixed before any
+A keyword is a run of at least three letters, in lower case, that is no function word. The *domain* is fixed before any
 private text is read: the words of public records, or the words that the model's own vocabulary holds whole. A private
 answer's word outside the domain counts for nothing; a domain word that no answer holds counts 0. (Counting only words
 that occur, as published code does, shows by the mere set of candidates which words some record made possible.)
@@ -45,7 +45,7 @@ _FUNCTION_WORDS = frozenset(_COMMON.split())
 
 def words(text: str) -> frozenset[str]:
     """The distinct keywords of a text."""
-    found = (match.group() for match in _WORD.finditer(text.casefold()))
+    found = (match.group() for match in _WORD.finditer(text.lower()))
     return frozenset(word for word in found if len(word) <= _LONGEST and word not in _FUNCTION_WORDS)
 
 
