@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["BoundedRangeCase", "ExponentialCase", "JointExponentialCase", "bounded_range", "exponential", "joint"]
 
 _PAIRS = 9
-_COUNTS = 1 << 12
-"""The joint exponential's width in counts: as fine as its probabilities are set."""
+_COUNTS = 16
+"""The joint exponential's width in counts: its probabilities are set to a 16th of η in log-odds."""
 
 
 class _TwoOutputs(EventCase):
