@@ -78,18 +78,21 @@ class Bound:
         return self._table()
 
 
-def _one_use(relation: Relation) -> Callable[[Plan, float], float]:
+def _basic(relation: Relation) -> BasicMethod:
+    alone: tuple[Method, ...] = (GaussianMethod(), ZcdpMethod(), PldMethod(), RenyiMethod())
+
+    @lru_cache(maxsize=256)
+    def gap(node: Plan) -> str:
+        whys = [method.why_not(Scenario(fixed=((node, 1),)), relation) for method in alone]
+        return "" if not all(whys) else f"no theorem for one use of a {node.kind} node: {whys[-1]}"
+
     @lru_cache(maxsize=256)
     def epsilon_upper(node: Plan, delta: float) -> float:
         scenario = Scenario(fixed=((node, 1),))
-        found = [
-            method.profile(scenario, relation, Target(delta=delta)).epsilon(delta).upper
-            for method in (GaussianMethod(), ZcdpMethod(), PldMethod(), RenyiMethod())
-            if not method.why_not(scenario, relation)
-        ]
-        return min(found, default=math.inf)
+        usable = [method for method in alone if not method.why_not(scenario, relation)]
+        return min(m.profile(scenario, relation, Target(delta=delta)).epsilon(delta).upper for m in usable)
 
-    return epsilon_upper
+    return BasicMethod(epsilon_upper, gap)
 
 
 EXACT: tuple[Method, ...] = (GaussianMethod(), OptimalMethod(), MixtureMethod(), AdaptiveMethod(), PldMethod())
@@ -101,7 +104,7 @@ METHODS: tuple[str, ...] = ("basic", *(method.name for method in (*UPPER[::-1], 
 
 
 def _all_methods(relation: Relation) -> tuple[Method, ...]:
-    return (BasicMethod(_one_use(relation)), *UPPER[::-1], *EXACT)
+    return (_basic(relation), *UPPER[::-1], *EXACT)
 
 
 def _is_exact(method: Method, scenario: Scenario) -> bool:
@@ -144,7 +147,7 @@ def _candidates(scenario: Scenario, relation: Relation) -> list[Method]:
             if _is_exact(method, scenario):
                 return [method]
             applicable.append(method)
-    others = (*UPPER, BasicMethod(_one_use(relation)))
+    others = (*UPPER, _basic(relation))
     return applicable + [method for method in others if not method.why_not(scenario, relation)]
 
 
@@ -156,7 +159,10 @@ def _best(scenario: Scenario, relation: Relation, target: Target) -> _Found:
     methods = _candidates(scenario, relation)
     found = [_found(method, scenario, relation, target) for method in methods]
     if not found:
-        raise NotSupported("no method covers this plan", hint="affidavit epsilon PLAN.json shows why, method by method")
+        raise NotSupported(
+            f"no method covers this plan ({_basic(relation).why_not(scenario, relation)})",
+            hint="affidavit epsilon PLAN.json --method M says why M does not",
+        )
     if not all(one.attained for one in found):
         others = [m for m in UPPER if m not in methods and not m.why_not(scenario, relation)]
         found += [_found(method, scenario, relation, target) for method in others]

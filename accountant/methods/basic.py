@@ -16,10 +16,13 @@ from affidavit.accountant.plan import Plan
 from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
 
-__all__ = ["BasicMethod", "OneUseEpsilon"]
+__all__ = ["BasicMethod", "OneUseEpsilon", "OneUseGap"]
 
 OneUseEpsilon = Callable[[Plan, float], float]
 """(node, δ) -> an upper side of ε for one use."""
+
+OneUseGap = Callable[[Plan], str]
+"""Empty if the ε of one use of the node is known, else why not."""
 
 ROUNDING = 1e-13
 
@@ -66,13 +69,15 @@ class BasicMethod:
     name = "basic"
     exact = False
 
-    def __init__(self, one_use: OneUseEpsilon) -> None:
+    def __init__(self, one_use: OneUseEpsilon, one_use_gap: OneUseGap) -> None:
         self._one_use = one_use
+        self._one_use_gap = one_use_gap
 
     def why_not(self, scenario: Scenario, relation: Relation) -> str:
-        """Always applies."""
-        del scenario, relation
-        return ""
+        """Applies if every node states its cost or has a method of its own."""
+        del relation
+        nodes = (node for node, count in scenario.nodes() if count and pure_cost(node) is None)
+        return next((why for node in nodes if (why := self._one_use_gap(node))), "")
 
     def profile(self, scenario: Scenario, relation: Relation, target: Target) -> BasicProfile:
         """Sums."""
