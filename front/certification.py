@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -26,7 +26,7 @@ from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.commitment import fingerprint
 from affidavit.accountant.errors import BudgetExceeded, DataError
 from affidavit.accountant.keys import Keyring, TrustedKeys
-from affidavit.accountant.plan import Parallel, Plan, Poisson, WithoutReplacement
+from affidavit.accountant.plan import Compose, Parallel, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.risk import RiskLimits, risk_limits
 from affidavit.accountant.tradeoff import PrivacyCurve, epsilon_grid
 from affidavit.accountant.validate import Relation
@@ -274,11 +274,24 @@ def _assumptions(run: RunFile, plan: Plan) -> list[str]:
             "server answers each prompt by itself, keeps the records to itself, and shows nobody else what it was asked"
         )
     stated.append("labels, size and every other setting of the run file are public facts, not read from the data")
-    if isinstance(plan, Parallel) and plan.membership == "fixed":
+    if any(isinstance(node, Parallel) and node.membership == "fixed" for node in _nodes(plan)):
         stated.append("a replaced record stays in its part of the data")
-    if isinstance(plan, (Poisson, WithoutReplacement)):
+    if any(isinstance(node, (Poisson, WithoutReplacement)) for node in _nodes(plan)):
         stated.append("every sample is drawn afresh, and which records it holds stays secret")
     return stated
+
+
+def _nodes(plan: Plan) -> Iterator[Plan]:
+    """A plan and every node below it."""
+    yield plan
+    match plan:
+        case Compose(parts=parts) | Parallel(parts=parts):
+            for part in parts:
+                yield from _nodes(part)
+        case Repeat(of=of) | Poisson(of=of) | WithoutReplacement(of=of):
+            yield from _nodes(of)
+        case _:
+            return
 
 
 def _versions() -> Mapping[str, str]:

@@ -7,7 +7,7 @@ here reads the data; ``size`` and ``labels`` are declared public facts.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -189,9 +189,22 @@ class RunFile(StrictTable):
             )
         return self.source.plan(self.generator, relation=self.relation, size=self.data.size)
 
+    def numbers(self) -> dict[str, int | float]:
+        """The generator's numeric settings in the order of the table; those of inner tables with a dot."""
+        return dict(_numbers(self.generator.model_dump()))
+
     def with_generator(self, **changes: Any) -> RunFile:
-        """The same run with some generator keys changed, checked anew. Raises ``RunFileError``."""
-        table = {**self.generator.model_dump(), **changes}
+        """The same run with some generator keys changed, checked anew. Raises ``RunFileError``.
+
+        A key of an inner table is written with a dot: ``**{"dpm.levels": 3}``.
+        """
+        table = self.generator.model_dump()
+        for key, value in changes.items():
+            *outer, last = key.split(".")
+            inner = table
+            for step in outer:
+                inner = inner[step]
+            inner[last] = value
         return self.model_copy(update={"generator": checked(type(self.generator), table, prefix="generator.")})
 
     def settings(self) -> dict[str, Any]:
@@ -214,6 +227,14 @@ class RunFile(StrictTable):
         import rfc8785
 
         return hashlib.sha256(rfc8785.dumps(self.settings())).hexdigest()
+
+
+def _numbers(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, int | float]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value, f"{prefix}{key}.")
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield f"{prefix}{key}", value
 
 
 def load_run(path: Path | str) -> RunFile:

@@ -85,7 +85,7 @@ def solve_plan(envelope: Envelope, *, epsilon: float, path: str | None = None) -
 
 def solvable_keys(run: RunFile) -> tuple[str, ...]:
     """The generator's numeric keys that its cost depends on, in the order of the table."""
-    return tuple(key for key in _numeric_keys(run) if _matters(run, key))
+    return tuple(key for key, value in run.numbers().items() if _matters(run, key, value))
 
 
 def solve_run(run: RunFile, *, epsilon: float, key: str) -> Solution:
@@ -94,13 +94,13 @@ def solve_run(run: RunFile, *, epsilon: float, key: str) -> Solution:
     Raises ``RunFileError`` for a key that is not a number, ``NoValueFits``.
     """
     name = key.removeprefix("generator.")
-    if name not in _numeric_keys(run):
+    if name not in run.numbers():
         raise RunFileError(
             f"generator.{name}", "not a number that can be solved for", allowed=" | ".join(solvable_keys(run))
         )
     target = validate.real(epsilon, path="--epsilon")
     delta = run.budget.delta
-    start = getattr(run.generator, name)
+    start = run.numbers()[name]
     integer = isinstance(start, int)
 
     def forward(value: float | int) -> Bound:
@@ -159,15 +159,9 @@ def _rounded(found: Calibrated) -> float:
     return float(outward(found.value, digits=DIGITS))
 
 
-def _numeric_keys(run: RunFile) -> list[str]:
-    values = run.generator.model_dump().items()
-    return [key for key, value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
-
-
-def _matters(run: RunFile, key: str) -> bool:
+def _matters(run: RunFile, key: str, value: int | float) -> bool:
     """Whether halving or doubling the key changes a mechanism or how often it is used."""
     here = run.plan()
-    value = getattr(run.generator, key)
     for other in (value * 2, value // 2 if isinstance(value, int) else value / 2):
         try:
             if run.with_generator(**{key: other}).plan() != here:
