@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from affidavit.generation.prism import Progress
     from affidavit.generation.recorder import Recorder
 
-__all__ = ["CONFIG", "PRESETS", "AdaDPSynConfig", "AdaptiveMean", "adaptive_mean", "check", "plan", "run"]
+__all__ = ["ACCESS", "CONFIG", "PRESETS", "AdaDPSynConfig", "AdaptiveMean", "adaptive_mean", "check", "plan", "run"]
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
@@ -107,6 +107,7 @@ class AdaDPSynConfig(SubsampledConfig):
 
 
 CONFIG = AdaDPSynConfig
+ACCESS = "top"
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,18 @@ if TYPE_CHECKING:
     from affidavit.generation.prism import Progress
     from affidavit.generation.recorder import Recorder
 
-__all__ = ["CONFIG", "PRESETS", "ROOT_TWO", "FewShotConfig", "check", "gaussian_sum", "noisy_best", "plan", "run"]
+__all__ = [
+    "ACCESS",
+    "CONFIG",
+    "PRESETS",
+    "ROOT_TWO",
+    "FewShotConfig",
+    "check",
+    "gaussian_sum",
+    "noisy_best",
+    "plan",
+    "run",
+]
 
 ROOT_TWO = Fraction(math.nextafter(math.sqrt(2.0), 2.0))
 """A rational number just above √2: the paper's factor of the noise, and a bound on ‖p − p′‖₂."""
@@ -104,6 +115,7 @@ class FewShotConfig(SubsampledConfig):
 
 
 CONFIG = FewShotConfig
+ACCESS = "top"
 
 
 def gaussian_sum(noise_multiplier: float, change: Change) -> GaussianNoise:

@@ -6,17 +6,22 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from affidavit.accountant.errors import RunFileError
 from affidavit.experiments.gridfile import Dataset, Grid, Method
+from affidavit.generation.icl.evaluation import subset
+from affidavit.generation.icl.examples import Example, load_examples
+from affidavit.generation.icl.tasks import Task
+from affidavit.generation.icl.tasks import task as named_task
 from affidavit.generation.registry import generator
 from affidavit.runfile import RunFile, parse_run
 
-__all__ = ["Cell", "expand"]
+__all__ = ["Cell", "expand", "with_values"]
 
 _FREE = 1e9
 """A run file needs a budget; before the noise is solved for, it is not looked at."""
@@ -37,9 +42,37 @@ class Cell:
     seed: int
 
     @property
+    def answers(self) -> bool:
+        """Whether the generator answers the test questions itself, instead of writing demonstrations."""
+        return self.method.baseline is None and "queries" in self._known
+
+    @property
     def shots(self) -> tuple[int, ...]:
         """At how many demonstrations the result is measured."""
-        return (0,) if self.method.baseline == "zero-shot" else self.method.shots or self.grid.icl.shots
+        if self.method.baseline == "zero-shot" or self.answers:
+            return (0,)
+        return self.method.shots or self.grid.icl.shots
+
+    @property
+    def tests(self) -> int | None:
+        """On how many examples; None for all."""
+        return self.method.test or self.grid.icl.test
+
+    @property
+    def task(self) -> Task:
+        """The dataset's task, with its labels."""
+        task = named_task(self.dataset.task)
+        return task if self.dataset.labels is None or task.kind != "choose" else task.with_labels(self.dataset.labels)
+
+    def test_examples(self) -> tuple[Example, ...]:
+        """What the result is measured on. Raises ``DataError``."""
+        return subset(load_examples(self.grid.folder / self.dataset.test, self.task).examples, self.tests)
+
+    @property
+    def _known(self) -> Collection[str]:
+        """The keys that the method's generator knows."""
+        kind = self.method.generator.get("kind")
+        return generator(kind).config.model_fields if kind is not None else ()
 
     @property
     def label(self) -> str:
@@ -63,13 +96,11 @@ class Cell:
         """The same without the seed: cells that share a certificate share it."""
         return f"{self.dataset.name}.{self.method.name}.eps-{self.epsilon:g}.{self._digest(with_seed=False)}"
 
-    def run(self, **solved: float | int) -> RunFile:
+    def run(self, solved: Mapping[str, float | int] = MappingProxyType({})) -> RunFile:
         """The cell's run file; ``solved`` are generator keys found for its ε. Raises ``RunFileError``."""
         grid, dataset = self.grid, self.dataset
-        table = {**self.method.generator, **dict(self.settings), **solved}
-        known = generator(table.get("kind")).config.model_fields
-        filled = {"labels": list(dataset.all_labels), "task": dataset.task}
-        table = {**{key: value for key, value in filled.items() if key in known}, **table}
+        with self._named():
+            table = with_values(self._table(), solved)
         data: dict[str, Any] = {"name": dataset.name, "path": dataset.path, "size": dataset.size}
         if dataset.public is not None:
             data["public"] = dataset.public
@@ -83,6 +114,22 @@ class Cell:
         }
         with self._named():
             return parse_run(content, folder=grid.folder)
+
+    def _table(self) -> dict[str, Any]:
+        """The run file's generator table: preset, method, varying settings, and what the dataset says."""
+        method, dataset = self.method, self.dataset
+        source = generator(method.generator.get("kind"))
+        if method.preset is not None and method.preset not in source.presets:
+            raise RunFileError("preset", f"{source.kind} has no such preset", allowed=" | ".join(source.presets))
+        preset = source.presets[method.preset] if method.preset is not None else {}
+        table = {**preset, **method.generator, **dict(self.settings)}
+        if "labels" in self._known:
+            table.setdefault("labels", list(dataset.all_labels))
+        if "task" in self._known:
+            table["task"] = str(table.get("task", dataset.task)).replace("{task}", dataset.task)
+        if "queries" in self._known and "queries" not in table:
+            table["queries"] = list(dict.fromkeys(one.input for one in self.test_examples()))
+        return table
 
     def check(self) -> None:
         """That the settings are a run. Raises ``RunFileError``, ``NotSupported``."""
@@ -103,16 +150,26 @@ class Cell:
     def _digest(self, *, with_seed: bool) -> str:
         facts = {
             "dataset": self.dataset.model_dump(mode="json"),
-            "method": self.method.model_dump(mode="json", exclude={"epsilon", "datasets", "grid", "shots"}),
+            "method": self.method.model_dump(mode="json", exclude={"epsilon", "datasets", "grid", "shots", "test"}),
             "settings": self.settings,
             "relation": self.grid.relation,
             "delta": self.grid.delta,
             "epsilon": str(self.epsilon),
             "model": self.grid.model.settings(),
+            "asked": self.tests if self.answers else None,
         }
         if with_seed:
-            facts |= {"seed": self.seed, "shots": self.shots, "test": self.grid.icl.test}
+            facts |= {"seed": self.seed, "shots": self.shots, "test": self.tests}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def with_values(table: Mapping[str, Any], values: Mapping[str, float | int]) -> dict[str, Any]:
+    """A table with some keys set; ``dpm.interval`` is the key ``interval`` of the table ``dpm``."""
+    result = dict(table)
+    for key, value in values.items():
+        name, _, inner = key.partition(".")
+        result[name] = with_values(result.get(name, {}), {inner: value}) if inner else value
+    return result
 
 
 def expand(grid: Grid) -> tuple[Cell, ...]:

@@ -69,25 +69,29 @@ class Dataset(StrictTable):
 class Method(StrictTable):
     """A generator with its settings, or a baseline. ``grid``: generator keys that take several values.
 
-    ``solve``: the key, or keys (then scaled together), that are to meet each ε.
+    ``preset``: the generator's own settings to start from. ``solve``: the key, or keys (then scaled
+    together), that are to meet each ε; ``dpm.count_noise_multiplier`` names a key of a table within.
+    ``test``: on how many examples, where it is not ``icl.test``.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")]
     baseline: Baseline | None = None
+    preset: Name | None = None
     generator: dict[str, Any] = Field(default_factory=dict)
     grid: dict[str, list[Any]] = Field(default_factory=dict)
     solve: Names = ()
     relation: Relation | None = None
     epsilon: Epsilons | None = None
     shots: Shots | None = None
+    test: Annotated[int, Field(ge=1)] | None = None
     datasets: Names = ()
 
     @model_validator(mode="after")
     def _whole(self) -> Method:
         where = f"methods.{self.name}"
         if self.baseline in ("zero-shot", "real"):
-            if self.generator or self.grid or self.solve or self.epsilon:
-                raise RunFileError(where, f"the baseline {self.baseline} has no generator, grid, solve or epsilon")
+            if self.generator or self.grid or self.preset:
+                raise RunFileError(where, f"the baseline {self.baseline} has no generator, grid or preset")
         elif "kind" not in self.generator:
             raise RunFileError(f"{where}.generator.kind", "missing", hint='For example generator = {kind = "prism"}.')
         if self.baseline is not None and (self.solve or self.epsilon):

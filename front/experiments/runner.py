@@ -21,7 +21,7 @@ from affidavit.accountant.errors import RunFileError, UsageError
 from affidavit.accountant.keys import Keyring
 from affidavit.experiments.cells import Cell, expand
 from affidavit.experiments.gridfile import Grid
-from affidavit.experiments.running import CellResult, read_result, run_cell, task_of
+from affidavit.experiments.running import CellResult, read_result, run_cell
 from affidavit.experiments.settling import Settled, settle
 from affidavit.generation.icl.examples import load_examples
 from affidavit.generation.models import load_model, model_digest
@@ -115,9 +115,8 @@ def _check_inputs(grid: Grid, cells: Sequence[Cell]) -> None:
     """Read every file that will be needed, and look for the model."""
     model_digest(grid.model.name, base=grid.folder, server=grid.model.server)
     for cell in {cell.dataset.name: cell for cell in cells}.values():
-        task = task_of(cell)
-        load_examples(grid.folder / cell.dataset.test, task)
-        real = load_examples(grid.folder / cell.dataset.path, task).examples
+        cell.test_examples()
+        real = load_examples(grid.folder / cell.dataset.path, cell.task).examples
         if len(real) != cell.dataset.size:
             raise RunFileError(
                 f"datasets.{cell.dataset.name}.size", f"{cell.dataset.size} is declared, the file holds {len(real)}"

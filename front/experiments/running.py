@@ -28,10 +28,9 @@ from affidavit.certification import prepare
 from affidavit.experiments.cells import Cell
 from affidavit.experiments.settling import Settled
 from affidavit.generation import baselines
-from affidavit.generation.icl.evaluation import evaluate, subset
+from affidavit.generation.icl.answering import Answered, named_label, score
+from affidavit.generation.icl.evaluation import evaluate
 from affidavit.generation.icl.examples import Example, load_examples
-from affidavit.generation.icl.tasks import Task
-from affidavit.generation.icl.tasks import task as named_task
 from affidavit.generation.models.counted import CountedModel
 from affidavit.generation.outputs import Provenance, write
 from affidavit.generation.prism import PrismConfig
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from affidavit.generation.outputs import Generated
     from affidavit.runfile import RunFile
 
-__all__ = ["CellResult", "read_result", "run_cell", "task_of"]
+__all__ = ["CellResult", "read_result", "run_cell"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,23 +96,22 @@ def read_result(path: Path) -> CellResult | None:
     return CellResult(**facts)
 
 
-def task_of(cell: Cell) -> Task:
-    """The cell's task, with the dataset's labels."""
-    task = named_task(cell.dataset.task)
-    return task if cell.dataset.labels is None or task.kind != "choose" else task.with_labels(cell.dataset.labels)
-
-
 def run_cell(cell: Cell, settled: Settled, out: Path, *, model: LanguageModel, keyring: Keyring) -> CellResult:
     """Generate (or find what an earlier attempt finished), measure, and write ``cells/CELL.json``.
 
     Raises what ``generate`` and ``evaluate`` raise.
     """
-    task = task_of(cell)
+    task = cell.task
     scores: dict[int, dict[str, float]] = {}
     cost = _Cost()
-    if not settled.refused:
-        pool, cost = _demonstrations(cell, settled, out, task, model, keyring)
-        scores = _measured(cell, task, pool, model)
+    if settled.refused:
+        pass
+    elif cell.answers:
+        attempt, cost = _generated(cell, settled, out, model, keyring)
+        scores = {0: _scored_answers(cell, attempt)}
+    else:
+        pool, cost = _demonstrations(cell, settled, out, model, keyring)
+        scores = _measured(cell, pool, model)
     result = CellResult(
         cell=cell.id,
         dataset=cell.dataset.name,
@@ -136,8 +134,8 @@ def run_cell(cell: Cell, settled: Settled, out: Path, *, model: LanguageModel, k
     return result
 
 
-def _measured(cell: Cell, task: Task, pool: Sequence[Example], model: LanguageModel) -> dict[int, dict[str, float]]:
-    test = subset(load_examples(cell.grid.folder / cell.dataset.test, task).examples, cell.grid.icl.test)
+def _measured(cell: Cell, pool: Sequence[Example], model: LanguageModel) -> dict[int, dict[str, float]]:
+    task, test = cell.task, cell.test_examples()
     found: dict[int, dict[str, float]] = {}
     for shots in cell.shots:
         measured = evaluate(
@@ -147,20 +145,34 @@ def _measured(cell: Cell, task: Task, pool: Sequence[Example], model: LanguageMo
     return found
 
 
+def _scored_answers(cell: Cell, attempt: Path) -> dict[str, float]:
+    """The answers that the generator gave to the test questions, scored as a model's would be."""
+    lines = (attempt / "synthetic.jsonl").read_text(encoding="utf-8").splitlines()
+    given = {line["query"]: line["text"] for line in map(json.loads, lines)}
+    examples = cell.test_examples()
+    found = tuple(named_label(cell.task, " ".join(given[one.input].split())) for one in examples)
+    return score(cell.task, Answered(found, found), examples)
+
+
 def _demonstrations(
-    cell: Cell, settled: Settled, out: Path, task: Task, model: LanguageModel, keyring: Keyring
+    cell: Cell, settled: Settled, out: Path, model: LanguageModel, keyring: Keyring
 ) -> tuple[tuple[Example, ...], _Cost]:
-    """The texts of the cell as demonstrations, generated unless an earlier attempt was finished."""
+    """The texts of the cell as demonstrations."""
     if cell.method.baseline == "zero-shot":
         return (), _Cost()
     if cell.method.baseline == "real":
-        return load_examples(cell.grid.folder / cell.dataset.path, task).examples, _Cost()
+        return load_examples(cell.grid.folder / cell.dataset.path, cell.task).examples, _Cost()
+    attempt, cost = _generated(cell, settled, out, model, keyring)
+    return load_examples(attempt / "synthetic.jsonl", cell.task, blank="drop").examples, cost
+
+
+def _generated(cell: Cell, settled: Settled, out: Path, model: LanguageModel, keyring: Keyring) -> tuple[Path, _Cost]:
+    """The folder of the cell's text, which is generated unless an earlier attempt was finished."""
     place = out / "runs" / cell.id
     attempts = sorted(place.glob("attempt-*"), key=lambda path: int(path.name.rpartition("-")[2]))
     for attempt in reversed(attempts):
         if (attempt / "cost.json").is_file():
-            known = _Cost(**json.loads((attempt / "cost.json").read_text(encoding="utf-8")))
-            return load_examples(attempt / "synthetic.jsonl", task, blank="drop").examples, known
+            return attempt, _Cost(**json.loads((attempt / "cost.json").read_text(encoding="utf-8")))
     attempt = place / f"attempt-{len(attempts) + 1}"
     attempt.mkdir(parents=True)
     counted = CountedModel(model)
@@ -169,7 +181,7 @@ def _demonstrations(
     cost = _Cost(len(made.samples), _tokens(made, model), counted.calls, time.monotonic() - started)
     facts = {name: getattr(cost, name) for name in _Cost.__slots__}
     write_whole(attempt / "cost.json", json.dumps(facts) + "\n")
-    return load_examples(attempt / "synthetic.jsonl", task, blank="drop").examples, cost
+    return attempt, cost
 
 
 def _tokens(made: Generated, model: LanguageModel) -> int:
@@ -179,7 +191,7 @@ def _tokens(made: Generated, model: LanguageModel) -> int:
 def _generate(
     cell: Cell, settled: Settled, out: Path, attempt: Path, model: CountedModel, keyring: Keyring
 ) -> Generated:
-    run = cell.run(**settled.values)
+    run = cell.run(settled.values)
     if cell.protected:
         if settled.certificate is None:
             raise UsageError(f"{cell.label} was not certified", hint="Remove its file under settled/ and run again.")

@@ -17,7 +17,7 @@ from affidavit.accountant.calibrate import Domain, solve
 from affidavit.accountant.errors import AffidavitError, BudgetExceeded, NoValueFits, RunFileError, UsageError
 from affidavit.accountant.keys import Keyring
 from affidavit.certification import certify
-from affidavit.experiments.cells import Cell
+from affidavit.experiments.cells import Cell, with_values
 from affidavit.runfile import RunFile
 from affidavit.solving import solvable_keys, solve_run
 from affidavit.writing import write_whole
@@ -26,7 +26,7 @@ __all__ = ["Settled", "noise_keys", "settle"]
 
 Value = float | int
 
-_NOISE_KEYS = ("noise_multiplier", "noise_epsilon", "temperature")
+_NOISE_KEYS = ("noise_multiplier", "epsilon", "temperature")
 _FACTORS = Domain(1e-6, 1e6)
 _SHRINK = (1.0, 0.999, 0.99, 0.95)
 """Targets tried: certified arithmetic can give slightly more than the float64 search saw."""
@@ -44,16 +44,29 @@ class Settled:
 
 
 def noise_keys(run: RunFile) -> tuple[str, ...]:
-    """The keys that are the generator's noise: all its noise multipliers, else one noise ε or temperature.
+    """The keys that are the generator's noise: all its noise multipliers, else its ε's, else a temperature.
 
     Raises ``RunFileError`` where no key has such a name, listing those that the cost depends on.
     """
-    keys = solvable_keys(run)
+    keys = _flat(run.generator.model_dump())
     for name in _NOISE_KEYS:
         found = tuple(key for key in keys if key.endswith(name))
         if found:
             return found
-    raise RunFileError("methods.solve", f"which key is the noise of {run.kind} is not clear", allowed=" | ".join(keys))
+    raise RunFileError(
+        "methods.solve", f"which key is the noise of {run.kind} is not clear", allowed=" | ".join(solvable_keys(run))
+    )
+
+
+def _flat(table: Mapping[str, object], prefix: str = "") -> dict[str, float]:
+    """The fractional numbers of a table and of the tables within it, by dotted key."""
+    found: dict[str, float] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, float):
+            found[prefix + key] = value
+    return found
 
 
 def settle(cell: Cell, folder: Path, *, keyring: Keyring) -> Settled:
@@ -77,7 +90,7 @@ def _certified(cell: Cell, folder: Path, keyring: Keyring) -> Settled:
     for shrink in _SHRINK:
         try:
             values = _solve(base, keys, cell.epsilon * shrink)
-            certified = certify(cell.run(**values), keyring=keyring)
+            certified = certify(cell.run(values), keyring=keyring)
         except BudgetExceeded:
             continue
         except NoValueFits as error:
@@ -89,28 +102,28 @@ def _certified(cell: Cell, folder: Path, keyring: Keyring) -> Settled:
 
 
 def _solve(run: RunFile, keys: tuple[str, ...], epsilon: float) -> dict[str, Value]:
-    if len(keys) == 1:
-        found = solve_run(run, epsilon=epsilon, key=keys[0])
-        return {keys[0].removeprefix("generator."): found.value}
-    start = _numbers(run, keys)
-    cost = _cost(run, start)
-    factor = solve(cost, epsilon=epsilon, start=1.0, domain=_FACTORS, name=" and ".join(keys)).value
-    return _scaled(start, factor)
+    names = tuple(key.removeprefix("generator.") for key in keys)
+    if len(names) == 1 and "." not in names[0]:
+        return {names[0]: solve_run(run, epsilon=epsilon, key=names[0]).value}
+    start = _numbers(run, names)
+    found = solve(_cost(run, start), epsilon=epsilon, start=1.0, domain=_FACTORS, name=" and ".join(names))
+    return _scaled(start, found.value)
 
 
 def _numbers(run: RunFile, keys: tuple[str, ...]) -> dict[str, float]:
-    table = run.generator.model_dump()
+    known = _flat(run.generator.model_dump())
     for key in keys:
-        value = table.get(key.removeprefix("generator."))
-        if isinstance(value, bool) or not isinstance(value, float):
-            raise RunFileError(
-                f"methods.solve: {key}", "not a number that can be scaled", allowed=" | ".join(solvable_keys(run))
-            )
-    return {key.removeprefix("generator."): table[key.removeprefix("generator.")] for key in keys}
+        if key not in known:
+            raise RunFileError(f"methods.solve: {key}", "not a number that can be scaled", allowed=" | ".join(known))
+    return {key: known[key] for key in keys}
 
 
 def _scaled(values: Mapping[str, float], factor: float) -> dict[str, Value]:
     return {key: value * factor for key, value in values.items()}
+
+
+def _changed(run: RunFile, values: Mapping[str, Value]) -> RunFile:
+    return run.with_generator(**with_values(run.generator.model_dump(), values))
 
 
 def _cost(run: RunFile, start: Mapping[str, float]) -> Callable[[float], float]:
@@ -118,7 +131,7 @@ def _cost(run: RunFile, start: Mapping[str, float]) -> Callable[[float], float]:
 
     def cost(factor: float) -> float:
         try:
-            changed = run.with_generator(**_scaled(start, factor))
+            changed = _changed(run, _scaled(start, factor))
             return bound(changed.plan(), relation=run.relation, delta=run.budget.delta).epsilon_upper
         except RunFileError:
             return math.inf
@@ -134,14 +147,15 @@ def _noise_off(cell: Cell) -> dict[str, Value]:
     if cell.method.baseline is not None or not cell.method.generator:
         return {}
     run = cell.run()
-    start = _numbers(run, cell.method.solve or noise_keys(run))
+    keys = cell.method.solve or noise_keys(run)
+    start = _numbers(run, tuple(key.removeprefix("generator.") for key in keys))
     cost = _cost(run, start)
     here = cost(1.0)
     step = 0.5 if cost(0.5) > here else 2.0
     factor = 1.0
     for _ in range(_OFF_STEPS):
         try:
-            run.with_generator(**_scaled(start, factor * step)).plan()
+            _changed(run, _scaled(start, factor * step)).plan()
         except AffidavitError:
             break
         factor *= step

@@ -25,7 +25,7 @@ from affidavit.generation.icl.structured import check_record, rates
 from affidavit.generation.icl.tasks import Task
 from affidavit.generation.models.base import LanguageModel
 
-__all__ = ["CONTENT_FREE", "Answered", "answer", "calibrated", "score"]
+__all__ = ["CONTENT_FREE", "Answered", "answer", "calibrated", "named_label", "score"]
 
 CONTENT_FREE = ("N/A", "[MASK]", "")
 """Inputs that say nothing."""
@@ -55,6 +55,14 @@ def answer(
     asked, blank = scores[: len(prompts)], scores[len(prompts) :]
     best = calibrated(asked, blank).argmax(axis=1)
     return Answered(tuple(labels[index] for index in best), tuple(labels[index] for index in asked.argmax(axis=1)))
+
+
+def named_label(task: Task, text: str) -> str:
+    """What a written answer says: for ``choose`` the label whose word it begins with, else the text itself."""
+    if task.kind != "choose":
+        return text
+    said = text.casefold().lstrip(" \"'*")
+    return next((label for label, word in task.words.items() if said.startswith(word.casefold())), "")
 
 
 def calibrated(log_likelihoods: Floats, content_free: Floats) -> Floats:

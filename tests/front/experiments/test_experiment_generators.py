@@ -1,0 +1,98 @@
+"""Every registered generator in a grid, with nothing said about it but its settings: certified, run, measured."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from affidavit.experiments.cells import expand
+from affidavit.experiments.gridfile import parse_grid
+from affidavit.experiments.runner import run_experiment
+from affidavit.experiments.settling import noise_keys
+from affidavit.generation.registry import kinds
+
+CASES = Path(__file__).resolve().parents[2] / "conformance" / "generators"
+TARGET = 24.0
+LABELS = ["north", "south"]
+
+
+def _grid(kind: str, folder: Path, **method: Any) -> Any:
+    """The generator's settings of the conformance tests, on records about the winds."""
+    case = tomllib.loads((CASES / f"{kind}.toml").read_text(encoding="utf-8"))
+    for name, count in (("train", case["size"]), ("test", 3), ("public", 24)):
+        lines = [
+            json.dumps({"id": f"{name}{n}", "text": f"the {LABELS[n % 2]} wind number {n}", "label": LABELS[n % 2]})
+            for n in range(count)
+        ]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    table = {key: value for key, value in case["generator"].items() if key not in ("labels", "queries")}
+    table.setdefault("task", "generic" if kind != "sga" else "question")
+    dataset = {
+        "name": "winds", "task": "ag-news", "labels": LABELS, "path": "train.jsonl", "size": case["size"],
+        "test": "test.jsonl", "public": "public.jsonl",
+    }  # fmt: skip
+    return parse_grid(
+        {
+            "relation": "zero-out" if "zero-out" in case["relations"] else case["relations"][0],
+            "delta": 1e-3,
+            "epsilon": [TARGET, math.inf],
+            "seeds": [0],
+            "model": {"name": "toy"},
+            "icl": {"shots": [1]},
+            "datasets": [dataset],
+            "methods": [{"name": kind, "generator": table, **method}],
+        },
+        folder=folder,
+    )
+
+
+def _settings(kind: str) -> dict[str, Any]:
+    """What the smallest settings leave to say: fewer texts where every text is charged."""
+    return {"relation": "substitution"} if kind == "few-shot" else {}
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_every_generator_meets_its_target_and_is_measured(kind: str, tmp_path: Path) -> None:
+    grid = _grid(kind, tmp_path, **_settings(kind))
+    protected, free = run_experiment(grid, tmp_path / "out").results
+    assert not protected.refused
+    assert protected.epsilon_upper <= TARGET
+    assert protected.epsilon_upper > 0.9 * TARGET or kind == "private-prediction"
+    keys = noise_keys(expand(grid)[0].run())
+    assert set(protected.values) == set(free.values) == set(keys)
+    for result in (protected, free):
+        (scores,) = result.scores.values()
+        assert 0.0 <= scores["accuracy"] <= 1.0
+        assert result.calls > 0
+        assert result.texts > 0
+    assert _receipt(tmp_path, protected.cell)["protected"] is True
+    assert _receipt(tmp_path, free.cell)["generator"] == f"{kind}-noise-off"
+
+
+def _receipt(folder: Path, cell: str) -> dict[str, Any]:
+    (path,) = (folder / "out" / "runs" / cell).glob("attempt-*/receipt.json")
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def test_noise_multipliers_keep_their_proportions(tmp_path: Path) -> None:
+    cell = expand(_grid("adadpsyn", tmp_path))[0]
+    keys = noise_keys(cell.run())
+    assert set(keys) == {"radius_noise_multiplier", "mean_noise_multiplier", "count_noise_multiplier"}
+    (result, _) = run_experiment(_grid("adadpsyn", tmp_path), tmp_path / "out").results
+    start = cell.run().generator.model_dump()
+    factors = [float(result.values[key]) / start[key] for key in keys]
+    assert max(factors) == pytest.approx(min(factors), rel=1e-12)
+
+
+def test_a_generator_that_answers_is_asked_the_test_questions(tmp_path: Path) -> None:
+    grid = _grid("sga", tmp_path, test=2)
+    cells = expand(grid)
+    assert all(cell.answers and cell.shots == (0,) for cell in cells)
+    asked = cells[0].run().generator.model_dump()["queries"]
+    assert list(asked) == [one.input for one in cells[0].test_examples()]
+    assert len(asked) == 2
