@@ -64,8 +64,8 @@ __all__ = [
     "run",
 ]
 
-ROOT_TWO = Fraction(math.nextafter(math.sqrt(2.0), 2.0))
-"""A rational number just above √2: the paper's factor of the noise, and a bound on ‖p − p′‖₂."""
+ROOT_TWO = Fraction(math.sqrt(2.0))
+"""A rational number just above √2 (float64 rounds it up): the paper's factor of the noise, and a bound on ‖p − p′‖₂."""
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
