@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -100,10 +99,6 @@ def test_a_run_uses_what_was_certified(open_plain: Open, relation: Relation, sam
     assert generated.draws_per_node == permit.uses
     assert all(0 < uses <= allowed[path] for path, uses in permit.uses.items())
     steps = sum(len(text.tokens) + text.stopped for text in generated.samples)
-    drawn = (
-        Counter(path.split(".of.of")[1] for path in permit.uses.elements()) if isinstance(permit.uses, Counter) else {}
-    )
-    assert not drawn or drawn[".parts[1]"] == steps
     assert sum(uses for path, uses in permit.uses.items() if path.endswith(".of.of.parts[1]")) == steps
     assert sum(uses for path, uses in permit.uses.items() if path.endswith(".parts[0].of")) == 6 * steps
 
@@ -118,10 +113,6 @@ def test_every_release_of_a_token_is_on_its_one_sample(open_plain: Open) -> None
     assert len(set(digests)) == len(digests)
 
 
-class _Plain:
-    """A permit whose noise is next to nothing: σ is 1e-9 throughout."""
-
-
 def _chosen(open_plain: Open, points: np.ndarray, **changes: Any) -> tuple[int, list[dict[str, Any]]]:
     """One step on given vectors, nearly without noise."""
     tiny = dict.fromkeys(("radius_noise_multiplier", "mean_noise_multiplier", "count_noise_multiplier"), 1e-9)
@@ -133,7 +124,7 @@ def _chosen(open_plain: Open, points: np.ndarray, **changes: Any) -> tuple[int, 
 
 
 def test_a_consensus_is_found_and_an_outlier_loses_its_weight(open_plain: Open) -> None:
-    """Nine vectors favour token 1 a little; one is certain of token 0: the mean says 0, the ball about the nine says 1."""
+    """Nine vectors favour token 1 a little, one is certain of token 0: the mean says 0, the ball about the nine 1."""
     points = np.array([[0.46, 0.54, 0.0]] * 9 + [[1.0, 0.0, 0.0]])
     assert points.mean(axis=0).argmax() == 0
     token, trace = _chosen(open_plain, points, iterations=3, coverage=0.55)
