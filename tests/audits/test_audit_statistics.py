@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import beta, binom
 
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.plan import Exponential, Gaussian
+from affidavit.accountant.plan import Gaussian
 from affidavit.accountant.tradeoff import PrivacyCurve, privacy_curve
 from affidavit.audits.statistics.auc import (
     ScoredRun,
@@ -22,8 +22,11 @@ from affidavit.audits.statistics.auc import (
 )
 from affidavit.audits.statistics.ceilings import coins_needed, one_run_ceiling, per_run_ceiling, runs_needed
 from affidavit.audits.statistics.clopper_pearson import Counts, epsilon_lower, rate_interval, rate_lower, rate_upper
+from affidavit.audits.statistics.correction import CI_ALPHA, Level
 from affidavit.audits.statistics.one_run import one_run_epsilon_lower, one_run_p_value
-from affidavit.audits.statistics.thresholds import bonferroni, fixed, split
+from affidavit.audits.statistics.power import one_run_power, per_run_power
+from affidavit.audits.statistics.precision import best_threshold, precision
+from affidavit.audits.statistics.thresholds import fixed
 from affidavit.audits.statistics.tradeoff import perfect_attack_violates, violation_test
 
 
@@ -216,46 +219,6 @@ def test_mean_auc_weighs_runs_alike() -> None:
     assert mean_auc([perfect, useless]) == pytest.approx(0.75)
 
 
-def _null_rate(violations: int, audits: int, alpha: float) -> None:
-    assert violations <= audits * (alpha + 2 * math.sqrt(alpha * (1 - alpha) / audits))
-
-
-def _null_audits(audits: int, alpha: float) -> dict[str, int]:
-    """False violations of every method on true claims: ε = 0 (same distribution) and randomised response at ε = 1."""
-    generator = np.random.default_rng(2026)
-    curve = privacy_curve(Exponential(2.0), relation="zero-out", delta=1e-9)
-    share = math.e / (1 + math.e)  # t = η/2 of range 2: loss exactly ±1
-    found = dict.fromkeys(("cp epsilon 0", "cp epsilon 1", "curve", "split", "bonferroni", "one run"), 0)
-    for _ in range(audits):
-        null = [list(generator.normal(size=100)) for _ in range(2)]
-        counts = fixed(null[0], null[1], threshold=0.5, alpha=alpha).counts
-        found["cp epsilon 0"] += epsilon_lower(counts, delta=0.0, alpha=alpha) > 0.0
-        attained = Counts(int(generator.binomial(1000, share)), 1000, int(generator.binomial(1000, 1 - share)), 1000)
-        found["cp epsilon 1"] += epsilon_lower(attained, delta=0.0, alpha=alpha) > 1.0
-        found["curve"] += violation_test(attained, curve, alpha=alpha).violated
-        chosen = split(null[0], null[1], alpha=alpha, delta=0.0, generator=generator)
-        found["split"] += epsilon_lower(chosen.counts, delta=0.0, alpha=chosen.alpha) > 0.0
-        several = bonferroni(null[0], null[1], thresholds=(-1.0, 0.0, 1.0), alpha=alpha, delta=0.0)
-        found["bonferroni"] += epsilon_lower(several.counts, delta=0.0, alpha=several.alpha) > 0.0
-        right = int(generator.binomial(100, share))  # each of 100 guesses is right with e/(1+e): ε = 1, attained
-        found["one run"] += one_run_epsilon_lower(records=200, guesses=100, correct=right, delta=0.0, alpha=alpha) > 1.0
-    return found
-
-
-def test_null_audits_raise_no_more_false_violations_than_their_level() -> None:
-    for violations in _null_audits(200, 0.05).values():
-        _null_rate(violations, 200, 0.05)
-
-
-@pytest.mark.slow
-def test_a_thousand_null_audits_of_every_method_and_threshold() -> None:
-    found = _null_audits(1000, 0.05)
-    for violations in found.values():
-        _null_rate(violations, 1000, 0.05)
-    # The methods are not silent by construction: where the claim is attained, some audits come near it.
-    assert found["one run"] > 0
-
-
 def test_choosing_a_threshold_on_the_tested_scores_would_break_the_level() -> None:
     """The reason for ``split``: the same search without a split raises false violations far above α."""
     generator = np.random.default_rng(9)
@@ -267,3 +230,101 @@ def test_choosing_a_threshold_on_the_tested_scores_would_break_the_level() -> No
         )
         cheating += best > 0.0
     assert cheating / 200 > 0.3 + 2 * math.sqrt(0.3 * 0.7 / 200)
+
+
+# -- power -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rates", [(0.6, 0.3), (0.35, 0.1), (0.9, 0.85)])
+def test_per_run_power_is_the_sum_over_all_counts(rates: tuple[float, float]) -> None:
+    curve = PrivacyCurve(((0.0, 0.2), (0.5, 1e-3)))
+    members, others = 40, 55
+    total = sum(
+        binom.pmf(hits, members, rates[0]) * binom.pmf(alarms, others, rates[1])
+        for hits in range(members + 1)
+        for alarms in range(others + 1)
+        if violation_test(Counts(hits, members, alarms, others), curve, alpha=0.1).violated
+    )
+    found = per_run_power(*rates, curve, members=members, non_members=others, alpha=0.1)
+    assert found == pytest.approx(total, abs=1e-10)
+
+
+def test_power_is_none_below_the_ceiling_and_grows_with_runs() -> None:
+    claim = PrivacyCurve(((4.0, 1e-5),))
+    assert per_run_power(1.0, 0.0, claim, members=50, non_members=50, alpha=0.05) == 0.0  # ceiling 2.57
+    assert per_run_power(1.0, 0.0, claim, members=500, non_members=500, alpha=0.05) == 1.0  # ceiling 4.91
+    half = PrivacyCurve(((0.5, 0.0),))
+    powers = [per_run_power(0.73, 0.27, half, members=n, non_members=n, alpha=0.05) for n in (20, 80, 320)]
+    assert powers == sorted(powers)
+    assert powers[-1] > 0.99
+    with pytest.raises(UsageError, match="rate"):
+        per_run_power(1.5, 0.0, half, members=5, non_members=5, alpha=0.05)
+
+
+def test_power_against_an_attained_claim_is_at_most_the_level() -> None:
+    """Randomised response at ε attains the claim: refuting it is a false alarm, exactly bounded."""
+    share = math.e / (1 + math.e)
+    claim = PrivacyCurve(((1.0, 0.0),))
+    for alpha in (0.2, 0.05, CI_ALPHA):
+        assert per_run_power(share, 1 - share, claim, members=300, non_members=300, alpha=alpha) <= alpha
+        assert one_run_power(share, 1.0, records=300, guesses=300, delta=0.0, alpha=alpha) <= alpha
+
+
+def test_one_run_power_is_a_binomial_tail() -> None:
+    options = {"records": 200, "guesses": 60, "delta": 1e-5, "alpha": 0.05}
+    total = sum(
+        binom.pmf(right, 60, 0.8)
+        for right in range(61)
+        if one_run_epsilon_lower(records=200, guesses=60, correct=right, delta=1e-5, alpha=0.05) > 0.5
+    )
+    assert one_run_power(0.8, 0.5, **options) == pytest.approx(total, abs=1e-12)  # type: ignore[arg-type]
+    assert one_run_power(1.0, 50.0, **options) == 0.0  # type: ignore[arg-type]
+
+
+# -- precision -------------------------------------------------------------------------------------------------------
+
+
+def test_precision_feels_the_odds_that_auc_does_not() -> None:
+    generator = np.random.default_rng(1)
+
+    def runs(others: int) -> list[ScoredRun]:
+        return [
+            ScoredRun(tuple(generator.normal(1.5, 1, 40)), tuple(generator.normal(0, 1, others))) for _ in range(20)
+        ]
+
+    balanced, unbalanced = runs(40), runs(160)
+    assert mean_auc(balanced) == pytest.approx(mean_auc(unbalanced), abs=0.02)
+    value, interval = precision(balanced, alpha=0.05, generator=generator)
+    rarer, _ = precision(unbalanced, alpha=0.05, generator=generator)
+    assert value is not None
+    assert rarer is not None
+    assert interval is not None
+    assert interval[0] < value < interval[1]
+    # At the best threshold, midway: TPR = Φ(.75) = .773, FPR = .227.
+    assert value == pytest.approx(0.773, abs=0.06)
+    assert rarer == pytest.approx(0.773 / (0.773 + 4 * 0.227), abs=0.06)
+
+
+def test_precision_is_counted_where_the_threshold_was_not_chosen() -> None:
+    lucky, plain = ScoredRun((1.0, 2.0), (0.0, 0.5)), ScoredRun((0.0, 0.0), (0.0, 3.0))
+    assert best_threshold([lucky]) == 1.0
+    assert precision([lucky, plain], alpha=0.05, generator=np.random.default_rng(0)) == (0.0, None)
+    assert precision([lucky], alpha=0.05, generator=np.random.default_rng(0)) == (None, None)
+    nobody = ScoredRun((0.0,), (0.0,))
+    assert precision([lucky, nobody], alpha=0.05, generator=np.random.default_rng(0)) == (None, None)
+    with pytest.raises(UsageError, match="no runs"):
+        best_threshold([])
+
+
+# -- one level -------------------------------------------------------------------------------------------------------
+
+
+def test_a_level_is_shared_and_says_so() -> None:
+    assert Level(total=0.06, tests=3).each == pytest.approx(0.02)
+    assert Level(total=0.05, tests=1).note("fixed") == "fixed"
+    assert (
+        Level(total=0.05, tests=4).note("fixed") == "fixed; alpha 0.05 for the report, shared by 4 tests (Bonferroni)"
+    )
+    for total, tests in ((0.0, 1), (1.0, 1), (math.nan, 1), (0.05, 0)):
+        with pytest.raises(UsageError, match="alpha"):
+            Level(total=total, tests=tests)
