@@ -1,0 +1,204 @@
+"""``audit``, ``check-trace`` and ``report`` in the forms that a CI job reads, by commands on the toy model."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from junitparser import JUnitXml
+
+from affidavit.auditing import CI_ALPHA, in_ci, strict_in_ci
+from affidavit.audits.auditfile import parse_audit
+
+ROOT = Path(__file__).resolve().parents[2]
+AUDIT = """\
+attack = "one-step"
+target = "{target}"
+members = {members}
+non_members = {members}
+alpha = 0.01
+"""
+
+
+@pytest.fixture
+def audited(workplace, monkeypatch):
+    """A workplace with a run behind it and an audit file."""
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    assert workplace.generate().code == 0
+    _write_audit(workplace)
+    return workplace
+
+
+def _write_audit(workplace: Any, *, target: str = "protected", members: int = 600, name: str = "audit.toml") -> Path:
+    path = workplace.folder / name
+    path.write_text(AUDIT.format(target=target, members=members), encoding="utf-8")
+    return path
+
+
+def _audit(workplace: Any, *flags: object, name: str = "audit.toml") -> Any:
+    arguments = (workplace.folder / name, "--certificate", workplace.certificate, "-o", workplace.out / "audit")
+    return workplace.command("audit", *arguments, *flags)
+
+
+def test_the_trace_of_a_run_follows_its_plan(audited):
+    trace = audited.out / "trace.jsonl"
+    checked = audited.command("check-trace", trace, "--certificate", audited.certificate)
+    assert checked.code == 0, checked.err
+    assert "noise source" in checked.out
+    assert "fault" not in checked.out
+    as_json = audited.command("check-trace", trace, "--certificate", audited.certificate, "--json").json
+    found = {item["attack"]: item["verdict"] for item in as_json["items"] if not item["control"]}
+    assert set(found.values()) == {"CONSISTENT"}
+    assert {"trace check: noise source", "trace check: order", "trace check: fresh noise"} <= set(found)
+
+
+def test_a_trace_with_a_draw_too_many_is_refuted_and_reported(audited):
+    trace = audited.out / "trace.jsonl"
+    lines = [json.loads(line) for line in trace.read_text(encoding="utf-8").splitlines()]
+    last = next(line for line in reversed(lines) if line["event"] == "draw")
+    more = [{**last, "use": last["use"] + extra, "noise_sha256": f"{extra}"} for extra in range(1, 6)]
+    trace.write_text("".join(json.dumps(line) + "\n" for line in [*lines, *more]), encoding="utf-8")
+    arguments = ("check-trace", trace, "--certificate", audited.certificate, "-o", audited.out / "trace")
+    assert audited.command(*arguments).code == 1
+    written = audited.out / "trace" / "findings.json"
+    assert stat.S_IMODE(written.stat().st_mode) == 0o600
+    page = audited.command("report", audited.folder)
+    assert page.code == 0, page.err
+    assert "trace check" in Path(page.out.strip()).read_text(encoding="utf-8").casefold()
+    junit = audited.command("report", audited.out, "--format", "junit")
+    assert JUnitXml.fromstring(junit.out.encode()).failures == 2  # counted, and out of order
+
+
+def test_a_foreign_trace_needs_a_plan_and_no_certificate(command, tmp_path):
+    foreign = ROOT / "docs" / "examples" / "foreign_generator.py"
+    trace, plan = tmp_path / "trace.jsonl", tmp_path / "plan.json"
+    for fault, code in (("", 0), ("sampling", 1), ("reseed", 1)):
+        subprocess.run([sys.executable, foreign, trace, plan, fault], check=True, timeout=60)
+        assert command("check-trace", trace, "--plan", plan).code == code
+    neither = command("check-trace", trace)
+    assert neither.code == 2
+    assert "--plan" in neither.err
+    assert command("check-trace", trace, "--plan", plan, "--alpha", "7").code == 2
+
+
+@pytest.mark.parametrize("form", ["json", "junit", "sarif", "markdown"])
+def test_every_format_on_stdout_and_in_a_file(audited, form, tmp_path):
+    shown = _audit(audited, "--format", form)
+    assert shown.code == 0, shown.err
+    path = tmp_path / "result"
+    written = audited.command("report", audited.out, "--format", form, "-o", path)
+    assert (written.code, written.out) == (0, "")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    printed = audited.command("report", audited.out, "--format", form).out
+    assert printed == path.read_text(encoding="utf-8") == shown.out
+    assert "one-step" in printed
+
+
+def test_flags_that_contradict_one_another_are_refused(audited):
+    assert _audit(audited, "--json", "--format", "sarif").code == 2
+    assert audited.command("report", audited.out, "-o", audited.folder / "x.html").code == 2
+    assert audited.command("report", audited.out, "--format", "junit", "--title", "x").code == 2
+    assert audited.command("report", audited.folder / "out", "--format", "junit").code == 2, "nothing was audited yet"
+
+
+@pytest.mark.parametrize(
+    ("target", "members", "code"), [("protected", 600, 0), ("unprotected", 600, 1), ("protected", 2, 5)]
+)
+def test_exit_codes_and_the_job_summary(audited, monkeypatch, target, members, code):
+    summary = audited.folder / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    _write_audit(audited, target=target, members=members)
+    assert _audit(audited).code == code
+    headline = {0: "Holds", 1: "Refuted", 5: "Inconclusive"}[code]
+    assert summary.read_text(encoding="utf-8").startswith(f"## affidavit: {headline}")
+
+
+def test_alpha_is_strict_in_ci_unless_the_file_states_one():
+    unstated = parse_audit({"attack": "one-step", "members": 10, "non_members": 10})
+    stated = parse_audit({"attack": "one-step", "members": 10, "non_members": 10, "alpha": 0.05})
+    assert unstated.alpha == 0.05
+    for environment, alpha in (
+        ({"CI": "true"}, CI_ALPHA),
+        ({"CI": "1"}, CI_ALPHA),
+        ({"CI": "false"}, 0.05),
+        ({}, 0.05),
+    ):
+        assert strict_in_ci(unstated, environment=environment).alpha == alpha
+        assert strict_in_ci(stated, environment=environment).alpha == 0.05
+    assert CI_ALPHA <= 1e-3
+    assert not in_ci({"CI": ""})
+
+
+# --- the composite action --------------------------------------------------------------------------------------
+
+
+def _action() -> dict[str, Any]:
+    return yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+
+
+def _run_action(workplace: Any, **inputs: str) -> tuple[int, dict[str, str], str]:
+    """The action's audit step as GitHub runs it: inputs by environment, bash with -e."""
+    action = _action()
+    values = {name: each.get("default", "") for name, each in action["inputs"].items()} | inputs
+    (step,) = [step for step in action["runs"]["steps"] if step.get("id") == "audit"]
+    environment = {
+        name: values[value.removeprefix("${{ inputs.").removesuffix(" }}")] for name, value in step["env"].items()
+    }
+    outputs, summary = workplace.folder / "outputs", workplace.folder / "summary.md"
+    tool = Path(sys.executable).parent
+    done = subprocess.run(
+        ["bash", "-e", "-c", step["run"]],
+        cwd=workplace.folder,
+        env={
+            **os.environ,
+            **environment,
+            "PATH": f"{tool}:{os.environ['PATH']}",
+            "GITHUB_OUTPUT": str(outputs),
+            "GITHUB_STEP_SUMMARY": str(summary),
+            "CI": "true",
+        },
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    stated = dict(line.split("=", 1) for line in outputs.read_text(encoding="utf-8").splitlines())
+    return done.returncode, stated, summary.read_text(encoding="utf-8") if summary.exists() else done.stderr
+
+
+def test_the_action_names_its_outputs_and_uses_every_input():
+    action = _action()
+    assert action["runs"]["using"] == "composite"
+    used = json.dumps(action["runs"])
+    assert all(f"inputs.{name} " in used for name in action["inputs"])
+    for output in action["outputs"].values():
+        name = output["value"].removeprefix("${{ steps.audit.outputs.").removesuffix(" }}")
+        assert f"{name}=" in used
+    scripts = [step["run"] for step in action["runs"]["steps"]]
+    assert not any("${{" in script for script in scripts), "an input in a script could be code"
+
+
+@pytest.mark.slow
+def test_the_action_runs_end_to_end(audited):
+    """Audit, trace and summary on the toy model: certified noise passes, noise off fails, two trials tell nothing."""
+    _write_audit(audited, name="open.toml", target="unprotected")
+    _write_audit(audited, name="weak.toml", members=2)
+    signer = audited.command("keys", "show", "--pem").out
+    given = {"certificate": "certificate.json", "trace": "out/trace.jsonl", "signer": signer}
+    code, outputs, page = _run_action(audited, audits="audit.toml", **given)
+    assert (code, outputs["exit-code"]) == (0, "0")
+    assert page.count("## affidavit: Holds") == 2
+    document = JUnitXml.fromfile(str(audited.folder / outputs["junit"]))
+    assert (document.failures, document.errors) == (0, 0)
+    assert json.loads((audited.folder / outputs["sarif"]).read_text())["version"] == "2.1.0"
+    (audited.folder / "outputs").unlink()
+    code, outputs, _ = _run_action(audited, audits="weak.toml\nopen.toml", output="second", **given)
+    assert (code, outputs["exit-code"]) == (1, "1"), "1 before 5 before 0"
+    assert JUnitXml.fromfile(str(audited.folder / "second" / "junit.xml")).failures == 1
