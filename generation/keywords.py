@@ -11,6 +11,7 @@ One answer adds 0 or 1 to each count, however often it repeats a word.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -49,9 +50,10 @@ def words(text: str) -> frozenset[str]:
     return frozenset(word for word in found if len(word) <= _LONGEST and word not in _FUNCTION_WORDS)
 
 
-def text_domain(texts: Iterable[str]) -> tuple[str, ...]:
-    """The keywords of public texts, in alphabetical order."""
-    return tuple(sorted(frozenset[str]().union(*map(words, texts))))
+def text_domain(texts: Iterable[str], *, least: int = 1) -> tuple[str, ...]:
+    """The keywords that at least ``least`` of some public texts hold, in alphabetical order."""
+    holding = Counter(word for text in texts for word in words(text))
+    return tuple(sorted(word for word, count in holding.items() if count >= least))
 
 
 def vocabulary_domain(model: LanguageModel) -> tuple[str, ...]:

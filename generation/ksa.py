@@ -8,8 +8,9 @@ learning". For each text:
     c_w = number of answers that hold the word w, for every w of a public domain   (``keywords``)
     K keywords from c, by ``mechanism``; then the text, from the public prompt with the keywords in it.
 
-With ``use_public`` the answers to prompts of public records are counted too, the domain is the words of public records
-and their answers (else, the words of the model's vocabulary), and the last prompt shows a public record.
+With ``use_public`` the answers to prompts of public records are counted too, the domain of a label is the words that at
+least ``least_public`` of its public records and their answers hold (else, the words of the model's vocabulary), and the
+last prompt shows a public record.
 
 *Sensitivity.* An answer adds 0 or 1 to each count; public counts are constants; counts are held to a public ceiling,
 which moves no two of them further apart. What one record does to the list of answers (``subsampled``):
@@ -114,6 +115,7 @@ class KsaConfig(GeneratorConfig):
     keyword_delta: Annotated[float, Field(gt=0.0, lt=1.0)] = 1e-6
     choice_epsilon: Annotated[float, Field(ge=1e-6, le=1000.0)] = 1.0
     use_public: bool = False
+    least_public: Count = 1
     subsets: Annotated[int, Field(ge=1, le=100_000)] = 48
     shots_per_subset: Annotated[int, Field(ge=1, le=64)] = 1
     sampling: Literal["disjoint", "poisson", "without-replacement"] = "disjoint"

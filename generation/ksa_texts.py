@@ -38,26 +38,27 @@ _EXAMPLE_TOKENS = 32
 
 @dataclass(frozen=True, slots=True)
 class Public:
-    """What is public of a run: prompts by label, the domain, counts of public answers and demonstrations by label."""
+    """What is public of a run, by label: prompts, domain, counts of public answers, and demonstrations."""
 
     rows: dict[str, ShotRows]
-    domain: tuple[str, ...]
+    domains: dict[str, tuple[str, ...]]
     counts: dict[str, NDArray[np.int64]]
     shown: dict[str, tuple[str, ...]]
 
     @classmethod
     def prepared(cls, config: KsaConfig, model: LanguageModel, public: Sequence[Record]) -> Public:
         """From public records and the model alone; the model answers public prompts. Raises ``RunFileError``."""
-        rows, shown, domain = _checked(config, model, public)
+        rows, shown, domains = _checked(config, model, public)
         if not config.use_public:
-            none = np.zeros(len(domain), dtype=np.int64)
-            return cls(rows, domain, dict.fromkeys(config.labels, none), dict.fromkeys(config.labels, ()))
-        answers = {
-            label: list(_answers(config, model, rows[label], _public_prompts(config, model, rows[label], texts)))
-            for label, texts in shown.items()
-        }
-        domain = text_domain(text for label in config.labels for text in (*shown[label], *answers[label]))
-        return cls(rows, domain, {label: count_words(answers[label], domain) for label in config.labels}, shown)
+            none = {label: np.zeros(len(domain), dtype=np.int64) for label, domain in domains.items()}
+            return cls(rows, domains, none, dict.fromkeys(config.labels, ()))
+        counts = {}
+        for label, texts in shown.items():
+            prompts = _public_prompts(config, model, rows[label], texts)
+            answers = list(_answers(config, model, rows[label], prompts))
+            domains[label] = text_domain((*texts, *answers), least=config.least_public)
+            counts[label] = count_words(answers, domains[label])
+        return cls(rows, domains, counts, shown)
 
 
 def check_public(config: KsaConfig, model: LanguageModel, public: Sequence[Record]) -> None:
@@ -67,7 +68,8 @@ def check_public(config: KsaConfig, model: LanguageModel, public: Sequence[Recor
 
 def _checked(
     config: KsaConfig, model: LanguageModel, public: Sequence[Record]
-) -> tuple[dict[str, ShotRows], dict[str, tuple[str, ...]], tuple[str, ...]]:
+) -> tuple[dict[str, ShotRows], dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
+    """Prompts, public texts and (at least the) domain, by label."""
     rows = {
         label: shot_rows(
             model,
@@ -100,7 +102,7 @@ def _checked(
                     f"no public record has the label {label!r}",
                     hint="Add one for each of [generator] labels, or set use_public = false.",
                 )
-        domain = text_domain(text for texts in shown.values() for text in texts)
+        domains = {label: text_domain(texts, least=config.least_public) for label, texts in shown.items()}
     elif served(model):
         raise RunFileError(
             "generator.use_public",
@@ -108,15 +110,16 @@ def _checked(
             hint="Set use_public = true, with public records under [data].",
         )
     else:
-        domain = vocabulary_domain(model)
-    if len(domain) <= config.keywords:
-        raise RunFileError(
-            "generator.keywords",
-            f"{config.keywords} of a public domain of {len(domain)} words",
-            allowed=f"at most {len(domain) - 1}" if len(domain) > 1 else "a larger domain",
-            hint="Lower keywords, or add public records.",
-        )
-    return rows, shown, domain
+        domains = dict.fromkeys(config.labels, vocabulary_domain(model))
+    for label, domain in domains.items():
+        if len(domain) <= config.keywords:
+            raise RunFileError(
+                "generator.keywords",
+                f"{config.keywords} of a public domain of {len(domain)} words for the label {label!r}",
+                allowed=f"at most {len(domain) - 1}" if len(domain) > 1 else "a larger domain",
+                hint="Lower keywords or least_public, or add public records.",
+            )
+    return rows, shown, domains
 
 
 def write_texts(
@@ -142,8 +145,9 @@ def write_texts(
     for asked in _asked(recorder, config, records, size=size):
         rows = known.rows[asked.label]
         prompts = [rows.row([model.encode(text) for text in shown]) for shown in asked.shown(config, records)]
-        counts = known.counts[asked.label] + count_words(_answers(config, model, rows, prompts), known.domain)
-        keywords = [known.domain[index] for index in step.choose(recorder, asked.path, counts)]
+        domain = known.domains[asked.label]
+        counts = known.counts[asked.label] + count_words(_answers(config, model, rows, prompts), domain)
+        keywords = [domain[index] for index in step.choose(recorder, asked.path, counts)]
         recorder.note(rows=len(prompts), keywords=keywords)
         sample = _written(recorder, config, model, known, asked, keywords)
         samples.append(sample)

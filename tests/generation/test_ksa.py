@@ -86,6 +86,7 @@ def test_words_are_letters_in_lower_case_and_no_function_words() -> None:
     }
     assert words("x" * 41 + " " + "y" * 40) == {"y" * 40}
     assert text_domain(["b market", "the apple market"]) == ("apple", "market")
+    assert text_domain(["market market", "the apple market"], least=2) == ("market",)
 
 
 def test_an_answer_counts_once_a_word_and_only_in_the_domain() -> None:
@@ -215,7 +216,7 @@ def test_counts_are_of_private_and_public_answers(open_plain: Open, monkeypatch:
         )
 
     texts = [record.text for record in (*records, *public) if record.label == "World"]
-    expected = [sum(word in words(answer(text)) for text in texts) for word in known.domain]
+    expected = [sum(word in words(answer(text)) for text in texts) for word in known.domains["World"]]
     assert seen[0].tolist() == expected
     assert max(expected) > 0
 
@@ -284,6 +285,7 @@ def test_keywords_that_do_not_fit_go_from_the_end(monkeypatch: pytest.MonkeyPatc
         ({"use_public": True}, [], "data.public"),
         ({"use_public": True}, [Record("p", "market", "World")], "data.public"),
         ({"use_public": True, "keywords": 900}, _records(10, "public"), "generator.keywords"),
+        ({"use_public": True, "least_public": 6}, _records(10, "public"), "generator.keywords"),
         ({"max_record_tokens": 1_000_000, "max_tokens": 100_000}, [], "generator.max_record_tokens"),
     ],
 )
