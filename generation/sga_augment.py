@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from affidavit.generation.models.embedding import EmbeddingModel, Vectors
     from affidavit.generation.questions import QuestionTemplate
     from affidavit.generation.recorder import Recorder
-    from affidavit.generation.sga import SgaConfig
+    from affidavit.generation.sga_settings import SgaConfig
     from affidavit.mechanisms.base import Noise
 
 __all__ = ["augmented", "write_record"]

@@ -104,7 +104,9 @@ class Separators:
     @property
     def centres(self) -> Floats:
         """Where a coordinate may be cut."""
-        return (np.arange(self.intervals) + 0.5) * self.interval - self.radius
+        places = np.arange(self.intervals, dtype=np.float64)
+        middles: Floats = (places + 0.5) * self.interval - self.radius
+        return middles
 
     def scores(self, points: Floats, *, size: float) -> Scores:
         """One score a separator, coordinate by coordinate; ``size`` is the set's released noisy size."""
