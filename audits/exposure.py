@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from affidavit.audits.leaks import Exposure
+from affidavit.audits.leaks import ExposedKind, Exposure
 from affidavit.audits.pii.identifier import KINDS, Identifier
 from affidavit.audits.statistics.clustered import clustered_interval
 
@@ -53,9 +53,11 @@ def exposures(
     member's is known. Intervals hold at 1 − ``alpha`` each; they take clusters (users, else
     records) as independent, which texts made from many records at once are not quite.
     """
-    kinds = [kind for kind in KINDS if any(i.kind == kind for holder in members for i in holder.identifiers)]
+    held = {identifier.kind for holder in members for identifier in holder.identifiers}
+    wanted: list[ExposedKind] = [kind for kind in KINDS if kind in held]
+    if len(wanted) > 1:
+        wanted.append("any")
     named = all(holder.user is not None for holder in members)
-    wanted = [*kinds, "any"] if len(kinds) > 1 else kinds
     beyond = set(leaked) - set(guessable)
     found = []
     for kind in wanted:

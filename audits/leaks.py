@@ -10,7 +10,9 @@ from affidavit.audits.pii.identifier import IdentifierKind
 if TYPE_CHECKING:
     from pydantic import ConfigDict
 
-__all__ = ["Exposure", "Leak", "Overlap", "OverlapSpan"]
+__all__ = ["ExposedKind", "Exposure", "Leak", "Overlap", "OverlapSpan"]
+
+ExposedKind = IdentifierKind | Literal["any"]
 
 _STRICT: ConfigDict = {"extra": "forbid", "allow_inf_nan": False}
 
@@ -41,7 +43,7 @@ class Exposure:
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
     unit: Literal["identifier", "record", "user"]
-    kind: IdentifierKind | Literal["any"]
+    kind: ExposedKind
     at_risk: int
     leaked: int
     beyond_guessable: int

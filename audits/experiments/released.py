@@ -80,19 +80,22 @@ class Search:
 
     def self_tests(self, policy: Policy) -> tuple[SelfTest, ...]:
         """An echo of the members must be caught, an echo of the held-out records must not."""
-        return tuple(
+        echo, other = (self.finding([record.text for record in side]) for side in (self.members, self.held_out))
+        return (
             SelfTest(
-                name=name,
+                name="noise off",
                 attack=ATTACK,
-                expected="caught" if name == "noise off" else "not caught",
-                observed="caught" if policy.broken_by(item) else "not caught",
-                detail=f"an echo of {whose}: {item.leaked} identifiers, "
-                f"{0 if item.overlap is None else item.overlap.verbatim} texts with a whole passage",
-            )
-            for name, whose, item in (
-                ("noise off", "the members", self.finding([record.text for record in self.members])),
-                ("null pair", "held-out records", self.finding([record.text for record in self.held_out])),
-            )
+                expected="caught",
+                observed="caught" if policy.broken_by(echo) else "not caught",
+                detail=_seen("the members", echo),
+            ),
+            SelfTest(
+                name="null pair",
+                attack=ATTACK,
+                expected="not caught",
+                observed="caught" if policy.broken_by(other) else "not caught",
+                detail=_seen("held-out records", other),
+            ),
         )
 
     def _leaks(self, texts: Sequence[str], leaked: frozenset[Identifier], names: Pseudonyms) -> tuple[Leak, ...]:
@@ -109,6 +112,11 @@ class Search:
             for mention in find_mentions(text, kinds=self.detector.kinds, region=self.detector.region)
             if mention.identifier in leaked
         )
+
+
+def _seen(whose: str, item: Finding) -> str:
+    copied = 0 if item.overlap is None else item.overlap.verbatim
+    return f"an echo of {whose}: {item.leaked} identifiers, {copied} texts with a whole passage"
 
 
 def prepare_search(

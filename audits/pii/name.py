@@ -7,6 +7,7 @@ only, accents and case folded, "Roe, Jane" read as "Jane Roe". A single word nam
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -53,13 +54,14 @@ def _installed_model() -> str:
 
 
 def _presidio_finder(model: str) -> NameFinder:
-    from presidio_analyzer import AnalyzerEngine
-    from presidio_analyzer.nlp_engine import NlpEngineProvider
-
+    analyzer: Any = importlib.import_module("presidio_analyzer")
+    nlp_engine: Any = importlib.import_module("presidio_analyzer.nlp_engine")
     if importlib.util.find_spec(model) is None:
         raise NotSupported(f"the spaCy model {model} is not installed", hint=f"python -m spacy download {model}")
     settings = {"nlp_engine_name": "spacy", "models": [{"lang_code": "en", "model_name": model}]}
-    engine: Any = AnalyzerEngine(nlp_engine=NlpEngineProvider(nlp_configuration=settings).create_engine())
+    engine = analyzer.AnalyzerEngine(
+        nlp_engine=nlp_engine.NlpEngineProvider(nlp_configuration=settings).create_engine()
+    )
 
     def find(text: str) -> list[tuple[int, int]]:
         return [(found.start, found.end) for found in engine.analyze(text=text, entities=["PERSON"], language="en")]

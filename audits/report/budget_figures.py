@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from affidavit.audits.report.numbers import short
 from affidavit.audits.report.style import ACCENT, ACCENT_SOFT, INK, MUTED, PAPER, QUIET, canvas, label_rows, styled
@@ -56,10 +56,11 @@ def spent_budget(rows: Sequence[SpentRow], *, ours: str = "this run") -> Figure:
 @styled
 def budget_timeline(charges: Sequence[Charge], *, opened: datetime, until: datetime) -> Figure:
     """Shares of the ε and δ budgets spent, from the day the account was opened; a mark for each run."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+    import matplotlib.dates
 
+    dates: Any = matplotlib.dates  # the one part of matplotlib without types
     figure, axes = canvas(410, 360)
-    times = [date2num(moment) for moment in (opened, *(charge.when for charge in charges), until)]
+    times = [dates.date2num(moment) for moment in (opened, *(charge.when for charge in charges), until)]
     spent = [0.0, *(charge.epsilon for charge in charges)]
     slack = [0.0, *(charge.delta for charge in charges)]
     axes.fill_between(times, [*spent, spent[-1]], step="post", color=ACCENT_SOFT, linewidth=0, zorder=1)
@@ -75,7 +76,7 @@ def budget_timeline(charges: Sequence[Charge], *, opened: datetime, until: datet
     for label, ours, committed, mark, face in kinds:
         chosen = [charge for charge in charges if charge.committed == committed and ours in (None, charge.ours)]
         if chosen:
-            marks = [date2num(charge.when) for charge in chosen], [charge.epsilon for charge in chosen]
+            marks = [dates.date2num(charge.when) for charge in chosen], [charge.epsilon for charge in chosen]
             axes.plot(*marks, mark, color=face, markeredgecolor=INK, markersize=7.5, markeredgewidth=1.4, label=label,
                       zorder=4, clip_on=False)  # fmt: skip
     axes.set_ylim(0, 1.08)
@@ -83,8 +84,8 @@ def budget_timeline(charges: Sequence[Charge], *, opened: datetime, until: datet
     axes.set_ylabel("% of the budget")
     margin = 0.02 * max(times[-1] - times[0], 1e-6)
     axes.set_xlim(times[0] - margin, times[-1] + margin)
-    locator = AutoDateLocator(minticks=3, maxticks=6)
+    locator = dates.AutoDateLocator(minticks=3, maxticks=6)
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, usetex=False))
+    axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, usetex=False))
     figure.legend(loc="outside lower left", ncols=2, handlelength=2.2, borderpad=0.2, labelspacing=0.35)
     return figure
