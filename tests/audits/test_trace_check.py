@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -409,3 +410,13 @@ def test_the_packaged_schema_is_the_classes_schema_and_accepts_traces():
         jsonschema.validate(line, packaged)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"event": "draw", "path": "plan"}, packaged)
+
+
+def test_the_page_shows_a_trace_that_is_one():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "trace.md").read_text(encoding="utf-8")
+    block = page.partition("```jsonl\n")[2].partition("```")[0]
+    lines = [json.loads(line) for line in block.splitlines()]
+    assert {line["event"] for line in lines} == {"run", "batch", "sample", "draw"}
+    for line in lines:
+        jsonschema.validate(line, json_schema())
+    assert not _check(lines, Compose((A, Poisson(0.01, Gaussian(4.0))))).faults

@@ -185,6 +185,15 @@ def test_the_action_names_its_outputs_and_uses_every_input():
     assert not any("${{" in script for script in scripts), "an input in a script could be code"
 
 
+def test_the_page_shows_a_workflow_that_fits_the_action():
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    workflow = yaml.safe_load(page.partition("```yaml\n")[2].partition("```")[0])
+    (step,) = [step for step in workflow["jobs"]["privacy"]["steps"] if step.get("id") == "audit"]
+    inputs = _action()["inputs"]
+    assert set(step["with"]) <= set(inputs)
+    assert {name for name, each in inputs.items() if each.get("required")} <= set(step["with"])
+
+
 @pytest.mark.slow
 def test_the_action_runs_end_to_end(audited):
     """Audit, trace and summary on the toy model: certified noise passes, noise off fails, two trials tell nothing."""
