@@ -34,12 +34,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from affidavit.accountant.errors import DataError, RunFileError
 from affidavit.accountant.plan import Compose, Plan, Repeat, WithoutReplacement
 from affidavit.accountant.validate import Relation
+from affidavit.generation.models.embedding import DIMENSIONS, EmbeddingName
 from affidavit.generation.sga_settings import PRESETS, AugmentTable, DpmTable, SgaConfig
 
 if TYPE_CHECKING:
     from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import LanguageModel
-    from affidavit.generation.models.embedding import EmbeddingModel, EmbeddingName
+    from affidavit.generation.models.embedding import EmbeddingModel
     from affidavit.generation.outputs import Generated, GeneratorPermit
     from affidavit.generation.prism import Progress
     from affidavit.generation.questions import Asking
@@ -58,7 +59,7 @@ def clustering(table: DpmTable, *, embedding: EmbeddingName, paths: Literal[1, 2
     from affidavit.mechanisms.dpm_splits import Weights
 
     return Clustering(
-        dimensions=table.dimensions or _DIMENSIONS[embedding],
+        dimensions=table.dimensions or DIMENSIONS[embedding],
         radius=table.radius,
         interval=table.interval,
         levels=table.levels,
@@ -69,9 +70,6 @@ def clustering(table: DpmTable, *, embedding: EmbeddingName, paths: Literal[1, 2
         paths=paths,
         weights=Weights(emptiness=table.emptiness, centreness=table.centreness),
     )
-
-
-_DIMENSIONS: dict[EmbeddingName, int] = {"minilm": 384, "toy": 16}
 
 
 def plan(config: SgaConfig, *, relation: Relation, size: int) -> Plan:
@@ -116,6 +114,7 @@ def public_needed(config: SgaConfig) -> int:
 
 def check(config: SgaConfig, model: LanguageModel, *, public: Sequence[Record]) -> None:
     """Raises ``RunFileError``, ``ModelMissing`` where model or public records cannot serve the settings."""
+    from affidavit.generation.answers import served
     from affidavit.generation.ensemble import check_lengths
     from affidavit.generation.models.embedding import load_embedding
 
@@ -125,6 +124,12 @@ def check(config: SgaConfig, model: LanguageModel, *, public: Sequence[Record]) 
             "data.public",
             f"{len(public)} public records; {config.ensemble} prompts of {config.shots} and one example need {needed}",
             hint=f"Give {needed} public records, or lower ensemble or shots.",
+        )
+    if config.selection == "likelihood" and served(model):
+        raise RunFileError(
+            "generator.selection",
+            "likelihood needs the probability of a whole text, which a server does not show",
+            hint='Set selection = "generate" or "top-1".',
         )
     load_embedding(config.embedding)
     check_lengths(_asking(config, model), config.queries, candidates=config.candidates)

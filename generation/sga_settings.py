@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from affidavit.accountant.errors import RunFileError
 from affidavit.generation.configs import Count, GeneratorConfig, Positive
-from affidavit.generation.models.embedding import EmbeddingName
+from affidavit.generation.models.embedding import DIMENSIONS, EmbeddingName
 from affidavit.generation.questions import QUESTION_TASKS, QuestionTemplate
 
 __all__ = ["PRESETS", "AugmentTable", "DpmTable", "SgaConfig"]
@@ -141,6 +141,19 @@ class SgaConfig(GeneratorConfig):
         if sampling != "without-replacement":
             raise ValueError("not known; allowed: without-replacement")
         return sampling
+
+    @model_validator(mode="after")
+    def _room(self) -> SgaConfig:
+        most = DIMENSIONS[self.embedding]
+        tables = {"dpm": self.dpm} if self.augment is None else {"dpm": self.dpm, "augment.dpm": self.augment.dpm}
+        for name, table in tables.items():
+            if table.dimensions > most:
+                raise RunFileError(
+                    f"generator.{name}.dimensions",
+                    f"{self.embedding} has {most}",
+                    allowed=f"0 (all) to {most}",
+                )
+        return self
 
     @property
     def needs_public(self) -> bool:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from affidavit.accountant.errors import ModelMissing, UsageError
 from affidavit.generation.models.digests import file_digest
 
-__all__ = ["EmbeddingModel", "EmbeddingName", "MiniLM", "ToyEmbedding", "Vectors", "load_embedding"]
+__all__ = ["DIMENSIONS", "EmbeddingModel", "EmbeddingName", "MiniLM", "ToyEmbedding", "Vectors", "load_embedding"]
 
 Vectors: TypeAlias = NDArray[np.float64]
 EmbeddingName: TypeAlias = Literal["minilm", "toy"]
@@ -127,6 +127,10 @@ class ToyEmbedding:
     def _word(self, word: str) -> Vectors:
         drawn = hashlib.sha256(word.encode("utf-8", "replace")).digest()[: self.dimensions]
         return np.frombuffer(drawn, dtype=np.uint8).astype(np.float64) / 127.5 - 1.0
+
+
+DIMENSIONS: dict[EmbeddingName, int] = {"minilm": MiniLM.dimensions, "toy": ToyEmbedding.dimensions}
+"""Of the vectors, known without loading a model."""
 
 
 def load_embedding(name: str, *, max_tokens: int = 128) -> EmbeddingModel:

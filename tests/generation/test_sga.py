@@ -254,6 +254,27 @@ def test_what_does_not_fit_is_refused_before_anything_is_charged():
     sga.check(_config(), MODEL, public=_records(13, "p"))
 
 
+def test_more_dimensions_than_the_embedding_has_are_refused():
+    assert _config(dpm={**DPM, "dimensions": 16}).dpm.dimensions == 16
+    with pytest.raises(RunFileError, match=r"generator\.dpm\.dimensions"):
+        _config(dpm={**DPM, "dimensions": 17})
+    with pytest.raises(RunFileError, match=r"generator\.augment\.dpm\.dimensions"):
+        _config(augment={"dpm": {"dimensions": 17}})
+
+
+def test_all_dimensions_of_the_embedding(open_plain):
+    generated, _ = _run(open_plain, _config(dpm={**DPM, "dimensions": 0}))
+    assert len(generated.samples) == 2
+
+
+def test_a_served_model_writes_but_does_not_rate(open_plain, monkeypatch):
+    monkeypatch.setattr(type(MODEL), "top_logprobs", 5, raising=False)
+    with pytest.raises(RunFileError, match=r"generator\.selection"):
+        sga.check(_config(), MODEL, public=_records(20, "p"))
+    generated, _ = _run(open_plain, _config(selection="generate", augment={"texts": 2, "dpm": DPM}))
+    assert len(generated.samples) == 2
+
+
 def test_settings_that_matter_not_to_privacy_do_not_change_the_plan():
     here = sga.plan(_config(), relation="zero-out", size=SIZE)
     for changes in ({"candidates": 1}, {"selection": "top-1"}, {"max_tokens": 9}, {"dpm": {**DPM, "emptiness": 1.0}}):
