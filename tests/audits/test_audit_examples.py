@@ -1,0 +1,74 @@
+"""The papers' experiments as shipped: files that load, with the papers' numbers, within their own budgets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from affidavit.accountant.bound import bound
+from affidavit.audits.attacks.registry import MEMBERSHIP_ATTACKS
+from affidavit.audits.auditfile import load_audit
+from affidavit.runfile import load_run
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+AUDITS = sorted(EXAMPLES.glob("*/audit*.toml"))
+RUNS = sorted(EXAMPLES.glob("*/run.toml"))
+SOURCES = {"dbpedia": DATA / "dbpedia14" / "train.jsonl", "enron": DATA / "enron" / "aeslc_train_pii.jsonl"}
+
+
+def _name(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}"
+
+
+def test_there_are_examples() -> None:
+    assert len(AUDITS) == 5
+    assert {path.parent.name for path in RUNS} == set(SOURCES)
+
+
+@pytest.mark.parametrize("path", AUDITS, ids=_name)
+def test_an_audit_file_loads_and_fits_the_data_beside_it(path: Path) -> None:
+    audit = load_audit(path)
+    run = load_run(path.parent / "run.toml")
+    if "one-step" not in audit.attacks:
+        assert audit.members + audit.non_members <= run.data.size
+    assert audit.prompt
+
+
+@pytest.mark.parametrize("path", RUNS, ids=_name)
+def test_a_run_file_keeps_to_its_budget(path: Path) -> None:
+    run = load_run(path)
+    cost = bound(run.plan(), relation=run.relation, delta=run.budget.delta)
+    assert cost.epsilon_upper <= run.budget.epsilon
+
+
+def test_the_papers_numbers() -> None:
+    duan, balanced, unbalanced = (
+        load_audit(EXAMPLES / "dbpedia" / f"audit-{name}.toml")
+        for name in ("duan", "repeat-balanced", "repeat-unbalanced")
+    )
+    assert (duan.members, duan.non_members, duan.runs) == (50, 50, 100)
+    assert duan.attacks[0] == "label-probability"
+    assert (balanced.members, balanced.non_members, balanced.epsilons) == (40, 40, (1.0, 3.0, 8.0))
+    assert (unbalanced.members, unbalanced.non_members, unbalanced.epsilons) == (40, 160, (1.0, 3.0, 8.0))
+    enron = load_audit(EXAMPLES / "enron" / "audit-extraction.toml")
+    assert (enron.max_tokens, enron.epsilons, enron.user) == (15, (1.0, 4.0, 8.0), "mailbox")
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_the_data_are_as_the_run_file_says(name: str) -> None:
+    """Declared labels and size, against the real file."""
+    from affidavit.generation.dataset import load_records
+
+    if not SOURCES[name].exists():
+        pytest.skip(f"the real {name} data are not here")
+    run = load_run(EXAMPLES / name / "run.toml")
+    records = load_records(SOURCES[name], size=run.data.size, fields=run.fields)
+    assert set(run.generator.labels) <= {record.label for record in records}
+
+
+def test_the_page_names_every_attack() -> None:
+    page = (EXAMPLES.parent / "audits.md").read_text(encoding="utf-8")
+    named = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")}
+    assert named >= {*MEMBERSHIP_ATTACKS, "extraction", "canary", "one-step", "released-text"}
