@@ -10,6 +10,7 @@ name         people, by Presidio where it is installed
 folding      text as detectors read it, and the way back
 """
 
+from affidavit.audits.pii.census import Held, census
 from affidavit.audits.pii.detect import find_mentions
 from affidavit.audits.pii.email import normalise_email
 from affidavit.audits.pii.identifier import KINDS, Identifier, IdentifierKind, Mention, Pseudonyms, distinct
@@ -18,11 +19,13 @@ from affidavit.audits.pii.url import normalise_url
 
 __all__ = [
     "KINDS",
+    "Held",
     "Identifier",
     "IdentifierKind",
     "Mention",
     "NameFinder",
     "Pseudonyms",
+    "census",
     "distinct",
     "find_mentions",
     "normalise_email",

@@ -4,16 +4,20 @@ published test numbers (the IBAN registry's example, the card networks' test car
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import socket
+from pathlib import Path
 
 import pytest
 
 from affidavit.accountant.errors import NotSupported
 from affidavit.audits.guessing import is_guessable, names_in
-from affidavit.audits.pii import KINDS, Identifier, Pseudonyms, distinct, find_mentions, normalise_url
+from affidavit.audits.pii import KINDS, Held, Identifier, Pseudonyms, census, distinct, find_mentions, normalise_url
 from affidavit.audits.pii.folding import fold
 from affidavit.audits.pii.name import presidio_names
+
+ENRON = Path(__file__).parents[3] / "shared" / "data" / "enron" / "aeslc_train_pii.jsonl"
 
 PAGES = [
     "https://example.com/~jane",
@@ -164,3 +168,32 @@ def test_pseudonyms_keep_kinds_apart_and_hide_every_value() -> None:
     digests = {names.of(Identifier(kind, "same")) for kind in KINDS} | {names.digest("record", "same")}
     assert len(digests) == len(KINDS) + 1
     assert all("same" not in repr(Identifier(kind, "same")) for kind in KINDS)
+
+
+def test_a_census_counts_identifiers_records_and_users() -> None:
+    records = [
+        ("ann", "a@x.example and A@X.example, call (206) 555-0101"),
+        ("ann", "a@x.example again"),
+        ("bob", "call +1 206 555 0101 or (206) 555-0102"),
+        ("cyd", "nothing at all"),
+    ]
+    email, phone, both = census(records, kinds=("email", "phone"))
+    assert email == Held(("email",), 1, 2, 1)
+    assert phone == Held(("phone",), 2, 2, 2)
+    assert both == Held(("email", "phone"), 3, 3, 2)
+    assert census(records, kinds=("url",)) == (Held(("url",), 0, 0, 0),)
+    assert census([], kinds=("email",)) == (Held(("email",), 0, 0, 0),)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not ENRON.exists(), reason="real Enron data is not here")
+def test_real_mail_holds_identifiers_in_all_but_seven_of_its_records() -> None:
+    """1,051 bodies of 116 mailboxes were selected by a pattern; 7 hold ten digits that are no phone number."""
+    rows = [json.loads(line) for line in ENRON.read_text(encoding="utf-8").splitlines()]
+    assert (len(rows), len({row["mailbox"] for row in rows})) == (1051, 116)
+    *_, both = census([(row["mailbox"], row["body"]) for row in rows], kinds=("email", "phone"))
+    assert (both.records, both.users) == (1044, 115)
+    shaped = re.compile(r"\(?\d{3}\)?[-. /)]*\d{3}[-. ]+\d{4}")
+    empty = [row["body"] for row in rows if not find_mentions(row["body"])]
+    assert len(empty) == 7
+    assert all(shaped.search(body) and "@" not in body for body in empty)
