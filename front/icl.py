@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from affidavit.accountant.errors import UsageError
-from affidavit.generation.icl.evaluation import Evaluation, evaluate, subset
+from affidavit.generation.icl.evaluation import Evaluation, check_seeds, evaluate, subset
 from affidavit.generation.icl.examples import load_examples
 from affidavit.generation.icl.prompting import choose_demonstrations
 from affidavit.generation.icl.tasks import Task
@@ -18,6 +18,8 @@ from affidavit.generation.models import load_model
 if TYPE_CHECKING:
     from affidavit.generation.icl.structured import RecordRates
     from affidavit.generation.models.base import LanguageModel
+    from affidavit.generation.models.openai_server import ServerSettings
+    from affidavit.generation.models.transformers_model import Dtype
 
 __all__ = ["IclResult", "icl", "task_for"]
 
@@ -57,26 +59,27 @@ def icl(
     shots: int,
     seeds: Sequence[int],
     limit: int | None = None,
-    dtype: str = "auto",
+    dtype: Dtype = "auto",
+    server: ServerSettings | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> IclResult:
     """Measure a model on the examples of ``test`` with k of the demonstrations of a file, or with none.
 
     The demonstrations may be synthetic text, real records, or absent (``shots`` 0). Both files are read
-    and checked before the model is loaded. Raises ``DataError``, ``ModelMissing``, ``UsageError``.
+    and checked before the model is loaded. ``server``: where the model is served; it must score given
+    text. Raises ``DataError``, ``ModelMissing``, ``ModelUnavailable``, ``UsageError``.
     """
     if (demonstrations is None) != (shots == 0):
         raise UsageError(
             "shots and demonstrations do not fit each other",
             hint="With --demonstrations FILE give --shots 1 or more; without, --shots 0.",
         )
+    check_seeds(seeds)
     shown = load_examples(demonstrations, task, blank="drop") if demonstrations is not None else None
     pool = () if shown is None else shown.examples
     for seed in seeds:
         choose_demonstrations(pool, task, shots=shots, seed=seed)
     examples = subset(load_examples(test, task).examples, limit)
-    loaded = load_model(model, dtype=dtype) if isinstance(model, str) else model  # type: ignore[arg-type]
-    found = evaluate(
-        loaded, task, demonstrations=pool, examples=examples, shots=shots, seeds=seeds, progress=progress
-    )
+    loaded = load_model(model, dtype=dtype, server=server) if isinstance(model, str) else model
+    found = evaluate(loaded, task, demonstrations=pool, examples=examples, shots=shots, seeds=seeds, progress=progress)
     return IclResult(found, None if shown is None else shown.records)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from affidavit.accountant.errors import UsageError
 from affidavit.cli._output import json_option, note, print_json, print_table
 from affidavit.cli._progress import counting_progress
+
+if TYPE_CHECKING:
+    from affidavit.generation.models.transformers_model import Dtype
 
 __all__ = ["icl"]
 
@@ -26,6 +30,8 @@ __all__ = ["icl"]
 @click.option("--seeds", default="0,1,2", show_default=True, help="Each chooses other demonstrations.")
 @click.option("--limit", type=click.IntRange(1), help="Test on this many examples, always the same ones.")
 @click.option("--model", default="smollm2-135m", show_default=True)
+@click.option("--model-id", help="The model of a server, where --model is its address.")
+@click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the server's key.")
 @click.option("--dtype", type=click.Choice(["auto", "bfloat16", "float32"]), default="auto", show_default=True)
 @click.option("--labels", help="The labels, separated by commas, where they are not the task's own.")
 @click.option(
@@ -44,7 +50,9 @@ def icl(
     seeds: str,
     limit: int | None,
     model: str,
-    dtype: str,
+    model_id: str | None,
+    api_key_env: str | None,
+    dtype: Dtype,
     labels: str | None,
     schema: Path | None,
     as_json: bool,
@@ -57,9 +65,13 @@ def icl(
     from affidavit.generation.icl.structured import load_schema
     from affidavit.icl import icl as measure
     from affidavit.icl import task_for
+    from affidavit.runfile import Model
+    from affidavit.strict import checked
 
     names = None if labels is None else [part.strip() for part in labels.split(",") if part.strip()]
     task = task_for(task_name, labels=names, schema=None if schema is None else load_schema(schema))
+    named = {"name": model, "id": model_id, "api_key_env": api_key_env}
+    served = checked(Model, {key: value for key, value in named.items() if value is not None}, prefix="model.").server
     default_shots = 0 if demonstrations is None else 4
     with counting_progress("seeds") as progress:
         result = measure(
@@ -71,6 +83,7 @@ def icl(
             seeds=_whole_numbers(seeds),
             limit=limit,
             dtype=dtype,
+            server=served,
             progress=progress,
         )
     if as_json:

@@ -26,7 +26,8 @@ __all__ = ["Settled", "noise_keys", "settle"]
 
 Value = float | int
 
-_NOISE_KEYS = ("noise_multiplier", "epsilon", "temperature")
+_NOISE = ("noise_multiplier", "_noise")
+_TEMPERATURE, _EPSILON = "temperature", "epsilon"
 _FACTORS = Domain(1e-6, 1e6)
 _SHRINK = (1.0, 0.999, 0.99, 0.95)
 """Targets tried: certified arithmetic can give slightly more than the float64 search saw."""
@@ -44,18 +45,21 @@ class Settled:
 
 
 def noise_keys(run: RunFile) -> tuple[str, ...]:
-    """The keys that are the generator's noise: all its noise multipliers, else its ε's, else a temperature.
+    """The keys that are the generator's noise: everything larger that costs less, else its ε's.
 
-    Raises ``RunFileError`` where no key has such a name, listing those that the cost depends on.
+    Noise multipliers, other ``…_noise`` and the ``temperature``, as far as the cost depends on them; where
+    there are none, keys that end in ``epsilon``. Raises ``RunFileError`` where no key has such a name,
+    listing those that the cost depends on.
     """
-    keys = _flat(run.generator.model_dump())
-    for name in _NOISE_KEYS:
-        found = tuple(key for key in keys if key.endswith(name))
-        if found:
-            return found
-    raise RunFileError(
-        "methods.solve", f"which key is the noise of {run.kind} is not clear", allowed=" | ".join(solvable_keys(run))
-    )
+    counted = solvable_keys(run)
+    keys = [key for key in _flat(run.generator.model_dump()) if "." in key or key in counted]
+    noise = tuple(key for key in keys if key.endswith(_NOISE) or key == _TEMPERATURE)
+    found = noise or tuple(key for key in keys if key.endswith(_EPSILON))
+    if not found:
+        raise RunFileError(
+            "methods.solve", f"which key is the noise of {run.kind} is not clear", allowed=" | ".join(counted)
+        )
+    return found
 
 
 def _flat(table: Mapping[str, object], prefix: str = "") -> dict[str, float]:

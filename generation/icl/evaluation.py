@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from affidavit.generation.icl.examples import Example
     from affidavit.generation.models.base import LanguageModel
 
-__all__ = ["Evaluation", "SeedScore", "evaluate", "subset"]
+__all__ = ["Evaluation", "SeedScore", "check_seeds", "evaluate", "subset"]
 
 _SUBSET_SEED = 2021
 
@@ -85,6 +85,12 @@ def subset(examples: Sequence[Example], limit: int | None) -> tuple[Example, ...
     return tuple(examples[index] for index in sorted(int(place) for place in chosen))
 
 
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Raises ``UsageError`` unless there are some and no two are equal."""
+    if not seeds or len(set(seeds)) != len(seeds):
+        raise UsageError("seeds are missing or not distinct", hint="For example: --seeds 0,1,2")
+
+
 def evaluate(
     model: LanguageModel,
     task: Task,
@@ -100,8 +106,7 @@ def evaluate(
     With no shots nothing depends on the seed: the model is asked once. Raises ``UsageError`` where there
     are too few demonstrations, no seed or no example, or prompts do not fit the model.
     """
-    if not seeds or len(set(seeds)) != len(seeds):
-        raise UsageError("seeds are missing or not distinct", hint="For example: --seeds 0,1,2")
+    check_seeds(seeds)
     if not examples:
         raise UsageError("there is no example to test on", hint="Give a labelled test file.")
     chosen = [choose_demonstrations(demonstrations, task, shots=shots, seed=seed) for seed in seeds]
