@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from affidavit.audits.attacks.protocol import Access, Direction, MembershipAttack, View
-from affidavit.audits.textmodel import Record
+from affidavit.audits.textmodel import AnsweringModel, PromptTemplate, Record, TextModel, TokenScoringModel
 
-__all__ = ["Memory", "Remembering"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Memory", "Remembering", "remembering_model"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -75,3 +79,62 @@ class Remembering:
             return self.attack.scores(view, [record for _, _, record in keys])
 
         return self.memory.get([(view.texts, model, record) for record in records], fresh)
+
+
+def remembering_model(model: AnsweringModel) -> AnsweringModel:
+    """``model`` with a memory of its answers and scores, and of just as much as it shows.
+
+    Several attacks ask the same questions: ``loss``, ``zlib`` and ``reference`` want one likelihood, ``gap`` and
+    the first round of ``brainwash`` one answer.
+    """
+    if isinstance(model, TokenScoringModel):
+        return _TokenScoring(model)
+    if isinstance(model, TextModel):
+        return _Scoring(model)
+    return _Answering(model)
+
+
+class _Answering:
+    def __init__(self, answering: AnsweringModel) -> None:
+        self.name = answering.name
+        self.digest = answering.digest
+        self.answers: Memory[tuple[str, int, PromptTemplate], str] = Memory()
+        self._answering = answering
+
+    def generate(self, prompts: Sequence[str], *, max_tokens: int, template: PromptTemplate = "plain") -> list[str]:
+        """The model's."""
+
+        def fresh(keys: list[tuple[str, int, PromptTemplate]]) -> list[str]:
+            return self._answering.generate([key[0] for key in keys], max_tokens=max_tokens, template=template)
+
+        return self.answers.get([(prompt, max_tokens, template) for prompt in prompts], fresh)
+
+
+class _Scoring(_Answering):
+    def __init__(self, scoring: TextModel) -> None:
+        super().__init__(scoring)
+        self.likelihoods: Memory[tuple[str, str], float] = Memory()
+        self._scoring = scoring
+
+    def log_likelihoods(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[float]:
+        """The model's."""
+
+        def fresh(keys: list[tuple[str, str]]) -> list[float]:
+            return self._scoring.log_likelihoods([start for start, _ in keys], [text for _, text in keys])
+
+        return self.likelihoods.get(list(zip(prompts, continuations, strict=True)), fresh)
+
+
+class _TokenScoring(_Scoring):
+    def __init__(self, tokens: TokenScoringModel) -> None:
+        super().__init__(tokens)
+        self.tokens: Memory[tuple[str, str], NDArray[np.float64]] = Memory()
+        self._tokens = tokens
+
+    def token_scores(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[NDArray[np.float64]]:
+        """The model's."""
+
+        def fresh(keys: list[tuple[str, str]]) -> list[NDArray[np.float64]]:
+            return self._tokens.token_scores([start for start, _ in keys], [text for _, text in keys])
+
+        return self.tokens.get(list(zip(prompts, continuations, strict=True)), fresh)

@@ -7,10 +7,10 @@ What protects is drawn once a run and shown to all attacks: the level is shared 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from affidavit.accountant.errors import DataError
-from affidavit.audits.attacks.caching import Remembering
+from affidavit.audits.attacks.caching import Remembering, remembering_model
 from affidavit.audits.attacks.protocol import MembershipAttack
 from affidavit.audits.attacks.registry import MembershipName, membership_attack
 from affidavit.audits.certified import Certified
@@ -28,6 +28,7 @@ __all__ = ["run_membership"]
 def run_membership(given: Given, names: Sequence[MembershipName]) -> Results:
     """Each attack's findings and self-tests, in the order of ``names``."""
     audit = given.audit
+    given = replace(given, model=remembering_model(given.answering_model(names[0])))
     made = Demonstrating(given, names[0])
     needed = audit.members + audit.non_members
     records, dropped = made.unique(given.records)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from affidavit.accountant.errors import DataError
-from affidavit.audits.attacks.caching import Remembering
+from affidavit.audits.attacks.caching import Remembering, remembering_model
 from affidavit.audits.attacks.protocol import MembershipAttack
 from affidavit.audits.attacks.registry import MembershipName, membership_attack
 from affidavit.audits.certified import Certified
@@ -24,6 +24,7 @@ __all__ = ["run_per_run"]
 
 def run_per_run(given: Given, names: Sequence[MembershipName]) -> Results:
     """Each attack's findings and self-tests; every attack plays runs of its own."""
+    given = replace(given, model=remembering_model(given.answering_model(names[0])))
     made = Demonstrating(given, names[0])
     records, _ = made.unique(given.records)
     if given.audit.background >= len(records):

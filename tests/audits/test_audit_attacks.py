@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from affidavit.accountant.errors import RunFileError, UsageError
 from affidavit.audits.attacks.brainwash import Brainwash
-from affidavit.audits.attacks.caching import Memory, Remembering
+from affidavit.audits.attacks.caching import Memory, Remembering, remembering_model
 from affidavit.audits.attacks.canary import CANARY_DOMAIN, exposure, make_canaries
 from affidavit.audits.attacks.endpoint import PromptedEndpoint, TextEndpoint
 from affidavit.audits.attacks.extraction import Extraction
@@ -442,6 +442,28 @@ def test_a_remembered_attack_is_the_attack() -> None:
     view = _view(record)
     assert remembering.scores(view, [record] * 3) == attack.scores(view, [record] * 3)
     assert (remembering.memory.asked, remembering.memory.computed) == (3, 1)
+
+
+def test_attacks_that_ask_the_same_ask_once() -> None:
+    """Three attacks want one likelihood: it is asked for once."""
+    records = _records(6)
+    model = Recalling()
+    remembering = remembering_model(model)
+    expected = [_attack(name).scores(_view(records[0]), records) for name in ("loss", "zlib", "gap")]
+    view = _view(records[0], remembering)
+    found = [_attack(name).scores(view, records) for name in ("loss", "zlib", "gap")]
+    assert found == expected
+    assert len(model.asked) == 2 * len(records)
+    _attack("reference").scores(view, records)
+    assert len(model.asked) == 3 * len(records)  # only what it asks without context is new
+
+
+@pytest.mark.parametrize("model", [Recalling(), TextOnly(), Confident()], ids=lambda model: model.name)
+def test_a_memory_shows_no_more_than_the_model(model: AnsweringModel) -> None:
+    remembering = remembering_model(model)
+    for kind in (TextModel, TokenScoringModel):
+        assert isinstance(remembering, kind) == isinstance(model, kind)
+    assert (remembering.name, remembering.digest) == (model.name, model.digest)
 
 
 def test_canaries_hold_one_unguessable_address_each() -> None:
