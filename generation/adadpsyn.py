@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -136,6 +136,7 @@ class AdaptiveMean:
         """The best token of the last mean; the trace notes what decided on the way."""
         points = np.array(rows, dtype=np.int64).reshape(len(rows), width).astype(np.float64) / GRID
         volume = max(1, math.ceil(self.fraction * self.subsets))
+        recorder.drawing(self.search.leaf())
         target = good_radius.release(recorder, f"{path}.parts[0].of", points, volume=volume, spec=self.search)
         recorder.note(value=target)
         centre = _on_simplex(self._first_mean(recorder, f"{path}.parts[1]", rows, width=width))
@@ -146,6 +147,7 @@ class AdaptiveMean:
                 recorder.finish(path)
                 break
             radius = reached
+            recorder.drawing(self.mean.leaf())
             mean = projected_mean.release(
                 recorder,
                 f"{path}.parts[2].of.parts[1]",
@@ -160,6 +162,7 @@ class AdaptiveMean:
         return int(centre.argmax())
 
     def _first_mean(self, recorder: Recorder, path: str, rows: list[Grid], *, width: int) -> NDArray[np.float64]:
+        recorder.drawing(self.first.leaf())
         noisy = gaussian.release(
             recorder,
             path,
@@ -181,6 +184,7 @@ class AdaptiveMean:
         """The radius to go on with, or None to stop (lines 11 to 18)."""
         spread = 2.0 * self.margin * radius * float(self.mean.noise_multiplier) * math.sqrt(centre.size)
         smaller = target + spread / self.subsets
+        recorder.drawing(self.count.leaf())
         held = coverage.release(recorder, path, points, centre=centre, radius=smaller, spec=self.count)
         recorder.note(value=held)
         return smaller if held >= self.coverage * self.subsets and radius >= smaller else None
@@ -230,7 +234,8 @@ def run(
 
     check_model(config, model)
     step = adaptive_mean(config, change_on_sample(config, permit.relation))
-    return write_texts(permit, config, step, records, model, kind=config.kind, size=size, progress=progress)
+    generated = write_texts(permit, config, step, records, model, kind=config.kind, size=size, progress=progress)
+    return replace(generated, sampler="argmax of float64 means with normal noise")
 
 
 def _on_simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 
 from affidavit.accountant.errors import RunFileError
-from affidavit.accountant.plan import Plan
+from affidavit.accountant.plan import Leaf, Plan
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import Positive
 from affidavit.generation.probabilities import GRID, Grid, Support, on_simplex, scaled_to_best, total
@@ -159,7 +159,9 @@ def run(
 
     check_model(config, model)
     step = _step(config, change_on_sample(config, permit.relation))
-    return write_texts(permit, config, step, records, model, kind=config.kind, size=size, progress=progress)
+    sampler = "argmax of float64 sums with normal noise" if config.noise_epsilon is None else "exact permute and flip"
+    generated = write_texts(permit, config, step, records, model, kind=config.kind, size=size, progress=progress)
+    return replace(generated, sampler=sampler)
 
 
 def _step(config: FewShotConfig, change: Change) -> _GaussianStep | _NoisyMaxStep:
@@ -176,13 +178,14 @@ class _GaussianStep:
 
     spec: GaussianNoise
 
-    def leaf(self) -> Plan:
+    def leaf(self) -> Leaf:
         return self.spec.leaf()
 
     def weigh(self, logits: NDArray[np.float32], tokens: Support) -> Grid | None:
         return on_simplex(logits, tokens)
 
     def choose(self, recorder: Recorder, path: str, rows: list[Grid], *, width: int) -> int:
+        recorder.drawing(self.spec.leaf())
         noisy = gaussian.release(
             recorder,
             path,
@@ -199,12 +202,13 @@ class _NoisyMaxStep:
 
     spec: ExponentialNoisyMax
 
-    def leaf(self) -> Plan:
+    def leaf(self) -> Leaf:
         return self.spec.leaf()
 
     def weigh(self, logits: NDArray[np.float32], tokens: Support) -> Grid | None:
         return scaled_to_best(logits, tokens)
 
     def choose(self, recorder: Recorder, path: str, rows: list[Grid], *, width: int) -> int:
+        recorder.drawing(self.spec.leaf())
         scores = total(rows, width=width)
         return noisy_max.release(recorder, path, scores, rate=self.spec.rate, width=self.spec.width)

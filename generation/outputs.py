@@ -74,6 +74,7 @@ class Generated:
     """A finished run.
 
     ``trace`` lines have an ``event`` (``batch``, ``sample`` or ``draw``; docs/trace.md). They are private.
+    ``sampler``: one line on how outputs were drawn, for the receipt.
     """
 
     generator: str
@@ -82,6 +83,7 @@ class Generated:
     draws_per_node: Mapping[str, int]
     protected: bool
     versions: Mapping[str, str]
+    sampler: str = "inverse CDF over integer weights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def receipt(generated: Generated, provenance: Provenance, *, synthetic_sha256: s
         "generator": generated.generator,
         "certificate_sha256": provenance.certificate_sha256,
         "ledger_entry": provenance.ledger_entry,
-        "sampler": "inverse CDF over integer weights" if generated.protected else None,
+        "sampler": generated.sampler if generated.protected else None,
         "noise": provenance.noise,
         "draws_per_node": dict(generated.draws_per_node),
         "outputs_sha256": {"synthetic.jsonl": synthetic_sha256},

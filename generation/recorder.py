@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,7 @@ class Recorder:
         self.draws: Counter[str] = Counter()
         self.samples: Counter[str] = Counter()
         self._noise = _Digested(permit.noise)
+        self._in_force: dict[str, Any] = {}
 
     @property
     def relation(self) -> Relation:
@@ -52,7 +54,7 @@ class Recorder:
     def use(self, path: str) -> Leaf:
         """As the permit's; begins a ``draw`` line."""
         leaf = self._permit.use(path)
-        line = {"event": "draw", "path": path, "use": self.draws[path]}
+        line = {"event": "draw", "path": path, "use": self.draws[path], **self._in_force}
         self.draws[path] += 1
         self.trace.append(line)
         self._noise.begin(line)
@@ -61,9 +63,16 @@ class Recorder:
     def finish(self, path: str) -> None:
         self._permit.finish(path)
 
-    def sampled(self, path: str, members: Sequence[str]) -> None:
-        """A fresh sample for the subsample node at ``path``; members are keyed digests."""
-        self.trace.append(sample_event(path, use=self.samples[path], members=members))
+    def drawing(self, leaf: Leaf) -> None:
+        """What the mechanism about to draw really is: the parameters go into the lines of the next draws."""
+        self._in_force = {field.name: getattr(leaf, field.name) for field in fields(leaf)}
+
+    def sampled(self, path: str, members: Sequence[str], *, population: int | None = None) -> None:
+        """A fresh sample for the subsample node at ``path``; members are keyed digests.
+
+        ``population``: how many there were to sample from, where it is known.
+        """
+        self.trace.append(sample_event(path, use=self.samples[path], members=members, population=population))
         self.samples[path] += 1
 
     def note(self, **facts: Any) -> None:

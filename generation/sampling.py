@@ -69,9 +69,13 @@ def permutation(count: int, *, noise: Noise) -> list[int]:
     return without_replacement(count, sample=count, noise=noise)
 
 
-def sample_event(path: str, *, use: int, members: Iterable[str]) -> dict[str, Any]:
-    """The private trace's line for a fresh sample: ``path`` is the subsample node's, members are keyed digests."""
-    return {"event": "sample", "path": path, "use": use, "members": sorted(members)}
+def sample_event(path: str, *, use: int, members: Iterable[str], population: int | None = None) -> dict[str, Any]:
+    """The private trace's line for a fresh sample: ``path`` is the subsample node's, members are keyed digests.
+
+    ``population``: how many there were to sample from; the trace check then tests the rate.
+    """
+    line: dict[str, Any] = {"event": "sample", "path": path, "use": use, "members": sorted(members)}
+    return line if population is None else {**line, "population": population}
 
 
 def _bernoulli(count: int, rate: Fraction, noise: Noise) -> NDArray[np.bool_]:

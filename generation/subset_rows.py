@@ -35,6 +35,10 @@ class Encoded:
             self._known[place] = tuple(self._model.encode(self._template.written(self._records[place])))
         return self._known[place]
 
+    def name(self, place: int) -> str:
+        """What a place is called under the trace's key: its record's id, or its number where it is empty."""
+        return self._records[place].id if place < len(self._records) else f"\0place {place}"
+
     def row(self, rows: ShotRows, places: Iterable[int]) -> tuple[int, ...]:
         """The prompt that shows the records at ``places``."""
         return rows.row([self[place] for place in places])

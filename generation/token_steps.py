@@ -56,6 +56,17 @@ class _Source:
     relevant: tuple[bool, ...]
     size: int
     recorder: Recorder
+    key: bytes
+
+    def note_sample(self, path: str, drawn: Drawn, groups: Groups | None) -> None:
+        """The trace line of a sample: of places by their record's id, or of whole groups."""
+        if groups is not None and self.config.shots_per_subset > 1:
+            names, population = [f"\0group {group}" for group in drawn.groups], len(groups.places)
+        else:
+            names = [self.encoded.name(place) for place in drawn.members]
+            population = self.size if self.config.sampling == "without-replacement" else len(self.relevant)
+        digests = [hmac.digest(self.key, name.encode("utf-8"), "sha256").hex() for name in names]
+        self.recorder.sampled(path, digests, population=population)
 
     def prompt(self, places: Sequence[int]) -> tuple[int, ...] | None:
         """The prompt of a subset, or None where it would show nothing."""
@@ -127,7 +138,6 @@ def write_texts(
     recorder = Recorder(permit)
     prompts = label_rows(config, model)
     key = bytes(int(byte) for byte in recorder.secret.integers(0, 256, size=32))
-    digests = [hmac.digest(key, record.id.encode("utf-8"), "sha256").hex() for record in records]
     encoded = Encoded(model, records, config.template)
     groups = None
     if config.sampling == "fixed-groups":
@@ -135,11 +145,11 @@ def write_texts(
     texts: list[Sample] = []
     for index, label in enumerate(config.labels):
         relevant = tuple(not config.match_label or record.label == label for record in records)
-        source = _Source(config, model, prompts[label], encoded, relevant, size, recorder)
+        source = _Source(config, model, prompts[label], encoded, relevant, size, recorder, key)
         path = node_path(config, index)
         for number in range(config.samples_per_label):
             report = _reporter(progress, config, model, label=label, number=number, done=len(texts))
-            texts.append(_text(source, step, groups, digests, path, label=label, number=number, report=report))
+            texts.append(_text(source, step, groups, path, label=label, number=number, report=report))
         if config.match_label and recorder.samples[path] < config.samples_per_label * config.max_tokens:
             recorder.finish(path.removesuffix(".of"))
     return Generated(
@@ -156,7 +166,6 @@ def _text(
     source: _Source,
     step: TokenStep,
     groups: Groups | None,
-    digests: Sequence[str],
     path: str,
     *,
     label: str,
@@ -175,7 +184,7 @@ def _text(
             private.append(tokens[-1])
         vocabulary = support(public.logits[0], top_k=config.top_k)
         drawn, logits = private.next()
-        recorder.sampled(path, [digests[place] for place in drawn.members if place < len(digests)])
+        source.note_sample(path, drawn, groups)
         weighed = [step.weigh(row, vocabulary) for row in logits]
         sound = [row for row in weighed if row is not None]
         token = int(vocabulary[step.choose(recorder, f"{path}.of", sound, width=vocabulary.size)])

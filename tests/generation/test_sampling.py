@@ -105,3 +105,4 @@ def test_the_trace_line_does_not_tell_the_order() -> None:
         "use": 2,
         "members": ["a", "b"],
     }
+    assert sample_event("plan.of", use=0, members=[], population=9)["population"] == 9
