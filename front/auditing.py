@@ -29,6 +29,7 @@ from affidavit.audits.textmodel import Record as AuditRecord
 from affidavit.certification import recheck
 from affidavit.generation.dataset import Fields, Record, load_records
 from affidavit.generation.models import load_model
+from affidavit.generation.models.remembering import RememberingModel
 from affidavit.records import read_all, read_texts
 from affidavit.runfile import RunFile
 from affidavit.solving import solve_run
@@ -169,7 +170,8 @@ def audit(
     )
     if model.digest != found.model_sha256:
         raise UsageError("the model is not the certified one", hint="Restore the certified model.")
-    protected = Protected(run, model, certified)
+    # Releases with and without one record have the same private rows: their logits are computed once.
+    protected = Protected(run, RememberingModel(model) if settings.game == "per-run" else model, certified)
     return run_audit(
         settings,
         certified,
