@@ -7,8 +7,8 @@ and non-members are records of that class, drawn anew, so an attack that knows o
 Unprotected is one real member in the prompt (that member against the non-members); protected is one text that PRISM
 writes from all members, calibrated to --epsilon under zero-out at --delta. All attacks of a command see the same text.
 
-Every run is appended to the state file when it is done; a command that was stopped goes on from there, and runs of other
-settings in the same file are left alone. The table is written at the end, from what the state file holds.
+Every run is appended to the state file when it is done; a command that was stopped goes on from there, and runs of
+other settings in the same file are left alone. The table is written at the end, from what the state file holds.
 """
 
 from __future__ import annotations
@@ -188,10 +188,10 @@ def markdown(asked: argparse.Namespace, state: State, attacks: Sequence[Membersh
     lines = [
         "# Each attack's AUC, unprotected and protected",
         "",
-        "Mean over runs, in brackets an approximate 95 % interval (bootstrap over runs). Unprotected: a real record in a",
-        f"one-shot prompt. Protected: one text that PRISM wrote from all {asked.members} members at ε = {asked.epsilon:g},",
-        f"δ = {asked.delta:g}, zero-out. {asked.runs} runs, {asked.members} members and {asked.non_members} non-members",
-        f"of one class, model {asked.model}.",
+        "Mean over runs, in brackets an approximate 95 % interval (bootstrap over runs). Unprotected: a real record in",
+        f"a one-shot prompt. Protected: one text that PRISM wrote from {asked.members} members at ε = {asked.epsilon:g},",
+        f"δ = {asked.delta:g}, zero-out. {asked.runs} runs, {asked.members} members and {asked.non_members} others of a",
+        f"class, model {asked.model}.",
         "An AUC near one half of an attack that fails without protection says nothing; [how to read it](audits.md).",
         "",
         "| attack | " + " | ".join(head) + " |",
