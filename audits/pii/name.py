@@ -54,10 +54,10 @@ def _installed_model() -> str:
 
 
 def _presidio_finder(model: str) -> NameFinder:
-    analyzer: Any = importlib.import_module("presidio_analyzer")
-    nlp_engine: Any = importlib.import_module("presidio_analyzer.nlp_engine")
     if importlib.util.find_spec(model) is None:
         raise NotSupported(f"the spaCy model {model} is not installed", hint=f"python -m spacy download {model}")
+    analyzer: Any = importlib.import_module("presidio_analyzer")
+    nlp_engine: Any = importlib.import_module("presidio_analyzer.nlp_engine")
     settings = {"nlp_engine_name": "spacy", "models": [{"lang_code": "en", "model_name": model}]}
     engine = analyzer.AnalyzerEngine(
         nlp_engine=nlp_engine.NlpEngineProvider(nlp_configuration=settings).create_engine()

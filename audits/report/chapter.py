@@ -43,6 +43,7 @@ def chapter_context(chapter: Chapter, *, key: str = "", made: datetime) -> Conte
         "limits": words.limits(certificate, risk),
         "strength": words.strength((1 + risk["advantage"]) / 2),
         "groups": _groups(findings.items),
+        "checks": [_check(item) for item in findings.items if item.check],
         "verdicts": _legend(findings.items),
         "total_alpha": words.total_alpha(findings),
         "power": drawings.draw_power(findings.items, prefix=key),
@@ -153,12 +154,11 @@ def _tiles(chapter: Chapter, risk: dict[str, Decimal]) -> list[Context]:
 
 def _groups(items: Iterable[Finding]) -> list[Context]:
     """The audited items first, then the controls."""
-    shown = [(item, _row(item)) for item in items]
+    shown = [(item, _row(item)) for item in items if not item.check]
     groups = [
-        {"name": "Under protection", "rows": [row for item, row in shown if not item.control and not item.check]},
-        {"name": "How the text was made", "rows": [row for item, row in shown if item.check]},
+        {"name": "Under protection", "rows": [row for item, row in shown if not item.control]},
         {"name": "Controls: the same attacks where they must succeed, or must fail", "rows": [
-            row for item, row in shown if item.control and not item.check]},
+            row for item, row in shown if item.control]},
     ]  # fmt: skip
     return [group for group in groups if group["rows"]]
 
@@ -166,14 +166,12 @@ def _groups(items: Iterable[Finding]) -> list[Context]:
 def _row(item: Finding) -> Context:
     expected = item.control and item.verdict == "VIOLATION" and item.target == "unprotected"
     trials = f"{item.n_members:,} used, {item.n_non_members:,} not" + (f"; {item.runs:,} runs" if item.runs > 1 else "")
-    if item.check:
-        trials = f"{item.n_members:,} looked at"
     return {
         "attack": words.attack_name(item) + ("" if words.is_certified(item) else f", {words.setting_name(item)}"),
         "trials": f"{trials}; α = {short(item.alpha)}",
         "subject": "" if item.claim is None or item.claim.subject == "certificate" else item.claim.subject,
         "access": ", ".join(item.access),
-        "statistic_name": "" if item.check and item.statistic is None else item.statistic_name,
+        "statistic_name": item.statistic_name,
         "measures": [_measure(measure) for measure in item.measures],
         "reached": words.reached(item),
         "limit": "" if item.limit is None else f"at most {upper(item.limit)}",
@@ -183,6 +181,18 @@ def _row(item: Finding) -> Context:
         "certified": NOTHING if item.claim is None else fixed_upper(item.claim.epsilon),
         "verdict": _shown_verdict(item),
         "expected": expected,
+    }
+
+
+def _check(item: Finding) -> Context:
+    return {
+        "name": words.attack_name(item),
+        "seen": f"{item.n_members:,} looked at",
+        "note": item.note,
+        "statistic": ""
+        if item.statistic is None
+        else f"{item.statistic_name} {measured(item.statistic)}, α = {short(item.alpha)}",
+        "verdict": _shown_verdict(item),
     }
 
 

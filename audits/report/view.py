@@ -48,13 +48,13 @@ def _overview(report: ReportInput, keys: list[str]) -> Context:
     worst = min((headline for _, _, headline in shown), key=lambda headline: order[headline.tone])
     worse = [headline.status for _, _, headline in shown if headline.tone == worst.tone]
     runs = sum(len(chapter.runs) for chapter in report.chapters)
-    tests = [item for chapter in report.chapters for item in chapter.findings.tests]
+    attacks = sum(_attacks(chapter) for chapter in report.chapters)
     count = len(shown)
     return {
         "count": words.count(count, "certificate"),
         "status": worst,
         "sentence": f"{words.capital(words.count(count, 'certificate'))}, {words.count(runs, 'run')}, "
-        f"{words.count(len(tests), 'attack')}. "
+        f"{words.count(attacks, 'attack')}. "
         + (
             "No attack refuted any certificate, and no audit was inconclusive."
             if worst.tone == "holds"
@@ -65,8 +65,12 @@ def _overview(report: ReportInput, keys: list[str]) -> Context:
     }
 
 
+def _attacks(chapter: Chapter) -> int:
+    return sum(not item.check for item in chapter.findings.tests)
+
+
 def _overview_row(chapter: Chapter, key: str, headline: words.Headline) -> Context:
-    claim, tests = chapter.certificate.claim, chapter.findings.tests
+    claim = chapter.certificate.claim
     return {
         "key": key,
         "name": chapter.certificate.sha256[:12],
@@ -75,7 +79,7 @@ def _overview_row(chapter: Chapter, key: str, headline: words.Headline) -> Conte
         "delta": upper(claim.delta),
         "relation": chapter.certificate.relation,
         "runs": f"{len(chapter.runs):,}",
-        "attacks": f"{len(tests):,}",
+        "attacks": f"{_attacks(chapter):,}",
         "leaked": f"{max((item.leaked_beyond_guessable for item in chapter.findings.audited), default=0):,}",
         "tone": headline.tone,
         "status": headline.status,

@@ -144,6 +144,18 @@ def test_names_need_presidio_and_the_error_says_how(monkeypatch: pytest.MonkeyPa
     assert "Jane" not in str(refused.value)
 
 
+def test_presidio_without_a_model_is_not_let_loose_on_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Presidio would download a missing model by itself; an installed Presidio is not even imported."""
+    presidio_names.cache_clear()
+    found = importlib.util.find_spec("json")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: found if name == "presidio_analyzer" else None)
+    with pytest.raises(NotSupported, match="no English model") as refused:
+        presidio_names()
+    assert "spacy download" in refused.value.hint
+    with pytest.raises(NotSupported, match="en_core_web_trf is not installed"):
+        presidio_names("en_core_web_trf")
+
+
 def test_a_name_counts_once_however_written() -> None:
     def find(text: str) -> list[tuple[int, int]]:
         return [match.span() for match in re.finditer(r"Roe, Jane|JANE Q\. ROE|Jané Roe|Jane", text)]

@@ -555,7 +555,9 @@ def test_checks_stand_apart_from_attacks() -> None:
     text = _told(_finding(), replace(check, verdict="VIOLATION"))
     assert "One attack tried to prove the certificate false. One check looked at how the text was made." in text
     assert "One of them found a fault." in text
-    assert "How the text was made Trace: fresh samples" in text
+    assert (
+        "How the text was made Check What was seen Verdict Trace: fresh samples 1,000 looked at one sample was" in text
+    )
     unchecked = _told(replace(check, control=True))
     assert "NOT CHECKED what there was to look at does not allow this check" in unchecked
 
