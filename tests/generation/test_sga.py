@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from affidavit.accountant.bound import bound
 from affidavit.accountant.certified import certified_bound
 from affidavit.accountant.errors import DataError, PermitViolation, RunFileError
-from affidavit.accountant.plan import Compose, Repeat, WithoutReplacement, leaves
+from affidavit.accountant.plan import Compose, Gaussian, Poisson, Repeat, WithoutReplacement, leaves
 from affidavit.generation import sga
 from affidavit.generation.dataset import Record
 from affidavit.generation.models import load_model
@@ -279,6 +279,22 @@ def test_settings_that_matter_not_to_privacy_do_not_change_the_plan():
     here = sga.plan(_config(), relation="zero-out", size=SIZE)
     for changes in ({"candidates": 1}, {"selection": "top-1"}, {"max_tokens": 9}, {"dpm": {**DPM, "emptiness": 1.0}}):
         assert sga.plan(_config(**changes), relation="zero-out", size=SIZE) == here
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "gaussian", "others", "zero_out"),
+    [(8.4265, 0.5, 1.16, 1.22), (2.2691, 2.49, 7.08, 8.0), (1.0953, 7.51, 30.6, 34.4)],
+)
+def test_the_papers_settings_cost_what_the_page_says(multiplier, gaussian, others, zero_out):
+    """The Gaussian as the paper accounts for it, and the run as it samples; counts without cost (docs/sga.md)."""
+    alone = Repeat(100, Poisson(400 / 2600, Gaussian(multiplier)))
+    assert bound(alone, relation="add-remove", delta=2.56e-4).epsilon_upper == pytest.approx(gaussian, rel=1e-3)
+    paper = {**PRESETS["paper"], "queries": [f"question {n}" for n in range(100)]}
+    paper["dpm"] = {**paper["dpm"], "centre_noise_multiplier": multiplier / 2, "count_noise_multiplier": 1e6}
+    config = SgaConfig.model_validate(paper)
+    for relation, expected in (("add-remove", others), ("zero-out", zero_out), ("substitution", zero_out)):
+        plan = sga.plan(config, relation=relation, size=2600)
+        assert bound(plan, relation=relation, delta=2.56e-4).epsilon_upper == pytest.approx(expected, rel=5e-3)
 
 
 @pytest.mark.parametrize("name", ["paper", "local"])
