@@ -61,6 +61,8 @@ _STYLE: Any = {  # matplotlib spells its keys out as literals
     "ytick.labelsize": 12,
 }
 
+_LINE = 14.5  # from one line of a label to the next
+
 Parameters = ParamSpec("Parameters")
 
 
@@ -88,8 +90,17 @@ def canvas(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def label_rows(axes: Axes, labels: Sequence[str]) -> None:
-    """Horizontal categories from top to bottom, without a left axis."""
-    axes.set_yticks(range(len(labels)), labels, multialignment="right")
+    """Horizontal categories from top to bottom, without a left axis.
+
+    Each line of a label is a text of its own: only so is it flush right in whatever font the page has.
+    """
+    axes.set_yticks(range(len(labels)), ["" if "\n" in label else label for label in labels])
+    for row, label in enumerate(labels):
+        lines = label.split("\n")
+        for number, line in enumerate(lines if len(lines) > 1 else ()):
+            above = _LINE * ((len(lines) - 1) / 2 - number)
+            axes.annotate(line, (0, row), xycoords=("axes fraction", "data"), xytext=(-8, above), ha="right",
+                          va="center", textcoords="offset points", fontsize=12, annotation_clip=False)  # fmt: skip
     axes.set_ylim(len(labels) - 0.45, -0.6)
     axes.tick_params(axis="y", length=0, pad=6)
     axes.spines["left"].set_visible(False)
