@@ -6,18 +6,23 @@ The recursion and its proof are in ``recursion``. Mechanisms with one dominating
 - run last: they are the innermost profile, H_0 = δ of the fixed part;
 - run in between: the first form is an upper side (E[sup] >= sup E, THEORY 3), the second a lower
   side (the strategy that ignores the fixed outputs), and both are valid.
+
+Many exponential mechanisms alone are composed in the corridor of losses that matter near the answer
+(``corridor``); the whole curve is composed only when it is asked for elsewhere.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from affidavit.accountant.methods.base import EPSILON_FLOOR, Interval, Target, certain_delta, smallest_epsilon
+from affidavit.accountant.methods.corridor import Corridor, estimate_at, narrow, whole
 from affidavit.accountant.methods.discrete import DiscreteProfile, mixed_delta
 from affidavit.accountant.methods.fixed import FixedProfile, MixtureMethod
-from affidavit.accountant.methods.recursion import Window, lower_profile, upper_profile
+from affidavit.accountant.methods.recursion import lower_profile, upper_profile
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
@@ -29,8 +34,15 @@ if TYPE_CHECKING:
 __all__ = ["AdaptiveMethod", "AdaptiveProfile"]
 
 LEAST_CELLS, MOST_CELLS = 8, 256
-MAX_WORK = 3e8
+MAX_POINTS = 2e7
+"""Lattice points of all steps together: some 0.3 µs each."""
 MAX_RANGE = 60.0
+WIDTH = 1.42
+"""Bracket on the sum of ρ times cells², relative (measured below 1.55, T = 10 to 5000): the chords add up to η²/m²."""
+FEW_USES = 16
+"""The whole curve of so few uses is as cheap as a corridor."""
+ZONE = 0.02
+"""Half the width of the final grid, relative to ε: the estimate is better than half a percent."""
 STALLED = 0.8
 """A refinement that leaves more than this share of the width has met another limit."""
 ROUNDING = 1e-10
@@ -44,38 +56,66 @@ def tail_bound(scenario: Scenario) -> ZcdpProfile:
 
 
 def _even(cells: float) -> int:
-    """An even number of cells near ``cells``, so that t = η/2 lies on the grid."""
+    """An even number of cells near ``cells``, so that t = η/2 lies on the lattice."""
     return min(MOST_CELLS, max(LEAST_CELLS, 2 * math.ceil(cells / 2.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Both profiles of the exponential part, good for ε in ``zone``."""
+
+    lower: DiscreteProfile
+    upper: DiscreteProfile
+    zone: tuple[float, float]
+
+    def holds(self, epsilon: float) -> bool:
+        return self.zone[0] <= epsilon <= self.zone[1]
 
 
 class AdaptiveProfile:
     """Both sides of the adaptive profile, refined until ``target`` is met."""
 
     def __init__(self, scenario: Scenario, relation: Relation, target: Target) -> None:
+        self._scenario = scenario
         self._runs = scenario.exponentials
         self._order = scenario.order
+        self._target = target
         self._fixed: FixedProfile | None = None
         if scenario.fixed:
             self._fixed = _FIXED.profile(Scenario(fixed=scenario.fixed), relation, target)
         self._largest = max(eta for eta, _ in self._runs)
         self._total = sum(eta * uses for eta, uses in self._runs)
-        self._left, self._right = self._reach(tail_bound(scenario), target)
-        # The relative width goes like 1/cells², with a constant below 0.85 (measured, T = 10 to 5000).
-        self._cells = _even(math.sqrt(0.85 / target.tolerance))
-        while self._cells > LEAST_CELLS and self._work() > MAX_WORK:
-            self._cells = _even(self._cells * 0.7)
-        self._upper = self._lower = DiscreteProfile.nothing()
-        self._recurse()
-        width, before = self._width(target), math.inf
-        while width > target.tolerance and width < STALLED * before and self._cells < MOST_CELLS:
-            if self._work() * 2.0 > MAX_WORK:
-                break
-            self._cells = _even(self._cells * 1.4)
-            self._recurse()
-            width, before = self._width(target), width
+        self._estimate = estimate_at(self._runs, delta=target.delta, epsilon=target.epsilon or 0.0)
+        self._everywhere: _Sides | None = None
+        self._near: _Sides | None = None
+        if self._fixed is None and sum(uses for _, uses in self._runs) > FEW_USES and (target.epsilon or 0.0) >= 0.0:
+            self._near = self._refined(self._corridor)
+        if self._near is None or not self._answers(self._near):
+            self._near = None
+            self._everywhere = self._refined(self._window)
 
-    def _reach(self, tail: ZcdpProfile, target: Target) -> tuple[float, float]:
-        """Where the grid may end: the mass beyond is far below the δ asked for."""
+    def _answers(self, sides: _Sides) -> bool:
+        """Whether the answer lies inside the zone."""
+        delta = self._target.delta
+        if delta is None:
+            return True
+        low, high = sides.zone
+        return self._bracket(sides, high).upper <= delta < self._bracket(sides, low).lower
+
+    def _corridor(self, cells: int) -> tuple[Corridor, tuple[float, float]]:
+        """Near the target."""
+        spacing = self._largest / cells
+        found, target = self._estimate, self._target
+        if target.delta is None:
+            zone = (target.epsilon or 0.0, target.epsilon or 0.0)
+        else:
+            zone = (found.epsilon * (1.0 - ZONE), found.epsilon * (1.0 + ZONE))
+        depth = 1.0 - math.log(min(0.5, target.tolerance))
+        return narrow(self._runs, spacing, between=zone, near=found, depth=depth), zone
+
+    def _window(self, cells: int) -> tuple[Corridor, tuple[float, float]]:
+        """Everywhere: the mass beyond the ends is far below the δ asked for."""
+        target, tail = self._target, tail_bound(self._scenario)
         if target.delta is not None:
             small = max(target.delta, 1e-290) * 1e-3
         else:
@@ -83,37 +123,66 @@ class AdaptiveProfile:
         right = tail.epsilon(small).upper
         # Left of −x the profile differs from 1 − α by e^{−x} δ(x).
         left = smallest_epsilon(lambda x: math.exp(-x) * tail.delta(x).upper, small, relative=0.01).upper
-        if self._fixed is not None and self._order != "fixed-first":
-            return right + 50.0, right + 50.0
-        return min(self._total, left), min(self._total, right)
+        bounded = self._fixed is None or self._order == "fixed-first"
+        if bounded:
+            left, right = min(self._total, left), min(self._total, right)
+        else:
+            left = right = right + 50.0
+        spacing, slope = self._largest / cells, self._estimate.slope
+        corridor = whole(self._runs, spacing, left=left, right=right, bounded=bounded, slope=slope)
+        return corridor, (-math.inf, math.inf)
 
-    def _work(self) -> float:
-        points = (self._left + self._right) / self._largest * self._cells + 500.0
-        return points * sum(uses * max(1.0, self._cells * eta / self._largest) for eta, uses in self._runs)
+    def _first_cells(self) -> int:
+        """The cells a range that should do: see ``WIDTH``; ρ moves ε by (ε + ρ)/2 a unit of ln ρ."""
+        rho = sum(eta * eta / 8.0 * uses for eta, uses in self._runs)
+        target, epsilon = self._target, self._estimate.epsilon
+        effect = 0.5 * (1.0 + min(1.0, rho / max(epsilon, 1e-300)))
+        if target.delta is None:
+            epsilon = max(target.epsilon or 0.0, 0.0)
+            effect = max(0.5, (epsilon * epsilon - rho * rho) / (4.0 * rho))
+        return _even(math.sqrt(WIDTH * effect / target.tolerance))
 
-    def _recurse(self) -> None:
-        spacing = self._largest / self._cells
-        window = Window(spacing, -self._left - spacing, self._right + spacing)
+    def _refined(self, grid: Callable[[int], tuple[Corridor, tuple[float, float]]]) -> _Sides:
+        """Both sides, with more cells until the target is met or the work is too much."""
+        cells = self._first_cells()
+        while cells > LEAST_CELLS and grid(cells)[0].points > MAX_POINTS:
+            cells = _even(cells * 0.8 - 1.0)
+        sides, width, before = None, math.inf, math.inf
+        while sides is None or self._target.tolerance < width < STALLED * before:
+            corridor, zone = grid(cells)
+            if sides is not None and corridor.points > 0.5 * MAX_POINTS:
+                break
+            sides = self._recurse(corridor, zone)
+            width, before = self._width(sides), width
+            if cells == MOST_CELLS:
+                break
+            cells = _even(cells * min(1.4, max(1.1, 1.05 * math.sqrt(width / self._target.tolerance))))
+        return sides
+
+    def _recurse(self, corridor: Corridor, zone: tuple[float, float]) -> _Sides:
         innermost = self._fixed if self._order != "fixed-first" else None
-        self._lower = lower_profile(self._runs, window, last=innermost)
-        self._upper = upper_profile(self._runs, window, last=innermost if self._order == "fixed-last" else None)
+        return _Sides(
+            lower_profile(self._runs, corridor, last=innermost),
+            upper_profile(self._runs, corridor, last=innermost if self._order == "fixed-last" else None),
+            zone,
+        )
 
-    def _width(self, target: Target) -> float:
-        """Relative width of the bracket at ``target``; 0 below the absolute floor on ε."""
+    def _width(self, sides: _Sides) -> float:
+        """Relative width of the bracket at the target; 0 below the absolute floor on ε."""
+        target = self._target
         if target.delta is not None:
-            found = self.epsilon(target.delta)
+            found = self._crossing(sides, target.delta)
             if found.upper - found.lower <= EPSILON_FLOOR:
                 return 0.0
         else:
-            found = self.delta(target.epsilon or 0.0)
-        return (found.upper - found.lower) / found.upper if found.upper > 0.0 else 0.0
+            found = self._bracket(sides, target.epsilon or 0.0)
+        return (found.upper - found.lower) / found.upper if 0.0 < found.upper < math.inf else 0.0
 
-    def delta(self, epsilon: float) -> Interval:
-        """Both sides at ``epsilon``."""
+    def _bracket(self, sides: _Sides, epsilon: float) -> Interval:
         first = self._fixed if self._order == "fixed-first" else None
-        lower = self._mixed(self._lower, epsilon, first.lower if first else None)
+        lower = self._mixed(sides.lower, epsilon, first.lower if first else None)
         outermost = self._fixed if self._order != "fixed-last" else None
-        upper = self._mixed(self._upper, epsilon, outermost.upper if outermost else None)
+        upper = self._mixed(sides.upper, epsilon, outermost.upper if outermost else None)
         certain = certain_delta(epsilon)
         return Interval(max(certain, lower * (1.0 - ROUNDING)), max(certain, min(1.0, upper * (1.0 + ROUNDING))))
 
@@ -123,14 +192,35 @@ class AdaptiveProfile:
     ) -> float:
         return profile.delta(epsilon) if other is None else mixed_delta(profile, other, epsilon)
 
+    def _crossing(self, sides: _Sides, delta: float) -> Interval:
+        """Where each side falls to ``delta``: each end is safe by itself."""
+        start = max(self._estimate.epsilon, 1e-9)
+        upper = smallest_epsilon(lambda e: self._bracket(sides, e).upper, delta, start=start, relative=1e-10).upper
+        lower = smallest_epsilon(lambda e: self._bracket(sides, e).lower, delta, start=start, relative=1e-10).lower
+        return Interval(min(lower, upper), upper)
+
+    def _whole(self) -> _Sides:
+        if self._everywhere is None:
+            self._everywhere = self._refined(self._window)
+        return self._everywhere
+
+    def delta(self, epsilon: float) -> Interval:
+        """Both sides at ``epsilon``."""
+        sides = self._near if self._near is not None and self._near.holds(epsilon) else self._whole()
+        return self._bracket(sides, epsilon)
+
     def epsilon(self, delta: float) -> Interval:
         """Both sides by bisection, each safe."""
-        start = max(self._right, 1e-9)
-        upper = smallest_epsilon(lambda e: self.delta(e).upper, delta, start=start, relative=1e-10).upper
-        lower = smallest_epsilon(lambda e: self.delta(e).lower, delta, start=start, relative=1e-10).lower
+        near = self._near
+        if near is not None:
+            low, high = near.zone
+            if not self._bracket(near, high).upper <= delta < self._bracket(near, low).lower:
+                near = None
+        found = self._crossing(near or self._whole(), delta)
         if self._fixed is None:
-            upper = min(upper, self._total * (1.0 + 1e-15))
-        return Interval(min(lower, upper), upper)
+            upper = min(found.upper, self._total * (1.0 + 1e-15))
+            found = Interval(min(found.lower, upper), upper)
+        return found
 
 
 class AdaptiveMethod:
@@ -146,12 +236,20 @@ class AdaptiveMethod:
         largest = max(eta for eta, _ in scenario.exponentials)
         if largest > MAX_RANGE:
             return f"a range above {MAX_RANGE:g} is no better than pure DP"
-        uses = sum(count for _, count in scenario.exponentials)
-        points = min(2.0 * tail_bound(scenario).epsilon(1e-9).upper / largest, 2.0 * uses) * LEAST_CELLS
-        if uses * points * LEAST_CELLS > MAX_WORK:
+        if _least_points(scenario, largest) > MAX_POINTS:
             return "too many uses for the recursion"
         return _FIXED.why_not(Scenario(fixed=scenario.fixed), relation) if scenario.fixed else ""
 
     def profile(self, scenario: Scenario, relation: Relation, target: Target) -> AdaptiveProfile:
         """The recursion, refined near ``target``."""
         return AdaptiveProfile(scenario, relation, target)
+
+
+def _least_points(scenario: Scenario, largest: float) -> float:
+    """About how many lattice points the coarsest recursion has."""
+    uses = sum(count for _, count in scenario.exponentials)
+    spread = math.sqrt(sum(eta * eta / 4.0 * count for eta, count in scenario.exponentials))
+    width = 4.0 * spread
+    if scenario.fixed:
+        width = 2.0 * tail_bound(scenario).epsilon(1e-9).upper + 100.0 * (scenario.order != "fixed-first")
+    return uses * (min(width / largest, 2.0 * uses) * LEAST_CELLS + 2.0)

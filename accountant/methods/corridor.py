@@ -3,16 +3,15 @@
 The recursion (``recursion``) starts from H_0 and ends with H_T at α = e^ε. Read forwards in time, the
 adversary begins at x = ε and each use moves x down by its loss, so that x = ε − (losses so far) when k uses are
 still to come. For the answer at ε, H_k matters only where that walk is likely to pass *and* H_k
-is not negligible. Both are bounded by moments: a loss L of a mechanism of bounded range η has, for every λ > 0
-and λ < −1,
+is not negligible. Both follow from moments: the loss L of a mechanism of bounded range η has, for every λ > 0,
 
     E_P[e^{λL}] <= e^{λ(λ+1) η²/8}
 
 (bounded range η implies η²/8-zCDP: Cesar and Rogers 2021, Lemma 3.4), adaptively composed by adding ρ = Σ η²/8
-(Bun and Steinke 2016, Lemma 2.3). So with ρ_k of the k last uses and r = ρ_T − ρ_k of the others,
+(Bun and Steinke 2016, Lemma 2.3). So with ρ_k of the k last uses and r = ρ_T − ρ_k of the others, about
 
-    log P(the walk passes x)  <=  −(ε − x − r)² / (4r)                     (either side of its mean),
-    log H_k(e^x)              <=  −(x − ρ_k)² / (4ρ_k)    for x >= ρ_k,   0 otherwise.
+    log P(the walk passes x)  =  −(ε − x − r)² / (4r),
+    log H_k(e^x)              =  −(x − ρ_k)² / (4ρ_k)    for x >= ρ_k,   0 otherwise.
 
 The corridor holds the x where the sum of the two is at least log δ − ``depth``. It decides how narrow the result is,
 never whether it is valid: outside, the recursion continues both sides by bounds that hold for every x. On
@@ -44,18 +43,22 @@ __all__ = ["Corridor", "Estimate", "Runs", "estimate_at", "narrow", "whole"]
 Runs = Sequence[tuple[float, int]]
 """(range, uses) in the order of execution."""
 
+ROUNDING = 1e-13
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Corridor:
     """Lattice points ``low[k]`` to ``high[k]``, at spacing ``spacing``, for k = 0 … T uses still to come.
 
-    ``concentrated[k]`` is ρ_k, or ∞ where no moment bound is known (something else runs last).
+    ``concentrated[k]`` is ρ_k, or ∞ where no moment bound is known (something else runs last). ``slope`` is
+    about −d ln δ/dε at the answer: how fast the functions of the recursion fall.
     """
 
     spacing: float
     low: NDArray[int64]
     high: NDArray[int64]
     concentrated: Array
+    slope: float
 
     @property
     def points(self) -> int:
@@ -69,8 +72,8 @@ class Corridor:
             return 0.0, 0.0
         # A value of λ near the best one; any λ > 0 is valid.
         rate = (x - rho) / (2.0 * rho)
-        constant = rate * (rate + 1.0) * rho + rate * math.log(rate) - (1.0 + rate) * math.log1p(rate)
-        return constant * (1.0 + 1e-13) + 1e-12, rate
+        terms = rate * (rate + 1.0) * rho, rate * math.log(rate), -(1.0 + rate) * math.log1p(rate)
+        return sum(terms) + ROUNDING * (1.0 + sum(map(abs, terms))), rate
 
 
 def _cumulative(runs: Runs) -> tuple[Array, Array]:
@@ -85,7 +88,7 @@ def _cumulative(runs: Runs) -> tuple[Array, Array]:
     )
 
 
-def whole(runs: Runs, spacing: float, *, left: float, right: float, bounded: bool) -> Corridor:
+def whole(runs: Runs, spacing: float, *, left: float, right: float, bounded: bool, slope: float) -> Corridor:
     """The same window −``left`` … ``right`` at every step, cut to what the uses can reach if ``bounded``."""
     import numpy as np
 
@@ -96,16 +99,16 @@ def whole(runs: Runs, spacing: float, *, left: float, right: float, bounded: boo
         rho = rho * (1.0 + 1e-12)
     else:
         rho = np.full(len(rho), math.inf)
-    return _lattice(spacing, lows, highs, rho)
+    return _lattice(spacing, lows, highs, rho, slope)
 
 
-def narrow(runs: Runs, spacing: float, *, between: tuple[float, float], log_delta: float, depth: float) -> Corridor:
-    """The corridor for the answers at ε ``between`` two values, where δ is about e^``log_delta``."""
+def narrow(runs: Runs, spacing: float, *, between: tuple[float, float], near: Estimate, depth: float) -> Corridor:
+    """The corridor for the answers at ε ``between`` two values, ``near`` some estimate."""
     import numpy as np
 
     rho, reach = _cumulative(runs)
     total, past = rho[-1], np.maximum(rho[-1] - rho, 0.0)
-    budget = depth - log_delta
+    budget = depth - near.log_delta
 
     def edge(epsilon: float, sign: float) -> Array:
         # Where both bounds bite their sum is a parabola about the straight line ρ_k ε/ρ_T.
@@ -119,15 +122,15 @@ def narrow(runs: Runs, spacing: float, *, between: tuple[float, float], log_delt
     # One point in reserve; no further than the uses reach.
     lows = np.maximum(edge(between[0], -1.0), -reach) - spacing
     highs = np.minimum(edge(between[1], 1.0), reach) + spacing
-    return _lattice(spacing, lows, highs, rho * (1.0 + 1e-12))
+    return _lattice(spacing, lows, highs, rho * (1.0 + 1e-12), near.slope)
 
 
-def _lattice(spacing: float, lows: Array, highs: Array, rho: Array) -> Corridor:
+def _lattice(spacing: float, lows: Array, highs: Array, rho: Array, slope: float) -> Corridor:
     import numpy as np
 
     first = np.floor(lows / spacing).astype(np.int64)
     last = np.maximum(np.ceil(highs / spacing).astype(np.int64), first + 1)
-    return Corridor(spacing, first, last, rho)
+    return Corridor(spacing, first, last, rho, slope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,8 @@ class Estimate:
 
     epsilon: float
     log_delta: float
+    slope: float
+    """−d ln δ/dε."""
 
 
 def _log_moment(runs: Runs, theta: float) -> float:
@@ -155,7 +160,7 @@ def _saddle(runs: Runs, theta: float) -> Estimate:
     mean = (after - before) / (2.0 * width)
     variance = max((after - 2.0 * here + before) / width**2, 1e-12)
     prefactor = theta * (1.0 + theta) * math.sqrt(2.0 * math.pi * variance)
-    return Estimate(mean, min(0.0, here - theta * mean - math.log(prefactor)))
+    return Estimate(mean, min(0.0, here - theta * mean - math.log(prefactor)), theta)
 
 
 def estimate_at(runs: Runs, *, delta: float | None, epsilon: float) -> Estimate:

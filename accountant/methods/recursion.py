@@ -1,4 +1,4 @@
-"""The adaptive recursion for exponential mechanisms, on a logarithmic grid, from both sides.
+"""The adaptive recursion for exponential mechanisms, on a logarithmic lattice, from both sides.
 
 Setting (Dong, Durfee and Rogers 2020; Lemma 1 of Dwork and Rothblum's hockey-stick form): one use
 of bounded range η is dominated by a two-point mechanism with losses t and t − η for some t in
@@ -8,47 +8,43 @@ step. With α = e^ε and H_k(α) the largest δ that the last k uses can reach,
     H_0(α) = (1 − α)₊,     H_k(α) = max over t of  p H_{k−1}(α/u) + (1 − p) H_{k−1}(α E/u),
 
 and δ(ε) = H_T(e^ε). It is attained: two tokens and suitable logits realise any t. Each H_k is
-convex and decreasing in α with H_k(0) = 1 and H_k(α) >= 1 − α.
+convex and decreasing in α with H_k(0) = 1 and H_k(α) >= 1 − α. One step in closed form, where both
+sides start: H_1(α) = (√E − √α)²/(E − 1) for 1/E <= α <= E.
 
-Upper side. H_{k−1} is replaced by its chords between grid points x_i = ln α_i (spacing h = η/m),
-by the chord from (0, 1) left of the grid, and by its last value right of it: all lie above. For t
-in one grid cell both arguments stay in one cell each, at the same relative place
-w = (e^{(j+1)h}/u − 1)/(e^h − 1), and the value is p(u) × linear + (1 − p(u)) × linear =
-c₀ − c₁ u − c₂/u, concave in u with its maximum at u² = c₂/c₁, clipped to the cell. So the maximum
-over *all* t is taken in closed form. The sum is evaluated in the positive form, without
-cancellation; u only needs to be near the maximum, where the value is flat.
+H_k is kept on the lattice points of a ``Corridor``, which leaves out what the answer hardly depends on.
 
-Lower side. t is restricted to the grid, the grid is evaluated exactly, 1 − α is taken left of it
-and 0 right of it: the value of an explicit strategy. Its slope is carried along: S = −α dH/dα obeys
-the same recursion, so between grid points the tangents lie below (a strategy's δ is convex in α).
+Upper side. H_{k−1} is replaced by its chords between lattice points, and the maximum over *all* t is bounded in closed
+form, piece by piece (``pieces``). Left of the corridor stands the smaller of the chord from (0, 1) and a moment
+bound, right of it the last value: all lie above H_{k−1}.
 
-Unequal ranges: each is rounded to a multiple of h, up for the upper and down for the lower side
-(a mechanism of range η is one of range η′ >= η).
+Lower side. t is restricted to breakpoints of the lattice, 1 − α is taken left of the corridor and 0 right of it:
+the value of an explicit strategy. Its slope is carried along: S = −α dH/dα obeys the same recursion, so
+between lattice points the tangents lie below (a strategy's δ is convex in α). The strategy is looked for anew after
+every few steps only: it changes slowly, and a stale one is a strategy as well.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from affidavit.accountant.methods.corridor import Corridor, Runs
 from affidavit.accountant.methods.discrete import DiscreteProfile
+from affidavit.accountant.methods.pieces import Use, prepare, upper_bound
 
 if TYPE_CHECKING:
-    from numpy import float64
+    from numpy import float64, intp
     from numpy.typing import NDArray
 
     Array = NDArray[float64]
 
-__all__ = ["Last", "Window", "lower_profile", "upper_profile"]
+__all__ = ["Last", "lower_profile", "upper_profile"]
 
-
-class Window(NamedTuple):
-    """The final grid: spacing and ends in nats, ``left`` < 0 < ``right``. Truncation is charged."""
-
-    spacing: float
-    left: float
-    right: float
+BLOCK = 500
+"""Lattice points with one layout of pieces."""
+MOST_STEPS_BETWEEN = 16
+"""The best t is looked for anew after at most this many steps, and after an eighth of those done."""
 
 
 class Last(Protocol):
@@ -67,211 +63,214 @@ class Last(Protocol):
         ...
 
 
-def upper_profile(runs: Sequence[tuple[float, int]], window: Window, *, last: Last | None = None) -> DiscreteProfile:
+def upper_profile(runs: Runs, corridor: Corridor, *, last: Last | None = None) -> DiscreteProfile:
     """Profile above the adaptive composition of ``runs`` = (range, uses) in order, then ``last``."""
-    import numpy as np
-
-    spacing = window.spacing
-    low, values = 0, np.zeros(1)
-    for stage in _stages(runs, window, round_up=True, bounded=last is None):
-        low, (values,) = _fit(stage, low, spacing, (values,), (_above,))
-        if stage.first and last is not None:
-            values = last.upper(_points(low, values, spacing))
-        step = _UpperStep(len(values), stage.cells, spacing)
-        for _ in range(stage.uses):
-            values = step(values)
-    return _chord_profile(_points(low, values, spacing), values)
+    if last is None:
+        done, values = 1, _one_use(runs[-1][0], _points(corridor, 1))[0]
+    else:
+        done, values = 0, last.upper(_points(corridor, 0))
+    step = _UpperStep(corridor)
+    for move in _moves(runs, corridor, done):
+        values = step(values, move)
+    return _chord_profile(_points(corridor, len(corridor.low) - 1), values)
 
 
-def lower_profile(runs: Sequence[tuple[float, int]], window: Window, *, last: Last | None = None) -> DiscreteProfile:
+def lower_profile(runs: Runs, corridor: Corridor, *, last: Last | None = None) -> DiscreteProfile:
     """Profile of an explicit strategy for ``runs`` then ``last``; below the adaptive composition."""
     import numpy as np
 
-    spacing = window.spacing
-    low, values, slopes = 0, np.zeros(1), np.zeros(1)
-    for stage in _stages(runs, window, round_up=False, bounded=last is None):
-        low, (values, slopes) = _fit(stage, low, spacing, (values, slopes), (_below, _below_slope))
-        x = _points(low, values, spacing)
-        if stage.first and last is not None:
-            values, slopes = last.lower(x), last.lower_slope(x)
-        if stage.cells > 1:
-            step = _LowerStep(x, stage.cells, spacing)
-            for _ in range(stage.uses):
-                values, slopes = step(values, slopes)
-    return _tangent_profile(_points(low, values, spacing), values, slopes)
+    if last is None:
+        done, lines = 1, np.stack(_one_use(runs[-1][0], _points(corridor, 1)))
+    else:
+        x = _points(corridor, 0)
+        done, lines = 0, np.stack((last.lower(x), last.lower_slope(x)))
+    step = _LowerStep(corridor)
+    for move in _moves(runs, corridor, done):
+        lines = step(lines, move)
+    return _tangent_profile(_points(corridor, len(corridor.low) - 1), lines[0], lines[1])
 
 
-def _points(low: int, values: Array, spacing: float) -> Array:
+def _points(corridor: Corridor, k: int) -> Array:
+    """ln α of the lattice points with k uses still to come."""
     import numpy as np
 
-    points: Array = np.arange(low, low + len(values), dtype=np.float64) * spacing
+    points: Array = np.arange(corridor.low[k], corridor.high[k] + 1, dtype=np.float64) * corridor.spacing
     return points
 
 
-class _Stage(NamedTuple):
-    """Consecutive uses of one range (``cells`` spacings) on the grid points ``low`` to ``high``."""
+def _nothing(x: Array) -> tuple[Array, Array]:
+    """H_0 and −α dH_0/dα."""
+    import numpy as np
 
-    first: bool
-    uses: int
-    cells: int
+    return np.maximum(0.0, -np.expm1(x)), np.where(x < 0.0, np.exp(np.minimum(x, 0.0)), 0.0)
+
+
+def _one_use(eta: float, x: Array) -> tuple[Array, Array]:
+    """H_1 and −α dH_1/dα."""
+    import numpy as np
+
+    inside = np.clip(x, -eta, eta)
+    gap = np.expm1((eta - inside) / 2.0)
+    scale = 1.0 / math.expm1(eta)
+    before = x < -eta
+    values = np.where(before, -np.expm1(np.minimum(x, 0.0)), np.exp(inside) * gap * gap * scale)
+    return values, np.where(before, np.exp(np.minimum(x, 0.0)), np.exp(inside) * gap * scale)
+
+
+class _Move(NamedTuple):
+    """From k − 1 uses still to come to k."""
+
+    k: int
+    use: Use
+    fresh: bool
+    """The best t is to be looked for anew."""
     low: int
-    high: int
+    points: int
+    before: int
+    """The lattice point at which the functions of k − 1 begin."""
 
 
-def _stages(runs: Sequence[tuple[float, int]], window: Window, *, round_up: bool, bounded: bool) -> Iterator[_Stage]:
-    """The uses from the last to the first, grouped so that grids grow with what the uses reach."""
-    spacing = window.spacing
-    done, reach = 0, 0.0
+def _moves(runs: Runs, corridor: Corridor, done: int) -> Iterator[_Move]:
+    """The uses from the last to the first, without the ``done`` last ones."""
+    k = looked = 0
+    before: Use | None = None
     for eta, uses in reversed(runs):
-        exact = eta / spacing
-        cells = max(1, math.ceil(exact * (1.0 - 1e-12))) if round_up else math.floor(exact * (1.0 + 1e-12))
-        left_over = uses
-        while left_over:
-            now = min(left_over, max(4, done))
-            reach += now * cells * spacing
-            left, right = window.left, window.right
-            if bounded:
-                left, right = max(left, -reach - spacing), min(right, reach + spacing)
-            yield _Stage(done == 0, now, cells, math.floor(left / spacing), math.ceil(right / spacing))
-            done += now
-            left_over -= now
+        use = prepare(eta, corridor.spacing, corridor.slope)
+        for _ in range(uses):
+            k += 1
+            if k > done:
+                fresh = use is not before or k - looked >= min(MOST_STEPS_BETWEEN, max(1, k // 8))
+                looked, before = k if fresh else looked, use
+                low = int(corridor.low[k])
+                yield _Move(k, use, fresh, low, int(corridor.high[k]) - low + 1, int(corridor.low[k - 1]))
 
 
-Extension = Callable[["Array", "tuple[float, Array]", "Array"], "tuple[Array, Array]"]
-"""(points left of the grid, (first point, values on it), points right) -> values left and right."""
-
-
-def _above(left: Array, known: tuple[float, Array], right: Array) -> tuple[Array, Array]:
-    """The chord from (0, 1) on the left, the last value on the right: above every profile."""
-    import numpy as np
-
-    start, values = known
-    return 1.0 + (values[0] - 1.0) * np.exp(left - start), np.full(len(right), values[-1])
-
-
-def _below(left: Array, known: tuple[float, Array], right: Array) -> tuple[Array, Array]:
-    """1 − α on the left, 0 on the right: below every profile."""
-    import numpy as np
-
-    del known
-    return -np.expm1(left), np.zeros(len(right))
-
-
-def _below_slope(left: Array, known: tuple[float, Array], right: Array) -> tuple[Array, Array]:
-    """−α d/dα of ``_below``."""
-    import numpy as np
-
-    del known
-    return np.exp(left), np.zeros(len(right))
-
-
-def _fit(
-    stage: _Stage, low: int, spacing: float, arrays: tuple[Array, ...], extensions: tuple[Extension, ...]
-) -> tuple[int, tuple[Array, ...]]:
-    """Widen grid functions, whose first point is number ``low``, to the stage's grid."""
-    import numpy as np
-
-    high = low + len(arrays[0]) - 1
-    left: Array = np.arange(min(stage.low, low), low, dtype=np.float64) * spacing
-    right: Array = np.arange(high + 1, max(stage.high, high) + 1, dtype=np.float64) * spacing
-    widened = []
-    for array, extend in zip(arrays, extensions, strict=True):
-        before, after = extend(left, (low * spacing, array), right)
-        widened.append(np.concatenate((before, array, after)))
-    return low - len(left), tuple(widened)
+def _fit(known: Array, before: int, low: int, points: int) -> tuple[int, Array, int]:
+    """(points missing on the left, what is known, points missing on the right) of a window from ``low``."""
+    first = min(max(low, before), low + points)
+    last = max(first, min(low + points, before + len(known)))
+    return first - low, known[first - before : last - before], low + points - last
 
 
 class _UpperStep:
-    """One use on the upper side; buffers are kept between uses."""
+    """One use on the upper side."""
 
-    def __init__(self, points: int, cells: int, spacing: float) -> None:
+    def __init__(self, corridor: Corridor) -> None:
+        self._corridor = corridor
+        self._ranges: list[tuple[int, int]] = []
+
+    def __call__(self, values: Array, move: _Move) -> Array:
         import numpy as np
 
-        self.points, self.cells, self.spacing = points, cells, spacing
-        self.pad = cells + 1
-        eta = cells * spacing
-        self.left_scale = np.exp(-spacing * np.arange(self.pad, 0, -1))
-        self.inverse = 1.0 / math.expm1(spacing)
-        self.ends = [math.exp(j * spacing) for j in range(cells + 1)]
-        self.top = math.exp(eta)
-        self.root = math.exp(eta / 2.0)
-        self.span = math.expm1(eta)
-        self.extended = np.empty(points + 2 * self.pad)
-        self.buffers = [np.empty(points) for _ in range(4)]
+        use, points = move.use, move.points
+        planes = self._planes(values, move)
+        width = -(-points // max(1, round(points / BLOCK)))
+        starts = [min(start, points - width) for start in range(0, points, width)]
+        if move.fresh or len(starts) != len(self._ranges):
+            self._ranges = self._look(planes, move, width, starts)
+        result = np.empty(points)
+        for start, best in zip(starts, self._ranges, strict=True):
+            layout = use.layout(*best)
+            near, far = use.looks(planes, width, use.margin + start, layout.rows)
+            result[start : start + width] = upper_bound(near, far, layout, use.slack)
+        return result
 
-    def __call__(self, values: Array) -> Array:
+    def _planes(self, values: Array, move: _Move) -> Array:
+        """H_{k−1} about the new window, and at the two places within cells."""
         import numpy as np
 
-        n, m, pad = self.points, self.cells, self.pad
-        ext = self.extended
-        ext[:pad] = 1.0 + (values[0] - 1.0) * self.left_scale
-        ext[pad : pad + n] = values
-        ext[pad + n :] = values[-1]
-        rise = np.diff(ext)  # <= 0; rise[c] belongs to the cell [c, c + 1]
-        slope = rise * self.inverse
-        intercept = ext[:-1] - slope
-        best = np.zeros(n)
-        u, near, far, weight = self.buffers
-        for j in range(m):
-            one = pad - j - 1
-            two = one + m
-            a, b = slice(one, one + n), slice(two, two + n)
-            # u² = c₂/c₁ with c₂ = slope₂ α − slope₁ α and c₁ = (intercept₁ − intercept₂)/E
-            np.multiply(slope[b], self.ends[j + 1] / self.top, out=u)
-            u -= slope[a] * self.ends[j + 1]
-            np.subtract(intercept[a], intercept[b], out=near)
-            np.maximum(near, 1e-200, out=near)
-            np.maximum(u, 0.0, out=u)
-            u /= near
-            np.sqrt(u, out=u)
-            u *= self.root
-            np.clip(u, self.ends[j], self.ends[j + 1], out=u)
-            np.divide(self.ends[j + 1], u, out=weight)
-            weight -= 1.0
-            weight *= self.inverse
-            np.multiply(rise[a], weight, out=near)
-            near += ext[a]
-            np.multiply(rise[b], weight, out=far)
-            far += ext[b]
-            near -= far
-            np.subtract(self.top, u, out=u)
-            u /= self.span
-            near *= u
-            near += far
-            np.maximum(best, near, out=best)
-        return best
+        use, h = move.use, self._corridor.spacing
+        low = move.low - use.margin
+        missing, known, beyond = _fit(values, move.before, low, move.points + 2 * use.margin)
+        planes = np.empty((1 + len(use.inside), move.points + 2 * use.margin))
+        ext = planes[0]
+        if missing:
+            x = np.arange(low, low + missing) * h
+            constant, rate = self._corridor.tail(move.k - 1, move.before * h)
+            chord = 1.0 + (values[0] - 1.0) * np.exp(x - move.before * h)
+            ext[:missing] = np.minimum(chord, np.exp(np.minimum(constant - rate * x, 0.0)))
+        ext[missing : len(ext) - beyond] = known
+        if beyond:
+            end = low + len(ext) - beyond
+            constant, rate = self._corridor.tail(move.k - 1, end * h)
+            x = np.arange(end, end + beyond) * h
+            ext[len(ext) - beyond :] = np.minimum(values[-1], np.exp(np.minimum(constant - rate * x, 0.0)))
+        for plane, inside in enumerate(use.inside, start=1):
+            share = math.expm1(inside) / math.expm1(h)
+            planes[plane, :-1] = (1.0 - share) * ext[:-1] + share * ext[1:]
+            planes[plane, -1] = ext[-1]
+        return planes
+
+    @staticmethod
+    def _look(planes: Array, move: _Move, width: int, starts: list[int]) -> list[tuple[int, int]]:
+        """The least and the largest best breakpoint of each block."""
+        use = move.use
+        best = use.best(planes, move.points, use.margin)
+        # At a cut end the continuation, not the mechanism, decides.
+        cut = use.cells // 2 if move.points > 4 * use.cells else 0
+        best = best[cut : len(best) - cut]
+        ranges = []
+        for start in starts:
+            part = best[max(0, start - cut) : max(1, start + width - cut)]
+            ranges.append((int(part.min()), int(part.max())))
+        return ranges
 
 
 class _LowerStep:
-    """One use on the lower side: the best t on the grid, and the slope of that choice."""
+    """One use on the lower side: a value and a slope at each lattice point."""
 
-    def __init__(self, x: Array, cells: int, spacing: float) -> None:
+    def __init__(self, corridor: Corridor) -> None:
+        self._corridor = corridor
+        self._choice: NDArray[intp] | None = None
+        self._chosen: _Move
+
+    def __call__(self, lines: Array, move: _Move) -> Array:
         import numpy as np
 
-        self.points, self.cells = len(x), cells
-        outside = x[0] - spacing * np.arange(cells, 0, -1)
-        self.left_values = -np.expm1(outside)
-        self.left_slopes = np.exp(outside)
-        span = math.expm1(cells * spacing)
-        # P(loss = t) = (E − u)/(E − 1) = e^t (e^{η − t} − 1)/(e^η − 1)
-        self.chances = [math.exp(j * spacing) * math.expm1((cells - j) * spacing) / span for j in range(cells + 1)]
+        use, points = move.use, move.points
+        planes = self._planes(lines, move)
+        if move.fresh or self._choice is None:
+            self._choice, self._chosen = use.best(planes[0], points, use.margin), move
+        at = np.arange(points)
+        # The best t depends on x and k by about x/k.
+        same = ((at + move.low) * (self._chosen.k / move.k)).astype(np.intp) - self._chosen.low
+        choice = self._choice[np.clip(same, 0, len(self._choice) - 1)]
+        length = planes.shape[2]
+        at += use.margin
+        (near_plane, near), (far_plane, far) = use.near, use.far
+        first = at + (near_plane * length + near)[choice]
+        second = at + (far_plane * length + far)[choice]
+        chance = use.chance[choice]
+        result = np.empty((2, points))
+        for side, flat in enumerate(planes.reshape(2, -1)):
+            behind = flat[second]
+            result[side] = chance * (flat[first] - behind) + behind
+        return result
 
-    def __call__(self, values: Array, slopes: Array) -> tuple[Array, Array]:
+    def _planes(self, lines: Array, move: _Move) -> Array:
+        """Values and slopes of H_{k−1} about the new window: (2, planes, points)."""
         import numpy as np
 
-        n, m = self.points, self.cells
-        zeros = np.zeros(m)
-        ext = np.concatenate((self.left_values, values, zeros))
-        ext_slopes = np.concatenate((self.left_slopes, slopes, zeros))
-        best, best_slope = values, slopes  # t = 0 or t = η: nothing is learnt
-        for j in range(1, m):
-            p = self.chances[j]
-            a, b = slice(m - j, m - j + n), slice(2 * m - j, 2 * m - j + n)
-            value = p * ext[a] + (1.0 - p) * ext[b]
-            better = value > best
-            best = np.where(better, value, best)
-            best_slope = np.where(better, p * ext_slopes[a] + (1.0 - p) * ext_slopes[b], best_slope)
-        return best, best_slope
+        use, h = move.use, self._corridor.spacing
+        low, length = move.low - use.margin, move.points + 2 * use.margin
+        planes = np.empty((2, 1 + len(use.inside), length))
+        missing, _, beyond = _fit(lines[0], move.before, low, length)
+        outside = _nothing(np.arange(low, low + missing, dtype=np.float64) * h)
+        for side, values, before in zip(planes[:, 0], lines, outside, strict=True):
+            side[:missing] = before
+            side[missing : length - beyond] = _fit(values, move.before, low, length)[1]
+            side[length - beyond :] = 0.0
+        values, slopes = planes
+        for plane, inside in enumerate(use.inside, start=1):
+            # The tangent of the nearer lattice point.
+            nearer = 0 if inside <= h / 2.0 else 1
+            offset = inside - nearer * h
+            value, slope = (np.roll(side[0], -nearer) for side in (values, slopes))
+            values[plane] = value - slope * math.expm1(offset)
+            slopes[plane] = slope * math.exp(offset)
+            if nearer:
+                values[plane, -1] = slopes[plane, -1] = 0.0
+        return planes
 
 
 def _chord_profile(x: Array, values: Array) -> DiscreteProfile:
