@@ -18,7 +18,7 @@
     shadow_prompts = 8             # lira, rmia: prompts of the attacker's own, from records of neither side
     population = 16                # rmia: records of neither side that are compared with
     mechanism = "projected-mean"   # one-step: which mechanism draws; default: the one named as the leaf
-    kinds = ["email", "phone"]     # extraction, released-text: also url, account, name; default: email
+    kinds = ["email", "phone"]     # extraction (asks for the first), released-text: also url, account, name
     user = "mailbox"               # the field that says whose record it is: intervals over users
     released = "out/synthetic.jsonl"   # released-text: what to search for what the records hold
     held_out = "held_out.jsonl"        # released-text: records that were not in the data

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +32,6 @@ from affidavit.audits.self_tests import extraction_self_test
 from affidavit.audits.textmodel import Record, TextModel
 from affidavit.audits.usefulness import FLUENCY, fluency
 
-if TYPE_CHECKING:
-    from affidavit.audits.given import ProtectedGenerate
-
 __all__ = ["run_extraction"]
 
 
@@ -42,7 +39,8 @@ def run_extraction(given: Given, *, canaries: bool = False) -> Results:
     """The target first, then the same attack without protection, for comparison."""
     audit = given.audit
     attack = CanaryExtraction() if canaries else Extraction(audit.kinds)
-    prompt, count = prompt_named(audit.prompt), audit.members + audit.non_members
+    prompt = prompt_named(audit.prompt, kind="email" if canaries else audit.kinds[0])
+    count = audit.members + audit.non_members
     if canaries:
         pool, background = _canaries(given.records, attack, count, background=audit.background, seed=audit.seed)
     else:
@@ -94,9 +92,10 @@ class _Extracting:
             result = open_result if audit.target == "unprotected" else null_result
             items.append(self._finding(result, audit.target, given.certified, reference))
         policy, delta = audit.policy.policy(), given.certified.delta
+        options: dict[str, Any] = {"attack": name, "policy": policy, "delta": delta, "alpha": given.alpha}
         return items, [
-            extraction_self_test(fault, self.pool, result, attack=name, policy=policy, delta=delta, alpha=given.alpha)
-            for fault, result in (("noise off", open_result), ("null pair", null_result))
+            extraction_self_test("noise off", self.pool, open_result, **options),
+            extraction_self_test("null pair", self.pool, null_result, **options),
         ]
 
     def _tally(self, generate: Generate) -> ExtractionTally:
@@ -144,7 +143,7 @@ class _Extracting:
         return lambda _records, _seed: text
 
     def _protected(self, epsilon: float) -> Generate:
-        release: ProtectedGenerate | None = self.given.generate
+        release = self.given.generate
         if release is None:
             raise UsageError("no protected generator was given", hint="pass protected_generate=")
 

@@ -25,6 +25,8 @@ __all__ = ["is_front_page", "normalise_url", "url_mentions"]
 
 _HIDDEN_SCHEME = re.compile(r"\bhxxp(?=s?://)", re.IGNORECASE)
 _HIDDEN_DOT = re.compile(r"\s?[\[({]\s*(?:dot|\.)\s*[\])}]\s?", re.IGNORECASE)
+_BARE_HOST = re.compile(r"(?<![\w/@.:\-])www\.(?=[^\W_])", re.IGNORECASE)
+_RESERVED = ["example", "invalid", "test", "localhost"]  # top-level names that corpora written for tests use
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ftp": 21}
@@ -35,7 +37,7 @@ _SCHEMES = ("http:", "https:", "ftp:", "//", "")
 def _linkifier() -> LinkifyIt:
     from linkify_it import LinkifyIt
 
-    return LinkifyIt()
+    return LinkifyIt().tlds(_RESERVED, keep_old=True)
 
 
 def normalise_url(written: str) -> str | None:
@@ -56,8 +58,8 @@ def is_front_page(value: str) -> bool:
 
 
 def url_mentions(text: str) -> Iterator[Mention]:
-    """Every web address in the text. A scheme is not needed where the ending says what it is."""
-    folded = fold(text).replace(_HIDDEN_SCHEME, "http").replace(_HIDDEN_DOT, ".")
+    """Every web address in the text. A scheme is not needed after ``www.``, or where the ending says what it is."""
+    folded = fold(text).replace(_HIDDEN_SCHEME, "http").replace(_HIDDEN_DOT, ".").replace(_BARE_HOST, "http://www.")
     for match in _linkifier().match(folded.text) or ():
         value = _normal_form(match.url) if match.schema in _SCHEMES else None
         if value is not None:

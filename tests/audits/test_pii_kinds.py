@@ -67,6 +67,17 @@ def test_pages_that_differ_stay_apart() -> None:
     assert len(forms) == len(written) + 1
 
 
+@pytest.mark.parametrize(
+    "written", ["www.page.example/a", "WWW.page.example/a", "page.example/a", "http://page.example/a"]
+)
+def test_a_host_needs_no_scheme(written: str) -> None:
+    text = f"see {written}, please"
+    (mention,) = find_mentions(text, kinds=["url"])
+    assert mention.identifier.value == "page.example/a"
+    assert text[mention.start : mention.end] == written
+    assert _values("at www.jane.photography/2001 or xwww.a.photography", "url") == ["jane.photography/2001"]
+
+
 def test_reserved_and_international_hosts_count() -> None:
     assert _values("see https://vault.invalid/x and https://bücher.example/1", "url") == [
         "vault.invalid/x",
