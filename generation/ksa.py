@@ -2,7 +2,8 @@ r"""KSA, keyword-space aggregation: count the keywords of many private answers, 
 
 Wu, Panda, Wang and Mittal 2024, "Privacy-preserving in-context learning for large language models" (keyword-space
 aggregation); with public data as in Joo, Koh and Jung 2025, "Public data assisted differentially private in-context
-learning". For each text:
+learning". For each text of a
+label (``ksa``), or each answer to a public query (``ksa-answers``, the papers' own use):
 
     every subset of private records is one prompt; the model answers it            (``answers``: greedy, apart)
     c_w = number of answers that hold the word w, for every w of a public domain   (``keywords``)
@@ -44,25 +45,24 @@ Under sampling a draw of bounded range is charged as ``pure``: amplification doe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, field_validator, model_validator
-
-from affidavit.accountant.errors import RunFileError, UsageError
+from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.plan import Parallel, Plan
 from affidavit.accountant.validate import Relation
-from affidavit.generation.configs import Count, GeneratorConfig, Labels
-from affidavit.generation.keyword_choice import KeywordChoice, Mechanism
-from affidavit.generation.shots import SHOT_TASKS, ShotTemplate
-from affidavit.generation.subsampled import SubsampledConfig, change_on_sample, steps_plan
+from affidavit.generation.keyword_choice import KeywordChoice
+from affidavit.generation.ksa_settings import KsaConfig, KsaSettings
+from affidavit.generation.subsampled import change_on_sample, steps_plan
 
 if TYPE_CHECKING:
     from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import LanguageModel
     from affidavit.generation.outputs import Generated, GeneratorPermit
-    from affidavit.mechanisms.projected_mean import Change
 
-__all__ = ["ACCESS", "CONFIG", "PRESETS", "KsaConfig", "check", "choice", "plan", "run"]
+__all__ = ["ACCESS", "CONFIG", "PRESETS", "KsaConfig", "bucket_count", "check", "plan", "run", "run_choice"]
+
+CONFIG = KsaConfig
+ACCESS = "text"
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
@@ -79,13 +79,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "local": {
         "mechanism": "joint-exponential",
-        "keywords": 6,
+        "keywords": 3,
         "keyword_epsilon": 4.0,
-        "subsets": 48,
+        "subsets": 100,
         "shots_per_subset": 1,
         "sampling": "disjoint",
         "use_public": True,
-        "max_answer_tokens": 24,
+        "least_public": 4,
+        "max_answer_tokens": 28,
         "max_tokens": 40,
         "max_record_tokens": 96,
         "temperature": 0.5,
@@ -95,157 +96,46 @@ PRESETS: dict[str, dict[str, Any]] = {
 """``paper``: Joo et al. on ChatDoctor (100 prompts of 4 shots, k = 40); 4 for the ε of one query is ours.
 ``local``: for SmolLM2."""
 
-_CEILING = 4
-"""Counts are held to this many times the number of subsets."""
 
-
-class KsaConfig(GeneratorConfig):
-    """The run file's ``[generator]`` table for ``kind = "ksa"``; all of it is public.
-
-    ``suggestion``: how the last prompt asks for keywords; ``{words}`` once.
-    """
-
-    kind: Literal["ksa"] = "ksa"
-    labels: Labels
-    samples_per_label: Count = 1
-    mechanism: Mechanism = "joint-exponential"
-    keywords: Annotated[int, Field(ge=1, le=1000)] = 6
-    fewest_keywords: Annotated[int, Field(ge=1, le=1000)] = 1
-    keyword_epsilon: Annotated[float, Field(ge=1e-6, le=1000.0)] = 4.0
-    keyword_delta: Annotated[float, Field(gt=0.0, lt=1.0)] = 1e-6
-    choice_epsilon: Annotated[float, Field(ge=1e-6, le=1000.0)] = 1.0
-    use_public: bool = False
-    least_public: Count = 1
-    subsets: Annotated[int, Field(ge=1, le=100_000)] = 48
-    shots_per_subset: Annotated[int, Field(ge=1, le=64)] = 1
-    sampling: Literal["disjoint", "poisson", "without-replacement"] = "disjoint"
-    max_answer_tokens: Count = 24
-    max_tokens: Count = 40
-    max_record_tokens: Count = 96
-    temperature: Annotated[float, Field(ge=0.1)] = 0.5
-    top_k: Annotated[int, Field(ge=0)] = 40
-    suggestion: Annotated[str, Field(max_length=1000)] = "Use some of these words: {words}."
-    task: str = "generic"
-    prompts: ShotTemplate | None = None
-    minibatch_rows: Count = 32
-    dtype: Literal["auto", "bfloat16", "float32"] = "auto"
-
-    @field_validator("task")
-    @classmethod
-    def _known(cls, task: str) -> str:
-        if task not in SHOT_TASKS:
-            raise ValueError(f"not known; allowed: {' | '.join(SHOT_TASKS)}")
-        return task
-
-    @field_validator("suggestion")
-    @classmethod
-    def _one_place(cls, suggestion: str) -> str:
-        if suggestion.count("{words}") != 1 or "{" in suggestion.replace("{words}", ""):
-            raise ValueError("not a suggestion; {words} stands there once, and no other brace")
-        return suggestion
-
-    @model_validator(mode="after")
-    def _consistent(self) -> KsaConfig:
-        if self.fewest_keywords > self.keywords:
-            raise RunFileError(
-                "generator.fewest_keywords",
-                f"{self.fewest_keywords}, of at most {self.keywords} keywords",
-                allowed=f"1 to {self.keywords}",
-                hint=f"Set fewest_keywords to {self.keywords} or less.",
-            )
-        if self.sampling == "disjoint" and self.shots_per_subset > 1:
-            raise RunFileError(
-                "generator.shots_per_subset",
-                f"{self.shots_per_subset} records a prompt, from batches that hold no fixed number of records",
-                allowed="1 with disjoint batches",
-                hint='Set sampling = "without-replacement" or "poisson", or shots_per_subset = 1.',
-            )
-        try:
-            choice(self, "replaced").cost("replaced")
-        except UsageError as error:
-            raise RunFileError(
-                "generator.keyword_epsilon",
-                error.message,
-                hint="Lower keyword_epsilon, or subsets.",
-            ) from None
-        return self
-
-    @property
-    def needs_public(self) -> bool:
-        """Whether ``[data] public`` is needed."""
-        return self.use_public
-
-    @property
-    def template(self) -> ShotTemplate:
-        """The run file's own wording, else the task's."""
-        return self.prompts or SHOT_TASKS[self.task]
-
-    @property
-    def scheme(self) -> SubsampledConfig:
-        """How records are sampled for one text, in the words of ``subsampled``."""
-        return SubsampledConfig(
-            labels=self.labels,
-            samples_per_label=self.samples_per_label,
-            max_tokens=1,
-            subsets=self.subsets,
-            shots_per_subset=self.shots_per_subset,
-            sampling="without-replacement" if self.sampling == "without-replacement" else "poisson",
-        )
-
-
-CONFIG = KsaConfig
-ACCESS = "text"
-
-
-def choice(config: KsaConfig, change: Change) -> KeywordChoice:
-    """The private step of one text, its noise set for ``change``."""
-    return KeywordChoice(
-        mechanism=config.mechanism,
-        most_keywords=config.keywords,
-        fewest_keywords=config.fewest_keywords,
-        keyword_epsilon=config.keyword_epsilon,
-        keyword_delta=config.keyword_delta,
-        choice_epsilon=config.choice_epsilon,
-        ceiling=_CEILING * config.subsets,
-        change=change,
-        sampled=config.sampling != "disjoint",
-    )
-
-
-def run_choice(config: KsaConfig, relation: Relation) -> KeywordChoice:
+def run_choice(config: KsaSettings, relation: Relation) -> KeywordChoice:
     """The private step as it runs under ``relation``."""
     if config.sampling == "disjoint":
-        return choice(config, "replaced" if relation == "substitution" else "joins")
-    return choice(config, change_on_sample(config.scheme, relation))
+        return config.choice("replaced" if relation == "substitution" else "joins")
+    return config.choice(change_on_sample(config.scheme, relation))
 
 
-def plan(config: KsaConfig, *, relation: Relation, size: int) -> Plan:
+def plan(config: KsaSettings, *, relation: Relation, size: int) -> Plan:
     """The plan of a run on ``size`` records. Raises ``RunFileError`` where the subsets do not fit."""
     step = run_choice(config, relation)
     if config.sampling != "disjoint":
         return steps_plan(config.scheme, step.cost, relation=relation, size=size)
     bucket_count(config, size=size)
-    texts = len(config.labels) * config.samples_per_label
+    joins, texts = step.cost("joins"), len(list(config.numbered()))
     if relation != "substitution":
-        return Parallel((step.cost("joins"),) * texts)
-    return Parallel((step.cost("replaced"),) * texts, membership="moving", moves=(step.cost("joins"),) * texts)
+        return Parallel((joins,) * texts)
+    return Parallel((step.cost("replaced"),) * texts, membership="moving", moves=(joins,) * texts)
 
 
-def bucket_count(config: KsaConfig, *, size: int) -> int:
-    """The buckets of each label, of about ``subsets`` records. Raises ``RunFileError`` where they are too few."""
-    buckets = size // (len(config.labels) * config.subsets)
-    if buckets < config.samples_per_label:
-        largest = size // (len(config.labels) * config.samples_per_label)
+def bucket_count(config: KsaSettings, *, size: int) -> int:
+    """The buckets, of each label, of about ``subsets`` records. Raises ``RunFileError`` where they are too few."""
+    scheme = config.scheme
+    buckets = size // (len(scheme.labels) * config.subsets)
+    if buckets < scheme.samples_per_label:
+        texts = len(scheme.labels) * scheme.samples_per_label
+        hint = (
+            f"With this size, subsets can be at most {size // texts}."
+            if size >= texts
+            else "The data set is too small."
+        )
         raise RunFileError(
             "generator.subsets",
-            f"{len(config.labels)} labels x {config.samples_per_label} samples x {config.subsets} records are more "
-            f"than the declared size of {size}",
-            hint=f"With this size, subsets can be at most {largest}." if largest else "The data set is too small.",
+            f"{texts} texts x {config.subsets} records are more than the declared size of {size}",
+            hint=hint,
         )
     return buckets
 
 
-def check(config: KsaConfig, model: LanguageModel, *, public: Sequence[Record]) -> None:
+def check(config: KsaSettings, model: LanguageModel, *, public: Sequence[Record]) -> None:
     """Raises ``RunFileError`` where prompts, public records or the public domain do not fit, before any charge."""
     from affidavit.generation.ksa_texts import check_public
 
@@ -254,7 +144,7 @@ def check(config: KsaConfig, model: LanguageModel, *, public: Sequence[Record]) 
 
 def run(
     permit: GeneratorPermit,
-    config: KsaConfig,
+    config: KsaSettings,
     records: Sequence[Record],
     model: LanguageModel,
     *,

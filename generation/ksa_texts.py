@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hmac
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,117 +15,90 @@ from numpy.typing import NDArray
 from affidavit.accountant.errors import RunFileError
 from affidavit.generation.answers import greedy_answers, served
 from affidavit.generation.keywords import count_words, text_domain, vocabulary_domain
-from affidavit.generation.prompts import fill
-from affidavit.generation.shots import ShotRows, shot_rows
+from affidavit.generation.ksa_topics import Topic, topics
 
 if TYPE_CHECKING:
     from affidavit.generation.dataset import Record
     from affidavit.generation.keyword_choice import KeywordChoice
-    from affidavit.generation.ksa import KsaConfig
+    from affidavit.generation.ksa_settings import KsaSettings
     from affidavit.generation.models.base import LanguageModel
     from affidavit.generation.outputs import Generated, GeneratorPermit, Sample
     from affidavit.generation.recorder import Recorder
 
 __all__ = ["Public", "check_public", "write_texts"]
 
-
 _PUBLIC_CLIP = 20.0
 """Half the spread of logits that are told apart in the last prompt: e^-40 of the best counts as its floor."""
-
-_EXAMPLE = "Here is an example:\n\n"
-_EXAMPLE_TOKENS = 32
-"""More than that sentence takes, in tokens or bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Public:
-    """What is public of a run, by label: prompts, domain, counts of public answers, and demonstrations."""
+    """What is public about one topic: the domain, the counts of public answers, and the public records."""
 
-    rows: dict[str, ShotRows]
-    domains: dict[str, tuple[str, ...]]
-    counts: dict[str, NDArray[np.int64]]
-    shown: dict[str, tuple[str, ...]]
+    topic: Topic
+    domain: tuple[str, ...]
+    counts: NDArray[np.int64]
+    shown: tuple[Record, ...]
+
+    def example(self, number: int) -> Record | None:
+        """The public record in the last prompt of the ``number``-th text, if there are any."""
+        return self.shown[number % len(self.shown)] if self.shown else None
 
     @classmethod
-    def prepared(cls, config: KsaConfig, model: LanguageModel, public: Sequence[Record]) -> Public:
-        """From public records and the model alone; the model answers public prompts. Raises ``RunFileError``."""
-        rows, shown, domains = _checked(config, model, public)
-        if not config.use_public:
-            none = {label: np.zeros(len(domain), dtype=np.int64) for label, domain in domains.items()}
-            return cls(rows, domains, none, dict.fromkeys(config.labels, ()))
-        counts = {}
-        for label, texts in shown.items():
-            prompts = _public_prompts(config, model, rows[label], texts)
-            answers = list(_answers(config, model, rows[label], prompts))
-            domains[label] = text_domain((*texts, *answers), least=config.least_public)
-            counts[label] = count_words(answers, domains[label])
-        return cls(rows, domains, counts, shown)
+    def prepared(cls, config: KsaSettings, model: LanguageModel, public: Sequence[Record]) -> tuple[Public, ...]:
+        """One a topic. The model answers public prompts, if public records are used. Raises ``RunFileError``."""
+        return tuple(known._answered(config, model) for known in _checked(config, model, public))
+
+    def _answered(self, config: KsaSettings, model: LanguageModel) -> Public:
+        if not self.shown:
+            return self
+        each = config.shots_per_subset
+        used = self.shown[: each * config.subsets]
+        prompts = [self.topic.prompt(used[first : first + each]) for first in range(0, len(used), each)]
+        answers = list(_answers(config, model, self.topic, prompts))
+        domain = text_domain((*map(self.topic.words_of, self.shown), *answers), least=config.least_public)
+        return dataclasses.replace(self, domain=domain, counts=count_words(answers, domain))
 
 
-def check_public(config: KsaConfig, model: LanguageModel, public: Sequence[Record]) -> None:
+def check_public(config: KsaSettings, model: LanguageModel, public: Sequence[Record]) -> None:
     """What ``Public.prepared`` would refuse, without asking the model. Raises ``RunFileError``."""
     _checked(config, model, public)
 
 
-def _checked(
-    config: KsaConfig, model: LanguageModel, public: Sequence[Record]
-) -> tuple[dict[str, ShotRows], dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
-    """Prompts, public texts and (at least the) domain, by label."""
-    rows = {
-        label: shot_rows(
-            model,
-            config.template,
-            label=label,
-            shots=config.shots_per_subset,
-            max_record_tokens=config.max_record_tokens,
-        )
-        for label in config.labels
-    }
-    longest = max(
-        max(
-            row.width + config.max_answer_tokens,
-            len(row.public) + config.max_record_tokens + _EXAMPLE_TOKENS + config.max_tokens,
-        )
-        for row in rows.values()
-    )
-    if longest > model.context_length:
-        raise RunFileError(
-            "generator.max_record_tokens",
-            f"prompts and answers need {longest} tokens, {model.name} reads {model.context_length}",
-            hint=f"Lower max_record_tokens by {longest - model.context_length}, or shots_per_subset.",
-        )
-    shown = {label: tuple(record.text for record in public if record.label == label) for label in config.labels}
-    if config.use_public:
-        for label, texts in shown.items():
-            if not texts:
-                raise RunFileError(
-                    "data.public",
-                    f"no public record has the label {label!r}",
-                    hint="Add one for each of [generator] labels, or set use_public = false.",
-                )
-        domains = {label: text_domain(texts, least=config.least_public) for label, texts in shown.items()}
-    elif served(model):
+def _checked(config: KsaSettings, model: LanguageModel, public: Sequence[Record]) -> list[Public]:
+    """The topics with their public records and (at least the) domain."""
+    if served(model) and not config.use_public:
         raise RunFileError(
             "generator.use_public",
             "the vocabulary of a served model is not known, so it gives no public domain of keywords",
             hint="Set use_public = true, with public records under [data].",
         )
-    else:
-        domains = dict.fromkeys(config.labels, vocabulary_domain(model))
-    for label, domain in domains.items():
-        if len(domain) <= config.keywords:
+    vocabulary = () if config.use_public else vocabulary_domain(model)
+    found = []
+    for topic in topics(config, model):
+        shown = tuple(record for record in public if topic.concerns(record)) if config.use_public else ()
+        if config.use_public and not shown:
             raise RunFileError(
-                "generator.keywords",
-                f"{config.keywords} of a public domain of {len(domain)} words for the label {label!r}",
-                allowed=f"at most {len(domain) - 1}" if len(domain) > 1 else "a larger domain",
-                hint="Lower keywords or least_public, or add public records.",
+                "data.public",
+                f"no public record for {topic.name!r}",
+                hint="Add one for each of [generator] labels, or set use_public = false.",
             )
-    return rows, shown, domains
+        domain = text_domain(map(topic.words_of, shown), least=config.least_public) if shown else vocabulary
+        found.append(Public(topic, domain, np.zeros(len(domain), dtype=np.int64), shown))
+    smallest = min(found, key=lambda known: len(known.domain))
+    if len(smallest.domain) <= config.keywords:
+        raise RunFileError(
+            "generator.keywords",
+            f"{config.keywords} of a public domain of {len(smallest.domain)} words for {smallest.topic.name!r}",
+            allowed=f"at most {len(smallest.domain) - 1}" if len(smallest.domain) > 1 else "a larger domain",
+            hint="Lower keywords or least_public, or add public records.",
+        )
+    return found
 
 
 def write_texts(
     permit: GeneratorPermit,
-    config: KsaConfig,
+    config: KsaSettings,
     records: Sequence[Record],
     model: LanguageModel,
     *,
@@ -141,21 +115,18 @@ def write_texts(
     known = Public.prepared(config, model, public)
     recorder = Recorder(permit)
     samples: list[Sample] = []
-    texts = len(config.labels) * config.samples_per_label
+    texts = len(list(config.numbered()))
     for asked in _asked(recorder, config, records, size=size):
-        rows = known.rows[asked.label]
-        prompts = [rows.row([model.encode(text) for text in shown]) for shown in asked.shown(config, records)]
-        domain = known.domains[asked.label]
-        counts = known.counts[asked.label] + count_words(_answers(config, model, rows, prompts), domain)
-        keywords = [domain[index] for index in step.choose(recorder, asked.path, counts)]
+        about = known[asked.topic]
+        prompts = [about.topic.prompt(shown) for shown in asked.shown(about.topic, records, config.shots_per_subset)]
+        counts = about.counts + count_words(_answers(config, model, about.topic, prompts), about.domain)
+        keywords = [about.domain[index] for index in step.choose(recorder, asked.path, counts)]
         recorder.note(rows=len(prompts), keywords=keywords)
-        sample = _written(recorder, config, model, known, asked, keywords)
+        sample = _written(recorder, config, model, about, keywords, number=asked.number)
         samples.append(sample)
         if progress is not None:
-            length = len(sample.tokens)
-            progress(
-                Progress(asked.label, asked.sample, len(samples) - 1, texts, length, config.max_tokens, sample.text)
-            )
+            done, length = len(samples) - 1, len(sample.tokens)
+            progress(Progress(sample.label, sample.number, done, texts, length, config.max_tokens, sample.text))
     return Generated(
         generator=config.kind,
         samples=tuple(samples),
@@ -170,20 +141,20 @@ def write_texts(
 class _Asked:
     """Whose answers count for one text: subsets of positions in the records."""
 
-    label: str
-    sample: int
+    topic: int
+    number: int
     path: str
     subsets: tuple[tuple[int, ...], ...]
 
-    def shown(self, config: KsaConfig, records: Sequence[Record]) -> Iterator[list[str]]:
-        """The records of each prompt, as they stand in it. A subset without a record of the label asks nothing."""
+    def shown(self, topic: Topic, records: Sequence[Record], shots: int) -> Iterator[list[Record]]:
+        """The records of each prompt. A subset without one that concerns the topic asks nothing."""
         for subset in self.subsets:
-            relevant = [records[i] for i in subset if i < len(records) and records[i].label == self.label]
-            if relevant:
-                yield [config.template.written(record) for record in relevant[: config.shots_per_subset]]
+            chosen = [records[i] for i in subset if i < len(records) and topic.concerns(records[i])]
+            if chosen:
+                yield chosen[:shots]
 
 
-def _asked(recorder: Recorder, config: KsaConfig, records: Sequence[Record], *, size: int) -> Iterator[_Asked]:
+def _asked(recorder: Recorder, config: KsaSettings, records: Sequence[Record], *, size: int) -> Iterator[_Asked]:
     """One a text, in the plan's order; the sampling is that of the plan, and is written to the trace."""
     key = bytes(int(byte) for byte in recorder.secret.integers(0, 256, size=32))
     if config.sampling == "disjoint":
@@ -193,66 +164,61 @@ def _asked(recorder: Recorder, config: KsaConfig, records: Sequence[Record], *, 
     from affidavit.generation.subsets import draw_subsets
 
     digests = [hmac.digest(key, record.id.encode("utf-8"), "sha256").hex() for record in records]
-    for number, label in enumerate(config.labels):
-        node = node_path(config.scheme, number)
-        for sample in range(config.samples_per_label):
-            drawn = draw_subsets(config.scheme, size=size, held=len(records), noise=recorder.secret)
-            recorder.sampled(node, [digests[place] for place in drawn.members if place < len(digests)])
-            yield _Asked(label, sample, f"{node}.of", drawn.subsets)
+    for topic, number in config.numbered():
+        node = node_path(config.scheme, topic)
+        drawn = draw_subsets(config.scheme, size=size, held=len(records), noise=recorder.secret)
+        recorder.sampled(node, [digests[place] for place in drawn.members if place < len(digests)])
+        yield _Asked(topic, number, f"{node}.of", drawn.subsets)
 
 
 def _disjoint(
-    recorder: Recorder, config: KsaConfig, records: Sequence[Record], *, size: int, key: bytes
+    recorder: Recorder, config: KsaSettings, records: Sequence[Record], *, size: int, key: bytes
 ) -> Iterator[_Asked]:
+    """A batch a text. Where every record concerns every topic, all of them count as one label."""
     from affidavit.generation.batches import assign
     from affidavit.generation.ksa import bucket_count
 
     place = {record.id: index for index, record in enumerate(records)}
+    scheme = config.scheme
+    alike = [dataclasses.replace(record, label=scheme.labels[0]) for record in records]
     batches = assign(
-        records,
-        labels=config.labels,
-        samples_per_label=config.samples_per_label,
+        records if scheme.match_label else alike,
+        labels=scheme.labels,
+        samples_per_label=scheme.samples_per_label,
         buckets=bucket_count(config, size=size),
         key=key,
     )
-    for index, batch in enumerate(batches):
+    for index, ((topic, number), batch) in enumerate(zip(config.numbered(), batches, strict=True)):
         path = f"plan.parts[{index}]"
         members = [member.digest for member in batch.members]
         recorder.trace.append(
             {"event": "batch", "path": path, "label": batch.label, "sample": batch.sample, "members": members}
         )
-        yield _Asked(batch.label, batch.sample, path, tuple((place[member.record.id],) for member in batch.members))
+        yield _Asked(topic, number, path, tuple((place[member.record.id],) for member in batch.members))
 
 
 def _answers(
-    config: KsaConfig, model: LanguageModel, rows: ShotRows, prompts: Sequence[Sequence[int]]
+    config: KsaSettings, model: LanguageModel, topic: Topic, prompts: Sequence[Sequence[int]]
 ) -> Iterator[str]:
-    return greedy_answers(
+    answers = greedy_answers(
         model,
         prompts,
-        dummy=rows.row(()),
-        width=rows.width,
+        dummy=topic.prompt(()),
+        width=topic.width,
         max_tokens=config.max_answer_tokens,
         minibatch_rows=config.minibatch_rows,
     )
-
-
-def _public_prompts(
-    config: KsaConfig, model: LanguageModel, rows: ShotRows, texts: Sequence[str]
-) -> list[tuple[int, ...]]:
-    """Prompts of public records, as many as there are subsets."""
-    each = config.shots_per_subset
-    encoded = [model.encode(text) for text in texts[: each * config.subsets]]
-    return [rows.row(encoded[first : first + each]) for first in range(0, len(encoded), each)]
+    return map(topic.text, answers)
 
 
 def _written(
     recorder: Recorder,
-    config: KsaConfig,
+    config: KsaSettings,
     model: LanguageModel,
-    known: Public,
-    asked: _Asked,
+    about: Public,
     keywords: Sequence[str],
+    *,
+    number: int,
 ) -> Sample:
     """The text, from public facts and released keywords: sampled, at no further cost; by a served model, greedy."""
     from affidavit.generation.aggregate import GRID, clip_to_grid
@@ -260,13 +226,13 @@ def _written(
     from affidavit.generation.probabilities import support
     from affidavit.mechanisms.exponential import sample
 
-    prompt = last_prompt(config, model, known, label=asked.label, sample=asked.sample, keywords=keywords)
-    tokens: list[int] = []
-    stopped = False
-    opening = known.rows[asked.label].opening
+    topic, longest = about.topic, model.context_length - config.max_tokens
+    prompt = topic.fitting(about.example(number), keywords, longest=longest)
     if served(model):
         written = model.generate([model.decode(prompt)], max_tokens=config.max_tokens)[0]
-        return Sample(asked.label, asked.sample, (opening + written).strip(), (), stopped)
+        return Sample(topic.name, number, topic.text(written), (), stopped=False, query=topic.query)
+    tokens: list[int] = []
+    stopped = False
     decoding = model.start([prompt], width=len(prompt))
     while len(tokens) < config.max_tokens and not stopped:
         if tokens:
@@ -278,28 +244,5 @@ def _written(
         stopped = token in model.stop_tokens
         if not stopped:
             tokens.append(token)
-    return Sample(asked.label, asked.sample, (opening + model.decode(tokens)).strip(), tuple(tokens), stopped)
-
-
-def last_prompt(
-    config: KsaConfig, model: LanguageModel, known: Public, *, label: str, sample: int, keywords: Sequence[str]
-) -> list[int]:
-    """The public prompt with a public demonstration, if any, and the keywords, the last of which go if it is too long.
-
-    Public records and keywords are never read as control tokens.
-    """
-    template = config.template
-    head, tail = model.frame(template.frame)
-    begun = tail + fill(template.answer_prefix, "answer_prefix", label=label) + known.rows[label].opening
-    before = model.encode(head, trusted=True)
-    if known.shown[label]:
-        text = known.shown[label][sample % len(known.shown[label])]
-        before += [*model.encode(_EXAMPLE), *model.encode(text)[: config.max_record_tokens], *model.encode("\n\n")]
-    after = model.encode(begun, trusted=True)
-    instruction = fill(template.public, "public", label=label).rstrip()
-    for kept in range(len(keywords), -1, -1):
-        asked = config.suggestion.replace("{words}", ", ".join(keywords[:kept]))
-        message = model.encode(f"{instruction} {asked}" if kept else instruction)
-        if not kept or len(before) + len(message) + len(after) + config.max_tokens <= model.context_length:
-            break
-    return [*before, *message, *after]
+    text = topic.text(model.decode(tokens))
+    return Sample(topic.name, number, text, tuple(tokens), stopped, topic.query)

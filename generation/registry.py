@@ -22,6 +22,7 @@ _MODULES = {
     "private-prediction": "affidavit.generation.private_prediction",
     "invisible-ink": "affidavit.generation.invisible_ink",
     "ksa": "affidavit.generation.ksa",
+    "ksa-answers": "affidavit.generation.ksa_answers",
     "sga": "affidavit.generation.sga",
 }
 

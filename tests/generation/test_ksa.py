@@ -24,11 +24,12 @@ from affidavit.accountant.plan import (
     leaves,
 )
 from affidavit.accountant.validate import RELATIONS, Relation
-from affidavit.generation import ksa, ksa_texts
+from affidavit.generation import ksa, ksa_answers, ksa_texts
 from affidavit.generation.answers import greedy_answers
 from affidavit.generation.dataset import Record
 from affidavit.generation.keywords import count_words, text_domain, vocabulary_domain, words
 from affidavit.generation.ksa import KsaConfig
+from affidavit.generation.ksa_topics import LabelTopic, topics
 from affidavit.generation.models.toy import ToyModel
 from affidavit.mechanisms import load
 from affidavit.mechanisms.noisy_max import NoisyMax
@@ -200,23 +201,15 @@ def test_counts_are_of_private_and_public_answers(open_plain: Open, monkeypatch:
     records, public = [r for r in _records(14) if r.label == "World"], _records(10, "public")
     permit = open_plain(ksa.plan(config, relation="zero-out", size=16))
     ksa.run(permit, config, records, model, size=16, public=public)
-    known = ksa_texts.Public.prepared(config, model, public)
-    rows = known.rows["World"]
+    known = ksa_texts.Public.prepared(config, model, public)[0]
+    topic = known.topic
 
-    def answer(text: str) -> str:
-        return next(
-            greedy_answers(
-                model,
-                [rows.row([model.encode(text)])],
-                dummy=rows.row(()),
-                width=rows.width,
-                max_tokens=6,
-                minibatch_rows=3,
-            )
-        )
+    def answer(record: Record) -> str:
+        prompts, width = [topic.prompt([record])], topic.width
+        return next(greedy_answers(model, prompts, dummy=topic.prompt(()), width=width, max_tokens=6, minibatch_rows=3))
 
-    texts = [record.text for record in (*records, *public) if record.label == "World"]
-    expected = [sum(word in words(answer(text)) for text in texts) for word in known.domains["World"]]
+    shown = [record for record in (*records, *public) if record.label == "World"]
+    expected = [sum(word in words(answer(record)) for record in shown) for word in known.domain]
     assert seen[0].tolist() == expected
     assert max(expected) > 0
 
@@ -240,9 +233,9 @@ def test_a_failed_test_falls_back_on_the_public_prompt(open_plain: Open) -> None
     assert [line["passed"] for line in lines] == [False] * 4
     assert all(line["keywords"] == [] for line in lines)
     model = ToyModel()
-    known = ksa_texts.Public.prepared(config, model, ())
-    prompt = ksa_texts.last_prompt(config, model, known, label="World", sample=0, keywords=())
-    assert list(known.rows["World"].public) == prompt
+    topic = topics(config, model)[0]
+    assert isinstance(topic, LabelTopic)
+    assert topic.last(None, ()) == topic.rows.public
     assert len(with_records.samples) == len(without.samples) == 4
 
 
@@ -259,24 +252,61 @@ def test_a_large_gap_releases_its_set(open_plain: Open, monkeypatch: pytest.Monk
 
 def test_the_last_prompt_holds_keywords_and_a_public_demonstration() -> None:
     config, model = _config(use_public=True), ToyModel()
-    known = ksa_texts.Public.prepared(config, model, _records(10, "public"))
-    text = model.decode(
-        ksa_texts.last_prompt(config, model, known, label="World", sample=1, keywords=["market", "day"])
-    )
+    known = ksa_texts.Public.prepared(config, model, _records(10, "public"))[0]
+    text = model.decode(known.topic.last(known.example(1), ["market", "day"]))
     assert "Use some of these words: market, day." in text
     assert "A story about the bridge and message 2." in text
 
 
-def test_keywords_that_do_not_fit_go_from_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    config, model = _config(), ToyModel()
-    known = ksa_texts.Public.prepared(config, model, ())
-    full = ksa_texts.last_prompt(config, model, known, label="World", sample=0, keywords=["market", "school"])
-    monkeypatch.setattr(ToyModel, "context_length", len(full) + config.max_tokens - 1)
-    shorter = model.decode(
-        ksa_texts.last_prompt(config, model, known, label="World", sample=0, keywords=["market", "school"])
+def test_keywords_that_do_not_fit_go_from_the_end() -> None:
+    topic, model = topics(_config(), ToyModel())[0], ToyModel()
+    full = topic.last(None, ["market", "school"])
+    assert topic.fitting(None, ["market", "school"], longest=len(full)) == full
+    shorter = model.decode(topic.fitting(None, ["market", "school"], longest=len(full) - 1))
+    assert "words: market." in shorter
+    assert topic.fitting(None, ["market"], longest=1) == topic.last(None, ())
+
+
+ANSWERS: dict[str, Any] = {
+    "queries": ["Which way does the market face?", "Where is the school?"],
+    "keywords": 2,
+    "keyword_epsilon": 2.0,
+    "subsets": 5,
+    "max_answer_tokens": 6,
+    "max_tokens": 5,
+    "max_record_tokens": 24,
+    "minibatch_rows": 3,
+    "top_k": 30,
+}
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(("sampling", "shots"), [("disjoint", 1), ("poisson", 1), ("without-replacement", 2)])
+def test_queries_are_answered_from_all_records(open_plain: Open, relation: Relation, sampling: str, shots: int) -> None:
+    config = ksa_answers.CONFIG(**ANSWERS, use_public=True, sampling=sampling, shots_per_subset=shots)
+    plan = ksa_answers.plan(config, relation=relation, size=SIZE)
+    permit = open_plain(plan, relation=relation)
+    public = [dataclasses.replace(record, label=record.text) for record in _records(8, "public")]
+    generated = ksa_answers.run(permit, config, _records(), ToyModel(), size=SIZE, public=public)
+    assert permit.uses == generated.draws_per_node == {path: uses for path, _, uses in leaves(plan)}
+    assert [(sample.number, sample.query) for sample in generated.samples] == list(enumerate(config.queries))
+    if sampling != "disjoint":
+        assert isinstance(plan, Repeat)
+        assert plan.count == 2
+
+
+def test_answers_to_a_query_come_from_answered_questions_and_keywords() -> None:
+    config, model = ksa_answers.CONFIG(**{**ANSWERS, "max_tokens": 20}), ToyModel()
+    topic = topics(config, model)[1]
+    shown = model.decode(topic.prompt([Record("a", "Is it far?", "Yes, by the bridge.")]))
+    assert "Question: Is it far?\nAnswer: Yes, by the bridge." in shown
+    assert shown.endswith("Question: Where is the school?\nAnswer:")
+    last = model.decode(topic.last(Record("p", "Why?", "Because."), ["market", "day"]))
+    assert last.startswith(
+        "Answer the question as in the examples. Use some of these words in your answer: market, day."
     )
-    assert "market." in shorter
-    assert "school" not in shorter
+    assert "Why?" in last
+    assert topic.words_of(Record("p", "question", "answer")) == "answer"
 
 
 @pytest.mark.parametrize(
@@ -341,7 +371,7 @@ def test_a_served_model_writes_by_itself(open_plain: Open, monkeypatch: pytest.M
 
 
 def test_counts_are_held_to_the_public_ceiling() -> None:
-    step = ksa.choice(_config(subsets=2), "joins")
+    step = _config(subsets=2).choice("joins")
     from affidavit.accountant.randomness import SeededNoise
     from affidavit.generation.recorder import Recorder
 
@@ -360,3 +390,9 @@ def test_counts_are_held_to_the_public_ceiling() -> None:
 @pytest.mark.parametrize("preset", ["paper", "local"])
 def test_presets_are_settings(preset: str) -> None:
     ksa.plan(KsaConfig(labels=("a",), **ksa.PRESETS[preset]), relation="substitution", size=10_000)
+
+
+@pytest.mark.parametrize("preset", ["paper", "local"])
+def test_presets_of_answers_are_settings(preset: str) -> None:
+    config = ksa_answers.CONFIG(queries=("Why?",), **ksa_answers.PRESETS[preset])
+    ksa_answers.plan(config, relation="substitution", size=10_000)
