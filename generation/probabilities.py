@@ -64,7 +64,10 @@ def scaled_to_best(logits: NDArray[np.float32], tokens: Support) -> Grid | None:
 
 def total(rows: list[Grid], *, width: int) -> Grid:
     """The exact sum of rows of length ``width``; zeros where there are none."""
-    return np.sum(rows, axis=0, dtype=np.int64) if rows else np.zeros(width, dtype=np.int64)
+    result: Grid = np.zeros(width, dtype=np.int64)
+    for row in rows:
+        result += row
+    return result
 
 
 def _weights(logits: NDArray[np.float32], tokens: Support) -> NDArray[np.float64] | None:

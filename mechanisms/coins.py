@@ -34,7 +34,7 @@ def exponential_coins(exponents: Sequence[Fraction], *, noise: Noise) -> NDArray
     low, high = _bounds(np.array([min(float(exponent), _LARGEST) for exponent in exponents]))
     coins: NDArray[np.bool_] = words < low
     for index in np.flatnonzero(~coins & (words <= high)):
-        coins[index] = _settled(int(words[index]), exponents[index], noise)
+        coins[index] = _settled(int(words[index]), exponents[int(index)], noise)
     return coins
 
 
