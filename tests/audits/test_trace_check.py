@@ -419,4 +419,4 @@ def test_the_page_shows_a_trace_that_is_one():
     assert {line["event"] for line in lines} == {"run", "batch", "sample", "draw"}
     for line in lines:
         jsonschema.validate(line, json_schema())
-    assert not _check(lines, Compose((A, Poisson(0.01, Gaussian(4.0))))).faults
+    assert not _check(lines, Compose((A, Repeat(1, Poisson(0.01, Gaussian(4.0)))))).faults
