@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from affidavit.generation.subsampled import SubsampledConfig, group_count, sampling_rate
 from affidavit.runfile import RunFile
 
 __all__ = ["minutes_to_run"]
@@ -16,6 +17,8 @@ _TEMPLATE_TOKENS = 48
 
 def minutes_to_run(run: RunFile) -> float | None:
     """Minutes on two cores for a model that was measured, else None. Reads nothing."""
+    if run.model.name == "smollm2-135m" and isinstance(run.generator, SubsampledConfig):
+        return _sampled_minutes(run.generator, size=run.data.size)
     settings = run.generator.model_dump()
     names = ("labels", "samples_per_label", "batch_size", "max_record_tokens", "max_tokens", "minibatch_rows")
     if run.model.name != "smollm2-135m" or any(name not in settings for name in names):
@@ -27,3 +30,23 @@ def minutes_to_run(run: RunFile) -> float | None:
     prompt, step, load = _SMOLLM2
     texts = len(labels) * samples
     return float(load + texts * rows * ((record + _TEMPLATE_TOKENS) * prompt + tokens * step)) / 60.0
+
+
+def _sampled_minutes(config: SubsampledConfig, *, size: int) -> float:
+    """Few-shot generation and AdaDPSyn: prompts read anew for every token, or those kept that any token samples."""
+    prompt, step, load = _SMOLLM2
+    width = config.shots_per_subset * config.max_record_tokens + _TEMPLATE_TOKENS
+    if config.sampling == "fixed-groups":
+        rate = sampling_rate(config, size=size)
+        groups = group_count(config, size=size) / (config.shares if config.shots_per_subset == 1 else 1)
+        rows = _whole_minibatches(groups * (1.0 - (1.0 - rate) ** config.max_tokens), config)
+        text = rows * (width * prompt + config.max_tokens * step)
+    else:
+        rows = _whole_minibatches(config.subsets, config)
+        text = config.max_tokens * rows * (width + config.max_tokens / 2) * prompt
+    texts = len(config.labels) * config.samples_per_label
+    return (load + texts * (text + config.max_tokens * step)) / 60.0
+
+
+def _whole_minibatches(rows: float, config: SubsampledConfig) -> int:
+    return math.ceil(rows / config.minibatch_rows) * config.minibatch_rows
