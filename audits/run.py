@@ -103,7 +103,9 @@ def _results(given: Given, release: Release | None, noise: Noise | None) -> Resu
             continue
         items += found[0]
         self_tests += found[1]
-    members = [cast("MembershipName", name) for name in given.audit.attacks if name in MEMBERSHIP_ATTACKS]
+    members: list[MembershipName] = [
+        cast("MembershipName", name) for name in given.audit.attacks if name in MEMBERSHIP_ATTACKS
+    ]
     if members:
         found = run_per_run(given, members) if given.audit.game == "per-run" else run_membership(given, members)
         items += found[0]

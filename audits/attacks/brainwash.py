@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from affidavit.accountant.errors import UsageError
 from affidavit.audits.attacks.prompting import LabelPrompt, answers_with, label_of
-from affidavit.audits.attacks.protocol import Access, Direction, View, answering_model
+from affidavit.audits.attacks.protocol import Direction, View, access, answering_model
 from affidavit.audits.textmodel import Record
 
 __all__ = ["Brainwash"]
@@ -27,9 +26,9 @@ class Brainwash:
     the task's; the wrong one is the next after the true one, so that scoring twice gives the same.
     """
 
-    name: ClassVar[str] = "brainwash"
-    needs: ClassVar[frozenset[Access]] = frozenset({"answers"})
-    direction: ClassVar[Direction] = "higher says member"
+    name = "brainwash"
+    needs = access("answers")
+    direction = Direction.HIGHER
 
     labels: tuple[str, ...]
     prompt: LabelPrompt = field(default_factory=LabelPrompt)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from affidavit.audits.attacks.prompting import LabelPrompt, answers_with, label_of
-from affidavit.audits.attacks.protocol import Access, Direction, View, answering_model
+from affidavit.audits.attacks.protocol import Direction, View, access, answering_model
 from affidavit.audits.textmodel import Record
 
 __all__ = ["Gap"]
@@ -22,9 +21,9 @@ __all__ = ["Gap"]
 class Gap:
     """Score: 1 if the answer begins with the true label, else 0."""
 
-    name: ClassVar[str] = "gap"
-    needs: ClassVar[frozenset[Access]] = frozenset({"answers"})
-    direction: ClassVar[Direction] = "higher says member"
+    name = "gap"
+    needs = access("answers")
+    direction = Direction.HIGHER
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
     max_tokens: int = 8

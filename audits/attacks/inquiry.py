@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from affidavit.audits.attacks.prompting import LabelPrompt, answers_with
-from affidavit.audits.attacks.protocol import Access, Direction, View, answering_model
+from affidavit.audits.attacks.protocol import Direction, View, access, answering_model
 from affidavit.audits.textmodel import Record
 
 __all__ = ["Inquiry"]
@@ -21,9 +20,9 @@ __all__ = ["Inquiry"]
 class Inquiry:
     """Score: 1 if the model says yes, 0 if it says no, 1/2 if it says neither."""
 
-    name: ClassVar[str] = "inquiry"
-    needs: ClassVar[frozenset[Access]] = frozenset({"answers"})
-    direction: ClassVar[Direction] = "higher says member"
+    name = "inquiry"
+    needs = access("answers")
+    direction = Direction.HIGHER
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
     max_tokens: int = 4

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from affidavit.audits.attacks.prompting import LabelPrompt, label_log_probabilities
-from affidavit.audits.attacks.protocol import Access, Direction, View
+from affidavit.audits.attacks.protocol import Direction, View, access
 from affidavit.audits.textmodel import Record
 
 __all__ = ["LabelProbability"]
@@ -22,9 +21,9 @@ __all__ = ["LabelProbability"]
 class LabelProbability:
     """Score: ln P(true label | demonstrations, the record's text)."""
 
-    name: ClassVar[str] = "label-probability"
-    needs: ClassVar[frozenset[Access]] = frozenset({"label probabilities"})
-    direction: ClassVar[Direction] = "higher says member"
+    name = "label-probability"
+    needs = access("label probabilities")
+    direction = Direction.HIGHER
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
 

@@ -15,12 +15,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
 from affidavit.audits.attacks.prompting import LabelPrompt, label_log_probabilities
-from affidavit.audits.attacks.protocol import Access, Direction, View, text_model
+from affidavit.audits.attacks.protocol import Direction, View, access, text_model
 from affidavit.audits.attacks.shadow import Shadows, ShadowScores
 from affidavit.audits.textmodel import Record, TextModel
 
@@ -43,9 +42,9 @@ class LiRA:
     the shadow prompts: the audited model unless another is named, as it must be for an endpoint.
     """
 
-    name: ClassVar[str] = "lira"
-    needs: ClassVar[frozenset[Access]] = frozenset({"label probabilities"})
-    direction: ClassVar[Direction] = "higher says member"
+    name = "lira"
+    needs = access("label probabilities")
+    direction = Direction.HIGHER
 
     shadows: Shadows
     prompt: LabelPrompt = field(default_factory=LabelPrompt)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from affidavit.audits.attacks.prompting import LabelPrompt, text_log_likelihoods
-from affidavit.audits.attacks.protocol import Access, Direction, View
+from affidavit.audits.attacks.protocol import Direction, View, access
 from affidavit.audits.textmodel import Record
 
 __all__ = ["Loss"]
@@ -22,9 +21,9 @@ __all__ = ["Loss"]
 class Loss:
     """Score: ln P(text | context) in nats a character, the loss negated."""
 
-    name: ClassVar[str] = "loss"
-    needs: ClassVar[frozenset[Access]] = frozenset({"log-probabilities"})
-    direction: ClassVar[Direction] = "higher says member"
+    name = "loss"
+    needs = access("log-probabilities")
+    direction = Direction.HIGHER
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
 

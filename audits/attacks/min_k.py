@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from affidavit.accountant.errors import UsageError
 from affidavit.audits.attacks.prompting import LabelPrompt
-from affidavit.audits.attacks.protocol import Access, Direction, View, token_scoring_model
+from affidavit.audits.attacks.protocol import Direction, View, access, token_scoring_model
 from affidavit.audits.textmodel import Record
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ DEFAULT_SHARE = 0.2
 class MinK:
     """Score: mean ln p of the ``share`` least likely tokens of the text, given the context."""
 
-    name: ClassVar[str] = "min-k"
-    needs: ClassVar[frozenset[Access]] = frozenset({"log-probabilities"})
-    direction: ClassVar[Direction] = "higher says member"
+    name = "min-k"
+    needs = access("log-probabilities")
+    direction = Direction.HIGHER
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
     share: float = DEFAULT_SHARE

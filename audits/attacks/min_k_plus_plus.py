@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from affidavit.audits.attacks.min_k import DEFAULT_SHARE, lowest_mean, text_token_scores
 from affidavit.audits.attacks.prompting import LabelPrompt
-from affidavit.audits.attacks.protocol import Access, Direction, View
+from affidavit.audits.attacks.protocol import Direction, View, access
 from affidavit.audits.textmodel import Record
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ _LEAST_SPREAD = 1e-6
 class MinKPlusPlus:
     """Score: mean of the ``share`` lowest (ln p − mean)/deviation over the text's tokens."""
 
-    name: ClassVar[str] = "min-k++"
-    needs: ClassVar[frozenset[Access]] = frozenset({"full logits"})
-    direction: ClassVar[Direction] = "higher says member"
+    name = "min-k++"
+    needs = access("full logits")
+    direction = Direction.HIGHER
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
     share: float = DEFAULT_SHARE

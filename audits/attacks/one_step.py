@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from affidavit.accountant.errors import PermitViolation
 from affidavit.accountant.plan import Leaf, Plan, Repeat, leaves
 from affidavit.accountant.validate import Relation
 from affidavit.audits.attacks.cases import Case, Release
-from affidavit.audits.attacks.protocol import Access
+from affidavit.audits.attacks.protocol import access
 from affidavit.audits.statistics.clopper_pearson import Counts
 from affidavit.audits.statistics.power import per_run_power
 from affidavit.audits.statistics.tradeoff import TradeoffCurve, TradeoffTest, violation_test
@@ -179,8 +179,8 @@ class OneStep:
     draws. Nothing else here is random.
     """
 
-    name: ClassVar[str] = "one-step"
-    needs: ClassVar[frozenset[Access]] = frozenset({"mechanism"})
+    name = "one-step"
+    needs = access("mechanism")
 
     design: Design
     relation: Relation

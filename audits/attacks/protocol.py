@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Literal, Protocol, TypeAlias
 
 from affidavit.accountant.errors import UsageError
@@ -15,6 +16,7 @@ __all__ = [
     "Direction",
     "MembershipAttack",
     "View",
+    "access",
     "answering_model",
     "text_model",
     "token_scoring_model",
@@ -27,8 +29,16 @@ Access: TypeAlias = Literal[
 the probability it gives to a label; to any continuation, token by token; to every token of its
 vocabulary; the release function itself, on inputs he chooses."""
 
-Direction: TypeAlias = Literal["higher says member"]
-"""There is one: an attack whose raw quantity falls for members (a loss) negates it before it scores."""
+
+class Direction(Enum):
+    """What a score says. There is one: an attack whose raw quantity falls for members (a loss) negates it first."""
+
+    HIGHER = "higher says member"
+
+
+def access(*kinds: Access) -> frozenset[Access]:
+    """What an attack needs."""
+    return frozenset(kinds)
 
 
 @dataclass(frozen=True, slots=True)

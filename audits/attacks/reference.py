@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from affidavit.audits.attacks.caching import Memory
 from affidavit.audits.attacks.prompting import LabelPrompt, text_log_likelihoods
-from affidavit.audits.attacks.protocol import Access, Direction, View, text_model
+from affidavit.audits.attacks.protocol import Direction, View, access, text_model
 from affidavit.audits.textmodel import Record, TextModel
 
 __all__ = ["Reference"]
@@ -29,9 +28,9 @@ class Reference:
     as it must be when that one is an endpoint, which never answers without its demonstrations.
     """
 
-    name: ClassVar[str] = "reference"
-    needs: ClassVar[frozenset[Access]] = frozenset({"log-probabilities"})
-    direction: ClassVar[Direction] = "higher says member"
+    name = "reference"
+    needs = access("log-probabilities")
+    direction = Direction.HIGHER
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
     reference: TextModel | None = None

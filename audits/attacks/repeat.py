@@ -12,10 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from affidavit.audits.attacks.prompting import LabelPrompt
-from affidavit.audits.attacks.protocol import Access, Direction, View, answering_model
+from affidavit.audits.attacks.protocol import Direction, View, access, answering_model
 from affidavit.audits.textmodel import Record
 
 __all__ = ["Repeat", "Similarity", "common_words"]
@@ -47,9 +47,9 @@ class Repeat:
     disadvantage against a short answer.
     """
 
-    name: ClassVar[str] = "repeat"
-    needs: ClassVar[frozenset[Access]] = frozenset({"answers"})
-    direction: ClassVar[Direction] = "higher says member"
+    name = "repeat"
+    needs = access("answers")
+    direction = Direction.HIGHER
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
     given_words: int = 6

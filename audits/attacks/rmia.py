@@ -15,13 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
 from affidavit.accountant.errors import UsageError
 from affidavit.audits.attacks.prompting import LabelPrompt, label_log_probabilities
-from affidavit.audits.attacks.protocol import Access, Direction, View, text_model
+from affidavit.audits.attacks.protocol import Direction, View, access, text_model
 from affidavit.audits.attacks.shadow import Shadows, ShadowScores
 from affidavit.audits.textmodel import Record, TextModel
 
@@ -36,9 +35,9 @@ class RMIA:
     named, as it must be for an endpoint.
     """
 
-    name: ClassVar[str] = "rmia"
-    needs: ClassVar[frozenset[Access]] = frozenset({"label probabilities"})
-    direction: ClassVar[Direction] = "higher says member"
+    name = "rmia"
+    needs = access("label probabilities")
+    direction = Direction.HIGHER
 
     shadows: Shadows
     prompt: LabelPrompt = field(default_factory=LabelPrompt)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from affidavit.audits.attacks.prompting import LabelPrompt, text_log_likelihoods
-from affidavit.audits.attacks.protocol import Access, Direction, View
+from affidavit.audits.attacks.protocol import Direction, View, access
 from affidavit.audits.textmodel import Record
 
 __all__ = ["ZlibRatio"]
@@ -23,9 +22,9 @@ __all__ = ["ZlibRatio"]
 class ZlibRatio:
     """Score: ln P(text | context) / (compressed length in bytes), at most 0."""
 
-    name: ClassVar[str] = "zlib"
-    needs: ClassVar[frozenset[Access]] = frozenset({"log-probabilities"})
-    direction: ClassVar[Direction] = "higher says member"
+    name = "zlib"
+    needs = access("log-probabilities")
+    direction = Direction.HIGHER
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
 

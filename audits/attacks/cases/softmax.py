@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -60,6 +60,9 @@ class _TwoOutputs(EventCase):
     def noise_off(self) -> Release:
         """The likelier output, always."""
         return without_noise(lambda inputs: float(inputs[0] > inputs[1]))
+
+
+_Pair = TypeVar("_Pair", bound=_TwoOutputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,5 +173,5 @@ def joint(leaf: Leaf) -> tuple[Case, ...]:
     return _separating(tuple(JointExponentialCase(leaf, loss) for loss in _losses(leaf.range)))
 
 
-def _separating(cases: tuple[_TwoOutputs, ...]) -> tuple[Case, ...]:
+def _separating(cases: tuple[_Pair, ...]) -> tuple[_Pair, ...]:
     return tuple(case for case in cases if case.probability(member=False) < 0.5 < case.probability(member=True))

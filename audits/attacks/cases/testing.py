@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,7 @@ class ProposeTestReleaseCase(EventCase):
     def probability(self, *, member: bool, noise: float = 1.0) -> float:
         """P(gap + Z ≥ threshold), Z discrete Laplace: the gap's distance counts 1/noise times."""
         needed = -self._excess(member=member) / noise
-        return float(_reaches(np.asarray([needed]), scale=_GAP / self.leaf.epsilon)[0])
+        return float(_reaches(np.asarray([needed], dtype=np.float64), scale=_GAP / self.leaf.epsilon)[0])
 
     def inputs(self, *, member: bool) -> Inputs:
         """Two counts that far apart."""
@@ -112,7 +112,7 @@ class AboveThresholdCase(EventCase):
         low, high = (level / noise for level in self.levels(member=member))
         width = self.leaf.threshold_noise_multiplier * _STEPS
         reach = int(40.0 * width) + 1
-        shift = np.arange(-reach, reach + 1)
+        shift = np.arange(-reach, reach + 1, dtype=np.float64)
         ratio = np.exp(-1.0 / width)
         weights = (1.0 - ratio) / (1.0 + ratio) * np.exp(-np.abs(shift) / width)
         scale = self.leaf.query_noise_multiplier * _STEPS
@@ -149,13 +149,13 @@ class AboveThresholdCase(EventCase):
         return answers == [False] * self.first + [True] * self.leaf.positives
 
 
-def _reaches(needed: NDArray[np.float64], *, scale: float) -> NDArray[np.float64]:
+def _reaches(needed: NDArray[np.floating[Any]], *, scale: float) -> NDArray[np.float64]:
     """P(Z ≥ needed) of a discrete Laplace number Z."""
     least = np.ceil(needed)
     ratio = np.exp(-1.0 / scale)
     upper = np.exp(-np.maximum(least, 1.0) / scale) / (1.0 + ratio)
     lower = 1.0 - np.exp(-np.maximum(1.0 - least, 1.0) / scale) / (1.0 + ratio)
-    return np.where(least >= 1.0, upper, lower)
+    return np.asarray(np.where(least >= 1.0, upper, lower), dtype=np.float64)
 
 
 def propose_test_release(leaf: Leaf) -> tuple[Case, ...]:
