@@ -48,16 +48,17 @@ def exposures(
 ) -> tuple[Exposure, ...]:
     """Counts for every kind that members hold, and for all kinds together where there are several.
 
-    An identifier that several records hold counts once, with the first of them.
-    A record or user counts as leaked when one of its identifiers is. Users appear where every
-    member's is known. Intervals hold at 1 − ``alpha`` each; they take clusters (users, else
-    records) as independent, which texts made from many records at once are not quite.
+    An identifier that several records hold counts once, with the first of them. A record or user
+    counts as leaked when one of its identifiers is. Users appear where every member's is known,
+    their counterfactual where every held-out record's is. Intervals hold at 1 − ``alpha`` each;
+    they take clusters (users, else records) as independent, which texts made from many records
+    at once are not quite.
     """
     held = {identifier.kind for holder in members for identifier in holder.identifiers}
     wanted: list[ExposedKind] = [kind for kind in KINDS if kind in held]
     if len(wanted) > 1:
         wanted.append("any")
-    named = all(holder.user is not None for holder in members)
+    named, known = (all(holder.user is not None for holder in side) for side in (members, held_out))
     beyond = set(leaked) - set(guessable)
     found = []
     for kind in wanted:
@@ -65,7 +66,7 @@ def exposures(
         outside = list(_of_kind(held_out, kind))
         for unit in ("identifier", "record", "user") if named else ("identifier", "record"):
             units = _units(inside, unit, named=named)
-            others = _units(outside, unit, named=all(holder.user is not None for holder in outside))
+            others = _units(outside if unit != "user" or known else (), unit, named=known)
             hit = units.touched(leaked)
             hits, sizes = _per_cluster(units, hit)
             found.append(

@@ -8,14 +8,14 @@ closest of many is closer than the closest of few, so both sides lend as many re
 
 Words are runs of letters and digits, compatibility forms folded (NFKC) and case folded, for both
 measures. The longest common subsequence is ``rouge-score``'s (Lin 2004, "ROUGE", section 3.2,
-F1); the closest record is found exactly, by going through records in order of a bound: no common
-subsequence is longer than the bag of common words.
+F1); which record is closest is found before, exactly, by going through records in order of a bound:
+no common subsequence is longer than the bag of common words.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +34,6 @@ __all__ = ["VERBATIM_WORDS", "SharedRun", "closest_rouge_l", "measure_overlap", 
 
 VERBATIM_WORDS = 20
 _METHOD = "verbatim: Clopper-Pearson over texts; margin: betting over texts; both take texts as independent"
-_TIE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +83,60 @@ def closest_rouge_l(texts: Sequence[Words], records: Sequence[Words]) -> list[fl
     from rouge_score.rouge_scorer import RougeScorer
 
     scorer: Any = RougeScorer(["rougeL"], tokenizer=_Splitting())
-    written = [" ".join(record.words) for record in records]
     postings: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for number, record in enumerate(records):
         for word, count in Counter(record.words).items():
             postings[word].append((number, count))
     best = []
     for text in texts:
-        common: Counter[int] = Counter()
-        for word, count in Counter(text.words).items():
-            for number, held in postings.get(word, ()):
-                common[number] += min(count, held)
-        bounds = {i: 2.0 * shared / (len(text.words) + len(records[i].words)) for i, shared in common.items()}
-        spelled, found = " ".join(text.words), 0.0
-        for i in sorted(bounds, key=bounds.__getitem__, reverse=True):
-            if bounds[i] <= found + _TIE:
-                break
-            found = max(found, float(scorer.score(written[i], spelled)["rougeL"].fmeasure))
-        best.append(found)
+        closest = _closest(text, records, postings)
+        if closest is None:
+            best.append(0.0)
+            continue
+        target, prediction = (" ".join(each.words) for each in (records[closest], text))
+        best.append(float(scorer.score(target, prediction)["rougeL"].fmeasure))
     return best
+
+
+def _closest(text: Words, records: Sequence[Words], postings: Mapping[str, Sequence[tuple[int, int]]]) -> int | None:
+    """The record of the largest F1 = 2 LCS / (both lengths); None where no record shares a word."""
+    common: Counter[int] = Counter()
+    for word, count in Counter(text.words).items():
+        for number, held in postings.get(word, ()):
+            common[number] += min(count, held)
+    lengths = {number: len(text.words) + len(records[number].words) for number in common}
+    bounds = {number: 2.0 * shared / lengths[number] for number, shared in common.items()}
+    places = _places(text)
+    found, best = None, 0.0
+    for number in sorted(bounds, key=bounds.__getitem__, reverse=True):
+        if bounds[number] <= best:
+            break
+        score = 2.0 * _common_subsequence(places, len(text.words), records[number].words) / lengths[number]
+        if score > best:
+            found, best = number, score
+    return found
+
+
+def _places(text: Words) -> dict[str, int]:
+    """Each word's places in the text, as the bits of a number."""
+    places: dict[str, int] = defaultdict(int)
+    for place, word in enumerate(text.words):
+        places[word] |= 1 << place
+    return places
+
+
+def _common_subsequence(places: Mapping[str, int], length: int, words: Sequence[str]) -> int:
+    """The length of the longest common subsequence, a row at a time in the bits of one number.
+
+    Hyyrö (2004), "Bit-parallel LCS-length computation revisited": V ← (V + (V ∧ M)) ∨ (V ∧ ¬M); the zeros of V
+    count the steps of the row.
+    """
+    ones = (1 << length) - 1
+    row = ones
+    for word in words:
+        matched = row & places.get(word, 0)
+        row = ((row + matched) | (row - matched)) & ones
+    return length - row.bit_count()
 
 
 class _Splitting:
@@ -121,11 +155,12 @@ def measure_overlap(
     words: int = VERBATIM_WORDS,
     pseudonyms: Pseudonyms,
     seed: int = 0,
+    rouge: bool = True,
 ) -> Overlap:
     """Both measures of every released text against members and against records that were not in the data.
 
     Members that nearly copy a held-out record are dropped first, and counted. ``seed`` chooses
-    which records of the larger side are compared by ROUGE-L. Raises ``DataError`` without
+    which records of the larger side are compared by ROUGE-L, ``rouge`` whether any are. Raises ``DataError`` without
     held-out records: a count without its counterfactual says nothing.
     """
     unique = drop_near_copies(members, held_out)
@@ -139,7 +174,7 @@ def measure_overlap(
     long_enough = sum(len(text.words) >= words for text in released)
     own, others = inside.beyond(outside, words=words), outside.beyond(inside, words=words)
     verbatim, held_out_verbatim = ({run.text for run in runs} for runs in (own, others))
-    compared, close, close_out = _both_rouge_l(released, inside.words, outside.words, seed=seed)
+    compared, close, close_out = _both_rouge_l(released if rouge else (), inside.words, outside.words, seed=seed)
     margins = [0.5 + 0.5 * (a - b) for a, b in zip(close, close_out, strict=True)]
     interval = exact_interval(margins, alpha=alpha) if margins else None
     return Overlap(

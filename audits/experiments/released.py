@@ -40,7 +40,9 @@ class Search:
     dropped: int
     alpha: float
 
-    def finding(self, texts: Sequence[str], *, target: Target = "protected", seed: int = 0) -> Finding:
+    def finding(
+        self, texts: Sequence[str], *, target: Target = "protected", seed: int = 0, rouge: bool = True
+    ) -> Finding:
         """What the texts hold. The verdict is UNDERPOWERED: a search is no test of ε."""
         names = Pseudonyms()
         found = self.detector.identifiers(texts)
@@ -74,13 +76,17 @@ class Search:
             dropped_near_copies=self.dropped,
             leaks=self._leaks(texts, leaked, names),
             exposures=exposed,
-            overlap=measure_overlap(texts, self.members, self.held_out, alpha=self.alpha, pseudonyms=names, seed=seed),
+            overlap=measure_overlap(
+                texts, self.members, self.held_out, alpha=self.alpha, pseudonyms=names, seed=seed, rouge=rouge
+            ),
             note=f"{len(texts):,} texts searched; no membership was drawn, so no ε is tested",
         )
 
     def self_tests(self, policy: Policy) -> tuple[SelfTest, ...]:
         """An echo of the members must be caught, an echo of the held-out records must not."""
-        echo, other = (self.finding([record.text for record in side]) for side in (self.members, self.held_out))
+        echo, other = (
+            self.finding([each.text for each in side], rouge=False) for side in (self.members, self.held_out)
+        )
         return (
             SelfTest(
                 name="noise off",

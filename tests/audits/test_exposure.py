@@ -62,6 +62,12 @@ def test_the_counterfactual_stands_beside() -> None:
     }
 
 
+def test_users_have_a_counterfactual_only_where_held_out_users_are_known() -> None:
+    found = _by(exposures(MEMBERS, (), alpha=0.05, held_out=[Holder(_mail(8))], held_out_leaked=_mail(8)))
+    assert found["any", "record"].held_out_at_risk == 1
+    assert (found["any", "user"].held_out_leaked, found["any", "user"].held_out_at_risk) == (0, 0)
+
+
 def test_intervals_are_over_users_and_say_so() -> None:
     found = _by(exposures(MEMBERS, _mail(1), alpha=0.05))
     assert found["any", "user"].interval == rate_interval(1, 3, alpha=0.05)
