@@ -33,15 +33,22 @@ Support: TypeAlias = NDArray[np.int64]
 
 
 def support(public: NDArray[np.float32], *, top_k: int) -> Support:
-    """The ``top_k`` best tokens of the public prompt's logits; ties go to the smaller token; 0: all of them."""
+    """The ``top_k`` best tokens of the public prompt's logits; ties go to the smaller token; 0: all of them.
+
+    A token that the public prompt rules out (−∞; a server shows a few tokens only) is never eligible: else which of
+    them is taken could follow from what private prompts have shown.
+    """
     if np.isnan(public).any():
         raise AffidavitError(
             "the model's logits for the public prompt are not finite", hint='Try [generator] dtype = "float32".'
         )
+    possible: Support = np.flatnonzero(public > -np.inf)
+    if not possible.size:
+        raise AffidavitError("the model gives no next token for the public prompt", hint="Use another model.")
     if top_k == 0:
-        return np.arange(public.size, dtype=np.int64)
-    best = np.argsort(-public, kind="stable")[:top_k]
-    return np.sort(best).astype(np.int64)
+        return possible
+    best = np.argsort(-public[possible], kind="stable")[:top_k]
+    return np.sort(possible[best])
 
 
 def on_simplex(logits: NDArray[np.float32], tokens: Support) -> Grid | None:

@@ -78,8 +78,15 @@ def test_the_support_is_the_best_of_the_public_prompt_with_ties_by_number() -> N
     assert support(public, top_k=2).tolist() == [0, 3]
     assert support(public, top_k=4).tolist() == [0, 1, 2, 3]
     assert support(public, top_k=0).tolist() == [0, 1, 2, 3, 4]
-    with pytest.raises(AffidavitError, match="public prompt"):
-        support(_row(0.0, np.nan), top_k=1)
+    for broken in (_row(0.0, np.nan), _row(-np.inf, -np.inf)):
+        with pytest.raises(AffidavitError, match="public prompt"):
+            support(broken, top_k=1)
+
+
+def test_a_token_that_the_public_prompt_rules_out_is_never_eligible() -> None:
+    public = _row(-np.inf, 2.0, -np.inf, 1.0, -np.inf)
+    assert support(public, top_k=4).tolist() == [1, 3]
+    assert support(public, top_k=0).tolist() == [1, 3]
 
 
 def test_sums_are_exact_in_any_order() -> None:
