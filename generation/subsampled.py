@@ -225,14 +225,6 @@ def check_model(config: SubsampledConfig, model: LanguageModel) -> None:
             f"{config.top_k} tokens of a vocabulary of {model.vocabulary_size}",
             allowed=f"0 (all) to {model.vocabulary_size}",
         )
-    shown = getattr(model, "top_logprobs", None)
-    if shown is not None and not 0 < config.top_k <= shown:
-        raise RunFileError(
-            "generator.top_k",
-            f"{config.top_k or 'all'} tokens of a server that shows {shown}",
-            allowed=f"1 to {shown}",
-            hint=f"Set top_k = {shown}, or a larger top_logprobs where the server allows it.",
-        )
     label_rows(config, model)
 
 

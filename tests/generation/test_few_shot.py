@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from affidavit.accountant.errors import PermitViolation, RunFileError
+from affidavit.accountant.errors import NotSupported, PermitViolation, RunFileError
 from affidavit.accountant.plan import Gaussian, Leaf, Plan, leaves
 from affidavit.accountant.randomness import SeededNoise
 from affidavit.accountant.validate import RELATIONS, Relation
@@ -19,7 +19,7 @@ from affidavit.generation.dataset import Record
 from affidavit.generation.few_shot import ROOT_TWO, FewShotConfig, gaussian_sum, noisy_best
 from affidavit.generation.models.toy import ToyModel
 from affidavit.generation.probabilities import GRID, on_simplex, scaled_to_best, support
-from affidavit.generation.registry import generator
+from affidavit.generation.registry import check_access, generator
 from affidavit.mechanisms.noisy_max import NoisyMax
 
 SIZE = 40
@@ -186,6 +186,16 @@ def test_presets_are_whole_configurations() -> None:
     for preset in found.presets.values():
         config = found.config(labels=["World", "Sports", "Business", "Technology"], **preset)
         assert isinstance(few_shot.plan(config, relation="substitution", size=120_000), Plan)
+
+
+@pytest.mark.parametrize("kind", ["few-shot", "adadpsyn"])
+def test_a_server_is_enough_where_it_shows_the_best_k(kind: str) -> None:
+    source = generator(kind)
+    settings = {"labels": ["World"], **source.presets["paper"]}
+    check_access(source, source.config(**settings | {"top_k": 20}), top_logprobs=20)
+    for top_k in (0, 21):
+        with pytest.raises(NotSupported, match=f"top_k = {top_k}"):
+            check_access(source, source.config(**settings | {"top_k": top_k}), top_logprobs=20)
 
 
 def test_more_noise_makes_the_released_token_less_certain() -> None:

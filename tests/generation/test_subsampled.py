@@ -141,12 +141,6 @@ def test_a_model_that_cannot_serve_the_settings_is_refused(monkeypatch: pytest.M
 
     with pytest.raises(RunFileError, match="text only"):
         check_model(_config(), TextOnly())  # type: ignore[arg-type]
-    served = ToyModel()
-    served.top_logprobs = 20  # type: ignore[attr-defined]
-    check_model(_config(top_k=20), served)
-    for top_k in (0, 21):
-        with pytest.raises(RunFileError, match=r"a server that shows 20; allowed: 1 to 20"):
-            check_model(_config(top_k=top_k), served)
     monkeypatch.setattr(ToyModel, "context_length", 60)
     with pytest.raises(RunFileError, match=r"generator\.max_record_tokens"):
         check_model(_config(), ToyModel())
