@@ -34,12 +34,17 @@ def parse_all(content: bytes, *, fields: Fields | None = None, name: str = "the 
 def read_texts(path: Path) -> list[str]:
     """The ``text`` of every line of released JSON Lines; it may be empty. Raises ``DataError``, showing none of it."""
     try:
-        lines = path.read_bytes().split(b"\n")
-        texts = [json.loads(line)["text"] for line in lines if line.strip()]
+        content = path.read_bytes()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}", hint="Check the path.") from None
+    return [_text(line, path) for line in content.split(b"\n") if line.strip()]
+
+
+def _text(line: bytes, path: Path) -> str:
+    try:
+        text = json.loads(line)["text"]
     except (ValueError, KeyError, TypeError):
-        texts = [None]
-    if not all(isinstance(text, str) for text in texts):
+        text = None
+    if not isinstance(text, str):
         raise DataError(f"{path} is not released text", hint='One JSON object a line, with a string "text".')
-    return texts
+    return text
