@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from affidavit.audits.attacks.cases import Release
 from affidavit.audits.attacks.registry import MEMBERSHIP_ATTACKS, MembershipName
@@ -103,9 +103,7 @@ def _results(given: Given, release: Release | None, noise: Noise | None) -> Resu
             continue
         items += found[0]
         self_tests += found[1]
-    members: list[MembershipName] = [
-        cast("MembershipName", name) for name in given.audit.attacks if name in MEMBERSHIP_ATTACKS
-    ]
+    members: list[MembershipName] = [name for name in given.audit.attacks if name in MEMBERSHIP_ATTACKS]
     if members:
         found = run_per_run(given, members) if given.audit.game == "per-run" else run_membership(given, members)
         items += found[0]
