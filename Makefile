@@ -44,10 +44,10 @@ demo: $(VENV)/.demo
 	$(BIN)/affidavit demo --out $(DEMO)
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow"
 
 test-slow: $(VENV)/.test
-	$(BIN)/python -m pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow
 
 # Type checkers and the import rules read the installed layout (affidavit/accountant/..., as in a
 # wheel), not the mapped folders.
