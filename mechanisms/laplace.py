@@ -1,10 +1,11 @@
 """The Laplace mechanism on whole numbers: counts plus independent rounded Laplace noise, exactly.
 
 *Cost.* If neighbouring data move the vector by at most ``l1_sensitivity`` in l1 norm, one use is dominated by one
-scalar Laplace mechanism of scale b = scale / l1_sensitivity on values 0 and 1 (Dwork, McSherry, Nissim and Smith
-2006, "Calibrating noise to sensitivity"; as a pair: Zhu, Dong and Wang 2022, "Optimal accounting of differential
-privacy via characteristic function", the coordinates' losses add and the l1 ball's vertices are worst). That is
-the leaf ``laplace``, pure 1/b-DP and tighter than ``pure`` once composed.
+scalar Laplace mechanism of scale b = scale / l1_sensitivity on values 0 and 1 (Dwork, McSherry, Nissim and Smith 2006,
+"Calibrating noise to sensitivity", for pure 1/b-DP). That is the leaf ``laplace``, tighter than ``pure`` once composed.
+*Proof for vectors.* For one coordinate moved by d (in scales), 1 − H_α = ∫ min(p, αq) = e^((ε − d)/2) where ε = ln α is
+in [−d, d]. With d = Σ d_i and ε in [−d, d] choose ε_i in [−d_i, d_i] of sum ε: a minimum of products is at least the
+product of minima, so 1 − H_α >= Π e^((ε_i − d_i)/2) = e^((ε − d)/2), the scalar mechanism's. Outside, H is max(0, 1 − α).
 
 Per relation: the sensitivity is *for* the plan's relation. A count of records moves by 1 under add-remove, zero-out
 and substitution; a histogram by 1 in l1 under add-remove and zero-out, by 2 under substitution.
