@@ -5,7 +5,7 @@ scalar Laplace mechanism of scale b = scale / l1_sensitivity on values 0 and 1 (
 "Calibrating noise to sensitivity", for pure 1/b-DP). That is the leaf ``laplace``, tighter than ``pure`` once composed.
 *Proof for vectors.* For one coordinate moved by d (in scales), 1 − H_α = ∫ min(p, αq) = e^((ε − d)/2) where ε = ln α is
 in [−d, d]. With d = Σ d_i and ε in [−d, d] choose ε_i in [−d_i, d_i] of sum ε: a minimum of products is at least the
-product of minima, so 1 − H_α >= Π e^((ε_i − d_i)/2) = e^((ε − d)/2), the scalar mechanism's. Outside, H is max(0, 1 − α).
+product of minima, so 1 − H_α >= Π e^((ε_i − d_i)/2) = e^((ε − d)/2), the scalar mechanism's; elsewhere H = (1 − α)₊.
 
 Per relation: the sensitivity is *for* the plan's relation. A count of records moves by 1 under add-remove, zero-out
 and substitution; a histogram by 1 in l1 under add-remove and zero-out, by 2 under substitution.

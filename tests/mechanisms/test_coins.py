@@ -62,6 +62,10 @@ def test_bits_near_the_probability_are_settled_by_more_of_them(exponent: Fractio
         assert exponential_coin(exponent, noise=Fixed(first - 1, 2**62 - 1))
 
 
+def test_exponents_beyond_float64_are_no_fault() -> None:
+    assert exponential_coins([Fraction(10) ** 400, Fraction(0)], noise=SeededNoise(4)).tolist() == [False, True]
+
+
 def test_a_tie_goes_on_until_it_parts() -> None:
     with mpmath.workprec(600):
         scaled = mpmath.exp(mpmath.mpf(-1)) * 2**62
