@@ -81,8 +81,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "local": {
         "batch_size": 32,
-        "clip": 2.0,
-        "temperature": 0.9,
+        "clip": 4.0,
+        "temperature": 0.8,
         "top_k": 50,
         "max_tokens": 40,
         "max_record_tokens": 96,
@@ -95,8 +95,8 @@ class InvisibleInkConfig(BatchedConfig):
     """The run file's ``[generator]`` table for ``kind = "invisible-ink"``; all of it is public."""
 
     kind: Literal["invisible-ink"] = "invisible-ink"
-    clip: Annotated[float, Field(ge=1e-3, le=100.0)] = 2.0
-    temperature: Positive = 0.9
+    clip: Annotated[float, Field(ge=1e-3, le=100.0)] = 4.0
+    temperature: Positive = 0.8
     top_k: Annotated[int, Field(ge=0)] = 50
 
     @model_validator(mode="after")

@@ -86,9 +86,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     "local": {
         "batch_size": 64,
         "clip": 10.0,
-        "temperature": 1.0,
+        "temperature": 0.8,
         "public_temperature": 0.7,
-        "distance_threshold": 0.6,
+        "distance_threshold": 0.5,
         "distance_noise": 0.1,
         "private_tokens": 16,
         "max_tokens": 40,
@@ -107,12 +107,12 @@ class PrivatePredictionConfig(BatchedConfig):
 
     kind: Literal["private-prediction"] = "private-prediction"
     clip: Annotated[float, Field(gt=0.0, le=MAX_CLIP)] = 10.0
-    temperature: Positive = 1.0
+    temperature: Positive = 0.8
     private_tokens: Count = 16
     top_k: Annotated[int, Field(ge=0)] = 64
     use_public_tokens: bool = True
     public_temperature: Positive = 0.7
-    distance_threshold: Annotated[float, Field(gt=0.0, lt=2.0)] = 0.6
+    distance_threshold: Annotated[float, Field(gt=0.0, lt=2.0)] = 0.5
     distance_noise: Annotated[float, Field(ge=1e-6, le=1e6)] = 0.1
 
     @model_validator(mode="after")
