@@ -101,11 +101,15 @@ def test_shell_lines_name_commands_and_options_that_exist(line):
 @pytest.mark.parametrize(("page", "body"), _all_blocks("toml"))
 def test_toml_blocks_are_accepted(page, body):
     from affidavit.audits.auditfile import parse_audit
+    from affidavit.experiments.cells import expand
+    from affidavit.experiments.gridfile import parse_grid
     from affidavit.runfile import parse_run
 
     content = tomllib.loads(body)
     if "attack" in content:
         parse_audit(content)
+    elif "methods" in content:
+        assert expand(parse_grid(content))
     else:
         assert parse_run(content).plan() is not None
 

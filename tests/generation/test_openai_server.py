@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
@@ -22,86 +19,6 @@ KEY = "sk-private-key"
 TOY = ToyModel()
 
 
-class Service:
-    """A toy service: ``faults`` are given out first, then answers; ``requests`` are remembered."""
-
-    def __init__(self) -> None:
-        self.requests: list[tuple[str, dict[str, Any], str | None]] = []
-        self.faults: list[tuple[int, dict[str, str], bytes]] = []
-        self.top = 20
-        self.echo = True
-        self.edit: Callable[[dict[str, float]], dict[str, float]] = lambda shown: shown
-        self.lock = threading.Lock()
-
-    def answer(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        if path == "/v1/chat/completions":
-            (message,) = body["messages"]
-            (text,) = TOY.generate([message["content"]], max_tokens=body["max_tokens"], template="chat")
-            return {"choices": [{"message": {"role": "assistant", "content": text}}]}
-        if body.get("echo"):
-            return {"choices": [{"text": body["prompt"], "logprobs": self.echoed(body["prompt"])}]}
-        choice: dict[str, Any] = {"finish_reason": "length"}
-        (choice["text"],) = TOY.generate([body["prompt"]], max_tokens=body["max_tokens"])
-        for stop in body.get("stop", []):
-            choice["text"] = choice["text"].partition(stop)[0]
-        if "logprobs" in body:
-            shown = self.edit(likely(body["prompt"], min(self.top, body["logprobs"])))
-            choice["logprobs"] = {"top_logprobs": [shown]}
-        return {"choices": [choice]}
-
-    def echoed(self, text: str) -> dict[str, Any] | None:
-        if not self.echo:
-            return None
-        tokens = TOY.encode(text)
-        offsets = [len(TOY.decode(tokens[:count])) for count in range(len(tokens))]
-        values: list[float | None] = [None]
-        values += [float(scores(TOY.decode(tokens[:n]))[tokens[n]]) for n in range(1, len(tokens))]
-        return {"tokens": [TOY.decode([t]) for t in tokens], "token_logprobs": values, "text_offset": offsets}
-
-
-def scores(prompt: str) -> np.ndarray:
-    logits = TOY.start([TOY.encode(prompt)], width=10_000).logits[0].astype(np.float64)
-    return logits - np.logaddexp.reduce(logits)
-
-
-def likely(prompt: str, count: int) -> dict[str, float]:
-    """The likeliest tokens that are text of their own, as a server would name them."""
-    values = scores(prompt)
-    names = {0: "<|im_end|>"} | {token: TOY.decode([token]) for token in range(3, len(values))}
-    named = {name: float(values[token]) for token, name in names.items() if "\ufffd" not in name}
-    return dict(sorted(named.items(), key=lambda item: -item[1])[:count])
-
-
-@pytest.fixture
-def service() -> Iterator[tuple[Service, str]]:
-    state = Service()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            with state.lock:
-                state.requests.append((self.path, body, self.headers.get("Authorization")))
-                fault = state.faults.pop(0) if state.faults else None
-            status, headers, content = fault or (200, {}, b"")
-            if fault is None:
-                content = json.dumps(state.answer(self.path, body)).encode()
-            self.send_response(status)
-            for name, value in {**headers, "Content-Length": str(len(content))}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *arguments: object) -> None:
-            """Quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    yield state, f"http://127.0.0.1:{server.server_address[1]}/v1"
-    server.shutdown()
-    server.server_close()
-
-
 def _model(url: str, **changes: Any) -> ServerModel:
     waits: list[float] = []
     model = ServerModel(ServerSettings(**{"url": url, "model": "toy", "retries": 2, **changes}), sleep=waits.append)
@@ -112,38 +29,35 @@ def _model(url: str, **changes: Any) -> ServerModel:
 PROMPT = "Dear team, the order"
 
 
-def test_shown_tokens_keep_their_probabilities(service: tuple[Service, str]) -> None:
-    state, url = service
-    model = _model(url)
+def test_shown_tokens_keep_their_probabilities(service: Any) -> None:
+    model = _model(service.url)
     logits = model.start([model.encode(PROMPT)], width=100).logits[0]
     shown = {model.decode([int(token)]): float(logits[token]) for token in np.flatnonzero(np.isfinite(logits))}
-    expected = {("" if name == "<|im_end|>" else name): value for name, value in likely(PROMPT, 20).items()}
+    expected = {("" if name == "<|im_end|>" else name): value for name, value in service.likely(PROMPT, 20).items()}
     assert shown.keys() == expected.keys()
     assert all(abs(shown[name] - value) < 1e-5 for name, value in expected.items())
-    assert state.requests[-1][1]["prompt"] == PROMPT
+    assert service.requests[-1][1]["prompt"] == PROMPT
 
 
-def test_rows_grow_by_what_was_released(service: tuple[Service, str]) -> None:
-    state, url = service
-    model = _model(url)
+def test_rows_grow_by_what_was_released(service: Any) -> None:
+    model = _model(service.url)
     decoding = model.start([model.encode(PROMPT), model.encode("Hello")], width=50)
     best = int(decoding.logits[0].argmax())
     decoding.append([best, best])
     again = decoding.logits
     text = model.decode([best])
-    assert {body["prompt"] for _, body, _ in state.requests[-2:]} == {PROMPT + text, "Hello" + text}
+    assert {body["prompt"] for _, body, _ in service.requests[-2:]} == {PROMPT + text, "Hello" + text}
     direct = model.start([model.encode(PROMPT + text)], width=50).logits
     assert np.array_equal(again[0], direct[0])
-    asked = len(state.requests)
+    asked = len(service.requests)
     assert np.array_equal(decoding.logits, again)
-    assert len(state.requests) == asked
+    assert len(service.requests) == asked
 
 
-def test_names_do_not_depend_on_what_was_seen_first(service: tuple[Service, str]) -> None:
+def test_names_do_not_depend_on_what_was_seen_first(service: Any) -> None:
     """Two models, one of which saw another row before: the same strings have the same values, none tied."""
-    state, url = service
-    state.edit = lambda shown: dict.fromkeys(shown, -2.0)
-    fresh, used = _model(url), _model(url)
+    service.edit = lambda shown: dict.fromkeys(shown, -2.0)
+    fresh, used = _model(service.url), _model(service.url)
     used.start([used.encode("a private row about a film")], width=50).logits  # noqa: B018 - asks the server
 
     def named(model: ServerModel) -> dict[str, float]:
@@ -154,72 +68,67 @@ def test_names_do_not_depend_on_what_was_seen_first(service: tuple[Service, str]
     assert len(set(named(fresh).values())) == len(named(fresh)) == 20
 
 
-def test_the_best_k_of_a_public_prompt_never_name_a_private_token(service: tuple[Service, str]) -> None:
+def test_the_best_k_of_a_public_prompt_never_name_a_private_token(service: Any) -> None:
     """A server that shows 3 of 20: the other 17 places of the support decode to nothing."""
-    state, url = service
-    model = _model(url)
+    model = _model(service.url)
     model.start([model.encode("a private row about a film")], width=50).logits  # noqa: B018 - asks the server
-    state.edit = lambda shown: dict(list(shown.items())[:3])
+    service.edit = lambda shown: dict(list(shown.items())[:3])
     logits = model.start([model.encode(PROMPT)], width=50).logits[0]
     eligible = support(logits, top_k=20)
     texts = [model.decode([int(token)]) for token in eligible]
     assert len(texts) == 20
-    assert {text for text in texts if text} <= set(likely(PROMPT, 3))
+    assert {text for text in texts if text} <= set(service.likely(PROMPT, 3))
     shares = on_simplex(logits, eligible)
     assert shares is not None
     assert sum(share for share, text in zip(shares, texts, strict=True) if not text and share) <= (
-        0 if "<|im_end|>" not in likely(PROMPT, 3) else shares.max()
+        0 if "<|im_end|>" not in service.likely(PROMPT, 3) else shares.max()
     )
 
 
-def test_all_ways_to_end_are_one_token(service: tuple[Service, str]) -> None:
-    state, url = service
-    state.edit = lambda _: {"</s>": math.log(0.25), "<|endoftext|>": math.log(0.25), " the": math.log(0.5)}
-    model = _model(url)
+def test_all_ways_to_end_are_one_token(service: Any) -> None:
+    service.edit = lambda _: {"</s>": math.log(0.25), "<|endoftext|>": math.log(0.25), " the": math.log(0.5)}
+    model = _model(service.url)
     logits = model.start([model.encode(PROMPT)], width=50).logits[0]
     (end,) = model.stop_tokens
     assert logits[end] == pytest.approx(math.log(0.5))
     assert model.decode([end]) == ""
 
 
-def test_text_methods_are_the_servers(service: tuple[Service, str]) -> None:
-    state, url = service
-    model = _model(url)
+def test_text_methods_are_the_servers(service: Any) -> None:
+    model = _model(service.url)
     prompts = [PROMPT, "Please write an e-mail"]
     assert model.generate(prompts, max_tokens=5) == TOY.generate(prompts, max_tokens=5)
     assert model.generate(prompts, max_tokens=5, template="chat") == TOY.generate(
         prompts, max_tokens=5, template="chat"
     )
-    assert state.requests[-1][1]["temperature"] == 0
+    assert service.requests[-1][1]["temperature"] == 0
     assert model.continuations(prompts, max_tokens=5, stop=" ") == [
         text.partition(" ")[0] for text in TOY.generate(prompts, max_tokens=5)
     ]
 
 
-def test_given_text_is_scored_by_echo(service: tuple[Service, str]) -> None:
-    state, url = service
-    model = _model(url)
+def test_given_text_is_scored_by_echo(service: Any) -> None:
+    model = _model(service.url)
     prompts, answers = [PROMPT, PROMPT, "The"], [" is here", " with the invoice", ""]
     assert model.log_likelihoods(prompts, answers) == pytest.approx(TOY.log_likelihoods(prompts, answers), abs=1e-6)
     choices = model.choice_log_likelihoods([PROMPT, "The"], [" is", " company market"])
     assert choices == pytest.approx(TOY.choice_log_likelihoods([PROMPT, "The"], [" is", " company market"]), abs=1e-6)
-    state.echo = False
+    service.echo = False
     with pytest.raises(ModelUnavailable, match="no log-probabilities"):
         model.log_likelihoods([PROMPT], [" is"])
     with pytest.raises(NotSupported):
         model.token_scores([PROMPT], [" is"])
 
 
-def test_a_busy_server_is_asked_again_and_no_longer_than_stated(service: tuple[Service, str]) -> None:
-    state, url = service
-    model = _model(url)
-    state.faults = [(503, {}, b""), (429, {"Retry-After": "7"}, b"")]
+def test_a_busy_server_is_asked_again_and_no_longer_than_stated(service: Any) -> None:
+    model = _model(service.url)
+    service.faults = [(503, {}, b""), (429, {"Retry-After": "7"}, b"")]
     model.probe()
     assert model.waits == [0.5, 7.0]  # type: ignore[attr-defined]
-    state.faults = [(500, {}, b"")] * 3
+    service.faults = [(500, {}, b"")] * 3
     with pytest.raises(ModelUnavailable, match="status 500, 3 times"):
         model.probe()
-    assert not state.faults
+    assert not service.faults
 
 
 @pytest.mark.parametrize(
@@ -235,51 +144,47 @@ def test_a_busy_server_is_asked_again_and_no_longer_than_stated(service: tuple[S
     ],
 )
 def test_a_wrong_answer_is_refused_and_not_shown(
-    fault: tuple[int, dict[str, str], bytes], message: str, hint: str, service: tuple[Service, str]
+    fault: tuple[int, dict[str, str], bytes], message: str, hint: str, service: Any
 ) -> None:
-    state, url = service
-    state.faults = [fault]
+    service.faults = [fault]
     with pytest.raises(ModelUnavailable, match=message) as refusal:
-        _model(url).probe()
+        _model(service.url).probe()
     assert hint in refusal.value.hint
     assert "SECRET" not in str(refusal.value)
 
 
-def test_a_server_that_is_not_there_and_one_that_does_not_answer(service: tuple[Service, str]) -> None:
+def test_a_server_that_is_not_there_and_one_that_does_not_answer(service: Any) -> None:
     with pytest.raises(ModelUnavailable, match="ConnectError, 3 times"):
         _model("http://127.0.0.1:9/v1").probe()
-    state, url = service
     slow = threading.Event()
-    state.edit = lambda shown: (slow.wait(1.0), shown)[1]  # type: ignore[func-returns-value]
+    service.edit = lambda shown: (slow.wait(1.0), shown)[1]  # type: ignore[func-returns-value]
     with pytest.raises(ModelUnavailable, match="ReadTimeout, 1 times"):
-        _model(url, timeout_s=0.05, retries=0).probe()
+        _model(service.url, timeout_s=0.05, retries=0).probe()
     slow.set()
 
 
-def test_the_key_is_sent_and_never_shown(service: tuple[Service, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    state, url = service
+def test_the_key_is_sent_and_never_shown(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TOY_KEY", raising=False)
     with pytest.raises(UsageError, match="TOY_KEY is not set"):
-        _model(url, api_key_env="TOY_KEY")
+        _model(service.url, api_key_env="TOY_KEY")
     monkeypatch.setenv("TOY_KEY", KEY)
-    model = _model(url, api_key_env="TOY_KEY")
+    model = _model(service.url, api_key_env="TOY_KEY")
     model.probe()
-    assert state.requests[-1][2] == f"Bearer {KEY}"
-    state.faults = [(403, {}, b"")]
+    assert service.requests[-1][2] == f"Bearer {KEY}"
+    service.faults = [(403, {}, b"")]
     with pytest.raises(ModelUnavailable) as refusal:
         model.probe()
     assert KEY not in f"{refusal.value!r}{refusal.value}{model!r}{model.versions}"
 
 
-def test_loading_asks_whether_enough_tokens_are_shown(service: tuple[Service, str]) -> None:
-    state, url = service
-    settings = ServerSettings(url=url, model="toy", top_logprobs=20, retries=0)
-    loaded = load_model(url, server=settings)
-    assert loaded.digest == model_digest(url, server=settings)
-    assert model_digest(url, server=ServerSettings(url=url, model="other")) != loaded.digest
-    state.top = 5
+def test_loading_asks_whether_enough_tokens_are_shown(service: Any) -> None:
+    settings = ServerSettings(url=service.url, model="toy", top_logprobs=20, retries=0)
+    loaded = load_model(service.url, server=settings)
+    assert loaded.digest == model_digest(service.url, server=settings)
+    assert model_digest(service.url, server=ServerSettings(url=service.url, model="other")) != loaded.digest
+    service.top = 5
     with pytest.raises(ModelUnavailable, match="gives 5 tokens") as refusal:
-        load_model(url, server=settings)
+        load_model(service.url, server=settings)
     assert "top_logprobs = 5" in refusal.value.hint
 
 

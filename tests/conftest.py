@@ -1,0 +1,107 @@
+"""A local server that serves the toy model as an OpenAI-compatible one would, with faults where a test asks."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Service:
+    """The service: ``faults`` (status, headers, content) are given out first, then answers; requests are remembered.
+
+    ``top``: how many tokens are shown; ``edit``: changes what is shown; ``echo``: whether given text is scored.
+    """
+
+    def __init__(self) -> None:
+        from affidavit.generation.models.toy import ToyModel
+
+        self.toy = ToyModel()
+        self.url = ""
+        self.requests: list[tuple[str, dict[str, Any], str | None]] = []
+        self.faults: list[tuple[int, dict[str, str], bytes]] = []
+        self.top = 20
+        self.echo = True
+        self.edit: Callable[[dict[str, float]], dict[str, float]] = lambda shown: shown
+        self.lock = threading.Lock()
+
+    def reply(self, path: str, body: dict[str, Any], key: str | None) -> tuple[int, dict[str, str], bytes]:
+        with self.lock:
+            self.requests.append((path, body, key))
+            fault = self.faults.pop(0) if self.faults else None
+        return fault or (200, {}, json.dumps(self.answer(path, body)).encode())
+
+    def answer(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        if path == "/v1/chat/completions":
+            (message,) = body["messages"]
+            (text,) = self.toy.generate([message["content"]], max_tokens=body["max_tokens"], template="chat")
+            return {"choices": [{"message": {"role": "assistant", "content": text}}]}
+        if body.get("echo"):
+            return {"choices": [{"text": body["prompt"], "logprobs": self.echoed(body["prompt"])}]}
+        choice: dict[str, Any] = {"finish_reason": "length"}
+        (choice["text"],) = self.toy.generate([body["prompt"]], max_tokens=body["max_tokens"])
+        for stop in body.get("stop", []):
+            choice["text"] = choice["text"].partition(stop)[0]
+        if "logprobs" in body:
+            shown = self.edit(self.likely(body["prompt"], min(self.top, body["logprobs"])))
+            choice["logprobs"] = {"top_logprobs": [shown]}
+        return {"choices": [choice]}
+
+    def likely(self, prompt: str, count: int) -> dict[str, float]:
+        """The likeliest tokens that are text of their own, as a server would name them."""
+        values = self._scores(prompt)
+        names = {0: "<|im_end|>"} | {token: self.toy.decode([token]) for token in range(3, len(values))}
+        named = {name: float(values[token]) for token, name in names.items() if "\ufffd" not in name}
+        return dict(sorted(named.items(), key=lambda item: -item[1])[:count])
+
+    def echoed(self, text: str) -> dict[str, Any] | None:
+        if not self.echo:
+            return None
+        decode, tokens = self.toy.decode, self.toy.encode(text)
+        values: list[float | None] = [None]
+        values += [float(self._scores(decode(tokens[:n]))[tokens[n]]) for n in range(1, len(tokens))]
+        return {
+            "tokens": [decode([token]) for token in tokens],
+            "token_logprobs": values,
+            "text_offset": [len(decode(tokens[:count])) for count in range(len(tokens))],
+        }
+
+    def _scores(self, prompt: str) -> np.ndarray:
+        import numpy as np
+
+        logits = self.toy.start([self.toy.encode(prompt)], width=10_000).logits[0].astype(np.float64)
+        return logits - np.logaddexp.reduce(logits)
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    """A running ``Service`` at ``service.url``."""
+    state = Service()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status, headers, content = state.reply(self.path, body, self.headers.get("Authorization"))
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(content))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *arguments: object) -> None:
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    state.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    yield state
+    server.shutdown()
+    server.server_close()

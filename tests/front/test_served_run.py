@@ -1,0 +1,119 @@
+"""A whole run on a served model: certified, charged, generated, and what is refused before that."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+GENERATORS = {
+    "few-shot": {
+        "mechanism": "gaussian", "noise_multiplier": 2.0, "subsets": 4, "top_k": 20, "sampling": "poisson",
+        "max_tokens": 3, "max_record_tokens": 12, "minibatch_rows": 4,
+    },
+    "adadpsyn": {
+        "radius_noise_multiplier": 20.0, "mean_noise_multiplier": 5.0, "count_noise_multiplier": 20.0, "subsets": 4,
+        "top_k": 20, "sampling": "poisson", "max_tokens": 2, "max_record_tokens": 12, "minibatch_rows": 4,
+    },
+    "ksa": {
+        "mechanism": "joint-exponential", "keywords": 2, "keyword_epsilon": 2.0, "use_public": True, "subsets": 6,
+        "sampling": "disjoint", "max_answer_tokens": 3, "max_tokens": 3, "max_record_tokens": 12, "minibatch_rows": 4,
+    },
+}  # fmt: skip
+
+
+def _serve(workplace: Any, service: Any, kind: str, **model: Any) -> None:
+    """The workplace's run file, for a served model and another generator."""
+    table = {"name": service.url, "id": "toy", "retries": 0, **model}
+    settings = {"kind": kind, "labels": ["north", "south"], **GENERATORS.get(kind, {})}
+    head = (
+        workplace.run_file.read_text(encoding="utf-8")
+        .partition("[model]")[0]
+        .replace("epsilon = 4.0", "epsilon = 50.0")
+    )
+    if kind == "ksa":
+        head = head.replace("size = 24\n", 'size = 24\npublic = "train.jsonl"\n')
+    lines = [head, "[model]", *_toml(table), "[generator]", *_toml(settings)]
+    workplace.run_file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _toml(table: dict[str, Any]) -> list[str]:
+    return [f"{key} = {json.dumps(value)}" for key, value in table.items()]
+
+
+@pytest.mark.parametrize("kind", GENERATORS)
+def test_a_served_model_writes_under_a_certificate(kind: str, empty_workplace: Any, service: Any) -> None:
+    _serve(empty_workplace, service, kind)
+    empty_workplace.keyring.init()
+    empty_workplace.open_account(epsilon="50")
+    certified = empty_workplace.certify()
+    assert certified.code == 0, certified.err
+    assert not service.requests, "certifying needs no server"
+    assert f"the model is what {service.url} serves as toy: its weights cannot be digested" in certified.err
+    done = empty_workplace.generate()
+    assert done.code == 0, done.err
+    texts = [json.loads(line) for line in (empty_workplace.out / "synthetic.jsonl").read_text().splitlines()]
+    assert [text["label"] for text in texts] == ["north", "south"]
+    receipt = json.loads((empty_workplace.out / "receipt.json").read_text())
+    assert receipt["protected"] is True
+    assert receipt["versions"]["server"] == service.url
+    assert any("wind number" in body.get("prompt", "") for _, body, _ in service.requests)
+
+
+def test_a_method_that_needs_all_logits_is_refused_at_once(empty_workplace: Any, service: Any) -> None:
+    empty_workplace.keyring.init()
+    for kind in ("prism", "private-prediction", "invisible-ink"):
+        _serve(empty_workplace, service, kind)
+        refused = empty_workplace.certify()
+        assert refused.code == 2
+        assert f"{kind} needs the logits of every token, and a server shows 20" in refused.err
+        assert "few-shot, adadpsyn, ksa" in refused.err
+    assert not service.requests
+
+
+def test_more_tokens_than_the_server_shows_are_refused(empty_workplace: Any, service: Any) -> None:
+    empty_workplace.keyring.init()
+    _serve(empty_workplace, service, "few-shot", top_logprobs=10)
+    refused = empty_workplace.certify()
+    assert refused.code == 2
+    assert "top_k to a number from 1 to 10" in refused.err
+
+
+def test_nothing_is_charged_where_the_server_fails_or_shows_less(
+    empty_workplace: Any, service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _serve(empty_workplace, service, "few-shot", api_key_env="TOY_KEY")
+    empty_workplace.keyring.init()
+    empty_workplace.open_account(epsilon="50")
+    assert empty_workplace.certify().code == 0
+    monkeypatch.delenv("TOY_KEY", raising=False)
+    for prepare, message in (
+        (lambda: None, "TOY_KEY is not set"),
+        (lambda: monkeypatch.setenv("TOY_KEY", "k"), "gives 5 tokens"),
+        (lambda: service.faults.append((401, {}, b"")), "status 401"),
+    ):
+        service.top = 5
+        prepare()
+        refused = empty_workplace.generate()
+        assert refused.code == 2
+        assert message in refused.err
+    shown = empty_workplace.command("ledger", "show", "letters", "--json")
+    assert shown.json[0]["reservations"] == []
+
+
+def test_the_certificate_binds_address_and_model_not_how_they_are_reached(empty_workplace: Any, service: Any) -> None:
+    from affidavit.runfile import load_run
+
+    _serve(empty_workplace, service, "few-shot")
+    first = load_run(empty_workplace.run_file)
+    for change, same in (
+        ({"retries": 7}, True),
+        ({"timeout_s": 5.0}, True),
+        ({"api_key_env": "OTHER"}, True),
+        ({"id": "other"}, False),
+        ({"top_logprobs": 30}, False),
+        ({"name": "http://example.org/v1"}, False),
+    ):
+        _serve(empty_workplace, service, "few-shot", **change)
+        assert (load_run(empty_workplace.run_file).sha256() == first.sha256()) is same, change
