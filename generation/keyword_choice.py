@@ -62,7 +62,11 @@ class KeywordChoice:
 
         held = np.minimum(counts, self.ceiling)
         if self.mechanism == "joint-exponential":
-            return joint_exponential.release(recorder, path, held, spec=self._joint(self.change))
+            joint = self._joint(self.change)
+            chosen = joint_exponential.release(recorder, path, held, spec=joint)
+            in_force = float(Fraction(joint.width) / Fraction(joint.temperature))
+            recorder.note(**{"epsilon" if self.sampled else "range": in_force})
+            return chosen
         size = self.most_keywords
         if self.fewest_keywords < self.most_keywords:
             spec = self._size(self.change)
@@ -70,11 +74,12 @@ class KeywordChoice:
             size = self.fewest_keywords + noisy_max.release(
                 recorder, f"{path}.parts[0]", gaps, rate=spec.rate, width=spec.width
             )
-            recorder.note(value=size)
+            recorder.note(value=size, epsilon=float(Fraction(spec.rate) * Fraction(spec.width)))
             path = f"{path}.parts[1]"
-        chosen = propose_test_release.release(recorder, path, held, size=size, spec=self._test)
-        recorder.note(passed=chosen is not None)
-        return chosen or ()
+        test = self._test
+        released = propose_test_release.release(recorder, path, held, size=size, spec=test)
+        recorder.note(passed=released is not None, epsilon=test.epsilon, delta=test.delta)
+        return released or ()
 
     def _joint(self, change: Change) -> JointTopK:
         from affidavit.mechanisms.joint_exponential import JointTopK

@@ -241,8 +241,13 @@ class _Writer(Writer):
         from affidavit.mechanisms.above_threshold import start
 
         threshold = int(self._config.batch_size * GRID * Fraction(self._config.distance_threshold))
+        spec = self._scan_spec
         if self._scan is None:
-            self._scan = start(self.recorder, f"{self.part}.of.parts[0]", spec=self._scan_spec, threshold=threshold)
+            self._scan = start(self.recorder, f"{self.part}.of.parts[0]", spec=spec, threshold=threshold)
+            self.recorder.note(
+                threshold_noise_multiplier=float(Fraction(spec.threshold_scale) / spec.sensitivity),
+                query_noise_multiplier=float(Fraction(spec.query_scale) / spec.sensitivity),
+            )
         apart = distance(self.private.logits(), self.public.logits[0], tokens, batch_size=self._config.batch_size)
         above = self._scan.above(apart)
         self.recorder.note(queries=self._scan.queries, above=above)
