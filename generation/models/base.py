@@ -255,7 +255,7 @@ class _Joined:
 
 def common_prefix(rows: Sequence[Sequence[int]]) -> int:
     """How many tokens all rows begin with; at least one of each row is left over."""
-    first, last = min(rows, default=()), max(rows, default=())
+    first, last = min(map(tuple, rows), default=()), max(map(tuple, rows), default=())
     most = min((len(row) for row in rows), default=1) - 1
     shared = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
     return max(0, min(shared, most))
