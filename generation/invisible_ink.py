@@ -211,7 +211,8 @@ def public_grid(logits: NDArray[np.float32]) -> Totals:
             "the model's logits for the public prompt are not finite", hint='Try [generator] dtype = "float32".'
         )
     below = np.maximum(logits.astype(np.float64) - float(logits.max()), -DEPTH)
-    return np.rint(below * GRID).astype(np.int64)
+    grid: Totals = np.rint(below * GRID).astype(np.int64)
+    return grid
 
 
 def clip_difference(

@@ -87,6 +87,11 @@ class KsaSettings(GeneratorConfig):
 
     @property
     @abstractmethod
+    def called(self) -> str:
+        """The generator's name: its ``kind``."""
+
+    @property
+    @abstractmethod
     def topics(self) -> tuple[str, ...]:
         """The labels, or the queries."""
 
@@ -147,6 +152,10 @@ class KsaConfig(KsaSettings):
         return self.prompts or SHOT_TASKS[self.task]
 
     @property
+    def called(self) -> str:
+        return self.kind
+
+    @property
     def topics(self) -> tuple[str, ...]:
         return self.labels
 
@@ -183,6 +192,10 @@ class KsaAnswersConfig(KsaSettings):
     def template(self) -> QuestionTemplate:
         """The run file's own wording, else the task's."""
         return self.prompts or QUESTION_TASKS[self.task]
+
+    @property
+    def called(self) -> str:
+        return self.kind
 
     @property
     def topics(self) -> tuple[str, ...]:

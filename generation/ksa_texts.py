@@ -128,7 +128,7 @@ def write_texts(
             done, length = len(samples) - 1, len(sample.tokens)
             progress(Progress(sample.label, sample.number, done, texts, length, config.max_tokens, sample.text))
     return Generated(
-        generator=config.kind,
+        generator=config.called,
         samples=tuple(samples),
         trace=tuple(recorder.trace),
         draws_per_node=dict(recorder.draws),
