@@ -19,6 +19,7 @@
     population = 16                # rmia: records of neither side that are compared with
     mechanism = "projected-mean"   # one-step: which mechanism draws; default: the one named as the leaf
     kinds = ["email", "phone"]     # extraction (asks for the first), released-text: also url, account, name
+    region = "US"                  # where phone numbers without a country code are from
     user = "mailbox"               # the field that says whose record it is: intervals over users
     released = "out/synthetic.jsonl"   # released-text: what to search for what the records hold
     held_out = "held_out.jsonl"        # released-text: records that were not in the data
@@ -47,6 +48,7 @@ from affidavit.audits.attacks.extraction import PROMPTS
 from affidavit.audits.attacks.registry import MEMBERSHIP_ATTACKS, SHADOWED, MembershipName
 from affidavit.audits.findings import Policy, Target
 from affidavit.audits.pii.identifier import KINDS, IdentifierKind
+from affidavit.audits.pii.phone import is_region
 from affidavit.audits.statistics.correction import Level
 
 __all__ = ["AttackName", "AuditFile", "PolicyTable", "load_audit", "parse_audit"]
@@ -68,6 +70,7 @@ _USED_BY: dict[str, frozenset[str]] = {
     "population": frozenset({"rmia"}),
     "mechanism": frozenset({"one-step"}),
     "kinds": frozenset({"extraction", "released-text"}),
+    "region": frozenset({"extraction", "released-text"}),
     "released": frozenset({"released-text"}),
     "held_out": frozenset({"released-text"}),
 }
@@ -107,6 +110,7 @@ class AuditFile(_Table):
     epsilons: tuple[Annotated[float, Field(gt=0.0)], ...] = ()
     data: str | None = None
     kinds: tuple[IdentifierKind, ...] = ("email",)
+    region: str = "US"
     user: str | None = None
     released: str | None = None
     held_out: str | None = None
@@ -150,6 +154,8 @@ class AuditFile(_Table):
         self._sized()
         if not self.kinds:
             raise ValueError(f"kinds: at least one of {' | '.join(KINDS)}")
+        if not is_region(self.region):
+            raise ValueError('region: two letters of a country with phone numbers, such as "US" or "DE"')
         if self.prompt not in (known := [prompt.name for prompt in PROMPTS]):
             raise ValueError(f"prompt: not known; allowed: {' | '.join(known)}")
         if self.mechanism and self.mechanism not in covered():

@@ -13,7 +13,7 @@ def run_released(given: Given) -> Results:
     """What ``given.released`` holds of ``given.records``, beside ``given.held_out``."""
     audit = given.audit
     given.tell(f"released-text: {len(given.released)} texts against {len(given.records)} records")
-    detector = Extraction(audit.kinds)
+    detector = Extraction(audit.kinds, audit.region)
     search = prepare_search(given.records, given.held_out, detector=detector, alpha=given.alpha, users=given.users)
     finding = search.finding(given.released, target=audit.target, seed=audit.seed)
     given.tell("released-text: self-tests")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from affidavit.audits.pii.identifier import Identifier, Mention
 
-__all__ = ["phone_mentions"]
+__all__ = ["is_region", "phone_mentions"]
 
 
 def phone_mentions(text: str, *, region: str) -> Iterator[Mention]:
@@ -16,3 +16,10 @@ def phone_mentions(text: str, *, region: str) -> Iterator[Mention]:
     for match in phonenumbers.PhoneNumberMatcher(text, region):
         value = phonenumbers.format_number(match.number, phonenumbers.PhoneNumberFormat.E164)
         yield Mention(Identifier("phone", value), match.start, match.end)
+
+
+def is_region(code: str) -> bool:
+    """Whether numbers can be read as this region's."""
+    import phonenumbers
+
+    return code in phonenumbers.SUPPORTED_REGIONS

@@ -110,6 +110,16 @@ def _run(texts: list[str], **changes: object) -> Findings:
     return run_audit(_audit(**changes), _claim(), records=MEMBERS, released=texts, held_out=HELD_OUT, users=USERS)
 
 
+def test_phone_numbers_are_read_in_the_region_that_the_file_names() -> None:
+    member = Record("de", "Bitte unter 030 901820 anrufen oder spaeter noch einmal schreiben")
+    found = {}
+    for region in ("DE", "US"):
+        audit = _audit(kinds=["phone"], region=region)
+        (item,) = run_audit(audit, _claim(), records=[member], released=["+49 30 901820"], held_out=HELD_OUT).items
+        found[region] = item.leaked
+    assert found == {"DE": 1, "US": 0}
+
+
 def test_clean_text_holds_and_tests_no_epsilon() -> None:
     found = _run(["The harbour is open from nine to five."])
     assert found.outcome == "holds"
@@ -156,6 +166,7 @@ def test_findings_are_written_without_a_word_of_the_records(tmp_path: Path) -> N
         ({"held_out": None}, "held_out"),
         ({"kinds": []}, "kinds"),
         ({"kinds": ["fax"]}, "kinds"),
+        ({"region": "Atlantis"}, "region"),
         ({"attack": "extraction", "members": 2, "non_members": 2, "held_out": None}, "released"),
         ({"attack": "extraction", "released": None, "held_out": None}, "members"),
     ],
