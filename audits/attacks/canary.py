@@ -4,26 +4,18 @@ Carlini, Liu, Erlingsson, Kos and Song (2019, "The secret sharer"). An identifie
 be guessed, may stand in a near-copy or in the model's own training data; a canary's secret is drawn by
 the audit's seed, so that what comes out was in. Each is in the data by its own fair coin, which is
 what the one-run audit asks for.
-
-``exposure`` is their measure for a model that tells log-probabilities: log2 of the number of possible
-secrets, minus log2 of the rank of the true one among them.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from affidavit.accountant.errors import UsageError
 from affidavit.audits.textmodel import Record
 
-if TYPE_CHECKING:
-    from affidavit.audits.textmodel import TextModel
-
-__all__ = ["CANARY_DOMAIN", "exposure", "make_canaries"]
+__all__ = ["CANARY_DOMAIN", "make_canaries"]
 
 CANARY_DOMAIN = "canary.example"
 """Reserved for examples (RFC 2606): no mail is ever sent there, and no real address is in it."""
@@ -60,16 +52,3 @@ def make_canaries(count: int, *, seed: int, labels: Sequence[str] = ()) -> tuple
         )
         for i, secret in enumerate(secrets)
     )
-
-
-def exposure(model: TextModel, prompt: str, secret: str, rivals: Sequence[str]) -> float:
-    """log2(number of candidates) − log2(rank of ``secret``), in bits; ties count against the secret.
-
-    Candidates are the secret and its ``rivals``, drawn from the same law. 0: no better than chance would
-    leave it; log2(1 + rivals): the model's first choice.
-    """
-    if not rivals:
-        raise UsageError("exposure needs rivals", hint="give other secrets of the same form")
-    scores = model.log_likelihoods([prompt] * (1 + len(rivals)), [secret, *rivals])
-    rank = 1 + sum(score >= scores[0] for score in scores[1:])
-    return math.log2(1 + len(rivals)) - math.log2(rank)

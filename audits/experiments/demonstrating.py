@@ -50,29 +50,27 @@ class Demonstrating:
         return lambda members, _seed: self._shown([public], used=tuple(members))
 
     def protected(self, epsilon: float) -> Demonstrate:
-        """Protected output. Raises ``UsageError`` at the first run if nobody can make it."""
-        if self.given.audit.through == "endpoint":
-            return self._served(epsilon)
+        """Protected output. Raises ``UsageError`` if nobody can make it, before anything is computed."""
+        return self._served(epsilon) if self.given.audit.through == "endpoint" else self._released(epsilon)
+
+    def _released(self, epsilon: float) -> Demonstrate:
         release = self.given.demonstrate
+        if release is None:
+            raise UsageError("no protected generator was given", hint="pass protected_demonstrate=")
 
         def demonstrate(members: Sequence[Record], seed: int) -> Demonstrated:
-            if release is None:
-                raise UsageError("no protected generator was given", hint="pass protected_demonstrate=")
             made = release(members, epsilon=epsilon, seed=seed)
-            texts = tuple(self.prompt.demonstration(record) for record in made)
-            return Demonstrated(texts, tuple(members))
+            return Demonstrated(tuple(self.prompt.demonstration(record) for record in made), tuple(members))
 
         return demonstrate
 
     def _served(self, epsilon: float) -> Demonstrate:
         serve = self.given.endpoint
+        if serve is None:
+            hint = 'pass protected_endpoint=, or set through = "text"'
+            raise UsageError("no protected endpoint was given", hint=hint)
 
         def demonstrate(members: Sequence[Record], seed: int) -> Demonstrated:
-            if serve is None:
-                raise UsageError(
-                    "no protected endpoint was given",
-                    hint='pass protected_endpoint=, or set through = "text"',
-                )
             return Demonstrated((), tuple(members), serve(members, epsilon=epsilon, seed=seed))
 
         return demonstrate

@@ -38,7 +38,7 @@ __all__ = ["run_extraction"]
 def run_extraction(given: Given, *, canaries: bool = False) -> Results:
     """The target first, then the same attack without protection, for comparison."""
     audit = given.audit
-    attack = CanaryExtraction() if canaries else Extraction(audit.kinds)
+    attack = CanaryExtraction() if canaries else Extraction(audit.kinds, audit.region)
     prompt = prompt_named(audit.prompt, kind="email" if canaries else audit.kinds[0])
     count = audit.members + audit.non_members
     if canaries:
@@ -76,6 +76,8 @@ class _Extracting:
 
     def run(self) -> Results:
         given, audit, name = self.given, self.given.audit, self.attack.name
+        epsilons = given.epsilons if audit.target == "protected" else ()
+        protected = {epsilon: self._protected(epsilon) for epsilon in epsilons}
         given.tell(f"{name}: without protection")
         open_result = self._tally(self._unprotected())
         reference = fluency(open_result.texts, self.model, prompt=self.prompt.public())
@@ -83,9 +85,9 @@ class _Extracting:
         null_result = self._tally(self._null())
         items: list[Finding] = []
         if audit.target == "protected":
-            for epsilon in given.epsilons:
+            for epsilon, generate in protected.items():
                 given.tell(f"{name}: protected, epsilon {epsilon:g}")
-                result = self._tally(self._protected(epsilon))
+                result = self._tally(generate)
                 items.append(self._finding(result, "protected", given.claim_at(epsilon), reference))
             items.append(self._finding(open_result, "unprotected", given.certified, reference, control=True))
         else:

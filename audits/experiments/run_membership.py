@@ -40,7 +40,8 @@ def run_membership(given: Given, names: Sequence[MembershipName]) -> Results:
     pool, rest = records[:needed], records[needed:]
     settings = attack_settings(given, names, pool, rest)
     open_source, null_source = _Once(made.unprotected), _Once(made.null(pool))
-    protected = {epsilon: _Once(made.protected(epsilon)) for epsilon in given.epsilons}
+    epsilons = given.epsilons if audit.target == "protected" else ()
+    protected = {epsilon: _Once(made.protected(epsilon)) for epsilon in epsilons}
     found: list[Finding] = []
     tests: list[SelfTest] = []
     for name in names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from affidavit.accountant.errors import DataError
@@ -34,11 +34,13 @@ def run_per_run(given: Given, names: Sequence[MembershipName]) -> Results:
         )
     pool, rest = records[: given.audit.background + 1], records[given.audit.background + 1 :]
     settings = attack_settings(given, names, pool, rest)
+    epsilons = given.epsilons if given.audit.target == "protected" else ()
+    protected = {epsilon: made.protected(epsilon) for epsilon in epsilons}
     items: list[Finding] = []
     tests: list[SelfTest] = []
     for name in names:
         attack = Remembering(membership_attack(name, settings))
-        found = _Playing(given, made, attack, pool[0], pool[1:]).run()
+        found = _Playing(given, made, attack, pool[0], pool[1:]).run(protected)
         items += found[0]
         tests += found[1]
     return items, tests
@@ -54,7 +56,7 @@ class _Playing:
     record: Record
     background: tuple[Record, ...]
 
-    def run(self) -> Results:
+    def run(self, protected: Mapping[float, Demonstrate]) -> Results:
         given, name, target = self.given, self.attack.name, self.given.audit.target
         given.tell(f"{name}: real record in the prompt, or another")
         open_scores = self._play(self.made.unprotected)
@@ -62,9 +64,9 @@ class _Playing:
         null_scores = self._play(self.made.null((self.record, *self.background)))
         items: list[Finding] = []
         if target == "protected":
-            for epsilon in given.epsilons:
+            for epsilon, shown in protected.items():
                 given.tell(f"{name}: protected, epsilon {epsilon:g}")
-                scores = self._play(self.made.protected(epsilon))
+                scores = self._play(shown)
                 items.append(self._finding(scores, target, given.claim_at(epsilon)))
             items.append(self._finding(open_scores, "unprotected", given.certified, control=True))
         else:

@@ -17,7 +17,7 @@ from scipy.stats import norm
 from affidavit.accountant.errors import RunFileError, UsageError
 from affidavit.audits.attacks.brainwash import Brainwash
 from affidavit.audits.attacks.caching import Memory, Remembering, remembering_model
-from affidavit.audits.attacks.canary import CANARY_DOMAIN, exposure, make_canaries
+from affidavit.audits.attacks.canary import CANARY_DOMAIN, make_canaries
 from affidavit.audits.attacks.endpoint import PromptedEndpoint, TextEndpoint
 from affidavit.audits.attacks.extraction import Extraction
 from affidavit.audits.attacks.gap import Gap
@@ -476,16 +476,3 @@ def test_canaries_hold_one_unguessable_address_each() -> None:
     assert canaries == make_canaries(200, seed=3, labels=("a", "b")) != make_canaries(200, seed=4, labels=("a", "b"))
     with pytest.raises(UsageError, match="0 canaries"):
         make_canaries(0, seed=1)
-
-
-def test_exposure_is_bits_of_rank() -> None:
-    class Ranked(TextOnly):
-        def log_likelihoods(self, _: Sequence[str], continuations: Sequence[str]) -> list[float]:
-            return [float(text) for text in continuations]
-
-    rivals = [str(i) for i in range(1, 8)]
-    assert exposure(Ranked(), "p", "9", rivals) == 3.0
-    assert exposure(Ranked(), "p", "0", rivals) == 0.0
-    assert exposure(Ranked(), "p", "7", rivals) == 2.0  # a tie counts against the secret
-    with pytest.raises(UsageError, match="rivals"):
-        exposure(Ranked(), "p", "0", [])

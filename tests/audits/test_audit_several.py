@@ -170,8 +170,10 @@ def test_a_protected_endpoint_is_queried_and_needed() -> None:
     assert hidden == [10] * 20
     assert findings.audited[0].statistic == 0.5
     assert findings.items[1].statistic == 1.0  # the control: the real record behind an endpoint
+    model = CopyModel()
     with pytest.raises(UsageError, match="no protected endpoint"):
-        _run(audit)
+        _run(audit, model=model)
+    assert model.asked == []  # refused before anything is computed
 
 
 def test_a_config_of_more_shadow_prompts_than_there_are_is_an_error() -> None:
