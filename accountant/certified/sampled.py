@@ -203,7 +203,7 @@ def expected_delta(fixed: Fixed, epsilon: float) -> float:
         log = max(logs, default=0.0)
         if log > math.log(negligible) + 30 or negligible < 1e-250:
             return math.exp(max(log, -600.0))
-        negligible **= 2
+        negligible = max(negligible**2, 1e-300)
 
 
 @dataclass(frozen=True, slots=True)

@@ -390,3 +390,12 @@ def test_unlike_parts_are_not_amplified_one_by_one() -> None:
         certified_bound(without_replacement(100, 10, node), relation="substitution", delta=1e-4)
     assert caught.value.hint
     assert certified_bound(poisson(0.1, node), relation="add-remove", delta=1e-4).epsilon_upper > 0
+
+
+def test_a_point_of_the_curve_near_the_largest_loss_is_no_fault():
+    """Ten pure mechanisms on samples: at ε = 1.5775 next to nothing is left of δ, and the search for its size ends."""
+    sampled = {"kind": "subsample", "scheme": "without-replacement", "population": 24, "sample": 6}
+    plan = parse_plan(repeat(10, {**sampled, "of": {"kind": "pure", "epsilon": 0.5}}))
+    ((epsilon, delta),) = certified_curve(plan, relation="zero-out", points=[1.5775375252470205])
+    assert epsilon == 1.5775375252470205
+    assert 0.0 <= delta < 1e-9

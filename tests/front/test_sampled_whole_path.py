@@ -1,0 +1,68 @@
+"""Few-shot generation and AdaDPSyn by commands on the toy model: certify, recompute, generate, check the trace."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+COMMON = """
+labels = ["north", "south"]
+samples_per_label = 2
+max_tokens = 5
+max_record_tokens = 24
+minibatch_rows = 4
+top_k = 40
+subsets = 3
+"""
+GAUSSIAN = 'kind = "few-shot"\nmechanism = "gaussian"\nnoise_multiplier = 2.0\n'
+NOISY_MAX = 'kind = "few-shot"\nmechanism = "noisy-max"\nnoise_epsilon = 0.5\n'
+ADADPSYN = (
+    'kind = "adadpsyn"\nradius_noise_multiplier = 20.0\nmean_noise_multiplier = 3.0\n'
+    "count_noise_multiplier = 9.0\niterations = 2\n"
+)
+CASES = {
+    "gaussian-poisson": (GAUSSIAN, "poisson", "zero-out"),
+    "gaussian-without-replacement": (GAUSSIAN, "without-replacement", "substitution"),
+    "gaussian-fixed-groups": (GAUSSIAN, "fixed-groups", "substitution"),
+    "noisy-max-poisson": (NOISY_MAX, "poisson", "add-remove"),
+    "noisy-max-without-replacement": (NOISY_MAX, "without-replacement", "zero-out"),
+    "adadpsyn-poisson": (ADADPSYN, "poisson", "zero-out"),
+    "adadpsyn-without-replacement": (ADADPSYN, "without-replacement", "substitution"),
+}
+
+
+FAST = ("gaussian-poisson", "adadpsyn-poisson")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+)
+def test_from_run_file_to_checked_trace(empty_workplace, name):
+    table, sampling, relation = CASES[name]
+    text = empty_workplace.run_file.read_text(encoding="utf-8")
+    head, _, _ = text.partition("[generator]")
+    head = head.replace("epsilon = 4.0", "epsilon = 20.0").replace('relation = "zero-out"', f'relation = "{relation}"')
+    empty_workplace.run_file.write_text(
+        f'{head}[generator]\nsampling = "{sampling}"\n{table}{COMMON}', encoding="utf-8"
+    )
+    empty_workplace.keyring.init()
+    account = ("--dataset", "letters", "--unit", "record", "--relation", relation)
+    opened = empty_workplace.command("ledger", "init", *account, "--epsilon", "50", "--delta", "0.5")
+    assert opened.code == 0, opened.err
+    certified = empty_workplace.certify()
+    assert certified.code == 0, certified.err
+    verified = empty_workplace.command("verify", empty_workplace.certificate, "--recompute", "--json")
+    assert verified.json["answer"] in ("holds", "undecided"), verified.err
+    done = empty_workplace.command(
+        "generate", empty_workplace.run_file, "--certificate", empty_workplace.certificate, "-o", empty_workplace.out
+    )
+    assert done.code == 0, done.err
+    lines = (empty_workplace.out / "synthetic.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["label"] for line in lines] == ["north", "north", "south", "south"]
+    receipt = json.loads((empty_workplace.out / "receipt.json").read_text(encoding="utf-8"))
+    assert receipt["sampler"].startswith("exact" if "noisy" in name else "argmax")
+    checked = empty_workplace.command(
+        "check-trace", empty_workplace.out / "trace.jsonl", "--certificate", empty_workplace.certificate
+    )
+    assert checked.code in (0, 5), checked.out
