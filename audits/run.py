@@ -55,8 +55,7 @@ def run_audit(
 ) -> Findings:
     """Everything the audit file asks for, with its self-tests.
 
-    ``alpha`` overrides the file's level for the whole report (``statistics.correction.CI_ALPHA`` where
-    nobody looks at the result twice). ``users`` says whose record each is, by its id. ``released``
+    ``alpha`` overrides the file's level for the whole report. ``users`` says whose record each is, by its id. ``released``
     and ``held_out`` are for the search of released text. ``release`` is the mechanism under the one-step
     audit (default: the package's own), ``noise`` where it draws from (default: the operating system).
 

@@ -10,10 +10,7 @@ from dataclasses import dataclass
 
 from affidavit.accountant.errors import UsageError
 
-__all__ = ["CI_ALPHA", "Level"]
-
-CI_ALPHA = 1e-3
-"""The level where nobody looks at the result twice: a job that runs daily is wrong once in three years."""
+__all__ = ["Level"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
