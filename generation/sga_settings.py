@@ -34,7 +34,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         },
     },
     "local": {
-        "ensemble": 10,
+        "ensemble": 12,
         "shots": 1,
         "candidates": 3,
         "selection": "likelihood",
@@ -44,11 +44,11 @@ PRESETS: dict[str, dict[str, Any]] = {
             "dimensions": 4,
             "radius": 0.5,
             "interval": 0.1,
-            "levels": 2,
-            "smallest": 4,
+            "levels": 1,
+            "smallest": 5,
             "split_range": 1.0,
-            "count_noise_multiplier": 1.0,
-            "centre_noise_multiplier": 1.0,
+            "count_noise_multiplier": 1.2,
+            "centre_noise_multiplier": 1.2,
         },
     },
 }
@@ -75,7 +75,10 @@ Queries = Annotated[
 
 
 class DpmTable(GeneratorConfig):
-    """``[generator.dpm]``: see ``mechanisms.dpm.Clustering``. ``dimensions`` = 0: those of the embedding."""
+    """``[generator.dpm]``: see ``mechanisms.dpm.Clustering``, and ``dpm_splits.Weights`` for the last four.
+
+    ``dimensions`` = 0: those of the embedding.
+    """
 
     dimensions: Annotated[int, Field(ge=0, le=4096)] = 4
     radius: Annotated[float, Field(gt=0.0, le=2.0)] = 0.5
@@ -87,6 +90,8 @@ class DpmTable(GeneratorConfig):
     centre_noise_multiplier: Positive = 1.0
     emptiness: Annotated[float, Field(ge=0.0, le=1000.0)] = 5.0
     centreness: Annotated[float, Field(gt=0.0, le=1000.0)] = 1.0
+    height: Annotated[float, Field(ge=0.0, le=1.0)] = 0.3
+    edge: Annotated[float, Field(ge=0.001, le=0.499)] = 1.0 / 12.0
 
     @field_validator("smallest", mode="before")
     @classmethod
