@@ -68,9 +68,7 @@ def clustering(table: DpmTable, *, embedding: EmbeddingName, paths: Literal[1, 2
         count_noise_multiplier=table.count_noise_multiplier,
         centre_noise_multiplier=table.centre_noise_multiplier,
         paths=paths,
-        weights=Weights(
-            emptiness=table.emptiness, centreness=table.centreness, height=table.height, edge=table.edge
-        ),
+        weights=Weights(emptiness=table.emptiness, centreness=table.centreness, height=table.height, edge=table.edge),
     )
 
 
