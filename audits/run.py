@@ -55,9 +55,9 @@ def run_audit(
 ) -> Findings:
     """Everything the audit file asks for, with its self-tests.
 
-    ``alpha`` overrides the file's level for the whole report. ``users`` says whose record each is, by its id. ``released``
-    and ``held_out`` are for the search of released text. ``release`` is the mechanism under the one-step
-    audit (default: the package's own), ``noise`` where it draws from (default: the operating system).
+    ``alpha`` overrides the file's level for the whole report. ``users`` says whose record each is, by its id.
+    ``released`` and ``held_out`` are for the search of released text. ``release`` is the mechanism under the
+    one-step audit (default: the package's own), ``noise`` where it draws from (default: the operating system).
 
     Raises ``UsageError`` when something that an attack needs is not given, ``DataError`` when there
     are too few usable records, ``RunFileError`` when there are too few for the file's shadow prompts.
