@@ -85,4 +85,5 @@ def _weights(logits: NDArray[np.float32], tokens: Support) -> NDArray[np.float64
         return None
     if best == -np.inf:
         return np.ones(chosen.size)
-    return np.exp(chosen - best)
+    weights: NDArray[np.float64] = np.exp(chosen - best)
+    return weights

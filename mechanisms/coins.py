@@ -25,13 +25,13 @@ __all__ = ["exponential_coin", "exponential_coins", "geometric", "two_sided_geom
 
 _BITS = 62
 _RELATIVE = 2.0**-40
-_LARGEST = 80  # exp(−80) is below 2^-62 in any case
+_LARGEST = 80.0  # exp(−80) is below 2^-62 in any case
 
 
 def exponential_coins(exponents: Sequence[Fraction], *, noise: Noise) -> NDArray[np.bool_]:
     """Independent coins, the i-th 1 with probability exactly exp(−``exponents[i]``), exponents >= 0."""
     words = noise.integers(0, 1 << _BITS, size=len(exponents))
-    low, high = _bounds(np.array([float(min(exponent, _LARGEST)) for exponent in exponents]))
+    low, high = _bounds(np.array([float(exponent) if exponent < _LARGEST else _LARGEST for exponent in exponents]))
     coins: NDArray[np.bool_] = words < low
     for index in np.flatnonzero(~coins & (words <= high)):
         coins[index] = _settled(int(words[index]), exponents[int(index)], noise)
