@@ -14,7 +14,7 @@ from pathlib import Path
 
 from affidavit.accountant.bound import bound
 from affidavit.accountant.calibrate import Domain, solve
-from affidavit.accountant.errors import AffidavitError, BudgetExceeded, NoValueFits, RunFileError, UsageError
+from affidavit.accountant.errors import AffidavitError, NoValueFits, RunFileError, UsageError
 from affidavit.accountant.keys import Keyring
 from affidavit.certification import certify
 from affidavit.experiments.cells import Cell, with_values
@@ -29,8 +29,9 @@ Value = float | int
 _NOISE = ("noise_multiplier", "_noise")
 _TEMPERATURE, _EPSILON = "temperature", "epsilon"
 _FACTORS = Domain(1e-6, 1e6)
-_SHRINK = (1.0, 0.999, 0.99, 0.95)
-"""Targets tried: certified arithmetic can give slightly more than the float64 search saw."""
+_ATTEMPTS = 5
+_MARGIN = 1e-4
+"""Certified arithmetic can give slightly more than the float64 search saw: the next target is as much smaller."""
 _OFF_STEPS = 20
 
 
@@ -89,19 +90,24 @@ def settle(cell: Cell, folder: Path, *, keyring: Keyring) -> Settled:
 
 
 def _certified(cell: Cell, folder: Path, keyring: Keyring) -> Settled:
+    from affidavit.accountant.certified import certified_bound
+
     base = cell.run()
     keys = cell.method.solve or noise_keys(base)
-    for shrink in _SHRINK:
+    target = cell.epsilon
+    for _ in range(_ATTEMPTS):
         try:
-            values = _solve(base, keys, cell.epsilon * shrink)
-            certified = certify(cell.run(values), keyring=keyring)
-        except BudgetExceeded:
-            continue
+            values = _solve(base, keys, target)
         except NoValueFits as error:
             return Settled({}, math.inf, refused=error.message)
-        name = f"{cell.setting_id}.certificate.json"
-        write_whole(folder / name, certified.envelope)
-        return Settled(values, certified.cost.epsilon_upper, certificate=name)
+        run = cell.run(values)
+        found = certified_bound(run.plan(), relation=run.relation, delta=run.budget.delta).epsilon_upper
+        if found <= cell.epsilon:
+            certified = certify(run, keyring=keyring)
+            name = f"{cell.setting_id}.certificate.json"
+            write_whole(folder / name, certified.envelope)
+            return Settled(values, certified.cost.epsilon_upper, certificate=name)
+        target *= cell.epsilon / found * (1.0 - _MARGIN)
     return Settled({}, math.inf, refused=f"no value found is certified at ε = {cell.epsilon:g}")
 
 

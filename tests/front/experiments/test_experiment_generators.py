@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from affidavit.experiments.cells import expand
-from affidavit.experiments.gridfile import parse_grid
+from affidavit.experiments.gridfile import load_grid, parse_grid
 from affidavit.experiments.runner import run_experiment
 from affidavit.experiments.settling import noise_keys
 from affidavit.generation.registry import kinds
 
-CASES = Path(__file__).resolve().parents[2] / "conformance" / "generators"
+ROOT = Path(__file__).resolve().parents[3]
+CASES = ROOT / "tests" / "conformance" / "generators"
+EXAMPLES = ROOT / "docs" / "examples" / "experiments"
 TARGET = 8.0
 LABELS = ["north", "south"]
 
@@ -24,22 +26,23 @@ LABELS = ["north", "south"]
 def _grid(kind: str, folder: Path, **method: Any) -> Any:
     """The generator's settings of the conformance tests, on records about the winds."""
     case = tomllib.loads((CASES / f"{kind}.toml").read_text(encoding="utf-8"))
+    labels = case.get("labels", LABELS)
     for name, count in (("train", case["size"]), ("test", 3), ("public", 24)):
         lines = [
-            json.dumps({"id": f"{name}{n}", "text": f"the {LABELS[n % 2]} wind number {n}", "label": LABELS[n % 2]})
+            json.dumps({"id": f"{name}{n}", "text": f"the {labels[n % len(labels)]} wind number {n}", "label": labels[n % len(labels)]})
             for n in range(count)
         ]
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     table = {key: value for key, value in case["generator"].items() if key not in ("labels", "queries")}
-    table.setdefault("task", "generic" if kind != "sga" else "question")
+    table.setdefault("task", "question" if "queries" in case["generator"] else "generic")
     dataset = {
-        "name": "winds", "task": "ag-news", "labels": LABELS, "path": "train.jsonl", "size": case["size"],
+        "name": "winds", "task": "ag-news", "labels": labels, "path": "train.jsonl", "size": case["size"],
         "test": "test.jsonl", "public": "public.jsonl",
     }  # fmt: skip
     return parse_grid(
         {
             "relation": "zero-out" if "zero-out" in case["relations"] else case["relations"][0],
-            "delta": 1e-3,
+            "delta": 1e-2,
             "epsilon": [TARGET, math.inf],
             "seeds": [0],
             "model": {"name": "toy"},
@@ -56,7 +59,12 @@ def _settings(kind: str) -> dict[str, Any]:
     return {"relation": "substitution"} if kind == "few-shot" else {}
 
 
-@pytest.mark.parametrize("kind", kinds())
+SLOW = {"few-shot", "adadpsyn", "sga", "ksa-answers"}
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind in SLOW else ()) for kind in kinds()]
+)
 def test_every_generator_meets_its_target_and_is_measured(kind: str, tmp_path: Path) -> None:
     grid = _grid(kind, tmp_path, **_settings(kind))
     protected, free = run_experiment(grid, tmp_path / "out").results
@@ -79,6 +87,7 @@ def _receipt(folder: Path, cell: str) -> dict[str, Any]:
     return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
+@pytest.mark.slow
 def test_noise_multipliers_keep_their_proportions(tmp_path: Path) -> None:
     cell = expand(_grid("adadpsyn", tmp_path))[0]
     keys = noise_keys(cell.run())
@@ -96,3 +105,12 @@ def test_a_generator_that_answers_is_asked_the_test_questions(tmp_path: Path) ->
     asked = cells[0].run().generator.model_dump()["queries"]
     assert list(asked) == [one.input for one in cells[0].test_examples()]
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize("name", ["methods", "shots", "subsets"])
+def test_the_shipped_grids_are_whole(name: str) -> None:
+    """Every cell of the examples has settings that are a run, with a key to solve for."""
+    cells = expand(load_grid(EXAMPLES / f"{name}.toml"))
+    for cell in {cell.setting_id: cell for cell in cells}.values():
+        if cell.protected:
+            assert noise_keys(cell.run())
