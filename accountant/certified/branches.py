@@ -260,7 +260,8 @@ def _present_or_absent(rate: Fraction, replaced: tuple[Branch, ...], absent: tup
     raise NotSupported(
         "Poisson sampling under substitution with `absent`, in certified arithmetic, unless both are Gaussian and "
         "replacing a record costs at least what taking it away does",
-        hint="state gaussian leaves with absent.noise_multiplier >= of.noise_multiplier, or leave `absent` out",
+        hint="Use Gaussian noise, sample without replacement, or state zero-out or add-remove. In a plan: gaussian "
+        "leaves with absent.noise_multiplier >= of.noise_multiplier, or no `absent`.",
     )
 
 
