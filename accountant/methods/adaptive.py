@@ -22,7 +22,7 @@ from affidavit.accountant.methods.base import EPSILON_FLOOR, Interval, Target, c
 from affidavit.accountant.methods.corridor import Corridor, estimate_at, narrow, whole
 from affidavit.accountant.methods.discrete import DiscreteProfile, mixed_delta
 from affidavit.accountant.methods.fixed import FixedProfile, MixtureMethod
-from affidavit.accountant.methods.recursion import lower_profile, upper_profile
+from affidavit.accountant.methods.recursion import OneUse, lower_profile, upper_profile
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
@@ -43,9 +43,9 @@ FEW_USES = 16
 """The whole curve of so few uses is as cheap as a corridor."""
 ZONE = 0.02
 """Half the width of the final grid, relative to ε: the estimate is better than half a percent."""
-STALLED = 0.8
-"""A refinement that leaves more than this share of the width has met another limit."""
-ROUNDING = 1e-10
+STALLED, CHEAP = 0.8, 3e5
+"""A refinement of more than so many points that leaves more than this share of the width has met another limit."""
+ROUNDING, RANGE_ROUNDING = 1e-10, 1e-15
 
 _FIXED = MixtureMethod()
 
@@ -64,8 +64,8 @@ def _even(cells: float) -> int:
 class _Sides:
     """Both profiles of the exponential part, good for ε in ``zone``."""
 
-    lower: DiscreteProfile
-    upper: DiscreteProfile
+    lower: DiscreteProfile | OneUse
+    upper: DiscreteProfile | OneUse
     zone: tuple[float, float]
 
     def holds(self, epsilon: float) -> bool:
@@ -83,28 +83,30 @@ class AdaptiveProfile:
         self._fixed: FixedProfile | None = None
         if scenario.fixed:
             self._fixed = _FIXED.profile(Scenario(fixed=scenario.fixed), relation, target)
-        self._largest = max(eta for eta, _ in self._runs)
         self._total = sum(eta * uses for eta, uses in self._runs)
         self._estimate = estimate_at(self._runs, delta=target.delta, epsilon=target.epsilon or 0.0)
         self._everywhere: _Sides | None = None
         self._near: _Sides | None = None
-        if self._fixed is None and sum(uses for _, uses in self._runs) > FEW_USES and (target.epsilon or 0.0) >= 0.0:
+        if self._fixed is None and scenario.uses == 1:
+            eta = self._runs[0][0]
+            lower, upper = OneUse(eta * (1.0 - RANGE_ROUNDING)), OneUse(eta * (1.0 + RANGE_ROUNDING))
+            self._near = _Sides(lower, upper, (-math.inf, math.inf))
+        elif self._fixed is None and scenario.uses > FEW_USES and (target.epsilon or 0.0) >= 0.0:
             self._near = self._refined(self._corridor)
-        if self._near is None or not self._answers(self._near):
+        if self._near is None or not (target.delta is None or self._answers(self._near, target.delta)):
             self._near = None
             self._everywhere = self._refined(self._window)
 
-    def _answers(self, sides: _Sides) -> bool:
-        """Whether the answer lies inside the zone."""
-        delta = self._target.delta
-        if delta is None:
-            return True
+    def _answers(self, sides: _Sides, delta: float) -> bool:
+        """Whether ε at ``delta`` lies inside the zone."""
         low, high = sides.zone
+        if math.isinf(high):
+            return True
         return self._bracket(sides, high).upper <= delta < self._bracket(sides, low).lower
 
     def _corridor(self, cells: int) -> tuple[Corridor, tuple[float, float]]:
         """Near the target."""
-        spacing = self._largest / cells
+        spacing = self._spacing(cells)
         found, target = self._estimate, self._target
         if target.delta is None:
             zone = (target.epsilon or 0.0, target.epsilon or 0.0)
@@ -128,9 +130,18 @@ class AdaptiveProfile:
             left, right = min(self._total, left), min(self._total, right)
         else:
             left = right = right + 50.0
-        spacing, slope = self._largest / cells, self._estimate.slope
+        spacing, slope = self._spacing(cells), self._estimate.slope
         corridor = whole(self._runs, spacing, left=left, right=right, bounded=bounded, slope=slope)
         return corridor, (-math.inf, math.inf)
+
+    def _spacing(self, cells: int) -> float:
+        """About ``cells`` lattice spacings to the root of the mean square range; the costliest range is a multiple."""
+        cost: dict[float, float] = {}
+        for eta, uses in self._runs:
+            cost[eta] = cost.get(eta, 0.0) + eta * eta * uses
+        common = max(cost, key=lambda eta: cost[eta])
+        typical = math.sqrt(sum(cost.values()) / sum(uses for _, uses in self._runs))
+        return common / (2 * math.ceil(cells * common / typical / 2.0 - 1e-6))
 
     def _first_cells(self) -> int:
         """The cells a range that should do: see ``WIDTH``; ρ moves ε by (ε + ρ)/2 a unit of ln ρ."""
@@ -148,9 +159,10 @@ class AdaptiveProfile:
         while cells > LEAST_CELLS and grid(cells)[0].points > MAX_POINTS:
             cells = _even(cells * 0.8 - 1.0)
         sides, width, before = None, math.inf, math.inf
-        while sides is None or self._target.tolerance < width < STALLED * before:
+        while sides is None or width > self._target.tolerance:
             corridor, zone = grid(cells)
-            if sides is not None and corridor.points > 0.5 * MAX_POINTS:
+            stalled = width > STALLED * before and corridor.points > CHEAP
+            if sides is not None and (stalled or corridor.points > 0.5 * MAX_POINTS):
                 break
             sides = self._recurse(corridor, zone)
             width, before = self._width(sides), width
@@ -188,9 +200,11 @@ class AdaptiveProfile:
 
     @staticmethod
     def _mixed(
-        profile: DiscreteProfile, epsilon: float, other: Callable[[NDArray[float64]], NDArray[float64]] | None
+        profile: DiscreteProfile | OneUse, epsilon: float, other: Callable[[NDArray[float64]], NDArray[float64]] | None
     ) -> float:
-        return profile.delta(epsilon) if other is None else mixed_delta(profile, other, epsilon)
+        if other is None or isinstance(profile, OneUse):
+            return profile.delta(epsilon)
+        return mixed_delta(profile, other, epsilon)
 
     def _crossing(self, sides: _Sides, delta: float) -> Interval:
         """Where each side falls to ``delta``: each end is safe by itself."""
@@ -212,10 +226,8 @@ class AdaptiveProfile:
     def epsilon(self, delta: float) -> Interval:
         """Both sides by bisection, each safe."""
         near = self._near
-        if near is not None:
-            low, high = near.zone
-            if not self._bracket(near, high).upper <= delta < self._bracket(near, low).lower:
-                near = None
+        if near is not None and not self._answers(near, delta):
+            near = None
         found = self._crossing(near or self._whole(), delta)
         if self._fixed is None:
             upper = min(found.upper, self._total * (1.0 + 1e-15))

@@ -50,14 +50,15 @@ ROUNDING = 1e-13
 class Corridor:
     """Lattice points ``low[k]`` to ``high[k]``, at spacing ``spacing``, for k = 0 … T uses still to come.
 
-    ``concentrated[k]`` is ρ_k, or ∞ where no moment bound is known (something else runs last). ``slope`` is
-    about −d ln δ/dε at the answer: how fast the functions of the recursion fall.
+    ``concentrated[k]`` is ρ_k of the exponential uses; ``alone`` says that nothing else runs after them, so that the
+    moment bound holds. ``slope`` is about −d ln δ/dε at the answer: how fast the functions of the recursion fall.
     """
 
     spacing: float
     low: NDArray[int64]
     high: NDArray[int64]
     concentrated: Array
+    alone: bool
     slope: float
 
     @property
@@ -67,8 +68,8 @@ class Corridor:
 
     def tail(self, k: int, x: float) -> tuple[float, float]:
         """(c, λ) with H_k(e^y) <= e^{c − λ y} for every y, good near ``x``; λ = 0 if nothing is known."""
-        rho = float(self.concentrated[k])
-        if not 0.0 < rho < math.inf or x <= rho:
+        rho = float(self.concentrated[k]) * (1.0 + 1e-12)
+        if not self.alone or rho <= 0.0 or x <= rho:
             return 0.0, 0.0
         # A value of λ near the best one; any λ > 0 is valid.
         rate = (x - rho) / (2.0 * rho)
@@ -96,10 +97,8 @@ def whole(runs: Runs, spacing: float, *, left: float, right: float, bounded: boo
     lows, highs = np.full(len(rho), -left - spacing), np.full(len(rho), right + spacing)
     if bounded:
         lows, highs = np.maximum(lows, -reach - spacing), np.minimum(highs, reach + spacing)
-        rho = rho * (1.0 + 1e-12)
-    else:
-        rho = np.full(len(rho), math.inf)
-    return _lattice(spacing, lows, highs, rho, slope)
+    low, high = _lattice(spacing, lows, highs)
+    return Corridor(spacing, low, high, rho, bounded, slope)
 
 
 def narrow(runs: Runs, spacing: float, *, between: tuple[float, float], near: Estimate, depth: float) -> Corridor:
@@ -122,15 +121,17 @@ def narrow(runs: Runs, spacing: float, *, between: tuple[float, float], near: Es
     # One point in reserve; no further than the uses reach.
     lows = np.maximum(edge(between[0], -1.0), -reach) - spacing
     highs = np.minimum(edge(between[1], 1.0), reach) + spacing
-    return _lattice(spacing, lows, highs, rho * (1.0 + 1e-12), near.slope)
+    low, high = _lattice(spacing, lows, highs)
+    return Corridor(spacing, low, high, rho, True, near.slope)
 
 
-def _lattice(spacing: float, lows: Array, highs: Array, rho: Array, slope: float) -> Corridor:
+def _lattice(spacing: float, lows: Array, highs: Array) -> tuple[NDArray[int64], NDArray[int64]]:
+    """The lattice points that enclose them, two at least."""
     import numpy as np
 
     first = np.floor(lows / spacing).astype(np.int64)
     last = np.maximum(np.ceil(highs / spacing).astype(np.int64), first + 1)
-    return Corridor(spacing, first, last, rho, slope)
+    return first, last
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ P(t) H(α/u) + (1 − P(t)) H(αE/u) becomes
 
 concave. Let g = F(R) − F(1) and β = b (R − 1)² = R (R − 1) e^{t_0}/(E − 1) · (z_1 − z_0/R), with
 z = H(α/u) − H(αE/u) at the ends. Its maximum is at an end, or, if −β < R g and g < β, it is
-F(1) + (√a − √b)² <= F(1) + (R g + β)²/(4β) as a >= b then. Cutting g off at β and R g + β at 0 only enlarges that outside
-the two conditions. So the largest F(1) + (R g + β)²/(4β) over the pieces, and the last F(R), bound the objective for *all* t.
+F(1) + (√a − √b)² <= F(1) + (R g + β)²/(4β) as a >= b then. Cutting g off at β and R g + β at 0 only enlarges that
+outside the two conditions. So the largest F(1) + (R g + β)²/(4β) over the pieces, and the last F(R), bound the
+objective for *all* t.
 
 Rounding. F(1) and F(R) are sums of products of non-negative numbers. The bonus (R g + β)²/(4β) changes by at most
 R (R + 1)/2 times an error of g, itself at most 4 H 2^-53, and by at most (R + 1)² times one of β, at most

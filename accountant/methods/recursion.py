@@ -39,12 +39,16 @@ if TYPE_CHECKING:
 
     Array = NDArray[float64]
 
-__all__ = ["Last", "lower_profile", "upper_profile"]
+__all__ = ["Last", "OneUse", "lower_profile", "upper_profile"]
 
 BLOCK = 500
 """Lattice points with one layout of pieces."""
 MOST_STEPS_BETWEEN = 16
-"""The best t is looked for anew after at most this many steps, and after an eighth of those done."""
+"""The best t is looked for anew after this many steps, and whenever ρ_k has grown by an eighth."""
+
+
+UNEVEN = 8
+"""Before so many uses the objective may have several maxima in t: all pieces are of one cell."""
 
 
 class Last(Protocol):
@@ -117,6 +121,18 @@ def _one_use(eta: float, x: Array) -> tuple[Array, Array]:
     return values, np.where(before, np.exp(np.minimum(x, 0.0)), np.exp(inside) * gap * scale)
 
 
+class OneUse(NamedTuple):
+    """The profile of a single use, in closed form."""
+
+    eta: float
+
+    def delta(self, epsilon: float) -> float:
+        """H_1(e^ε)."""
+        import numpy as np
+
+        return float(_one_use(self.eta, np.array([epsilon]))[0][0])
+
+
 class _Move(NamedTuple):
     """From k − 1 uses still to come to k."""
 
@@ -128,10 +144,13 @@ class _Move(NamedTuple):
     points: int
     before: int
     """The lattice point at which the functions of k − 1 begin."""
+    rho: float
+    """ρ_k."""
 
 
 def _moves(runs: Runs, corridor: Corridor, done: int) -> Iterator[_Move]:
     """The uses from the last to the first, without the ``done`` last ones."""
+    rho = corridor.concentrated
     k = looked = 0
     before: Use | None = None
     for eta, uses in reversed(runs):
@@ -139,10 +158,11 @@ def _moves(runs: Runs, corridor: Corridor, done: int) -> Iterator[_Move]:
         for _ in range(uses):
             k += 1
             if k > done:
-                fresh = use is not before or k - looked >= min(MOST_STEPS_BETWEEN, max(1, k // 8))
+                fresh = use is not before or k - looked >= MOST_STEPS_BETWEEN or rho[k] >= 1.125 * rho[looked]
                 looked, before = k if fresh else looked, use
                 low = int(corridor.low[k])
-                yield _Move(k, use, fresh, low, int(corridor.high[k]) - low + 1, int(corridor.low[k - 1]))
+                points = int(corridor.high[k]) - low + 1
+                yield _Move(k, use, fresh, low, points, int(corridor.low[k - 1]), float(rho[k]))
 
 
 def _fit(known: Array, before: int, low: int, points: int) -> tuple[int, Array, int]:
@@ -205,6 +225,8 @@ class _UpperStep:
     def _look(planes: Array, move: _Move, width: int, starts: list[int]) -> list[tuple[int, int]]:
         """The least and the largest best breakpoint of each block."""
         use = move.use
+        if move.k <= UNEVEN:
+            return [(0, len(use.times) - 1)] * len(starts)
         best = use.best(planes, move.points, use.margin)
         # At a cut end the continuation, not the mechanism, decides.
         cut = use.cells // 2 if move.points > 4 * use.cells else 0
@@ -232,8 +254,8 @@ class _LowerStep:
         if move.fresh or self._choice is None:
             self._choice, self._chosen = use.best(planes[0], points, use.margin), move
         at = np.arange(points)
-        # The best t depends on x and k by about x/k.
-        same = ((at + move.low) * (self._chosen.k / move.k)).astype(np.intp) - self._chosen.low
+        # The best t depends on x and k by about x/ρ_k.
+        same = ((at + move.low) * (self._chosen.rho / move.rho)).astype(np.intp) - self._chosen.low
         choice = self._choice[np.clip(same, 0, len(self._choice) - 1)]
         length = planes.shape[2]
         at += use.margin
@@ -274,17 +296,30 @@ class _LowerStep:
 
 
 def _chord_profile(x: Array, values: Array) -> DiscreteProfile:
-    """The chords, the chord to (0, 1) on the left and the constant on the right, as losses."""
+    """The chords of the convex minorant, the one to (0, 1) on the left and the constant on the right, as losses.
+
+    The values bound a convex function from above, so their convex minorant does; they need not be convex themselves.
+    """
     import numpy as np
 
-    gap = math.expm1(x[1] - x[0])
-    scaled = np.diff(values) / gap  # slope × α at the left end of each cell
-    left = values[0] - 1.0  # slope × α₀ of the chord from (0, 1)
-    # mass at x_i: α_i × (slope to the right − slope to the left)
-    before = np.concatenate(([left], scaled * (gap + 1.0)))
-    after = np.concatenate((scaled, [0.0]))
-    masses = np.maximum(0.0, after - before)
-    return DiscreteProfile(x, masses, float(values[-1]))
+    kept: list[tuple[float, float, float]] = []  # x, value, and α × slope of the chord that ends there
+    masses: list[float] = []  # α × change of slope at each kept point but the last
+    for point, value in zip(x.tolist(), values.tolist(), strict=True):
+        arriving = value - 1.0
+        while kept:
+            before, height, steepness = kept[-1]
+            leaving = (value - height) / math.expm1(min(point - before, 700.0))
+            if leaving > steepness:
+                masses.append(leaving - steepness)
+                arriving = (value - height) / -math.expm1(before - point)
+                break
+            kept.pop()
+            if masses:
+                masses.pop()
+        kept.append((point, value, arriving))
+    masses.append(-kept[-1][2])
+    losses = np.array([point for point, _, _ in kept])
+    return DiscreteProfile(losses, np.maximum(0.0, np.array(masses)), kept[-1][1])
 
 
 def _tangent_profile(x: Array, values: Array, slopes: Array) -> DiscreteProfile:
