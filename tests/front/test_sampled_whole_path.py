@@ -66,3 +66,17 @@ def test_from_run_file_to_checked_trace(empty_workplace, name):
         "check-trace", empty_workplace.out / "trace.jsonl", "--certificate", empty_workplace.certificate
     )
     assert checked.code in (0, 5), checked.out
+
+
+def test_a_plan_without_certified_arithmetic_is_refused_with_what_works(empty_workplace):
+    text = empty_workplace.run_file.read_text(encoding="utf-8")
+    head = text.partition("[generator]")[0].replace('relation = "zero-out"', 'relation = "substitution"')
+    empty_workplace.run_file.write_text(
+        f'{head}[generator]\nsampling = "poisson"\n{NOISY_MAX}{COMMON}', encoding="utf-8"
+    )
+    empty_workplace.keyring.init()
+    assert empty_workplace.command("plan", empty_workplace.run_file).code == 0
+    refused = empty_workplace.certify()
+    assert refused.code == 2
+    assert "sample without replacement" in refused.err
+    assert not empty_workplace.certificate.exists()
