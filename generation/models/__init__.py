@@ -66,12 +66,14 @@ def load_model(
     # Read when torch is imported: threads that wait sleep. Spinning makes a busy machine three times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from affidavit.generation.models import smollm2
-    from affidavit.generation.models.transformers_model import TransformersModel, weights_digest
+    from affidavit.generation.models.transformers_model import TransformersModel, device_wanted, weights_digest
 
+    device = device_wanted()
     if name == smollm2.MODEL_NAME:
-        return TransformersModel(smollm2.checkpoint(), name=name, digest=smollm2.source_digest(), dtype=dtype)
+        digest = smollm2.source_digest()
+        return TransformersModel(smollm2.checkpoint(), name=name, digest=digest, dtype=dtype, device=device)
     folder = _folder(name, base)
-    return TransformersModel(folder, name=folder.name, digest=weights_digest(folder), dtype=dtype)
+    return TransformersModel(folder, name=folder.name, digest=weights_digest(folder), dtype=dtype, device=device)
 
 
 def _server(server: ServerSettings | None) -> ServerSettings:

@@ -4,21 +4,22 @@ Rows are left-padded to the given width with an explicit attention mask and expl
 decoding is cached. With the number of rows and the width fixed, a row's logits do not depend, to the
 last bit, on what the other rows hold or on where the row sits: matrix products and attention reduce
 within a row, in an order that their shapes decide (tests/generation checks it in both dtypes; padding
-to the longest row present, instead, moves other rows). It runs on the processor: that property was
-not established for other devices.
+to the longest row present, instead, moves other rows). It runs on the processor, or where
+``AFFIDAVIT_DEVICE=cuda`` says so on a GPU; there the property is checked on each model that is loaded.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from affidavit.accountant.errors import ModelMissing, UsageError
+from affidavit.accountant.errors import ModelMissing, NotSupported, UsageError
 from affidavit.generation.models.base import Decoding, Frame, Logits, Shared, Template, TokenModel, common_prefix
 from affidavit.generation.models.digests import folder_digest
 
@@ -27,14 +28,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers.cache_utils import Cache
 
-__all__ = ["Dtype", "TransformersModel", "weights_digest"]
+__all__ = ["Device", "Dtype", "TransformersModel", "device_wanted", "weights_digest"]
 
 Dtype: TypeAlias = Literal["auto", "bfloat16", "float32"]
+Device: TypeAlias = Literal["cpu", "cuda"]
 
 _INSTALL = "pip install 'affidavit[llm]'"
 _WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
 _MARK = "\x02message\x03"
 _SCORED_ROWS = 8
+_CHECKED_ROWS = 32
 _CHOICE_ROWS = 32
 
 _Score = TypeVar("_Score")
@@ -54,7 +57,7 @@ def weights_digest(folder: Path) -> str:
 class TransformersModel(TokenModel):
     """A local checkpoint; nothing is ever downloaded, no code from the folder is run."""
 
-    def __init__(self, folder: Path, *, name: str, digest: str, dtype: Dtype = "auto") -> None:
+    def __init__(self, folder: Path, *, name: str, digest: str, dtype: Dtype = "auto", device: Device = "cpu") -> None:
         try:
             import torch
             import transformers
@@ -64,8 +67,11 @@ class TransformersModel(TokenModel):
         self._torch = torch
         self.name = name
         self.digest = digest
-        self.dtype = _dtype(dtype)
+        self.device = device
+        self.dtype = _dtype(dtype, device)
         self.versions = {"torch": torch.__version__, "transformers": transformers.__version__}
+        if device != "cpu":
+            self.versions["device"] = _accelerator(torch)
         where: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
         progress = transformers.utils.logging.is_progress_bar_enabled()
         transformers.utils.logging.disable_progress_bar()
@@ -77,13 +83,31 @@ class TransformersModel(TokenModel):
         finally:
             if progress:
                 transformers.utils.logging.enable_progress_bar()
-        self._model = model.eval()
+        self._model = model.eval().to(device)
         arguments = inspect.signature(type(model).forward).parameters
         self._cache_argument = "cache" if "cache" in arguments else "past_key_values"
         config = model.config.get_text_config()
         self.vocabulary_size = int(config.vocab_size)
         self.context_length = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
         self.stop_tokens = _stop_tokens(model, self._tokenizer)
+        if device != "cpu":
+            self._check_rows_apart()
+
+    def _check_rows_apart(self) -> None:
+        """Raises ``NotSupported`` if on this device a row moves by one bit when another row changes."""
+        rows = [[(7 * row + 3 * place) % self.vocabulary_size for place in range(24)] for row in range(_CHECKED_ROWS)]
+        other = [*rows[:-1], [(token + 1) % self.vocabulary_size for token in rows[-1][:13]]]
+        for width in (24, 97):
+            one, changed = self.start(rows, width=width), self.start(other, width=width)
+            for step in range(3):
+                if step:
+                    one.append([step] * _CHECKED_ROWS)
+                    changed.append([step] * _CHECKED_ROWS)
+                if not np.array_equal(one.logits[:-1], changed.logits[:-1]):
+                    raise NotSupported(
+                        f"on {self.versions['device']} a row of {self.name} depends on the other rows of its batch",
+                        hint="Leave AFFIDAVIT_DEVICE out and generate on the processor.",
+                    )
 
     def frame(self, template: Template) -> Frame:
         """The chat template around a message; a model without one gets its start token only."""
@@ -149,7 +173,7 @@ class TransformersModel(TokenModel):
 
     def token_scores(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[NDArray[np.float64]]:
         """As ``TokenModel``, in batches of one forward pass each."""
-        nothing = self._torch.zeros(())
+        nothing = self._torch.zeros((), device=self.device)
 
         def moments(logs: torch.Tensor, answer: list[int]) -> NDArray[np.float64]:
             weights = logs.exp()
@@ -157,7 +181,7 @@ class TransformersModel(TokenModel):
             mean = (weights * possible).sum(dim=-1, keepdim=True)
             spread = (weights * (possible - mean) ** 2).sum(dim=-1).sqrt()
             columns = (logs[range(len(answer)), answer], mean[:, 0], spread)
-            return np.stack([column.double().numpy() for column in columns], axis=-1)
+            return np.stack([column.double().cpu().numpy() for column in columns], axis=-1)
 
         return self._scored(prompts, continuations, moments)
 
@@ -173,7 +197,7 @@ class TransformersModel(TokenModel):
         self.check_lengths([prompt + answer for prompt, answer in pairs])
         result: dict[int, _Score] = {}
         for index in (i for i, pair in enumerate(pairs) if not pair[1]):
-            result[index] = measure(self._torch.zeros((0, self.vocabulary_size)), [])
+            result[index] = measure(self._torch.zeros((0, self.vocabulary_size), device=self.device), [])
         order = sorted((i for i, pair in enumerate(pairs) if pair[1]), key=lambda i: sum(map(len, pairs[i])))
         for first in range(0, len(order), _SCORED_ROWS):
             chosen = order[first : first + _SCORED_ROWS]
@@ -199,8 +223,11 @@ class TransformersModel(TokenModel):
             ids[index, width - len(row) :] = row
             mask[index, width - len(row) :] = 1
         positions = np.maximum(mask.cumsum(axis=1) - 1, 0)
-        place = self._torch.from_numpy
-        return place(ids), place(mask), place(positions)
+        return self.placed(ids), self.placed(mask), self.placed(positions)
+
+    def placed(self, values: NDArray[Any]) -> torch.Tensor:
+        """A tensor on the model's device."""
+        return self._torch.from_numpy(values).to(self.device)
 
     def _forward(
         self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, *, cache: object, keep: int
@@ -261,11 +288,11 @@ class _Decoding:
 
     @property
     def logits(self) -> Logits:
-        return cast("Logits", self._logits.numpy())
+        return cast("Logits", self._logits.cpu().numpy())
 
     def scores(self) -> NDArray[np.float64]:
         """ln P of every next token, shape (rows, vocabulary)."""
-        return cast("NDArray[np.float64]", self._owner._torch.log_softmax(self._logits.double(), dim=-1).numpy())
+        return cast("NDArray[np.float64]", self._owner._torch.log_softmax(self._logits.double(), dim=-1).cpu().numpy())
 
     def follow(self, answers: Sequence[Sequence[int]]) -> NDArray[np.float64]:
         """ln P of each answer's tokens after its first, shape (rows, answers). The decoding stays where it is."""
@@ -280,29 +307,49 @@ class _Decoding:
             fed[index, : len(answer) - 1] = answer[:-1]
             expected[index, : len(answer) - 1] = answer[1:]
             counted[index, : len(answer) - 1] = 1.0
-        ids = torch.from_numpy(np.tile(fed, (rows, 1)))
+        ids = self._owner.placed(np.tile(fed, (rows, 1)))
         mask = torch.cat([self._mask.repeat_interleave(count, dim=0), torch.ones_like(ids)], dim=1)
-        positions = self._next.repeat_interleave(count, dim=0) + torch.arange(length)
+        positions = self._next.repeat_interleave(count, dim=0) + torch.arange(length, device=ids.device)
         with torch.inference_mode():
             cache = widened(self._cache, count)
             logits = self._owner._forward(ids, mask, positions, cache=cache, keep=length).double()
             scores = torch.log_softmax(logits, dim=-1)
-        places = torch.from_numpy(np.tile(expected, (rows, 1))).unsqueeze(-1)
-        picked = scores.gather(-1, places).squeeze(-1).numpy().reshape(rows, count, length)
+        places = self._owner.placed(np.tile(expected, (rows, 1))).unsqueeze(-1)
+        picked = scores.gather(-1, places).squeeze(-1).cpu().numpy().reshape(rows, count, length)
         return cast("NDArray[np.float64]", (picked * counted).sum(axis=-1))
 
     def append(self, tokens: Sequence[int]) -> None:
         torch = self._owner._torch
-        ids = torch.tensor(tokens, dtype=torch.long).reshape(-1, 1)
+        ids = torch.tensor(tokens, dtype=torch.long, device=self._owner.device).reshape(-1, 1)
         self._mask = torch.cat([self._mask, torch.ones_like(ids)], dim=1)
         self._step(ids, self._next)
         self._next = self._next + 1
 
 
-def _dtype(dtype: Dtype) -> Literal["bfloat16", "float32"]:
-    """``auto``: bfloat16 where the processor multiplies it in hardware, else float32."""
+def device_wanted() -> Device:
+    """Where ``AFFIDAVIT_DEVICE`` says that models run. Raises ``UsageError``."""
+    named = os.environ.get("AFFIDAVIT_DEVICE", "cpu")
+    if named not in get_args(Device):
+        raise UsageError(
+            "AFFIDAVIT_DEVICE names no known device",
+            hint=f"Set it to {' or '.join(get_args(Device))}, or leave it out.",
+        )
+    return cast("Device", named)
+
+
+def _accelerator(torch: Any) -> str:
+    if not torch.cuda.is_available():
+        raise UsageError("AFFIDAVIT_DEVICE is cuda, but torch finds no GPU", hint="Leave AFFIDAVIT_DEVICE out.")
+    torch.backends.cuda.matmul.allow_tf32 = False
+    return str(torch.cuda.get_device_name())
+
+
+def _dtype(dtype: Dtype, device: Device) -> Literal["bfloat16", "float32"]:
+    """``auto``: bfloat16 where the device multiplies it in hardware, else float32."""
     if dtype != "auto":
         return dtype
+    if device != "cpu":
+        return "bfloat16"
     try:
         flags = Path("/proc/cpuinfo").read_text()
     except OSError:
