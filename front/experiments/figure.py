@@ -46,11 +46,11 @@ def _by_epsilon(panel: Any, here: Sequence[Summary], name: str) -> None:
     most = max((one.shots for one in here), default=0)
     usual = min((one.shots for one in here if one.shots), key=lambda count: abs(count - 4), default=most)
     shown = [one for one in here if one.shots in (0, usual)]
-    places = {epsilon: place for place, epsilon in enumerate(sorted({one.epsilon for one in shown if one.epsilon}))}
+    places = {epsilon: place for place, epsilon in enumerate(sorted({one.epsilon for one in here if one.epsilon}))}
     for number, method in enumerate(dict.fromkeys(one.method for one in shown)):
         points = [one for one in shown if one.method == method]
         style = _style(number)
-        if all(one.epsilon == 0.0 for one in points):
+        if len(points) == 1 and points[0].epsilon in (0.0, math.inf):
             panel.axhline(points[0].mean, label=method, color=style["color"], linestyle=style["linestyle"])
             continue
         panel.errorbar(
@@ -62,7 +62,7 @@ def _by_epsilon(panel: Any, here: Sequence[Summary], name: str) -> None:
             **style,
         )
     panel.set_xticks(list(places.values()), [show_epsilon(epsilon) for epsilon in places])
-    panel.set_xlabel("certified ε at most")
+    panel.set_xlabel("ε at most, as certified (∞: next to no noise)")
     panel.set_ylabel(f"{here[0].metric} ({usual} shots)" if here else "")
     panel.set_title(name)
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+from pydantic import BaseModel
+
+from affidavit.accountant.errors import DataError
 from affidavit.accountant.randomness import SeededNoise
 from affidavit.generation import baselines, prism
 from affidavit.generation.dataset import Record
@@ -57,3 +61,54 @@ def test_noise_off_on_an_empty_batch_is_the_public_prompt_greedily() -> None:
     off = baselines.noise_off(CONFIG, [], ToyModel(), size=16)
     model = ToyModel()
     assert off.samples[0].text == model.generate([EXTRACT.public], max_tokens=40, template="chat")[0].strip()
+
+
+def test_real_records_are_private_text_and_say_so() -> None:
+    records = [Record(f"id-{i}", f"text {i}", "mail" if i % 3 else "post") for i in range(12)]
+    made = baselines.real_records(records, labels=["mail", "post"], per_label=2, noise=SeededNoise(1))
+    texts = {record.text: record.label for record in records}
+    assert [texts[sample.text] for sample in made.samples] == ["mail", "mail", "post", "post"]
+    assert len({sample.text for sample in made.samples}) == 4
+    assert not made.protected
+    drawn = {
+        tuple(
+            sample.text
+            for sample in baselines.real_records(records, labels=["post"], per_label=1, noise=SeededNoise(n)).samples
+        )
+        for n in range(40)
+    }
+    assert len(drawn) == 4, "every record of the label is drawn sooner or later"
+    with pytest.raises(DataError, match="too few"):
+        baselines.real_records(records, labels=["post"], per_label=5, noise=SeededNoise(1))
+
+
+def test_public_only_serves_settings_of_other_generators() -> None:
+    """Anything with labels, lengths and a template: no batch, no clip, no noise is asked for."""
+
+    class Settings(BaseModel):
+        labels: tuple[str, ...] = ("mail", "post")
+        samples_per_label: int = 2
+        max_tokens: int = 4
+        max_record_tokens: int = 8
+        template: PromptTemplate = EXTRACT
+
+    made = baselines.public_only(Settings(), ToyModel(), noise=SeededNoise(1))
+    assert [sample.label for sample in made.samples] == ["mail", "mail", "post", "post"]
+    assert all(len(sample.tokens) <= 4 for sample in made.samples)
+    model = ToyModel()
+    logits = model.start([model.prompt_tokens(EXTRACT.public, "chat")], width=100).logits[0]
+    one = Settings(labels=("mail",), samples_per_label=50, max_tokens=1)
+    for temperature in (0.07, 0.7):
+        texts = baselines.public_only(one, model, noise=SeededNoise(2), temperature=temperature).samples
+        below = [float(logits.max() - logits[sample.tokens[0]]) for sample in texts if sample.tokens]
+        assert max(below) < 14.0 * temperature  # 860 tokens e^-14 as likely: less than 4 % over 50 draws
+        assert max(below) > temperature
+
+
+def test_a_run_without_a_certificate_is_marked(open_plain: Callable[..., Any]) -> None:
+    own = _records([f"person{i}.surname@example.org" for i in range(16)])
+    permit = open_plain(prism.plan(CONFIG, relation="zero-out", size=16), seed=1)
+    made = prism.run(permit, CONFIG, own, ToyModel(), size=16)
+    marked = baselines.unprotected(made)
+    assert (marked.generator, marked.protected) == ("prism-noise-off", False)
+    assert marked.samples == made.samples
