@@ -30,7 +30,7 @@ from affidavit.certification import recheck
 from affidavit.generation.dataset import Fields, Record, load_records
 from affidavit.generation.models import load_model
 from affidavit.generation.models.remembering import RememberingModel
-from affidavit.records import read_all, read_texts
+from affidavit.records import parse_all, read_all, read_texts
 from affidavit.runfile import RunFile
 from affidavit.solving import solve_run
 
@@ -47,6 +47,10 @@ __all__ = ["CI_ALPHA", "audit", "check_receipt", "findings_in", "in_ci", "report
 
 CI_ALPHA = 1e-3
 """A job that runs on every push may not cry wolf once in twenty: α in CI, unless the audit file states one."""
+
+
+_NOISE_KEYS = ("temperature", "noise_multiplier", "noise_epsilon", "keyword_epsilon")
+"""What a generator's noise is called, the first that it has."""
 
 
 @dataclass(slots=True)
@@ -115,10 +119,13 @@ class Protected:
     def _made(self, settings: RunFile, records: Sequence[Record], epsilon: float) -> list[tuple[str, str]]:
         settings = _crowded(settings)
         if epsilon != self.certified.epsilon:
-            solved = solve_run(settings, epsilon=epsilon, key="temperature")
-            settings = settings.with_generator(temperature=float(solved.value))
+            settings = _calibrated(settings, epsilon)
         permit = TrialPermit(settings.plan(), settings.relation)
-        done = settings.source.run(permit, settings.generator, records, self.model, size=settings.data.size)
+        content = settings.public_content
+        public = () if content is None else parse_all(content, fields=settings.fields, name="the public file")
+        done = settings.source.run(
+            permit, settings.generator, records, self.model, size=settings.data.size, public=public
+        )
         return [(sample.label, sample.text) for sample in done.samples]
 
     def _number(self, key: str) -> int:
@@ -293,6 +300,17 @@ def _crowded(settings: RunFile) -> RunFile:
         return settings
     data = settings.data.model_copy(update={"size": len(labels) * samples * batch})
     return settings.model_copy(update={"data": data})
+
+
+def _calibrated(settings: RunFile, epsilon: float) -> RunFile:
+    """The run at another ε, by the setting that is its noise. Raises ``NotSupported``, ``NoValueFits``."""
+    key = next((key for key in _NOISE_KEYS if key in settings.numbers()), None)
+    if key is None:
+        raise NotSupported(
+            f"{settings.kind} has no single setting for its noise",
+            hint="Leave epsilons out of the audit file: the certified run is audited as it is.",
+        )
+    return settings.with_generator(**{key: float(solve_run(settings, epsilon=epsilon, key=key).value)})
 
 
 def _literal(text: str) -> str:

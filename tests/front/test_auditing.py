@@ -12,6 +12,7 @@ from affidavit.audits.attacks.extraction import PROMPTS
 from affidavit.audits.certified import Certified
 from affidavit.audits.textmodel import Record
 from affidavit.generation.models.toy import ToyModel
+from affidavit.generation.registry import generator
 from affidavit.runfile import load_run
 
 
@@ -56,6 +57,18 @@ def test_text_for_an_extraction_costs_at_most_the_certificate(run, plans, prompt
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 def test_text_at_another_epsilon_is_calibrated_to_it(run, plans, epsilon):
     _protected(run).generate(RECORDS, PROMPTS[0], max_tokens=3, epsilon=epsilon, seed=0)
+    cost = bound(plans[0], relation=run.relation, delta=run.budget.delta).epsilon_upper
+    assert epsilon * 0.98 <= cost <= epsilon
+
+
+def test_another_generator_is_calibrated_by_its_own_noise(run, plans):
+    table = {"kind": "few-shot", "labels": ("north", "south"), "subsets": 3, "shots_per_subset": 1, "max_tokens": 3}
+    config = generator("few-shot").config.model_validate({**table, "noise_multiplier": 1.0, "max_record_tokens": 12})
+    few_shot = run.model_copy(update={"generator": config})
+    certified = Certified.of_plan(few_shot.plan(), relation=run.relation, delta=run.budget.delta)
+    protected = auditing.Protected(few_shot, ToyModel(), certified)
+    epsilon = certified.epsilon / 2
+    protected.generate(RECORDS, PROMPTS[0], max_tokens=3, epsilon=epsilon, seed=0)
     cost = bound(plans[0], relation=run.relation, delta=run.budget.delta).epsilon_upper
     assert epsilon * 0.98 <= cost <= epsilon
 
