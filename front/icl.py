@@ -18,7 +18,7 @@ from affidavit.generation.models import load_model
 if TYPE_CHECKING:
     from affidavit.generation.icl.structured import RecordRates
     from affidavit.generation.models.base import LanguageModel
-    from affidavit.generation.models.openai_server import ServerSettings
+    from affidavit.generation.models.served_requests import ServerSettings
     from affidavit.generation.models.transformers_model import Dtype
 
 __all__ = ["IclResult", "icl", "task_for"]

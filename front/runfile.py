@@ -25,7 +25,7 @@ from affidavit.generation.registry import Generator, check_access, generator
 from affidavit.strict import StrictTable, checked, known_keys, read_toml
 
 if TYPE_CHECKING:
-    from affidavit.generation.models.openai_server import ServerSettings
+    from affidavit.generation.models.served_requests import ServerSettings
 
 __all__ = ["Budget", "Data", "FieldNames", "Model", "Randomness", "RunFile", "load_run", "parse_run"]
 
@@ -107,7 +107,7 @@ class Model(StrictTable):
         """Where the model is served; None for a local one."""
         if self.id is None:
             return None
-        from affidavit.generation.models.openai_server import ServerSettings
+        from affidavit.generation.models.served_requests import ServerSettings
 
         return ServerSettings(
             url=self.name,

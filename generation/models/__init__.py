@@ -17,7 +17,7 @@ if __name__ != "affidavit.generation.models":
 
 if TYPE_CHECKING:
     from affidavit.generation.models.base import LanguageModel
-    from affidavit.generation.models.openai_server import ServerSettings
+    from affidavit.generation.models.served_requests import ServerSettings
     from affidavit.generation.models.transformers_model import Dtype
 
 __all__ = ["load_model", "model_digest"]

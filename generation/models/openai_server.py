@@ -17,19 +17,14 @@ What such a server does not show shapes this back end:
 - *No tokenizer.* Records are cut by pieces (a word, a run of blanks, a mark), which stand for tokens.
 
 Each row is a request of its own: a row's answer is a function of that row, as far as the server keeps its
-requests apart. Nothing of a request is ever part of an error or a log.
+requests apart.
 """
 
 from __future__ import annotations
 
-import hashlib
-import math
-import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,45 +32,16 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.errors import ModelUnavailable, NotSupported, UsageError
 from affidavit.generation.models.base import Decoding, Frame, Logits, Template
+from affidavit.generation.models.served_answers import END, distinct, echoed_score, likely_tokens, text_at
+from affidavit.generation.models.served_requests import Requests, ServerSettings
 
-__all__ = ["ServerModel", "ServerSettings", "is_url"]
+__all__ = ["ServerModel"]
 
-MAX_TOP = 100
 _TABLE = 1 << 18
-_END = 0
 _FILLER = -1e4
 """The log-probability of the first nameless token; e^−10000 is 0 in float64."""
-_END_STRINGS = frozenset(
-    {"", "<|im_end|>", "<|endoftext|>", "</s>", "<eos>", "<|eot_id|>", "<|end_of_text|>", "<end_of_turn>", "<|end|>"}
-)
 _PIECE = re.compile(r" ?\w+|\s+|[^\w\s]")
-_RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
-_LONGEST_WAIT_S = 30.0
-_PARALLEL = 8
 _PROBE = "The capital of France is"
-
-
-def is_url(name: str) -> bool:
-    """Whether a model's name is a server's address."""
-    return name.startswith(("http://", "https://"))
-
-
-@dataclass(frozen=True, slots=True)
-class ServerSettings:
-    """Where a model is served. ``top_logprobs``: how many tokens the server gives; times in seconds."""
-
-    url: str
-    model: str
-    api_key_env: str | None = None
-    top_logprobs: int = 20
-    context_length: int = 4096
-    timeout_s: float = 60.0
-    retries: int = 4
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the address and the id: it identifies the service, not the weights."""
-        return hashlib.sha256(f"affidavit openai server 1\0{self.url.rstrip('/')}\0{self.model}".encode()).hexdigest()
 
 
 class ServerModel:
@@ -83,7 +49,7 @@ class ServerModel:
 
     def __init__(self, settings: ServerSettings, *, sleep: Callable[[float], None] = time.sleep) -> None:
         self._settings = settings
-        self._requests = _Requests(settings, sleep)
+        self._requests = Requests(settings, sleep)
         self._strings: list[str | None] = ["", *[None] * settings.top_logprobs]
         self._numbers: dict[str, int] = {}
         self._pieces: list[str] = []
@@ -91,7 +57,7 @@ class ServerModel:
         self.name = f"{settings.model} at {settings.url}"
         self.digest = settings.digest
         self.vocabulary_size = _TABLE
-        self.stop_tokens = frozenset({_END})
+        self.stop_tokens = frozenset({0})
         self.context_length = settings.context_length
         self.top_logprobs = settings.top_logprobs
         self.versions = {"server": settings.url, "model": settings.model}
@@ -141,7 +107,7 @@ class ServerModel:
             for prompt in prompts
         ]
         answers = self._requests.post_all("/chat/completions", bodies)
-        return [_at(answer, "choices", 0, "message", "content") for answer in answers]
+        return [text_at(answer, "choices", 0, "message", "content") for answer in answers]
 
     def continuations(self, prompts: Sequence[str], *, max_tokens: int, stop: str) -> list[str]:
         """Greedy continuations of plain prompts, each up to the first ``stop``."""
@@ -150,7 +116,7 @@ class ServerModel:
 
     def _texts(self, bodies: Sequence[Mapping[str, Any]]) -> list[str]:
         answers = self._requests.post_all("/completions", [{**body, "temperature": 0} for body in bodies])
-        return [_at(answer, "choices", 0, "text") for answer in answers]
+        return [text_at(answer, "choices", 0, "text") for answer in answers]
 
     def log_likelihoods(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[float]:
         """ln P(continuation | prompt) by ``echo``. Raises ``NotSupported`` where the server echoes no scores."""
@@ -160,7 +126,7 @@ class ServerModel:
         asked = {"max_tokens": 1, "temperature": 0, "logprobs": 1, "echo": True}
         found = iter(self._requests.post_all("/completions", [{**asked, "prompt": "".join(pair)} for pair in pairs]))
         return [
-            _echoed(next(found), start=len(prompt), end=len(prompt) + len(text)) if text else 0.0
+            echoed_score(next(found), start=len(prompt), end=len(prompt) + len(text)) if text else 0.0
             for prompt, text in zip(prompts, continuations, strict=True)
         ]
 
@@ -183,7 +149,7 @@ class ServerModel:
         answers = self._requests.post_all("/completions", [{**body, "prompt": text} for text in texts])
         result: Logits = np.full((len(texts), _TABLE), -np.inf, dtype=np.float32)
         for row, answer in zip(result, answers, strict=True):
-            values = _distinct(_merged(_top_logprobs(answer)))
+            values = distinct(likely_tokens(answer))
             for string, value in values:
                 row[self._number(string)] = value
             for missing in range(self.top_logprobs - len(values)):
@@ -192,11 +158,11 @@ class ServerModel:
 
     def _top(self, text: str) -> dict[str, float]:
         body = {"prompt": text, "max_tokens": 1, "temperature": 0, "logprobs": self.top_logprobs}
-        return _merged(_top_logprobs(self._requests.post("/completions", body)))
+        return likely_tokens(self._requests.post("/completions", body))
 
     def _number(self, string: str) -> int:
-        if string == "":
-            return _END
+        if string == END:
+            return 0
         number = self._numbers.setdefault(string, len(self._strings))
         if number == len(self._strings):
             if number >= _TABLE:
@@ -225,163 +191,3 @@ class _ServerDecoding:
         pieces = [self._model.decode([token]) for token in tokens]
         self._texts = [text + piece for text, piece in zip(self._texts, pieces, strict=True)]
         self._logits = None
-
-
-class _Requests:
-    """POST with retries; several at once, answers in the order of the bodies."""
-
-    def __init__(self, settings: ServerSettings, sleep: Callable[[float], None]) -> None:
-        import httpx2
-
-        headers = {}
-        if settings.api_key_env is not None:
-            key = os.environ.get(settings.api_key_env, "")
-            if not key:
-                raise UsageError(
-                    f"the environment variable {settings.api_key_env} is not set",
-                    hint=f"export {settings.api_key_env}=..., the key of {settings.url}",
-                )
-            headers["Authorization"] = f"Bearer {key}"
-        self._settings = settings
-        self._sleep = sleep
-        self._errors = (httpx2.TransportError, httpx2.InvalidURL)
-        self._client = httpx2.Client(headers=headers, timeout=settings.timeout_s)
-
-    def post_all(self, path: str, bodies: Sequence[Mapping[str, Any]]) -> list[Any]:
-        if len(bodies) < 2:
-            return [self.post(path, body) for body in bodies]
-        with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
-            return list(pool.map(lambda body: self.post(path, body), bodies))
-
-    def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The server's answer as JSON. Raises ``ModelUnavailable``; a message never holds a part of a request."""
-        settings = self._settings
-        url = settings.url.rstrip("/") + path
-        problem = "no answer"
-        for attempt in range(settings.retries + 1):
-            wait = min(_LONGEST_WAIT_S, 0.5 * 2.0**attempt)
-            try:
-                response = self._client.post(url, json={"model": settings.model, **body})
-            except self._errors as error:
-                problem = type(error).__name__
-            else:
-                if response.status_code == 200:
-                    return _json(response, url)
-                problem = f"status {response.status_code}"
-                if response.status_code not in _RETRIED:
-                    raise ModelUnavailable(f"{url}: {problem}", hint=_advice(response.status_code, settings))
-                wait = _retry_after(response.headers.get("retry-after"), wait)
-            if attempt < settings.retries:
-                self._sleep(wait)
-        raise ModelUnavailable(
-            f"{url}: {problem}, {settings.retries + 1} times",
-            hint="Is the server running? [model] timeout_s and retries say how long to wait.",
-        )
-
-
-def _json(response: Any, url: str) -> Any:
-    try:
-        return response.json()
-    except ValueError:
-        raise ModelUnavailable(f"{url}: not JSON", hint="Is it an OpenAI-compatible server?") from None
-
-
-def _advice(status: int, settings: ServerSettings) -> str:
-    if status in (401, 403):
-        return "Set [model] api_key_env to the environment variable that holds the key."
-    if status == 404:
-        return "[model] name is the address up to and with /v1, id one of the models that it serves."
-    return (
-        f"The server refused the request. It may give fewer than {settings.top_logprobs} log-probabilities "
-        "(top_logprobs), serve no model of this id, or read fewer tokens."
-    )
-
-
-def _retry_after(header: str | None, otherwise: float) -> float:
-    try:
-        asked = float(header or "")
-    except ValueError:
-        return otherwise
-    return min(_LONGEST_WAIT_S, asked) if asked >= 0.0 else otherwise
-
-
-def _at(answer: Any, *path: str | int) -> str:
-    """The string at a place of an answer. Raises ``ModelUnavailable``."""
-    for step in path:
-        try:
-            answer = answer[step]
-        except (KeyError, IndexError, TypeError):
-            answer = None
-            break
-    if not isinstance(answer, str):
-        raise ModelUnavailable(
-            f"the server's answer has no text at {'.'.join(map(str, path))}",
-            hint="Is it an OpenAI-compatible server?",
-        )
-    return answer
-
-
-def _scores_of(answer: Any) -> Mapping[str, Any]:
-    try:
-        found = answer["choices"][0]["logprobs"]
-    except (KeyError, IndexError, TypeError):
-        found = None
-    if not isinstance(found, dict):
-        raise ModelUnavailable(
-            "the server returns no log-probabilities",
-            hint="The completions end point must support logprobs. Text-only methods (ksa, sga) do without.",
-        )
-    return found
-
-
-def _top_logprobs(answer: Any) -> Mapping[str, float]:
-    """What is shown of the first token's distribution; an answer that ended at once is the end token."""
-    scores = _scores_of(answer)
-    shown = scores.get("top_logprobs")
-    if isinstance(shown, list) and not shown and answer["choices"][0].get("finish_reason") == "stop":
-        return {"": 0.0}
-    first = shown[0] if isinstance(shown, list) and shown else None
-    if not isinstance(first, dict) or not first or not all(_is_log_probability(value) for value in first.values()):
-        raise ModelUnavailable(
-            "the server returns no list of likely tokens", hint="Its completions must support logprobs = K."
-        )
-    return first
-
-
-def _is_log_probability(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value) and value <= 1e-3
-
-
-def _merged(shown: Mapping[str, float]) -> dict[str, float]:
-    """Probabilities by string, all ways to end an answer as one; what has probability 0 is left out."""
-    found: dict[str, float] = {}
-    for string, value in shown.items():
-        if value > -math.inf:
-            name = "" if string in _END_STRINGS else string
-            found[name] = float(np.logaddexp(found.get(name, -math.inf), value))
-    return found
-
-
-def _distinct(values: Mapping[str, float]) -> list[tuple[str, np.float32]]:
-    """The same, best first, no two values equal: ties fall by string."""
-    result: list[tuple[str, np.float32]] = []
-    below = np.float32(np.inf)
-    for string, value in sorted(values.items(), key=lambda item: (-item[1], item[0])):
-        here = min(np.float32(value), np.nextafter(below, np.float32(-np.inf)))
-        result.append((string, here))
-        below = here
-    return result
-
-
-def _echoed(answer: Any, *, start: int, end: int) -> float:
-    """The sum of the log-probabilities of the tokens that begin in [start, end) of the text."""
-    scores = _scores_of(answer)
-    values, places = scores.get("token_logprobs"), scores.get("text_offset")
-    if isinstance(values, list) and isinstance(places, list) and len(values) == len(places):
-        chosen = [value for value, place in zip(values, places, strict=True) if start <= place < end]
-        if chosen and all(_is_log_probability(value) for value in chosen):
-            return float(sum(chosen))
-    raise NotSupported(
-        "the server does not score given text (completions with echo and logprobs)",
-        hint="Use a server that does, for example vLLM, or a local model.",
-    )

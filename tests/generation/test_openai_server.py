@@ -11,7 +11,8 @@ import pytest
 
 from affidavit.accountant.errors import ModelUnavailable, NotSupported, UsageError
 from affidavit.generation.models import load_model, model_digest
-from affidavit.generation.models.openai_server import ServerModel, ServerSettings
+from affidavit.generation.models.openai_server import ServerModel
+from affidavit.generation.models.served_requests import ServerSettings
 from affidavit.generation.models.toy import ToyModel
 from affidavit.generation.probabilities import on_simplex, support
 

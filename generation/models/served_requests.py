@@ -1,0 +1,118 @@
+"""Requests to an OpenAI-compatible server: where it is, and POST with retries.
+
+A busy or silent server is asked again, after a wait that doubles or that it asks for; any other refusal is
+final. Nothing of a request, and no key, is ever part of an error or a log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from affidavit.accountant.errors import ModelUnavailable, UsageError
+
+__all__ = ["Requests", "ServerSettings"]
+
+_RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_LONGEST_WAIT_S = 30.0
+_PARALLEL = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """Where a model is served. ``top_logprobs``: how many tokens the server gives; times in seconds."""
+
+    url: str
+    model: str
+    api_key_env: str | None = None
+    top_logprobs: int = 20
+    context_length: int = 4096
+    timeout_s: float = 60.0
+    retries: int = 4
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the address and the id: it identifies the service, not the weights."""
+        return hashlib.sha256(f"affidavit openai server 1\0{self.url.rstrip('/')}\0{self.model}".encode()).hexdigest()
+
+
+class Requests:
+    """POST with retries; several at once, answers in the order of the bodies."""
+
+    def __init__(self, settings: ServerSettings, sleep: Callable[[float], None]) -> None:
+        import httpx2
+
+        headers = {}
+        if settings.api_key_env is not None:
+            key = os.environ.get(settings.api_key_env, "")
+            if not key:
+                raise UsageError(
+                    f"the environment variable {settings.api_key_env} is not set",
+                    hint=f"export {settings.api_key_env}=..., the key of {settings.url}",
+                )
+            headers["Authorization"] = f"Bearer {key}"
+        self._settings = settings
+        self._sleep = sleep
+        self._errors = (httpx2.TransportError, httpx2.InvalidURL)
+        self._client = httpx2.Client(headers=headers, timeout=settings.timeout_s)
+
+    def post_all(self, path: str, bodies: Sequence[Mapping[str, Any]]) -> list[Any]:
+        if len(bodies) < 2:
+            return [self.post(path, body) for body in bodies]
+        with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
+            return list(pool.map(lambda body: self.post(path, body), bodies))
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The server's answer as JSON. Raises ``ModelUnavailable``; a message never holds a part of a request."""
+        settings = self._settings
+        url = settings.url.rstrip("/") + path
+        problem = "no answer"
+        for attempt in range(settings.retries + 1):
+            wait = min(_LONGEST_WAIT_S, 0.5 * 2.0**attempt)
+            try:
+                response = self._client.post(url, json={"model": settings.model, **body})
+            except self._errors as error:
+                problem = type(error).__name__
+            else:
+                if response.status_code == 200:
+                    return _json(response, url)
+                problem = f"status {response.status_code}"
+                if response.status_code not in _RETRIED:
+                    raise ModelUnavailable(f"{url}: {problem}", hint=_advice(response.status_code, settings))
+                wait = _retry_after(response.headers.get("retry-after"), wait)
+            if attempt < settings.retries:
+                self._sleep(wait)
+        raise ModelUnavailable(
+            f"{url}: {problem}, {settings.retries + 1} times",
+            hint="Is the server running? [model] timeout_s and retries say how long to wait.",
+        )
+
+
+def _json(response: Any, url: str) -> Any:
+    try:
+        return response.json()
+    except ValueError:
+        raise ModelUnavailable(f"{url}: not JSON", hint="Is it an OpenAI-compatible server?") from None
+
+
+def _advice(status: int, settings: ServerSettings) -> str:
+    if status in (401, 403):
+        return "Set [model] api_key_env to the environment variable that holds the key."
+    if status == 404:
+        return "[model] name is the address up to and with /v1, id one of the models that it serves."
+    return (
+        f"The server refused the request. It may give fewer than {settings.top_logprobs} log-probabilities "
+        "(top_logprobs), serve no model of this id, or read fewer tokens."
+    )
+
+
+def _retry_after(header: str | None, otherwise: float) -> float:
+    try:
+        asked = float(header or "")
+    except ValueError:
+        return otherwise
+    return min(_LONGEST_WAIT_S, asked) if asked >= 0.0 else otherwise
