@@ -132,6 +132,14 @@ TASKS: dict[str, PromptTemplate] = {
     ),
     "mit-g": _movie("genre"),
     "mit-d": _movie("director"),
+    "wikimovies": PromptTemplate(
+        private="Here is the record of a {label} film:\n\n{text}\n\n"
+        "Write the record of another {label} film in the same form, on one line.",
+        public="Write the record of an invented {label} film on one line of JSON "
+        "with the keys title, year, genre and plot.",
+        answer_prefix="Record: ",
+        opening='{{"title": "',
+    ),
     "mail": PromptTemplate(
         private="Here is an e-mail from a customer to a support team about {label}:\n\n{text}\n\n"
         "Write an e-mail from another customer about {label}, in one or two sentences.",
