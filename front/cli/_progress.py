@@ -46,13 +46,13 @@ def generation_progress() -> Iterator[Callable[[Progress], None] | None]:
 
 
 @contextmanager
-def counting_progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Yields what a loop reports (done, all) to: a bar with the time left, or None away from a terminal."""
+def counting_progress() -> Iterator[Callable[[str, int, int], None] | None]:
+    """Yields what loops report (what, done, all) to: a bar each with the time left, or None away from a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
     columns = (
@@ -64,5 +64,11 @@ def counting_progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
         TimeRemainingColumn(),
     )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(what, total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
+        tasks: dict[str, TaskID] = {}
+
+        def report(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield report

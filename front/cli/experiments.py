@@ -31,8 +31,8 @@ def experiment(*, grid_file: Path, out: Path, jobs: int, threads: int | None, as
     from affidavit.writing import write_whole
 
     grid = load_grid(grid_file)
-    with counting_progress("certifying") as settling, counting_progress("running") as running:
-        done = run_experiment(grid, out, jobs=jobs, threads=threads, settling=settling, running=running)
+    with counting_progress() as progress:
+        done = run_experiment(grid, out, jobs=jobs, threads=threads, progress=progress)
     found = summaries(done.results)
     text = markdown(found, title=grid.title)
     write_whole(out / "table.md", text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,7 +74,7 @@ def icl(
     named = {"name": model, "id": model_id, "api_key_env": api_key_env}
     served = checked(Model, {key: value for key, value in named.items() if value is not None}, prefix="model.").server
     default_shots = 0 if demonstrations is None else 4
-    with counting_progress("seeds") as progress:
+    with counting_progress() as progress:
         result = measure(
             test,
             task=task,
@@ -84,7 +85,7 @@ def icl(
             limit=limit,
             dtype=dtype,
             server=served,
-            progress=progress,
+            progress=None if progress is None else partial(progress, "asking"),
         )
     if as_json:
         print_json(result.to_json())

@@ -18,6 +18,8 @@ from affidavit.generation.icl.evaluation import subset
 from affidavit.generation.icl.examples import Example, load_examples
 from affidavit.generation.icl.tasks import Task
 from affidavit.generation.icl.tasks import task as named_task
+from affidavit.generation.prism import PrismConfig
+from affidavit.generation.prompts import PromptTemplate
 from affidavit.generation.registry import generator
 from affidavit.runfile import RunFile, parse_run
 
@@ -137,6 +139,7 @@ class Cell:
             run = self.run()
             with self._named():
                 run.plan()
+                _check_baseline(self.method.baseline, run)
 
     @contextmanager
     def _named(self) -> Iterator[None]:
@@ -161,6 +164,20 @@ class Cell:
         if with_seed:
             facts |= {"seed": self.seed, "shots": self.shots, "test": self.tests}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def _check_baseline(baseline: str | None, run: RunFile) -> None:
+    """That a baseline means something for a generator. Raises ``RunFileError``."""
+    if baseline == "aggregation" and not isinstance(run.generator, PrismConfig):
+        raise RunFileError(
+            "baseline",
+            f"aggregation without privacy is PRISM's, and {run.kind} has its own",
+            hint="Write epsilon = [inf] for the generator instead.",
+        )
+    if baseline == "public-only" and not isinstance(getattr(run.generator, "template", None), PromptTemplate):
+        raise RunFileError(
+            "baseline", f"{run.kind} has no public prompt to write from", hint='Use generator = {kind = "prism"}.'
+        )
 
 
 def with_values(table: Mapping[str, Any], values: Mapping[str, float | int]) -> dict[str, Any]:

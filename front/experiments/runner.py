@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Experiment", "run_experiment"]
 
-Progress: TypeAlias = Callable[[int, int], None]
+Progress: TypeAlias = Callable[[str, int, int], None]
 
 MARKER = ".affidavit-experiment"
 
@@ -64,13 +64,12 @@ def run_experiment(
     jobs: int = 1,
     threads: int | None = None,
     model: LanguageModel | None = None,
-    settling: Progress | None = None,
-    running: Progress | None = None,
+    progress: Progress | None = None,
 ) -> Experiment:
     """Run what is missing of ``grid`` in ``out`` and return every cell's result.
 
     jobs: processes, each with its own copy of the model. threads: of each process's tensor library.
-    model: one that is loaded already, for ``jobs`` = 1. ``settling`` and ``running`` are told (done, all).
+    model: one that is loaded already, for ``jobs`` = 1. ``progress`` is told (what, done, all).
     Raises ``UsageError`` for a folder of something else, ``RunFileError``, ``DataError``, ``ModelMissing``
     before anything is generated.
     """
@@ -80,8 +79,8 @@ def run_experiment(
     missing = [cell for cell in cells if read_result(_place(out, cell)) is None]
     settings = list({cell.setting_id: cell for cell in missing}.values())
     with _workers(jobs, threads, model) as execute:
-        _do(execute, _settle, [_Task(cell, out, threads) for cell in settings], settling)
-        _do(execute, _run, [_Task(cell, out, threads) for cell in missing], running)
+        _do("certifying", execute(_settle, [_Task(cell, out, threads) for cell in settings]), len(settings), progress)
+        _do("running", execute(_run, [_Task(cell, out, threads) for cell in missing]), len(missing), progress)
     results = tuple(result for cell in cells if (result := read_result(_place(out, cell))) is not None)
     if not keyring.exists() or len(results) != len(cells):
         raise UsageError(f"{out} lost files while it was used", hint="Run the experiment again in one place.")
@@ -153,12 +152,12 @@ def _workers(jobs: int, threads: int | None, model: LanguageModel | None) -> Ite
         yield execute
 
 
-def _do(execute: _Execute, work: Callable[[_Task], Any], tasks: Sequence[_Task], progress: Progress | None) -> None:
+def _do(what: str, outcomes: Iterator[Any], total: int, progress: Progress | None) -> None:
     if progress is not None:
-        progress(0, len(tasks))
-    for done, _ in enumerate(execute(work, tasks), start=1):
+        progress(what, 0, total)
+    for done, _ in enumerate(outcomes, start=1):
         if progress is not None:
-            progress(done, len(tasks))
+            progress(what, done, total)
 
 
 _LOADED: dict[str, LanguageModel] = {}

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from affidavit.accountant.errors import RunFileError, UsageError
+from affidavit.accountant.errors import UsageError
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.randomness import SecureNoise
@@ -214,13 +214,7 @@ def _unprotected(cell: Cell, run: RunFile, model: CountedModel, keyring: Keyring
     if cell.method.baseline == "public-only":
         return baselines.public_only(config, model, noise=SecureNoise())  # type: ignore[arg-type]
     _, records = prepare(run, keyring=keyring)
-    if cell.method.baseline == "aggregation":
-        if not isinstance(config, PrismConfig):
-            raise RunFileError(
-                f"methods.{cell.method.name}.baseline",
-                f"aggregation without privacy is PRISM's; {run.kind} has its own with ε = inf",
-                hint="Write epsilon = [inf] for the generator instead.",
-            )
+    if cell.method.baseline == "aggregation" and isinstance(config, PrismConfig):
         return baselines.noise_off(config, records, model, size=run.data.size)
     public = public_records(run)
     if run.source.check is not None:

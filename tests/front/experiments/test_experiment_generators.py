@@ -29,7 +29,13 @@ def _grid(kind: str, folder: Path, **method: Any) -> Any:
     labels = case.get("labels", LABELS)
     for name, count in (("train", case["size"]), ("test", 3), ("public", 24)):
         lines = [
-            json.dumps({"id": f"{name}{n}", "text": f"the {labels[n % len(labels)]} wind number {n}", "label": labels[n % len(labels)]})
+            json.dumps(
+                {
+                    "id": f"{name}{n}",
+                    "text": f"the {labels[n % len(labels)]} wind number {n}",
+                    "label": labels[n % len(labels)],
+                }
+            )
             for n in range(count)
         ]
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")

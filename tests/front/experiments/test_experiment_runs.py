@@ -57,6 +57,8 @@ generator = { kind = "prism", max_tokens = 3, max_record_tokens = 12, batch_size
 samples_per_label = [1, 2]
 """
 Table = dict[str, Any]
+SGA = {"kind": "sga", "task": "question", "ensemble": 4}
+FEW_SHOT = {"kind": "few-shot", "noise_multiplier": 1.0, "subsets": 2, "task": "generic"}
 
 
 @pytest.fixture
@@ -98,10 +100,10 @@ def test_a_grid_expands_to_its_cells(parse: Callable[..., Grid]) -> None:
 
 def test_every_protected_cell_is_certified_charged_and_measured(parse: Callable[..., Grid], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    seen: list[tuple[int, int]] = []
-    done = run_experiment(parse(), out, running=lambda *at: seen.append(at))
+    seen: list[tuple[str, int, int]] = []
+    done = run_experiment(parse(), out, progress=lambda *at: seen.append(at))
     assert done.found == 0
-    assert seen == [(n, 14) for n in range(15)]
+    assert seen == [("certifying", n, 7) for n in range(8)] + [("running", n, 14) for n in range(15)]
     assert len(done.results) == 14
     keyring = Keyring(out / "home")
     certificates = {
@@ -247,6 +249,9 @@ def test_the_noise_key_is_found(parse: Callable[..., Grid]) -> None:
         ({"methods.generator": {"kind": "prism", "cip": 4.0}}, RunFileError, "cip"),
         ({"methods.generator": {}}, RunFileError, "kind"),
         ({"methods.baseline": "real"}, RunFileError, "has no generator"),
+        ({"methods.baseline": "aggregation", "methods.generator": FEW_SHOT}, RunFileError, "PRISM's"),
+        ({"methods.baseline": "public-only", "methods.generator": SGA}, RunFileError, "no public prompt"),
+        ({"methods.preset": "big"}, RunFileError, "no such preset"),
         ({"methods.datasets": ["waves"]}, RunFileError, "no dataset waves"),
         ({"methods.grid": {"clip": []}}, RunFileError, "empty"),
     ],
@@ -294,3 +299,14 @@ def test_several_processes_give_a_whole_table(parse: Callable[..., Grid], tmp_pa
     done = run_experiment(parse(), tmp_path / "out", jobs=2, threads=1)
     assert [result.cell for result in done.results] == [cell.id for cell in expand(parse())]
     assert run_experiment(parse(), tmp_path / "out").found == 14
+
+
+def test_a_terminal_is_shown_both_loops(
+    table: Table, tmp_path: Path, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "grid.toml").write_text(GRID.partition('[[methods]]\nname = "public-only"')[0], encoding="utf-8")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    shown = command("experiment", tmp_path / "grid.toml", "-o", tmp_path / "out")
+    assert shown.code == 0, shown.err
+    assert "certifying" in shown.err
+    assert "running" in shown.err
