@@ -250,7 +250,11 @@ def test_the_noise_key_is_found(parse: Callable[..., Grid]) -> None:
         ({"methods.generator": {}}, RunFileError, "kind"),
         ({"methods.baseline": "real"}, RunFileError, "has no generator"),
         ({"methods.baseline": "aggregation", "methods.generator": FEW_SHOT}, RunFileError, "PRISM's"),
-        ({"methods.baseline": "public-only", "methods.generator": SGA}, RunFileError, "no public prompt"),
+        (
+            {"methods.baseline": "public-only", "methods.generator": SGA, "methods.grid": {}},
+            RunFileError,
+            "no public prompt",
+        ),
         ({"methods.preset": "big"}, RunFileError, "no such preset"),
         ({"methods.datasets": ["waves"]}, RunFileError, "no dataset waves"),
         ({"methods.grid": {"clip": []}}, RunFileError, "empty"),
