@@ -46,8 +46,9 @@ def _judged(item: Finding, outcomes: Sequence[tuple[Outcome, str]]) -> Judged:
         return Judged(item, "not judged", (item.note or "a comparison, not the target of the audit",))
     if not outcomes:
         return Judged(item, "holds", (item.note,) if item.check else ())
+    found = {outcome for outcome, _ in outcomes}
     order: tuple[Outcome, ...] = ("refuted", "policy-failed", "inconclusive")
-    worst = min((outcome for outcome, _ in outcomes), key=order.index)
+    worst = next(outcome for outcome in order if outcome in found)
     return Judged(item, worst, tuple(reason for _, reason in outcomes))
 
 

@@ -13,13 +13,12 @@ other keys, except that a ``draw`` may repeat the leaf's parameters as they were
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 
 from affidavit.accountant.errors import UsageError
 
@@ -175,13 +174,11 @@ def _objects(content: bytes) -> Iterable[dict[str, Any]]:
         yield value
 
 
-@cache
-def _adapter() -> TypeAdapter[Any]:
-    kinds: Sequence[type[_Event]] = tuple(_KNOWN.values())
-    return TypeAdapter(Annotated[kinds[0] | kinds[1] | kinds[2] | kinds[3], Field(discriminator="event")])  # type: ignore[valid-type]
+class _Line(RootModel[Annotated[Run | Batch | Sample | Draw, Field(discriminator="event")]]):
+    """One line of a trace."""
 
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of one line of a trace."""
-    schema = _adapter().json_schema(by_alias=True)
+    schema = _Line.model_json_schema(by_alias=True)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA, **schema}

@@ -64,9 +64,9 @@ def is_mersenne_twister(words: Sequence[int]) -> bool | None:
 
 def _untempered(words: _Words) -> _Words:
     """The state words behind outputs."""
-    state = words ^ (words >> np.uint32(18))
+    state: _Words = words ^ (words >> np.uint32(18))
     state = state ^ ((state << np.uint32(15)) & np.uint32(0xEFC60000))
-    unmixed = state
+    unmixed: _Words = state
     for _ in range(4):
         unmixed = state ^ ((unmixed << np.uint32(7)) & np.uint32(0x9D2C5680))
     state = unmixed
@@ -81,13 +81,14 @@ def find_seed(noise: Sequence[StandardNoise], *, seeds: Sequence[int] = SEEDS) -
     Noise is (family, values at scale 1). The first three values are compared, to 1e-9 relative; where there are fewer
     nothing can be said.
     """
-    families = {family for family, values in noise if len(values) >= _MATCHING}
-    for family in sorted(families):
+    for family in _METHODS:
         wanted = [
             (index, np.array(values[:_MATCHING]))
             for index, (of, values) in enumerate(noise)
             if of == family and len(values) >= _MATCHING
         ]
+        if not wanted:
+            continue
         for name, draw in _generators(family):
             made = np.array([draw(seed) for seed in seeds])
             for index, values in wanted:

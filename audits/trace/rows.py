@@ -5,7 +5,7 @@ from __future__ import annotations
 from affidavit.accountant.plan import Plan
 from affidavit.audits.checks import Check, Status
 from affidavit.audits.trace.counts import parallel_parts
-from affidavit.audits.trace.events import Trace
+from affidavit.audits.trace.events import Batch, Sample, Trace
 
 __all__ = ["disjoint_parts", "summed_rows"]
 
@@ -18,13 +18,11 @@ def summed_rows(trace: Trace) -> Check:
 
     A batch or a sample may say so itself (``rows``), or each draw below it.
     """
-    groups: tuple[tuple[str, int, int | None], ...] = tuple(
-        (line.path, len(line.members), line.rows) for line in (*trace.batches, *trace.samples)
-    )
-    for path, members, rows in groups:
-        if rows is not None and rows != members:
-            return _lost(path, members, rows)
-    looked_at = sum(rows is not None for _, _, rows in groups)
+    groups: tuple[Batch | Sample, ...] = (*trace.batches, *trace.samples)
+    for line in groups:
+        if line.rows is not None and line.rows != len(line.members):
+            return _lost(line.path, len(line.members), line.rows)
+    looked_at = sum(line.rows is not None for line in groups)
     members_at = {line.path: len(line.members) for line in trace.batches}
     for draw in trace.draws:
         path = draw.path

@@ -42,6 +42,9 @@ __all__ = ["TESTS_PER_NODE", "equal_size_probability", "overlap_tail", "subsampl
 TESTS_PER_NODE = 6
 """At most so many one-sided tests a node: equal sizes, repeats, and both sides of the overlap and of the size."""
 
+_LARGEST_TILT = 30.0
+_SEARCHES = 60
+
 Node = Poisson | WithoutReplacement
 
 
@@ -259,11 +262,10 @@ def equal_size_probability(population: int, *, rate: float) -> float:
 def overlap_tail(sizes: Sequence[tuple[int, int]], *, population: int, shared: int) -> float:
     """A bound on P(Σ overlaps >= ``shared``), for pairs of independent uniform samples of the given ``sizes``.
 
-    min over θ >= 0 of exp(−θ·shared) Π (1 + (b/n)(e^θ − 1))^a. It holds for every θ, so a search that does not
-    find the best one only makes it larger.
+    min over θ >= 0 of exp(−θ·shared) Π (1 + (b/n)(e^θ − 1))^a, whose logarithm is convex in θ. It holds for every θ, so
+    a search that stops short of the best one only makes it larger.
     """
     import numpy as np
-    from scipy.optimize import minimize_scalar
 
     first = np.array([a for a, _ in sizes], dtype=float)
     share = np.array([b for _, b in sizes], dtype=float) / population
@@ -271,4 +273,11 @@ def overlap_tail(sizes: Sequence[tuple[int, int]], *, population: int, shared: i
     def exponent(theta: float) -> float:
         return float(first @ np.log1p(share * np.expm1(theta)) - theta * shared)
 
-    return math.exp(min(0.0, float(minimize_scalar(exponent, bounds=(0.0, 30.0), method="bounded").fun)))
+    low, high = 0.0, _LARGEST_TILT
+    for _ in range(_SEARCHES):
+        third = (high - low) / 3.0
+        if exponent(low + third) < exponent(high - third):
+            high -= third
+        else:
+            low += third
+    return math.exp(min(0.0, exponent(0.5 * (low + high))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -50,5 +50,4 @@ def publish(findings: Findings, form: str, path: Path | None) -> None:
 def _rendered(findings: Findings, form: str) -> str:
     from affidavit.audits import formats
 
-    known = next(name for name in formats.FORMATS if name == form)
-    return formats.render(findings, known)
+    return formats.render(findings, cast("formats.Format", form))
