@@ -85,7 +85,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "shots_per_subset": 1,
         "sampling": "disjoint",
         "use_public": True,
-        "least_public": 4,
+        "least_public": 8,
         "max_answer_tokens": 28,
         "max_tokens": 40,
         "max_record_tokens": 96,
