@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["AuditPermit", "Design", "OneStep", "OneStepResult", "design", "sub_plan"]
 
 DIRECTIONS = 2
+ENOUGH_POWER = 0.999
 
 
 @dataclass(slots=True)
@@ -126,7 +127,8 @@ def design(
     """The pair, the number of uses and the threshold with the most power against half the noise.
 
     ``curves`` gives the certified curve of a number of releases. The first of ``uses`` whose
-    power reaches 99 % is taken, so that an audit is no slower than it must be.
+    power reaches 99.9 % is taken, so that an audit is no slower than it must be, and its self-test
+    does not fail by chance.
     """
     best: Design | None = None
     for count in uses:
@@ -139,7 +141,7 @@ def design(
         rival = replace(rival, power=_power(rival, curve))
         if best is None or rival.power > best.power:
             best = rival
-        if best.power >= 0.99:
+        if best.power >= ENOUGH_POWER:
             break
     if best is None:
         raise ValueError("design: no case, or no number of uses, was given")

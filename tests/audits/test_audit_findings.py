@@ -168,3 +168,17 @@ def test_merging_needs_one_certificate() -> None:
 def test_infinities_are_not_written() -> None:
     with pytest.raises(ValueError, match="Out of range"):
         _findings(_item(epsilon_lower=float("inf"))).to_json()
+
+
+def test_a_failed_self_test_says_why() -> None:
+    blind = _findings(_item(), tests=(_test(observed="not caught", detail="mean AUC 0.501"),))
+    assert blind.outcomes() == (("inconclusive", "self-test: extraction did not catch 'noise off' (mean AUC 0.501)"),)
+    alarmed = _findings(_item(), tests=(_test(name="null pair", expected="not caught"),))
+    assert alarmed.outcomes() == (("inconclusive", "self-test: extraction found something in a null pair"),)
+
+
+def test_the_level_of_a_report_is_the_sum_of_its_tests() -> None:
+    counted = _item(claim=None, verdict="UNDERPOWERED")  # a count tests no claim
+    findings = _findings(_item(alpha=0.02), _item(alpha=0.03), _item(alpha=0.5, control=True), counted)
+    assert findings.total_alpha == pytest.approx(0.05)
+    assert merge([findings, _findings(_item(alpha=0.01))]).total_alpha == pytest.approx(0.06)

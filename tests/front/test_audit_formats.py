@@ -36,7 +36,7 @@ def audited(workplace, monkeypatch):
     return workplace
 
 
-def _write_audit(workplace: Any, *, target: str = "protected", members: int = 600, name: str = "audit.toml") -> Path:
+def _write_audit(workplace: Any, *, target: str = "protected", members: int = 1500, name: str = "audit.toml") -> Path:
     path = workplace.folder / name
     path.write_text(AUDIT.format(target=target, members=members), encoding="utf-8")
     return path
@@ -109,7 +109,7 @@ def test_flags_that_contradict_one_another_are_refused(audited):
 
 
 @pytest.mark.parametrize(
-    ("target", "members", "code"), [("protected", 600, 0), ("unprotected", 600, 1), ("protected", 2, 5)]
+    ("target", "members", "code"), [("protected", 1500, 0), ("unprotected", 1500, 1), ("protected", 2, 5)]
 )
 def test_exit_codes_and_the_job_summary(audited, monkeypatch, target, members, code):
     summary = audited.folder / "summary.md"

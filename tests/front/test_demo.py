@@ -32,7 +32,7 @@ def test_the_whole_demo_on_the_toy_model(command, home, tmp_path):
     done = command("demo", "--out", out, "--model", "toy")
     # The toy model says nothing of the records it saw, so the extraction audit finds itself powerless.
     assert done.code == 5, done.err
-    assert "self-test 'noise off' of extraction" in done.out
+    assert "self-test: extraction did not catch 'noise off'" in done.out
     assert "one-step" in done.out
     assert "it holds" in done.out
     assert (out / "report.html").stat().st_size > 10_000
