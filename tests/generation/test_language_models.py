@@ -196,6 +196,28 @@ def test_log_likelihoods_agree_with_one_row_at_a_time(smol: LanguageModel) -> No
 
 
 @pytest.mark.model
+def test_token_scores_sum_to_likelihoods_and_agree_with_one_row_at_a_time(smol: LanguageModel) -> None:
+    from affidavit.audits.textmodel import TokenScoringModel
+    from affidavit.generation.models.base import TokenModel
+
+    assert isinstance(smol, TokenScoringModel)
+    prompts = ["The capital of France is", "One two three", "x"]
+    answers = [" Paris", " four five six seven", ""]
+    together = smol.token_scores(prompts, answers)
+    apart = TokenModel.token_scores(smol, prompts, answers)  # type: ignore[arg-type]
+    assert [scores.shape for scores in together] == [scores.shape for scores in apart]
+    assert together[2].shape == (0, 3)
+    close = 0.002 if getattr(smol, "dtype", "") == "float32" else 0.3
+    for one, other in zip(together, apart, strict=True):
+        assert np.allclose(one, other, rtol=0.0, atol=close)
+    sums = [float(scores[:, 0].sum()) for scores in together]
+    assert np.allclose(sums, smol.log_likelihoods(prompts, answers), rtol=0.0, atol=1e-4)
+    # Entropies and spreads of real distributions: positive, and below those of the uniform one.
+    assert all((-np.log(smol.vocabulary_size) <= scores[:, 1]).all() for scores in together)
+    assert all((scores[:, 2] > 0.0).all() for scores in together)
+
+
+@pytest.mark.model
 def test_greedy_text_answers_and_keeps_the_order_of_prompts(smol: LanguageModel) -> None:
     questions = ["Say only the word yes.", "What is the capital of France?"]
     answers = smol.generate(questions, max_tokens=9, template="chat")
