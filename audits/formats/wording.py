@@ -13,6 +13,8 @@ __all__ = ["HEADLINES", "Judged", "Judgement", "judge", "measured", "rule_id"]
 
 Judgement = Literal["refuted", "policy-failed", "inconclusive", "holds", "not judged"]
 
+_WORST_FIRST: tuple[Judgement, ...] = ("refuted", "policy-failed", "inconclusive")
+
 HEADLINES: dict[Outcome, str] = {
     "refuted": "Refuted",
     "policy-failed": "Policy failed",
@@ -47,8 +49,7 @@ def _judged(item: Finding, outcomes: Sequence[tuple[Outcome, str]]) -> Judged:
     if not outcomes:
         return Judged(item, "holds", (item.note,) if item.check else ())
     found = {outcome for outcome, _ in outcomes}
-    order: tuple[Outcome, ...] = ("refuted", "policy-failed", "inconclusive")
-    worst = next(outcome for outcome in order if outcome in found)
+    worst = next(judgement for judgement in _WORST_FIRST if judgement in found)
     return Judged(item, worst, tuple(reason for _, reason in outcomes))
 
 

@@ -183,6 +183,7 @@ def test_an_altered_certificate_is_an_error(session, workplace):
     assert "SignatureInvalid" in shown
 
 
+@pytest.mark.slow
 def test_findings_of_xdist_workers_come_together(session):
     pytest.importorskip("xdist", reason="pytest-xdist is not installed")
     session.write(test_b=OUTCOMES)
