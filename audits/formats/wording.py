@@ -13,8 +13,6 @@ __all__ = ["HEADLINES", "Judged", "Judgement", "judge", "measured", "rule_id"]
 
 Judgement = Literal["refuted", "policy-failed", "inconclusive", "holds", "not judged"]
 
-_WORST_FIRST: tuple[Judgement, ...] = ("refuted", "policy-failed", "inconclusive")
-
 HEADLINES: dict[Outcome, str] = {
     "refuted": "Refuted",
     "policy-failed": "Policy failed",
@@ -46,11 +44,15 @@ def judge(findings: Findings) -> tuple[Judged, ...]:
 def _judged(item: Finding, outcomes: Sequence[tuple[Outcome, str]]) -> Judged:
     if item.control:
         return Judged(item, "not judged", (item.note or "a comparison, not the target of the audit",))
-    if not outcomes:
-        return Judged(item, "holds", (item.note,) if item.check else ())
+    reasons = tuple(reason for _, reason in outcomes)
     found = {outcome for outcome, _ in outcomes}
-    worst = next(judgement for judgement in _WORST_FIRST if judgement in found)
-    return Judged(item, worst, tuple(reason for _, reason in outcomes))
+    if "refuted" in found:
+        return Judged(item, "refuted", reasons)
+    if "policy-failed" in found:
+        return Judged(item, "policy-failed", reasons)
+    if found:
+        return Judged(item, "inconclusive", reasons)
+    return Judged(item, "holds", (item.note,) if item.check else ())
 
 
 def measured(item: Finding) -> tuple[tuple[str, str], ...]:
