@@ -251,7 +251,12 @@ def test_the_noise_key_is_found(parse: Callable[..., Grid]) -> None:
         ({"methods.baseline": "real"}, RunFileError, "has no generator"),
         ({"methods.baseline": "aggregation", "methods.generator": FEW_SHOT}, RunFileError, "PRISM's"),
         (
-            {"methods.baseline": "public-only", "methods.generator": SGA, "methods.grid": {}},
+            {
+                "methods.baseline": "public-only",
+                "methods.generator": SGA,
+                "methods.grid": {},
+                "datasets.public": "train.jsonl",
+            },
             RunFileError,
             "no public prompt",
         ),
