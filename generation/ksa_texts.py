@@ -121,7 +121,7 @@ def write_texts(
         prompts = [about.topic.prompt(shown) for shown in asked.shown(about.topic, records, config.shots_per_subset)]
         counts = about.counts + count_words(_answers(config, model, about.topic, prompts), about.domain)
         keywords = [about.domain[index] for index in step.choose(recorder, asked.path, counts)]
-        recorder.note(rows=len(prompts), keywords=keywords)
+        recorder.note(prompts=len(prompts), keywords=keywords)
         sample = _written(recorder, config, model, about, keywords, number=asked.number)
         samples.append(sample)
         if progress is not None:

@@ -122,7 +122,7 @@ def _stated(trace: Trace) -> Check:
         return Check(name=name, number=13, status="not checked", detail="no run line names the sampler")
     if sampler.seed is not None:
         return Check(
-            name=name, number=13, status="fault", seen=1, detail="the noise was seeded: whoever has the seed has it"
+            name=name, number=13, status="fault", seen=1, detail="the noise was seeded: whoever knows the seed knows it"
         )
     plain = sampler.algorithm.casefold()
     known = next((part for part in PREDICTABLE if part in plain), None)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from affidavit.accountant.plan import Plan
 from affidavit.audits.checks import Check, Status
 from affidavit.audits.trace.counts import parallel_parts
-from affidavit.audits.trace.events import Batch, Sample, Trace
+from affidavit.audits.trace.events import Batch, Draw, Sample, Trace
 
 __all__ = ["disjoint_parts", "summed_rows"]
 
@@ -23,19 +25,36 @@ def summed_rows(trace: Trace) -> Check:
         if line.rows is not None and line.rows != len(line.members):
             return _lost(line.path, len(line.members), line.rows)
     looked_at = sum(line.rows is not None for line in groups)
-    members_at = {line.path: len(line.members) for line in trace.batches}
-    for draw in trace.draws:
-        path = draw.path
-        while path and path not in members_at:
-            path = path.rpartition(".")[0]
-        if draw.rows is None or not path:
-            continue
-        looked_at += 1
-        if draw.rows != members_at[path]:
-            return _lost(draw.path, members_at[path], draw.rows)
+    for draw, members in _matched(trace):
+        if draw.rows is not None:
+            looked_at += 1
+            if draw.rows != members:
+                return _lost(draw.path, members, draw.rows)
     if not looked_at:
         return Check(name=_ROWS, number=8, status="not checked", detail="no line says how many rows entered its sum")
     return Check(name=_ROWS, number=8, status="consistent", seen=looked_at, detail=f"{looked_at} sums are whole")
+
+
+def _matched(trace: Trace) -> Iterator[tuple[Draw, int]]:
+    """Each draw with the number of records that it should see, where that is clear.
+
+    Below a batch: the batch's. Below a sampled node: its sample's, if the draws there are as many as the samples.
+    """
+    batches = {line.path: len(line.members) for line in trace.batches}
+    sampled: dict[str, list[int]] = {}
+    for line in trace.samples:
+        sampled.setdefault(line.path, []).append(len(line.members))
+    drawn: dict[str, list[Draw]] = {}
+    for draw in trace.draws:
+        drawn.setdefault(draw.path, []).append(draw)
+    for path, draws in drawn.items():
+        above = path
+        while above and above not in batches and above not in sampled:
+            above = above.rpartition(".")[0]
+        if above in sampled and len(sampled[above]) == len(draws):
+            yield from zip(draws, sampled[above], strict=True)
+        elif above in batches:
+            yield from ((draw, batches[above]) for draw in draws)
 
 
 def _lost(path: str, members: int, rows: int) -> Check:

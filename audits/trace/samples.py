@@ -209,7 +209,7 @@ class _Looking:
         count = len(self.samples)
         different = len({frozenset(line.members) for line in self.samples})
         bound = min(1.0, math.comb(count, 2) * chance) if count > 1 else 1.0
-        detail = f"{different} different samples in {count} uses"
+        detail = f"{different} distinct among {count} samples"
         return self._tested("repeated samples", 2, bound if different < count else 1.0, detail, best=bound)
 
     def _uses_begun(self, node: Node) -> int:

@@ -65,6 +65,5 @@ def _print(report: CheckReport) -> None:
         ("check", "at", "status", "found"),
         [(check.name, check.path, check.status, check.detail) for check in worst_first(report.checks)],
     )
-    for check in report.faults:
-        if check.number is not None:
-            click.echo(f"{check.slug}: see docs/faults.md")
+    for name in dict.fromkeys(check.slug for check in report.faults if check.number is not None):
+        click.echo(f"{name}: see docs/faults.md")

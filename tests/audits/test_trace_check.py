@@ -157,6 +157,17 @@ def test_rows_and_disjoint_parts():
     assert "1 records are in more than one part" in shared.about("disjoint parts")[0].detail
 
 
+def test_rows_of_fresh_samples_are_matched_where_each_has_one_draw():
+    plan = Repeat(2, Poisson(0.5, Compose((A, A))))
+    samples = [{"event": "sample", "path": "plan.of", "use": n, "members": ["a", "b"][: n + 1]} for n in range(2)]
+    paths = ["plan.of.of.parts[0]"] * 2
+    whole = [{**line, "rows": n + 1} for n, line in enumerate(_draws(*paths))]
+    assert _statuses(_check([*samples, *whole], plan), "rows in the sum") == ["consistent"]
+    lost = [whole[0], {**whole[1], "rows": 1}]
+    assert _statuses(_check([*samples, *lost], plan), "rows in the sum") == ["fault"]
+    assert _statuses(_check([*samples, whole[0]], plan), "rows in the sum") == ["not checked"]
+
+
 # --- samples ---------------------------------------------------------------------------------------------------
 
 
