@@ -30,7 +30,18 @@ if TYPE_CHECKING:
 __all__ = ["Trial", "neighbours", "try_neighbours"]
 
 _PHRASE = "quartz heron 7391 vellum orbit 2048 tansy"
-_NOT_AN_OUTPUT = {"event", "path", "use", "members", "noise_sha256", "rows", "unsound_rows", "truncated", "population"}
+_NOT_AN_OUTPUT = {
+    "event",
+    "path",
+    "use",
+    "members",
+    "noise_sha256",
+    "rows",
+    "prompts",
+    "unsound_rows",
+    "truncated",
+    "population",
+}
 
 
 @dataclass(frozen=True, slots=True)
