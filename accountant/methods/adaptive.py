@@ -37,12 +37,12 @@ LEAST_CELLS, MOST_CELLS = 8, 256
 MAX_POINTS = 2e7
 """Lattice points of all steps together: some 0.3 µs each."""
 MAX_RANGE = 60.0
-WIDTH = 1.42
+WIDTH = 1.5
 """Bracket on the sum of ρ times cells², relative (measured below 1.55, T = 10 to 5000): the chords add up to η²/m²."""
 FEW_USES = 16
 """The whole curve of so few uses is as cheap as a corridor."""
-ZONE = 0.02
-"""Half the width of the final grid, relative to ε: the estimate is better than half a percent."""
+ZONE, ZONE_OF_USES = 3e-3, 1.0
+"""Half the width of the final grid, relative to ε: some 0.6/T is what the estimate was seen to miss."""
 STALLED, CHEAP = 0.8, 3e5
 """A refinement of more than so many points that leaves more than this share of the width has met another limit."""
 ROUNDING, RANGE_ROUNDING = 1e-10, 1e-15
@@ -111,8 +111,9 @@ class AdaptiveProfile:
         if target.delta is None:
             zone = (target.epsilon or 0.0, target.epsilon or 0.0)
         else:
-            zone = (found.epsilon * (1.0 - ZONE), found.epsilon * (1.0 + ZONE))
-        depth = 1.0 - math.log(min(0.5, target.tolerance))
+            reserve = ZONE + ZONE_OF_USES / self._scenario.uses
+            zone = (found.epsilon * (1.0 - reserve), found.epsilon * (1.0 + reserve))
+        depth = -math.log(min(0.5, target.tolerance))
         return narrow(self._runs, spacing, between=zone, near=found, depth=depth), zone
 
     def _window(self, cells: int) -> tuple[Corridor, tuple[float, float]]:
@@ -161,7 +162,7 @@ class AdaptiveProfile:
         sides, width, before = None, math.inf, math.inf
         while sides is None or width > self._target.tolerance:
             corridor, zone = grid(cells)
-            stalled = width > STALLED * before and corridor.points > CHEAP
+            stalled = width > STALLED * before and (corridor.points > CHEAP or self._order == "mixed")
             if sides is not None and (stalled or corridor.points > 0.5 * MAX_POINTS):
                 break
             sides = self._recurse(corridor, zone)

@@ -154,14 +154,20 @@ def _log_moment(runs: Runs, theta: float) -> float:
     return total
 
 
+def _scaled_erfc(x: float) -> float:
+    """e^{x²} erfc(x), x >= 0."""
+    return math.exp(x * x) * math.erfc(x) if x < 20.0 else (1.0 - 0.5 / (x * x)) / (x * math.sqrt(math.pi))
+
+
 def _saddle(runs: Runs, theta: float) -> Estimate:
-    """ε and log δ at the saddle point θ, with the Gaussian prefactor."""
+    """ε and log δ at the saddle point θ, where the tilted losses are taken as normal."""
     width = 1e-3 * theta
     before, here, after = (_log_moment(runs, theta + move) for move in (-width, 0.0, width))
     mean = (after - before) / (2.0 * width)
-    variance = max((after - 2.0 * here + before) / width**2, 1e-12)
-    prefactor = theta * (1.0 + theta) * math.sqrt(2.0 * math.pi * variance)
-    return Estimate(mean, min(0.0, here - theta * mean - math.log(prefactor)), theta)
+    spread = math.sqrt(max((after - 2.0 * here + before) / (2.0 * width * width), 1e-12))
+    # E[e^{−θz} (1 − e^{−z})₊] for normal z.
+    factor = 0.5 * (_scaled_erfc(theta * spread) - _scaled_erfc((1.0 + theta) * spread))
+    return Estimate(mean, min(0.0, here - theta * mean + math.log(max(factor, 1e-300))), theta)
 
 
 def estimate_at(runs: Runs, *, delta: float | None, epsilon: float) -> Estimate:

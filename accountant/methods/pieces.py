@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Layout", "Use", "prepare", "upper_bound"]
 
-WIDTHS = (2, 4, 8)
+WIDTHS = (2, 5, 10)
 """Widths in cells of the pieces next to the ones of one cell; the others are the widest."""
 ALIGNED = 1e-14
 """A range this near, relatively, to a multiple of h is taken as one; the rounding charged to both sides covers it."""
@@ -129,15 +129,16 @@ class Use:
         near, far = (windows[plane[rows] * length + (start + move[rows])] for plane, move in (self.near, self.far))
         return near, far
 
-    def best(self, planes: Array, width: int, start: int) -> Indices:
-        """The best breakpoint at each of ``width`` lattice points from ``start``."""
+    def best(self, planes: Array, width: int, start: int, among: tuple[int, int]) -> Indices:
+        """The best breakpoint at each of ``width`` lattice points from ``start``; those from ``among`` to ``among``."""
         import numpy as np
 
-        near, far = self.looks(planes, width, start, np.arange(len(self.times)))
+        rows = np.arange(max(0, among[0]), min(among[1], len(self.times) - 1) + 1)
+        near, far = self.looks(planes, width, start, rows)
         near -= far
-        near *= self.chance[:, None]
+        near *= self.chance[rows, None]
         near += far
-        found: Indices = near.argmax(axis=0)
+        found: Indices = near.argmax(axis=0) + rows[0]
         return found
 
 

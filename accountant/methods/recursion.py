@@ -41,12 +41,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Last", "OneUse", "lower_profile", "upper_profile"]
 
-BLOCK = 500
+BLOCK = 700
 """Lattice points with one layout of pieces."""
 MOST_STEPS_BETWEEN = 16
-"""The best t is looked for anew after this many steps, and whenever ρ_k has grown by an eighth."""
+"""The best t is looked for anew after this many steps, and an eighth of those since the range has changed."""
 
 
+SLOW, EVERY = 3, (0, 2**31)
+"""Cells by which the best t moves, at most, until it is looked for again; all breakpoints."""
 UNEVEN = 8
 """Before so many uses the objective may have several maxima in t: all pieces are of one cell."""
 
@@ -152,14 +154,13 @@ def _moves(runs: Runs, corridor: Corridor, done: int) -> Iterator[_Move]:
     """The uses from the last to the first, without the ``done`` last ones."""
     rho = corridor.concentrated
     k = looked = 0
-    before: Use | None = None
     for eta, uses in reversed(runs):
         use = prepare(eta, corridor.spacing, corridor.slope)
-        for _ in range(uses):
+        for since in range(uses):
             k += 1
             if k > done:
-                fresh = use is not before or k - looked >= MOST_STEPS_BETWEEN or rho[k] >= 1.125 * rho[looked]
-                looked, before = k if fresh else looked, use
+                fresh = k - looked >= min(MOST_STEPS_BETWEEN, max(1, since // 8))
+                looked = k if fresh else looked
                 low = int(corridor.low[k])
                 points = int(corridor.high[k]) - low + 1
                 yield _Move(k, use, fresh, low, points, int(corridor.low[k - 1]), float(rho[k]))
@@ -172,12 +173,20 @@ def _fit(known: Array, before: int, low: int, points: int) -> tuple[int, Array, 
     return first - low, known[first - before : last - before], low + points - last
 
 
+def _around(best: NDArray[intp], use: Use, k: int) -> tuple[int, int]:
+    """The breakpoints among which the best ones will be a few uses later."""
+    reserve = SLOW * use.unit if k > UNEVEN else len(use.times)
+    return int(best.min()) - reserve, int(best.max()) + reserve
+
+
 class _UpperStep:
     """One use on the upper side."""
 
     def __init__(self, corridor: Corridor) -> None:
         self._corridor = corridor
         self._ranges: list[tuple[int, int]] = []
+        self._use: Use | None = None
+        self._among = EVERY
 
     def __call__(self, values: Array, move: _Move) -> Array:
         import numpy as np
@@ -221,13 +230,13 @@ class _UpperStep:
             planes[plane, -1] = ext[-1]
         return planes
 
-    @staticmethod
-    def _look(planes: Array, move: _Move, width: int, starts: list[int]) -> list[tuple[int, int]]:
+    def _look(self, planes: Array, move: _Move, width: int, starts: list[int]) -> list[tuple[int, int]]:
         """The least and the largest best breakpoint of each block."""
         use = move.use
         if move.k <= UNEVEN:
             return [(0, len(use.times) - 1)] * len(starts)
-        best = use.best(planes, move.points, use.margin)
+        best = use.best(planes, move.points, use.margin, self._among if self._use is use else EVERY)
+        self._use, self._among = use, _around(best, use, move.k)
         # At a cut end the continuation, not the mechanism, decides.
         cut = use.cells // 2 if move.points > 4 * use.cells else 0
         best = best[cut : len(best) - cut]
@@ -245,6 +254,8 @@ class _LowerStep:
         self._corridor = corridor
         self._choice: NDArray[intp] | None = None
         self._chosen: _Move
+        self._use: Use | None = None
+        self._among = EVERY
 
     def __call__(self, lines: Array, move: _Move) -> Array:
         import numpy as np
@@ -252,7 +263,9 @@ class _LowerStep:
         use, points = move.use, move.points
         planes = self._planes(lines, move)
         if move.fresh or self._choice is None:
-            self._choice, self._chosen = use.best(planes[0], points, use.margin), move
+            found = use.best(planes[0], points, use.margin, self._among if self._use is use else EVERY)
+            self._choice, self._chosen, self._use = found, move, use
+            self._among = _around(found, use, move.k)
         at = np.arange(points)
         # The best t depends on x and k by about x/ρ_k.
         same = ((at + move.low) * (self._chosen.rho / move.rho)).astype(np.intp) - self._chosen.low

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from affidavit.accountant.bound import bound
+from affidavit.accountant.bound import bound, profile_points
 
 
 def exponential(count: int, eta: float) -> dict:
@@ -42,6 +42,147 @@ def test_no_explicit_strategy_exceeds_the_upper_side(etas: list[float], epsilon:
     best = max(strategy_delta(math.exp(epsilon), etas, rng) for _ in range(40))
     assert best <= found.delta_upper * (1.0 + 1e-12) + 1e-15
     assert found.delta_lower <= found.delta_upper
+
+
+def softmax_tree(
+    probability: tuple[float, float], etas: list[float], tokens: int, rng: random.Random
+) -> list[tuple[float, float]]:
+    """(P, Q) of every output of an adaptive run of softmax sampling, scores drawn anew at every node of the tree.
+
+    The change of score between neighbours spans exactly η; it leans to the ends, where attacks are strong.
+    """
+    if not etas:
+        return [probability]
+    eta = etas[0]
+    scores = [rng.gauss(0.0, 1.5) for _ in range(tokens)]
+    changes = [0.0, eta, *(rng.choice((0.0, eta, rng.uniform(0.0, eta))) for _ in range(tokens - 2))]
+    rows = []
+    for moved in (changes, [0.0] * tokens):
+        weights = [math.exp(score + move) for score, move in zip(scores, moved, strict=True)]
+        rows.append([weight / sum(weights) for weight in weights])
+    return [
+        leaf
+        for p, q in zip(*rows, strict=True)
+        for leaf in softmax_tree((probability[0] * p, probability[1] * q), etas[1:], tokens, rng)
+    ]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    etas=st.lists(st.floats(0.05, 2.5), min_size=1, max_size=3),
+    tokens=st.integers(2, 4),
+    epsilon=st.floats(0.0, 3.0),
+    seed=st.integers(0, 2**32),
+)
+def test_no_small_softmax_mechanism_exceeds_the_upper_side(
+    etas: list[float], tokens: int, epsilon: float, seed: int
+) -> None:
+    """All outputs of real mechanisms of up to four tokens and three adaptive steps, added up in both directions."""
+    plan = {"kind": "compose", "parts": [{"kind": "exponential", "range": eta} for eta in etas]}
+    found = bound(plan, relation="zero-out", epsilon=epsilon)
+    rng = random.Random(seed)
+    for _ in range(30):
+        leaves = softmax_tree((1.0, 1.0), etas, tokens, rng)
+        for p, q in ((0, 1), (1, 0)):
+            delta = sum(max(0.0, leaf[p] - math.exp(epsilon) * leaf[q]) for leaf in leaves)
+            assert delta <= found.delta_upper * (1.0 + 1e-12) + 1e-15
+
+
+@pytest.mark.parametrize("etas", [[1.0, 1.0], [0.7, 1.3], [1.1, 0.4, 0.9]])
+def test_brute_force_over_trees_reaches_the_bracket(etas: list[float]) -> None:
+    """The best tree of t's from a dense grid, each node by itself: inside the bracket, and the bracket is 1e-3 wide."""
+    epsilon, steps = 0.3, 48
+
+    def best(alpha: float, rest: list[float]) -> float:
+        if not rest:
+            return max(0.0, 1.0 - alpha)
+        eta, scale = rest[0], math.expm1(rest[0])
+        if len(rest) == 1:
+            inside = min(max(alpha, math.exp(-eta)), math.exp(eta))
+            closed = (math.exp(eta / 2.0) - math.sqrt(inside)) ** 2 / scale
+            return closed if alpha >= math.exp(-eta) else 1.0 - alpha
+        found = 0.0
+        for j in range(steps + 1):
+            t = eta * j / steps
+            p = (math.exp(eta) - math.exp(t)) / scale
+            up, down = best(alpha * math.exp(-t), rest[1:]), best(alpha * math.exp(eta - t), rest[1:])
+            found = max(found, p * up + (1.0 - p) * down)
+        return found
+
+    plan = {"kind": "compose", "parts": [{"kind": "exponential", "range": eta} for eta in etas]}
+    found = bound(plan, relation="zero-out", epsilon=epsilon)
+    truth = best(math.exp(epsilon), etas)
+    assert truth <= found.delta_upper
+    assert found.delta_lower <= truth * (1.0 + 1e-3)
+    assert found.delta_upper - found.delta_lower <= 1e-3 * found.delta_upper
+
+
+def non_adaptive(eta: float, count: int, t: float, delta: float) -> float:
+    """ε of the two-point pair with losses t and t − η, used ``count`` times, by its binomial sum and bisection."""
+    p = (math.exp(eta) - math.exp(t)) / math.expm1(eta)
+    heads = np.arange(count + 1)
+    log_ways = np.array([math.lgamma(count + 1) - math.lgamma(h + 1) - math.lgamma(count - h + 1) for h in heads])
+    masses = np.exp(log_ways + heads * math.log(p) + (count - heads) * math.log1p(-p))
+    losses = heads * t + (count - heads) * (t - eta)
+    low, high = 0.0, count * eta
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        reached = float(masses @ np.maximum(0.0, -np.expm1(np.minimum(middle - losses, 0.0))))
+        low, high = (middle, high) if reached > delta else (low, middle)
+    return low
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    eta=st.floats(0.02, 2.0),
+    count=st.integers(1, 150),
+    log_delta=st.floats(-40.0, -3.0),
+    shares=st.lists(st.floats(0.05, 0.95), min_size=3, max_size=3),
+)
+def test_never_below_a_non_adaptive_attack_nor_above_zcdp(
+    eta: float, count: int, log_delta: float, shares: list[float]
+) -> None:
+    """Any fixed t is a lower bound, η²/8-zCDP and pure DP are upper bounds."""
+    delta = math.exp(log_delta)
+    plan = exponential(count, eta)
+    found = bound(plan, relation="zero-out", delta=delta)
+    reached = max(non_adaptive(eta, count, share * eta, delta) for share in (0.5, *shares))
+    assert found.epsilon_upper >= reached * (1.0 - 1e-9)
+    for method in ("zcdp", "optimal"):
+        # One upper side may be wider than another by its own tolerance.
+        other = bound(plan, relation="zero-out", delta=delta, method=method).epsilon_upper
+        assert found.epsilon_lower <= other * (1.0 + 1e-9)
+        assert found.epsilon_upper <= other * (1.0 + 1e-3) + 1e-6
+
+
+@settings(max_examples=20, deadline=None)
+@given(eta=st.floats(0.05, 1.5), count=st.integers(2, 40), delta=st.floats(1e-9, 1e-2))
+def test_count_n_equals_n_composes(eta: float, count: int, delta: float) -> None:
+    once = {"kind": "exponential", "range": eta}
+    repeated = bound(exponential(count, eta), relation="zero-out", delta=delta)
+    listed = bound({"kind": "compose", "parts": [once] * count}, relation="zero-out", delta=delta)
+    assert (listed.epsilon_lower, listed.epsilon_upper) == (repeated.epsilon_lower, repeated.epsilon_upper)
+
+
+def test_far_from_the_answer_the_curve_stays_tight() -> None:
+    """A profile composed for δ = 1e-6 answers everywhere: 1e-3 of ε is 5 % of δ out there."""
+    plan = exponential(60, 0.4)
+    at = bound(plan, relation="zero-out", delta=1e-6).epsilon_upper
+    asked = [0.0, 0.25 * at, 0.7 * at, at, 1.2 * at]
+    points = profile_points(plan, relation="zero-out", delta=1e-6, epsilons=asked, tolerance=1e-3)
+    for epsilon, delta_upper in points:
+        near = bound(plan, relation="zero-out", epsilon=epsilon)
+        assert near.delta_lower <= delta_upper <= near.delta_upper * 1.05
+
+
+@pytest.mark.parametrize("runs", [[(0.5, 30), (0.31, 30)], [(0.2, 50), (0.9, 2)]])
+def test_unequal_ranges_are_bracketed_as_tightly(runs: list[tuple[float, int]]) -> None:
+    parts = [exponential(count, eta) for eta, count in runs]
+    found = bound({"kind": "compose", "parts": parts}, relation="zero-out", delta=1e-6)
+    assert found.epsilon_upper - found.epsilon_lower <= 1e-3 * found.epsilon_upper
+    rho = sum(count * eta * eta / 8.0 for eta, count in runs)
+    zcdp = bound({"kind": "zcdp", "rho": rho}, relation="zero-out", delta=1e-6, method="zcdp")
+    assert found.epsilon_upper <= zcdp.epsilon_upper
 
 
 def test_one_use_is_the_envelope_of_the_two_point_family() -> None:
