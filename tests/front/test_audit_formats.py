@@ -88,17 +88,18 @@ def test_a_foreign_trace_needs_a_plan_and_no_certificate(command, tmp_path):
     assert command("check-trace", trace, "--plan", plan, "--alpha", "7").code == 2
 
 
-@pytest.mark.parametrize("form", ["json", "junit", "sarif", "markdown"])
-def test_every_format_on_stdout_and_in_a_file(audited, form, tmp_path):
-    shown = _audit(audited, "--format", form)
+def test_every_format_on_stdout_and_in_a_file(audited, tmp_path):
+    shown = _audit(audited, "--format", "sarif")
     assert shown.code == 0, shown.err
-    path = tmp_path / "result"
-    written = audited.command("report", audited.out, "--format", form, "-o", path)
-    assert (written.code, written.out) == (0, "")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    printed = audited.command("report", audited.out, "--format", form).out
-    assert printed == path.read_text(encoding="utf-8") == shown.out
-    assert "one-step" in printed
+    for form in ("json", "junit", "sarif", "markdown"):
+        path = tmp_path / form
+        written = audited.command("report", audited.out, "--format", form, "-o", path)
+        assert (written.code, written.out) == (0, "")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        printed = audited.command("report", audited.out, "--format", form).out
+        assert printed == path.read_text(encoding="utf-8")
+        assert "one-step" in printed
+    assert shown.out == (tmp_path / "sarif").read_text(encoding="utf-8")
 
 
 def test_flags_that_contradict_one_another_are_refused(audited):
