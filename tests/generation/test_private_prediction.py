@@ -86,7 +86,7 @@ def test_without_public_tokens_every_token_is_private_and_nothing_is_scanned() -
 _LOGITS = st.lists(st.floats(-30, 30, width=32), min_size=12, max_size=12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(_LOGITS, min_size=1, max_size=5), _LOGITS, _LOGITS, st.integers(1, 8))
 def test_one_row_moves_the_distance_by_a_unit_and_a_replaced_one_by_two(
     rows: list[list[float]], other: list[float], public: list[float], batch_size: int
