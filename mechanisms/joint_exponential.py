@@ -62,7 +62,8 @@ Counts: TypeAlias = NDArray[np.int64]
 ARITHMETIC_SLACK = Fraction(1, 2**96)
 """Added to the range of a spec for the rounding of exp(−1/temperature)."""
 
-ASSUMPTIONS = ("joint exponential: the noise source yields independent uniform bits",)
+ASSUMPTIONS = ("exponential: the noise source yields independent uniform bits",)
+"""No more than any draw certified as ``exponential`` assumes, in the same words: a certificate lists them by leaf."""
 
 _GUARD_BITS = 160
 _MOST_BITS = 1 << 18
