@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.keys import Keyring
@@ -212,7 +212,7 @@ def _unprotected(cell: Cell, run: RunFile, model: CountedModel, keyring: Keyring
     """Baselines, and a generator with its noise turned down: nothing is charged, the receipt says so."""
     config = run.generator
     if cell.method.baseline == "public-only":
-        return baselines.public_only(config, model, noise=SecureNoise())  # type: ignore[arg-type]
+        return baselines.public_only(cast("baselines.TextSettings", config), model, noise=SecureNoise())
     _, records = prepare(run, keyring=keyring)
     if cell.method.baseline == "aggregation" and isinstance(config, PrismConfig):
         return baselines.noise_off(config, records, model, size=run.data.size)

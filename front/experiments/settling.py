@@ -160,8 +160,13 @@ def _noise_off(cell: Cell) -> dict[str, Value]:
     keys = cell.method.solve or noise_keys(run)
     start = _numbers(run, tuple(key.removeprefix("generator.") for key in keys))
     cost = _cost(run, start)
-    here = cost(1.0)
-    step = 0.5 if cost(0.5) > here else 2.0
+    here, halved = cost(1.0), cost(0.5)
+    if here == halved:
+        raise UsageError(
+            f"{cell.label}: which way is less noise is not clear from {start}, each costs ε = {here:g}",
+            hint="Name its noise in solve, or leave ε = inf out for it.",
+        )
+    step = 0.5 if halved > here else 2.0
     factor = 1.0
     for _ in range(_OFF_STEPS):
         try:
