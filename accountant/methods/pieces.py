@@ -179,15 +179,17 @@ def prepare(eta: float, spacing: float, slope: float) -> Use:
     whole = np.arange(cells + 1)
     theta = eta - cells * spacing
     places: tuple[float, ...] = ()
+    starts: Array = np.arange(cells + 1, dtype=np.float64) * spacing
+    times: Array
     if split:
-        times = np.stack([whole * spacing, whole * spacing + theta], axis=1).ravel()
-        times[-1] = eta
+        times = np.stack([starts, starts + theta], axis=1).ravel()
         zero, places = np.zeros_like(whole), (theta, spacing - theta)
         near = _interleave(zero, zero + 2), _interleave(-whole, -whole - 1)
         far = _interleave(zero + 1, zero), _interleave(cells - whole, cells - whole)
     else:
-        times = np.linspace(0.0, eta, cells + 1)
+        times = starts
         near, far = (np.zeros_like(whole), -whole), (np.zeros_like(whole), cells - whole)
+    times[-1] = eta
     span = math.expm1(eta)
     chance = np.exp(times) * np.expm1(eta - times) / span
     widest = min(WIDEST / (1.0 + slope), eta)
