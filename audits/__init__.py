@@ -15,6 +15,11 @@
     overlap, words   passages that released text shares with private records
     deduplicate      near-copies between members and held-out records
     usefulness       how good the released text is: noise leaks nothing
+    trace/           what a generator says that it drew, held against its plan
+    neighbour        with equal noise on neighbouring data, what else moved
+    checks           what those two say, as findings
+    faults           the published faults that they look for
+    formats/         findings as JUnit, SARIF and Markdown
     report/          the findings as one page
 
 Nothing here imports the generators: an audit is handed a ``TextModel`` and callables.
