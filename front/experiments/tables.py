@@ -94,7 +94,7 @@ def cells_csv(results: Sequence[CellResult]) -> str:
 
 def summaries_csv(found: Sequence[Summary]) -> str:
     """One line a setting."""
-    names = Summary.__slots__
+    names = tuple(Summary.__slots__)
     return _csv(names, [tuple(getattr(one, name) for name in names) for one in found])
 
 

@@ -67,7 +67,7 @@ def named_label(task: Task, text: str) -> str:
 
 def calibrated(log_likelihoods: Floats, content_free: Floats) -> Floats:
     """ln [p(y | x) / p_cf(y)], shape (inputs, labels), from unnormalised log-likelihoods of both kinds."""
-    context = np.log(np.exp(_normalised(content_free)).mean(axis=0))
+    context: Floats = np.log(np.exp(_normalised(content_free)).mean(axis=0))
     return _normalised(log_likelihoods) - context
 
 
@@ -114,4 +114,4 @@ def _agreement(task: Task, found: str, expected: str) -> float:
     if not made.valid or not isinstance(right.value, dict):
         return 0.0
     keys = list(task.keys.values())
-    return sum(made.value.get(key) == right.value.get(key) for key in keys) / max(1, len(keys))
+    return _share(bool(made.value.get(key) == right.value.get(key)) for key in keys)
