@@ -13,9 +13,9 @@ from affidavit.runfile import load_run
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-AUDITS = sorted(EXAMPLES.glob("*/audit*.toml"))
-RUNS = sorted(EXAMPLES.glob("*/run.toml"))
 SOURCES = {"dbpedia": DATA / "dbpedia14" / "train.jsonl", "enron": DATA / "enron" / "aeslc_train_pii.jsonl"}
+AUDITS = [path for name in SOURCES for path in sorted((EXAMPLES / name).glob("audit*.toml"))]
+RUNS = [EXAMPLES / name / "run.toml" for name in SOURCES]
 
 
 def _name(path: Path) -> str:
@@ -24,7 +24,7 @@ def _name(path: Path) -> str:
 
 def test_there_are_examples() -> None:
     assert len(AUDITS) == 5
-    assert {path.parent.name for path in RUNS} == set(SOURCES)
+    assert all(path.exists() for path in RUNS)
 
 
 @pytest.mark.parametrize("path", AUDITS, ids=_name)
