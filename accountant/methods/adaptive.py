@@ -43,6 +43,8 @@ FEW_USES = 16
 """The whole curve of so few uses is as cheap as a corridor."""
 ZONE, ZONE_OF_USES = 3e-3, 1.0
 """Half the width of the final grid, relative to ε: some 0.6/T is what the estimate was seen to miss."""
+DEPTH = -1.0
+"""ln of the mass left out, in units of tolerance × δ: the bounds that choose the corridor are some e³ too large."""
 STALLED, CHEAP = 0.8, 3e5
 """A refinement of more than so many points that leaves more than this share of the width has met another limit."""
 ROUNDING, RANGE_ROUNDING = 1e-10, 1e-15
@@ -113,7 +115,7 @@ class AdaptiveProfile:
         else:
             reserve = ZONE + ZONE_OF_USES / self._scenario.uses
             zone = (found.epsilon * (1.0 - reserve), found.epsilon * (1.0 + reserve))
-        depth = -math.log(min(0.5, target.tolerance))
+        depth = DEPTH - math.log(min(0.5, target.tolerance))
         return narrow(self._runs, spacing, between=zone, near=found, depth=depth), zone
 
     def _window(self, cells: int) -> tuple[Corridor, tuple[float, float]]:
