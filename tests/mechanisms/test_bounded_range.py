@@ -53,7 +53,7 @@ def test_the_gaussian_covers_every_extreme_pair_and_touches_one(eta):
 
 @pytest.mark.parametrize("eta", [0.05, 0.7, 3.0])
 def test_the_profile_is_that_of_the_closed_form_or_more(eta):
-    """δ(ε) = (1 − e^{(ε−η)/2})²/(1 − e^{−η}) (module ``pld.bounded_range``) lies under the Gaussian's, but for ε = 0."""
+    """δ(ε) = (1 − e^{(ε−η)/2})²/(1 − e^{−η}) (``pld.bounded_range``) lies under the Gaussian's, touching at ε = 0."""
     for epsilon in np.linspace(0.0, eta, 9):
         exact = (1 - np.exp((epsilon - eta) / 2)) ** 2 / (1 - np.exp(-eta))
         ours = bound(BoundedRange(eta), relation="zero-out", epsilon=float(epsilon)).delta_upper
