@@ -71,7 +71,9 @@ def generate(
     check_subject(found, subject)
     _check_account(run, ledger)
     _check_place(out)
-    model = model or load_model(run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder, server=run.model.server)
+    model = model or load_model(
+        run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder, server=run.model.server
+    )
     if model.digest != subject.model_sha256:
         raise UsageError("the model given is not the run file's", hint="Leave it out, or change [model] name.")
     public = public_records(run)
