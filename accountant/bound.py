@@ -110,7 +110,7 @@ def _all_methods(relation: Relation) -> tuple[Method, ...]:
 def _is_exact(method: Method, scenario: Scenario) -> bool:
     if method.name == "optimal":
         return all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
-    return method.exact
+    return method.exact and not (method.name == "pld" and scenario.exponentials)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from affidavit.accountant.methods.base import EPSILON_FLOOR, Interval, Target, certain_delta, smallest_epsilon
 from affidavit.accountant.methods.corridor import Corridor, estimate_at, narrow, whole
 from affidavit.accountant.methods.discrete import DiscreteProfile, mixed_delta
-from affidavit.accountant.methods.fixed import FixedProfile, MixtureMethod
+from affidavit.accountant.methods.fixed import FixedProfile, fixed_gap, fixed_profile
 from affidavit.accountant.methods.recursion import OneUse, lower_profile, upper_profile
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.scenario import Scenario
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["AdaptiveMethod", "AdaptiveProfile"]
 
 LEAST_CELLS, MOST_CELLS = 8, 256
-MAX_POINTS = 2e7
+MAX_POINTS, FIRST_POINTS = 2e7, 5e6
 """Lattice points of all steps together: some 0.3 µs each."""
 MAX_RANGE = 60.0
 WIDTH = 1.5
@@ -48,8 +48,6 @@ DEPTH = -1.0
 STALLED, CHEAP = 0.8, 3e5
 """A refinement of more than so many points that leaves more than this share of the width has met another limit."""
 ROUNDING, RANGE_ROUNDING = 1e-10, 1e-15
-
-_FIXED = MixtureMethod()
 
 
 def tail_bound(scenario: Scenario) -> ZcdpProfile:
@@ -83,10 +81,10 @@ class AdaptiveProfile:
         self._order = scenario.order
         self._target = target
         self._fixed: FixedProfile | None = None
-        if scenario.fixed:
-            self._fixed = _FIXED.profile(Scenario(fixed=scenario.fixed), relation, target)
         self._total = sum(eta * uses for eta, uses in self._runs)
         self._estimate = estimate_at(self._runs, delta=target.delta, epsilon=target.epsilon or 0.0)
+        if scenario.fixed:
+            self._fixed = fixed_profile(scenario, relation, target, near=self._estimate.epsilon)
         self._everywhere: _Sides | None = None
         self._near: _Sides | None = None
         if self._fixed is None and scenario.uses == 1:
@@ -151,7 +149,9 @@ class AdaptiveProfile:
         rho = sum(eta * eta / 8.0 * uses for eta, uses in self._runs)
         target, epsilon = self._target, self._estimate.epsilon
         effect = 0.5 * (1.0 + min(1.0, rho / max(epsilon, 1e-300)))
-        if target.delta is None:
+        if self._fixed is not None:
+            effect = 0.5  # of the little that these uses may be of the whole
+        elif target.delta is None:
             epsilon = max(target.epsilon or 0.0, 0.0)
             effect = max(0.5, (epsilon * epsilon - rho * rho) / (4.0 * rho))
         return _even(math.sqrt(WIDTH * effect / target.tolerance))
@@ -159,7 +159,7 @@ class AdaptiveProfile:
     def _refined(self, grid: Callable[[int], tuple[Corridor, tuple[float, float]]]) -> _Sides:
         """Both sides, with more cells until the target is met or the work is too much."""
         cells = self._first_cells()
-        while cells > LEAST_CELLS and grid(cells)[0].points > MAX_POINTS:
+        while cells > LEAST_CELLS and grid(cells)[0].points > FIRST_POINTS:
             cells = _even(cells * 0.8 - 1.0)
         sides, width, before = None, math.inf, math.inf
         while sides is None or width > self._target.tolerance:
@@ -253,7 +253,7 @@ class AdaptiveMethod:
             return f"a range above {MAX_RANGE:g} is no better than pure DP"
         if _least_points(scenario, largest) > MAX_POINTS:
             return "too many uses for the recursion"
-        return _FIXED.why_not(Scenario(fixed=scenario.fixed), relation) if scenario.fixed else ""
+        return fixed_gap(scenario, relation) if scenario.fixed else ""
 
     def profile(self, scenario: Scenario, relation: Relation, target: Target) -> AdaptiveProfile:
         """The recursion, refined near ``target``."""

@@ -2,14 +2,14 @@
 
 Gaussians merge into one; pure and approximate leaves are two-point; their mixture is exact: with
 L the two-point loss, δ(ε) = 1 − κ + κ E_P[δ_Gauss(ε − L)], κ = Π(1 − δ_i). Everything else
-(Laplace, sampled mechanisms, very many two-point values) goes through the PLD engine. The slope
-S = −dδ/dε = e^ε Q(L > ε), which the adaptive recursion carries, is exact likewise.
+(Laplace, sampled mechanisms, very many two-point values) is composed by the PLD engine, one direction
+a profile. The slope S = −dδ/dε = e^ε Q(L > ε), which the adaptive recursion carries, is exact likewise.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from affidavit.accountant.methods.base import Interval, Target, smallest_epsilon
 from affidavit.accountant.methods.gaussian import CANCELLATION, RELATIVE_ERROR, gaussian_delta, total_mu
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from numpy import float64
     from numpy.typing import NDArray
 
+    from affidavit.accountant.pld.nested import Law
+
     Array = NDArray[float64]
 
-__all__ = ["FixedProfile", "MixtureMethod", "MixtureProfile"]
+__all__ = ["ComposedProfile", "FixedProfile", "MixtureMethod", "MixtureProfile", "fixed_gap", "fixed_profile"]
 
 MAX_ATOMS = 1000
 
@@ -111,6 +113,121 @@ class MixtureProfile:
         if self.revealed * (1.0 - self._error) < delta:
             lower = smallest_epsilon(lambda e: self.delta(e).lower, delta, start=start, relative=1e-11).lower
         return Interval(min(lower, upper), upper)
+
+
+class ComposedProfile:
+    """Anything with dominating pairs, in one direction, as the PLD engine composes it.
+
+    With masses p_i at losses l_i, δ(ε) = p_∞ + Σ_{l_i > ε} p_i (1 − e^{ε − l_i}): two sums from the right, all of
+    positive terms, so that each is known to ``_ROUNDING`` of P(L > ε).
+    """
+
+    _ROUNDING = 1e-11
+
+    def __init__(
+        self, scenario: Scenario, relation: Relation, target: Target, *, direction: Literal["forward", "backward"]
+    ) -> None:
+        from affidavit.accountant.pld.engine import composed_losses
+        from affidavit.accountant.pld.steps import one_step
+
+        parts = [(one_step(node, relation, explicit=True), count) for node, count in scenario.fixed]
+        small = math.log(max(target.delta or 1e-12, 1e-280)) - 15.0
+        self._upper, self._lower = (
+            _Sums(composed_losses(parts, direction=direction, side=side, log_nothing=small))
+            for side in ("upper", "lower")
+        )
+
+    def upper(self, epsilon: Array) -> Array:
+        """The engine's upper side, rounding added."""
+        import numpy as np
+
+        above, scaled = self._upper.at(epsilon)
+        result: Array = np.minimum(1.0, self._upper.infinite + above * (1.0 + self._ROUNDING) - scaled)
+        return result
+
+    def lower(self, epsilon: Array) -> Array:
+        """The engine's lower side, rounding taken off."""
+        import numpy as np
+
+        above, scaled = self._lower.at(epsilon)
+        result: Array = np.maximum(0.0, self._lower.infinite + above * (1.0 - self._ROUNDING) - scaled)
+        return result
+
+    def lower_slope(self, epsilon: Array) -> Array:
+        """e^ε Q(L > ε) of the lower side."""
+        result: Array = self._lower.at(epsilon)[1]
+        return result
+
+
+class _Sums:
+    """Σ_{l_i > ε} p_i and Σ_{l_i > ε} p_i e^{ε − l_i} for arrays of ε."""
+
+    def __init__(self, law: Law) -> None:
+        import numpy as np
+
+        self.infinite = law.infinity
+        self._losses = law.losses
+        self._above = np.append(np.cumsum(law.masses[::-1])[::-1], 0.0)
+        # Each sum in units of its own first term, so that nothing under- or overflows.
+        steps = np.exp(-np.diff(law.losses, append=law.losses[-1]))
+        scaled = np.zeros(law.masses.size + 1)
+        for i in range(law.masses.size - 1, -1, -1):
+            scaled[i] = law.masses[i] + steps[i] * scaled[i + 1]
+        self._scaled = scaled
+
+    def at(self, epsilon: Array) -> tuple[Array, Array]:
+        """Both sums."""
+        import numpy as np
+
+        first = np.searchsorted(self._losses, epsilon, side="right")
+        nearest = self._losses[np.minimum(first, self._losses.size - 1)]
+        return self._above[first], self._scaled[first] * np.exp(np.minimum(epsilon - nearest, 0.0))
+
+
+class LargerProfile:
+    """Both directions of a composition: the larger upper side everywhere, the lower side of the one that costs more."""
+
+    def __init__(self, one: FixedProfile, other: FixedProfile, *, near: float) -> None:
+        import numpy as np
+
+        self._both = one, other
+        at = np.array([near])
+        self._lower = max(self._both, key=lambda direction: float(direction.lower(at)[0]))
+
+    def upper(self, epsilon: Array) -> Array:
+        """At or above both."""
+        import numpy as np
+
+        one, other = (direction.upper(epsilon) for direction in self._both)
+        result: Array = np.maximum(one, other)
+        return result
+
+    def lower(self, epsilon: Array) -> Array:
+        """Of one direction: a mean over what runs beside it must be over one pair of data sets."""
+        return self._lower.lower(epsilon)
+
+    def lower_slope(self, epsilon: Array) -> Array:
+        """Of the same direction."""
+        return self._lower.lower_slope(epsilon)
+
+
+def fixed_gap(scenario: Scenario, relation: Relation) -> str:
+    """Empty if the mechanisms with a dominating pair have a profile, else why not."""
+    from affidavit.accountant.methods.pld import PldMethod
+
+    alone = Scenario(fixed=scenario.fixed)
+    return "" if not MixtureMethod().why_not(alone, relation) else PldMethod().why_not(alone, relation)
+
+
+def fixed_profile(scenario: Scenario, relation: Relation, target: Target, *, near: float) -> FixedProfile:
+    """The profile of the mechanisms with a dominating pair, sharp near ε = ``near``."""
+    alone = Scenario(fixed=scenario.fixed)
+    if not MixtureMethod().why_not(alone, relation):
+        return MixtureProfile(alone)
+    forward, backward = (
+        ComposedProfile(alone, relation, target, direction=direction) for direction in ("forward", "backward")
+    )
+    return LargerProfile(forward, backward, near=near)
 
 
 class MixtureMethod:

@@ -48,6 +48,8 @@ ALIGNED = 1e-14
 """A range this near, relatively, to a multiple of h is taken as one; the rounding charged to both sides covers it."""
 WIDEST = 0.4
 """Largest product of a wide piece's width in nats and 1 + the slope of ln H: beyond, H is not nearly a parabola."""
+LOOKED_AT_ONCE = 1 << 21
+"""Values at breakpoints that are held at once where the best one is looked for."""
 TINY = 1e-300
 """Floor of β, where the chords have no bend."""
 
@@ -134,11 +136,15 @@ class Use:
         import numpy as np
 
         rows = np.arange(max(0, among[0]), min(among[1], len(self.times) - 1) + 1)
-        near, far = self.looks(planes, width, start, rows)
-        near -= far
-        near *= self.chance[rows, None]
-        near += far
-        found: Indices = near.argmax(axis=0) + rows[0]
+        found = np.empty(width, dtype=np.intp)
+        block = max(1, LOOKED_AT_ONCE // len(rows))
+        for first in range(0, width, block):
+            last = min(width, first + block)
+            near, far = self.looks(planes, last - first, start + first, rows)
+            near -= far
+            near *= self.chance[rows, None]
+            near += far
+            found[first:last] = near.argmax(axis=0) + rows[0]
         return found
 
 

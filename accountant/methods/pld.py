@@ -23,11 +23,12 @@ class PldProfile:
     def __init__(self, scenario: Scenario, relation: Relation, target: Target) -> None:
         from affidavit.accountant.pld.steps import one_step
 
-        explicit = [(one_step(node, relation, explicit=True), count) for node, count in scenario.fixed]
+        nodes = list(scenario.nodes())
+        explicit = [(one_step(node, relation, explicit=True), count) for node, count in nodes]
         self.attained = all(step.tight for step, _ in explicit)
         self._parts = explicit
         if not target.explicit:
-            self._parts = [(one_step(node, relation), count) for node, count in scenario.fixed]
+            self._parts = [(one_step(node, relation), count) for node, count in nodes]
         self._tolerance = target.tolerance
 
     def delta(self, epsilon: float) -> Interval:
@@ -49,15 +50,13 @@ def _widened(lower: float, upper: float) -> Interval:
 
 
 class PldMethod:
-    """Everything that has a dominating pair."""
+    """Everything that has a dominating pair; of exponential mechanisms the envelope, which has no lower side."""
 
     name = "pld"
     exact = True
 
     def why_not(self, scenario: Scenario, relation: Relation) -> str:
-        """Applies unless a mechanism has no single dominating pair."""
-        if scenario.exponentials:
-            return "an exponential mechanism has no single dominating pair"
+        """Applies unless a mechanism has no dominating pair."""
         if any(isinstance(node, ZeroConcentrated) for node, _ in scenario.fixed):
             return "a zCDP guarantee has no dominating pair"
         try:

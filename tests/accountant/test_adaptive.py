@@ -11,6 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound, profile_points
+from affidavit.accountant.plan import Compose, Exponential, Gaussian, Laplace, Plan, Poisson, Pure, Repeat
+from affidavit.accountant.recompute import recompute
+from affidavit.accountant.validate import Relation
 
 
 def exponential(count: int, eta: float) -> dict:
@@ -264,3 +267,32 @@ def test_delta_and_epsilon_questions_agree(delta: float) -> None:
     back = bound(plan, relation="zero-out", epsilon=at.epsilon_upper)
     assert back.delta_lower <= delta * (1 + 1e-9)
     assert back.delta_upper >= delta * (1 - 5e-2)
+
+
+@pytest.mark.parametrize(
+    ("plan", "relation"),
+    [
+        (Compose((Repeat(20, Poisson(0.05, Gaussian(1.0))), Repeat(20, Exponential(0.3)))), "zero-out"),
+        (Compose((Repeat(20, Exponential(0.3)), Repeat(20, Poisson(0.05, Gaussian(1.0))))), "zero-out"),
+        (Compose((Repeat(5, Laplace(2.0)), Repeat(20, Exponential(0.3)))), "add-remove"),
+        (Repeat(5, Compose((Laplace(2.0), Exponential(0.3)))), "zero-out"),
+    ],
+    ids=["sampled first", "sampled last", "laplace first", "in turns"],
+)
+def test_beside_sampled_mechanisms_the_bracket_meets_the_verifiers(plan: Plan, relation: Relation) -> None:
+    found, again = bound(plan, relation=relation, delta=1e-5), recompute(plan, relation=relation, delta=1e-5)
+    assert found.method == "adaptive"
+    assert found.epsilon_upper <= found.epsilon_lower * 1.003
+    assert again.epsilon_lower <= found.epsilon_upper
+    assert found.epsilon_lower <= again.epsilon_upper
+    rows = {row.name: row for row in found.methods if row.applies}
+    assert found.epsilon_lower <= rows["pld"].epsilon_upper
+    assert rows["pld"].epsilon_upper < rows["basic"].epsilon_upper
+
+
+def test_tiny_ranges_beside_large_losses_take_little_memory_and_time() -> None:
+    """A lattice of a few range's cells across losses that are thousands of ranges wide."""
+    plan = Compose((Exponential(0.0025), Exponential(0.0025), Pure(1.0)))
+    found = bound(plan, relation="zero-out", delta=1e-29)
+    assert found.epsilon_lower <= 1.005 <= found.epsilon_upper <= 1.0051
+    assert bound(plan, relation="zero-out", epsilon=0.9).delta_lower > 0.0
