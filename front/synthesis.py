@@ -96,6 +96,7 @@ def generate(
             ledger_entry=permit.entry,
             noise=permit.sampler,
             guarantee=permit.guarantee,
+            plan=permit.plan,
         )
         written = write(out, generated, provenance, ended=clock())
         permit.attach_receipt(written.receipt_sha256)

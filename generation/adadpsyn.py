@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -234,8 +234,7 @@ def run(
 
     check_model(config, model)
     step = adaptive_mean(config, change_on_sample(config, permit.relation))
-    generated = write_texts(permit, config, step, records, model, kind=config.kind, size=size, progress=progress)
-    return replace(generated, sampler="argmax of float64 means with normal noise")
+    return write_texts(permit, config, step, records, model, kind=config.kind, size=size, progress=progress)
 
 
 def _on_simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -159,9 +159,7 @@ def run(
 
     check_model(config, model)
     step = _step(config, change_on_sample(config, permit.relation))
-    sampler = "argmax of float64 sums with normal noise" if config.noise_epsilon is None else "exact permute and flip"
-    generated = write_texts(permit, config, step, records, model, kind=config.kind, size=size, progress=progress)
-    return replace(generated, sampler=sampler)
+    return write_texts(permit, config, step, records, model, kind=config.kind, size=size, progress=progress)
 
 
 def _step(config: FewShotConfig, change: Change) -> _GaussianStep | _NoisyMaxStep:

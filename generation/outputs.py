@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.plan import Leaf
+from affidavit.accountant.plan import Leaf, Plan
 from affidavit.accountant.validate import Relation
-from affidavit.mechanisms.base import Noise
+from affidavit.mechanisms.base import Noise, samplers
 
 __all__ = ["RECEIPT_SCHEMA", "Generated", "GeneratorPermit", "Provenance", "Sample", "Written", "receipt", "write"]
 
@@ -74,7 +74,6 @@ class Generated:
     """A finished run.
 
     ``trace`` lines have an ``event`` (``batch``, ``sample`` or ``draw``; docs/trace.md). They are private.
-    ``sampler``: one line on how outputs were drawn, for the receipt.
     """
 
     generator: str
@@ -83,17 +82,20 @@ class Generated:
     draws_per_node: Mapping[str, int]
     protected: bool
     versions: Mapping[str, str]
-    sampler: str = "inverse CDF over integer weights"
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Under what a run was made; ``None`` fields for unprotected baselines."""
+    """Under what a run was made; ``None`` fields for unprotected baselines.
+
+    ``plan``: the certified one, which says how outputs were drawn.
+    """
 
     certificate_sha256: str | None = None
     ledger_entry: str | None = None
     noise: str | None = None
     guarantee: bool = False
+    plan: Plan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,8 @@ def receipt(generated: Generated, provenance: Provenance, *, synthetic_sha256: s
     """The public receipt; its first line says whether the output carries a guarantee."""
     import numpy as np
 
+    plan = provenance.plan if generated.protected else None
+    drawn = "; ".join(samplers(plan)) if plan is not None else ""
     guarantee = _UNPROTECTED if not generated.protected else _SECURE if provenance.guarantee else _SEEDED
     hour = ended.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     return {
@@ -119,7 +123,7 @@ def receipt(generated: Generated, provenance: Provenance, *, synthetic_sha256: s
         "generator": generated.generator,
         "certificate_sha256": provenance.certificate_sha256,
         "ledger_entry": provenance.ledger_entry,
-        "sampler": generated.sampler if generated.protected else None,
+        "sampler": drawn or None,
         "noise": provenance.noise,
         "draws_per_node": dict(generated.draws_per_node),
         "outputs_sha256": {"synthetic.jsonl": synthetic_sha256},

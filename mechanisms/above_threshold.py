@@ -189,4 +189,10 @@ def release(permit: Permit, path: str, queries: Iterable[int], *, spec: SparseVe
     return answers
 
 
-MECHANISM = Mechanism(kind=AboveThreshold.kind, spec=SparseVector, release=release, assumptions=ASSUMPTIONS)
+MECHANISM = Mechanism(
+    kind=AboveThreshold.kind,
+    spec=SparseVector,
+    release=release,
+    assumptions=ASSUMPTIONS,
+    sampler="exact geometric noise on threshold and queries",
+)

@@ -33,6 +33,7 @@ __all__ = [
     "positive",
     "register",
     "registered",
+    "samplers",
     "uniform_below",
     "use_leaf",
 ]
@@ -72,6 +73,7 @@ class Mechanism:
     """A registered mechanism: ``kind`` is the plan leaf it is certified as.
 
     Several mechanisms may be certified as one kind (a projected mean is a ``gaussian``): they differ by ``name``.
+    ``sampler``: how its randomness is drawn, in a few words for the receipt; the same for all of one kind.
     """
 
     kind: str
@@ -79,6 +81,7 @@ class Mechanism:
     release: Callable[..., Any]
     assumptions: tuple[str, ...]
     name: str = ""
+    sampler: str = ""
 
     @property
     def called(self) -> str:
@@ -125,6 +128,13 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
     """What a certificate for ``plan`` has to assume about the samplers of its leaves."""
     kinds = {leaf.kind for _, leaf, _ in leaves(plan)}
     return tuple(dict.fromkeys(line for known in registered() if known.kind in kinds for line in known.assumptions))
+
+
+def samplers(plan: Plan) -> tuple[str, ...]:
+    """How the leaves of ``plan`` are drawn, a line for each kind that has a mechanism, in the plan's order."""
+    drawn = {known.kind: known.sampler for known in registered()}
+    kinds = dict.fromkeys(leaf.kind for _, leaf, _ in leaves(plan))
+    return tuple(f"{kind}: {drawn[kind]}" for kind in kinds if drawn.get(kind))
 
 
 def use_leaf(permit: Permit, path: str, kinds: Iterable[type[Leaf]]) -> Leaf:

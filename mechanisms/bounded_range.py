@@ -116,4 +116,10 @@ def release(
     return tuple(sample(scores, temperature=exact_temperature, noise=permit.noise) for scores in choices)
 
 
-MECHANISM = Mechanism(kind=BoundedRange.kind, spec=JointSelection, release=release, assumptions=ASSUMPTIONS)
+MECHANISM = Mechanism(
+    kind=BoundedRange.kind,
+    spec=JointSelection,
+    release=release,
+    assumptions=ASSUMPTIONS,
+    sampler="inverse CDF over integer weights",
+)

@@ -92,4 +92,11 @@ def squared_distances(points: NDArray[np.int64], centre: NDArray[np.int64]) -> N
     return distances
 
 
-MECHANISM = Mechanism(kind=Gaussian.kind, spec=CoverageCount, release=release, assumptions=ASSUMPTIONS, name="coverage")
+MECHANISM = Mechanism(
+    kind=Gaussian.kind,
+    spec=CoverageCount,
+    release=release,
+    assumptions=ASSUMPTIONS,
+    name="coverage",
+    sampler="normal noise in float64",
+)

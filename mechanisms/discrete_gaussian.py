@@ -98,4 +98,10 @@ def _whole(sensitivity: int) -> int:
     return sensitivity
 
 
-MECHANISM = Mechanism(kind=DiscreteGaussian.kind, spec=DiscreteGaussianNoise, release=release, assumptions=ASSUMPTIONS)
+MECHANISM = Mechanism(
+    kind=DiscreteGaussian.kind,
+    spec=DiscreteGaussianNoise,
+    release=release,
+    assumptions=ASSUMPTIONS,
+    sampler="exact discrete Gaussian noise",
+)

@@ -165,4 +165,10 @@ def _search(sums: list[NDArray[np.int64]], uniform: int) -> int:
     return high
 
 
-MECHANISM = Mechanism(kind=Exponential.kind, spec=SoftmaxSampling, release=release, assumptions=ASSUMPTIONS)
+MECHANISM = Mechanism(
+    kind=Exponential.kind,
+    spec=SoftmaxSampling,
+    release=release,
+    assumptions=ASSUMPTIONS,
+    sampler="inverse CDF over integer weights",
+)

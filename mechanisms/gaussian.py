@@ -71,4 +71,6 @@ def release(
     return vector + float(scale) * noise
 
 
-MECHANISM = Mechanism(kind=Gaussian.kind, spec=GaussianNoise, release=release, assumptions=ASSUMPTIONS)
+MECHANISM = Mechanism(
+    kind=Gaussian.kind, spec=GaussianNoise, release=release, assumptions=ASSUMPTIONS, sampler="normal noise in float64"
+)

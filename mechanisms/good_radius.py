@@ -117,4 +117,11 @@ def _noisy(permit: Permit, path: str, value: float, spec: GoodRadius) -> float:
     return float(noisy[0])
 
 
-MECHANISM = Mechanism(kind=Gaussian.kind, spec=GoodRadius, release=release, assumptions=ASSUMPTIONS, name="good-radius")
+MECHANISM = Mechanism(
+    kind=Gaussian.kind,
+    spec=GoodRadius,
+    release=release,
+    assumptions=ASSUMPTIONS,
+    name="good-radius",
+    sampler="normal noise in float64",
+)

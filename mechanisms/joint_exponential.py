@@ -200,5 +200,10 @@ def _fill(before: list[int], here: list[int], place: int, noise: Noise) -> list[
 
 
 MECHANISM = Mechanism(
-    kind=Exponential.kind, spec=JointTopK, release=release, assumptions=ASSUMPTIONS, name="joint-exponential"
+    kind=Exponential.kind,
+    spec=JointTopK,
+    release=release,
+    assumptions=ASSUMPTIONS,
+    name="joint-exponential",
+    sampler="inverse CDF over integer weights",
 )

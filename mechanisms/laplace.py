@@ -79,4 +79,10 @@ def rounded_laplace(scale: Fraction, *, noise: Noise) -> int:
     return -size if noise.integers(0, 2, size=1)[0] else size
 
 
-MECHANISM = Mechanism(kind=Laplace.kind, spec=LaplaceNoise, release=release, assumptions=ASSUMPTIONS)
+MECHANISM = Mechanism(
+    kind=Laplace.kind,
+    spec=LaplaceNoise,
+    release=release,
+    assumptions=ASSUMPTIONS,
+    sampler="exact rounded Laplace noise",
+)

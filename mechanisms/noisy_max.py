@@ -111,4 +111,10 @@ def _shuffled(count: int, noise: Noise) -> NDArray[np.int64]:
             return order
 
 
-MECHANISM = Mechanism(kind=NoisyMax.kind, spec=ExponentialNoisyMax, release=release, assumptions=ASSUMPTIONS)
+MECHANISM = Mechanism(
+    kind=NoisyMax.kind,
+    spec=ExponentialNoisyMax,
+    release=release,
+    assumptions=ASSUMPTIONS,
+    sampler="exact permute and flip",
+)

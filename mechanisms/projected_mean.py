@@ -113,5 +113,10 @@ def projected(points: NDArray[np.float64], *, centre: NDArray[np.float64], radiu
 
 
 MECHANISM = Mechanism(
-    kind=Gaussian.kind, spec=ProjectedMean, release=release, assumptions=ASSUMPTIONS, name="projected-mean"
+    kind=Gaussian.kind,
+    spec=ProjectedMean,
+    release=release,
+    assumptions=ASSUMPTIONS,
+    name="projected-mean",
+    sampler="normal noise in float64",
 )

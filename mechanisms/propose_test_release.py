@@ -147,4 +147,10 @@ def release(
     return tuple(sorted(int(index) for index in order[:size]))
 
 
-MECHANISM = Mechanism(kind=ProposeTestRelease.kind, spec=TestedTopK, release=release, assumptions=ASSUMPTIONS)
+MECHANISM = Mechanism(
+    kind=ProposeTestRelease.kind,
+    spec=TestedTopK,
+    release=release,
+    assumptions=ASSUMPTIONS,
+    sampler="exact geometric noise on a gap",
+)

@@ -61,7 +61,8 @@ def test_from_run_file_to_checked_trace(empty_workplace, name):
     lines = (empty_workplace.out / "synthetic.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["label"] for line in lines] == ["north", "north", "south", "south"]
     receipt = json.loads((empty_workplace.out / "receipt.json").read_text(encoding="utf-8"))
-    assert receipt["sampler"].startswith("exact" if "noisy" in name else "argmax")
+    noisy_max = "noisy-max: exact permute and flip"
+    assert receipt["sampler"] == (noisy_max if "noisy" in name else "gaussian: normal noise in float64")
     checked = empty_workplace.command(
         "check-trace", empty_workplace.out / "trace.jsonl", "--certificate", empty_workplace.certificate
     )

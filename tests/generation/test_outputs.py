@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib.resources
 import json
@@ -13,15 +14,18 @@ from typing import Any
 import jsonschema
 import pytest
 
+from affidavit import mechanisms
 from affidavit.accountant.errors import UsageError
+from affidavit.accountant.plan import Compose, Gaussian
 from affidavit.generation import baselines, outputs, prism
 from affidavit.generation.dataset import Record
 from affidavit.generation.models.toy import ToyModel
 from affidavit.generation.outputs import Generated, Provenance
 
 ENDED = datetime(2026, 3, 1, 14, 59, 59, tzinfo=timezone(timedelta(hours=2)))
-PROVENANCE = Provenance(certificate_sha256="c" * 64, ledger_entry="entry", noise="secure", guarantee=True)
 CONFIG = prism.PrismConfig(labels=["World"], batch_size=5, max_tokens=4, max_record_tokens=30, minibatch_rows=4)
+PLAN = prism.plan(CONFIG, relation="zero-out", size=10)
+PROVENANCE = Provenance(certificate_sha256="c" * 64, ledger_entry="entry", noise="secure", guarantee=True, plan=PLAN)
 SCHEMA = json.loads(
     (importlib.resources.files("affidavit.generation") / "schemas" / "receipt.schema.json").read_text("utf-8")
 )
@@ -33,6 +37,8 @@ def _records(count: int) -> list[Record]:
 
 @pytest.fixture
 def generate(open_plain: Callable[..., Any]) -> Callable[[Sequence[Record]], Generated]:
+    mechanisms.load()
+
     def run(records: Sequence[Record]) -> Generated:
         permit = open_plain(prism.plan(CONFIG, relation="zero-out", size=10))
         return prism.run(permit, CONFIG, records, ToyModel(), size=10)
@@ -55,6 +61,7 @@ def test_writes_three_files_and_a_receipt_that_describes_them(
     assert receipt["outputs_sha256"]["synthetic.jsonl"] == hashlib.sha256(written.synthetic.read_bytes()).hexdigest()
     assert written.receipt_sha256 == hashlib.sha256(written.receipt.read_bytes()).hexdigest()
     assert receipt["draws_per_node"] == dict(generated.draws_per_node)
+    assert receipt["sampler"] == "exponential: inverse CDF over integer weights"
     assert receipt["ended"] == "2026-03-01T12:00:00Z"
     assert [json.loads(line)["text"] for line in written.synthetic.read_text("utf-8").splitlines()] == [
         sample.text for sample in generated.samples
@@ -106,6 +113,23 @@ def test_a_seeded_run_and_a_baseline_say_so_first(
     jsonschema.validate(receipt, SCHEMA)
     assert receipt["guarantee"].startswith("NONE: an unprotected baseline")
     assert receipt["protected"] is False
+    assert receipt["sampler"] is None
+
+
+def test_the_receipt_says_how_every_kind_of_leaf_was_drawn(
+    generate: Callable[[Sequence[Record]], Generated],
+) -> None:
+    """One receipt, three plans: what it says follows the certified plan, not the generator's name."""
+    generated = generate(_records(10))
+    for plan, expected in (
+        (Compose((Gaussian(2.0), PLAN)), "gaussian: normal noise in float64; exponential: inverse CDF over integer "),
+        (Compose((PLAN, Gaussian(2.0))), "exponential: inverse CDF over integer weights; gaussian: normal noise in "),
+        (Gaussian(2.0), "gaussian: normal noise in float64"),
+    ):
+        under = dataclasses.replace(PROVENANCE, plan=plan)
+        stated = outputs.receipt(generated, under, synthetic_sha256="0" * 64, ended=ENDED)
+        jsonschema.validate(stated, SCHEMA)
+        assert stated["sampler"].startswith(expected)
 
 
 def test_an_unwritable_folder_leaves_nothing(tmp_path: Path, generate: Callable[[Sequence[Record]], Generated]) -> None:

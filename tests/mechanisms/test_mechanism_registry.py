@@ -43,6 +43,25 @@ def test_assumptions_are_those_of_the_plans_leaves() -> None:
     assert base.assumptions(Pure(1.0)) == ()
 
 
+def test_samplers_are_those_of_the_plans_leaves_in_its_order() -> None:
+    mechanisms.load()
+    plan = Parallel((Gaussian(1.0), Repeat(3, Exponential(1.0)), Gaussian(2.0)))
+    assert base.samplers(plan) == (
+        "gaussian: normal noise in float64",
+        "exponential: inverse CDF over integer weights",
+    )
+    assert base.samplers(Pure(1.0)) == ()
+
+
+def test_mechanisms_of_one_kind_draw_in_one_way() -> None:
+    """A plan names kinds, not mechanisms: what a receipt says of a kind must hold for each of them."""
+    mechanisms.load()
+    ways: dict[str, set[str]] = {}
+    for mechanism in base.registered():
+        ways.setdefault(mechanism.kind, set()).add(mechanism.sampler)
+    assert all(len(found) == 1 and "" not in found for found in ways.values()), ways
+
+
 @given(st.fractions(min_value=Fraction(1, 10**12), max_value=10**12))
 def test_floats_round_to_the_side_they_say(value: Fraction) -> None:
     up, down = base.float_at_least(value), base.float_at_most(value)
