@@ -16,7 +16,7 @@ from affidavit.accountant.recompute.adaptive import Window, lower_profile, upper
 from affidavit.accountant.recompute.bracket import Bracket, Profile, epsilon_bracket
 from affidavit.accountant.recompute.concentrated import concentrated_profile
 from affidavit.accountant.recompute.fixed import Aim, FixedPart, fixed_part
-from affidavit.accountant.recompute.reading import Case, Step
+from affidavit.accountant.recompute.reading import Case, Moved, Step
 from affidavit.accountant.recompute.sampled import Direction
 from affidavit.accountant.validate import Relation
 
@@ -78,10 +78,11 @@ class _Sides:
         replacing = [n for n in sampled if isinstance(n, WithoutReplacement) and relation != "add-remove"]
         self.upper_directions: tuple[Direction, ...] = ("removed",)
         diluted = [n for n in sampled if isinstance(n, Poisson) and relation == "substitution"]
-        if len(replacing) + len(diluted) < len(sampled):
+        moved = [node.node for node, _ in case.fixed if isinstance(node, Moved)]
+        if len(replacing) + len(diluted) < len(sampled) or any(isinstance(node, Poisson) for node in moved):
             self.upper_directions = ("removed", "added")
         self.lower_directions: tuple[Direction, ...] = self.upper_directions
-        if replacing:
+        if replacing or any(isinstance(node, WithoutReplacement) for node in moved):
             self.lower_directions = ("removed", "added", "middle")
         self.names: dict[str, None] = {}
         self._known: list[tuple[FixedPart, Aim, Profile]] = []

@@ -131,14 +131,8 @@ def fixed_part(nodes: Iterable[Step], relation: Relation, direction: Direction, 
                 with mpmath.workdps(60):
                     precision = precision + 2 * uses * mpmath.mpf(rho)
                 names["Gaussian of equal rho"] = None
-            case Moved() if not upper:  # a lower side without it stays one
-                continue
             case Moved() | Poisson() | WithoutReplacement():
-                law = (
-                    moved_law(node.node)
-                    if isinstance(node, Moved)
-                    else sampled_law(node, relation, direction, upper=upper)
-                )
+                law = _law(node, relation, direction, upper=upper)
                 if isinstance(law, SmoothLaw):
                     smooth.append((law, uses))
                     names["contour integral"] = None
@@ -150,3 +144,11 @@ def fixed_part(nodes: Iterable[Step], relation: Relation, direction: Direction, 
                     f"the verifier has no second formula for {node.kind!r}", hint="verify without --recompute"
                 )
     return FixedPart(precision, atoms, tuple(smooth), tuple(names))
+
+
+def _law(
+    node: Moved | Poisson | WithoutReplacement, relation: Relation, direction: Direction, *, upper: bool
+) -> SmoothLaw | AtomicLaw:
+    if isinstance(node, Moved):
+        return moved_law(node.node, direction, leaves=node.leaves, upper=upper)
+    return sampled_law(node, relation, direction, upper=upper)

@@ -40,9 +40,10 @@ Step = tuple[Plan, int]
 
 @dataclass(frozen=True, slots=True)
 class Moved(Plan):
-    """A subsample node in a part that the changed record leaves, or one that it enters."""
+    """A subsample node in a part that the changed record ``leaves``, or else in the one that it enters."""
 
     node: Poisson | WithoutReplacement
+    leaves: bool
     kind: ClassVar[str] = "moved"
 
 
@@ -191,20 +192,18 @@ def _parallel(node: Parallel, relation: Relation | None) -> Iterator[tuple[Step,
     costs = node.parts if node.moves is None else node.moves
     # Inside a part that the record leaves or enters, one inner part sees it: no second crossing.
     inside: Relation = "zero-out"
-    several = [cost for cost in dict.fromkeys(costs) if costs.count(cost) > 1]
-    for cost in several:
-        yield from map(_moved, _sequences(Compose((cost, cost)), inside))
-    unlike = list(dict.fromkeys(costs))
-    for one in unlike:
-        for other in unlike:
-            if one != other:
-                yield from map(_moved, _sequences(Compose((one, other)), inside))
+    kinds = list(dict.fromkeys(costs))
+    for left, entered in product(kinds, kinds):
+        if left != entered or costs.count(left) > 1:
+            for one, other in product(_sequences(left, inside), _sequences(entered, inside)):
+                stated = node.moves is not None
+                yield _joined([_moved(one, leaves=True), _moved(other, leaves=False)] if stated else [one, other])
 
 
-def _moved(sequence: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Samples marked as seen by a record on its way: their two directions are not those of one pair of data sets."""
+def _moved(sequence: tuple[Step, ...], *, leaves: bool) -> tuple[Step, ...]:
+    """Samples marked as seen by a record on its way: they are of two parts, not of one pair of data sets."""
     return tuple(
-        (Moved(node), uses) if isinstance(node, (Poisson, WithoutReplacement)) else (node, uses)
+        (Moved(node, leaves), uses) if isinstance(node, (Poisson, WithoutReplacement)) else (node, uses)
         for node, uses in sequence
     )
 

@@ -75,15 +75,16 @@ def sampled_law(
     return _removal_atoms(inner, rate) if direction != "added" else _addition_atoms(inner, rate)
 
 
-def moved_law(node: Poisson | WithoutReplacement) -> SmoothLaw | AtomicLaw:
-    """One use of a part that the changed record leaves or enters: the larger of both directions, an upper side.
+def moved_law(
+    node: Poisson | WithoutReplacement, direction: Direction, *, leaves: bool, upper: bool
+) -> SmoothLaw | AtomicLaw:
+    """One use of a part that the changed record ``leaves`` or enters, its cost stated for zero-out.
 
-    Poisson: the pair (γP + (1−γ)Q, Q) or its reverse. Without replacement the sample is filled in the record's
-    place. The replacement curve is at least all of these.
+    What is removed from one part is added to the other. Without replacement the sample is filled in the record's
+    place, which is what zero-out means there.
     """
-    rate = node.rate if isinstance(node, Poisson) else node.sample / node.population
-    sigma, inner = _inner(node.of)
-    return _replacement_atoms(inner, rate) if sigma is None else replacement_curve(rate=rate, sigma=sigma)
+    turned: dict[Direction, Direction] = {"removed": "added", "added": "removed", "middle": "middle"}
+    return sampled_law(node, "zero-out", direction if leaves else turned[direction], upper=upper)
 
 
 def _inner(of: Plan) -> tuple[float | None, AtomicLaw]:
