@@ -95,6 +95,7 @@ class Protected:
 
         ``seed`` is not used: an audited mechanism draws as it does in production.
         """
+        self._check_demonstrations()
         label = "record"
         wording = {
             "private": f"{_literal(prompt.before)}{{text}}{_literal(prompt.after)}",
@@ -112,6 +113,7 @@ class Protected:
 
     def demonstrate(self, records: Sequence[AuditRecord], *, epsilon: float, seed: int) -> list[AuditRecord]:  # noqa: ARG002
         """Labelled demonstrations, as the run makes its text; ``seed`` as in ``generate``."""
+        self._check_demonstrations()
         members = [Record(record.id, record.text, record.label or "") for record in records]
         made = self._made(self.run, members, epsilon)
         return [AuditRecord(f"released-{number}", text, label) for number, (label, text) in enumerate(made)]
@@ -127,6 +129,14 @@ class Protected:
             permit, settings.generator, records, self.model, size=settings.data.size, public=public
         )
         return [(sample.label, sample.text) for sample in done.samples]
+
+    def _check_demonstrations(self) -> None:
+        """Refuse a generator of answers: they carry no label, and no private record of a trial is a question."""
+        if "queries" in type(self.run.generator).model_fields:
+            raise NotSupported(
+                f"{self.run.kind} answers public questions: what it writes is no labelled demonstration",
+                hint='Use attack = "one-step" for its mechanisms, or "released-text" for what it wrote.',
+            )
 
     def _number(self, key: str) -> int:
         value = getattr(self.run.generator, key, None)

@@ -6,7 +6,7 @@ import pytest
 
 from affidavit import auditing
 from affidavit.accountant.bound import bound
-from affidavit.accountant.errors import PermitViolation
+from affidavit.accountant.errors import NotSupported, PermitViolation
 from affidavit.accountant.plan import leaves, parse_plan
 from affidavit.audits.attacks.extraction import PROMPTS
 from affidavit.audits.certified import Certified
@@ -71,6 +71,21 @@ def test_another_generator_is_calibrated_by_its_own_noise(run, plans):
     protected.generate(RECORDS, PROMPTS[0], max_tokens=3, epsilon=epsilon, seed=0)
     cost = bound(plans[0], relation=run.relation, delta=run.budget.delta).epsilon_upper
     assert epsilon * 0.98 <= cost <= epsilon
+
+
+@pytest.mark.parametrize("kind", ["sga", "ksa-answers"])
+def test_answers_to_public_questions_are_no_demonstrations(run, kind):
+    settings = {"sga": {"embedding": "toy", "dpm": {"dimensions": 2}}, "ksa-answers": {"keyword_epsilon": 1.0}}[kind]
+    config = generator(kind).config.model_validate({"kind": kind, "queries": ("which way",), **settings})
+    certified = Certified.of_plan(run.plan(), relation=run.relation, delta=run.budget.delta)
+    protected = auditing.Protected(run.model_copy(update={"generator": config}), ToyModel(), certified)
+    for attempt in (
+        lambda: protected.demonstrate(RECORDS, epsilon=certified.epsilon, seed=0),
+        lambda: protected.generate(RECORDS, PROMPTS[0], max_tokens=3, epsilon=certified.epsilon, seed=0),
+    ):
+        with pytest.raises(NotSupported) as refused:
+            attempt()
+        assert "one-step" in refused.value.hint
 
 
 def test_demonstrations_are_made_as_the_run_makes_text(run, plans):
