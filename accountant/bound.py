@@ -18,7 +18,7 @@ from typing import Any
 
 from affidavit.accountant import validate
 from affidavit.accountant.errors import NotSupported, PlanError
-from affidavit.accountant.methods.adaptive import AdaptiveMethod
+from affidavit.accountant.methods.adaptive import AdaptiveMethod, recursion_points
 from affidavit.accountant.methods.advanced import AdvancedMethod
 from affidavit.accountant.methods.base import Interval, Method, Profile, Target, certain_delta
 from affidavit.accountant.methods.basic import BasicMethod
@@ -98,6 +98,9 @@ def _basic(relation: Relation) -> BasicMethod:
 EXACT: tuple[Method, ...] = (GaussianMethod(), OptimalMethod(), MixtureMethod(), AdaptiveMethod(), PldMethod())
 """From the cheapest to the most general; the first that is exact for a scenario is its best."""
 
+WORTH_A_LOOK = 2e5
+"""Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first."""
+
 UPPER: tuple[Method, ...] = (ZcdpMethod(), RenyiMethod(), AdvancedMethod())
 
 METHODS: tuple[str, ...] = ("basic", *(method.name for method in (*UPPER[::-1], *EXACT)))
@@ -156,6 +159,8 @@ def _best(scenario: Scenario, relation: Relation, target: Target) -> _Found:
     edge = _edge(scenario, relation, target)
     if edge is not None:
         return _Found(edge, "definition")
+    if (envelope := _close_envelope(scenario, relation, target)) is not None:
+        return envelope
     methods = _candidates(scenario, relation)
     found = [_found(method, scenario, relation, target) for method in methods]
     if not found:
@@ -173,6 +178,22 @@ def _best(scenario: Scenario, relation: Relation, target: Target) -> _Found:
         explicit = [_found(method, scenario, relation, replace(target, explicit=True)) for method in methods]
         lowest = max(explicit, key=lambda one: one.interval.lower)
     return _Found(Interval(lowest.interval.lower, best.interval.upper), best.method, lowest.attained)
+
+
+def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> _Found | None:
+    """What the PLD engine says, where weak exponential mechanisms beside others leave its bracket narrow enough.
+
+    Its lower side is that of the other mechanisms alone. The recursion, whose grid follows the smallest
+    ranges while its ends follow the largest loss, would take long to say little more.
+    """
+    method = PldMethod()
+    if not scenario.exponentials or not scenario.fixed or recursion_points(scenario) <= WORTH_A_LOOK:
+        return None
+    if method.why_not(scenario, relation):
+        return None
+    found = _found(method, scenario, relation, target)
+    lower, upper = found.interval
+    return found if upper - lower <= target.tolerance * upper else None
 
 
 def _found(method: Method, scenario: Scenario, relation: Relation, target: Target) -> _Found:

@@ -2,9 +2,11 @@
 
 The cost of a value is the *upper* side of ε. The search keeps a bracket of one value that meets
 the target and one that does not, found by walking away from the start in both directions, so the
-direction of monotony is observed and not assumed. Only values whose own forward bound was
-computed and meets the target are ever returned. Steps are safeguarded secants in logarithms
-(Dowell and Jarratt's Illinois rule), since ε is close to a power of most parameters.
+direction of monotony is observed and not assumed. Where ε falls ever more slowly, the end of the
+domain is asked at once: a target below what the rest of the plan costs is refused after few values.
+Only values whose own forward bound was computed and meets the target are ever returned. Steps are
+safeguarded secants in logarithms (Dowell and Jarratt's Illinois rule), since ε is close to a power
+of most parameters.
 """
 
 from __future__ import annotations
@@ -22,7 +24,11 @@ from affidavit.accountant.plan import Plan, parse_plan, to_dict
 
 __all__ = ["Calibrated", "Domain", "calibrate", "solvable_paths", "solve"]
 
-MAX_EVALUATIONS = 200
+MAX_EVALUATIONS = 100
+HALVINGS = 10
+"""How closely the last value that may be taken is searched for, where a step of the walk leads beyond it."""
+FLAT = 0.9
+"""A step of the walk, at least a doubling, that leaves more than this share of ε asks what the domain's end costs."""
 SMALLEST, LARGEST = 1e-12, 1e12
 CLOSED_FORM = 1e-8
 """Relative width below which a bracket comes from a closed form."""
@@ -88,26 +94,44 @@ class _Search:
         """(a value that fits, one that does not), neighbours in the walk; None if all seen fit."""
         start = self.domain.clip(start)
         fits_at_start = self.fits(start)
-        up = down = start
+        reached = {True: start, False: start}  # toward high, toward low
         factor = 2.0
-        while len(self.seen) < MAX_EVALUATIONS:
-            moved = False
-            for toward_high in (True, False):
-                here = up if toward_high else down
+        while reached and len(self.seen) < MAX_EVALUATIONS:
+            flat = False
+            for toward_high, here in tuple(reached.items()):
                 there = self._walk(here, factor if toward_high else 1.0 / factor)
                 if there == here:
+                    del reached[toward_high]
                     continue
-                moved = True
+                reached[toward_high] = there
+                if not fits_at_start and math.isinf(self(there)) and math.isfinite(self(here)):
+                    del reached[toward_high]
+                    there = self._last_allowed(here, there)
                 if self.fits(there) != fits_at_start:
                     return (here, there) if fits_at_start else (there, here)
-                if toward_high:
-                    up = there
-                else:
-                    down = there
-            if not moved:
+                flat = flat or FLAT * self(here) < self(there) < self(here) < math.inf
+            if flat and not fits_at_start and self._hopeless():
                 break
             factor = min(factor * factor, 1e4)
         return None
+
+    def _last_allowed(self, allowed: float, refused: float) -> float:
+        """About the last value that may be taken, on the way to one that may not; or one before it that fits."""
+        for _ in range(HALVINGS):
+            middle = self.domain.clip(0.5 * (allowed + refused))
+            if middle in (allowed, refused) or self.fits(allowed) or self(allowed) > min(self.seen.values()):
+                break
+            allowed, refused = (middle, refused) if math.isfinite(self(middle)) else (allowed, middle)
+        return allowed
+
+    def _hopeless(self) -> bool:
+        """Whether the cheaper end of the domain, too, costs more than the target, and nothing seen costs less.
+
+        The end in whose direction the cost fell; what the parameter does not touch is all that is left there.
+        """
+        cheapest = min(self.seen, key=self)
+        end = self.domain.clip(self.domain.high if cheapest == max(self.seen) else self.domain.low)
+        return not self.fits(end) and self(end) <= self(cheapest) and math.isfinite(self(end))
 
     def _walk(self, here: float, factor: float) -> float:
         there = self.domain.clip(here * factor if here > 0.0 else (1.0 if factor > 1.0 else 0.0))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy import float64
     from numpy.typing import NDArray
 
-__all__ = ["AdaptiveMethod", "AdaptiveProfile"]
+__all__ = ["AdaptiveMethod", "AdaptiveProfile", "recursion_points"]
 
 LEAST_CELLS, MOST_CELLS = 8, 256
 MAX_POINTS, FIRST_POINTS = 2e7, 5e6
@@ -251,7 +251,7 @@ class AdaptiveMethod:
         largest = max(eta for eta, _ in scenario.exponentials)
         if largest > MAX_RANGE:
             return f"a range above {MAX_RANGE:g} is no better than pure DP"
-        if _least_points(scenario, largest) > MAX_POINTS:
+        if recursion_points(scenario) > MAX_POINTS:
             return "too many uses for the recursion"
         return fixed_gap(scenario, relation) if scenario.fixed else ""
 
@@ -260,11 +260,15 @@ class AdaptiveMethod:
         return AdaptiveProfile(scenario, relation, target)
 
 
-def _least_points(scenario: Scenario, largest: float) -> float:
+def recursion_points(scenario: Scenario) -> float:
     """About how many lattice points the coarsest recursion has."""
     uses = sum(count for _, count in scenario.exponentials)
-    spread = math.sqrt(sum(eta * eta / 4.0 * count for eta, count in scenario.exponentials))
-    width = 4.0 * spread
-    if scenario.fixed:
-        width = 2.0 * tail_bound(scenario).epsilon(1e-9).upper + 100.0 * (scenario.order != "fixed-first")
-    return uses * (min(width / largest, 2.0 * uses) * LEAST_CELLS + 2.0)
+    largest = max(eta for eta, _ in scenario.exponentials)
+    if not scenario.fixed:
+        width = 4.0 * math.sqrt(sum(eta * eta / 4.0 * count for eta, count in scenario.exponentials))
+    else:
+        width = 2.0 * tail_bound(scenario).epsilon(1e-9).upper
+    ranges = min(width / largest, 2.0 * uses)
+    if scenario.fixed and scenario.order != "fixed-first":
+        ranges = (width + 100.0) / largest  # as in ``_window``: the fixed profile reaches beyond these uses' losses
+    return uses * (ranges * LEAST_CELLS + 2.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from affidavit.accountant.bound import bound
@@ -77,3 +79,51 @@ def test_the_parameter_is_guessed_only_when_there_is_one() -> None:
     with pytest.raises(PlanError, match="not clear"):
         calibrate(two, relation="add-remove", epsilon=1.0, delta=1e-5)
     assert solvable_paths(two) == ("plan.parts[0].noise_multiplier", "plan.parts[1].noise_multiplier")
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_the_rest_of_the_plan_costs_is_found_out_after_few_values(turned: bool) -> None:
+    """3 + 1/x (or 3 + x): no x costs less than 3, and the walk must not creep to the domain's end to learn it."""
+    asked: list[float] = []
+
+    def cost(value: float) -> float:
+        asked.append(value)
+        return 3.0 + (value if turned else 1.0 / value)
+
+    with pytest.raises(NoValueFits) as caught:
+        solve(cost, epsilon=2.0, start=1.0, domain=Domain(1e-12, 1e12), name="x")
+    assert caught.value.best_epsilon == pytest.approx(3.0, rel=1e-9)
+    assert len(asked) <= 8
+
+
+def test_a_target_just_above_what_the_rest_costs_is_still_found() -> None:
+    found = solve(lambda x: 3.0 + 1.0 / x, epsilon=3.001, start=1.0, domain=Domain(1e-12, 1e12), name="x")
+    assert found.epsilon_upper <= 3.001
+    assert found.value == pytest.approx(1000.0, rel=0.5)
+
+
+def test_a_cost_that_rises_again_is_not_given_up() -> None:
+    """Least at 64, where it is 2; both ends of the domain cost far more."""
+    found = solve(
+        lambda x: 2.0 + abs(math.log2(x / 64.0)) / 8.0, epsilon=2.2, start=1.0, domain=Domain(1e-6, 1e6), name="x"
+    )
+    assert found.epsilon_upper <= 2.2
+
+
+def test_a_value_that_the_domain_does_not_allow_is_no_end_of_the_search() -> None:
+    """Beyond 50 a value is refused: that says nothing about 40, which fits."""
+    found = solve(
+        lambda x: 3.0 + 1.0 / x if x <= 50.0 else math.inf, epsilon=3.03, start=4.0, domain=Domain(1.0, 1e6), name="x"
+    )
+    assert found.epsilon_upper <= 3.03
+
+
+def test_the_last_value_that_may_be_taken_is_found_though_a_doubling_leads_beyond_it() -> None:
+    found = solve(
+        lambda x: 400.0 / x if x <= 120.0 else math.inf,
+        epsilon=3.5,
+        start=70.0,
+        domain=Domain(1, 1e6, integer=True),
+        name="x",
+    )
+    assert found.value == 115.0

@@ -111,3 +111,20 @@ def test_what_no_value_can_do_is_left_out_or_refused():
 def test_a_key_that_is_no_number_is_refused():
     with pytest.raises(RunFileError, match="temperature"):
         solve_run(parse_run(RUN), epsilon=1.0, key="labels")
+
+
+PREDICTION = {
+    **RUN,
+    "data": {**RUN["data"], "size": 640},
+    "generator": {"kind": "private-prediction", "labels": ["a", "b"], "batch_size": 64, "max_tokens": 40},
+}
+
+
+def test_a_temperature_cannot_pay_for_the_sparse_vector():
+    # 16 sparse-vector runs of 2/(64 * 0.1) = 0.3125 each, alone: 3.7446 at delta 1e-3, whatever the tokens cost.
+    with pytest.raises(NoValueFits) as caught:
+        solve_run(parse_run(PREDICTION), epsilon=3.0, key="temperature")
+    runs = bound(
+        {"kind": "repeat", "count": 16, "of": {"kind": "pure", "epsilon": 0.3125}}, relation="zero-out", delta=1e-3
+    )
+    assert caught.value.best_epsilon == pytest.approx(runs.epsilon_upper, rel=1e-4)
