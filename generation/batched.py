@@ -16,14 +16,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
-
-from pydantic import field_validator
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
 from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.plan import Parallel, Plan
 from affidavit.accountant.validate import Relation
-from affidavit.generation.configs import Count, GeneratorConfig, Labels
+from affidavit.generation.configs import Count, GeneratorConfig, Labels, one_of
 from affidavit.generation.prompts import TASKS, PromptTemplate, prompt_rows, task_template
 
 if TYPE_CHECKING:
@@ -56,22 +54,18 @@ class BatchedConfig(GeneratorConfig):
     max_tokens: Count = 40
     max_record_tokens: Count = 96
     batch_size: Count = 64
-    task: str = "generic"
+    task: Annotated[str, one_of(TASKS)] = "generic"
     prompts: PromptTemplate | None = None
     minibatch_rows: Count = 32
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
-
-    @field_validator("task")
-    @classmethod
-    def _known(cls, task: str) -> str:
-        if task not in TASKS:
-            raise ValueError(f"not known; allowed: {' | '.join(TASKS)}")
-        return task
 
     @property
     def template(self) -> PromptTemplate:
         """The run file's own wording, else the task's."""
         return self.prompts or task_template(self.task)
+
+
+Settings = TypeVar("Settings", bound=BatchedConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +136,11 @@ def check_model(config: BatchedConfig, model: LanguageModel, *, top_k: int = 0) 
     label_rows(config, model)
 
 
-class Writer(ABC):
+class Writer(ABC, Generic[Settings]):
     """Writes the text of one batch; a generator says how the next token is found (``token``).
 
-    ``part`` is the path of the text's part of the plan. ``private`` and ``public`` are the prompts, grown by the
-    tokens so far.
+    ``config``: the generator's settings; ``part``: the path of the text's part of the plan. ``private`` and
+    ``public`` are the prompts, grown by the tokens so far.
     """
 
     def __init__(
@@ -157,14 +151,15 @@ class Writer(ABC):
         rows: PromptRows,
         *,
         part: str,
-        minibatch_rows: int,
+        config: Settings,
     ) -> None:
         from affidavit.generation.batches import PrivateRows
 
         self.recorder = recorder
+        self.config = config
         self.part = part
         self.private = PrivateRows(
-            model, rows, [member.record.text for member in batch.members], minibatch_rows=minibatch_rows
+            model, rows, [member.record.text for member in batch.members], minibatch_rows=config.minibatch_rows
         )
         self.public = model.start([rows.public], width=len(rows.public))
         self._model = model
@@ -223,10 +218,10 @@ def text_sample(
 
 def write_batches(
     permit: GeneratorPermit,
-    config: BatchedConfig,
+    config: Settings,
     records: Sequence[Record],
     model: LanguageModel,
-    writer: Callable[[Recorder, Batch, PromptRows, str], Writer],
+    writer: type[Writer[Settings]],
     *,
     kind: str,
     size: int,
@@ -254,7 +249,7 @@ def write_batches(
                 text = model.decode(tokens)
                 progress(Progress(batch.label, batch.sample, done, len(batches), len(tokens), config.max_tokens, text))
 
-        text = writer(recorder, batch, rows[batch.label], f"plan.parts[{index}]")
+        text = writer(recorder, model, batch, rows[batch.label], part=f"plan.parts[{index}]", config=config)
         samples.append(text.write(max_tokens=config.max_tokens, report=report))
     return Generated(
         generator=kind,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = ["Count", "GeneratorConfig", "Labels", "Positive"]
+__all__ = ["Count", "GeneratorConfig", "Labels", "Positive", "one_of"]
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Positive = Annotated[float, Field(gt=0.0)]
@@ -30,6 +31,17 @@ Labels = Annotated[
     Field(min_length=1),
 ]
 """Labels are an input, public and distinct; never read from private data."""
+
+
+def one_of(names: Collection[str]) -> AfterValidator:
+    """For ``Annotated[str, one_of(names)]``: what is not among ``names`` is refused with all of them."""
+
+    def known(name: str) -> str:
+        if name not in names:
+            raise ValueError(f"not known; allowed: {' | '.join(names)}")
+        return name
+
+    return AfterValidator(known)
 
 
 class GeneratorConfig(BaseModel):

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -45,12 +46,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from affidavit.generation.aggregate import GridLogits, Totals
-    from affidavit.generation.batches import Batch
     from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import LanguageModel, Logits
     from affidavit.generation.outputs import Generated, GeneratorPermit
-    from affidavit.generation.prompts import PromptRows
-    from affidavit.generation.recorder import Recorder
     from affidavit.mechanisms.exponential import SoftmaxSampling
 
 __all__ = [
@@ -157,32 +155,18 @@ def run(
     plan is not this configuration's, ``RunFileError`` where settings do not fit the model.
     """
     check_model(config, model, top_k=config.top_k)
-
-    def writer(recorder: Recorder, batch: Batch, rows: PromptRows, part: str) -> Writer:
-        return _Writer(recorder, model, batch, rows, part=part, config=config)
-
-    return write_batches(permit, config, records, model, writer, kind=config.kind, size=size, progress=progress)
+    return write_batches(permit, config, records, model, _Writer, kind=config.kind, size=size, progress=progress)
 
 
-class _Writer(Writer):
-    def __init__(
-        self,
-        recorder: Recorder,
-        model: LanguageModel,
-        batch: Batch,
-        rows: PromptRows,
-        *,
-        part: str,
-        config: InvisibleInkConfig,
-    ) -> None:
-        super().__init__(recorder, model, batch, rows, part=part, minibatch_rows=config.minibatch_rows)
-        self._config = config
-        self._spec = mechanism(config, relation=recorder.relation)
+class _Writer(Writer[InvisibleInkConfig]):
+    @cached_property
+    def _spec(self) -> SoftmaxSampling:
+        return mechanism(self.config, relation=self.recorder.relation)
 
     def token(self) -> int:
         from affidavit.generation.aggregate import total
 
-        config = self._config
+        config = self.config
         logits = self.public.logits[0]
         public = public_grid(logits)
         tokens = support(public, top_k=config.top_k, clip=config.clip, batch_size=config.batch_size)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from affidavit.accountant.errors import RunFileError, UsageError
-from affidavit.generation.configs import Count, GeneratorConfig, Labels
+from affidavit.generation.configs import Count, GeneratorConfig, Labels, one_of
 from affidavit.generation.keyword_choice import KeywordChoice, Mechanism
 from affidavit.generation.questions import QUESTION_TASKS, QuestionTemplate
 from affidavit.generation.sga_settings import Queries
@@ -136,15 +136,8 @@ class KsaConfig(KsaSettings):
     kind: Literal["ksa"] = "ksa"
     labels: Labels
     samples_per_label: Count = 1
-    task: str = "generic"
+    task: Annotated[str, one_of(SHOT_TASKS)] = "generic"
     prompts: ShotTemplate | None = None
-
-    @field_validator("task")
-    @classmethod
-    def _known(cls, task: str) -> str:
-        if task not in SHOT_TASKS:
-            raise ValueError(f"not known; allowed: {' | '.join(SHOT_TASKS)}")
-        return task
 
     @property
     def template(self) -> ShotTemplate:
@@ -178,15 +171,8 @@ class KsaAnswersConfig(KsaSettings):
     kind: Literal["ksa-answers"] = "ksa-answers"
     queries: Queries
     suggestion: Annotated[str, Field(max_length=1000)] = "Use some of these words in your answer: {words}."
-    task: str = "question"
+    task: Annotated[str, one_of(QUESTION_TASKS)] = "question"
     prompts: QuestionTemplate | None = None
-
-    @field_validator("task")
-    @classmethod
-    def _known(cls, task: str) -> str:
-        if task not in QUESTION_TASKS:
-            raise ValueError(f"not known; allowed: {' | '.join(QUESTION_TASKS)}")
-        return task
 
     @property
     def template(self) -> QuestionTemplate:

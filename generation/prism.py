@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -48,12 +49,10 @@ from affidavit.generation.configs import Positive
 
 if TYPE_CHECKING:
     from affidavit.generation.aggregate import Totals
-    from affidavit.generation.batches import Batch, PrivateRows
+    from affidavit.generation.batches import PrivateRows
     from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import Decoding, LanguageModel
     from affidavit.generation.outputs import Generated, GeneratorPermit
-    from affidavit.generation.prompts import PromptRows
-    from affidavit.generation.recorder import Recorder
     from affidavit.mechanisms.exponential import SoftmaxSampling
 
 __all__ = [
@@ -148,32 +147,18 @@ def run(
     does); an interrupt leaves no output and the reservation spent. Raises ``PermitViolation`` where the
     permit's plan is not this configuration's, ``RunFileError`` where prompts do not fit the model.
     """
-
-    def writer(recorder: Recorder, batch: Batch, rows: PromptRows, part: str) -> Writer:
-        return _Writer(recorder, model, batch, rows, part=part, config=config)
-
-    return write_batches(permit, config, records, model, writer, kind=config.kind, size=size, progress=progress)
+    return write_batches(permit, config, records, model, _Writer, kind=config.kind, size=size, progress=progress)
 
 
-class _Writer(Writer):
+class _Writer(Writer[PrismConfig]):
     """One sample: the loop of algorithm 1."""
 
-    def __init__(
-        self,
-        recorder: Recorder,
-        model: LanguageModel,
-        batch: Batch,
-        rows: PromptRows,
-        *,
-        part: str,
-        config: PrismConfig,
-    ) -> None:
-        super().__init__(recorder, model, batch, rows, part=part, minibatch_rows=config.minibatch_rows)
-        self._config = config
-        self._spec = mechanism(config, relation=recorder.relation)
+    @cached_property
+    def _spec(self) -> SoftmaxSampling:
+        return mechanism(self.config, relation=self.recorder.relation)
 
     def token(self) -> int:
-        scores = token_scores(self._config, self.private, self.public)
+        scores = token_scores(self.config, self.private, self.public)
         token = self.draw(f"{self.part}.of", scores, spec=self._spec)
         self.recorder.note(token=token, rows=self.private.summed, unsound_rows=self.private.unsound)
         return token

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -47,12 +48,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from affidavit.generation.batches import Batch
     from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import LanguageModel, Logits
     from affidavit.generation.outputs import Generated, GeneratorPermit
-    from affidavit.generation.prompts import PromptRows
-    from affidavit.generation.recorder import Recorder
     from affidavit.mechanisms.above_threshold import Scan, SparseVector
     from affidavit.mechanisms.exponential import SoftmaxSampling
 
@@ -199,40 +197,30 @@ def run(
     plan is not this configuration's, ``RunFileError`` where settings do not fit the model.
     """
     check_model(config, model, top_k=config.top_k)
-
-    def writer(recorder: Recorder, batch: Batch, rows: PromptRows, part: str) -> Writer:
-        return _Writer(recorder, model, batch, rows, part=part, config=config)
-
-    return write_batches(permit, config, records, model, writer, kind=config.kind, size=size, progress=progress)
+    return write_batches(permit, config, records, model, _Writer, kind=config.kind, size=size, progress=progress)
 
 
-class _Writer(Writer):
-    def __init__(
-        self,
-        recorder: Recorder,
-        model: LanguageModel,
-        batch: Batch,
-        rows: PromptRows,
-        *,
-        part: str,
-        config: PrivatePredictionConfig,
-    ) -> None:
-        super().__init__(recorder, model, batch, rows, part=part, minibatch_rows=config.minibatch_rows)
-        self._config = config
-        self._token = token_mechanism(config, relation=recorder.relation)
-        self._scan_spec = scan_mechanism(config, relation=recorder.relation)
-        self._scan: Scan | None = None
-        self._left = config.private_draws
+class _Writer(Writer[PrivatePredictionConfig]):
+    _scan: Scan | None = None
+    _spent = 0
+
+    @cached_property
+    def _token(self) -> SoftmaxSampling:
+        return token_mechanism(self.config, relation=self.recorder.relation)
+
+    @cached_property
+    def _scan_spec(self) -> SparseVector:
+        return scan_mechanism(self.config, relation=self.recorder.relation)
 
     def token(self) -> int | None:
         from affidavit.generation.probabilities import support
 
-        if not self._left:
+        if self._spent >= self.config.private_draws:
             return None
-        tokens = support(self.public.logits[0], top_k=self._config.top_k)
-        if self._config.use_public_tokens and not self._differs(tokens):
+        tokens = support(self.public.logits[0], top_k=self.config.top_k)
+        if self.config.use_public_tokens and not self._differs(tokens):
             return self._public_token(tokens)
-        self._left -= 1
+        self._spent += 1
         return self._private_token(tokens)
 
     def _differs(self, tokens: NDArray[np.int64]) -> bool:
@@ -240,7 +228,7 @@ class _Writer(Writer):
         from affidavit.generation.probabilities import GRID
         from affidavit.mechanisms.above_threshold import start
 
-        threshold = int(self._config.batch_size * GRID * Fraction(self._config.distance_threshold))
+        threshold = int(self.config.batch_size * GRID * Fraction(self.config.distance_threshold))
         spec = self._scan_spec
         if self._scan is None:
             self._scan = start(self.recorder, f"{self.part}.of.parts[0]", spec=spec, threshold=threshold)
@@ -248,7 +236,7 @@ class _Writer(Writer):
                 threshold_noise_multiplier=float(Fraction(spec.threshold_scale) / spec.sensitivity),
                 query_noise_multiplier=float(Fraction(spec.query_scale) / spec.sensitivity),
             )
-        apart = distance(self.private.logits(), self.public.logits[0], tokens, batch_size=self._config.batch_size)
+        apart = distance(self.private.logits(), self.public.logits[0], tokens, batch_size=self.config.batch_size)
         above = self._scan.above(apart)
         self.recorder.note(queries=self._scan.queries, above=above)
         if above:
@@ -260,14 +248,14 @@ class _Writer(Writer):
         from affidavit.generation.aggregate import GRID, clip_to_grid
         from affidavit.mechanisms.exponential import sample
 
-        scores = clip_to_grid(self.public.logits, clip=self._config.clip)[0][0][tokens].astype("int64")
-        temperature = GRID * Fraction(self._config.public_temperature)
+        scores = clip_to_grid(self.public.logits, clip=self.config.clip)[0][0][tokens].astype("int64")
+        temperature = GRID * Fraction(self.config.public_temperature)
         return int(tokens[sample(scores, temperature=temperature, noise=self.recorder.secret).value])
 
     def _private_token(self, tokens: NDArray[np.int64]) -> int:
         from affidavit.generation.aggregate import total
 
-        config = self._config
+        config = self.config
         scores = total(
             self.private.clipped(clip=config.clip),
             vocabulary=self.public.logits.shape[1],

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from affidavit.accountant.errors import RunFileError
-from affidavit.generation.configs import Count, GeneratorConfig, Positive
+from affidavit.generation.configs import Count, GeneratorConfig, Positive, one_of
 from affidavit.generation.models.embedding import DIMENSIONS, EmbeddingName
 from affidavit.generation.questions import QUESTION_TASKS, QuestionTemplate
 
@@ -121,19 +121,12 @@ class SgaConfig(GeneratorConfig):
     embedding: EmbeddingName = "minilm"
     max_tokens: Count = 40
     max_record_tokens: Count = 80
-    task: str = "question"
+    task: Annotated[str, one_of(QUESTION_TASKS)] = "question"
     prompts: QuestionTemplate | None = None
     minibatch_rows: Count = 16
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
     dpm: DpmTable = DpmTable()
     augment: AugmentTable | None = None
-
-    @field_validator("task")
-    @classmethod
-    def _known(cls, task: str) -> str:
-        if task not in QUESTION_TASKS:
-            raise ValueError(f"not known; allowed: {' | '.join(QUESTION_TASKS)}")
-        return task
 
     @field_validator("sampling")
     @classmethod

@@ -44,12 +44,12 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.plan import Parallel, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.validate import Relation
-from affidavit.generation.configs import Count, GeneratorConfig, Labels
+from affidavit.generation.configs import Count, GeneratorConfig, Labels, one_of
 from affidavit.generation.shots import SHOT_TASKS, ShotRows, ShotTemplate, shot_rows
 
 if TYPE_CHECKING:
@@ -86,17 +86,10 @@ class SubsampledConfig(GeneratorConfig):
     sampling: Sampling = "poisson"
     match_label: bool = True
     keeps_label: bool = False
-    task: str = "generic"
+    task: Annotated[str, one_of(SHOT_TASKS)] = "generic"
     prompts: ShotTemplate | None = None
     minibatch_rows: Count = 32
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
-
-    @field_validator("task")
-    @classmethod
-    def _known(cls, task: str) -> str:
-        if task not in SHOT_TASKS:
-            raise ValueError(f"not known; allowed: {' | '.join(SHOT_TASKS)}")
-        return task
 
     @property
     def template(self) -> ShotTemplate:
