@@ -2,7 +2,7 @@
 
 A cursor walks the plan tree and remembers, at every node that has begun, only how far it is: a
 repeat of 10^12 rounds is one counter. The rule (it matters: with unequal mechanisms the order
-changes the bound, THEORY 3):
+changes the bound, docs/theory/exponential.md):
 
     compose    its parts one after another, each finished before the next begins
     repeat     round after round, each finished before the next begins

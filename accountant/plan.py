@@ -11,7 +11,7 @@ published, never changes its meaning (a changed one is called ``kind/v2``).
 
 Leaves of the core: gaussian, discrete-gaussian, laplace, pure, approximate, exponential, zcdp.
 Mechanisms register leaves of their own, with what one use costs in these (``register_leaf``, ``core``).
-Every leaf parameter is stated *for* the relation of its envelope (DESIGN 3).
+Every leaf parameter is stated *for* the relation of its envelope.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Poisson(Plan):
 
     ``absent`` matters under substitution only, where ``of`` states what replacing a record on the
     sample costs: it states what taking one away from the sample costs (its zero-out parameters).
-    Without it nothing is known of samples that miss the record (THEORY 4).
+    Without it nothing is known of samples that miss the record (docs/theory/sampling.md).
     """
 
     rate: float
@@ -115,7 +115,7 @@ class Poisson(Plan):
 class WithoutReplacement(Plan):
     """A uniform sample of ``sample`` of the ``population`` records.
 
-    The leaf below states its *substitution* sensitivity on the sample (THEORY 4).
+    The leaf below states its *substitution* sensitivity on the sample (docs/theory/sampling.md).
     """
 
     population: int

@@ -1,6 +1,6 @@
 """Risk limits: what the guarantee means for an attacker, in rates and odds.
 
-For one (ε, δ) point (THEORY 7; Wasserman and Zhou 2010; Kairouz, Oh and Viswanath 2015):
+For one (ε, δ) point (Wasserman and Zhou 2010; Kairouz, Oh and Viswanath 2015):
 
     true-positive rate at false-positive rate x   min(1, e^ε x + δ, 1 − e^{−ε} (1 − δ − x))
     membership advantage (TPR − FPR)              (e^ε − 1 + 2δ) / (e^ε + 1)

@@ -1,8 +1,8 @@
 """Scenarios: a plan with every choice of the neighbour made, flattened for the methods.
 
 A ``parallel`` node lets the changed record sit in any one part, and under substitution with
-moving membership leave one part and enter another (THEORY 6). Each such choice is one scenario:
-a plain adaptive composition. The ε of a plan is the largest over its scenarios.
+moving membership leave one part and enter another (docs/theory/parallel-and-order.md). Each such choice is
+one scenario: a plain adaptive composition. The ε of a plan is the largest over its scenarios.
 
 Within a scenario, mechanisms that have one dominating pair may be taken in any order (their
 composition is a product measure). Exponential mechanisms have no single dominating pair

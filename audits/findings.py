@@ -292,7 +292,7 @@ class Findings:
 
     @property
     def exit_code(self) -> int:
-        """1 refuted or policy failed, before 5 inconclusive, before 0 (DESIGN 3)."""
+        """1 refuted or policy failed, before 5 inconclusive, before 0."""
         return {"refuted": 1, "policy-failed": 1, "inconclusive": 5, "holds": 0}[self.outcome]
 
     def to_dict(self) -> dict[str, Any]:

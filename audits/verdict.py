@@ -1,4 +1,4 @@
-"""Verdicts: what an audit may say about a certificate (DESIGN 2).
+"""Verdicts: what an audit may say about a certificate.
 
 ``VIOLATION``      a valid lower bound exceeds what the certificate claims.
 ``UNDERPOWERED``   even a perfect attack, with this many runs at this α and δ, could not have

@@ -1,6 +1,6 @@
 """Published claims, checked: each row of the four papers with our bracket and a verdict.
 
-Verdicts (DESIGN 2), by rule:
+Verdicts, by rule:
 
     holds           the upper side is at most the claim
     refuted         the lower side of an explicit strategy, attained by the paper's own releases,

@@ -18,9 +18,9 @@ sums are exact (``aggregate``), so nothing else moves by one bit.
 
 The paper's "Δ = c/(2s), ε′ = 2Δ/τ" is the first line; its ε uses the shortcut of advanced composition
 that drops a term and is not a bound. Here the range goes to the exact composition of exponential
-mechanisms (THEORY 3). Batches are disjoint, so the plan is ``parallel`` over samples, ``repeat`` T inside.
-The denominator is the public s whatever the batch holds; holding the sum to ±s·c (``aggregate``) cannot
-widen d, whose coordinates only shrink towards 0.
+mechanisms (docs/theory/exponential.md). Batches are disjoint, so the plan is ``parallel`` over samples,
+``repeat`` T inside. The denominator is the public s whatever the batch holds; holding the sum to ±s·c (``aggregate``)
+cannot widen d, whose coordinates only shrink towards 0.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ r"""Next-token distributions on an exact grid, over a public vocabulary.
 alone, so it costs nothing. A private row is restricted to it and becomes whole multiples of 2^-40:
 
 - ``on_simplex``: probabilities, renormalised over the support, rounded down. With nonnegative entries of sum at most 1,
-  ‖v‖₂ <= 1 and ‖v − v′‖₂² <= ‖v‖₂² + ‖v′‖₂² <= 2, exactly, in integers: the √2 and 1 of THEORY 5.
+  ‖v‖₂ <= 1 and ‖v − v′‖₂² <= ‖v‖₂² + ‖v′‖₂² <= 2, exactly, in integers: the √2 and 1 of docs/theory/few-shot.md.
 - ``scaled_to_best``: probabilities divided by the largest, in [0, 1].
 
 Both work from logits, so that 0/0 after the restriction cannot arise by underflow; where a model gives no logit at all

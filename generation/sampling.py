@@ -1,4 +1,4 @@
-"""Which records a step sees: the two samplers of THEORY 4, exact to the last bit.
+"""Which records a step sees: the two samplers of docs/theory/sampling.md, exact to the last bit.
 
 A sample is a function of the noise and of public numbers alone (how many records, at what rate): never of
 what a record holds. So it may be drawn before anything is read, and replacing a record leaves it as it was.

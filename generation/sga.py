@@ -11,8 +11,9 @@ each query, with a fresh sample of N·n records without replacement:
 *Sensitivity.* Only the N private points depend on private records, each on the n records of its prompt, and no
 record stands in two prompts of a sample. A record that takes another one's place in a sample moves one point, whatever
 the relation (a record that is absent shows nothing): so DPM runs with ``paths`` = 2 inside
-``subsample {without-replacement}`` (THEORY 4), where the number N of points is public. Embeddings are row by row, the
-projection and its origin come from public answers, and everything after DPM reads public answers and what it released.
+``subsample {without-replacement}`` (docs/theory/sampling.md), where the number N of points is public. Embeddings are
+row by row, the projection and its origin come from public answers, and everything after DPM reads public answers and
+what it released.
 
 *Where the paper and this part.* Its accounting leaves out DPM's counts, amplifies by the formula for Poisson samples,
 and bounds split scores by Δ_f with a probability that is not charged; here counts and splits are charged and no

@@ -1,7 +1,7 @@
 r"""Choices by softmax, several at once, at a cost that every engine composes: a Gaussian's.
 
-*The leaf.* ``exponential`` is composed exactly where it stands alone (THEORY 3), but the recursion that
-does so knows no random samples. ``bounded-range`` states the same fact about a mechanism, a range η:
+*The leaf.* ``exponential`` is composed exactly where it stands alone (docs/theory/exponential.md), but the
+recursion that does so knows no random samples. ``bounded-range`` states the same fact about a mechanism, a range η:
 
     for every event, the log-odds of neighbours differ by at most η,
 

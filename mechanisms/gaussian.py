@@ -5,7 +5,7 @@ is dominated by the pair N(1, σ²), N(0, σ²) with σ = standard_deviation / l
 directions, whatever the dimension (Balle and Wang 2018, "Improving the Gaussian mechanism for
 differential privacy", theorem 8; Dong, Roth and Su 2022, "Gaussian differential privacy": it is
 1/σ-GDP). That is the leaf ``gaussian``. The sensitivity is *for* a relation: under sampling without
-replacement it is the substitution sensitivity on the sample (THEORY 4). Clipping is the caller's.
+replacement it is the substitution sensitivity on the sample (docs/theory/sampling.md). Clipping is the caller's.
 
 *Sampling.* Float64 normals from the permit's noise source, taken as real numbers: the low bits of a
 float64 sum are not those of a real one (Mironov 2012), which the certificate lists as an assumption.

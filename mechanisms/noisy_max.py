@@ -12,8 +12,8 @@ fixed noises.
 
 So under substitution, where scores in [0, 1] move by d in [−1, 1], width 2: ε = 2·rate. Where a record only adds its
 scores (add-remove, zero-out: 0 <= d <= 1, the monotone case) width 1: ε = rate. Tang et al. 2024 write Expo(σ/2), where
-σ/2 is the *rate*: ε = σ and σ/2. The law is **not** of bounded range, nor η²/8-zCDP, as softmax sampling is (THEORY 1):
-only pure DP is known, and the leaf's cost is ``pure``.
+σ/2 is the *rate*: ε = σ and σ/2. The law is **not** of bounded range, nor η²/8-zCDP, as softmax sampling is
+(docs/theory/exponential.md): only pure DP is known, and the leaf's cost is ``pure``.
 
 *Sampling.* Permute and flip, exactly: outputs in uniformly random order, each taken with probability
 exp(−rate · (max score − score)); the best one always is, so the walk ends. Scores are whole numbers and the rate

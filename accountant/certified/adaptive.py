@@ -1,7 +1,7 @@
 """Exact adaptive composition of bounded-range (exponential) mechanisms, from both sides.
 
-Theorem (Dong, Durfee, Rogers 2020, Lemma 3.3 and Section 5; THEORY 3). The worst single use of a mechanism of
-bounded range η has, for some t in [0, η], two losses: t with P-mass p_t = (E - u)/(E - 1) and t - η
+Theorem (Dong, Durfee, Rogers 2020, Lemma 3.3 and Section 5; docs/theory/exponential.md). The worst single use
+of a mechanism of bounded range η has, for some t in [0, η], two losses: t with P-mass p_t = (E - u)/(E - 1) and t - η
 with the rest, where u = e^t and E = e^η. An adversary who picks t before each step, knowing what came
 before, makes the hockey-stick H_k(α) after k steps obey
     H_0(α) = max(0, 1 - α),   H_k(α) = max over t of p_t H_{k-1}(α e^{-t}) + (1 - p_t) H_{k-1}(α e^{η-t}),

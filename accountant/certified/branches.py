@@ -35,7 +35,7 @@ class Sampled:
     """One use of a branch on a fresh random sample of the records.
 
     ``rate`` is the Poisson rate or sample/population; ``mirrored`` marks the use in which the
-    record is added where the plan's pair removes it (a record that changes part: THEORY 6).
+    record is added where the plan's pair removes it (a record that changes part: docs/theory/parallel-and-order.md).
     ``absent_mu_squared``: of a Poisson sample under substitution, 1/noise_multiplier^2 of the
     Gaussian that taking the record away from the sample costs, where the plan states it.
     """
@@ -266,7 +266,7 @@ def _present_or_absent(rate: Fraction, replaced: tuple[Branch, ...], absent: tup
 
 
 def _without_replacement(rate: Fraction, relation: Relation, of: Plan) -> tuple[Branch, ...]:
-    """Whatever the relation, two samples differ by a *substitution* (THEORY 4), also of a record that is
+    """Whatever the relation, two samples differ by a *substitution* (docs/theory/sampling.md), also of a record that is
     in another part than the changed one: unlike parts would have to be amplified together.
     """
     inner = expand(of, "substitution")
@@ -327,7 +327,7 @@ def _parallel(node: nodes.Parallel, relation: Relation) -> tuple[Branch, ...]:
 def expand(plan: Plan, relation: Relation) -> tuple[Branch, ...]:
     """The undominated branches of a plan under a relation; never empty.
 
-    ``parallel`` (THEORY 6): under add-remove and zero-out the record is in one part, so its
+    ``parallel`` (docs/theory/parallel-and-order.md): under add-remove and zero-out the record is in one part, so its
     parts are alternatives. Under substitution with ``membership="moving"`` it may also leave
     part i and enter part j: the composition of their ``moves`` is one more alternative for every
     pair. A move is stated for zero-out, which costs no less than add-remove (a part that samples without

@@ -1,7 +1,7 @@
 """Mechanisms with a dominating pair, run before ones that have none.
 
-Theorem (THEORY 3, "mixed"). Let the fixed pairs have the product loss L under P, and let H be the
-hockey-stick curve of everything adaptive. If the fixed pairs run *first in time*, the adversary
+Theorem (docs/theory/exponential.md, "With other mechanisms"). Let the fixed pairs have the product loss L under P,
+and let H be the hockey-stick curve of everything adaptive. If the fixed pairs run *first in time*, the adversary
 sees their outcome before choosing, and the best total is δ(ε) = E_P[H(e^{ε-L})].
 
 Order. Let V be the best value from some state on. A fixed pair met in state α turns V into

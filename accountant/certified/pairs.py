@@ -3,7 +3,7 @@ r"""Dominating pairs of one use, as tail functions in balls.
 A pair (P, Q) is known by ``above(l)`` = (P(L > l), Q(L > l)), L = log dP/dQ the privacy loss. A symmetric pair
 has the same loss in both directions: P(L > l) = Q(L < -l).
 
-Sampling (THEORY 4), for a symmetric pair (P, Q) that dominates the mechanism *on the sample*, rate γ:
+Sampling (docs/theory/sampling.md), for a symmetric pair (P, Q) that dominates the mechanism *on the sample*, rate γ:
 
 - ``Mixed``: (γP + (1-γ)Q, Q). Poisson sampling under add-remove and zero-out (Zhu, Dong, Wang 2022, Theorem 11);
   sampling without replacement under add-remove, with (P, Q) dominating *substitutions* on the sample, γ = m/n and

@@ -4,7 +4,7 @@ The recursion and its proof are in ``recursion``. Mechanisms with one dominating
 
 - run first: they are the outermost expectation, δ(ε) = E_P[H_T(e^{ε − L})];
 - run last: they are the innermost profile, H_0 = δ of the fixed part;
-- run in between: the first form is an upper side (E[sup] >= sup E, THEORY 3), the second a lower
+- run in between: the first form is an upper side (E[sup] >= sup E, docs/theory/exponential.md), the second a lower
   side (the strategy that ignores the fixed outputs), and both are valid.
 
 Many exponential mechanisms alone are composed in the corridor of losses that matter near the answer

@@ -9,7 +9,7 @@ This is a profile of its own (convex in e^ε, δ(−∞) = 1), hence of a pair, 
 P(L > l) = (1 − s)/(1 − e^{−η}) and Q(L > l) = e^{−η}(1 − s)/(s (1 − e^{−η})). It dominates one use
 by the mechanism (Dong, Durfee, Rogers 2020), so its composition is valid; it is attained at each
 ε by another t, so its composition is *loose* and has no lower side. The exact adaptive
-composition is a recursion, not a PLD (THEORY 3). The family is closed under swapping.
+composition is a recursion, not a PLD (docs/theory/exponential.md). The family is closed under swapping.
 """
 
 from __future__ import annotations

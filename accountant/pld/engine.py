@@ -217,7 +217,7 @@ def composed_losses(
     log_nothing: float = -80.0,
     step: float | None = None,
 ) -> Law:
-    """The composed law of the loss itself, for use as an outermost expectation (THEORY 3).
+    """The composed law of the loss itself, for use as an outermost expectation (docs/theory/exponential.md).
 
     Upper: P-masses on a grid whose tails, with the mass at +inf, are at least the true ones; lower:
     at most, over the parts that have an attained pair. ``log_nothing`` is ln of the mass that may

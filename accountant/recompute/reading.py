@@ -3,9 +3,9 @@
 A case is one adaptive composition: the mechanisms that have a dominating pair (``fixed``, in which
 order is immaterial) and the exponential ones (``ranges``, in the order of execution).
 
-``parallel`` (THEORY 6; disjoint parts, intrinsic key): under add-remove and zero-out the changed
-record sits in one part. Under substitution with moving membership it may also leave part i and enter
-part j, so the costs of both compose; ``moves`` states those costs, else the substitution costs serve.
+``parallel`` (docs/theory/parallel-and-order.md; disjoint parts, intrinsic key): under add-remove and
+zero-out the changed record sits in one part. Under substitution with moving membership it may also leave part i and
+enter part j, so the costs of both compose; ``moves`` states those costs, else the substitution costs serve.
 A composition of exponentials of unlike ranges is then taken in both orders.
 """
 

@@ -161,9 +161,9 @@ def _diluted_atoms(law: AtomicLaw, rate: float) -> AtomicLaw:
 def _present_or_absent(rate: float, replaced: float, absent: float) -> AtomicLaw:
     """Poisson sampling under substitution, σ of replacing and of taking away known, absent >= replaced: an upper side.
 
-    Advanced joint convexity (THEORY 4; Balle, Barthe and Gaboardi 2018, Theorem 1): for α = 1 + (e^l − 1)/q >= 1,
-    β = e^l/α, H(e^l) <= q[(1−β) k(α) + β h(α)], and H(a) = 1 − a + a H(1/a) below 1. Convex, because
-    P(L > log α) under h exceeds that under k. Values at ``_CELLS`` losses are joined by chords, in 60 digits.
+    Advanced joint convexity (docs/theory/sampling.md; Balle, Barthe and Gaboardi 2018, Theorem 1): for
+    α = 1 + (e^l − 1)/q >= 1, β = e^l/α, H(e^l) <= q[(1−β) k(α) + β h(α)], and H(a) = 1 − a + a H(1/a) below 1. Convex,
+    because P(L > log α) under h exceeds that under k. Values at ``_CELLS`` losses are joined by chords, in 60 digits.
     """
     with mpmath.workdps(60):
         q = mpmath.mpf(rate)

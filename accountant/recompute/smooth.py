@@ -7,7 +7,7 @@ Poisson, add-remove and zero-out. ((1−γ) N(0) + γ N(1), N(0)) when the recor
     swapped when it is added (Zhu, Dong and Wang 2022, Theorem 11; each direction composed apart).
 Without replacement, add-remove. The same pairs: couple the added record with the one it displaces;
     σ is then for substitution on the sample (Lebeda, Regehr, Kamath and Steinke 2024).
-Without replacement, substitution. With h the Gaussian hockey-stick of the sample (THEORY 4; Balle,
+Without replacement, substitution. With h the Gaussian hockey-stick of the sample (docs/theory/sampling.md; Balle,
     Barthe and Gaboardi 2018, Theorem 2; Zhu, Dong and Wang 2022, Proposition 30),
     H(α) = γ h(1 + (α−1)/γ) for α >= 1, and 1 − α + α H(1/α) below: on x > 1/2 the removal pair, its mirror
     image, and what remains, (1−γ)(1 − 2Φ(−1/2σ)), as an atom at loss 0. An upper side.

@@ -78,7 +78,7 @@ VERDICTS: dict[Verdict, str] = {
     "UNDERPOWERED": "with this few trials even a perfect attack could not have exposed a false claim; silence "
     "says nothing",
 }
-"""What each verdict means (DESIGN 2)."""
+"""What each verdict means."""
 
 NO_VERDICTS = {
     "COUNTED": "what was found is counted and held against the policy; no ε can be inferred from a count",
@@ -260,7 +260,7 @@ def limits(certificate: Certificate, risk: dict[str, Decimal]) -> tuple[Limit, .
     """What an observer of the released text can do at most, whatever the attack.
 
     ``risk``: the limits of ``affidavit.accountant.risk``, from the certified curve. The last row
-    is e^ε L/R + δ for one guess at a secret among R (THEORY 7).
+    is e^ε L/R + δ for one guess at a secret among R (``accountant.risk``).
     """
     claim = certificate.claim
     secret = guessing_limit(

@@ -36,7 +36,7 @@ def _asked_for_epsilon(result: Bound) -> bool:
 
 
 def epsilon_json(result: Bound) -> dict[str, Any]:
-    """DESIGN 3's form of ``epsilon --json``."""
+    """The form of ``epsilon --json``."""
     return {
         "epsilon_upper": result.epsilon_upper,
         "epsilon_lower": result.epsilon_lower,

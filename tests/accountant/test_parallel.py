@@ -1,4 +1,4 @@
-"""Parallel parts: which choice of the neighbour is the worst (THEORY 6)."""
+"""Parallel parts: which choice of the neighbour is the worst (docs/theory/parallel-and-order.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Risk limits and trade-off curves (values of THEORY 7)."""
+"""Risk limits and trade-off curves."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_two_steps_enclose_the_closed_form(first: float, second: float, epsilon:
 
 
 def test_adaptive_optimum_of_two_steps() -> None:
-    """0.2209 to 0.2211 by the recursion; the best non-adaptive pair of t's reaches 0.21605 only (THEORY 3)."""
+    """0.2209 to 0.2211 by the recursion; the best non-adaptive pair of t's reaches 0.21605 only."""
     found = certified_bound(steps((1.0, 2)), relation="zero-out", epsilon=0.25)
     assert 0.2209 <= found.delta_lower <= found.delta_upper <= 0.2211
 

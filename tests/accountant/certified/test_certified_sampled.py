@@ -98,7 +98,7 @@ def test_sampled_pure_mechanisms_match_an_explicit_product() -> None:
         # Brackets by floor and ceiling rounding, tilted FFT (table of plans), and their sources there.
         (repeat(10, poisson(0.2, gaussian(1.0))), "add-remove", 1e-5, 4.98403288903866, 4.984393876527578),
         (repeat(100, poisson(0.08, gaussian(1.0))), "zero-out", 1e-5, 5.611815379209988, 5.615019634386512),
-        # Prototype of THEORY 2: two-sided, T = 1000, σ = 1, q = 0.01.
+        # Two-sided, T = 1000, σ = 1, q = 0.01.
         (repeat(1000, poisson(0.01, gaussian(1.0))), "add-remove", 1e-6, 2.1241, 2.1253),
     ],
 )
@@ -227,7 +227,7 @@ def test_poisson_under_substitution_is_the_diluted_curve() -> None:
 
 @pytest.mark.parametrize("relation", ["substitution", "zero-out", "add-remove"])
 def test_one_step_without_replacement(relation: str) -> None:
-    """δ = γ h(log(1 + (e^ε - 1)/γ)) with the leaf's substitution curve h, under every relation (THEORY 4)."""
+    """δ = γ h(log(1 + (e^ε - 1)/γ)) with the leaf's substitution curve h, under every relation."""
     gamma, epsilon = 0.02, 0.4
     found = certified_bound(without_replacement(500, 10, gaussian(0.8)), relation=relation, epsilon=epsilon)
     inner = math.log1p(math.expm1(epsilon) / gamma)
@@ -238,7 +238,7 @@ def test_one_step_without_replacement(relation: str) -> None:
 
 
 def test_without_replacement_is_not_poisson() -> None:
-    """σ = 1, γ = 0.01, δ = 1e-5, zero-out: Poisson's curve says 0.199, explicit data sets reach 2.399 (THEORY 4)."""
+    """σ = 1, γ = 0.01, δ = 1e-5, zero-out: Poisson's curve says 0.199, explicit data sets reach 2.399."""
     found = certified_bound(without_replacement(1000, 10, gaussian(0.5)), relation="zero-out", delta=1e-5)
     assert found.epsilon_upper >= 2.3989
     assert found.epsilon_upper == pytest.approx(3.0253578275838993, rel=1e-3)

@@ -1,4 +1,4 @@
-"""Poisson sampling under substitution where the cost of absence is stated (THEORY 4, last row)."""
+"""Poisson sampling under substitution where the cost of absence is stated (docs/theory/sampling.md, last row)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from affidavit.accountant.plan import Exponential, Gaussian, Parallel, Plan, Poi
 from affidavit.accountant.recompute import recompute
 
 TREC = {1.36: 0.82, 0.95: 1.47, 0.69: 2.69, 0.51: 5.06}
-"""Noise multiplier of replacing a record -> ε that THEORY 4 gives (80 of 835 records, 15 steps, δ = 1/835)."""
+"""Noise multiplier of replacing a record -> the ε of docs/theory/sampling.md (80 of 835 records, 15 steps)."""
 
 
 def trec(noise: float) -> Plan:

@@ -56,8 +56,8 @@ def composed_by_the_engine(row: dict[str, Any]) -> bool:
     return row["verb"] != "error" and "exponential" not in text and "parallel" not in text
 
 
-# The reference bracket of this row, [8.688, 8.727], contradicts the table of peer faults (U13: 8.656 at most), THEORY
-# 4 ("8.6"), dp-accounting 0.6.0's pessimistic 8.6306 at a step of 3e-4 and prv-accountant 0.2.0's 8.6304.
+# The reference bracket of this row, [8.688, 8.727], contradicts the table of peer faults (U13: 8.656 at most), the
+# contour integral's 8.63059, dp-accounting 0.6.0's pessimistic 8.6306 at a step of 3e-4 and prv-accountant's 8.6304.
 CONTRADICTED = {"wor-add-remove"}
 
 

@@ -1,4 +1,4 @@
-"""From plan nodes to curves: every row of THEORY 4, nestings, refusals."""
+"""From plan nodes to curves: every row of docs/theory/sampling.md, nestings, refusals."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_everything_sampled_is_not_amplified(plan: dict[str, Any]) -> None:
 
 
 def test_exponential_mechanism_has_no_lower_side_here() -> None:
-    """The envelope composes to 20.5 where the adaptive optimum is 17.2 (THEORY 3): valid, loose, not attained."""
+    """The envelope composes to 20.5 where the adaptive optimum is 17.2: valid, loose, not attained."""
     plan = repeat(100, {"kind": "exponential", "range": 0.6361323155216285})
     lower, upper = epsilon(plan, 2.5e-5, "zero-out")
     assert lower == 0.0
