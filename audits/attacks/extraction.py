@@ -6,12 +6,13 @@ The attacker asks for the address in the record and reads what comes back, as in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from affidavit.audits.attacks.extraction_prompts import PROMPTS, ExtractionPrompt, prompt_named
 from affidavit.audits.attacks.protocol import View, access
-from affidavit.audits.pii import Identifier, IdentifierKind, distinct, find_mentions
+from affidavit.audits.leaks import Leak
+from affidavit.audits.pii import Identifier, IdentifierKind, Pseudonyms, distinct, find_mentions
 from affidavit.audits.textmodel import Record
 
 __all__ = ["PROMPTS", "CanaryExtraction", "Extraction", "ExtractionPrompt", "prompt_named"]
@@ -37,6 +38,29 @@ class Extraction:
         """Higher says "member"."""
         released = self.identifiers(view.texts)
         return [float(len(self.identifiers([record.text]) & released)) for record in records]
+
+    def leaks(
+        self,
+        texts: Sequence[str],
+        leaked: Set[Identifier],
+        *,
+        guessable: Set[Identifier],
+        pseudonyms: Pseudonyms,
+    ) -> tuple[Leak, ...]:
+        """Where every leaked identifier stands in the texts, without telling it."""
+        return tuple(
+            Leak(
+                identifier_hmac=pseudonyms.of(mention.identifier),
+                kind=mention.identifier.kind,
+                guessable=mention.identifier in guessable,
+                output=number,
+                start=mention.start,
+                end=mention.end,
+            )
+            for number, text in enumerate(texts)
+            for mention in find_mentions(text, kinds=self.kinds, region=self.region)
+            if mention.identifier in leaked
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,9 @@ from affidavit.audits.attacks.extraction import Extraction, ExtractionPrompt
 from affidavit.audits.certified import Certified
 from affidavit.audits.deduplicate import drop_near_copies
 from affidavit.audits.exposure import Holder, exposures, holders
-from affidavit.audits.findings import Finding, Leak, Target, Utility
+from affidavit.audits.findings import Finding, Target, Utility
 from affidavit.audits.guessing import is_guessable, names_in
-from affidavit.audits.pii import Identifier, Pseudonyms, find_mentions
+from affidavit.audits.pii import Identifier, Pseudonyms
 from affidavit.audits.statistics.ceilings import coins_needed, one_run_ceiling
 from affidavit.audits.statistics.clopper_pearson import rate_interval
 from affidavit.audits.statistics.one_run import one_run_epsilon_lower
@@ -203,7 +203,7 @@ def extraction_finding(
         utility=utility,
         control=control,
         curve_points=_curve_points(result),
-        leaks=_leaks(pool, result, attack, pseudonyms),
+        leaks=attack.leaks(result.texts, result.leaked, guessable=pool.guessable, pseudonyms=pseudonyms),
         exposures=exposures(
             _holders(pool, result.ever_in, users),
             result.leaked,
@@ -229,19 +229,3 @@ def _curve_points(result: ExtractionTally) -> tuple[tuple[float, float], ...]:
     if result.members == 0 or out == 0:
         return ()
     return (0.0, 0.0), ((result.guesses - result.correct) / out, result.correct / result.members), (1.0, 1.0)
-
-
-def _leaks(pool: Candidates, result: ExtractionTally, attack: Extraction, pseudonyms: Pseudonyms) -> tuple[Leak, ...]:
-    return tuple(
-        Leak(
-            identifier_hmac=pseudonyms.of(mention.identifier),
-            kind=mention.identifier.kind,
-            guessable=mention.identifier in pool.guessable,
-            output=number,
-            start=mention.start,
-            end=mention.end,
-        )
-        for number, text in enumerate(result.texts)
-        for mention in find_mentions(text, kinds=attack.kinds, region=attack.region)
-        if mention.identifier in result.leaked
-    )

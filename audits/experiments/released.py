@@ -15,10 +15,10 @@ from affidavit.accountant.errors import DataError
 from affidavit.audits.attacks.extraction import Extraction
 from affidavit.audits.deduplicate import drop_near_copies
 from affidavit.audits.exposure import exposures, holders
-from affidavit.audits.findings import Finding, Leak, Policy, SelfTest, Target
+from affidavit.audits.findings import Finding, Policy, SelfTest, Target
 from affidavit.audits.guessing import is_guessable, names_in
 from affidavit.audits.overlap import measure_overlap
-from affidavit.audits.pii import Identifier, Pseudonyms, find_mentions
+from affidavit.audits.pii import Identifier, Pseudonyms
 from affidavit.audits.textmodel import Record
 
 __all__ = ["ATTACK", "Search", "prepare_search"]
@@ -74,7 +74,7 @@ class Search:
             guessable=len(leaked & self.guessable),
             held_out_leaked=len(held_out_leaked),
             dropped_near_copies=self.dropped,
-            leaks=self._leaks(texts, leaked, names),
+            leaks=self.detector.leaks(texts, leaked, guessable=self.guessable, pseudonyms=names),
             exposures=exposed,
             overlap=measure_overlap(
                 texts, self.members, self.held_out, alpha=self.alpha, pseudonyms=names, seed=seed, rouge=rouge
@@ -102,21 +102,6 @@ class Search:
                 observed="caught" if policy.broken_by(other) else "not caught",
                 detail=_seen("held-out records", other),
             ),
-        )
-
-    def _leaks(self, texts: Sequence[str], leaked: frozenset[Identifier], names: Pseudonyms) -> tuple[Leak, ...]:
-        return tuple(
-            Leak(
-                identifier_hmac=names.of(mention.identifier),
-                kind=mention.identifier.kind,
-                guessable=mention.identifier in self.guessable,
-                output=number,
-                start=mention.start,
-                end=mention.end,
-            )
-            for number, text in enumerate(texts)
-            for mention in find_mentions(text, kinds=self.detector.kinds, region=self.detector.region)
-            if mention.identifier in leaked
         )
 
 
