@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import re
 import shlex
 import subprocess
@@ -132,6 +133,18 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_results_page_shows_what_its_files_say(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    results_page = importlib.import_module("benchmarks.results_page")
+    page = results_page.PAGE.read_text(encoding="utf-8")
+    found = results_page.tables()
+    assert set(re.findall(r"<!-- table: (\w+) -->", page)) == set(found)
+    assert results_page.pasted(page, found) == page
+    changed = page.replace("| 0.695 ", "| 0.795 ")
+    assert changed != page
+    assert results_page.pasted(changed, found) == page, "a changed figure would not be seen"
 
 
 def test_every_command_is_in_the_command_page():

@@ -115,7 +115,8 @@ def markdown(found: Sequence[Summary], *, title: str = "") -> str:
         parts.append(f"## {dataset}\n")
         for count in shots or [0]:
             rows = [one for one in here if one.shots in (0, count)]
-            parts.append(_by_epsilon(rows, f"{here[0].metric}, {count} demonstrations, mean ± standard deviation"))
+            shown = "1 demonstration" if count == 1 else f"{count} demonstrations"
+            parts.append(_by_epsilon(rows, f"{here[0].metric}, {shown}, mean ± standard deviation"))
         if len(shots) > 1:
             parts.append(_by_shots(here, shots))
         parts.append(_costs(here))
