@@ -134,7 +134,7 @@ def certified_bound(
             methods = ["largest loss" if delta == 0.0 else "every mechanism is (0, 1)-DP"]
         else:
             profiles = [profile_of(branch, Goal(delta=delta)) for branch in branches]
-            sides = [profile.epsilon(delta) for profile in profiles]
+            sides = [_epsilon(branch, profile, delta) for branch, profile in zip(branches, profiles, strict=True)]
             methods = [profile.method for profile in profiles]
         low, high = max(lower for lower, _ in sides), max(upper for _, upper in sides)
         return CertifiedBound(low, high, delta, delta, _joined(methods), _arithmetic(methods), relation)
@@ -143,6 +143,12 @@ def certified_bound(
     methods = [method for _, method in results]
     low, high = max(lower for (lower, _), _ in results), max(upper for (_, upper), _ in results)
     return CertifiedBound(epsilon, epsilon, low, high, _joined(methods), _arithmetic(methods), relation)
+
+
+def _epsilon(branch: Branch, profile: Profile, delta: float) -> Sides:
+    """ε of one branch at δ > 0: at most that at δ = 0, where δ is too small for the profile to resolve."""
+    lower, upper = profile.epsilon(delta)
+    return lower, min(upper, _pure_epsilon(branch)[1])
 
 
 def _delta(branch: Branch, epsilon: float) -> tuple[Sides, str]:
@@ -158,6 +164,14 @@ def _delta(branch: Branch, epsilon: float) -> tuple[Sides, str]:
         again = profile.delta(epsilon)
         lower, upper = max(lower, again[0]), min(upper, again[1])
     return (lower, upper), profile.method
+
+
+def _upper_curve(branch: Branch, grid: Sequence[float]) -> list[float]:
+    """δ_upper of one branch at rising ε's; 0 from its largest loss on, to which no lattice could be fitted."""
+    largest = _pure_epsilon(branch)[1]
+    inside = [point for point in grid if point < largest]
+    profile = profile_of(branch, Goal(epsilon=inside[-1], rough=True)) if inside else None
+    return [profile.delta(point)[1] if profile and point < largest else 0.0 for point in grid]
 
 
 def _joined(methods: Sequence[str]) -> str:
@@ -177,10 +191,10 @@ def certified_curve(
     branches = _branches(plan, relation)
     if not grid:
         return ()
-    profiles: list[Profile] = [profile_of(branch, Goal(epsilon=grid[-1], rough=True)) for branch in branches]
+    curves = [_upper_curve(branch, grid) for branch in branches]
     best = 1.0
     curve = []
-    for point in grid:
-        best = min(best, max(profile.delta(point)[1] for profile in profiles))
+    for point, *deltas in zip(grid, *curves, strict=True):
+        best = min(best, max(deltas))
         curve.append((point, best))
     return tuple(curve)

@@ -60,7 +60,8 @@ def _log_moments(uses: Uses, step: float, thetas: Array) -> Array:
     """log E[e^{θ L}] of the sum at each θ, in floats (search only)."""
     total = np.zeros_like(thetas)
     for part, count in uses:
-        masses = np.array([max(0.0, float(mass)) for mass in part.masses])
+        # With the radii: a θ so large that it lifts the rounding errors of empty places would show nothing.
+        masses = np.array([max(0.0, float(mass.upper())) for mass in part.masses])
         places = step * (part.first + np.arange(len(masses)))
         keep = masses > 0
         logs = np.log(masses[keep])[None, :] + thetas[:, None] * places[keep][None, :]
@@ -100,9 +101,10 @@ def chernoff(uses: Uses, step: Ball, theta: float, place: int) -> Ball:
     factor = (step * theta).exp()
     log = -place * theta * step
     for part, count in uses:
-        moment = arb_poly(list(part.masses))(factor)
+        moment = arb_poly(list(part.masses))(factor).upper()
         log = log + count * (moment.log() + part.first * theta * step)
-    return log.exp()
+    bound = log.exp()
+    return bound.min(arb(1)) if bound.is_finite() else arb(1)
 
 
 def compose(uses: Uses, step: Ball, window: Window, *, theta: float) -> Composed:
@@ -124,7 +126,8 @@ def compose(uses: Uses, step: Ball, window: Window, *, theta: float) -> Composed
     # Place `shift` of the sum sits at index 0, modulo the size.
     masses = tuple(result[(window.first + i - shift) % size].real.nonnegative_part() for i in range(size))
     beyond = window.last if theta > 0 else window.first
-    inside = window.first <= shift and sum(c * (p.first + len(p.masses) - 1) for p, c in uses) <= window.last
-    outside = arb(0) if inside else chernoff(uses, step, theta, beyond).min(arb(1))
+    greatest = sum(count * (part.first + len(part.masses) - 1) for part, count in uses)
+    inside = greatest <= window.last if theta > 0 else window.first <= shift
+    outside = arb(0) if inside else chernoff(uses, step, theta, beyond)
     offset = sum((count * part.offset for part, count in uses), arb(0))
     return Composed(window.first, masses, 1 - resolved, outside, offset)

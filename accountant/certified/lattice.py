@@ -120,7 +120,7 @@ def from_below(pair: Pair, step: Ball, low: float, high: float) -> LatticeMasses
         mirrored = [mass * (-(first + i) * step).exp() for i, mass in enumerate(masses)]
         return LatticeMasses(-(first + len(masses) - 1), tuple(reversed(mirrored)), arb(0))
     first, masses, left = _grouped(pair, step, low, high)
-    for i in range(len(masses) - 1, max(-1, len(masses) - 9), -1):
+    for i in range(len(masses) - 1, -1, -1):
         if left[0] >= ((first + i) * step).exp() * left[1]:
             masses[i] += left[0]
             break

@@ -7,7 +7,7 @@ Poisson-sampled ones) stay outside the transform, as exact binomials.
 
 Substitution under sampling without replacement: the upper side composes the ``Combined`` curve, the lower side
 the ``Mixed`` pair (all other records equal to the new one), so the bracket holds a gap of
-the theory, not of arithmetic.
+the theory, not of arithmetic. So is it with an exponential mechanism on the sample (``envelope``).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from affidavit.accountant.certified.balls import Ball, ball, down, down_array, p
 from affidavit.accountant.certified.branches import Branch, Fixed, Sampled
 from affidavit.accountant.certified.convolve import Composed, Uses, compose, log_tail_bound, window_of
 from affidavit.accountant.certified.discrete import DiscretePair, discrete_pairs
+from affidavit.accountant.certified.envelope import ExponentialPair
 from affidavit.accountant.certified.lattice import LatticeMasses, from_above, from_below, on_grid, reach
 from affidavit.accountant.certified.mixture import LossMasses, two_point_masses
 from affidavit.accountant.certified.pairs import (
@@ -69,13 +70,38 @@ class Direction:
     plain: tuple[tuple[Pure | Approximate, int], ...]
 
 
-def _on_sample(branch: Branch, kind: str) -> Symmetric:
-    """The pair on the sample: one Laplace, or Gaussians and two-point pairs composed."""
-    fixed = branch.fixed
-    if branch.blatant or branch.steps or fixed.rho:
+def _on_sample(branch: Branch, kind: str) -> tuple[Symmetric, Symmetric]:
+    """(upper, lower) pair on the sample; the same unless there is an exponential mechanism."""
+    if branch.steps:
+        return _exponential_on_sample(branch, kind)
+    pair = _attained_on_sample(branch, kind)
+    return pair, pair
+
+
+def _exponential_on_sample(branch: Branch, kind: str) -> tuple[Symmetric, Symmetric]:
+    """One exponential mechanism, with pure and approximate ones: its envelope above, t = range/2 below."""
+    fixed, ((spread, count), *others) = branch.fixed, branch.steps
+    leaves = [(use, n) for use, n in fixed.uses if isinstance(use, (Pure, Approximate))]
+    if count > 1 or others or branch.blatant or fixed.mu_squared or fixed.rho or len(leaves) < len(fixed.uses):
         raise NotSupported(
-            f"{kind} sampling of an exponential, zcdp or noiseless mechanism in certified arithmetic",
-            hint="sample a gaussian, laplace, pure or approximate mechanism, or leave out the subsample node",
+            f"{kind} sampling of several exponential mechanisms, or of one beside noise, in certified arithmetic",
+            hint="one exponential mechanism a sample, beside pure and approximate ones at most",
+        )
+    half = float(spread / 2)
+    half = half if 2 * Fraction(half) <= spread else math.nextafter(half, 0.0)
+    below = two_point_product([*leaves, (Pure(half), 1)], budget=1e-300)
+    above = ExponentialPair(ball(spread), two_point_product(leaves, budget=1e-300))
+    return above, Plain(ProductProfile(None, below, "on the sample", 0))
+
+
+def _attained_on_sample(branch: Branch, kind: str) -> Symmetric:
+    """One Laplace or discrete Gaussian, or Gaussians and two-point pairs composed."""
+    fixed = branch.fixed
+    if branch.blatant or fixed.rho:
+        raise NotSupported(
+            f"{kind} sampling of a zcdp or noiseless mechanism in certified arithmetic",
+            hint="sample a gaussian, laplace, exponential, pure or approximate mechanism, or leave out the "
+            "subsample node",
         )
     match fixed.uses:
         case ((Laplace(noise_multiplier=scale), 1),) if not fixed.mu_squared:
@@ -120,17 +146,30 @@ def _two_valued(epsilon: Ball, rate: Ball, count: int, *, forward: bool) -> TwoV
 def _sampled_pairs(use: Sampled, *, forward: bool) -> tuple[Pair, Pair]:
     """(upper, lower) pair of one sampled use in one direction."""
     rate = ball(use.rate)
-    inner = _on_sample(use.of, use.scheme)
-    mixed: Pair = Mixed(inner, rate) if forward != use.mirrored else Reversed(inner, rate)
+    inner, attained = _on_sample(use.of, use.scheme)
+    mixture = Mixed if forward != use.mirrored else Reversed
+    mixed: Pair = mixture(attained, rate)
     if use.relation == "add-remove" or (use.scheme == "poisson" and use.relation == "zero-out"):
-        return mixed, mixed
+        return (mixed, mixed) if inner is attained else (mixture(inner, rate), mixed)
     if use.absent_mu_squared is not None and isinstance(inner, Plain):
         absent = Plain(_gaussian(ball(use.absent_mu_squared).sqrt()))
         return PresentOrAbsent(inner, absent, rate), Mixed(absent, rate)
     if use.scheme == "poisson":
-        diluted = Diluted(inner, rate)
-        return diluted, diluted
+        diluted = Diluted(attained, rate)
+        return (diluted, diluted) if inner is attained else (Diluted(inner, rate), diluted)
     return Combined(inner, rate), mixed
+
+
+def _reached(pair: Pair) -> bool:
+    """Whether each point of one use's curve is reached by some pair of data sets, if not all by one.
+
+    So it is for one exponential mechanism on a sample: a mixture's curve at one point is that of the pair on the sample
+    at another, where some t reaches the envelope.
+    """
+    match pair:
+        case Mixed(on_sample=ExponentialPair() as inner) | Reversed(on_sample=ExponentialPair() as inner):
+            return len(inner.beside.losses) == 1 and bool(inner.beside.failure.is_zero())
+    return False
 
 
 def _gaussian(mu: Ball) -> ProductProfile:
@@ -230,7 +269,7 @@ class Front:
         """The exact profile, when there is only one use."""
         match self.direction:
             case Direction(mu=None, upper=((above, 1),), lower=((below, 1),), binomials=(), plain=()):
-                return SingleProfile(above, below, self.bits)
+                return SingleProfile(above, above if _reached(above) else below, self.bits)
         return None
 
     @property

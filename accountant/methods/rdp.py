@@ -224,7 +224,10 @@ def _bounded_range(order: float, eta: float) -> float:
     tail = math.exp(-over * eta)
     slope = -math.expm1(-over * eta) / -math.expm1(-eta)
     t = min(max(eta + math.log(over * (slope + tail) / (order * slope)), 0.0), eta)
-    log_moment = over * t + math.log(slope * -math.expm1(t - eta) + tail)
+    share = slope * -math.expm1(t - eta) + tail
+    if share <= 0.0:  # an order so large that the maximising t is η in float64
+        return min(zcdp, eta)
+    log_moment = over * t + math.log(share)
     return max(0.0, min(zcdp, eta, (log_moment + 4e-15 * (1.0 + order * eta)) / over))
 
 
