@@ -9,6 +9,7 @@ other. What has no second formula is refused (``NotSupported``), never confirmed
     pure, approximate                  binomial sums of positive terms
     laplace                            losses by intervals, split above and merged below
     zcdp                               conversion in mpmath; below, the Gaussian of equal ρ
+    exponential, once                  closed form, mpmath, 60 digits
     exponential                        upper: envelope of secants of a call price; lower: a strategy
                                        found by search and played forward
     subsample of Gaussians             contour integral of the transform of the loss

@@ -16,6 +16,7 @@ from affidavit.accountant.recompute.adaptive import Window, lower_profile, upper
 from affidavit.accountant.recompute.bracket import Bracket, Profile, epsilon_bracket
 from affidavit.accountant.recompute.concentrated import concentrated_profile
 from affidavit.accountant.recompute.fixed import Aim, FixedPart, fixed_part
+from affidavit.accountant.recompute.one_exponential import OneExponential
 from affidavit.accountant.recompute.reading import Case, Moved, Step
 from affidavit.accountant.recompute.sampled import Direction
 from affidavit.accountant.validate import Relation
@@ -32,6 +33,8 @@ _STALLED = 0.7
 
 def epsilon_of(case: Case, relation: Relation, delta: float) -> tuple[Bracket, str]:
     """Bracket of the case's ε at 0 < ``delta`` < 1, and the formulas used."""
+    if (one := _one_exponential(case)) is not None:
+        return epsilon_bracket(one, delta, start=one.range), "closed form of one exponential use"
     low, high = 0.0, math.inf
     resolutions = _RESOLUTIONS if case.ranges else (0,)
     sides = _Sides(case, relation)
@@ -50,6 +53,8 @@ def epsilon_of(case: Case, relation: Relation, delta: float) -> tuple[Bracket, s
 
 def delta_of(case: Case, relation: Relation, epsilon: float, delta: float) -> Bracket:
     """Bracket of the case's δ at ``epsilon``, refined until it lies on one side of ``delta``."""
+    if (one := _one_exponential(case)) is not None:
+        return one.delta(epsilon)
     low, high = 0.0, 1.0
     sides = _Sides(case, relation)
     for cells, accuracy in zip(_RESOLUTIONS if case.ranges else (0, 0), _ACCURACIES, strict=False):
@@ -61,6 +66,13 @@ def delta_of(case: Case, relation: Relation, epsilon: float, delta: float) -> Br
         if low > delta:
             break
     return Bracket(low, high)
+
+
+def _one_exponential(case: Case) -> OneExponential | None:
+    """The closed form, if the case is a single exponential use."""
+    if case.fixed or len(case.ranges) != 1 or case.ranges[0][1] != 1:
+        return None
+    return OneExponential(case.ranges[0][0])
 
 
 def unbounded(case: Case) -> bool:
