@@ -35,7 +35,8 @@ class PldProfile:
         """Larger direction at ``epsilon``."""
         from affidavit.accountant.pld.engine import delta_bracket
 
-        return _widened(*delta_bracket(self._parts, epsilon=epsilon, tolerance=self._tolerance))
+        lower, upper = _widened(*delta_bracket(self._parts, epsilon=epsilon, tolerance=self._tolerance))
+        return Interval(lower, min(1.0, upper))
 
     def epsilon(self, delta: float) -> Interval:
         """Larger direction at ``delta``."""

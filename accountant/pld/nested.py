@@ -8,6 +8,9 @@ The convolution is done under several tilts, each accurate around its own mean. 
 upper side takes the least of the masses (r + E) e^{K − θ l}, the lower side the greatest of
 (r − E − F) e^{K − θ l}, E the transform's error and F a bound on the mass folded in from outside the
 window. Mass above the window goes to +inf (upper) or is dropped (lower).
+
+Pure and approximate mechanisms have two losses each, so a few of them are multiplied out instead: exact from both
+sides, whatever the size of their losses.
 """
 
 from __future__ import annotations
@@ -29,11 +32,15 @@ from affidavit.accountant.pld.transform import convolve, log_mgf, loss_shift, ma
 
 __all__ = ["Law", "composed_curve", "composed_law", "composed_step"]
 
+PRODUCT_LOSSES = 1000
+"""Most losses of an exact product."""
 POINTS = 2**15
 LOG_NOTHING = -240.0
 """ln of the mass beyond which a nested composition is truncated."""
 SPACING = 5.0
 """Standard deviations between the means of neighbouring tilts."""
+FINEST = 2.0**-40
+"""A grid's step, at least, beside the largest loss: finer ones have points that float64 cannot tell apart."""
 MAX_TILTS = 1000
 """Tilts tried before the choice."""
 
@@ -60,7 +67,36 @@ def _direction(parts: Sequence[tuple[Direction, int]]) -> Direction:
     lower = merged([(direction.lower, count) for direction, count in parts if direction.lower is not None])
     if len(upper) == 1 and upper[0][1] == 1:
         return Direction(upper[0][0], upper[0][0] if upper == lower else None)
+    if upper == lower and (product := _product(upper)) is not None:
+        return Direction(product, product)
     return Direction(composed_curve(upper, side="upper"), composed_curve(lower, side="lower") if lower else None)
+
+
+@lru_cache(maxsize=16)
+def _product(parts: CurveParts) -> Curve | None:
+    """The exact composition of curves with one or two atoms, if it has few losses."""
+    losses, log_p = np.zeros(1), np.zeros(1)
+    if math.prod(count + 1 for _, count in parts) > PRODUCT_LOSSES:
+        return None
+    for curve, count in parts:
+        if not (isinstance(curve, Atomic) and curve.polygon and curve.losses.size <= 2):
+            return None
+        highs = np.arange(count + 1.0) if curve.losses.size == 2 else np.zeros(1)
+        ways = np.array([math.log(math.comb(count, int(k))) for k in highs])
+        lows = count - highs
+        added = lows * curve.losses[0] + highs * curve.losses[-1]
+        weight = ways + lows * curve.log_p[0] + highs * curve.log_p[-1]
+        losses, log_p = np.add.outer(losses, added).ravel(), np.add.outer(log_p, weight).ravel()
+    order = np.argsort(losses, kind="stable")
+    infinity, missing = (
+        max(0.0, -math.expm1(math.fsum(count * math.log1p(-mass) for mass, count in masses)))
+        for masses in ([(curve.infinity, n) for curve, n in parts], [(curve.bottom, n) for curve, n in parts])
+    )
+    product = Atomic(losses[order], log_p[order], infinity=infinity, q_missing=missing, atoms=())
+    # The relative error of a mass is the error of its logarithm: a few roundings a part.
+    size = float(np.max(-log_p[log_p > -750.0], initial=0.0))
+    product.accuracy = 2.0**-50 * (len(parts) + 1) * (1.0 + size)
+    return product
 
 
 @lru_cache(maxsize=16)
@@ -68,6 +104,9 @@ def composed_curve(parts: CurveParts, *, side: Side) -> Curve:
     """The composition of ``parts`` as a curve, from one side."""
     if any(curve.infinity >= 1.0 for curve, _ in parts):
         return FullLoss()
+    product = _product(parts)
+    if product is not None:
+        return product
     law = composed_law(parts, side=side, log_nothing=LOG_NOTHING)
     kept = law.masses > 0.0
     if not kept.any():
@@ -97,7 +136,7 @@ def composed_law(
     lowest = math.fsum(count * low for (low, _), (_, count) in zip(reaches, parts, strict=True))
     highest = math.fsum(count * high for (_, high), (_, count) in zip(reaches, parts, strict=True))
     bottom, top, exponents = _range(cut, log_nothing, lowest, highest)
-    span = max(min(top, highest) - max(bottom, lowest), 1e-300)
+    span = max(min(top, highest) - max(bottom, lowest), POINTS * FINEST * max(abs(lowest), abs(highest)), 1e-280)
     if step is None:
         step = span / points
         # Many uses of small losses: the grid must resolve one use, as far as the size allows.
@@ -165,13 +204,17 @@ def _range(
     """
     t = np.geomspace(1e-6, 1e9, 240)
     tops = (cumulants(parts, t)[0] - log_nothing) / t
-    # Q is P tilted by −1, so ln E_Q e^{−t L} = K(−1 − t).
-    bottoms = -(cumulants(parts, -1.0 - t)[0] - log_nothing) / t
-    i, j = int(np.argmin(tops)), int(np.argmax(bottoms))
-    # The sketch is rough: room beyond, and smaller exponents too.
-    room = 0.02 * (float(tops[i]) - float(bottoms[j]))
+    # Q is P tilted by −1, so ln E_Q e^{−t L} = K(−1 − t); below 0 that also bounds P, above it does not.
+    q_bottoms, p_bottoms = (-(cumulants(parts, shift - t)[0] - log_nothing) / t for shift in (-1.0, 0.0))
+    i, j, k = int(np.argmin(tops)), int(np.argmax(q_bottoms)), int(np.argmax(p_bottoms))
+    top, bottom = float(tops[i]), float(q_bottoms[j])
     near = [*t[max(i - 12, 0) : i + 2 : 2], *(-1.0 - t[max(j - 12, 0) : j + 2 : 2])]
-    bottom, top = float(bottoms[j]) - room, float(tops[i]) + room
+    if bottom > 0.0:
+        bottom = min(bottom, max(float(p_bottoms[k]), 0.0))
+        near += [*(-t[max(k - 12, 0) : k + 2 : 2])]
+    # The sketch is rough: room beyond, and smaller exponents too.
+    room = 0.02 * (top - bottom)
+    bottom, top = bottom - room, top + room
     # Close to the limits the sketch's moments say little, and all of the range costs little more.
     margin = 0.1 * (highest - lowest)
     return (

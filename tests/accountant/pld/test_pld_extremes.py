@@ -1,0 +1,89 @@
+"""Samples of compositions of pure and approximate mechanisms, also where e^ε and δ leave float64's middle."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from affidavit.accountant.bound import bound
+from affidavit.accountant.plan import Approximate, Compose, Plan, Poisson, Pure, Repeat, WithoutReplacement
+from affidavit.accountant.pld.nested import composed_curve, composed_law, composed_step
+from affidavit.accountant.pld.steps import one_step
+
+LOGS = st.floats(min_value=math.log(1e-8), max_value=math.log(700.0))
+PURE = st.builds(lambda log: Pure(math.exp(log)), LOGS)
+APPROXIMATE = st.builds(lambda log, e: Approximate(math.exp(log), 10.0**e), LOGS, st.floats(-100.0, -0.1))
+INNER = st.lists(PURE | APPROXIMATE, min_size=1, max_size=3).map(lambda parts: Compose(tuple(parts)))
+SAMPLED = st.one_of(
+    st.builds(lambda log, of: Poisson(10.0**log, of), st.floats(-6.0, 0.0), INNER),
+    st.builds(lambda sample, of: WithoutReplacement(24, sample, of), st.integers(1, 24), INNER),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    plan=SAMPLED,
+    relation=st.sampled_from(["zero-out", "add-remove", "substitution"]),
+    exponent=st.floats(-100.0, -0.1),
+)
+def test_one_sample_never_fails_and_costs_at_most_what_is_inside(plan: Plan, relation: str, exponent: float) -> None:
+    found = bound(plan, relation=relation, delta=10.0**exponent)
+    assert 0.0 <= found.epsilon_lower <= found.epsilon_upper
+    inside = bound(plan.of, relation=relation, delta=10.0**exponent)
+    assert found.epsilon_lower <= inside.epsilon_upper * (1 + 1e-9)
+
+
+def test_delta_is_never_above_one() -> None:
+    found = bound(Repeat(3, Poisson(0.9, Pure(600.0))), relation="add-remove", epsilon=1.0)
+    assert 0.998 <= found.delta_lower <= found.delta_upper <= 1.0
+
+
+def test_repeated_samples_of_huge_losses() -> None:
+    """P(L = +inf) is 1 − (1 − 5e-4)³ = 1.499e-3: above δ = 1e-3, below 1e-2."""
+    plan = Repeat(3, WithoutReplacement(24, 12, Compose((Pure(128.0), Approximate(256.0, 1e-3)))))
+    assert bound(plan, relation="zero-out", delta=1e-3).epsilon_upper == math.inf
+    found = bound(plan, relation="zero-out", delta=1e-2)
+    # All three are sampled with probability 1/8 > δ, and the loss is then 3 (128 + 256 − ln 2), rest negligible.
+    assert found.epsilon_upper == pytest.approx(3 * (384.0 - math.log(2.0)), rel=1e-2)
+    assert found.epsilon_lower <= 3 * (384.0 - math.log(2.0)) * (1 + 1e-12) <= 3 * 384.0
+
+
+@pytest.mark.parametrize("parts", [((1.0, 0.0, 1), (1.5, 1e-4, 3)), ((128.0, 0.0, 1), (0.0, 1e-3, 2), (5.0, 1e-30, 2))])
+def test_an_exact_product_is_the_composition(parts: tuple[tuple[float, float, int], ...]) -> None:
+    steps = tuple((one_step(Approximate(e, d), "zero-out"), count) for e, d, count in parts)
+    step = composed_step(steps)
+    assert step.tight
+    outcomes = [(mpmath.mpf(1), mpmath.mpf(1))]
+    with mpmath.workdps(200):
+        for e, d, count in parts:
+            high, d_ = (1 - mpmath.mpf(d)) / (1 + mpmath.exp(-e)), mpmath.mpf(d)
+            low = 1 - d_ - high
+            for _ in range(count):
+                outcomes = [
+                    (p * a, q * b)
+                    for p, q in outcomes
+                    for a, b in ((d_, 0), (high, low), (low, high), (0, d_))
+                    if a or b
+                ]
+        for epsilon in (0.0, 0.7, 3.0, 130.0):
+            exact = sum(max(mpmath.mpf(0), p - mpmath.exp(epsilon) * q) for p, q in outcomes)
+            lower, upper = step.forward.upper.delta(epsilon)
+            # The mass at +inf is good to 1e-14 (the composer adds that), the rest is widened by its rounding.
+            assert lower * (1 - 1e-14) <= exact <= upper * (1 + 1e-14)
+            assert upper - lower <= 1e-10 * float(exact) + 1e-300
+
+
+def test_a_law_of_large_positive_losses_covers_its_negative_ones() -> None:
+    """Q has next to no mass where P has all of it, so the range must come from P."""
+    curves = tuple((one_step(leaf, "zero-out").forward.upper, 1) for leaf in (Pure(128.0), Approximate(256.0, 1e-3)))
+    exact = composed_curve(curves, side="upper")
+    law = composed_law(curves, side="upper", log_nothing=-240.0)
+    for epsilon in (100.0, 127.0, 383.0):
+        above = law.losses > epsilon
+        delta = law.infinity + float((law.masses[above] * -np.expm1(epsilon - law.losses[above])).sum())
+        assert exact.delta(epsilon)[0] <= delta * (1 + 1e-9) <= exact.delta(epsilon)[1] * (1 + 1e-2)
