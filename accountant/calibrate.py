@@ -22,7 +22,7 @@ from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.errors import NoValueFits, PlanError
 from affidavit.accountant.plan import Plan, parse_plan, to_dict
 
-__all__ = ["Calibrated", "Domain", "calibrate", "solvable_paths", "solve"]
+__all__ = ["FORWARD_SHARE", "Calibrated", "Domain", "calibrate", "solvable_paths", "solve"]
 
 MAX_EVALUATIONS = 100
 HALVINGS = 10
@@ -31,6 +31,8 @@ FLAT = 0.9
 """A step of the walk, at least a doubling, that leaves more than this share of ε asks what the domain's end costs."""
 SMALLEST, LARGEST = 1e-12, 1e12
 CLOSED_FORM = 1e-8
+FORWARD_SHARE = 0.5
+"""How wide the forward bound of a value may be, as a share of the tolerance of the search."""
 """Relative width below which a bracket comes from a closed form."""
 
 
@@ -257,7 +259,8 @@ def calibrate(
     """The value of the plan's parameter at ``path`` that gives at most ``epsilon`` at ``delta``.
 
     ``path`` may be left out if the plan has one noise parameter. The returned value's forward
-    bound is at most ``epsilon``. Raises ``PlanError`` (bad path), ``NoValueFits``.
+    bound, of tolerance ``FORWARD_SHARE * tolerance``, is at most ``epsilon``.
+    Raises ``PlanError`` (bad path), ``NoValueFits``.
     """
     base = to_dict(parse_plan(plan))
     target = validate.real(epsilon, path="epsilon")
@@ -279,7 +282,7 @@ def calibrate(
 
     def found_at(value: float) -> Bound:
         holder[name] = int(value) if domain.integer else value
-        return bound(base, relation=relation, delta=checked_delta, tolerance=tolerance / 2.0)
+        return bound(base, relation=relation, delta=checked_delta, tolerance=tolerance * FORWARD_SHARE)
 
     start = float(holder[name]) or 1.0
     first = found_at(domain.clip(start))

@@ -13,7 +13,7 @@ from typing import Any
 
 from affidavit.accountant import decimals, validate
 from affidavit.accountant.bound import Bound, bound
-from affidavit.accountant.calibrate import Calibrated, Domain, calibrate, solve
+from affidavit.accountant.calibrate import FORWARD_SHARE, Calibrated, Domain, calibrate, solve
 from affidavit.accountant.errors import NoValueFits, PlanError, RunFileError
 from affidavit.accountant.plan import Envelope, Gaussian, Plan, Poisson, Repeat, parse_plan, to_dict
 from affidavit.accountant.validate import Relation
@@ -77,7 +77,8 @@ def solve_plan(envelope: Envelope, *, epsilon: float, path: str | None = None) -
 
     def forward(value: float | int) -> Bound:
         changed = _with_value(envelope.plan, found.path, value)
-        return bound(changed, relation=envelope.relation, delta=delta, tolerance=TOLERANCE)
+        # The very bound that the search went by: a wider one may not reach the target where that one did.
+        return bound(changed, relation=envelope.relation, delta=delta, tolerance=TOLERANCE * FORWARD_SHARE)
 
     integer = isinstance(_value_at(envelope.plan, found.path), int)
     return _checked(found, target=target, integer=integer, forward=forward)

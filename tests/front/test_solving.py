@@ -8,7 +8,7 @@ import pytest
 
 from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import NoValueFits, PlanError, RunFileError
-from affidavit.accountant.plan import Envelope, parse_plan
+from affidavit.accountant.plan import Envelope, Gaussian, Poisson, Repeat, parse_plan
 from affidavit.runfile import parse_run
 from affidavit.solving import fitting_values, smallest_noise_multiplier, solvable_keys, solve_plan, solve_run
 
@@ -40,6 +40,20 @@ def test_sigma_of_many_steps_scales_with_their_root():
     once = smallest_noise_multiplier(epsilon=1.0, delta=1e-5, steps=1, rate=1.0, relation="add-remove")
     many = smallest_noise_multiplier(epsilon=1.0, delta=1e-5, steps=100, rate=1.0, relation="add-remove")
     assert many.value == pytest.approx(10.0 * once.value, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "steps", "rate"),
+    [(2.49, 2.56e-4, 100, 0.153846), (0.83, 1e-6, 37, 0.02), (6.1, 3.1e-5, 12, 0.4), (0.2, 1e-3, 250, 0.0071)],
+)
+def test_sigma_stands_its_own_check(epsilon, delta, steps, rate):
+    # The check once used a wider bound than the search, which some settings did not stand.
+    asked = {"delta": delta, "steps": steps, "rate": rate, "relation": "add-remove"}
+    solved = smallest_noise_multiplier(epsilon=epsilon, **asked)
+    plan = Repeat(steps, Poisson(rate, Gaussian(solved.value)))
+    found = bound(plan, relation="add-remove", delta=delta, tolerance=5e-5)
+    assert found.epsilon_upper == solved.epsilon_upper <= epsilon
+    assert solved.epsilon_upper >= epsilon * (1 - 3e-4)
 
 
 @pytest.mark.parametrize(
