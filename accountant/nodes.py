@@ -1,0 +1,172 @@
+"""The nodes of a plan: frozen values, without code. What they mean together, and how they are read: ``plan``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from affidavit.accountant.validate import Relation
+
+__all__ = [
+    "Approximate",
+    "Compose",
+    "DiscreteGaussian",
+    "Envelope",
+    "Exponential",
+    "Gaussian",
+    "Laplace",
+    "Leaf",
+    "Parallel",
+    "Plan",
+    "Poisson",
+    "Pure",
+    "Repeat",
+    "WithoutReplacement",
+    "ZeroConcentrated",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Any node."""
+
+    kind: ClassVar[str] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Compose(Plan):
+    """The parts run one after another; each may depend on the outputs before it."""
+
+    parts: tuple[Plan, ...]
+    kind: ClassVar[str] = "compose"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat(Plan):
+    """``count`` adaptive uses of the same node, each with fresh randomness."""
+
+    count: int
+    of: Plan
+    kind: ClassVar[str] = "repeat"
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel(Plan):
+    """Each part sees its own disjoint part of the records, chosen by an intrinsic key.
+
+    ``membership`` matters under substitution only: ``"fixed"`` promises that a replaced record
+    stays in its part (a public slot), ``"moving"`` allows it to leave one part and enter
+    another. ``moves``, one plan a part, gives what a part costs when a record leaves or enters
+    it; without it the substitution cost of the part itself is taken.
+    """
+
+    parts: tuple[Plan, ...]
+    membership: Literal["moving", "fixed"] = "moving"
+    moves: tuple[Plan, ...] | None = None
+    kind: ClassVar[str] = "parallel"
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson(Plan):
+    """Each record is in the sample independently with probability ``rate``.
+
+    ``absent`` matters under substitution only, where ``of`` states what replacing a record on the
+    sample costs: it states what taking one away from the sample costs (its zero-out parameters).
+    Without it nothing is known of samples that miss the record (docs/theory/sampling.md).
+    """
+
+    rate: float
+    of: Plan
+    absent: Plan | None = None
+    kind: ClassVar[str] = "subsample"
+    scheme: ClassVar[str] = "poisson"
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutReplacement(Plan):
+    """A uniform sample of ``sample`` of the ``population`` records.
+
+    The leaf below states its *substitution* sensitivity on the sample (docs/theory/sampling.md).
+    """
+
+    population: int
+    sample: int
+    of: Plan
+    kind: ClassVar[str] = "subsample"
+    scheme: ClassVar[str] = "without-replacement"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf(Plan):
+    """One use of a mechanism."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian(Leaf):
+    """Gaussian noise of standard deviation ``noise_multiplier`` x (l2 sensitivity)."""
+
+    noise_multiplier: float
+    kind: ClassVar[str] = "gaussian"
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussian(Leaf):
+    """Discrete Gaussian on the grid ``granularity``; both in units of the sensitivity."""
+
+    noise_multiplier: float
+    granularity: float
+    kind: ClassVar[str] = "discrete-gaussian"
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace(Leaf):
+    """Laplace noise of scale ``noise_multiplier`` x (l1 sensitivity)."""
+
+    noise_multiplier: float
+    kind: ClassVar[str] = "laplace"
+
+
+@dataclass(frozen=True, slots=True)
+class Pure(Leaf):
+    """Any mechanism of which only (epsilon, 0)-DP is known."""
+
+    epsilon: float
+    kind: ClassVar[str] = "pure"
+
+
+@dataclass(frozen=True, slots=True)
+class Approximate(Leaf):
+    """Any mechanism of which only (epsilon, delta)-DP is known."""
+
+    epsilon: float
+    delta: float
+    kind: ClassVar[str] = "approximate"
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential(Leaf):
+    """Softmax sampling of bounded range.
+
+    ``range`` is the bounded-range parameter: the supremum, over pairs of outputs, of the
+    difference of their log-likelihood ratios between neighbours.
+    """
+
+    range: float
+    kind: ClassVar[str] = "exponential"
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroConcentrated(Leaf):
+    """Any mechanism of which only rho-zCDP is known."""
+
+    rho: float
+    kind: ClassVar[str] = "zcdp"
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A plan with the relation its parameters are stated for, and the δ asked for (or None)."""
+
+    relation: Relation
+    plan: Plan
+    delta: float | None = None
