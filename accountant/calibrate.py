@@ -31,9 +31,9 @@ FLAT = 0.9
 """A step of the walk, at least a doubling, that leaves more than this share of ε asks what the domain's end costs."""
 SMALLEST, LARGEST = 1e-12, 1e12
 CLOSED_FORM = 1e-8
+"""Relative width below which a bracket comes from a closed form."""
 FORWARD_SHARE = 0.5
 """How wide the forward bound of a value may be, as a share of the tolerance of the search."""
-"""Relative width below which a bracket comes from a closed form."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@
     >>> round(bound.epsilon_upper, 6)
     4.377178
 
-Both sides are computed in outward-rounded arithmetic (THEORY 8): python-flint balls, and where a
+Both sides are computed in outward-rounded arithmetic (docs/theory/arithmetic.md): python-flint balls, and where a
 lattice recursion would be too slow in balls, float64 with a proven allowance for every
 rounding. No code is shared with the float64 engine, nor with the recomputing verifier.
 """

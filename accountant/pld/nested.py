@@ -2,7 +2,7 @@ r"""A composition as a law over its whole range, not only near one target.
 
 Two uses: a sample reused for several steps is composed first and amplified once, which needs the
 composed profile at every loss; and a composition of parts with a dominating pair may be the
-outermost expectation around an adaptive recursion (THEORY 3).
+outermost expectation around an adaptive recursion (docs/theory/exponential.md).
 
 The convolution is done under several tilts, each accurate around its own mean. At each loss the
 upper side takes the least of the masses (r + E) e^{K − θ l}, the lower side the greatest of

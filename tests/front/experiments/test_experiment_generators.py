@@ -61,7 +61,7 @@ def _grid(kind: str, folder: Path, **method: Any) -> Any:
 
 
 def _settings(kind: str) -> dict[str, Any]:
-    """What the smallest settings leave to say: fewer texts where every text is charged."""
+    """What the smallest settings leave to say: the relation that samples of a fixed size go with."""
     return {"relation": "substitution"} if kind == "few-shot" else {}
 
 
