@@ -33,6 +33,7 @@ from affidavit.accountant.certified.sampled import Front, expected_delta, fronts
 from affidavit.accountant.certified.search import Sides
 from affidavit.accountant.certified.softmax import SoftmaxProfile
 from affidavit.accountant.certified.stairs import losses_of
+from affidavit.accountant.certified.steady import MOST_STEPS, steady_profile
 from affidavit.accountant.certified.zcdp import zcdp_curve, zcdp_top
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, Laplace, Pure
@@ -51,6 +52,8 @@ NARROW_DELTA, ROUGH_DELTA = 5e-3, 3e-2
 REFINEMENTS, MAX_WORK = 3, 128 << 16
 """Refinements at most; places times bits of a refined transform."""
 START_TERMS = 200_000
+MANY_STEPS = 2_000
+"""Exponential steps from which on a strategy without memory may exceed the recursion's lower side."""
 
 
 def _two_point(fixed: Fixed) -> list[tuple[Pure | Approximate, int]]:
@@ -316,7 +319,12 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
         return SoftmaxProfile(branch.steps[0][0])
     if branch.steps:
         ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
-        return (_adaptive(branch, goal) if ordered else None) or _coarse(branch, goal)
+        found = (_adaptive(branch, goal) if ordered else None) or _coarse(branch, goal)
+        spread, count = branch.steps[0]
+        if len(branch.steps) == 1 and fixed.empty and MANY_STEPS <= count <= MOST_STEPS:
+            steady = steady_profile(spread, count, goal, budget=goal.tail(_rho(fixed, branch.steps)))
+            found = Best((found, OneSide(steady, "lower")))
+        return found
     match fixed:
         case Fixed(mu_squared=0, uses=((Laplace(noise_multiplier=scale), 1),)):
             return LaplaceProfile(scale)
