@@ -32,7 +32,7 @@ from affidavit.accountant.pld.transform import convolve, log_mgf, loss_shift, ma
 
 __all__ = ["Law", "composed_curve", "composed_law", "composed_step"]
 
-PRODUCT_LOSSES = 1000
+PRODUCT_LOSSES = 20_000
 """Most losses of an exact product."""
 POINTS = 2**15
 LOG_NOTHING = -240.0
