@@ -90,6 +90,7 @@ def test_what_cannot_be_measured_is_refused(
     assert message in refused.err
 
 
+@pytest.mark.slow
 @pytest.mark.model
 def test_real_demonstrations_help_a_real_model(command: Any) -> None:
     """SmolLM2 on AG News: zero-shot about .5, four real demonstrations about .7 (seeds 0 and 1, 60 examples)."""
