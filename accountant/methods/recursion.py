@@ -43,7 +43,7 @@ __all__ = ["Last", "OneUse", "lower_profile", "upper_profile"]
 
 BLOCK = 700
 """Lattice points with one layout of pieces."""
-MOST_STEPS_BETWEEN = 16
+MOST_STEPS_BETWEEN = 64
 """The best t is looked for anew after this many steps, and an eighth of those since the range has changed."""
 
 
