@@ -58,7 +58,8 @@ def roomy_cache() -> Cache:
 def widened(cache: Cache, copies: int) -> Cache:
     """A new cache with every row ``copies`` times, next to each other; ``cache`` stays as it is."""
     wide = roomy_cache()
-    for index, layer in enumerate(cache.layers):
+    layers: list[Any] = list(cache.layers)  # the kinds without keys are not made by ``roomy_cache``
+    for index, layer in enumerate(layers):
         keys, values = layer.keys, layer.values
         if keys is not None and values is not None:
             wide.update(keys.repeat_interleave(copies, dim=0), values.repeat_interleave(copies, dim=0), index)

@@ -83,7 +83,8 @@ class TransformersModel(TokenModel):
         finally:
             if progress:
                 transformers.utils.logging.enable_progress_bar()
-        self._model = model.eval().to(device)
+        loaded: Any = model.eval()
+        self._model = loaded.to(device)
         arguments = inspect.signature(type(model).forward).parameters
         self._cache_argument = "cache" if "cache" in arguments else "past_key_values"
         config = model.config.get_text_config()
