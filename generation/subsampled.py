@@ -170,11 +170,14 @@ def _sampled(config: SubsampledConfig, step: Step, *, relation: Relation, size: 
 
 
 def _moved(config: SubsampledConfig, step: Step, *, size: int) -> Plan:
-    """What a label costs that a replaced record leaves or enters: on the sample it comes or goes."""
-    change = _coming_or_going(config)
+    """What a label costs that a replaced record leaves or enters: on the sample it comes or goes.
+
+    Without replacement another record is sampled in its place where it is not: a replaced vector. A fixed group of
+    several records is there with the record or without, and a sample may miss it: two costs.
+    """
     if config.sampling == "without-replacement":
-        return WithoutReplacement(size, sample_size(config, size=size), step(change))
-    return Poisson(sampling_rate(config, size=size), step(change), absent=step(_absent(config)))
+        return WithoutReplacement(size, sample_size(config, size=size), step("replaced"))
+    return Poisson(sampling_rate(config, size=size), step(_coming_or_going(config)), absent=step(_absent(config)))
 
 
 def _coming_or_going(config: SubsampledConfig) -> Change:

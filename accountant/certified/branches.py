@@ -311,7 +311,7 @@ def _parallel(node: nodes.Parallel, relation: Relation) -> tuple[Branch, ...]:
     if node.moves is None:
         moves = [expand(part, relation) for part in node.parts]
     else:
-        moves = [expand(part, "zero-out") for part in node.moves]
+        moves = [expand(part, "substitution" if _states_absence(part) else "zero-out") for part in node.moves]
     first: dict[tuple[Branch, ...], int] = {}
     last: dict[tuple[Branch, ...], int] = {}
     for i, options in enumerate(moves):
@@ -322,6 +322,18 @@ def _parallel(node: nodes.Parallel, relation: Relation) -> tuple[Branch, ...]:
             if i < j:
                 stay.extend(a.beside(_mirrored(b)) for a in before for b in after)
     return _pruned(stay)
+
+
+def _states_absence(plan: Plan) -> bool:
+    """Whether a move's Poisson sample may hold the record's place without it, or miss it: not zero-out's two cases."""
+    match plan:
+        case nodes.Poisson(of=of, absent=absent):
+            return absent is not None or _states_absence(of)
+        case nodes.Repeat(of=of) | nodes.WithoutReplacement(of=of):
+            return _states_absence(of)
+        case nodes.Compose(parts=parts) | nodes.Parallel(parts=parts):
+            return any(map(_states_absence, parts))
+    return False
 
 
 def expand(plan: Plan, relation: Relation) -> tuple[Branch, ...]:

@@ -153,7 +153,7 @@ def _sampled_pairs(use: Sampled, *, forward: bool) -> tuple[Pair, Pair]:
         return (mixed, mixed) if inner is attained else (mixture(inner, rate), mixed)
     if use.absent_mu_squared is not None and isinstance(inner, Plain):
         absent = Plain(_gaussian(ball(use.absent_mu_squared).sqrt()))
-        return PresentOrAbsent(inner, absent, rate), Mixed(absent, rate)
+        return PresentOrAbsent(inner, absent, rate), mixture(absent, rate)
     if use.scheme == "poisson":
         diluted = Diluted(attained, rate)
         return (diluted, diluted) if inner is attained else (Diluted(inner, rate), diluted)

@@ -80,11 +80,13 @@ def moved_law(
 ) -> SmoothLaw | AtomicLaw:
     """One use of a part that the changed record ``leaves`` or enters, its cost stated for zero-out.
 
-    What is removed from one part is added to the other. Without replacement the sample is filled in the record's
+    What is removed from one part is added to the other; with `absent` stated, the sample may hold the record's
+    place without it: the curve of both costs. Without replacement the sample is filled in the record's
     place, which is what zero-out means there.
     """
+    relation: Relation = "substitution" if isinstance(node, Poisson) and node.absent is not None else "zero-out"
     turned: dict[Direction, Direction] = {"removed": "added", "added": "removed", "middle": "middle"}
-    return sampled_law(node, "zero-out", direction if leaves else turned[direction], upper=upper)
+    return sampled_law(node, relation, direction if leaves else turned[direction], upper=upper)
 
 
 def _inner(of: Plan) -> tuple[float | None, AtomicLaw]:

@@ -288,3 +288,23 @@ def test_rates_are_those_of_sampling_within_a_label_where_labels_are_even() -> N
     assert isinstance(part, Repeat)
     assert isinstance(part.of, Poisson)
     assert math.isclose(part.of.rate, 20 / 30_000, rel_tol=1e-15)
+
+
+def test_a_record_that_leaves_a_label_is_replaced_in_samples_without_replacement() -> None:
+    """Where it is not sampled another one is: a move replaces a vector on the sample, it is not one that joins."""
+    from affidavit.generation.registry import generator
+
+    source = generator("few-shot")
+    settings = {"kind": "few-shot", "labels": ["a", "b"], "subsets": 4, "noise_multiplier": 0.8}
+    for sampling in ("without-replacement", "poisson", "fixed-groups"):
+        config = source.config.model_validate({**settings, "sampling": sampling})
+        plan = source.plan(config, relation="substitution", size=100)
+        part, moved = plan.parts[0].of, plan.moves[0].of
+        if sampling == "without-replacement":
+            assert moved == part
+        else:
+            assert (moved.of, moved.absent) == (part.absent, part.absent)
+    grouped = source.config.model_validate({**settings, "sampling": "fixed-groups", "shots_per_subset": 2})
+    plan = source.plan(grouped, relation="substitution", size=100)
+    assert plan.moves[0] == plan.parts[0]
+    assert plan.moves[0].of.absent.noise_multiplier > plan.moves[0].of.of.noise_multiplier

@@ -12,7 +12,17 @@ from scipy.stats import norm
 
 from affidavit.accountant.bound import bound
 from affidavit.accountant.certified import certified_bound
-from affidavit.accountant.plan import Exponential, Gaussian, Parallel, Plan, Poisson, Repeat, WithoutReplacement, core
+from affidavit.accountant.plan import (
+    Compose,
+    Exponential,
+    Gaussian,
+    Parallel,
+    Plan,
+    Poisson,
+    Repeat,
+    WithoutReplacement,
+    core,
+)
 from affidavit.accountant.recompute import recompute
 
 TREC = {1.36: 0.82, 0.95: 1.47, 0.69: 2.69, 0.51: 5.06}
@@ -113,3 +123,15 @@ def test_a_record_that_changes_part_costs_the_same_by_both_arithmetics(sampled: 
     again = recompute(plan, **asked)
     assert again.epsilon_lower <= certified.epsilon_upper
     assert again.epsilon_upper == pytest.approx(certified.epsilon_upper, rel=1e-3)
+
+
+def test_a_move_that_states_absence_is_no_removal() -> None:
+    """A group that stays when one of its records moves: sampled with it, sampled without it, or not at all."""
+    part = Repeat(8, Poisson(0.2, Gaussian(0.9), absent=Gaussian(0.9 * math.sqrt(2.0))))
+    plan = Parallel((part, part), moves=(part, part))
+    asked = {"relation": "substitution", "delta": 1e-4}
+    crossing = bound(Compose((part, part)), **asked)
+    for ask in (bound, certified_bound, recompute):
+        found = ask(plan, **asked)
+        assert found.epsilon_upper >= crossing.epsilon_lower * (1.0 - 1e-9)
+        assert found.epsilon_upper == pytest.approx(crossing.epsilon_upper, rel=3e-3)
