@@ -1,8 +1,12 @@
-"""A local server that serves the toy model as an OpenAI-compatible one would, with faults where a test asks."""
+"""Entropy that is the same in every run, and a local server of the toy model.
+
+The server answers as an OpenAI-compatible one would, with faults where a test asks.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +16,18 @@ import pytest
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+@pytest.fixture
+def same_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operating system's entropy, replayed: for a test whose outcome is a matter of chance.
+
+    What is tested still draws through ``SecureNoise``, as in production; only the bytes are the same in every run.
+    Keys, salts and ids (``secrets``) stay fresh.
+    """
+    import numpy as np
+
+    monkeypatch.setattr(os, "urandom", np.random.Generator(np.random.Philox(2026)).bytes)
 
 
 class Service:

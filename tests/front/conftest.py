@@ -119,8 +119,10 @@ def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 
 
 @pytest.fixture
-def empty_workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[..., Outcome]) -> Workplace:
-    """Run file and data; neither keys nor ledger."""
+def empty_workplace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[..., Outcome], same_entropy: None
+) -> Workplace:
+    """Run file and data; neither keys nor ledger. What is drawn in this process is the same in every run."""
     home = tmp_path / "home"
     monkeypatch.setenv("AFFIDAVIT_HOME", str(home))
     monkeypatch.delenv("AFFIDAVIT_LEDGER", raising=False)

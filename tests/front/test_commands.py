@@ -164,16 +164,15 @@ def test_certificate_numbers_are_decimal_strings_not_below_the_json(workplace):
 @pytest.mark.parametrize(
     ("target", "trials", "code", "verdict"),
     [
-        ("protected", 600, 0, "CONSISTENT"),
-        ("unprotected", 600, 1, "VIOLATION"),
+        ("protected", 1000, 0, "CONSISTENT"),
+        ("unprotected", 1000, 1, "VIOLATION"),
         ("protected", 4, 5, "UNDERPOWERED"),
     ],
 )
 def test_audits_exit_by_their_outcome(workplace, target, trials, code, verdict):
     audit = workplace.folder / "audit.toml"
-    audit.write_text(
-        f'attack = "one-step"\ntarget = "{target}"\nmembers = {trials}\nnon_members = {trials}\n', encoding="utf-8"
-    )
+    sizes = f"members = {trials}\nnon_members = {trials}\n"
+    audit.write_text(f'attack = "one-step"\ntarget = "{target}"\nalpha = 0.05\n{sizes}', encoding="utf-8")
     out = workplace.folder / "audit"
     done = workplace.command("audit", audit, "--certificate", workplace.certificate, "-o", out, "--json")
     assert done.code == code, done.err
