@@ -3,11 +3,12 @@
 - ``public_only``: texts from the public prompt alone (ε = 0). Touches no private record.
 - ``real_records``: private records as they are (ε = ∞): what real demonstrations would do.
 - ``noise_off``: PRISM's batches and blend, unclipped, always the best token: aggregation without privacy.
+- ``answers_noise_off``: SGA's samples, ensembles and clusters, with exact separators, counts and centres.
 - ``single_record``: one real record in the prompt, greedy: what plain prompting does.
-- ``unprotected``: any generator's own run, made with next to no noise and without a certificate.
+- ``unprotected``: any other generator's own run, made with next to no noise and without a certificate.
 
 Zero-shot use of a model needs no text and is a matter of ``generation.icl``. None of them takes a permit
-from a ledger, and their receipts say ``protected: false``. An audit that cannot break ``noise_off`` or
+from a ledger, and their receipts say ``protected: false``. An audit that cannot break a run without noise, or
 ``single_record`` has no power.
 """
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -26,14 +27,26 @@ from affidavit.generation.batches import Batch, PrivateRows, assign
 from affidavit.generation.outputs import Generated, Sample
 from affidavit.generation.prism import PrismConfig, bucket_count, text_sample
 from affidavit.generation.prompts import prompt_rows
+from affidavit.generation.sampling import sample_event
 
 if TYPE_CHECKING:
+    from affidavit.accountant.validate import Relation
     from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import Decoding, LanguageModel
     from affidavit.generation.prompts import PromptRows, PromptTemplate
+    from affidavit.generation.sga_settings import SgaConfig
     from affidavit.mechanisms.base import Noise
+    from affidavit.mechanisms.dpm import Clustering, Clusters, Floats
 
-__all__ = ["TextSettings", "noise_off", "public_only", "real_records", "single_record", "unprotected"]
+__all__ = [
+    "TextSettings",
+    "answers_noise_off",
+    "noise_off",
+    "public_only",
+    "real_records",
+    "single_record",
+    "unprotected",
+]
 
 PUBLIC_TEMPERATURE = 0.7
 _PUBLIC_CLIP = 20.0
@@ -130,6 +143,61 @@ def noise_off(
         return pick, advance
 
     return _generate("prism-noise-off", config, model, _batches(config, records, size, key), start)
+
+
+def answers_noise_off(
+    config: SgaConfig,
+    records: Sequence[Record],
+    model: LanguageModel,
+    *,
+    size: int,
+    public: Sequence[Record],
+    noise: Noise,
+) -> Generated:
+    """SGA without protection: which records are sampled is random, and nothing after that.
+
+    ``noise`` draws the samples, and the texts of augmented public data. Raises as ``sga.run``.
+    """
+    from affidavit.generation import sga
+    from affidavit.generation.sga_answers import write_answers
+
+    sga.check_records(records, size=size)
+    sga.check(config, model, public=public)
+    source = _ExactSource(noise)
+    samples, versions = write_answers(source, config, records, public, model, size=size)
+    return Generated(
+        generator="sga-noise-off",
+        samples=samples,
+        trace=tuple(source.trace),
+        draws_per_node={},
+        protected=False,
+        versions=versions,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _ExactSource:
+    """SGA's samples from ``secret``, and clusters without noise."""
+
+    secret: Noise
+    trace: list[dict[str, Any]] = field(default_factory=list)
+    relation: Relation = "zero-out"  # exact clusters are the same under every relation
+
+    def sampled(self, path: str, members: Sequence[str]) -> None:
+        use = sum(line["path"] == path for line in self.trace)
+        self.trace.append(sample_event(path, use=use, members=members))
+
+    def clusters(
+        self,
+        path: str,  # noqa: ARG002
+        points: Floats,
+        settings: Clustering,
+        *,
+        public: Floats | None = None,
+    ) -> Clusters:
+        from affidavit.mechanisms.dpm import Exact, cluster
+
+        return cluster(points, settings, Exact(), public=public)
 
 
 def single_record(

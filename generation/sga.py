@@ -28,9 +28,8 @@ are shown to the model, which writes new ones (``sga_augment``).
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from affidavit.accountant.errors import DataError, RunFileError
 from affidavit.accountant.plan import Compose, Plan, Repeat, WithoutReplacement
@@ -41,14 +40,11 @@ from affidavit.generation.sga_settings import PRESETS, AugmentTable, DpmTable, S
 if TYPE_CHECKING:
     from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import LanguageModel
-    from affidavit.generation.models.embedding import EmbeddingModel
     from affidavit.generation.outputs import Generated, GeneratorPermit
     from affidavit.generation.prism import Progress
-    from affidavit.generation.questions import Asking
-    from affidavit.generation.recorder import Recorder
     from affidavit.mechanisms.dpm import Clustering
 
-__all__ = ["ACCESS", "CONFIG", "PRESETS", "augmenting", "check", "clustering", "plan", "public_needed", "run"]
+__all__ = ["ACCESS", "CONFIG", "PRESETS", "augmenting", "check", "check_records", "clustering", "plan", "run"]
 
 CONFIG = SgaConfig
 ACCESS = "text"
@@ -108,16 +104,12 @@ def _check_cold(config: SgaConfig, relation: Relation, *, size: int) -> None:
             raise RunFileError(f"generator.{name}.split_range", error.message, hint=error.hint) from None
 
 
-def public_needed(config: SgaConfig) -> int:
-    """How many public records a query reads: N·n in prompts, and one example for the choice."""
-    return config.ensemble * config.shots + 1
-
-
 def check(config: SgaConfig, model: LanguageModel, *, public: Sequence[Record]) -> None:
     """Raises ``RunFileError``, ``ModelMissing`` where model or public records cannot serve the settings."""
     from affidavit.generation.answers import served
     from affidavit.generation.ensemble import check_lengths
     from affidavit.generation.models.embedding import load_embedding
+    from affidavit.generation.sga_answers import asking, public_needed
 
     needed = public_needed(config)
     if len(public) < needed:
@@ -133,13 +125,13 @@ def check(config: SgaConfig, model: LanguageModel, *, public: Sequence[Record]) 
             hint='Set selection = "generate" or "top-1".',
         )
     load_embedding(config.embedding)
-    check_lengths(_asking(config, model), config.queries, candidates=config.candidates)
+    check_lengths(asking(config, model), config.queries, candidates=config.candidates)
 
 
-def _asking(config: SgaConfig, model: LanguageModel) -> Asking:
-    from affidavit.generation.questions import Asking
-
-    return Asking(model, config.template, config.shots, config.max_record_tokens, config.max_tokens)
+def check_records(records: Sequence[Record], *, size: int) -> None:
+    """Raises ``DataError`` for more records than ``size``: their number decides who is sampled."""
+    if len(records) > size:
+        raise DataError(f"{len(records)} records, declared are {size}", hint="Keep the file to its declared size.")
 
 
 def run(
@@ -158,116 +150,19 @@ def run(
     ``PermitViolation`` where the permit's plan is not this configuration's, ``DataError`` for more records than
     ``size``.
     """
-    from affidavit.generation.models.embedding import load_embedding
-    from affidavit.generation.outputs import Generated, Sample
-    from affidavit.generation.prism import Progress
+    from affidavit.generation.outputs import Generated
     from affidavit.generation.recorder import Recorder
+    from affidavit.generation.sga_answers import Released, write_answers
 
-    if len(records) > size:
-        raise DataError(f"{len(records)} records, declared are {size}", hint="Keep the file to its declared size.")
+    check_records(records, size=size)
     check(config, model, public=public)
     recorder = Recorder(permit)
-    embedding = load_embedding(config.embedding)
-    path = "plan"
-    if config.augment is not None:
-        from affidavit.generation.sga_augment import augmented
-
-        public = augmented(config, records, public, model, embedding, recorder, path="plan.parts[0]")
-        path = "plan.parts[1]"
-    engine = _Engine(config, records, public, model, embedding, recorder, size=size, path=f"{path}.of")
-    samples: list[Sample] = []
-    for number, query in enumerate(config.queries):
-        answer = engine.answer(query)
-        tokens = tuple(model.encode(answer))
-        samples.append(Sample("answer", number, answer, tokens, len(tokens) < config.max_tokens, query))
-        if progress is not None:
-            progress(
-                Progress("answer", number, number, len(config.queries), config.max_tokens, config.max_tokens, answer)
-            )
+    samples, versions = write_answers(Released(recorder), config, records, public, model, size=size, progress=progress)
     return Generated(
         generator=config.kind,
-        samples=tuple(samples),
+        samples=samples,
         trace=tuple(recorder.trace),
         draws_per_node=dict(recorder.draws),
         protected=True,
-        versions={**model.versions, f"embedding {embedding.name}": embedding.digest},
+        versions=versions,
     )
-
-
-class _Engine:
-    """One query after another: sample, answer, cluster, choose. ``path`` is the subsample node's."""
-
-    def __init__(
-        self,
-        config: SgaConfig,
-        records: Sequence[Record],
-        public: Sequence[Record],
-        model: LanguageModel,
-        embedding: EmbeddingModel,
-        recorder: Recorder,
-        *,
-        size: int,
-        path: str,
-    ) -> None:
-        self._config = config
-        self._records = records
-        self._public = public
-        self._asking = _asking(config, model)
-        self._embedding = embedding
-        self._recorder = recorder
-        self._size = size
-        self._path = path
-        self._settings = clustering(config.dpm, embedding=config.embedding, paths=2)
-        key = bytes(int(byte) for byte in recorder.secret.integers(0, 256, size=32))
-        self._digests = [hmac.digest(key, record.id.encode("utf-8"), "sha256").hex() for record in records]
-
-    def answer(self, query: str) -> str:
-        """One released answer."""
-        from affidavit.generation.sga_candidates import Projection, candidates, choose
-        from affidavit.mechanisms.dpm import release
-
-        shown, example = self._public_subsets()
-        private = self._answers(query, self._private_subsets())
-        free = self._answers(query, shown)
-        public_points = self._embedding.embed(free)
-        projection = Projection.of(public_points, dimensions=self._settings.dimensions)
-        clusters = release(
-            self._recorder,
-            f"{self._path}.of",
-            projection(self._embedding.embed(private)),
-            self._settings,
-            public=projection(public_points),
-            note=self._recorder.note,
-        )
-        ranked = candidates(clusters, projection(public_points), free, most=self._config.candidates)
-        return choose(self._config.selection, ranked, self._asking, example=example, query=query)
-
-    def _answers(self, query: str, subsets: Sequence[Sequence[Record]]) -> list[str]:
-        from affidavit.generation.ensemble import answers
-
-        return answers(self._asking, query, subsets, minibatch_rows=self._config.minibatch_rows)
-
-    def _private_subsets(self) -> list[list[Record]]:
-        """A fresh sample, cut into N subsets. A place beyond the records shows nothing."""
-        from affidavit.generation.sampling import without_replacement
-
-        sample = self._config.ensemble * self._config.shots
-        places = without_replacement(self._size, sample=sample, noise=self._recorder.secret)
-        self._recorder.sampled(self._path, [self._digests[place] for place in places if place < len(self._digests)])
-        return [
-            [self._records[place] for place in chosen if place < len(self._records)]
-            for chosen in _cut(places, self._config.shots)
-        ]
-
-    def _public_subsets(self) -> tuple[list[list[Record]], Record]:
-        """N public subsets, and an example for the last step. Not private, but drawn afresh as well."""
-        from affidavit.generation.sampling import without_replacement
-
-        sample = public_needed(self._config)
-        places = without_replacement(len(self._public), sample=sample, noise=self._recorder.secret)
-        chosen = [self._public[place] for place in places]
-        return _cut(chosen[:-1], self._config.shots), chosen[-1]
-
-
-def _cut(items: Sequence[Any], each: int) -> list[list[Any]]:
-    return [list(items[first : first + each]) for first in range(0, len(items), each)]

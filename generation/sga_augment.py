@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from affidavit.generation.models.base import LanguageModel
     from affidavit.generation.models.embedding import EmbeddingModel, Vectors
     from affidavit.generation.questions import QuestionTemplate
-    from affidavit.generation.recorder import Recorder
+    from affidavit.generation.sga_answers import Source
     from affidavit.generation.sga_settings import SgaConfig
     from affidavit.mechanisms.base import Noise
 
@@ -33,18 +33,17 @@ def augmented(
     public: Sequence[Record],
     model: LanguageModel,
     embedding: EmbeddingModel,
-    recorder: Recorder,
+    source: Source,
     *,
     path: str,
 ) -> tuple[Record, ...]:
     """The public records and the new ones; ``path`` is the clustering's node."""
     from affidavit.generation.sga import augmenting
-    from affidavit.mechanisms.dpm import release
 
     table = config.augment
     if table is None:
         return tuple(public)
-    settings = augmenting(table, config, recorder.relation)
+    settings = augmenting(table, config, source.relation)
     template = config.template
 
     def embedded(shown: Sequence[Record]) -> Vectors:
@@ -53,12 +52,12 @@ def augmented(
     known = embedded(public)
     projection = Projection.of(known, dimensions=settings.dimensions)
     points = projection(embedded(records)) if records else np.empty((0, settings.dimensions))
-    clusters = release(recorder, path, points, settings, note=recorder.note)
+    clusters = source.clusters(path, points, settings)
     placed = projection(known)
     near = [public[index] for centre in clusters.centres for index in nearest(centre, placed)[: table.examples]]
     examples = list({record.id: record for record in near}.values())
     made = [
-        write_record(config, model, _turned(examples, turn)[: table.examples], noise=recorder.secret, number=turn)
+        write_record(config, model, _turned(examples, turn)[: table.examples], noise=source.secret, number=turn)
         for turn in range(table.texts)
     ]
     return (*public, *(record for record in made if record is not None))

@@ -34,6 +34,7 @@ from affidavit.generation.icl.examples import Example, load_examples
 from affidavit.generation.models.counted import CountedModel
 from affidavit.generation.outputs import Provenance, write
 from affidavit.generation.prism import PrismConfig
+from affidavit.generation.sga_settings import SgaConfig
 from affidavit.synthesis import generate, public_records
 from affidavit.writing import write_whole
 
@@ -217,6 +218,10 @@ def _unprotected(cell: Cell, run: RunFile, model: CountedModel, keyring: Keyring
     if cell.method.baseline == "aggregation" and isinstance(config, PrismConfig):
         return baselines.noise_off(config, records, model, size=run.data.size)
     public = public_records(run)
+    if isinstance(config, SgaConfig):
+        return baselines.answers_noise_off(
+            config, records, model, size=run.data.size, public=public, noise=SecureNoise()
+        )
     if run.source.check is not None:
         run.source.check(config, model, public=public)
     permit = TrialPermit(run.plan(), run.relation)

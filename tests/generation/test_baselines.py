@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from affidavit.accountant.errors import DataError
+from affidavit.accountant.errors import DataError, RunFileError
 from affidavit.accountant.randomness import SeededNoise
-from affidavit.generation import baselines, prism
+from affidavit.generation import baselines, prism, sga
 from affidavit.generation.dataset import Record
 from affidavit.generation.models.toy import ToyModel
 from affidavit.generation.prism import PrismConfig
 from affidavit.generation.prompts import PromptTemplate
+from affidavit.generation.sga_settings import SgaConfig
 
 EXTRACT = PromptTemplate(
     private="{text}\n\nExtract only the email address from the above text.",
@@ -112,3 +113,71 @@ def test_a_run_without_a_certificate_is_marked(open_plain: Callable[..., Any]) -
     marked = baselines.unprotected(made)
     assert (marked.generator, marked.protected) == ("prism-noise-off", False)
     assert marked.samples == made.samples
+
+
+WINDS = ("north wind", "south gate", "west bay", "east hill")
+DPM = {"dimensions": 3, "radius": 0.8, "interval": 0.2, "levels": 1, "smallest": 2.0}
+AUGMENT = {"texts": 2, "examples": 1, "dpm": DPM}
+
+
+def _answering(**changes: Any) -> SgaConfig:
+    table = {"queries": ["which way does the harbour face"], "ensemble": 6, "selection": "top-1", "embedding": "toy"}
+    sizes = {"max_tokens": 5, "max_record_tokens": 24, "minibatch_rows": 4}
+    return SgaConfig.model_validate({**table, **sizes, "dpm": DPM, **changes})
+
+
+def _answered(count: int, kind: str, *answers: str) -> list[Record]:
+    asked = "the harbour and the orchard, letter"
+    return [Record(f"{kind}{n}", f"{asked} {n}", answers[n % len(answers)]) for n in range(count)]
+
+
+PUBLIC = _answered(20, "p", *WINDS)
+
+
+def _exact(config: SgaConfig, records: list[Record], *, seed: int) -> Any:
+    return baselines.answers_noise_off(config, records, ToyModel(), size=30, public=PUBLIC, noise=SeededNoise(seed))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_answers_without_noise_are_those_of_a_run_with_next_to_none(open_plain: Callable[..., Any], seed: int) -> None:
+    """Same sample, same points: only the noise of the clustering is missing."""
+    quiet = _answering(
+        dpm={**DPM, "split_range": 126.0, "count_noise_multiplier": 1e-9, "centre_noise_multiplier": 1e-9}
+    )
+    for wind in WINDS:
+        records = _answered(30, "r", wind)
+        permit = open_plain(sga.plan(quiet, relation="zero-out", size=30), seed=seed)
+        nearly = sga.run(permit, quiet, records, ToyModel(), size=30, public=PUBLIC)
+        off = _exact(_answering(), records, seed=seed)
+        assert off.samples == nearly.samples
+        assert [line for line in nearly.trace if line["event"] == "sample"] == list(off.trace)
+        assert (off.generator, off.protected, dict(off.draws_per_node)) == ("sga-noise-off", False, {})
+        assert off.versions == nearly.versions
+
+
+def test_answers_without_noise_say_what_the_records_say() -> None:
+    """What an audit of SGA has to catch: one of four things that every record says, read off the answer."""
+    seen = [
+        (wind[:4], _exact(_answering(), _answered(30, "r", wind), seed=seed).samples[0].text)
+        for seed in range(6)
+        for wind in WINDS
+    ]
+    assert sum(said == found for said, found in seen) >= 20
+
+
+def test_noise_settings_change_nothing_where_there_is_none() -> None:
+    records = _answered(30, "r", *WINDS[:2])
+    loud = {**DPM, "split_range": 1e-3, "count_noise_multiplier": 1e6, "centre_noise_multiplier": 1e6}
+    for augment in (None, AUGMENT):
+        shared = {"queries": ["which way does the harbour face", "where is the orchard"], "augment": augment}
+        here = _exact(_answering(**shared), records, seed=1)
+        changed = _exact(_answering(**shared, dpm=loud), records, seed=1)
+        assert here.samples == changed.samples
+        assert [line["use"] for line in here.trace] == [0, 1]
+
+
+def test_answers_without_noise_are_refused_as_a_run_is() -> None:
+    with pytest.raises(DataError, match="declared are 30"):
+        _exact(_answering(), _answered(31, "r", *WINDS), seed=1)
+    with pytest.raises(RunFileError, match=r"data\.public"):
+        _exact(_answering(ensemble=20), _answered(30, "r", *WINDS), seed=1)

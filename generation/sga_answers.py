@@ -1,0 +1,197 @@
+"""The answers of SGA, one query after another: sample, ask the ensemble, cluster, choose among public answers.
+
+Where centres come from is the caller's (``Source``): a permit's noise in a run (``Released``), or the exact
+clusters in the baseline without noise. Nothing else here differs between the two.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from affidavit.accountant.validate import Relation
+    from affidavit.generation.dataset import Record
+    from affidavit.generation.models.base import LanguageModel
+    from affidavit.generation.models.embedding import EmbeddingModel
+    from affidavit.generation.outputs import Sample
+    from affidavit.generation.prism import Progress
+    from affidavit.generation.questions import Asking
+    from affidavit.generation.recorder import Recorder
+    from affidavit.generation.sga_settings import SgaConfig
+    from affidavit.mechanisms.base import Noise
+    from affidavit.mechanisms.dpm import Clustering, Clusters, Floats
+
+__all__ = ["Released", "Source", "asking", "public_needed", "write_answers"]
+
+
+class Source(Protocol):
+    """What the answers are drawn from."""
+
+    @property
+    def relation(self) -> Relation: ...
+
+    @property
+    def secret(self) -> Noise:
+        """For choices that are no release: samples, keys, the texts of new public records."""
+        ...
+
+    def sampled(self, path: str, members: Sequence[str]) -> None:
+        """A fresh sample for the node at ``path``; ``members`` are keyed digests."""
+        ...
+
+    def clusters(self, path: str, points: Floats, settings: Clustering, *, public: Floats | None = None) -> Clusters:
+        """The clusters of private ``points`` beside public ones; ``path`` leads to their node of the plan."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Centres with the permit's noise, at its cost, with a line of the trace for every draw."""
+
+    recorder: Recorder
+
+    @property
+    def relation(self) -> Relation:
+        return self.recorder.relation
+
+    @property
+    def secret(self) -> Noise:
+        return self.recorder.secret
+
+    def sampled(self, path: str, members: Sequence[str]) -> None:
+        self.recorder.sampled(path, members)
+
+    def clusters(self, path: str, points: Floats, settings: Clustering, *, public: Floats | None = None) -> Clusters:
+        from affidavit.mechanisms import dpm
+
+        return dpm.release(self.recorder, path, points, settings, public=public, note=self.recorder.note)
+
+
+def public_needed(config: SgaConfig) -> int:
+    """How many public records a query reads: N·n in prompts, and one example for the choice."""
+    return config.ensemble * config.shots + 1
+
+
+def asking(config: SgaConfig, model: LanguageModel) -> Asking:
+    """How the ensemble is asked."""
+    from affidavit.generation.questions import Asking
+
+    return Asking(model, config.template, config.shots, config.max_record_tokens, config.max_tokens)
+
+
+def write_answers(
+    source: Source,
+    config: SgaConfig,
+    records: Sequence[Record],
+    public: Sequence[Record],
+    model: LanguageModel,
+    *,
+    size: int,
+    progress: Callable[[Progress], None] | None = None,
+) -> tuple[tuple[Sample, ...], dict[str, str]]:
+    """An answer to each query, and the versions of the models that had a part in it.
+
+    ``size``: the declared one; a place without a record shows nothing. The plan's first part is the clustering of
+    the records, where public data are augmented.
+    """
+    from affidavit.generation.models.embedding import load_embedding
+    from affidavit.generation.outputs import Sample
+    from affidavit.generation.prism import Progress
+
+    embedding = load_embedding(config.embedding)
+    path = "plan"
+    if config.augment is not None:
+        from affidavit.generation.sga_augment import augmented
+
+        public = augmented(config, records, public, model, embedding, source, path="plan.parts[0]")
+        path = "plan.parts[1]"
+    answering = _Answering(config, records, public, model, embedding, source, size=size, path=f"{path}.of")
+    samples: list[Sample] = []
+    for number, query in enumerate(config.queries):
+        answer = answering.answer(query)
+        tokens = tuple(model.encode(answer))
+        samples.append(Sample("answer", number, answer, tokens, len(tokens) < config.max_tokens, query))
+        if progress is not None:
+            progress(
+                Progress("answer", number, number, len(config.queries), config.max_tokens, config.max_tokens, answer)
+            )
+    return tuple(samples), {**model.versions, f"embedding {embedding.name}": embedding.digest}
+
+
+class _Answering:
+    """One query after another. ``path`` is the subsample node's."""
+
+    def __init__(
+        self,
+        config: SgaConfig,
+        records: Sequence[Record],
+        public: Sequence[Record],
+        model: LanguageModel,
+        embedding: EmbeddingModel,
+        source: Source,
+        *,
+        size: int,
+        path: str,
+    ) -> None:
+        from affidavit.generation.sga import clustering
+
+        self._config = config
+        self._records = records
+        self._public = public
+        self._asking = asking(config, model)
+        self._embedding = embedding
+        self._source = source
+        self._size = size
+        self._path = path
+        self._settings = clustering(config.dpm, embedding=config.embedding, paths=2)
+        key = bytes(int(byte) for byte in source.secret.integers(0, 256, size=32))
+        self._digests = [hmac.digest(key, record.id.encode("utf-8"), "sha256").hex() for record in records]
+
+    def answer(self, query: str) -> str:
+        """One released answer."""
+        from affidavit.generation.sga_candidates import Projection, candidates, choose
+
+        shown, example = self._public_subsets()
+        private = self._answers(query, self._private_subsets())
+        free = self._answers(query, shown)
+        public_points = self._embedding.embed(free)
+        projection = Projection.of(public_points, dimensions=self._settings.dimensions)
+        placed = projection(public_points)
+        clusters = self._source.clusters(
+            f"{self._path}.of", projection(self._embedding.embed(private)), self._settings, public=placed
+        )
+        ranked = candidates(clusters, placed, free, most=self._config.candidates)
+        return choose(self._config.selection, ranked, self._asking, example=example, query=query)
+
+    def _answers(self, query: str, subsets: Sequence[Sequence[Record]]) -> list[str]:
+        from affidavit.generation.ensemble import answers
+
+        return answers(self._asking, query, subsets, minibatch_rows=self._config.minibatch_rows)
+
+    def _private_subsets(self) -> list[list[Record]]:
+        """A fresh sample, cut into N subsets. A place beyond the records shows nothing."""
+        from affidavit.generation.sampling import without_replacement
+
+        sample = self._config.ensemble * self._config.shots
+        places = without_replacement(self._size, sample=sample, noise=self._source.secret)
+        self._source.sampled(self._path, [self._digests[place] for place in places if place < len(self._digests)])
+        return [
+            [self._records[place] for place in chosen if place < len(self._records)]
+            for chosen in _cut(places, self._config.shots)
+        ]
+
+    def _public_subsets(self) -> tuple[list[list[Record]], Record]:
+        """N public subsets, and an example for the last step. Not private, but drawn afresh as well."""
+        from affidavit.generation.sampling import without_replacement
+
+        sample = public_needed(self._config)
+        places = without_replacement(len(self._public), sample=sample, noise=self._source.secret)
+        chosen = [self._public[place] for place in places]
+        return _cut(chosen[:-1], self._config.shots), chosen[-1]
+
+
+def _cut(items: Sequence[Any], each: int) -> list[list[Any]]:
+    return [list(items[first : first + each]) for first in range(0, len(items), each)]
