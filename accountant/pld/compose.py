@@ -10,6 +10,8 @@ Charged to the upper side, subtracted on the lower side:
 - **Window**: mass above it would fold onto low losses and vanish; the upper side adds
   P(L > top) <= e^{K(t) − t top} (untilted, t at choice). Mass folded in from outside is too much on the
   lower side, which subtracts max_l e^{K−θl}(1 − e^{ε−l}) times a Chernoff bound on the tilted mass outside.
+- **Underflow**: no weight on the upper side is below ``LEAST``, none on the lower side is kept there; masses of one
+  use below ``LEAST`` (gradual underflow) cost the upper side as much a use.
 - **Rounding of the masses**: a factor e^{±relative} on δ, a shift on ε.
 - **Mass at +inf**, also from one-step grids that end below the curve: 1 − Π (1 − p_j(inf))^{count_j}.
 """
@@ -23,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from affidavit.accountant.pld.curve import Array
-from affidavit.accountant.pld.discretise import Masses, Side
+from affidavit.accountant.pld.discretise import LEAST, Masses, Side
 from affidavit.accountant.pld.saddle import Saddle
 from affidavit.accountant.pld.transform import UNIT, beyond_mass, convolve, loss_shift, mass_at_infinity
 
@@ -164,8 +166,11 @@ def compose_masses(parts: Sequence[tuple[Masses, int]], saddle: Saddle, side: Si
     start = 0 if theta == 0.0 else int(np.searchsorted(losses, reference - 40.0 / theta))
     start = min(start, length - 1)
     tilted, losses = tilted[start:], losses[start:]
+    # A grid coarser than 1/θ begins above the target: its first weight must not underflow.
+    reference = max(reference, float(losses[0]))
     tilted = np.maximum(tilted, 0.0) + error if upper else np.maximum(tilted - error, 0.0)
     weight = tilted * np.exp(-theta * (losses - reference))
+    weight = np.maximum(weight, LEAST) if upper else np.where(weight < LEAST, 0.0, weight)
     sums = 4.0 * UNIT * (losses.size + 800.0)
     factor = 1.0 + sums if upper else 1.0 - sums
     mass = np.cumsum(weight[::-1])[::-1] * factor
@@ -173,8 +178,10 @@ def compose_masses(parts: Sequence[tuple[Masses, int]], saddle: Saddle, side: Si
     log_scale = total - theta * reference + (composed.relative if upper else -composed.relative)
     beyond = origin + step * (first + size)
     extra = folded = 0.0
-    if upper and not covered[1]:
-        extra = beyond_mass(parts, saddle.up, beyond)
+    if upper:
+        extra = LEAST * sum(count for _, count in parts)
+        if not covered[1]:
+            extra += beyond_mass(parts, saddle.up, beyond)
     if not upper:
         for inside, exponents, end in (
             (covered[0], saddle.down, origin + step * first),

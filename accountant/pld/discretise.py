@@ -40,11 +40,13 @@ import numpy as np
 
 from affidavit.accountant.pld.curve import Array, Curve, Logs
 
-__all__ = ["Masses", "Side", "discretise_lower", "discretise_upper", "loss_rounding"]
+__all__ = ["LEAST", "Masses", "Side", "discretise_lower", "discretise_upper", "loss_rounding"]
 
 Side = Literal["upper", "lower"]
 
 UNIT = 2.0**-52
+LEAST = 1e-300
+"""Smaller masses have lost digits, or all of themselves, to underflow: what is charged for each instead."""
 COARSE = 4.0
 """Widest step for the tangent construction."""
 
@@ -75,7 +77,9 @@ def discretise_upper(curve: Curve, *, origin: float, step: float, points: int) -
     grid = origin + step * np.arange(points, dtype=np.float64)
     grid += loss_rounding(grid)
     logs = curve.logs(grid)
-    infinity = max(math.exp(float(logs.p_tail[-1])), curve.infinity) * (1.0 + 64.0 * UNIT)
+    infinity = curve.infinity
+    if logs.p_tail[-1] > -math.inf:
+        infinity = max(math.exp(float(logs.p_tail[-1])), infinity) * (1.0 + 64.0 * UNIT) + LEAST
     result = np.zeros(points)
     result[0] = math.exp(float(logs.p_head[0]))
     if points > 1:
@@ -256,7 +260,7 @@ def _make_convex(masses: Array, step: float, *, side: Side) -> None:
 
 
 def _rounding(logs: Logs) -> float:
-    """Relative error of the tail sums: of exp(ln tail) above 1e-320, and of each difference of two."""
+    """Relative error of the tail sums: of exp(ln tail) above ``LEAST``, and of each difference of two."""
     finite = logs.p_tail[np.isfinite(logs.p_tail)]
     size = float(np.max(np.abs(finite), initial=0.0))
     return 8.0 * UNIT * (4.0 + min(size, 750.0)) + UNIT * logs.p_tail.size

@@ -25,7 +25,7 @@ import numpy as np
 from affidavit.accountant.pld.atomic import Atomic
 from affidavit.accountant.pld.compose import window
 from affidavit.accountant.pld.curve import Array, Curve, Direction, FullLoss, NoLoss, OneStep
-from affidavit.accountant.pld.discretise import Side
+from affidavit.accountant.pld.discretise import LEAST, Side
 from affidavit.accountant.pld.grid import CurveParts, aligned, lattice, masses, merged
 from affidavit.accountant.pld.saddle import Sketch, cumulants, sketch
 from affidavit.accountant.pld.transform import convolve, log_mgf, loss_shift, mass_at_infinity
@@ -158,10 +158,10 @@ def composed_law(
     for theta in thetas:
         composed = convolve(discretised, theta, size)
         tilted = np.roll(composed.tilted, -(first % size))[:length]
-        untilt = np.exp(np.clip(composed.log_moment - theta * losses, -745.0, 700.0))
+        untilt = np.exp(np.minimum(composed.log_moment - theta * losses, 700.0))
         if upper:
             mass = (np.maximum(tilted, 0.0) + composed.error) * untilt * math.exp(composed.relative)
-            best = np.minimum(best, mass)
+            best = np.minimum(best, np.maximum(mass, LEAST))
         else:
             folded = sum(
                 _beyond(exponents, moments, end, theta=theta, log_moment=composed.log_moment, above=above)
@@ -169,8 +169,10 @@ def composed_law(
                 if outside
             )
             mass = (tilted - composed.error - folded) * untilt * math.exp(-composed.relative)
-            best = np.maximum(best, mass)
+            best = np.maximum(best, np.where(mass < LEAST, 0.0, mass))
     infinity = mass_at_infinity(discretised) * (1.0 + 1e-14 if upper else 1.0 - 1e-14)
+    if upper and infinity > 0.0:
+        infinity += LEAST * sum(count for _, count in discretised)
     if upper and ends[1][1]:
         infinity += _beyond(exponents, moments, ends[1][2], theta=0.0, log_moment=0.0, above=True)
     if upper:

@@ -7,11 +7,11 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.plan import Approximate, Compose, Plan, Poisson, Pure, Repeat, WithoutReplacement
+from affidavit.accountant.plan import Approximate, Compose, Laplace, Plan, Poisson, Pure, Repeat, WithoutReplacement
 from affidavit.accountant.pld.nested import composed_curve, composed_law, composed_step
 from affidavit.accountant.pld.steps import one_step
 
@@ -87,3 +87,30 @@ def test_a_law_of_large_positive_losses_covers_its_negative_ones() -> None:
         above = law.losses > epsilon
         delta = law.infinity + float((law.masses[above] * -np.expm1(epsilon - law.losses[above])).sum())
         assert exact.delta(epsilon)[0] <= delta * (1 + 1e-9) <= exact.delta(epsilon)[1] * (1 + 1e-2)
+
+
+ONE_USE = st.one_of(
+    st.builds(
+        lambda draw, b: WithoutReplacement(3000, max(1, int(3000 * draw)), Laplace(b)),
+        st.floats(1e-3, 1.0),
+        st.floats(0.2, 5.0),
+    ),
+    st.builds(lambda rate, b: Poisson(rate, Laplace(b)), st.floats(1e-3, 1.0), st.floats(0.2, 5.0)),
+    st.builds(Laplace, st.floats(0.2, 5.0)),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(use=ONE_USE, epsilon=st.floats(1e-2, 5.0), exponent=st.floats(-60.0, -3.0))
+@example(use=WithoutReplacement(2970, 284, Laplace(0.2)), epsilon=2.0638835885219007, exponent=-20.2294)
+def test_the_top_of_the_losses_is_not_lost(use: Plan, epsilon: float, exponent: float) -> None:
+    """Beside a pure mechanism a use costs δ(ε) = p δ₁(ε − ε₀) + (1 − p) δ₁(ε + ε₀), p = 1/(1 + e^−ε₀): closed forms.
+
+    A tiny δ puts ε next to the largest loss, where the best tilt is so steep that the weights underflow.
+    """
+    found = bound(Compose((use, Pure(epsilon))), relation="substitution", delta=10.0**exponent).epsilon_upper
+    step = one_step(use, "substitution")
+    likely = 1.0 / (1.0 + math.exp(-epsilon))
+    for curve in (step.forward.upper, step.backward.upper):
+        above, below = curve.delta(found - epsilon)[0], curve.delta(found + epsilon)[0]
+        assert likely * above + (1.0 - likely) * below <= 10.0**exponent * (1.0 + 1e-9)
