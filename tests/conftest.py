@@ -1,4 +1,4 @@
-"""Entropy that is the same in every run, and a local server of the toy model.
+"""What every run of the tests has alike (hypothesis' examples, the entropy), and a local server of the toy model.
 
 The server answers as an OpenAI-compatible one would, with faults where a test asks.
 """
@@ -7,27 +7,47 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     import numpy as np
+
+# The same examples in every run, and no time limits: neither chance nor a slow moment of the machine is a finding.
+# `pytest --hypothesis-profile=explore` looks at new ones.
+SLOW_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("explore", SLOW_MACHINE, derandomize=False)
+settings.register_profile("repeat", SLOW_MACHINE, derandomize=True)
+settings.load_profile("repeat")
+
+
+class ReplayedRandom(random.SystemRandom):
+    """``random.SystemRandom`` on what ``os.urandom`` gives now, which the original reads once and for all."""
+
+    def random(self) -> float:
+        return (int.from_bytes(os.urandom(7), "big") >> 3) * 2.0**-53
+
+    def getrandbits(self, k: int) -> int:
+        return int.from_bytes(os.urandom((k + 7) // 8), "big") >> -k % 8
 
 
 @pytest.fixture
 def same_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The operating system's entropy, replayed: for a test whose outcome is a matter of chance.
 
-    What is tested still draws through ``SecureNoise``, as in production; only the bytes are the same in every run.
-    Keys, salts and ids (``secrets``) stay fresh.
+    What is tested still draws as in production (``SecureNoise``, ``SystemRandom``); only the bytes are the same in
+    every run. Keys, salts and ids (``secrets``) stay fresh.
     """
     import numpy as np
 
     monkeypatch.setattr(os, "urandom", np.random.Generator(np.random.Philox(2026)).bytes)
+    monkeypatch.setattr(random, "SystemRandom", ReplayedRandom)
 
 
 class Service:

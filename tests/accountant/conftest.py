@@ -7,17 +7,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from affidavit.accountant.certificate import Claim, CurvePoint, MethodSummary, RunSubject, issue
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.plan import parse_plan
 from affidavit.accountant.unit import RECORD
-
-# No deadlines: a slow moment of the machine is no finding.
-settings.register_profile("affidavit", deadline=None)
-settings.load_profile("affidavit")
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 PLAN = {"kind": "repeat", "count": 3, "of": {"kind": "exponential", "range": 0.25}}

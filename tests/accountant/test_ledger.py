@@ -420,6 +420,7 @@ def test_readers_never_mistake_a_running_writer_for_an_attack(ledger: Ledger) ->
     counts: list[int] = []
 
     def read() -> None:
+        counts.append(ledger.verify())
         while not done.is_set():
             counts.append(ledger.verify())
 

@@ -55,10 +55,10 @@ def test_a_repeat_counts() -> None:
 
 def test_a_trillion_uses_cost_no_memory_and_are_not_expanded() -> None:
     ordered = order(repeat(10**12, compose(repeat(10**12, A), B)))
-    started = time.perf_counter()
+    started = time.thread_time()
     for _ in range(2000):
         ordered.use("plan.of.parts[0].of")
-    assert time.perf_counter() - started < 1.0
+    assert time.thread_time() - started < 1.0
     refused(ordered, "plan.of.parts[1]", "not finished")
     ordered.finish("plan.of.parts[0]")
     ordered.use("plan.of.parts[1]")

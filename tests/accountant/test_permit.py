@@ -343,9 +343,9 @@ def test_a_use_takes_microseconds(enter: Open, make_subject: Any, make_certifica
     }
     subject = make_subject(plan=parse_plan(plan))
     with enter(run=subject, certificate=make_certificate(subject)) as permit:
-        started = time.perf_counter()
+        started = time.thread_time()
         for _ in range(5000):
             permit.use("plan.parts[399].of")
-        assert (time.perf_counter() - started) / 5000 < 2e-4
+        assert (time.thread_time() - started) / 5000 < 2e-4
         assert permit.uses["plan.parts[399].of"] == 5000
         assert permit.uses["plan.parts[0].of"] == 0

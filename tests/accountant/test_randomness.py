@@ -183,14 +183,16 @@ def test_secure_noise_is_fresh_after_a_fork() -> None:
     os.waitpid(child, 0)
 
 
-def test_a_vocabulary_of_gumbels_takes_a_few_milliseconds() -> None:
-    noise = SecureNoise()
-    times = []
-    for _ in range(7):
-        started = time.perf_counter()
+def test_a_vocabulary_of_gumbels_takes_a_few_times_what_numpys_take() -> None:
+    """1.2 ms and 4.2 ms on one machine; processor time, so that a busy one is no slower."""
+
+    def seconds(noise: Any) -> float:
+        started = time.thread_time()
         noise.gumbel(size=49_152)
-        times.append(time.perf_counter() - started)
-    assert min(times) < 0.02
+        return time.thread_time() - started
+
+    ours, numpys = (min(seconds(noise) for _ in range(7)) for noise in (SecureNoise(), np.random.default_rng(0)))
+    assert ours < 20 * numpys
 
 
 def test_scales() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import stat
 import subprocess
 import sys
@@ -76,11 +77,12 @@ def test_a_trace_with_a_draw_too_many_is_refuted_and_reported(audited):
     assert JUnitXml.fromstring(junit.out.encode()).failures == 2  # counted, and out of order
 
 
-def test_a_foreign_trace_needs_a_plan_and_no_certificate(command, tmp_path):
-    foreign = ROOT / "docs" / "examples" / "foreign_generator.py"
+def test_a_foreign_trace_needs_a_plan_and_no_certificate(command, tmp_path, monkeypatch, same_entropy):
+    foreign = str(ROOT / "docs" / "examples" / "foreign_generator.py")
     trace, plan = tmp_path / "trace.jsonl", tmp_path / "plan.json"
     for fault, code in (("", 0), ("sampling", 1), ("reseed", 1)):
-        subprocess.run([sys.executable, foreign, trace, plan, fault], check=True, timeout=60)
+        monkeypatch.setattr(sys, "argv", [foreign, str(trace), str(plan), fault])
+        runpy.run_path(foreign, run_name="__main__")
         assert command("check-trace", trace, "--plan", plan).code == code
     neither = command("check-trace", trace)
     assert neither.code == 2
