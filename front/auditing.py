@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from affidavit.audits.findings import Findings
     from affidavit.audits.report.inputs import Recomputation
     from affidavit.generation.models.base import LanguageModel
+    from affidavit.generation.outputs import Generated, Sample
 
 __all__ = ["CI_ALPHA", "audit", "check_receipt", "findings_in", "in_ci", "report", "strict_in_ci"]
 
@@ -95,7 +96,7 @@ class Protected:
 
         ``seed`` is not used: an audited mechanism draws as it does in production.
         """
-        self._check_demonstrations()
+        self.check_extraction()
         label = "record"
         wording = {
             "private": f"{_literal(prompt.before)}{{text}}{_literal(prompt.after)}",
@@ -108,34 +109,50 @@ class Protected:
             prompts=wording,
             max_tokens=min(max_tokens, self._number("max_tokens")),
         )
-        members = [Record(record.id, prompt.shown(record.text), label) for record in records]
-        return [text for _, text in self._made(settings, members, epsilon)]
+
+        def shown(record: Record | AuditRecord) -> Record:
+            return Record(record.id, prompt.shown(record.text), label)
+
+        members, public = [shown(record) for record in records], [shown(record) for record in self._public()]
+        return [sample.text for sample in self._made(settings, members, epsilon, public=public)]
 
     def demonstrate(self, records: Sequence[AuditRecord], *, epsilon: float, seed: int) -> list[AuditRecord]:  # noqa: ARG002
-        """Labelled demonstrations, as the run makes its text; ``seed`` as in ``generate``."""
-        self._check_demonstrations()
-        members = [Record(record.id, record.text, record.label or "") for record in records]
-        made = self._made(self.run, members, epsilon)
-        return [AuditRecord(f"released-{number}", text, label) for number, (label, text) in enumerate(made)]
+        """Demonstrations, as the run makes its text; ``seed`` as in ``generate``.
 
-    def _made(self, settings: RunFile, records: Sequence[Record], epsilon: float) -> list[tuple[str, str]]:
+        A text with its label; of a generator of answers, a public question with its answer, as its records are.
+        """
+        members = [Record(record.id, record.text, record.label or "") for record in records]
+        made = self._made(self.run, members, epsilon, public=self._public())
+        return [
+            AuditRecord(f"released-{number}", each.query, each.text)
+            if each.query
+            else AuditRecord(f"released-{number}", each.text, each.label)
+            for number, each in enumerate(made)
+        ]
+
+    def _public(self) -> tuple[Record, ...]:
+        content = self.run.public_content
+        return () if content is None else parse_all(content, fields=self.run.fields, name="the public file")
+
+    def _made(
+        self, settings: RunFile, records: Sequence[Record], epsilon: float, *, public: Sequence[Record]
+    ) -> tuple[Sample, ...]:
         settings = _crowded(settings)
         if epsilon != self.certified.epsilon:
             settings = _calibrated(settings, epsilon)
         permit = TrialPermit(settings.plan(), settings.relation)
-        content = settings.public_content
-        public = () if content is None else parse_all(content, fields=settings.fields, name="the public file")
-        done = settings.source.run(
+        done: Generated = settings.source.run(
             permit, settings.generator, records, self.model, size=settings.data.size, public=public
         )
-        return [(sample.label, sample.text) for sample in done.samples]
+        return done.samples
 
-    def _check_demonstrations(self) -> None:
-        """Refuse a generator of answers: they carry no label, and no private record of a trial is a question."""
+    def check_extraction(self) -> None:
+        """Refuse a generator of answers: what it is asked is public, not to give away what its prompts show."""
         if "queries" in type(self.run.generator).model_fields:
             raise NotSupported(
-                f"{self.run.kind} answers public questions: what it writes is no labelled demonstration",
-                hint='Use attack = "one-step" for its mechanisms, or "released-text" for what it wrote.',
+                f"{self.run.kind} answers the run's public questions, and cannot be asked to extract anything",
+                hint='Use a membership attack such as "reference", "one-step" for its mechanisms, or "released-text" '
+                "for what it wrote.",
             )
 
     def _number(self, key: str) -> int:
@@ -189,6 +206,8 @@ def audit(
         raise UsageError("the model is not the certified one", hint="Restore the certified model.")
     # Releases with and without one record have the same private rows: their logits are computed once.
     protected = Protected(run, RememberingModel(model) if settings.game == "per-run" else model, certified)
+    if settings.target == "protected" and not {"extraction", "canary"}.isdisjoint(settings.attacks):
+        protected.check_extraction()
     return run_audit(
         settings,
         certified,
@@ -304,8 +323,9 @@ def _crowded(settings: RunFile) -> RunFile:
     A text costs what it costs whatever the size; at the declared size most of a trial's few records
     would fall into batches from which nothing is released, and the audit would see little.
     """
-    names = ("labels", "samples_per_label", "batch_size")
-    labels, samples, batch = (getattr(settings.generator, name, None) for name in names)
+    scheme = getattr(settings.generator, "scheme", settings.generator)
+    batches = "subsets" if getattr(settings.generator, "sampling", None) == "disjoint" else "batch_size"
+    labels, samples, batch = (getattr(scheme, name, None) for name in ("labels", "samples_per_label", batches))
     if not (isinstance(labels, tuple) and isinstance(samples, int) and isinstance(batch, int)):
         return settings
     data = settings.data.model_copy(update={"size": len(labels) * samples * batch})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+
 import pytest
 
 from affidavit import auditing
@@ -73,19 +76,80 @@ def test_another_generator_is_calibrated_by_its_own_noise(run, plans):
     assert epsilon * 0.98 <= cost <= epsilon
 
 
-@pytest.mark.parametrize("kind", ["sga", "ksa-answers"])
-def test_answers_to_public_questions_are_no_demonstrations(run, kind):
-    settings = {"sga": {"embedding": "toy", "dpm": {"dimensions": 2}}, "ksa-answers": {"keyword_epsilon": 1.0}}[kind]
-    config = generator(kind).config.model_validate({"kind": kind, "queries": ("which way",), **settings})
-    certified = Certified.of_plan(run.plan(), relation=run.relation, delta=run.budget.delta)
-    protected = auditing.Protected(run.model_copy(update={"generator": config}), ToyModel(), certified)
-    for attempt in (
-        lambda: protected.demonstrate(RECORDS, epsilon=certified.epsilon, seed=0),
-        lambda: protected.generate(RECORDS, PROMPTS[0], max_tokens=3, epsilon=certified.epsilon, seed=0),
-    ):
-        with pytest.raises(NotSupported) as refused:
-            attempt()
-        assert "one-step" in refused.value.hint
+ANSWERING = {
+    "sga": {"embedding": "toy", "ensemble": 3, "selection": "top-1", "dpm": {"dimensions": 2, "levels": 1}},
+    "ksa-answers": {"keyword_epsilon": 4.0, "keywords": 1, "subsets": 3, "use_public": True, "max_answer_tokens": 4},
+}
+
+
+def _public(run, *labels):
+    """The run with public records."""
+    lines = [{"id": f"p{n}", "text": f"the public wind {n}", "label": labels[n % len(labels)]} for n in range(8)]
+    content = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    return run.model_copy(update={"public_content": content})
+
+
+@pytest.fixture
+def answering(run, request):
+    """A run that answers a public question from records that are answered questions."""
+    kind = request.param
+    table = {"queries": ("which way",), "max_tokens": 4, "max_record_tokens": 12, "minibatch_rows": 8}
+    config = generator(kind).config.model_validate({"kind": kind, **table, **ANSWERING[kind]})
+    return _public(run, "it blows north").model_copy(update={"generator": config})
+
+
+@pytest.mark.parametrize("answering", ANSWERING, indirect=True)
+def test_a_released_answer_is_a_demonstration_as_its_records_are(answering, plans):
+    protected = _protected(answering)
+    (shown,) = protected.demonstrate(RECORDS, epsilon=protected.certified.epsilon, seed=0)
+    assert shown.text == "which way"
+    assert shown.label
+    assert shown.label not in {"answer", "north"}
+    costs = [bound(plan, relation=answering.relation, delta=answering.budget.delta) for plan in plans]
+    assert [cost.epsilon_upper for cost in costs] == [pytest.approx(protected.certified.epsilon, rel=1e-3)]
+
+
+@pytest.mark.parametrize("answering", ANSWERING, indirect=True)
+def test_a_generator_of_answers_cannot_be_asked_to_extract(answering, plans):
+    protected = _protected(answering)
+    with pytest.raises(NotSupported) as refused:
+        protected.generate(RECORDS, PROMPTS[0], max_tokens=3, epsilon=protected.certified.epsilon, seed=0)
+    assert "one-step" in refused.value.hint
+    assert "reference" in refused.value.hint
+    assert not plans
+
+
+@pytest.fixture
+def keywords(run):
+    """A run that chooses keywords among those of public records."""
+    table = {"labels": ("north", "south"), "subsets": 3, "keywords": 1, "use_public": True, "max_tokens": 4}
+    sizes = {"max_answer_tokens": 4, "max_record_tokens": 12, "minibatch_rows": 8}
+    config = generator("ksa").config.model_validate({"kind": "ksa", **table, **sizes})
+    return _public(run, "north", "south").model_copy(update={"generator": config})
+
+
+def test_public_records_of_any_label_serve_an_extraction(keywords, plans):
+    protected = _protected(keywords)
+    epsilon = protected.certified.epsilon
+    (text,) = protected.generate(RECORDS, PROMPTS[0], max_tokens=3, epsilon=epsilon, seed=0)
+    assert text
+    assert bound(plans[0], relation=keywords.relation, delta=keywords.budget.delta).epsilon_upper <= epsilon * 1.001
+
+
+def test_every_record_of_a_trial_is_in_a_batch(keywords, monkeypatch):
+    """At the declared size 24 there are four buckets a label; the trial's six records fill the only one."""
+    seen = []
+    source = keywords.source
+
+    def watched(permit, config, records, model, **options):
+        seen.append(source.run(permit, config, records, model, **options))
+        return seen[0]
+
+    monkeypatch.setattr(type(keywords), "source", property(lambda _: dataclasses.replace(source, run=watched)))
+    protected = _protected(keywords)
+    protected.demonstrate(RECORDS, epsilon=protected.certified.epsilon, seed=0)
+    batches = [line for line in seen[0].trace if line["event"] == "batch"]
+    assert [len(line["members"]) for line in batches] == [6, 0]
 
 
 def test_demonstrations_are_made_as_the_run_makes_text(run, plans):
