@@ -23,8 +23,11 @@ from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Leaf, Plan
 from affidavit.accountant.randomness import NoiseSource, SecureNoise
 from affidavit.accountant.validate import Relation
+from affidavit.audits.attacks.prompting import LabelPrompt
 from affidavit.audits.certified import Certified
+from affidavit.audits.experiments.demonstrating import behind
 from affidavit.audits.run import run_audit
+from affidavit.audits.textmodel import AnsweringModel
 from affidavit.audits.textmodel import Record as AuditRecord
 from affidavit.certification import recheck
 from affidavit.generation.dataset import Fields, Record, load_records
@@ -130,6 +133,14 @@ class Protected:
             for number, each in enumerate(made)
         ]
 
+    def serve(self, records: Sequence[AuditRecord], *, epsilon: float, seed: int) -> AnsweringModel:
+        """The run's model behind such demonstrations, none of which it shows: a service at the same cost.
+
+        What it answers follows from the demonstrations alone, however often it is asked.
+        """
+        made = self.demonstrate(records, epsilon=epsilon, seed=seed)
+        return behind(self.model, tuple(LabelPrompt().demonstration(record) for record in made))
+
     def _public(self) -> tuple[Record, ...]:
         content = self.run.public_content
         return () if content is None else parse_all(content, fields=self.run.fields, name="the public file")
@@ -216,6 +227,7 @@ def audit(
         model=model,
         protected_generate=protected.generate,
         protected_demonstrate=protected.demonstrate,
+        protected_endpoint=protected.serve,
         progress=progress,
     )
 
