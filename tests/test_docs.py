@@ -48,7 +48,7 @@ def _console(body: str) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("page", "body"), _all_blocks("console"))
-def test_console_blocks_print_what_they_show(page, body, tmp_path, monkeypatch, capsys):
+def test_console_blocks_print_what_they_show(page, body, tmp_path, monkeypatch, capsys, same_entropy):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AFFIDAVIT_HOME", str(tmp_path / "home"))
     for command, shown in _console(body):
@@ -62,7 +62,7 @@ def test_console_blocks_print_what_they_show(page, body, tmp_path, monkeypatch, 
 
 
 @pytest.mark.parametrize(("page", "body"), _all_blocks("python"))
-def test_python_blocks_run(page, body, tmp_path, monkeypatch):
+def test_python_blocks_run(page, body, tmp_path, monkeypatch, same_entropy):
     monkeypatch.chdir(tmp_path)
     exec(compile(body, page.name, "exec"), {})  # noqa: S102 - our own documentation
 

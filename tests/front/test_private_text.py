@@ -21,8 +21,11 @@ from affidavit.audits.auditfile import AttackName
 
 SIZE = 24
 FORMATS = ("json", "junit", "sarif", "markdown")
+# Long enough that keys, signatures and digests, fresh in every run, do not hold one by chance: below 1e-7 a run.
 CANARY = re.compile(
-    rb"zq(?:lantern|keeper|vault|door|id|box|label|held)|206.{0,2}555.{0,2}01\d\d|4111.?1111", re.IGNORECASE
+    rb"zq(?:lantern|keeper|vaulted|doorway|identity|mailbox|labelled)"
+    rb"|(?<![\da-f])(?:\+?1)?.?206.{0,2}555.{0,2}01\d\d(?![\da-f])|4111.?1111.?1111",
+    re.IGNORECASE,
 )
 AUDIT = "members = 6\nnon_members = 6\n"
 
@@ -31,11 +34,11 @@ def _record(number: int, *, name: str = "") -> dict[str, str]:
     tag = f"{name}{number:02d}"
     label = "north" if number % 2 else "south"
     return {
-        "id": f"zqid-{tag}",
-        "text": f"zqlantern{tag} of the {label}: write to zqkeeper{tag}@zqvault{tag}.example, "
-        f"call (206) 555-01{number:02d}, see https://zqvault{tag}.example/zqdoor{tag} or pay 4111 1111 1111 1111",
+        "id": f"zqidentity-{tag}",
+        "text": f"zqlantern{tag} of the {label}: write to zqkeeper{tag}@zqvaulted{tag}.example, "
+        f"call (206) 555-01{number:02d}, see https://zqvaulted{tag}.example/zqdoorway{tag} or pay 4111 1111 1111 1111",
         "label": label,
-        "mailbox": f"zqbox-{number // 3}",
+        "mailbox": f"zqmailbox-{number // 3}",
     }
 
 
@@ -170,14 +173,14 @@ def test_every_attack_tells_nothing(watched: Watched) -> None:
 BROKEN = {
     "not JSON": _lines([_record(0)]) + "zqlantern99 {",
     "not an object": json.dumps(["zqlantern99"]) + "\n",
-    "not UTF-8": b'{"id": "zqid-1", "text": "zqlantern \xff", "label": "north"}\n',
+    "not UTF-8": b'{"id": "zqidentity-1", "text": "zqlantern \xff", "label": "north"}\n',
     "an id twice": _lines([_record(1), _record(1)]),
     "a number for a text": json.dumps(_record(1) | {"text": 5}) + "\n",
-    "a text missing": json.dumps({"id": "zqid-1", "label": "zqlabel"}) + "\n",
+    "a text missing": json.dumps({"id": "zqidentity-1", "label": "zqlabelled"}) + "\n",
     "an empty text": json.dumps(_record(1) | {"text": " "}) + "\n",
-    "a key twice": '{"id": "zqid-1", "id": "zqid-2", "text": "zqlantern", "label": "zqlabel"}\n',
+    "a key twice": '{"id": "zqidentity-1", "id": "zqidentity-2", "text": "zqlantern", "label": "zqlabelled"}\n',
     "too few": _lines([_record(1)]),
-    "an unknown label": _lines([_record(n) | {"label": "zqlabel"} for n in range(SIZE)]),
+    "an unknown label": _lines([_record(n) | {"label": "zqlabelled"} for n in range(SIZE)]),
     "nothing": "",
 }
 
@@ -185,7 +188,7 @@ BROKEN = {
 def test_errors_in_the_data_tell_nothing(watched: Watched) -> None:
     place = watched.place
     assert watched("certify", place.run_file, "-o", place.certificate).code == 0
-    watched.give("data.csv", b"id,text,label\n" + b"zqid-1,zqlantern,zqlabel,zqdoor\n\xff")
+    watched.give("data.csv", b"id,text,label\n" + b"zqidentity-1,zqlantern,zqlabelled,zqdoorway\n\xff")
     extract, search = place.folder / "extract.toml", place.folder / "search.toml"
     extract.write_text(f'attack = "extraction"\nprompt = "plain"\n{AUDIT}', encoding="utf-8")
     search.write_text(

@@ -33,7 +33,7 @@ class Session:
         """Counts by outcome, and the output."""
         plugin = () if REGISTERED else ("-p", PLUGIN)
         command = [sys.executable, "-m", "pytest", *plugin, "-p", "no:cacheprovider", "-ra", "--color=no", *flags]
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=250, check=False)
         summary = done.stdout.rstrip().splitlines()[-1]
         counts = {name: int(number) for number, name in re.findall(r"(\d+) (passed|failed|skipped|error)", summary)}
         return counts, done.stdout
@@ -126,6 +126,12 @@ def test_budget(dp_ledger, turn):
 def test_slow():
     pass
 """
+SAME_ENTROPY = """
+import os
+import numpy as np
+
+os.urandom = np.random.Generator(np.random.Philox(2026)).bytes
+"""
 CERTIFIED = """
 def test_claim(dp_certificate):
     assert dp_certificate.relation == "zero-out"
@@ -157,6 +163,7 @@ def test_a_certificate_and_an_audit_file(session, workplace):
     audit = workplace.folder / "audit.toml"
     audit.write_text('attack = "one-step"\nmembers = 1000\nnon_members = 1000\n', encoding="utf-8")
     session.write(
+        conftest=SAME_ENTROPY,
         test_a=CERTIFIED,
         test_b=f"""
             import pytest
