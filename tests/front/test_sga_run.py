@@ -75,3 +75,28 @@ def test_too_few_public_records_cost_nothing(asking):
     assert refused.code == 2
     assert "5 public records" in refused.err
     assert not asking.ledger.account("letters").reservations
+
+
+def test_an_extraction_is_refused_before_the_model_is_asked(asking):
+    assert asking.certify().code == 0
+    audit = asking.folder / "audit.toml"
+    audit.write_text('attack = "extraction"\nmembers = 4\nnon_members = 4\n', encoding="utf-8")
+    refused = asking.command("audit", audit, "--certificate", asking.certificate, "-o", asking.out)
+    assert refused.code == 2
+    assert "released-text" in refused.err
+    assert "without protection" not in refused.err
+    assert not asking.out.exists()
+
+
+def test_released_answers_are_audited_for_membership(asking):
+    """Members' answers against others': what an outsider sees is each query with its released answer."""
+    assert asking.certify().code == 0
+    audit = asking.folder / "audit.toml"
+    audit.write_text('attack = "reference"\nmembers = 3\nnon_members = 3\nruns = 8\nalpha = 0.4\n', encoding="utf-8")
+    done = asking.command("audit", audit, "--certificate", asking.certificate, "-o", asking.out)
+    found = json.loads((asking.out / "findings.json").read_text(encoding="utf-8"))
+    protected, control = found["items"]
+    assert (control["control"], control["statistic"]) == (True, 1.0)
+    assert protected["statistic"] < 0.9
+    assert protected["verdict"] != "VIOLATION"
+    assert done.code in (0, 5)
