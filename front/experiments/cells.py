@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from affidavit.accountant.errors import RunFileError
+from affidavit.experiments.files import Files, files
 from affidavit.experiments.gridfile import Dataset, Grid, Method
 from affidavit.generation.icl.evaluation import subset
 from affidavit.generation.icl.examples import Example, load_examples
@@ -66,6 +67,11 @@ class Cell:
         task = named_task(self.dataset.task)
         return task if self.dataset.labels is None or task.kind != "choose" else task.with_labels(self.dataset.labels)
 
+    @property
+    def files(self) -> Files:
+        """Where the dataset's records stand."""
+        return files(self.grid, self.dataset)
+
     def test_examples(self) -> tuple[Example, ...]:
         """What the result is measured on. Raises ``DataError``."""
         return subset(load_examples(self.grid.folder / self.dataset.test, self.task).examples, self.tests)
@@ -103,9 +109,9 @@ class Cell:
         grid, dataset = self.grid, self.dataset
         with self._named():
             table = with_values(self._table(), solved)
-        data: dict[str, Any] = {"name": dataset.name, "path": dataset.path, "size": dataset.size}
-        if dataset.public is not None:
-            data["public"] = dataset.public
+        data: dict[str, Any] = {"name": dataset.name, "path": self.files.private, "size": dataset.size}
+        if self.files.public is not None:
+            data["public"] = self.files.public
         content = {
             "relation": self.method.relation or grid.relation,
             "unit": "record",
@@ -134,7 +140,13 @@ class Cell:
         return table
 
     def check(self) -> None:
-        """That the settings are a run. Raises ``RunFileError``, ``NotSupported``."""
+        """That the settings are a run, with the data it needs. Raises ``RunFileError``, ``NotSupported``."""
+        if self.method.baseline == "public-records" and not self.dataset.has_public:
+            raise RunFileError(
+                f"{self.dataset.name}, {self.label}: datasets.public",
+                "missing: there are no public records to show",
+                hint="Give the dataset public, or public_first.",
+            )
         if self.method.generator:
             run = self.run()
             with self._named():
@@ -215,7 +227,7 @@ def _settings(method: Method) -> Iterator[tuple[tuple[str, Any], ...]]:
 
 
 def _epsilons(grid: Grid, method: Method) -> tuple[float, ...]:
-    if method.baseline in ("zero-shot", "public-only"):
+    if method.baseline in ("zero-shot", "public-only", "public-records"):
         return (0.0,)
     if method.baseline is not None:
         return (math.inf,)

@@ -20,7 +20,8 @@ from affidavit.strict import StrictTable, checked, read_toml
 
 __all__ = ["Baseline", "Dataset", "Grid", "Icl", "Method", "load_grid", "parse_grid"]
 
-Baseline = Literal["zero-shot", "public-only", "real", "aggregation"]
+Baseline = Literal["zero-shot", "public-only", "public-records", "real", "aggregation"]
+_SHOWN_AS_THEY_ARE = ("zero-shot", "public-records", "real")
 
 
 def _as_tuple(value: object) -> object:
@@ -39,7 +40,11 @@ Names = Annotated[tuple[Name, ...], BeforeValidator(_several)]
 
 
 class Dataset(StrictTable):
-    """Private records, a labelled test file, and the task that they are for."""
+    """Private records, a labelled test file, and the task that they are for.
+
+    ``public_first``: so many lines at the head of ``path`` are declared public. They are the public records, and no
+    private ones: ``size`` counts the others.
+    """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")]
     task: str
@@ -47,6 +52,7 @@ class Dataset(StrictTable):
     size: Annotated[int, Field(ge=1)]
     test: Name
     public: Name | None = None
+    public_first: Annotated[int, Field(ge=1)] | None = None
     labels: Annotated[tuple[Name, ...] | None, BeforeValidator(_as_tuple)] = None
     fields: FieldNames = FieldNames()
 
@@ -58,7 +64,14 @@ class Dataset(StrictTable):
             )
         if self.labels is None and not TASKS[self.task].words:
             raise RunFileError("datasets.labels", f"missing: the task {self.task} has no labels of its own")
+        if self.public is not None and self.public_first is not None:
+            raise RunFileError("datasets.public_first", "public names a file as well", hint="Say one of the two.")
         return self
+
+    @property
+    def has_public(self) -> bool:
+        """Whether there are public records."""
+        return self.public is not None or self.public_first is not None
 
     @property
     def all_labels(self) -> tuple[str, ...]:
@@ -89,7 +102,7 @@ class Method(StrictTable):
     @model_validator(mode="after")
     def _whole(self) -> Method:
         where = f"methods.{self.name}"
-        if self.baseline in ("zero-shot", "real"):
+        if self.baseline in _SHOWN_AS_THEY_ARE:
             if self.generator or self.grid or self.preset:
                 raise RunFileError(where, f"the baseline {self.baseline} has no generator, grid or preset")
         elif "kind" not in self.generator:
@@ -110,7 +123,7 @@ class Icl(StrictTable):
 
 
 class Grid(StrictTable):
-    """A whole grid file. Relative paths start at ``folder``, where the file stands."""
+    """A whole grid file. Relative paths start at ``folder``, where the file stands; divided data go to ``parts``."""
 
     title: str = ""
     relation: Relation
@@ -122,6 +135,7 @@ class Grid(StrictTable):
     datasets: Annotated[tuple[Dataset, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
     methods: Annotated[tuple[Method, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
     folder: Annotated[Path, Field(exclude=True)] = Path()
+    parts: Annotated[Path, Field(exclude=True)] = Path()
 
     @model_validator(mode="after")
     def _distinct(self) -> Grid:
@@ -149,6 +163,7 @@ def load_grid(path: Path) -> Grid:
 
 def parse_grid(content: Mapping[str, Any], *, folder: Path = Path()) -> Grid:
     """``load_grid`` of a parsed TOML document; relative paths start at ``folder``."""
-    if "folder" in content:
-        raise RunFileError("folder", "unknown key")
+    for name in ("folder", "parts"):
+        if name in content:
+            raise RunFileError(name, "unknown key")
     return checked(Grid, {**content, "folder": folder.resolve()})

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from affidavit.accountant.errors import RunFileError, UsageError
 from affidavit.accountant.keys import Keyring
 from affidavit.experiments.cells import Cell, expand
+from affidavit.experiments.files import write_parts
 from affidavit.experiments.gridfile import Grid
 from affidavit.experiments.running import CellResult, read_result, run_cell
 from affidavit.experiments.settling import Settled, settle
@@ -73,9 +74,11 @@ def run_experiment(
     Raises ``UsageError`` for a folder of something else, ``RunFileError``, ``DataError``, ``ModelMissing``
     before anything is generated.
     """
+    grid = grid.model_copy(update={"parts": out.resolve() / "data"})
     cells = expand(grid)
     _check_inputs(grid, cells)
     keyring = _prepare_folder(out)
+    write_parts(grid)
     missing = [cell for cell in cells if read_result(_place(out, cell)) is None]
     settings = list({cell.setting_id: cell for cell in missing}.values())
     with _workers(jobs, threads, model) as execute:
@@ -115,10 +118,13 @@ def _check_inputs(grid: Grid, cells: Sequence[Cell]) -> None:
     model_digest(grid.model.name, base=grid.folder, server=grid.model.server)
     for cell in {cell.dataset.name: cell for cell in cells}.values():
         cell.test_examples()
-        real = load_examples(grid.folder / cell.dataset.path, cell.task).examples
-        if len(real) != cell.dataset.size:
+        declared, head = cell.dataset.size, cell.dataset.public_first or 0
+        held = len(load_examples(grid.folder / cell.dataset.path, cell.task).examples)
+        if held != head + declared:
+            besides = f" besides {head} public ones" if head else ""
             raise RunFileError(
-                f"datasets.{cell.dataset.name}.size", f"{cell.dataset.size} is declared, the file holds {len(real)}"
+                f"datasets.{cell.dataset.name}.size",
+                f"{declared} is declared, the file holds {max(0, held - head)}{besides}",
             )
 
 

@@ -162,7 +162,9 @@ def _demonstrations(
     if cell.method.baseline == "zero-shot":
         return (), _Cost()
     if cell.method.baseline == "real":
-        return load_examples(cell.grid.folder / cell.dataset.path, cell.task).examples, _Cost()
+        return load_examples(cell.grid.folder / cell.files.private, cell.task).examples, _Cost()
+    if cell.method.baseline == "public-records" and cell.files.public is not None:
+        return load_examples(cell.grid.folder / cell.files.public, cell.task).examples, _Cost()
     attempt, cost = _generated(cell, settled, out, model, keyring)
     return load_examples(attempt / "synthetic.jsonl", cell.task, blank="drop").examples, cost
 

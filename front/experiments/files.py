@@ -1,0 +1,51 @@
+"""A data set's files: the grid's own, or the two parts of one file whose head is declared public."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from affidavit.accountant.errors import DataError
+from affidavit.experiments.gridfile import Dataset, Grid
+from affidavit.writing import write_whole
+
+__all__ = ["Files", "files", "write_parts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The private and the public records, as a run file in the grid's folder names them; None: no public ones."""
+
+    private: str
+    public: str | None
+
+
+def files(grid: Grid, dataset: Dataset) -> Files:
+    """Those of a data set. What ``public_first`` divides stands in the grid's ``parts``, once ``write_parts`` ran."""
+    if dataset.public_first is None:
+        return Files(dataset.path, dataset.public)
+    return Files(*(str(grid.parts / f"{dataset.name}.{part}.jsonl") for part in ("private", "public")))
+
+
+def write_parts(grid: Grid) -> None:
+    """Divide every file with a public head, anew each time: the file is what counts. Raises ``DataError``."""
+    for dataset in grid.datasets:
+        if dataset.public_first is not None:
+            found = files(grid, dataset)
+            lines = _lines(grid.folder / dataset.path)
+            _write(found.private, lines[dataset.public_first :])
+            _write(str(found.public), lines[: dataset.public_first])
+
+
+def _lines(path: Path) -> list[bytes]:
+    """The lines that hold something."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}", hint="Check the path.") from None
+    return [line for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
+
+
+def _write(place: str, lines: Sequence[bytes]) -> None:
+    write_whole(Path(place), b"".join(line + b"\n" for line in lines), private=True)
