@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from affidavit.accountant.tradeoff import PrivacyCurve
-from affidavit.audits.attacks.one_step import OneStep, OneStepResult
+from affidavit.audits.attacks.one_step import ENOUGH_POWER, MOST_TRIALS, OneStep, OneStepResult
 from affidavit.audits.experiments.extraction import Candidates, ExtractionTally
 from affidavit.audits.experiments.one_step import OneStepAudit
 from affidavit.audits.findings import Policy, SelfTest
@@ -112,12 +112,21 @@ def one_step_self_tests(audit: OneStepAudit) -> tuple[SelfTest, ...]:
         "null pair": quietly.run(case.release, null=True),
     }
     return tuple(
-        _self_test(
-            fault,
-            "one-step",
-            caught=result.violated,
-            detail=f"excess over the {'curve of no difference' if fault == 'null pair' else 'certified curve'}"
-            f" {result.excess:+.3f}" + (f"; predicted power {audit.design.power:.3f}" if fault == "half noise" else ""),
-        )
+        _self_test(fault, "one-step", caught=result.violated, detail=_one_step_detail(fault, result, audit))
         for fault, result in results.items()
     )
+
+
+def _one_step_detail(fault: Fault, result: OneStepResult, audit: OneStepAudit) -> str:
+    """What was seen; where half the noise was missed, also how many trials would have noticed it."""
+    against = "curve of no difference" if fault == "null pair" else "certified curve"
+    detail = f"excess over the {against} {result.excess:+.3f}"
+    if fault != "half noise":
+        return detail
+    detail += f"; predicted power {audit.design.power:.3f}"
+    if result.violated or audit.design.power >= ENOUGH_POWER:
+        return detail
+    needed = audit.trials_needed()
+    if needed is None:
+        return f"{detail}; a use costs so little that {MOST_TRIALS} trials a side would not notice it either"
+    return f"{detail}; members = {needed} and non_members = {needed} would notice it"

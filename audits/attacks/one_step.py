@@ -17,6 +17,7 @@ at α/2 each: a sign error shows as well.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -35,10 +36,12 @@ if TYPE_CHECKING:
 
     from affidavit.mechanisms.base import Noise
 
-__all__ = ["AuditPermit", "Design", "OneStep", "OneStepResult", "design", "sub_plan"]
+__all__ = ["MOST_TRIALS", "AuditPermit", "Design", "OneStep", "OneStepResult", "design", "sub_plan", "trials_needed"]
 
 DIRECTIONS = 2
 ENOUGH_POWER = 0.999
+MOST_TRIALS = 200_000
+"""The most trials a side that are considered where fewer have no power: beyond, an audit takes hours."""
 
 
 @dataclass(slots=True)
@@ -146,6 +149,22 @@ def design(
     if best is None:
         raise ValueError("design: no case, or no number of uses, was given")
     return best
+
+
+def trials_needed(cases: Sequence[Case], curve: TradeoffCurve, *, uses: int, alpha: float, above: int) -> int | None:
+    """The first of 1, 2, 5, 10, … trials a side, beyond ``above``, with which half the noise is surely noticed.
+
+    ``curve`` is that of ``uses`` releases. None where ``MOST_TRIALS`` would not do.
+    """
+
+    def enough(trials: int) -> bool:
+        return design(cases, lambda _: curve, uses=[uses], trials=trials, alpha=alpha).power >= ENOUGH_POWER
+
+    numbers = [digit * 10**zeros for zeros in range(len(str(MOST_TRIALS))) for digit in (1, 2, 5)]
+    numbers = [trials for trials in numbers if above < trials <= MOST_TRIALS]
+    if not numbers or not enough(numbers[-1]):
+        return None
+    return numbers[bisect_left(numbers, True, hi=len(numbers) - 1, key=enough)]
 
 
 def _candidates(

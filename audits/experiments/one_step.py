@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Leaf, leaves
 from affidavit.audits.attacks.cases import Case, Release, cases_of, covered
-from affidavit.audits.attacks.one_step import Design, OneStep, OneStepResult, design, sub_plan
+from affidavit.audits.attacks.one_step import Design, OneStep, OneStepResult, design, sub_plan, trials_needed
 from affidavit.audits.certified import Certified
 from affidavit.audits.findings import Finding, OperatingPoint, Target
 from affidavit.audits.statistics.ceilings import per_run_ceiling
@@ -30,15 +30,22 @@ __all__ = ["OneStepAudit", "one_step_finding", "prepare"]
 
 @dataclass(frozen=True, slots=True)
 class OneStepAudit:
-    """A design with the claim that it is held against."""
+    """A design with the claim that it is held against, and the pairs among which it was chosen."""
 
     attack: OneStep
     certified: Certified
+    cases: tuple[Case, ...]
 
     @property
     def design(self) -> Design:
         """What was fixed beforehand."""
         return self.attack.design
+
+    def trials_needed(self) -> int | None:
+        """With how many trials a side half the noise would surely be noticed; None where far more would not do."""
+        settled = self.design
+        cases = self.cases or (settled.case,)
+        return trials_needed(cases, self.certified.curve, uses=settled.uses, alpha=settled.alpha, above=settled.trials)
 
     def run(self, release: Release, *, null: bool = False) -> OneStepResult:
         """Run it on a release function."""
@@ -67,7 +74,7 @@ def prepare(certified: Certified, noise: Noise, *, trials: int, alpha: float, me
     chosen = design(
         cases, lambda uses: of(uses).curve, uses=_doublings(max(1, count // each)), trials=trials, alpha=alpha
     )
-    return OneStepAudit(OneStep(chosen, certified.relation, noise), of(chosen.uses))
+    return OneStepAudit(OneStep(chosen, certified.relation, noise), of(chosen.uses), cases)
 
 
 def _busiest(certified: Certified, mechanism: str) -> tuple[str, Leaf, int, tuple[Case, ...]]:

@@ -6,15 +6,9 @@ counts refutes or not, and the counts are binomial.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from affidavit.accountant.errors import UsageError
 from affidavit.audits.statistics.one_run import one_run_epsilon_lower
 from affidavit.audits.statistics.tradeoff import TradeoffCurve
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 __all__ = ["one_run_power", "per_run_power"]
 
@@ -33,8 +27,8 @@ def per_run_power(
 ) -> float:
     """P(``violation_test`` refutes ``curve`` at level ``alpha``) for an attack with these rates.
 
-    Sums over the false positives that have probability above 1e-14; the number of hits that
-    refutes with so many is found from the limits themselves.
+    Sums over the false positives that have probability above 1e-14. With so many, k hits of n refute if the
+    lower limit of k exceeds the admitted rate a, that is, if P(Bin(n, a) ≥ k) < α/2.
     """
     import numpy as np
     from scipy.special import betaincinv
@@ -50,17 +44,8 @@ def per_run_power(
     open_ = alarms < non_members
     upper[open_] = 1.0 - betaincinv(non_members - alarms[open_], alarms[open_] + 1, alpha / 2.0)
     allowed = np.asarray([1.0 - curve.false_negative_rate(float(rate)) for rate in upper])
-    needed = np.searchsorted(_lower_limits(members, alpha / 2.0), allowed, side="right")
+    needed = binom.isf(alpha / 2.0, members, allowed) + 1.0
     return float((weights * binom.sf(needed - 1, members, true_positive_rate)).sum())
-
-
-def _lower_limits(trials: int, alpha: float) -> NDArray[np.float64]:
-    """The lower limit of a rate after 0, 1, …, ``trials`` successes."""
-    import numpy as np
-    from scipy.special import betaincinv
-
-    successes = np.arange(1, trials + 1)
-    return np.concatenate([[0.0], betaincinv(successes, trials - successes + 1, alpha)])
 
 
 def one_run_power(

@@ -14,12 +14,13 @@ from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.attacks.cases import Case, Release, cases_of
 from affidavit.audits.attacks.cases.gaussian import GaussianCase
 from affidavit.audits.attacks.cases.softmax import ExponentialCase
-from affidavit.audits.attacks.one_step import AuditPermit, OneStep
+from affidavit.audits.attacks.one_step import MOST_TRIALS, AuditPermit, OneStep
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.one_step import OneStepAudit, one_step_finding, prepare
 from affidavit.audits.self_tests import one_step_self_tests
 from affidavit.audits.statistics.clopper_pearson import Counts
 from affidavit.audits.statistics.tradeoff import violation_test
+from affidavit.mechanisms.above_threshold import AboveThreshold
 
 
 def _audit(plan: Plan, *, trials: int = 1000, seed: int = 1, alpha: float = 0.05) -> OneStepAudit:
@@ -114,6 +115,27 @@ def test_a_leaf_too_small_for_its_uses_says_how_little_power_there_is() -> None:
     tests = {test.name: test for test in one_step_self_tests(audit)}
     assert tests["half noise"].observed == "not caught"
     assert "predicted power" in tests["half noise"].detail
+    needed = audit.trials_needed()
+    assert needed is not None
+    assert f"members = {needed} and non_members = {needed} would notice it" in tests["half noise"].detail
+    assert _audit(Exponential(0.05), trials=needed).design.power >= 0.999
+
+
+def test_the_sparse_vector_says_how_many_trials_notice_half_its_noise() -> None:
+    """Private prediction's: one run costs 2/6.4, and only a rare event tells the pair apart."""
+    leaf = AboveThreshold(6.4, 12.8, 1, monotone=False)
+    audit = _audit(Repeat(16, leaf))
+    assert audit.design.power < 0.1
+    assert audit.trials_needed() == 100_000
+    assert _audit(leaf, trials=50_000).design.power < 0.999 <= _audit(leaf, trials=100_000).design.power
+
+
+def test_a_use_that_costs_next_to_nothing_is_said_to_be_out_of_reach() -> None:
+    audit = _audit(AboveThreshold(100.0, 200.0, 1, monotone=False), trials=100)
+    assert audit.trials_needed() is None
+    tests = {test.name: test for test in one_step_self_tests(audit)}
+    assert tests["half noise"].observed == "not caught"
+    assert f"{MOST_TRIALS} trials a side would not notice it either" in tests["half noise"].detail
 
 
 def test_gaussian_leaves_are_audited_too() -> None:
