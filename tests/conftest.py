@@ -117,8 +117,9 @@ class Service:
 
 
 @pytest.fixture
-def service() -> Iterator[Service]:
-    """A running ``Service`` at ``service.url``."""
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """A running ``Service`` at ``service.url``, reached without the proxy that the environment may name."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
     state = Service()
 
     class Handler(BaseHTTPRequestHandler):
