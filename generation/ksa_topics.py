@@ -110,7 +110,7 @@ class LabelTopic(Topic):
         return (*before, *encode(instruction + self.asked(keywords)), *encode(begun, trusted=True))
 
     def text(self, written: str) -> str:
-        return (self.rows.opening + written).strip()
+        return self.template.kept(self.rows.opening + written)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,12 @@ class ShotTemplate(PromptTemplate):
 
     ``record``: how one record is written; ``{text}`` once, ``{label}`` is *its own* label, as private as its text.
     ``between``: public text between two records; ``{label}`` is the label that is written for.
+    ``until``: a text ends before it, where a model without chat template would go on with another one; empty: nowhere.
     """
 
     record: str = "{text}"
     between: str = "\n\n"
+    until: str = ""
 
     @model_validator(mode="after")
     def _shots(self) -> ShotTemplate:
@@ -48,6 +50,15 @@ class ShotTemplate(PromptTemplate):
         """One record as it stands in a prompt: private text."""
         return fill(self.record, "record", label=record.label, text=record.text)
 
+    def ended(self, answer: str) -> bool:
+        """Whether what is written so far holds a whole text: nothing that follows is kept."""
+        return bool(self.until) and self.until in answer.lstrip()
+
+    def kept(self, answer: str) -> str:
+        """What of an answer is the text, without white space around it."""
+        begun = answer.lstrip()
+        return (begun.partition(self.until)[0] if self.until else begun).rstrip()
+
 
 def _completion(instruction: str, kind: str, text: str) -> ShotTemplate:
     shown = f"{kind}: {{label}}\n{text}:"
@@ -56,6 +67,7 @@ def _completion(instruction: str, kind: str, text: str) -> ShotTemplate:
         public=f"{instruction}\n\n",
         answer_prefix=shown,
         between=f"\n\n{shown} ",
+        until="\n",
         frame="plain",
     )
 
@@ -70,6 +82,7 @@ def _slot(slot: str) -> ShotTemplate:
         record="{label}\nSentence: {text}",
         between=f"\n\n{name}: ",
         answer_prefix=f"{name}: {{label}}\nSentence:",
+        until="\n",
         frame="plain",
     )
 

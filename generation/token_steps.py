@@ -172,7 +172,10 @@ def _text(
     number: int,
     report: Callable[[Sequence[int]], None],
 ) -> Sample:
-    """One text: at most ``max_tokens`` tokens, or up to the first end token."""
+    """One text: at most ``max_tokens`` tokens, up to the first end token or to what ends a text of this task.
+
+    Both ends follow from released tokens; the uses that are left are not drawn.
+    """
     model, recorder, config = source.model, source.recorder, source.config
     public = model.start([source.rows.public], width=len(source.rows.public))
     private = _Fresh(source) if groups is None else _Cached(source, groups)
@@ -193,7 +196,8 @@ def _text(
         if not stopped:
             tokens.append(token)
             report(tokens)
-    text = (source.rows.opening + model.decode(tokens)).strip()
+            stopped = config.template.ended(source.rows.opening + model.decode(tokens))
+    text = config.template.kept(source.rows.opening + model.decode(tokens))
     return Sample(label, number, text, tuple(tokens), stopped)
 
 

@@ -147,6 +147,29 @@ def test_a_text_ends_at_an_end_token_and_the_next_goes_on(open_plain: Open) -> N
         permit.use("plan.parts[0].of.of")
 
 
+@pytest.mark.parametrize("sampling", ["poisson", "fixed-groups"])
+def test_a_text_ends_where_its_task_says_and_what_is_left_is_not_drawn(open_plain: Open, sampling: str) -> None:
+    """The same noise writes the same tokens up to there; the run goes on with the next label."""
+    wording = {"private": "{label}: {text}\n", "public": "Write:\n", "answer_prefix": "{label}:", "frame": "plain"}
+
+    def written(until: str, **changes: Any) -> Any:
+        config = _config(sampling=sampling, prompts=wording | {"until": until}, **changes)
+        permit = open_plain(few_shot.plan(config, relation="zero-out", size=SIZE))
+        return few_shot.run(permit, config, _records(), ToyModel(), size=SIZE)
+
+    whole = written("", max_tokens=12)
+    text, tokens = whole.samples[0].text, whole.samples[0].tokens
+    mark = next(letter for letter in text[len(text) // 2 :] if letter in text and text.index(letter) > 0)
+    ended = written(mark, max_tokens=12)
+    sample = ended.samples[0]
+    assert sample.text == text[: text.index(mark)].rstrip()
+    assert sample.stopped
+    assert sample.tokens == tokens[: len(sample.tokens)]
+    assert len(sample.tokens) < len(tokens)
+    assert ended.draws_per_node["plan.parts[0].of.of"] == len(sample.tokens)
+    assert [each.label for each in ended.samples] == ["World", "Sports"]
+
+
 def test_labels_are_an_input_and_foreign_records_contribute_nothing(open_plain: Open) -> None:
     config = _config()
     strangers = [Record(f"s-{i}", "Something else.", "Weather") for i in range(SIZE)]

@@ -73,3 +73,24 @@ def test_every_task_serves_several_shots() -> None:
 def test_a_wrong_template_is_refused(changes: dict[str, str], field: str) -> None:
     with pytest.raises(RunFileError, match=rf"generator\.prompts\.{field}"):
         ShotTemplate(**{"private": "{text}", "public": "Write."} | changes)
+
+
+@pytest.mark.parametrize(
+    ("until", "answer", "ended", "kept"),
+    [
+        ("", " one\ntwo\n", False, "one\ntwo"),
+        ("\n", " one", False, "one"),
+        ("\n", "\n\n one", False, "one"),  # line breaks before a text end nothing
+        ("\n", "\n one \nType: two", True, "one"),
+        ("##", "one # two ## three ## four", True, "one # two"),
+    ],
+)
+def test_a_text_is_what_stands_before_its_end(until: str, answer: str, ended: bool, kept: str) -> None:
+    template = ShotTemplate(private="{text}", public="Write.", until=until)
+    assert (template.ended(answer), template.kept(answer)) == (ended, kept)
+
+
+def test_completion_tasks_end_a_text_at_a_line_break() -> None:
+    """A model without chat template goes on with the next demonstration, as the prompt taught it."""
+    ends = {name: template.until for name, template in SHOT_TASKS.items()}
+    assert {name for name, until in ends.items() if until} == {name for name in ends if name.endswith("-completion")}
