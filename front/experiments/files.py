@@ -25,7 +25,8 @@ def files(grid: Grid, dataset: Dataset) -> Files:
     """Those of a data set. What ``public_first`` divides stands in the grid's ``parts``, once ``write_parts`` ran."""
     if dataset.public_first is None:
         return Files(dataset.path, dataset.public)
-    return Files(*(str(grid.parts / f"{dataset.name}.{part}.jsonl") for part in ("private", "public")))
+    private, public = (str(grid.parts / f"{dataset.name}.{part}.jsonl") for part in ("private", "public"))
+    return Files(private, public)
 
 
 def write_parts(grid: Grid) -> None:
