@@ -4,6 +4,7 @@ A keyword is a run of at least three letters, in lower case, that is no function
 private text is read: the words of public records, or the words that the model's own vocabulary holds whole. A private
 answer's word outside the domain counts for nothing; a domain word that no answer holds counts 0. (Counting only words
 that occur, as published code does, shows by the mere set of candidates which words some record made possible.)
+Words that the prompt itself says, the label's among them, are no keywords: a model repeats them whatever it is shown.
 
 One answer adds 0 or 1 to each count, however often it repeats a word.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,10 +51,10 @@ def words(text: str) -> frozenset[str]:
     return frozenset(word for word in found if len(word) <= _LONGEST and word not in _FUNCTION_WORDS)
 
 
-def text_domain(texts: Iterable[str], *, least: int = 1) -> tuple[str, ...]:
-    """The keywords that at least ``least`` of some public texts hold, in alphabetical order."""
+def text_domain(texts: Iterable[str], *, least: int = 1, said: Collection[str] = ()) -> tuple[str, ...]:
+    """The keywords that at least ``least`` of some public texts hold, but those ``said``; in alphabetical order."""
     holding = Counter(word for text in texts for word in words(text))
-    return tuple(sorted(word for word, count in holding.items() if count >= least))
+    return tuple(sorted(word for word, count in holding.items() if count >= least and word not in said))
 
 
 def vocabulary_domain(model: LanguageModel) -> tuple[str, ...]:

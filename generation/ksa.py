@@ -11,7 +11,7 @@ label (``ksa``), or each answer to a public query (``ksa-answers``, the papers' 
 
 With ``use_public`` the answers to prompts of public records are counted too, the domain of a label is the words that at
 least ``least_public`` of its public records and their answers hold (else, the words of the model's vocabulary), and the
-last prompt shows a public record.
+last prompt shows a public record (``public_example``). Words that the public prompt itself says are in no domain.
 
 *Sensitivity.* An answer adds 0 or 1 to each count; public counts are constants; counts are held to a public ceiling,
 which moves no two of them further apart. What one record does to the list of answers (``subsampled``):
@@ -85,6 +85,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "shots_per_subset": 1,
         "sampling": "disjoint",
         "use_public": True,
+        "public_example": False,
         "least_public": 8,
         "max_answer_tokens": 28,
         "max_tokens": 40,

@@ -27,7 +27,10 @@ _CEILING = 4
 
 
 class KsaSettings(GeneratorConfig):
-    """All of it is public. ``suggestion``: how the last prompt asks for keywords; ``{words}`` once."""
+    """All of it is public. ``suggestion``: how the last prompt asks for keywords; ``{words}`` once.
+
+    ``public_example``: whether it shows a public record; a small model copies that rather than use the keywords.
+    """
 
     mechanism: Mechanism = "joint-exponential"
     keywords: Annotated[int, Field(ge=1, le=1000)] = 4
@@ -36,6 +39,7 @@ class KsaSettings(GeneratorConfig):
     keyword_delta: Annotated[float, Field(gt=0.0, lt=1.0)] = 1e-6
     choice_epsilon: Annotated[float, Field(ge=1e-6, le=1000.0)] = 1.0
     use_public: bool = False
+    public_example: bool = True
     least_public: Count = 1
     subsets: Annotated[int, Field(ge=1, le=100_000)] = 48
     shots_per_subset: Annotated[int, Field(ge=1, le=64)] = 1

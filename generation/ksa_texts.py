@@ -41,7 +41,7 @@ class Public:
     shown: tuple[Record, ...]
 
     def example(self, number: int) -> Record | None:
-        """The public record in the last prompt of the ``number``-th text, if there are any."""
+        """The public record for the last prompt of the ``number``-th text, if there are any."""
         return self.shown[number % len(self.shown)] if self.shown else None
 
     @classmethod
@@ -56,7 +56,8 @@ class Public:
         used = self.shown[: each * config.subsets]
         prompts = [self.topic.prompt(used[first : first + each]) for first in range(0, len(used), each)]
         answers = list(_answers(config, model, self.topic, prompts))
-        domain = text_domain((*map(self.topic.words_of, self.shown), *answers), least=config.least_public)
+        texts = (*map(self.topic.words_of, self.shown), *answers)
+        domain = text_domain(texts, least=config.least_public, said=self.topic.said)
         return dataclasses.replace(self, domain=domain, counts=count_words(answers, domain))
 
 
@@ -83,7 +84,12 @@ def _checked(config: KsaSettings, model: LanguageModel, public: Sequence[Record]
                 f"no public record for {topic.name!r}",
                 hint="Add one for each of [generator] labels, or set use_public = false.",
             )
-        domain = text_domain(map(topic.words_of, shown), least=config.least_public) if shown else vocabulary
+        said = topic.said
+        domain = (
+            text_domain(map(topic.words_of, shown), least=config.least_public, said=said)
+            if shown
+            else tuple(word for word in vocabulary if word not in said)
+        )
         found.append(Public(topic, domain, np.zeros(len(domain), dtype=np.int64), shown))
     smallest = min(found, key=lambda known: len(known.domain))
     if len(smallest.domain) <= config.keywords:
@@ -227,7 +233,8 @@ def _written(
     from affidavit.mechanisms.exponential import sample
 
     topic, longest = about.topic, model.context_length - config.max_tokens
-    prompt = topic.fitting(about.example(number), keywords, longest=longest)
+    example = about.example(number) if config.public_example else None
+    prompt = topic.fitting(example, keywords, longest=longest)
     if served(model):
         written = model.generate([model.decode(prompt)], max_tokens=config.max_tokens)[0]
         return Sample(topic.name, number, topic.text(written), (), stopped=False, query=topic.query)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from affidavit.accountant.errors import RunFileError
+from affidavit.generation.keywords import words
 from affidavit.generation.ksa_settings import KsaAnswersConfig, KsaConfig, KsaSettings
 from affidavit.generation.prompts import fill
 from affidavit.generation.questions import Asking
@@ -40,6 +41,11 @@ class Topic(ABC):
     @abstractmethod
     def prompt(self, shown: Sequence[Record]) -> tuple[int, ...]:
         """The prompt that shows these records; with none, a prompt that fills a minibatch up."""
+
+    @property
+    @abstractmethod
+    def said(self) -> frozenset[str]:
+        """The words of the prompt that shows nothing."""
 
     @property
     @abstractmethod
@@ -95,6 +101,10 @@ class LabelTopic(Topic):
         return self.rows.row([self.model.encode(self.template.written(record)) for record in shown])
 
     @property
+    def said(self) -> frozenset[str]:
+        return words(self.model.decode(self.prompt(())))
+
+    @property
     def width(self) -> int:
         return self.rows.width
 
@@ -128,6 +138,10 @@ class QueryTopic(Topic):
 
     def prompt(self, shown: Sequence[Record]) -> tuple[int, ...]:
         return self.asking.row(shown, self.wanted)
+
+    @property
+    def said(self) -> frozenset[str]:
+        return words(self.asking.model.decode(self.prompt(())))
 
     @property
     def width(self) -> int:

@@ -224,6 +224,44 @@ def test_the_domain_does_not_depend_on_private_records(open_plain: Open) -> None
         assert "xylophone" not in named
 
 
+@pytest.mark.parametrize("use_public", [True, False])
+def test_words_that_the_prompt_itself_says_are_no_keywords(use_public: bool) -> None:
+    """The label, and the wording of the task: a model repeats them whatever records it is shown."""
+    model = ToyModel()
+    public = [dataclasses.replace(r, text=f"{r.text} A text of the world's category.") for r in _records(10, "public")]
+    for known in ksa_texts.Public.prepared(_config(use_public=use_public), model, public):
+        said = words(model.decode(known.topic.prompt(())))
+        assert {"text", "category", known.topic.name.lower()} <= said == known.topic.said
+        assert said.isdisjoint(known.domain)
+        assert {"market", "school"} <= set(known.domain)
+    answers = ksa_answers.CONFIG(**(ANSWERS | {"use_public": use_public}))
+    answered = [dataclasses.replace(r, label=r.text) for r in public]
+    for known in ksa_texts.Public.prepared(answers, model, answered):
+        assert known.topic.said >= words(known.topic.query)
+        assert known.topic.said.isdisjoint(known.domain)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_the_last_prompt_need_not_show_a_public_record(
+    open_plain: Open, monkeypatch: pytest.MonkeyPatch, shown: bool
+) -> None:
+    seen: list[Record | None] = []
+    fitting = LabelTopic.fitting
+
+    def recorded(self: Any, example: Record | None, keywords: Any, *, longest: int) -> Any:
+        seen.append(example)
+        return fitting(self, example, keywords, longest=longest)
+
+    monkeypatch.setattr(LabelTopic, "fitting", recorded)
+    config = _config(use_public=True, public_example=shown, samples_per_label=1)
+    assert ksa.plan(config, relation="zero-out", size=SIZE) == ksa.plan(
+        _config(samples_per_label=1), relation="zero-out", size=SIZE
+    )
+    _run(open_plain, config)
+    public = _records(10, "public")
+    assert seen == ([public[0], public[1]] if shown else [None, None])
+
+
 def test_a_failed_test_falls_back_on_the_public_prompt(open_plain: Open) -> None:
     """Fault 11: without keywords, the text is that of a run without any private record."""
     config = _config(**TESTED, keyword_delta=1e-12)
