@@ -219,6 +219,8 @@ def audit(
     protected = Protected(run, RememberingModel(model) if settings.game == "per-run" else model, certified)
     if settings.target == "protected" and not {"extraction", "canary"}.isdisjoint(settings.attacks):
         protected.check_extraction()
+    if progress is not None and (warning := _thin_samples(settings, run)):
+        progress(warning)
     return run_audit(
         settings,
         certified,
@@ -342,6 +344,22 @@ def _crowded(settings: RunFile) -> RunFile:
         return settings
     data = settings.data.model_copy(update={"size": len(labels) * samples * batch})
     return settings.model_copy(update={"data": data})
+
+
+def _thin_samples(settings: AuditFile, run: RunFile) -> str:
+    """A warning where samples, certified for the declared size, hold next to none of a trial's records; else empty."""
+    from affidavit.generation.subsampled import SubsampledConfig, sample_size
+
+    size, present = run.data.size, settings.members
+    if settings.game == "per-run" or "canary" in settings.attacks:
+        present = settings.background + 1
+    if settings.target != "protected" or not isinstance(run.generator, SubsampledConfig) or 2 * present >= size:
+        return ""
+    seen = sample_size(run.generator, size=size) * present / size
+    return (
+        f"a token's sample is certified for {size} records; of the {present} in a trial it holds about {seen:.2g}, and "
+        f"an attack sees little. Give about {size} members, or certify a run of about {present} records"
+    )
 
 
 def _calibrated(settings: RunFile, epsilon: float) -> RunFile:

@@ -69,6 +69,24 @@ def test_from_run_file_to_checked_trace(empty_workplace, name):
     assert checked.code in (0, 5), checked.out
 
 
+@pytest.mark.parametrize(("members", "thin"), [(4, True), (12, False)])
+def test_an_audit_says_when_its_records_are_too_few_to_be_sampled(empty_workplace, members, thin):
+    """The workplace declares 24 records, of which a token sees 6; of 4 records it would see one."""
+    head = empty_workplace.run_file.read_text(encoding="utf-8").partition("[generator]")[0]
+    head = head.replace("epsilon = 4.0", "epsilon = 20.0")
+    empty_workplace.run_file.write_text(f"{head}[generator]\n{GAUSSIAN}{COMMON}", encoding="utf-8")
+    empty_workplace.keyring.init()
+    assert empty_workplace.certify().code == 0
+    audit = empty_workplace.folder / "audit.toml"
+    audit.write_text(f'attack = "loss"\nmembers = {members}\nnon_members = {members}\nruns = 2\n', encoding="utf-8")
+    done = empty_workplace.command(
+        "audit", audit, "--certificate", empty_workplace.certificate, "-o", empty_workplace.out
+    )
+    assert done.code in (0, 5), done.err
+    said = "of the 4 in a trial it holds about 1, and an attack sees little. Give about 24 members"
+    assert (said in done.err) is thin
+
+
 def test_a_plan_without_certified_arithmetic_is_refused_with_what_works(empty_workplace):
     text = empty_workplace.run_file.read_text(encoding="utf-8")
     head = text.partition("[generator]")[0].replace('relation = "zero-out"', 'relation = "substitution"')
