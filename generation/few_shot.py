@@ -81,17 +81,21 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "local": {
         "mechanism": "gaussian",
-        "subsets": 20,
+        "subsets": 10,
         "shots_per_subset": 1,
         "top_k": 100,
-        "noise_multiplier": 0.7,
+        "noise_multiplier": 0.36,
         "max_tokens": 30,
         "max_record_tokens": 64,
         "sampling": "fixed-groups",
-        "task": "ag-news-completion",
+        "task": "ag-news",
     },
 }
-"""``paper``: AG News at a claimed ε of 1 (table 9). ``local``: runs on a laptop with SmolLM2."""
+"""``paper``: AG News at a claimed ε of 1 (table 9). ``local``: runs on a laptop with SmolLM2.
+
+The argmax makes the noise the only thing that varies the text: with √2·σ/M near 0.05, as here at ε = 4, a small model
+writes sentences; below 0.03 its likeliest text goes in circles, above 0.09 the noise chooses the words.
+"""
 
 
 class FewShotConfig(SubsampledConfig):
