@@ -116,6 +116,10 @@ class _Looking:
         if not 0.0 < rate < 1.0:
             yield self._check("sample sizes", 1, "not checked", f"a rate of {rate:g} leaves nothing to chance")
             return
+        if self.uses == 1:
+            yield self._only_one()
+            yield self._total_size(known, rate)
+            return
         population = known or self._distinct()
         repeats = self._repeats((rate * rate + (1.0 - rate) ** 2) ** population)
         fresh = self._overlaps(known) if known else self._differences(population, rate)
@@ -132,8 +136,14 @@ class _Looking:
         if not 0 < node.sample < node.population:
             yield self._check("independent samples", 2, "not checked", "nothing is left to chance")
             return
+        if self.uses == 1:
+            yield self._only_one()
+            return
         yield self._repeats(1.0 / math.comb(node.population, node.sample))
         yield self._overlaps(node.population)
+
+    def _only_one(self) -> Check:
+        return self._check("independent samples", 2, "not checked", "the plan samples here once: nothing can repeat")
 
     def _fixed_sizes(self, node: WithoutReplacement, relation: Relation) -> Check:
         sizes = [len(set(line.members)) for line in self.samples]

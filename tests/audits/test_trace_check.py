@@ -257,6 +257,17 @@ def test_two_samples_are_too_few():
     assert report.exit_code == 5
 
 
+@pytest.mark.parametrize("make", [_poisson, _fixed])
+def test_a_plan_that_samples_once_leaves_nothing_to_repeat(make):
+    """Not "underpowered": no trace of such a plan could show more. Too many samples are still a fault."""
+    scheme = FIXED.of if make is _fixed else POISSON.of
+    sets = make(np.random.default_rng(7), 2)
+    report = _check(_samples(sets[:1], population=N), Repeat(1, scheme))
+    assert _statuses(report, "independent samples") == ["not checked"]
+    assert {check.status for check in report.checks if check.path == "plan.of"} == {"consistent", "not checked"}
+    assert 2 in {check.number for check in _check(_samples(sets, population=N), Repeat(1, scheme)).faults}
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_false_faults_are_as_rare_as_alpha_says(known):
     """400 honest runs of each scheme at α = 0.2: the faults are at most α's share and three standard errors."""
