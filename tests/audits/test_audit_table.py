@@ -38,7 +38,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_the_table_holds_every_attack_and_is_resumed(
-    table: ModuleType, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    table: ModuleType, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], same_entropy: None
 ) -> None:
     out, state = tmp_path / "table.md", tmp_path / "state.jsonl"
     size = "--members 3 --non-members 3 --shadow-prompts 2 --population 2 --tokens 3 --record-tokens 16"

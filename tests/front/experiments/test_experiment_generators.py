@@ -16,6 +16,8 @@ from affidavit.experiments.runner import run_experiment
 from affidavit.experiments.settling import noise_keys
 from affidavit.generation.registry import kinds
 
+pytestmark = pytest.mark.usefixtures("same_entropy")
+
 ROOT = Path(__file__).resolve().parents[3]
 CASES = ROOT / "tests" / "conformance" / "generators"
 EXAMPLES = ROOT / "docs" / "examples" / "experiments"
@@ -32,7 +34,7 @@ def _grid(kind: str, folder: Path, **method: Any) -> Any:
             json.dumps(
                 {
                     "id": f"{name}{n}",
-                    "text": f"the {labels[n % len(labels)]} wind number {n}",
+                    "text": f"the {labels[n % len(labels)]} wind number {n} over the harbour",
                     "label": labels[n % len(labels)],
                 }
             )

@@ -56,6 +56,8 @@ generator = { kind = "prism", max_tokens = 3, max_record_tokens = 12, batch_size
 [methods.grid]
 samples_per_label = [1, 2]
 """
+pytestmark = pytest.mark.usefixtures("same_entropy")
+
 Table = dict[str, Any]
 SGA = {"kind": "sga", "task": "question", "ensemble": 4}
 FEW_SHOT = {"kind": "few-shot", "noise_multiplier": 1.0, "subsets": 2, "task": "generic"}
