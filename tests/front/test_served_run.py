@@ -33,7 +33,9 @@ def _serve(workplace: Any, service: Any, kind: str, **model: Any) -> None:
         .replace("epsilon = 4.0", "epsilon = 50.0")
     )
     if kind == "ksa":
-        head = head.replace("size = 24\n", 'size = 24\npublic = "train.jsonl"\n')
+        head = head.replace("size = 24\n", 'size = 24\npublic = "public.jsonl"\n')
+        public = [{**record, "text": f"{record['text']} over the harbour"} for record in workplace.records()]
+        (workplace.folder / "public.jsonl").write_text("".join(json.dumps(line) + "\n" for line in public))
     lines = [head, "[model]", *_toml(table), "[generator]", *_toml(settings)]
     workplace.run_file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
