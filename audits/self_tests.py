@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Literal
 
 import numpy as np
@@ -82,11 +83,16 @@ def membership_self_test(
     """``runs`` show a real record in the prompt, or a demonstration made without any private record."""
     level = min(alpha, NULL_ALPHA) if fault == "null pair" else alpha
     lower, _ = exact_interval(run_aucs(runs), alpha=level)
-    best, _ = exact_interval([1.0] * len(runs), alpha=level)
     detail = f"mean AUC {mean_auc(runs):.3f}, exact lower limit {lower:.3f}"
-    if best <= 0.5:
-        detail += f"; {len(runs)} runs are too few for a perfect attack"
+    needed = _runs_needed(alpha=level)
+    if len(runs) < needed:
+        detail += f"; {len(runs)} runs are too few for a perfect attack, runs = {needed} would do"
     return _self_test(fault, attack, caught=lower > 0.5, detail=detail)
+
+
+def _runs_needed(*, alpha: float) -> int:
+    """With how many runs an AUC of 1 in each is surely above one half."""
+    return next(runs for runs in count(1) if exact_interval([1.0] * runs, alpha=alpha)[0] > 0.5)
 
 
 def per_run_self_test(

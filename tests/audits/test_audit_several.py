@@ -144,7 +144,11 @@ def test_failing_self_tests_make_an_attack_inconclusive_with_its_reason() -> Non
     assert findings.outcome == "inconclusive"
     assert any("brainwash" in reason and "noise off" in reason for _, reason in findings.outcomes())
     few = _run(_audit(runs=3))
-    assert any("too few for a perfect attack" in test.detail for test in few.self_tests)
+    noise_off = few.self_tests[0]
+    assert "3 runs are too few for a perfect attack" in noise_off.detail
+    needed = int(noise_off.detail.partition("runs = ")[2].split()[0])
+    assert "too few" in _run(_audit(runs=needed - 1)).self_tests[0].detail
+    assert "too few" not in _run(_audit(runs=needed)).self_tests[0].detail
 
 
 @pytest.mark.parametrize("through", ["text", "endpoint"])
