@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from affidavit.generation.ksa_settings import KsaAnswersConfig, KsaSettings
+from affidavit.generation.sga_settings import SgaConfig
 from affidavit.generation.subsampled import SubsampledConfig, group_count, sampling_rate
 from affidavit.runfile import RunFile
 
@@ -17,8 +19,14 @@ _TEMPLATE_TOKENS = 48
 
 def minutes_to_run(run: RunFile) -> float | None:
     """Minutes on two cores for a model that was measured, else None. Reads nothing."""
-    if run.model.name == "smollm2-135m" and isinstance(run.generator, SubsampledConfig):
-        return _sampled_minutes(run.generator, size=run.data.size)
+    if run.model.name == "smollm2-135m":
+        match run.generator:
+            case SubsampledConfig() as config:
+                return _sampled_minutes(config, size=run.data.size)
+            case KsaSettings() as config:
+                return _keyword_minutes(config)
+            case SgaConfig() as config:
+                return _ensemble_minutes(config)
     settings = run.generator.model_dump()
     names = ("labels", "samples_per_label", "batch_size", "max_record_tokens", "max_tokens", "minibatch_rows")
     if run.model.name != "smollm2-135m" or any(name not in settings for name in names):
@@ -48,5 +56,26 @@ def _sampled_minutes(config: SubsampledConfig, *, size: int) -> float:
     return (load + texts * (text + config.max_tokens * step)) / 60.0
 
 
-def _whole_minibatches(rows: float, config: SubsampledConfig) -> int:
+def _keyword_minutes(config: KsaSettings) -> float:
+    """An answer from every subset for each text, and once a topic from as many public records."""
+    prompt, step, load = _SMOLLM2
+    answer = config.max_answer_tokens if isinstance(config, KsaAnswersConfig) else 0
+    width = config.shots_per_subset * (config.max_record_tokens + answer) + _TEMPLATE_TOKENS
+    texts = len(list(config.numbered()))
+    batches = texts + (len(config.topics) if config.use_public else 0)
+    asked = batches * _whole_minibatches(config.subsets, config)
+    answered = asked * (width * prompt + config.max_answer_tokens * step)
+    return (load + answered + texts * config.max_tokens * step) / 60.0
+
+
+def _ensemble_minutes(config: SgaConfig) -> float:
+    """An answer from every private and every public prompt for each query."""
+    prompt, step, load = _SMOLLM2
+    shown = config.shots * (config.max_record_tokens + config.max_tokens)
+    rows = 2 * _whole_minibatches(config.ensemble, config)
+    each = rows * ((shown + config.max_record_tokens + _TEMPLATE_TOKENS) * prompt + config.max_tokens * step)
+    return (load + len(config.queries) * each) / 60.0
+
+
+def _whole_minibatches(rows: float, config: SubsampledConfig | KsaSettings | SgaConfig) -> int:
     return math.ceil(rows / config.minibatch_rows) * config.minibatch_rows
