@@ -317,6 +317,7 @@ def test_a_terminal_is_shown_both_loops(
 ) -> None:
     (tmp_path / "grid.toml").write_text(GRID.partition('[[methods]]\nname = "public-only"')[0], encoding="utf-8")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
     shown = command("experiment", tmp_path / "grid.toml", "-o", tmp_path / "out")
     assert shown.code == 0, shown.err
     assert "certifying" in shown.err
