@@ -16,6 +16,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": {**ksa.PRESETS["paper"], "task": "medical"},
     "local": {
         **ksa.PRESETS["local"],
+        "public_example": True,
         "keywords": 4,
         "sampling": "without-replacement",
         "subsets": 40,
@@ -25,4 +26,5 @@ PRESETS: dict[str, dict[str, Any]] = {
         "max_answer_tokens": 40,
     },
 }
-"""``paper``: see ``ksa.PRESETS``. ``local``: for SmolLM2; a fresh sample for each query."""
+"""``paper``: see ``ksa.PRESETS``. ``local``: for SmolLM2, which answers no question before it has seen one answered; a
+fresh sample for each query."""
