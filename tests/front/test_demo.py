@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import json
+from importlib import resources
 from pathlib import Path
 
 import pytest
+
+from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.tradeoff import PrivacyCurve
+from affidavit.audits.auditfile import load_audit
+from affidavit.audits.certified import Certified
+from affidavit.audits.experiments.one_step import prepare
+from affidavit.audits.self_tests import NULL_ALPHA
+from affidavit.audits.statistics.power import per_run_power
+from affidavit.runfile import load_run
+
+FOLDER = Path(str(resources.files("affidavit") / "demo_data"))
 
 
 @pytest.fixture
@@ -24,6 +36,29 @@ def test_a_folder_with_something_else_in_it_is_left_alone(command, home, tmp_pat
     assert refused.code == 2
     assert "--out NEW_FOLDER" in refused.err
     assert (tmp_path / "thesis" / "chapter.txt").read_text(encoding="utf-8") == "years of work"
+
+
+def test_by_chance_the_one_step_audit_fails_less_than_once_in_a_million_runs() -> None:
+    """Exact, from binomial counts: half the noise missed, the true mechanism accused, or the null pair caught."""
+    run, audit = load_run(FOLDER / "run.toml"), load_audit(FOLDER / "audit_one_step.toml")
+    certified = Certified.of_plan(run.plan(), relation=run.relation, delta=run.budget.delta)
+    prepared = prepare(certified, SeededNoise(0), trials=audit.members, alpha=audit.level.each)
+    design = prepared.design
+
+    def refuted(record_in: float, record_out: float, curve: PrivacyCurve, alpha: float) -> float:
+        """The chance that either direction refutes ``curve``."""
+        sizes = {"members": design.trials, "non_members": design.trials, "alpha": alpha / 2.0}
+        ways = ((record_in, record_out), (1.0 - record_in, 1.0 - record_out))
+        return sum(per_run_power(*rates, curve, **sizes) for rates in ways)
+
+    hits, alarms = (
+        design.case.tail(design.threshold, uses=design.uses, member=member, noise=1.0) for member in (True, False)
+    )
+    accused = refuted(hits, alarms, prepared.certified.curve, design.alpha)
+    caught = refuted(alarms, alarms, PrivacyCurve(((0.0, 0.0),)), min(design.alpha, NULL_ALPHA))
+    assert accused > 0.0
+    assert caught > 0.0
+    assert (1.0 - design.power) + accused + caught < 1e-6
 
 
 @pytest.mark.slow
