@@ -107,18 +107,23 @@ def _csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def markdown(found: Sequence[Summary], *, title: str = "") -> str:
-    """Per dataset: the score by method and ε, what each setting needs and costs, and the score by shots."""
+    """Per dataset: the score by method and ε, by shots where there are several, and what each setting needs and costs.
+
+    Scores by ε are left out where they would only repeat those by shots: no method has two ε.
+    """
     parts = [f"# {title}\n"] if title else []
     for dataset in dict.fromkeys(one.dataset for one in found):
         here = [one for one in found if one.dataset == dataset]
         shots = sorted({one.shots for one in here} - {0})
         parts.append(f"## {dataset}\n")
-        for count in shots or [0]:
+        settings = {(one.method, one.epsilon) for one in here}
+        repeated = len(shots) > 1 and len(settings) == len({method for method, _ in settings})
+        for count in [] if repeated else shots or [0]:
             rows = [one for one in here if one.shots in (0, count)]
             shown = "1 demonstration" if count == 1 else f"{count} demonstrations"
             parts.append(_by_epsilon(rows, f"{here[0].metric}, {shown}, mean ± standard deviation"))
         if len(shots) > 1:
-            parts.append(_by_shots(here, shots))
+            parts.append(_by_shots(here))
         parts.append(_costs(here))
         parts += [f"- {one.method} at ε = {show_epsilon(one.epsilon)}: {one.refused}" for one in here if one.refused]
     return "\n".join(parts).rstrip() + "\n"
@@ -133,14 +138,16 @@ def _by_epsilon(rows: Sequence[Summary], caption: str) -> str:
     return _table(caption, head, body)
 
 
-def _by_shots(rows: Sequence[Summary], shots: Sequence[int]) -> str:
-    settings = list(dict.fromkeys((one.method, one.epsilon) for one in rows if one.shots))
+def _by_shots(rows: Sequence[Summary]) -> str:
+    settings = list(dict.fromkeys((one.method, one.epsilon) for one in rows))
+    counts = sorted({one.shots for one in rows})
     table = {(one.method, one.epsilon, one.shots): _score(one) for one in rows}
     body = [
-        [method, show_epsilon(epsilon), *(table.get((method, epsilon, count), "") for count in shots)]
+        [method, show_epsilon(epsilon), *(table.get((method, epsilon, count), "") for count in counts)]
         for method, epsilon in settings
     ]
-    return _table("By number of demonstrations", ["method", "ε", *map(str, shots)], body)
+    caption = f"{rows[0].metric} by number of demonstrations, mean ± standard deviation"
+    return _table(caption, ["method", "ε", *map(str, counts)], body)
 
 
 def _costs(rows: Sequence[Summary]) -> str:
