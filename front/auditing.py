@@ -348,18 +348,32 @@ def _crowded(settings: RunFile) -> RunFile:
 
 def _thin_samples(settings: AuditFile, run: RunFile) -> str:
     """A warning where samples, certified for the declared size, hold next to none of a trial's records; else empty."""
-    from affidavit.generation.subsampled import SubsampledConfig, sample_size
-
-    size, present = run.data.size, settings.members
+    size, present, sample = run.data.size, settings.members, _sample_size(run)
     if settings.game == "per-run" or "canary" in settings.attacks:
         present = settings.background + 1
-    if settings.target != "protected" or not isinstance(run.generator, SubsampledConfig) or 2 * present >= size:
+    if settings.target != "protected" or sample is None or 2 * present >= size:
         return ""
-    seen = sample_size(run.generator, size=size) * present / size
+    seen = sample * present / size
     return (
-        f"a token's sample is certified for {size} records; of the {present} in a trial it holds about {seen:.2g}, and "
+        f"a sample is certified for {size} records; of the {present} in a trial it holds about {seen:.2g}, and "
         f"an attack sees little. Give about {size} members, or certify a run of about {present} records"
     )
+
+
+def _sample_size(run: RunFile) -> int | None:
+    """How many records are sampled for a token or a text, of the declared size; None where none are sampled."""
+    from affidavit.generation.ksa_settings import KsaSettings
+    from affidavit.generation.sga_settings import SgaConfig
+    from affidavit.generation.subsampled import SubsampledConfig, sample_size
+
+    match run.generator:
+        case SubsampledConfig() as config:
+            return sample_size(config, size=run.data.size)
+        case KsaSettings() as config if config.sampling != "disjoint":
+            return sample_size(config.scheme, size=run.data.size)
+        case SgaConfig() as config:
+            return config.ensemble * config.shots
+    return None
 
 
 def _calibrated(settings: RunFile, epsilon: float) -> RunFile:

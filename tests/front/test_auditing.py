@@ -12,6 +12,7 @@ from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import NotSupported, PermitViolation
 from affidavit.accountant.plan import leaves, parse_plan
 from affidavit.audits.attacks.extraction import PROMPTS
+from affidavit.audits.auditfile import parse_audit
 from affidavit.audits.certified import Certified
 from affidavit.audits.textmodel import Record
 from affidavit.generation.models.toy import ToyModel
@@ -107,6 +108,23 @@ def test_a_released_answer_is_a_demonstration_as_its_records_are(answering, plan
     assert shown.label not in {"answer", "north"}
     costs = [bound(plan, relation=answering.relation, delta=answering.budget.delta) for plan in plans]
     assert [cost.epsilon_upper for cost in costs] == [pytest.approx(protected.certified.epsilon, rel=1e-3)]
+
+
+@pytest.mark.parametrize(("kind", "sampled"), [("sga", 3), ("ksa-answers", None), ("ksa-without-replacement", 3)])
+def test_samples_of_answers_that_hold_next_to_none_of_a_trial_are_warned_of(run, kind, sampled):
+    """Of 24 places; batches are made as small as the trial instead."""
+    settings = ANSWERING["sga" if kind == "sga" else "ksa-answers"]
+    table = settings if kind != "ksa-without-replacement" else {**settings, "sampling": "without-replacement"}
+    name = "sga" if kind == "sga" else "ksa-answers"
+    config = generator(name).config.model_validate({"kind": name, "queries": ("which way",), **table})
+    run = _public(run, "it blows north").model_copy(update={"generator": config})
+    for members, expected in ((4, sampled), (12, None)):
+        audit = parse_audit({"attack": "reference", "members": members, "non_members": members, "runs": 9})
+        warning = auditing._thin_samples(audit, run)
+        if expected is None:
+            assert not warning
+        else:
+            assert f"of the {members} in a trial it holds about {expected * members / 24:.2g}" in warning
 
 
 @pytest.mark.parametrize("answering", ANSWERING, indirect=True)
