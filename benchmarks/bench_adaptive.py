@@ -13,9 +13,9 @@ import time
 from typing import NamedTuple
 
 from affidavit.accountant.bound import Bound, bound
-from affidavit.accountant.methods.pieces import prepare
+from affidavit.accountant.methods.chords import prepare
 
-REPEATS = 3
+REPEATS = 5
 DELTA = 2.5e-5
 TOLERANCE = 1e-3
 

@@ -21,6 +21,9 @@ the upper side that is, for any λ > 0,
 
 because (1 − 1/y)₊ <= y^λ λ^λ/(1+λ)^{1+λ} for y > 0 (the conversion of Canonne, Kamath and Steinke 2020).
 
+Where the walk stays near x >= 0, that is for ε >= ρ_T, nothing left of x = 0 is kept: it follows from the right
+(``recursion``).
+
 ``estimate`` says, without guarantee, where ε will be: the saddle point of the worst moments
 M(θ) = max over t of E[e^{θL}] = (θ/B)^θ (A/(1+θ))^{1+θ}, A = (E − E^{−θ})/(E − 1), B = (1 − E^{−θ})/(E − 1).
 """
@@ -90,13 +93,13 @@ def _cumulative(runs: Runs) -> tuple[Array, Array]:
 
 
 def whole(runs: Runs, spacing: float, *, left: float, right: float, bounded: bool, slope: float) -> Corridor:
-    """The same window −``left`` … ``right`` at every step, cut to what the uses can reach if ``bounded``."""
+    """The same window −``left`` … ``right`` at every step; if ``bounded``, from 0 to what the uses can reach."""
     import numpy as np
 
     rho, reach = _cumulative(runs)
     lows, highs = np.full(len(rho), -left - spacing), np.full(len(rho), right + spacing)
     if bounded:
-        lows, highs = np.maximum(lows, -reach - spacing), np.minimum(highs, reach + spacing)
+        lows, highs = np.zeros(len(rho)), np.minimum(highs, reach + spacing)
     low, high = _lattice(spacing, lows, highs)
     return Corridor(spacing, low, high, rho, bounded, slope)
 
@@ -121,6 +124,8 @@ def narrow(runs: Runs, spacing: float, *, between: tuple[float, float], near: Es
     # One point in reserve; no further than the uses reach.
     lows = np.maximum(edge(between[0], -1.0), -reach) - spacing
     highs = np.minimum(edge(between[1], 1.0), reach) + spacing
+    if between[0] >= total:
+        lows = np.maximum(lows, 0.0)
     low, high = _lattice(spacing, lows, highs)
     return Corridor(spacing, low, high, rho, True, near.slope)
 

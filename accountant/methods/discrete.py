@@ -10,6 +10,7 @@ Composing it with an independent mechanism of profile δ₀ is then a sum, outer
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from numpy import float64
     from numpy.typing import NDArray
 
-__all__ = ["DiscreteProfile", "mixed_delta"]
+    Array = NDArray[float64]
+
+__all__ = ["DiscreteProfile", "chord_profile", "mixed_delta", "tangent_profile"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,3 +52,69 @@ def mixed_delta(
 ) -> float:
     """δ(ε) of ``profile`` composed with a mechanism whose vectorised profile is ``other``."""
     return profile.infinite + float(profile.masses @ other(epsilon - profile.losses))
+
+
+def chord_profile(x: Array, values: Array) -> DiscreteProfile:
+    """The chords of the convex minorant, the one to (0, 1) on the left and the constant on the right, as losses.
+
+    The values bound a convex function from above, so their convex minorant does; they need not be convex themselves.
+    """
+    import numpy as np
+
+    kept: list[tuple[float, float, float]] = []  # x, value, and α × slope of the chord that ends there
+    masses: list[float] = []  # α × change of slope at each kept point but the last
+    for point, value in zip(x.tolist(), values.tolist(), strict=True):
+        arriving = value - 1.0
+        while kept:
+            before, height, steepness = kept[-1]
+            leaving = (value - height) / math.expm1(min(point - before, 700.0))
+            if leaving > steepness:
+                masses.append(leaving - steepness)
+                arriving = (value - height) / -math.expm1(before - point)
+                break
+            kept.pop()
+            if masses:
+                masses.pop()
+        kept.append((point, value, arriving))
+    masses.append(-kept[-1][2])
+    losses = np.array([point for point, _, _ in kept])
+    return DiscreteProfile(losses, np.maximum(0.0, np.array(masses)), kept[-1][1])
+
+
+def tangent_profile(x: Array, values: Array, slopes: Array) -> DiscreteProfile:
+    """The upper envelope of the tangents (with 1 − α and 0) as losses: Graham's scan over lines."""
+    import numpy as np
+
+    keep = values > 0.0
+    x, values, slopes = x[keep], values[keep], slopes[keep]
+    # A line in α: intercept v + s, slope −s/α_i. Kept as (log of s/α_i, intercept), steepest first.
+    lines: list[tuple[float, float]] = [(0.0, 1.0)]
+    kinks: list[float] = []
+    for xi, v, s in zip(x.tolist(), values.tolist(), slopes.tolist(), strict=True):
+        if s <= 0.0:
+            continue
+        line = (math.log(s) - xi, min(1.0, v + s))
+        while True:
+            steep, intercept = lines[-1]
+            if line[0] >= steep or line[1] >= intercept:
+                break
+            drop = intercept - line[1]
+            meet = math.log(drop) - steep - math.log(-math.expm1(line[0] - steep))
+            if kinks and meet <= kinks[-1]:
+                lines.pop()
+                kinks.pop()
+                continue
+            lines.append(line)
+            kinks.append(meet)
+            break
+    steep, intercept = lines[-1]
+    if intercept > 0.0:
+        meet = math.log(intercept) - steep  # where the last line reaches 0
+        lines.append((-math.inf, 0.0))
+        kinks.append(meet)
+    slopes_log = np.array([line[0] for line in lines])
+    losses = np.array(kinks)
+    masses = np.exp(slopes_log[:-1] + losses) * -np.expm1(slopes_log[1:] - slopes_log[:-1])
+    # Rounding may leave a sum above the first intercept, 1; scale down.
+    total = float(masses.sum())
+    return DiscreteProfile(losses, masses / max(1.0, total), 0.0)

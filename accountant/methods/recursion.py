@@ -11,11 +11,13 @@ and δ(ε) = H_T(e^ε). It is attained: two tokens and suitable logits realise a
 convex and decreasing in α with H_k(0) = 1 and H_k(α) >= 1 − α. One step in closed form, where both
 sides start: H_1(α) = (√E − √α)²/(E − 1) for 1/E <= α <= E.
 
-H_k is kept on the lattice points of a ``Corridor``, which leaves out what the answer hardly depends on.
+H_k is kept on the lattice points of a ``Corridor``, which leaves out what the answer hardly depends on. With nothing
+else beside the exponential uses, H_k(1/α) = 1 − 1/α + H_k(α)/α (P and Q may be exchanged), so where the corridor begins
+at α = 1 the mirror continues it, exactly.
 
 Upper side. H_{k−1} is replaced by its chords between lattice points, and the maximum over *all* t is bounded in closed
-form, piece by piece (``pieces``). Left of the corridor stands the smaller of the chord from (0, 1) and a moment
-bound, right of it the last value: all lie above H_{k−1}.
+form (``chords``). Elsewhere the corridor is continued by one more chord, to the last point looked at, where H_{k−1} is
+at most the least of the chord from (0, 1), a moment bound and, on the right, the last value.
 
 Lower side. t is restricted to breakpoints of the lattice, 1 − α is taken left of the corridor and 0 right of it:
 the value of an explicit strategy. Its slope is carried along: S = −α dH/dα obeys the same recursion, so
@@ -29,9 +31,9 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from affidavit.accountant.methods.chords import Use, prepare
 from affidavit.accountant.methods.corridor import Corridor, Runs
-from affidavit.accountant.methods.discrete import DiscreteProfile
-from affidavit.accountant.methods.pieces import Use, prepare, upper_bound
+from affidavit.accountant.methods.discrete import DiscreteProfile, chord_profile, tangent_profile
 
 if TYPE_CHECKING:
     from numpy import float64, intp
@@ -39,18 +41,14 @@ if TYPE_CHECKING:
 
     Array = NDArray[float64]
 
-__all__ = ["Last", "OneUse", "lower_profile", "upper_profile"]
+__all__ = ["Last", "OneUse", "chord_profile", "lower_profile", "tangent_profile", "upper_profile"]
 
-BLOCK = 700
-"""Lattice points with one layout of pieces."""
-MOST_STEPS_BETWEEN = 64
-"""The best t is looked for anew after this many steps, and an eighth of those since the range has changed."""
-
-
+OFTEN, MOST_STEPS_BETWEEN = 8, 64
+"""The best t is looked for anew after a share of the steps since the range has changed, and after so many at least."""
 SLOW, EVERY = 3, (0, 2**31)
 """Cells by which the best t moves, at most, until it is looked for again; all breakpoints."""
 UNEVEN = 8
-"""Before so many uses the objective may have several maxima in t: all pieces are of one cell."""
+"""Before so many uses the objective may have several maxima in t: all breakpoints are looked at."""
 
 
 class Last(Protocol):
@@ -75,10 +73,11 @@ def upper_profile(runs: Runs, corridor: Corridor, *, last: Last | None = None) -
         done, values = 1, _one_use(runs[-1][0], _points(corridor, 1))[0]
     else:
         done, values = 0, last.upper(_points(corridor, 0))
-    step = _UpperStep(corridor)
+    side = _UpperSide(runs, corridor)
+    side.put(done, values)
     for move in _moves(runs, corridor, done):
-        values = step(values, move)
-    return _chord_profile(_points(corridor, len(corridor.low) - 1), values)
+        side.step(move)
+    return chord_profile(*side.end())
 
 
 def lower_profile(runs: Runs, corridor: Corridor, *, last: Last | None = None) -> DiscreteProfile:
@@ -90,10 +89,11 @@ def lower_profile(runs: Runs, corridor: Corridor, *, last: Last | None = None) -
     else:
         x = _points(corridor, 0)
         done, lines = 0, np.stack((last.lower(x), last.lower_slope(x)))
-    step = _LowerStep(corridor)
+    side = _LowerSide(runs, corridor)
+    side.put(done, lines)
     for move in _moves(runs, corridor, done):
-        lines = step(lines, move)
-    return _tangent_profile(_points(corridor, len(corridor.low) - 1), lines[0], lines[1])
+        side.step(move)
+    return tangent_profile(*side.end())
 
 
 def _points(corridor: Corridor, k: int) -> Array:
@@ -144,128 +144,165 @@ class _Move(NamedTuple):
     """The best t is to be looked for anew."""
     low: int
     points: int
-    before: int
-    """The lattice point at which the functions of k − 1 begin."""
     rho: float
     """ρ_k."""
 
 
 def _moves(runs: Runs, corridor: Corridor, done: int) -> Iterator[_Move]:
     """The uses from the last to the first, without the ``done`` last ones."""
-    rho = corridor.concentrated
+    rho, lows = corridor.concentrated.tolist(), corridor.low.tolist()
+    points = (corridor.high - corridor.low + 1).tolist()
     k = looked = 0
     for eta, uses in reversed(runs):
-        use = prepare(eta, corridor.spacing, corridor.slope)
+        use = prepare(eta, corridor.spacing)
         for since in range(uses):
             k += 1
             if k > done:
-                fresh = k - looked >= min(MOST_STEPS_BETWEEN, max(1, since // 8))
+                fresh = k - looked >= min(MOST_STEPS_BETWEEN, max(1, since // OFTEN))
                 looked = k if fresh else looked
-                low = int(corridor.low[k])
-                points = int(corridor.high[k]) - low + 1
-                yield _Move(k, use, fresh, low, points, int(corridor.low[k - 1]), float(rho[k]))
+                yield _Move(k, use, fresh, lows[k], points[k], rho[k])
 
 
-def _fit(known: Array, before: int, low: int, points: int) -> tuple[int, Array, int]:
-    """(points missing on the left, what is known, points missing on the right) of a window from ``low``."""
-    first = min(max(low, before), low + points)
-    last = max(first, min(low + points, before + len(known)))
-    return first - low, known[first - before : last - before], low + points - last
+class _Side:
+    """Functions on the lattice points of the corridor, one a row, with room for what a use looks at beyond."""
 
+    def __init__(self, runs: Runs, corridor: Corridor, rows: int) -> None:
+        import numpy as np
 
-def _around(best: NDArray[intp], use: Use, k: int) -> tuple[int, int]:
-    """The breakpoints among which the best ones will be a few uses later."""
-    reserve = SLOW * use.unit if k > UNEVEN else len(use.times)
-    return int(best.min()) - reserve, int(best.max()) + reserve
-
-
-class _UpperStep:
-    """One use on the upper side."""
-
-    def __init__(self, corridor: Corridor) -> None:
+        margin = max(prepare(eta, corridor.spacing).margin for eta, _ in runs)
         self._corridor = corridor
-        self._ranges: list[tuple[int, int]] = []
-        self._use: Use | None = None
-        self._among = EVERY
+        self._origin = int(corridor.low.min()) - margin
+        self._rows = np.zeros((rows, int(corridor.high.max()) + margin + 1 - self._origin))
+        self._uses, self._known = 0, (0, 0)
 
-    def __call__(self, values: Array, move: _Move) -> Array:
+    def put(self, k: int, rows: Array) -> None:
+        """The functions of k uses."""
+        self._uses = k
+        self._known = first, last = int(self._corridor.low[k]), int(self._corridor.high[k])
+        self._rows[:, first - self._origin : last + 1 - self._origin] = rows
+
+    def _at(self, first: int, last: int) -> Array:
+        """Lattice points ``first`` to ``last``."""
+        return self._rows[:, first - self._origin : last + 1 - self._origin]
+
+    def _reach(self, move: _Move) -> Array:
+        """What the use looks at, continued beyond what is known."""
+        margin = move.use.margin
+        first, last = move.low - margin, move.low + move.points - 1 + margin
+        known_first, known_last = self._known
+        if last > known_last:
+            self._continue_right(known_last, last)
+        if first < known_first:
+            if self._corridor.alone and known_first == 0:
+                self._at(first, -1)[:] = self._mirrored(-first)
+            else:
+                self._continue_left(first, known_first)
+        return self._at(first, last)
+
+    def end(self) -> tuple[Array, ...]:
+        """ln α and the functions of all uses, on both sides of α = 1 if they begin there."""
         import numpy as np
 
-        use, points = move.use, move.points
-        planes = self._planes(values, move)
-        width = -(-points // max(1, round(points / BLOCK)))
-        starts = [min(start, points - width) for start in range(0, points, width)]
-        if move.fresh or len(starts) != len(self._ranges):
-            self._ranges = self._look(planes, move, width, starts)
-        result = np.empty(points)
-        for start, best in zip(starts, self._ranges, strict=True):
-            layout = use.layout(*best)
-            near, far = use.looks(planes, width, use.margin + start, layout.rows)
-            result[start : start + width] = upper_bound(near, far, layout, use.slack)
-        return result
+        first, last = self._known
+        rows = self._at(first, last)
+        if self._corridor.alone and first == 0:
+            first, rows = -last, np.hstack((self._mirrored(last), rows))
+        points: Array = np.arange(first, last + 1, dtype=np.float64) * self._corridor.spacing
+        return points, *rows
 
-    def _planes(self, values: Array, move: _Move) -> Array:
-        """H_{k−1} about the new window, and at the two places within cells."""
+    def _mirrored(self, count: int) -> Array:
+        """Points −``count`` to −1, from 1 to ``count``."""
+        raise NotImplementedError
+
+    def _continue_left(self, first: int, known: int) -> None:
+        """Fill in points ``first`` to ``known`` − 1."""
+        raise NotImplementedError
+
+    def _continue_right(self, known: int, last: int) -> None:
+        """Fill in points ``known`` + 1 to ``last``."""
+        raise NotImplementedError
+
+
+class _UpperSide(_Side):
+    """Values above H_k."""
+
+    def __init__(self, runs: Runs, corridor: Corridor) -> None:
+        super().__init__(runs, corridor, 1)
+
+    def step(self, move: _Move) -> None:
+        """One use more."""
+        planes = self._planes(self._reach(move)[0], move.use)
+        self.put(move.k, move.use.upper(planes, move.use.margin - move.low)[None])
+
+    def _mirrored(self, count: int) -> Array:
+        """H_k(1/α) = 1 − 1/α + H_k(α)/α, from −``count`` to −1."""
         import numpy as np
 
-        use, h = move.use, self._corridor.spacing
-        low = move.low - use.margin
-        missing, known, beyond = _fit(values, move.before, low, move.points + 2 * use.margin)
-        planes = np.empty((1 + len(use.inside), move.points + 2 * use.margin))
-        ext = planes[0]
-        if missing:
-            x = np.arange(low, low + missing) * h
-            constant, rate = self._corridor.tail(move.k - 1, move.before * h)
-            chord = 1.0 + (values[0] - 1.0) * np.exp(x - move.before * h)
-            ext[:missing] = np.minimum(chord, np.exp(np.minimum(constant - rate * x, 0.0)))
-        ext[missing : len(ext) - beyond] = known
-        if beyond:
-            end = low + len(ext) - beyond
-            constant, rate = self._corridor.tail(move.k - 1, end * h)
-            x = np.arange(end, end + beyond) * h
-            ext[len(ext) - beyond :] = np.minimum(values[-1], np.exp(np.minimum(constant - rate * x, 0.0)))
-        for plane, inside in enumerate(use.inside, start=1):
-            share = math.expm1(inside) / math.expm1(h)
-            planes[plane, :-1] = (1.0 - share) * ext[:-1] + share * ext[1:]
-            planes[plane, -1] = ext[-1]
+        x = np.arange(-count, 0) * self._corridor.spacing
+        mirrored: Array = np.exp(x) * self._at(1, count)[0, ::-1] - np.expm1(x)
+        return mirrored[None]
+
+    def _continue_left(self, first: int, known: int) -> None:
+        """The chord from ``first``, where the chord from (0, 1) and the moment bound lie above H_k, which falls."""
+        h, value = self._corridor.spacing, float(self._at(known, known)[0, 0])
+        chord = 1.0 + (value - 1.0) * math.exp((first - known) * h)
+        height = max(value, min(chord, self._moments(first)))
+        self._at(first, known - 1)[0] = self._chord(first, known, height, value)[:-1]
+
+    def _continue_right(self, known: int, last: int) -> None:
+        """The chord to ``last``, where the last value and the moment bound lie above H_k."""
+        value = float(self._at(known, known)[0, 0])
+        self._at(known + 1, last)[0] = self._chord(known, last, value, min(value, self._moments(last)))[1:]
+
+    def _moments(self, point: int) -> float:
+        x = point * self._corridor.spacing
+        constant, rate = self._corridor.tail(self._uses, x)
+        return math.exp(min(constant - rate * x, 0.0))
+
+    def _chord(self, first: int, last: int, start: float, end: float) -> Array:
+        import numpy as np
+
+        share = np.expm1(np.arange(last - first + 1) * self._corridor.spacing)
+        chord: Array = start + (end - start) * (share / share[-1])
+        return chord
+
+    @staticmethod
+    def _planes(values: Array, use: Use) -> Array:
+        """H_{k−1} at the lattice points, and its chords at the two places within cells."""
+        import numpy as np
+
+        if not use.inside:
+            return values[None]
+        planes = np.empty((3, len(values)))
+        planes[0] = values
+        for plane, inside in zip(planes[1:], use.inside, strict=True):
+            share = math.expm1(inside) / math.expm1(use.spacing)
+            plane[:-1] = (1.0 - share) * values[:-1] + share * values[1:]
+            plane[-1] = values[-1]
         return planes
 
-    def _look(self, planes: Array, move: _Move, width: int, starts: list[int]) -> list[tuple[int, int]]:
-        """The least and the largest best breakpoint of each block."""
-        use = move.use
-        if move.k <= UNEVEN:
-            return [(0, len(use.times) - 1)] * len(starts)
-        best = use.best(planes, move.points, use.margin, self._among if self._use is use else EVERY)
-        self._use, self._among = use, _around(best, use, move.k)
-        # At a cut end the continuation, not the mechanism, decides.
-        cut = use.cells // 2 if move.points > 4 * use.cells else 0
-        best = best[cut : len(best) - cut]
-        ranges = []
-        for start in starts:
-            part = best[max(0, start - cut) : max(1, start + width - cut)]
-            ranges.append((int(part.min()), int(part.max())))
-        return ranges
 
+class _LowerSide(_Side):
+    """A value and a slope at each lattice point, of lines below H_k."""
 
-class _LowerStep:
-    """One use on the lower side: a value and a slope at each lattice point."""
-
-    def __init__(self, corridor: Corridor) -> None:
-        self._corridor = corridor
+    def __init__(self, runs: Runs, corridor: Corridor) -> None:
+        super().__init__(runs, corridor, 2)
         self._choice: NDArray[intp] | None = None
         self._chosen: _Move
         self._use: Use | None = None
         self._among = EVERY
 
-    def __call__(self, lines: Array, move: _Move) -> Array:
+    def step(self, move: _Move) -> None:
+        """One use more."""
         import numpy as np
 
         use, points = move.use, move.points
-        planes = self._planes(lines, move)
+        planes = self._planes(self._reach(move), use)
         if move.fresh or self._choice is None:
-            found = use.best(planes[0], points, use.margin, self._among if self._use is use else EVERY)
+            found = use.best(planes[0], self._among if self._use is use else EVERY)
             self._choice, self._chosen, self._use = found, move, use
-            self._among = _around(found, use, move.k)
+            reserve = SLOW * (2 if use.inside else 1) if move.k > UNEVEN else len(use.times)
+            self._among = int(found.min()) - reserve, int(found.max()) + reserve
         at = np.arange(points)
         # The best t depends on x and k by about x/ρ_k.
         same = ((at + move.low) * (self._chosen.rho / move.rho)).astype(np.intp) - self._chosen.low
@@ -280,95 +317,44 @@ class _LowerStep:
         for side, flat in enumerate(planes.reshape(2, -1)):
             behind = flat[second]
             result[side] = chance * (flat[first] - behind) + behind
-        return result
+        self.put(move.k, result)
 
-    def _planes(self, lines: Array, move: _Move) -> Array:
-        """Values and slopes of H_{k−1} about the new window: (2, planes, points)."""
+    def _mirrored(self, count: int) -> Array:
+        """H_k(1/α) = 1 − 1/α + H_k(α)/α and its slope, from −``count`` to −1."""
         import numpy as np
 
-        use, h = move.use, self._corridor.spacing
-        low, length = move.low - use.margin, move.points + 2 * use.margin
-        planes = np.empty((2, 1 + len(use.inside), length))
-        missing, _, beyond = _fit(lines[0], move.before, low, length)
-        outside = _nothing(np.arange(low, low + missing, dtype=np.float64) * h)
-        for side, values, before in zip(planes[:, 0], lines, outside, strict=True):
-            side[:missing] = before
-            side[missing : length - beyond] = _fit(values, move.before, low, length)[1]
-            side[length - beyond :] = 0.0
+        x = np.arange(-count, 0) * self._corridor.spacing
+        values, slopes = self._at(1, count)[:, ::-1]
+        scale = np.exp(x)
+        return np.stack((scale * values - np.expm1(x), scale * (1.0 - values - slopes)))
+
+    def _continue_left(self, first: int, known: int) -> None:
+        """1 − α."""
+        import numpy as np
+
+        x = np.arange(first, known, dtype=np.float64) * self._corridor.spacing
+        self._at(first, known - 1)[:] = _nothing(x)
+
+    def _continue_right(self, known: int, last: int) -> None:
+        self._at(known + 1, last)[:] = 0.0
+
+    @staticmethod
+    def _planes(lines: Array, use: Use) -> Array:
+        """Values and slopes of H_{k−1}: (2, planes, points)."""
+        import numpy as np
+
+        if not use.inside:
+            return lines[:, None]
+        planes = np.empty((2, 3, lines.shape[1]))
+        planes[:, 0] = lines
         values, slopes = planes
         for plane, inside in enumerate(use.inside, start=1):
             # The tangent of the nearer lattice point.
-            nearer = 0 if inside <= h / 2.0 else 1
-            offset = inside - nearer * h
+            nearer = 0 if inside <= use.spacing / 2.0 else 1
+            offset = inside - nearer * use.spacing
             value, slope = (np.roll(side[0], -nearer) for side in (values, slopes))
             values[plane] = value - slope * math.expm1(offset)
             slopes[plane] = slope * math.exp(offset)
             if nearer:
                 values[plane, -1] = slopes[plane, -1] = 0.0
         return planes
-
-
-def _chord_profile(x: Array, values: Array) -> DiscreteProfile:
-    """The chords of the convex minorant, the one to (0, 1) on the left and the constant on the right, as losses.
-
-    The values bound a convex function from above, so their convex minorant does; they need not be convex themselves.
-    """
-    import numpy as np
-
-    kept: list[tuple[float, float, float]] = []  # x, value, and α × slope of the chord that ends there
-    masses: list[float] = []  # α × change of slope at each kept point but the last
-    for point, value in zip(x.tolist(), values.tolist(), strict=True):
-        arriving = value - 1.0
-        while kept:
-            before, height, steepness = kept[-1]
-            leaving = (value - height) / math.expm1(min(point - before, 700.0))
-            if leaving > steepness:
-                masses.append(leaving - steepness)
-                arriving = (value - height) / -math.expm1(before - point)
-                break
-            kept.pop()
-            if masses:
-                masses.pop()
-        kept.append((point, value, arriving))
-    masses.append(-kept[-1][2])
-    losses = np.array([point for point, _, _ in kept])
-    return DiscreteProfile(losses, np.maximum(0.0, np.array(masses)), kept[-1][1])
-
-
-def _tangent_profile(x: Array, values: Array, slopes: Array) -> DiscreteProfile:
-    """The upper envelope of the tangents (with 1 − α and 0) as losses: Graham's scan over lines."""
-    import numpy as np
-
-    keep = values > 0.0
-    x, values, slopes = x[keep], values[keep], slopes[keep]
-    # A line in α: intercept v + s, slope −s/α_i. Kept as (log of s/α_i, intercept), steepest first.
-    lines: list[tuple[float, float]] = [(0.0, 1.0)]
-    kinks: list[float] = []
-    for xi, v, s in zip(x.tolist(), values.tolist(), slopes.tolist(), strict=True):
-        if s <= 0.0:
-            continue
-        line = (math.log(s) - xi, min(1.0, v + s))
-        while True:
-            steep, intercept = lines[-1]
-            if line[0] >= steep or line[1] >= intercept:
-                break
-            drop = intercept - line[1]
-            meet = math.log(drop) - steep - math.log(-math.expm1(line[0] - steep))
-            if kinks and meet <= kinks[-1]:
-                lines.pop()
-                kinks.pop()
-                continue
-            lines.append(line)
-            kinks.append(meet)
-            break
-    steep, intercept = lines[-1]
-    if intercept > 0.0:
-        meet = math.log(intercept) - steep  # where the last line reaches 0
-        lines.append((-math.inf, 0.0))
-        kinks.append(meet)
-    slopes_log = np.array([line[0] for line in lines])
-    losses = np.array(kinks)
-    masses = np.exp(slopes_log[:-1] + losses) * -np.expm1(slopes_log[1:] - slopes_log[:-1])
-    # Rounding may leave a sum above the first intercept, 1; scale down.
-    total = float(masses.sum())
-    return DiscreteProfile(losses, masses / max(1.0, total), 0.0)

@@ -1,4 +1,4 @@
-"""The parts of the adaptive recursion: pieces of t, the corridor, moment bounds."""
+"""The parts of the adaptive recursion: the highest chord, the corridor, moment bounds."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from affidavit.accountant.methods.chords import Use, prepare
 from affidavit.accountant.methods.corridor import Corridor, estimate_at, narrow, whole
-from affidavit.accountant.methods.pieces import Use, prepare, upper_bound
 from affidavit.accountant.methods.recursion import lower_profile, upper_profile
 
 
@@ -28,49 +28,76 @@ def planes(use: Use, values: np.ndarray) -> np.ndarray:
     return np.stack(rows)
 
 
-@settings(max_examples=60, deadline=None)
+def highest_chord(use: Use, eta: float, values: np.ndarray, *, scanned: int) -> np.ndarray:
+    """Largest chord from v to Ev of the polyline through ``values`` at each point but the margins, v from a scan."""
+    x = np.arange(len(values)) * use.spacing
+    inner = slice(use.margin, len(values) - use.margin)
+    t = np.linspace(0.0, eta, scanned)[:, None]
+    chance = np.exp(t) * np.expm1(eta - t) / math.expm1(eta)
+
+    def polyline(places: np.ndarray) -> np.ndarray:
+        cell = np.clip(np.floor(places / use.spacing).astype(int), 0, len(values) - 2)
+        share = np.expm1(places - x[cell]) / math.expm1(use.spacing)
+        return (1.0 - share) * values[cell] + share * values[cell + 1]
+
+    objective = chance * polyline(x[inner] - t) + (1.0 - chance) * polyline(x[inner] - t + eta)
+    return objective.max(axis=0)
+
+
+@settings(max_examples=80, deadline=None)
 @given(
     eta=st.floats(0.02, 4.0),
-    cells=st.floats(0.4, 40.0),
-    first=st.floats(0.0, 1.0),
-    share=st.floats(0.0, 1.0),
+    cells=st.one_of(st.floats(0.4, 40.0), st.integers(2, 40).map(float)),
+    kinks=st.integers(1, 30),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_pieces_bound_the_objective_for_all_t(eta: float, cells: float, first: float, share: float, seed: int) -> None:
-    """Any convex profile, any range (a multiple of the spacing or not), any layout: never below a dense scan over t."""
+def test_the_upper_side_is_the_highest_chord(eta: float, cells: float, kinks: int, seed: int) -> None:
+    """Any convex profile, any range (a multiple of the spacing or not): at or above a dense scan over t, and close."""
     rng = np.random.default_rng(seed)
-    losses, masses = rng.uniform(-2.0 * eta, 2.0 * eta, 5), rng.dirichlet(np.ones(5))
-    use = prepare(eta, eta / cells, 1.0)
-    points = 24
-    low = math.floor(-eta / use.spacing) - points // 2
-    x = (low + np.arange(points)) * use.spacing
-    around = (low - use.margin + np.arange(points + 2 * use.margin)) * use.spacing
-    end = len(use.times) - 1
-    layout = use.layout(round(first * end), round((first + share * (1.0 - first)) * end))
-    assert layout.rows[0] == 0
-    assert layout.rows[-1] == end
-    near, far = use.looks(planes(use, convex(losses, masses, around)), points, use.margin, layout.rows)
-    found = upper_bound(near, far, layout, use.slack)
-    t = np.linspace(0.0, eta, 2001)[:, None]
-    chance = np.exp(t) * np.expm1(eta - t) / math.expm1(eta)
-    truth = chance * convex(losses, masses, x - t) + (1.0 - chance) * convex(losses, masses, x - t + eta)
-    assert np.all(found >= truth.max(axis=0) * (1.0 - 1e-13))
+    losses, masses = rng.uniform(-2.0 * eta, 2.0 * eta, kinks), rng.dirichlet(np.ones(kinks))
+    use = prepare(eta, eta / cells)
+    low = math.floor(-eta / use.spacing) - 12 - use.margin
+    values = convex(losses, masses, (low + np.arange(24 + 2 * use.margin)) * use.spacing)
+    found = use.upper(planes(use, values), -low)
+    truth = highest_chord(use, eta, values, scanned=4001)
+    assert np.all(found >= truth * (1.0 - 1e-13))
+    bend = np.abs(np.diff(values, n=2)).max()
+    assert np.all(found <= truth * (1.0 + 1e-11) + 0.3 * math.exp(2.0 * use.spacing) * bend)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    eta=st.floats(0.05, 2.0),
+    cells=st.one_of(st.floats(0.4, 12.0), st.integers(2, 12).map(float)),
+    roughness=st.floats(-14.0, -0.5),
+    zero=st.integers(-5, 60),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_whatever_the_values_no_chord_is_higher(
+    eta: float, cells: float, roughness: float, zero: int, seed: int
+) -> None:
+    """Falling values that bend up and down, by as little as rounding or as much as they fall."""
+    rng = np.random.default_rng(seed)
+    use = prepare(eta, eta / cells)
+    length = 30 + 2 * use.margin
+    straight = 1.0 - 0.5 * np.expm1(np.arange(length) * use.spacing) / math.expm1(length * use.spacing)
+    values = np.sort(straight * (1.0 + 10.0**roughness * rng.uniform(-1.0, 1.0, length)))[::-1].copy()
+    found = use.upper(planes(use, values), zero)
+    truth = highest_chord(use, eta, values, scanned=1501)
+    assert np.all(found >= truth * (1.0 - 1e-13))
 
 
 @pytest.mark.parametrize("cells", [24.0, 24.37])
-def test_pieces_are_no_looser_than_the_square_of_the_spacing(cells: float) -> None:
+def test_the_highest_chord_is_off_by_the_square_of_the_spacing(cells: float) -> None:
     """On a smooth profile the bound exceeds the truth by about (h/η)²; at a quarter of the spacing by a sixteenth."""
     eta, excess = 0.7, []
     losses = np.linspace(-4.0, 4.0, 201)
     masses = np.exp(-0.5 * (losses - 0.5) ** 2)
     masses /= masses.sum()
     for fineness in (1, 4):
-        use = prepare(eta, eta / (cells * fineness), 1.0)
+        use = prepare(eta, eta / (cells * fineness))
         around = (np.arange(12 + 2 * use.margin) - use.margin) * use.spacing
-        values = planes(use, convex(losses, masses, around))
-        best = use.best(values, 12, use.margin, (0, len(use.times)))
-        layout = use.layout(int(best.min()), int(best.max()))
-        found = upper_bound(*use.looks(values, 12, use.margin, layout.rows), layout, use.slack)
+        found = use.upper(planes(use, convex(losses, masses, around)), use.margin)
         t = np.linspace(0.0, eta, 1001)[:, None]
         chance = np.exp(t) * np.expm1(eta - t) / math.expm1(eta)
         x = np.arange(12) * use.spacing
@@ -78,6 +105,24 @@ def test_pieces_are_no_looser_than_the_square_of_the_spacing(cells: float) -> No
         excess.append(float(np.max(found / truth.max(axis=0) - 1.0)))
     assert 0.0 <= excess[1] <= excess[0] / 10.0
     assert excess[0] <= 0.1 / cells**2
+
+
+def test_the_best_breakpoint_is_found_among_all() -> None:
+    """The strategy's choice by a loop over breakpoints, one at a time."""
+    eta, rng = 0.5, np.random.default_rng(3)
+    for cells in (8.0, 8.4):
+        use = prepare(eta, eta / cells)
+        around = (np.arange(20 + 2 * use.margin) - use.margin - 10) * use.spacing
+        values = planes(use, convex(rng.uniform(-1.0, 1.0, 9), rng.dirichlet(np.ones(9)), around))
+        found = use.best(values, (0, len(use.times)))
+        at = np.arange(20) + use.margin
+        rows = []
+        for choice, chance in enumerate(use.chance):
+            near = values[use.near[0][choice], at + use.near[1][choice]]
+            far = values[use.far[0][choice], at + use.far[1][choice]]
+            rows.append(chance * near + (1.0 - chance) * far)
+        reached = np.array(rows)
+        assert np.allclose(reached[found, np.arange(20)], reached.max(axis=0), rtol=1e-14)
 
 
 @settings(max_examples=30, deadline=None)
