@@ -1,6 +1,7 @@
 """Exact adaptive composition of exponential mechanisms, alone or beside others.
 
-The recursion and its proof are in ``recursion``. Mechanisms with one dominating pair and loss L:
+The recursion and its proof are in ``recursion``; on Poisson samples, alone, in ``sampled_recursion``. Beside it,
+mechanisms with one dominating pair and loss L:
 
 - run first: they are the outermost expectation, δ(ε) = E_P[H_T(e^{ε − L})];
 - run last: they are the innermost profile, H_0 = δ of the fixed part;
@@ -18,11 +19,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from affidavit.accountant.methods.base import EPSILON_FLOOR, Interval, Target, certain_delta, smallest_epsilon
+from affidavit.accountant.methods.base import EPSILON_FLOOR, Interval, Profile, Target, certain_delta, smallest_epsilon
 from affidavit.accountant.methods.corridor import Corridor, estimate_at, narrow, whole
 from affidavit.accountant.methods.discrete import DiscreteProfile, mixed_delta
 from affidavit.accountant.methods.fixed import FixedProfile, fixed_gap, fixed_profile
 from affidavit.accountant.methods.recursion import OneUse, lower_profile, upper_profile
+from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, sampled_gap
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
@@ -239,7 +241,7 @@ class AdaptiveProfile:
 
 
 class AdaptiveMethod:
-    """Exponential mechanisms, with gaussian, pure and approximate ones beside them."""
+    """Exponential mechanisms, alone or beside others; one of them alone on Poisson samples."""
 
     name = "adaptive"
     exact = True
@@ -247,7 +249,7 @@ class AdaptiveMethod:
     def why_not(self, scenario: Scenario, relation: Relation) -> str:
         """Applies when there is an exponential leaf and the work is bearable."""
         if not scenario.exponentials:
-            return "needs an exponential leaf"
+            return sampled_gap(scenario, relation)
         largest = max(eta for eta, _ in scenario.exponentials)
         if largest > MAX_RANGE:
             return f"a range above {MAX_RANGE:g} is no better than pure DP"
@@ -255,8 +257,10 @@ class AdaptiveMethod:
             return "too many uses for the recursion"
         return fixed_gap(scenario, relation) if scenario.fixed else ""
 
-    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> AdaptiveProfile:
+    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> Profile:
         """The recursion, refined near ``target``."""
+        if not scenario.exponentials:
+            return SampledAdaptiveProfile(scenario, target)
         return AdaptiveProfile(scenario, relation, target)
 
 

@@ -1,0 +1,205 @@
+"""Exact adaptive composition of an exponential mechanism on fresh Poisson samples (``sampled_recursion``).
+
+The grid covers the losses that matter for the answer. Under the tilt θ that makes its mean ε the composed loss walks
+to ε by steps of mean ε/T and variance s², so with k uses to come it lies about kε/T, within a few s √(k(T − k)/T).
+That decides how narrow the bracket is, never whether it is valid.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from affidavit.accountant.methods.base import EPSILON_FLOOR, Interval, Target, certain_delta, smallest_epsilon
+from affidavit.accountant.methods.discrete import DiscreteProfile
+from affidavit.accountant.methods.recursion import chord_profile, tangent_profile
+from affidavit.accountant.methods.sampled_recursion import SampledUse, Window, compose
+from affidavit.accountant.plan import Exponential, Poisson
+from affidavit.accountant.scenario import Scenario
+from affidavit.accountant.validate import Relation
+
+__all__ = ["SampledAdaptiveProfile", "sampled_gap"]
+
+COARSEST = 0.3
+"""The first spacing, in units of s."""
+MAX_WORK = 4e7
+"""Lattice points of all uses together times cells that a use reaches across: some 0.1 µs each."""
+DEPTH = 14.0
+"""ln of how much smaller than the answer may be what the window leaves out."""
+RESERVE = 2e-3
+"""How far, relatively, ε may be beyond a bracket that was found."""
+LEAST_DEVIATION = 0.02
+"""Of one use's loss, relative to its swing: what the grid is scaled by where the tilted law is nearly certain."""
+ROUNDING = 1e-10
+ROUNDS = 5
+MOST_USES, LARGEST_RANGE = 2000, 60.0
+"""Beyond, the grid would be too coarse to say more than the envelope."""
+LEAST = 1e-7
+"""Least rate × range², a use: below, rounding is no longer small beside what a use does."""
+
+
+def sampled_gap(scenario: Scenario, relation: Relation) -> str:
+    """Empty if the scenario is one exponential mechanism on Poisson samples, else why not."""
+    if len(scenario.fixed) != 1:
+        return "needs an exponential leaf, unsampled or alone on Poisson samples"
+    node, uses = scenario.fixed[0]
+    if not (isinstance(node, Poisson) and isinstance(node.of, Exponential)):
+        return "needs an exponential leaf"
+    if uses > MOST_USES or node.of.range > LARGEST_RANGE or node.rate * node.of.range**2 < LEAST * uses:
+        return "too many, too strong or too weak uses for the recursion on samples"
+    if relation == "substitution":
+        return "a Poisson sample under substitution has an envelope only"
+    return ""
+
+
+class _Estimate(NamedTuple):
+    """About where the answer lies."""
+
+    epsilon: float
+    slope: float
+    """−d ln δ/dε."""
+    deviation: float
+    """Of one use's loss on the way there."""
+    reserve: float
+    """How far ε may be from there, relatively."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    lower: DiscreteProfile
+    upper: DiscreteProfile
+
+    @classmethod
+    def of(cls, use: SampledUse, window: Window) -> _Sides:
+        x, upper, values, slopes = compose(use, window)
+        return cls(tangent_profile(x, values, slopes), chord_profile(x, upper))
+
+    def bracket(self, epsilon: float) -> Interval:
+        certain = certain_delta(epsilon)
+        lower, upper = self.lower.delta(epsilon) * (1.0 - ROUNDING), self.upper.delta(epsilon) * (1.0 + ROUNDING)
+        return Interval(max(certain, lower), max(certain, min(1.0, upper)))
+
+    def crossing(self, delta: float, *, start: float) -> Interval:
+        lower = smallest_epsilon(lambda e: self.bracket(e).lower, delta, start=start, relative=1e-10).lower
+        upper = smallest_epsilon(lambda e: self.bracket(e).upper, delta, start=start, relative=1e-10).upper
+        return Interval(min(lower, upper), upper)
+
+
+def _work(use: SampledUse, window: Window) -> float:
+    return window.points * sum(use.swing) / window.spacing
+
+
+class SampledAdaptiveProfile:
+    """Both sides, both directions, refined about each question."""
+
+    def __init__(self, scenario: Scenario, target: Target) -> None:
+        node, self._uses = scenario.fixed[0]
+        if not (isinstance(node, Poisson) and isinstance(node.of, Exponential)):
+            raise TypeError(node.kind)
+        eta, rate = node.of.range, node.rate
+        self._directions = SampledUse(eta, rate, "forward"), SampledUse(eta, rate, "backward")
+        self._target = target
+        self._everywhere: tuple[_Sides, ...] = ()
+
+    def delta(self, epsilon: float) -> Interval:
+        """Larger direction at ``epsilon``; a point of the curve, less sharp, where the target is another."""
+        if epsilon == self._target.epsilon:
+            return self._larger(self._target)
+        self._everywhere = self._everywhere or tuple(self._whole(use) for use in self._directions)
+        lower, upper = zip(*(sides.bracket(epsilon) for sides in self._everywhere), strict=True)
+        return Interval(max(lower), max(upper))
+
+    def epsilon(self, delta: float) -> Interval:
+        """Larger direction at ``delta``."""
+        return self._larger(replace(self._target, delta=delta, epsilon=None))
+
+    def _larger(self, target: Target) -> Interval:
+        forward, backward = self._directions
+        found = self._refined(forward, target, 0.0)
+        other = self._refined(backward, target, found.lower)
+        return Interval(max(found.lower, other.lower), max(found.upper, other.upper))
+
+    def _refined(self, use: SampledUse, target: Target, enough: float) -> Interval:
+        """The bracket of one direction; an upper side below ``enough`` is narrow enough."""
+        near = self._estimate(use, target)
+        spacing = COARSEST * near.deviation
+        found = Interval(0.0, 1.0 if target.delta is None else self._uses * use.reach[1] * (1.0 + 1e-14))
+        for number in range(ROUNDS):
+            window = self._window(use, near, spacing)
+            if (work := _work(use, window)) > MAX_WORK:
+                spacing *= (work / MAX_WORK) ** (1.0 / 3.0)
+                window = self._window(use, near, spacing)
+            sides = _Sides.of(use, window)
+            if target.delta is None:
+                new, floor = sides.bracket(target.epsilon or 0.0), 0.0
+            else:
+                new, floor = sides.crossing(target.delta, start=near.epsilon), EPSILON_FLOOR
+            found = Interval(max(found.lower, new.lower), min(found.upper, new.upper))
+            if math.isinf(new.upper):
+                near = near._replace(epsilon=max(1.5 * near.epsilon, found.lower))
+                continue
+            width, goal = found.upper - found.lower, max(target.tolerance * found.lower, floor)
+            if width <= goal or found.upper <= enough or (number and work > MAX_WORK):
+                break
+            spacing *= max(0.1, 0.9 * math.sqrt(goal / width))
+            if target.delta is not None:
+                middle = 0.5 * (found.lower + found.upper)
+                near = near._replace(epsilon=middle, reserve=0.6 * width / middle + RESERVE)
+        return found
+
+    def _whole(self, use: SampledUse) -> _Sides:
+        """Good for all ε up to where δ is negligible."""
+        import numpy as np
+
+        near = self._estimate(use, Target(delta=1e-3 * min(self._target.delta or 1e-9, 1e-9)))
+        down, up = use.reach
+        left = np.arange(self._uses + 1.0)
+        spacing = 0.5 * COARSEST * near.deviation
+        while True:
+            lowest = np.maximum(-near.epsilon, -left * down) / spacing - 2.0
+            highest = np.minimum(near.epsilon, left * up) / spacing + 2.0
+            window = Window(spacing, np.floor(lowest).astype(np.int64), np.ceil(highest).astype(np.int64), near.slope)
+            if (work := _work(use, window)) <= MAX_WORK:
+                return _Sides.of(use, window)
+            spacing *= 1.02 * (work / MAX_WORK) ** (1.0 / 3.0)
+
+    def _estimate(self, use: SampledUse, target: Target) -> _Estimate:
+        """The saddle point, where the tilted losses are taken as normal."""
+        import numpy as np
+        from scipy.special import erfcx
+
+        theta = np.geomspace(1e-3, 1e6, 500)
+        log_moment, mean, variance = (self._uses * part for part in use.moments(theta))
+        if target.delta is None:
+            at = int(np.argmin(np.abs(mean - (target.epsilon or 0.0))))
+            epsilon, reserve = target.epsilon or 0.0, 0.0
+        else:
+            s = np.sqrt(np.maximum(variance, 1e-300) / 2.0)
+            share = 0.5 * (erfcx(theta * s) - erfcx((1.0 + theta) * s))
+            log_delta = log_moment - theta * mean + np.log(np.maximum(share, 1e-300))
+            small = np.append(log_delta <= math.log(max(target.delta, 1e-300)), True)
+            at = min(int(np.argmax(small)), theta.size - 1)
+            epsilon, reserve = float(mean[at]), 0.02 + 0.6 / math.sqrt(self._uses)
+        deviation = max(math.sqrt(float(variance[at]) / self._uses), LEAST_DEVIATION * sum(use.swing))
+        return _Estimate(epsilon, float(theta[at]), deviation, reserve)
+
+    def _window(self, use: SampledUse, near: _Estimate, spacing: float) -> Window:
+        import numpy as np
+
+        total = self._uses
+        left = np.arange(total + 1.0)
+        done = total - left
+        down, up = use.reach
+        spread = math.sqrt(2.0 * (DEPTH - math.log(self._target.tolerance))) * near.deviation
+        middle = near.epsilon * left / total
+        reserve = near.reserve * near.epsilon + 1e-6
+        # The rare large loss of a small sample is no normal deviation: one in reserve.
+        width = spread * np.sqrt(left * done / total) + np.where(done > 0.0, np.minimum(left, 1.0) * max(down, up), 0.0)
+        lowest = np.maximum(middle - width - reserve * left / total, -left * down) - spacing
+        highest = np.minimum(middle + width + reserve * left / total, left * up) + spacing
+        low = np.floor(lowest / spacing).astype(np.int64)
+        high = np.maximum(np.ceil(highest / spacing).astype(np.int64), low + 1)
+        # H_0 has its kink at α = 1.
+        low[0], high[0] = min(int(low[0]), -2), max(int(high[0]), 2)
+        return Window(spacing, low, high, near.slope)

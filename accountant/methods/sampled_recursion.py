@@ -1,0 +1,424 @@
+"""The adaptive recursion for exponential mechanisms on Poisson samples, one direction, from both sides.
+
+One use of bounded range η is dominated by a two-point mechanism for some t in [0, η] (see ``recursion``): with
+u = e^t and E = e^η its likelihood ratio y is u or u/E, with Q-probabilities Q₁ = (1/u − 1/E)/(1 − 1/E) and 1 − Q₁.
+Run on a Poisson sample of rate q, the record's presence makes the ratio m = 1 − q + q y. What is maximised over t is
+the mean of a convex function of y, of mean 1 under Q, so two points remain the worst case and, with α = e^ε,
+
+    forward    (mixture, Q):   H_k(α) = max over t of  E_Q[m H_{k−1}(α/m)],
+    backward   (Q, mixture):   H_k(α) = max over t of  E_Q[H_{k−1}(α m)],
+
+H_0(α) = (1 − α)₊ and δ(ε) is the larger of both H_T(e^ε): which of the neighbours holds the record is settled once.
+Two tokens and suitable logits attain any t, so both are exact.
+
+For every λ > 0 (Canonne, Kamath and Steinke 2020) H_k(α) <= M^k α^{−λ} λ^λ/(1 + λ)^{1+λ}, M the largest E[e^{λL}]
+of one use; over a cell of u the probabilities and the powers of m are each at most what they are at one of its ends.
+
+H_k is kept at lattice points e^{ih}. [1, E] is cut at the u for which the near argument (y = u) or the far one
+(y = u/E) is on the lattice; the cuts are the same for every lattice point α.
+
+Upper side. Between two cuts let H lie below its chord a + bα over the lattice points that enclose the argument (one
+cell, or several: H is convex). The objective is then C + A/u + Bu with B <= 0, since the Q-probabilities and their
+products with y are of this form. It falls if A >= 0 and is concave if not, so that its largest value is at √(A/B), cut
+off at the ends. Left of the window stands the smaller of the chord from H(0) = 1 and a moment bound, right of it the
+smaller of the last value and a moment bound.
+
+Lower side. u is one of the cuts, 1 − α stands left of the window and 0 right of it: the value of an explicit
+strategy. Its slope S = −α dH/dα is carried along, and between lattice points the larger of the two neighbours' tangents
+is taken (the value of a strategy is convex in α). The best cut is looked for anew after every few uses, and tells the
+upper side where its pieces must be narrow.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from numpy import float64, int64, intp
+    from numpy.typing import NDArray
+
+    Array = NDArray[float64]
+
+__all__ = ["Direction", "SampledUse", "Window", "compose"]
+
+Direction = Literal["forward", "backward"]
+
+BLOCK = 300
+"""Lattice points with one layout of pieces."""
+MOST_USES_BETWEEN = 64
+"""The best cut is looked for anew after this many uses, and after an eighth of those done."""
+MOMENT_CELLS = 2000
+"""Cells of u for the moment bounds."""
+STRIDE = 8
+"""Cuts that are tried everywhere: each so many."""
+SPARE = 3
+"""Cuts beyond the best ones of a block up to which pieces are narrow."""
+WIDEST = 0.4
+"""Largest product of a piece's width in nats and 1 + the slope of ln H: beyond, H is far from its chords."""
+ROUNDING = 2.0**-46
+"""Relative rounding of one use, times h (1 − 1/E): what rounded differences are divided by."""
+ON_LATTICE = 1e-11
+"""An argument this near to a lattice point, in cells, is on it: ``ROUNDING`` covers the difference."""
+
+
+class Window(NamedTuple):
+    """Lattice points ``low[k]`` to ``high[k]``, ``spacing`` apart, for k = 0 … T uses still to come.
+
+    ``slope`` is about −d ln δ/dε at the answer.
+    """
+
+    spacing: float
+    low: NDArray[int64]
+    high: NDArray[int64]
+    slope: float
+
+    @property
+    def points(self) -> int:
+        """Of all uses together."""
+        return int((self.high - self.low + 1).sum())
+
+
+class Tail(NamedTuple):
+    """ln of bounds on E[e^{λL}] of one use, for each λ of ``rates``."""
+
+    rates: Array
+    logs: Array
+
+    def at(self, k: int, x: float) -> tuple[float, float]:
+        """(c, λ) with H_k(e^y) <= e^{c − λ y} for every y, the least near ``x``."""
+        import numpy as np
+
+        rates = self.rates
+        constants = k * self.logs + rates * np.log(rates) - (1.0 + rates) * np.log1p(rates)
+        best = int(np.argmin(constants - rates * x))
+        constant = float(constants[best])
+        return constant + 1e-13 * (1.0 + abs(constant)), float(rates[best])
+
+
+@dataclass(frozen=True, slots=True)
+class SampledUse:
+    """One use at range ``eta`` > 0 on a Poisson sample of rate 0 < ``rate`` <= 1, seen in one direction."""
+
+    eta: float
+    rate: float
+    direction: Direction
+
+    @property
+    def swing(self) -> tuple[float, float]:
+        """The largest |ln m| below 1 and above 1."""
+        return -math.log1p(self.rate * math.expm1(-self.eta)), math.log1p(self.rate * math.expm1(self.eta))
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """The loss lies between minus the one and the other."""
+        down, up = self.swing
+        return (down, up) if self.direction == "forward" else (up, down)
+
+    def pair(self, u: Array) -> tuple[Array, Array, Array]:
+        """Q₁, and ln m of the near and of the far argument."""
+        import numpy as np
+
+        chance = np.clip((1.0 / u - math.exp(-self.eta)) / -math.expm1(-self.eta), 0.0, 1.0)
+        return chance, np.log1p(self.rate * (u - 1.0)), np.log1p(self.rate * (u * math.exp(-self.eta) - 1.0))
+
+    def tail(self) -> Tail:
+        """Moment bounds, for many λ at once."""
+        import numpy as np
+
+        rates = np.geomspace(1e-2, 1e5, 150)
+        u = np.exp(self.eta * np.linspace(0.0, 1.0, MOMENT_CELLS + 1))
+        chance, near, far = self.pair(u)
+        power = np.multiply.outer
+        # Forward m^{1+λ}, backward m^{−λ}; the chance of the near value falls with u, both values rise.
+        logs = np.full(rates.size, -math.inf)
+        with np.errstate(divide="ignore"):
+            log_near, log_far = np.log(chance[:-1]), np.log1p(-chance[1:])
+        if self.direction == "forward":
+            terms = power(1.0 + rates, near[1:]) + log_near, power(1.0 + rates, far[1:]) + log_far
+        else:
+            terms = power(-rates, near[:-1]) + log_near, power(-rates, far[:-1]) + log_far
+        logs = np.logaddexp(*terms).max(axis=1)
+        return Tail(rates, logs + 1e-12 * (1.0 + np.abs(logs) + rates * self.eta))
+
+    def moments(self, theta: Array) -> tuple[Array, Array, Array]:
+        """ln of the largest E[e^{θ loss}], and mean and variance of the loss tilted by θ at that t."""
+        import numpy as np
+
+        u = np.exp(self.eta * np.linspace(0.0, 1.0, 130)[1:-1])
+        chance, near, far = self.pair(u)
+        power = 1.0 + theta if self.direction == "forward" else -theta
+        with np.errstate(divide="ignore"):
+            terms = np.stack(
+                (np.log(chance) + np.multiply.outer(power, near), np.log1p(-chance) + np.multiply.outer(power, far))
+            )
+        logs = np.logaddexp(terms[0], terms[1])
+        best = logs.argmax(axis=1)
+        rows = np.arange(theta.size)
+        share = np.exp(terms[0][rows, best] - logs[rows, best])
+        sign = 1.0 if self.direction == "forward" else -1.0
+        gap = near[best] - far[best]
+        return logs[rows, best], sign * (far[best] + share * gap), share * (1.0 - share) * gap * gap
+
+
+class _Cuts(NamedTuple):
+    """u at the cuts, and per cut: weights of the two looks, their cells relative to the point, and places inside."""
+
+    u: Array
+    weights: Array
+    cells: NDArray[int64]
+    inside: Array
+
+
+class _Piece(NamedTuple):
+    """u from ``start`` to ``end``; the lattice points, relative to the point, that enclose the two arguments."""
+
+    start: float
+    end: float
+    near: tuple[int, int]
+    far: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lattice:
+    """A use on a lattice."""
+
+    use: SampledUse
+    spacing: float
+    cuts: _Cuts
+    margin: int
+    widest: float
+    layouts: dict[tuple[int, int], tuple[_Piece, ...]] = field(default_factory=dict)
+
+    def pieces(self, first: int, last: int) -> tuple[_Piece, ...]:
+        """Narrow ones about cuts ``first`` to ``last``."""
+        key = first, last
+        if key not in self.layouts:
+            self.layouts[key] = self._lay_out(first, last)
+        return self.layouts[key]
+
+    def _lay_out(self, first: int, last: int) -> tuple[_Piece, ...]:
+        """Beyond, a piece is half as wide as it is away, up to ``widest`` nats."""
+        end = len(self.cuts.u) - 1
+        low, high = max(0, first - SPARE), min(end, last + SPARE)
+        at = list(range(low, high + 1))
+        while at[0] > 0:
+            at.insert(0, self._next(at[0], -max(1, (first - at[0]) // 2)))
+        while at[-1] < end:
+            at.append(self._next(at[-1], max(1, (at[-1] - last) // 2)))
+        u, cells, inside = self.cuts.u, self.cuts.cells, self.cuts.inside
+        result = []
+        for left, right in pairwise(at):
+            looks = []
+            for cell, place in zip(cells, inside, strict=True):
+                lowest = min(int(cell[left]), int(cell[right]))
+                highest = max(int(cell[i]) + (place[i] > 0.0) for i in (left, right))
+                looks.append((lowest, max(int(highest), lowest + 1)))
+            result.append(_Piece(float(u[left]), float(u[right]), looks[0], looks[1]))
+        return tuple(result)
+
+    def _next(self, cut: int, step: int) -> int:
+        """The cut ``step`` further, or so far that an argument moves by ``widest``; one at least."""
+        u = self.cuts.u
+        end = min(max(cut + step, 0), len(u) - 1)
+        while abs(end - cut) > 1 and self._travel(cut, end) > self.widest:
+            end = cut + (end - cut) // 2 if step > 0 else cut - (cut - end) // 2
+        return end
+
+    def _travel(self, one: int, other: int) -> float:
+        """How far the arguments move between two cuts, in nats, the longer way."""
+        cells, inside = self.cuts.cells[:, [one, other]], self.cuts.inside[:, [one, other]]
+        places = cells * self.spacing + inside
+        return float(abs(places[:, 1] - places[:, 0]).max())
+
+
+@lru_cache(maxsize=64)
+def _lattice(use: SampledUse, spacing: float, widest: float) -> _Lattice:
+    import numpy as np
+
+    top, rate = math.exp(use.eta), use.rate
+    down, up = use.swing
+    near = 1.0 + np.expm1(spacing * np.arange(1.0, up / spacing)) / rate
+    far = top * (1.0 + np.expm1(-spacing * np.arange(1.0, down / spacing)) / rate)
+    inner = np.unique(np.concatenate((near, far)))
+    u = np.concatenate(([1.0], inner[(inner > 1.0) & (inner < top)], [top]))
+    chance, log_near, log_far = use.pair(u)
+    forward = use.direction == "forward"
+    moves = np.stack((log_near, log_far)) * (-1.0 if forward else 1.0) / spacing
+    rounded = np.round(moves)
+    on = np.abs(moves - rounded) <= ON_LATTICE
+    cells = np.where(on, rounded, np.floor(moves))
+    inside = np.where(on, 0.0, moves - cells) * spacing
+    weights = np.stack((chance, 1.0 - chance))
+    if forward:
+        weights = weights * np.exp(np.stack((log_near, log_far)))
+    margin = int(max(down, up) / spacing) + 3
+    return _Lattice(use, spacing, _Cuts(u, weights, cells.astype(np.int64), inside), margin, widest)
+
+
+@lru_cache(maxsize=64)
+def _tail(use: SampledUse) -> Tail:
+    return use.tail()
+
+
+def compose(use: SampledUse, window: Window) -> tuple[Array, Array, Array, Array]:
+    """ln α at the last lattice points, the upper side there, and the lower side's values and slopes."""
+    import numpy as np
+
+    lattice, h, tail = _lattice(use, window.spacing, WIDEST / (1.0 + window.slope)), window.spacing, _tail(use)
+    x = np.arange(window.low[0], window.high[0] + 1) * h
+    upper = np.maximum(0.0, -np.expm1(x))
+    lines = np.stack((upper, np.where(x < 0.0, np.exp(np.minimum(x, 0.0)), 0.0)))
+    choice, chosen = np.zeros(0, dtype=np.int64), 0
+    for k in range(1, len(window.low)):
+        before, low = int(window.low[k - 1]), int(window.low[k])
+        points = int(window.high[k]) - low + 1
+        old = _extended(lines, before, low - lattice.margin, points + 2 * lattice.margin, h)
+        if k - chosen >= min(MOST_USES_BETWEEN, max(1, k // 8)):
+            looked, looked_low, chosen = _best(lattice, old, points), low, k
+        # The best t depends on x and k about by x/k.
+        same = ((np.arange(low, low + points) * (chosen / k)).astype(np.int64) - looked_low).clip(0, len(looked) - 1)
+        choice = looked[same]
+        lines = _strategy(lattice, old, choice)
+        ends = (tail.at(k - 1, at * h) for at in (before, before + len(upper)))
+        ext = _covered(upper, before, low - lattice.margin, points + 2 * lattice.margin, h, *ends)
+        upper = _bounded(lattice, ext, choice)
+    return np.arange(window.low[-1], window.high[-1] + 1) * h, upper, lines[0], lines[1]
+
+
+def _extended(lines: Array, before: int, low: int, length: int, h: float) -> Array:
+    """The lower side's values and slopes on a window of ``length`` points from ``low``: releasing nothing outside."""
+    import numpy as np
+
+    x = np.arange(low, low + length) * h
+    left = np.arange(low, low + length) < before
+    result = np.where(left, np.stack((np.maximum(-np.expm1(np.minimum(x, 0.0)), 0.0), np.exp(np.minimum(x, 0.0)))), 0.0)
+    first, last = max(low, before), min(low + length, before + lines.shape[1])
+    if last > first:
+        result[:, first - low : last - low] = lines[:, first - before : last - before]
+    return result
+
+
+def _covered(
+    values: Array, before: int, low: int, length: int, h: float, left: tuple[float, float], right: tuple[float, float]
+) -> Array:
+    """The upper side on a window of ``length`` points from ``low``; (c, λ) of a moment bound at either end."""
+    import numpy as np
+
+    x = np.arange(low, low + length)
+    first, last = min(max(before - low, 0), length), min(max(before + len(values) - low, 0), length)
+    result = np.empty(length)
+    result[first:last] = values[low + first - before : low + last - before]
+    chord = 1.0 + (values[0] - 1.0) * np.exp((x[:first] - before) * h)
+    result[:first] = np.minimum(chord, np.exp(np.minimum(left[0] - left[1] * h * x[:first], 0.0)))
+    result[last:] = np.minimum(values[-1], np.exp(np.minimum(right[0] - right[1] * h * x[last:], 0.0)))
+    return result
+
+
+def _look(
+    lattice: _Lattice, old: Array, side: int, at: NDArray[intp], cut: NDArray[int64] | int
+) -> tuple[Array, Array]:
+    """Value and slope of the larger tangent at one argument of the points ``at``, at cut(s) ``cut``."""
+    import numpy as np
+
+    h = lattice.spacing
+    index = at + lattice.cuts.cells[side][cut]
+    place = lattice.cuts.inside[side][cut]
+    left, left_slope = old[0][index], old[1][index]
+    right, right_slope = old[0][index + 1], old[1][index + 1]
+    one, other = left - left_slope * np.expm1(place), right - right_slope * np.expm1(place - h)
+    nearer = one >= other
+    slope = np.where(nearer, left_slope * np.exp(place), right_slope * np.exp(place - h))
+    return np.where(nearer, one, other), slope
+
+
+def _best(lattice: _Lattice, old: Array, points: int) -> NDArray[int64]:
+    """A good cut at each point: the best of every ``STRIDE``-th one, then of its neighbours."""
+    import numpy as np
+
+    at = np.arange(lattice.margin, lattice.margin + points)
+    last = len(lattice.cuts.u) - 1
+    best, value = np.zeros(points, dtype=np.int64), np.full(points, -1.0)
+
+    def offer(cut: NDArray[int64] | int) -> None:
+        here = sum(
+            weights[cut] * _look(lattice, old, side, at, cut)[0] for side, weights in enumerate(lattice.cuts.weights)
+        )
+        np.copyto(best, cut, where=here > value)
+        np.maximum(value, here, out=value)
+
+    for cut in range(0, last + 1, STRIDE):
+        offer(cut)
+    step = STRIDE // 2
+    while step:
+        middle = best.copy()
+        offer(np.maximum(middle - step, 0))
+        offer(np.minimum(middle + step, last))
+        step //= 2
+    return best
+
+
+def _strategy(lattice: _Lattice, old: Array, choice: NDArray[int64]) -> Array:
+    """Value and slope of one more use at the chosen cuts."""
+    import numpy as np
+
+    at = np.arange(lattice.margin, lattice.margin + len(choice))
+    result = np.zeros((2, len(choice)))
+    for side, weights in enumerate(lattice.cuts.weights):
+        value, slope = _look(lattice, old, side, at, choice)
+        result[0] += weights[choice] * value
+        result[1] += weights[choice] * slope
+    return result
+
+
+def _bounded(lattice: _Lattice, ext: Array, choice: NDArray[int64]) -> Array:
+    """The upper side of one more use."""
+    import numpy as np
+
+    points = len(choice)
+    result = np.empty(points)
+    chords: dict[int, tuple[Array, Array]] = {}
+    blocks = max(1, round(points / BLOCK))
+    edges = [points * i // blocks for i in range(blocks + 1)]
+    for start, end in pairwise(edges):
+        best = choice[start:end]
+        for number, piece in enumerate(lattice.pieces(int(best.min()), int(best.max()))):
+            found = _on_piece(lattice, ext, piece, chords, start + lattice.margin, end + lattice.margin)
+            if number:
+                np.maximum(result[start:end], found, out=result[start:end])
+            else:
+                result[start:end] = found
+    slack = ROUNDING / (lattice.spacing * -math.expm1(-lattice.use.eta))
+    return np.minimum(result + slack * ext[:points], 1.0)
+
+
+def _on_piece(
+    lattice: _Lattice, ext: Array, piece: _Piece, chords: dict[int, tuple[Array, Array]], start: int, end: int
+) -> Array:
+    import numpy as np
+
+    use, h = lattice.use, lattice.spacing
+    terms = []
+    for low, high in (piece.near, piece.far):
+        width = high - low
+        if width not in chords:
+            growth = math.expm1(width * h)
+            fall = (ext[:-width] - ext[width:]) / growth
+            chords[width] = ext[:-width] + fall, -fall
+        intercept, slope = (part[start + low : end + low] for part in chords[width])
+        scaled = slope * math.exp(-low * h)
+        terms.append((intercept, scaled) if use.direction == "forward" else (scaled, intercept))
+    (p1, r1), (p2, r2) = terms
+    q, bottom = use.rate, math.exp(-use.eta)
+    gap = p1 - p2
+    inverse = (1.0 - q) * gap + r1 - r2
+    linear = -q * bottom * gap
+    constant = (q - (1.0 - q) * bottom) * p1 - bottom * r1 + (1.0 - q - q * bottom) * p2 + r2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at = np.sqrt(np.maximum(inverse / np.minimum(linear, -1e-300), 0.0))
+    at = np.clip(at, piece.start, piece.end)
+    result: Array = (constant + inverse / at + linear * at) / -math.expm1(-use.eta)
+    return result
