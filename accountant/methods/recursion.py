@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[float64]
 
-__all__ = ["Last", "OneUse", "chord_profile", "lower_profile", "tangent_profile", "upper_profile"]
+__all__ = ["Last", "OneUse", "lower_profile", "upper_profile"]
 
 OFTEN, MOST_STEPS_BETWEEN = 8, 64
 """The best t is looked for anew after a share of the steps since the range has changed, and after so many at least."""

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from affidavit.accountant.methods.base import EPSILON_FLOOR, Interval, Target, certain_delta, smallest_epsilon
-from affidavit.accountant.methods.discrete import DiscreteProfile
-from affidavit.accountant.methods.recursion import chord_profile, tangent_profile
+from affidavit.accountant.methods.discrete import DiscreteProfile, chord_profile, tangent_profile
 from affidavit.accountant.methods.sampled_recursion import SampledUse, Window, compose
 from affidavit.accountant.plan import Exponential, Poisson
 from affidavit.accountant.scenario import Scenario
