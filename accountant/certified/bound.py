@@ -25,6 +25,7 @@ from affidavit.accountant.certified.balls import BITS, Ball, ball, down, precisi
 from affidavit.accountant.certified.branches import Branch, Sampled, expand
 from affidavit.accountant.certified.combine import SMALLEST, Goal, Profile
 from affidavit.accountant.certified.profiles import profile_of
+from affidavit.accountant.certified.replaced import PureCost, largest_loss
 from affidavit.accountant.certified.search import Sides
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Approximate, Laplace, Plan, Pure, core, parse_plan
@@ -88,6 +89,8 @@ def _largest_loss(branch: Branch, *, forward: bool) -> Ball | None:
 def _amplified(use: Sampled, inner: Ball, *, forward: bool) -> Ball:
     """The largest loss of a sampled use, from that on the sample (the pairs of ``certified.pairs``)."""
     rate = ball(use.rate)
+    if use.absent is not None and (replaced := PureCost.of(use.of)) and (absent := PureCost.of(use.absent)):
+        return largest_loss(replaced, absent, use.rate)
     if use.scheme == "poisson" and use.relation == "substitution":
         return inner
     if forward or (use.scheme == "without-replacement" and use.relation != "add-remove"):

@@ -36,8 +36,8 @@ class Sampled:
 
     ``rate`` is the Poisson rate or sample/population; ``mirrored`` marks the use in which the
     record is added where the plan's pair removes it (a record that changes part: docs/theory/parallel-and-order.md).
-    ``absent_mu_squared``: of a Poisson sample under substitution, 1/noise_multiplier^2 of the
-    Gaussian that taking the record away from the sample costs, where the plan states it.
+    ``absent``: of a Poisson sample under substitution, what taking the record away from the sample costs,
+    where the plan states it.
     """
 
     scheme: str
@@ -45,7 +45,7 @@ class Sampled:
     relation: Relation
     of: Branch
     mirrored: bool = False
-    absent_mu_squared: Fraction | None = None
+    absent: Branch | None = None
 
 
 Use: TypeAlias = "nodes.Pure | nodes.Approximate | nodes.Laplace | nodes.DiscreteGaussian | Sampled"
@@ -249,20 +249,16 @@ def _sampled(scheme: str, rate: Fraction, relation: Relation, inner: tuple[Branc
     return _pruned(result)
 
 
-def _present_or_absent(rate: Fraction, replaced: tuple[Branch, ...], absent: tuple[Branch, ...]) -> Sampled:
-    """Poisson sampling under substitution with both costs on the sample stated (``pairs.PresentOrAbsent``)."""
-    match replaced, absent:
-        case (
-            (Branch(first=Fixed(mu_squared=larger, rho=0, uses=()), steps=(), blatant=False),),
-            (Branch(first=Fixed(mu_squared=smaller, rho=0, uses=()), steps=(), blatant=False),),
-        ) if 0 < smaller <= larger:
-            return Sampled("poisson", rate, "substitution", replaced[0], absent_mu_squared=smaller)
-    raise NotSupported(
-        "Poisson sampling under substitution with `absent`, in certified arithmetic, unless both are Gaussian and "
-        "replacing a record costs at least what taking it away does",
-        hint="Use Gaussian noise, sample without replacement, or state zero-out or add-remove. In a plan: gaussian "
-        "leaves with absent.noise_multiplier >= of.noise_multiplier, or no `absent`.",
-    )
+def _present_or_absent(rate: Fraction, replaced: tuple[Branch, ...], absent: tuple[Branch, ...]) -> tuple[Branch, ...]:
+    """Poisson sampling under substitution with both costs on the sample stated."""
+    if (Branch(),) in (replaced, absent):
+        return _sampled("poisson", rate, "substitution", replaced)
+    if len(replaced) > 1 or len(absent) > 1:
+        raise NotSupported(
+            "Poisson sampling under substitution of parallel parts that differ, with `absent`, in certified arithmetic",
+            hint="put the subsample node inside each part, or give the parts the same parameters",
+        )
+    return _one(Sampled("poisson", rate, "substitution", replaced[0], absent=absent[0]))
 
 
 def _without_replacement(rate: Fraction, relation: Relation, of: Plan) -> tuple[Branch, ...]:
@@ -365,7 +361,7 @@ def expand(plan: Plan, relation: Relation) -> tuple[Branch, ...]:
         case nodes.Poisson(rate=rate, of=of):
             inner = expand(of, relation)
             if relation == "substitution" and plan.absent is not None and 0.0 < rate < 1.0:
-                return _one(_present_or_absent(Fraction(rate), inner, expand(plan.absent, "zero-out")))
+                return _present_or_absent(Fraction(rate), inner, expand(plan.absent, "zero-out"))
             return _sampled("poisson", Fraction(rate), relation, inner) if rate else (Branch(),)
         case nodes.WithoutReplacement(population=population, sample=sample, of=of):
             return _without_replacement(Fraction(sample, population), relation, of) if sample else (Branch(),)

@@ -23,24 +23,14 @@ from affidavit.accountant.certified.balls import Ball, ball, down, down_array, p
 from affidavit.accountant.certified.branches import Branch, Fixed, Sampled
 from affidavit.accountant.certified.convolve import Composed, Uses, compose, log_tail_bound, window_of
 from affidavit.accountant.certified.discrete import DiscretePair, discrete_pairs
-from affidavit.accountant.certified.envelope import ExponentialPair
 from affidavit.accountant.certified.lattice import LatticeMasses, from_above, from_below, on_grid, reach
 from affidavit.accountant.certified.mixture import LossMasses, two_point_masses
-from affidavit.accountant.certified.pairs import (
-    Combined,
-    Diluted,
-    LaplacePair,
-    Mixed,
-    Pair,
-    Plain,
-    PresentOrAbsent,
-    Reversed,
-    Symmetric,
-)
+from affidavit.accountant.certified.on_sample import gaussian_pair, reached, sampled_pairs
+from affidavit.accountant.certified.pairs import LaplacePair, Mixed, Pair, Reversed
 from affidavit.accountant.certified.product import MAX_ATOMS, Atoms, ProductProfile, TwoValued, two_point_product
+from affidavit.accountant.certified.replaced import ReplacedPair
 from affidavit.accountant.certified.single import SingleProfile
 from affidavit.accountant.certified.stairs import chunked, losses_of
-from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, DiscreteGaussian, Laplace, Pure
 
 __all__ = ["Front", "expected_delta", "fronts"]
@@ -51,6 +41,8 @@ COARSE_CELLS = 600
 MAX_SIZE, MAX_TAILS = 1 << 17, 40_000
 """Places of a transform, and lattice points at which tails are evaluated for one side: seconds each."""
 STEP_BITS = 34
+LARGE = 20
+"""Losses above it take more bits."""
 LATTICE_BELOW_ZERO = 1.2
 """Cells between a mixture's smallest loss and 0: without a lattice point there its bulk has no place below."""
 
@@ -70,61 +62,6 @@ class Direction:
     plain: tuple[tuple[Pure | Approximate, int], ...]
 
 
-def _on_sample(branch: Branch, kind: str) -> tuple[Symmetric, Symmetric]:
-    """(upper, lower) pair on the sample; the same unless there is an exponential mechanism."""
-    if branch.steps:
-        return _exponential_on_sample(branch, kind)
-    pair = _attained_on_sample(branch, kind)
-    return pair, pair
-
-
-def _exponential_on_sample(branch: Branch, kind: str) -> tuple[Symmetric, Symmetric]:
-    """One exponential mechanism, with pure and approximate ones: its envelope above, t = range/2 below."""
-    fixed, ((spread, count), *others) = branch.fixed, branch.steps
-    leaves = [(use, n) for use, n in fixed.uses if isinstance(use, (Pure, Approximate))]
-    if count > 1 or others or branch.blatant or fixed.mu_squared or fixed.rho or len(leaves) < len(fixed.uses):
-        raise NotSupported(
-            f"{kind} sampling of several exponential mechanisms, or of one beside noise, in certified arithmetic",
-            hint="one exponential mechanism a sample, beside pure and approximate ones at most",
-        )
-    half = float(spread / 2)
-    half = half if 2 * Fraction(half) <= spread else math.nextafter(half, 0.0)
-    below = two_point_product([*leaves, (Pure(half), 1)], budget=1e-300)
-    above = ExponentialPair(ball(spread), two_point_product(leaves, budget=1e-300))
-    return above, Plain(ProductProfile(None, below, "on the sample", 0))
-
-
-def _attained_on_sample(branch: Branch, kind: str) -> Symmetric:
-    """One Laplace or discrete Gaussian, or Gaussians and two-point pairs composed."""
-    fixed = branch.fixed
-    if branch.blatant or fixed.rho:
-        raise NotSupported(
-            f"{kind} sampling of a zcdp or noiseless mechanism in certified arithmetic",
-            hint="sample a gaussian, laplace, exponential, pure or approximate mechanism, or leave out the "
-            "subsample node",
-        )
-    match fixed.uses:
-        case ((Laplace(noise_multiplier=scale), 1),) if not fixed.mu_squared:
-            return LaplacePair(ball(1 / Fraction(scale)))
-        case ((DiscreteGaussian() as leaf, 1),) if not fixed.mu_squared:
-            pair, beneath = discrete_pairs(leaf, ctx.prec)
-            if pair is beneath:
-                return pair
-            raise NotSupported(
-                "a sampled discrete Gaussian whose sensitivity is no whole number of grid steps",
-                hint="a granularity of 1/k for a whole number k",
-            )
-    leaves = [(use, count) for use, count in fixed.uses if isinstance(use, (Pure, Approximate))]
-    if len(leaves) != len(fixed.uses):
-        raise NotSupported(
-            "nested samples, or Laplace composed with others on one sample, in certified arithmetic",
-            hint="one subsample node around gaussian, pure and approximate mechanisms, or around one laplace",
-        )
-    mu = ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None
-    atoms = two_point_product(leaves, budget=1e-300)
-    return Plain(ProductProfile(mu, atoms, "on the sample", 0))
-
-
 def _single_pure(branch: Branch) -> Ball | None:
     """ε if the branch is one use of a pure mechanism."""
     match branch:
@@ -141,39 +78,6 @@ def _two_valued(epsilon: Ball, rate: Ball, count: int, *, forward: bool) -> TwoV
     if forward:
         return TwoValued(high, low, rate * chance + (1 - rate) * (1 - chance), count)
     return TwoValued(-low, -high, chance, count)
-
-
-def _sampled_pairs(use: Sampled, *, forward: bool) -> tuple[Pair, Pair]:
-    """(upper, lower) pair of one sampled use in one direction."""
-    rate = ball(use.rate)
-    inner, attained = _on_sample(use.of, use.scheme)
-    mixture = Mixed if forward != use.mirrored else Reversed
-    mixed: Pair = mixture(attained, rate)
-    if use.relation == "add-remove" or (use.scheme == "poisson" and use.relation == "zero-out"):
-        return (mixed, mixed) if inner is attained else (mixture(inner, rate), mixed)
-    if use.absent_mu_squared is not None and isinstance(inner, Plain):
-        absent = Plain(_gaussian(ball(use.absent_mu_squared).sqrt()))
-        return PresentOrAbsent(inner, absent, rate), mixture(absent, rate)
-    if use.scheme == "poisson":
-        diluted = Diluted(attained, rate)
-        return (diluted, diluted) if inner is attained else (Diluted(inner, rate), diluted)
-    return Combined(inner, rate), mixed
-
-
-def _reached(pair: Pair) -> bool:
-    """Whether each point of one use's curve is reached by some pair of data sets, if not all by one.
-
-    So it is for one exponential mechanism on a sample: a mixture's curve at one point is that of the pair on the sample
-    at another, where some t reaches the envelope.
-    """
-    match pair:
-        case Mixed(on_sample=ExponentialPair() as inner) | Reversed(on_sample=ExponentialPair() as inner):
-            return len(inner.beside.losses) == 1 and bool(inner.beside.failure.is_zero())
-    return False
-
-
-def _gaussian(mu: Ball) -> ProductProfile:
-    return ProductProfile(mu, two_point_product([], budget=1.0), "gaussian", 0)
 
 
 def _direction(fixed: Fixed, *, forward: bool) -> Direction:
@@ -196,7 +100,7 @@ def _direction(fixed: Fixed, *, forward: bool) -> Direction:
                     toward = forward != use.mirrored
                     binomials.append(_two_valued(epsilon, ball(use.rate), count, forward=toward))
                     continue
-                above, below = _sampled_pairs(use, forward=forward)
+                above, below = sampled_pairs(use, forward=forward)
                 upper.append((above, count))
                 lower.append((below, count))
             case DiscreteGaussian():
@@ -209,7 +113,7 @@ def _direction(fixed: Fixed, *, forward: bool) -> Direction:
         upper, lower, plain = [*upper, *stairs], [*lower, *stairs], []
     mu = ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None
     if mu is not None and upper:
-        gaussian = Plain(_gaussian(mu))
+        gaussian = gaussian_pair(fixed.mu_squared)
         upper.append((gaussian, 1))
         lower.append((gaussian, 1))
     same = [id(pair) for pair, _ in upper] == [id(pair) for pair, _ in lower]
@@ -228,10 +132,26 @@ class Grid:
 
 def fronts(fixed: Fixed, *, negligible: float) -> tuple[Front, Front]:
     """Both directions; ``negligible`` is a mass that may be cut off."""
-    bits = int(GUARD_BITS - math.log2(negligible))
+    bits = int(GUARD_BITS - math.log2(negligible)) + _further_bits(fixed)
     with precision(bits):
         forward, backward = (_direction(fixed, forward=forward) for forward in (True, False))
     return Front(forward, negligible, bits), Front(backward, negligible, bits)
+
+
+def _further_bits(fixed: Fixed) -> int:
+    """For losses so large that e^loss is beyond the precision."""
+    largest = max((_loss_on_sample(use) for use, _ in fixed.uses if isinstance(use, Sampled)), default=0)
+    return max(0, int(2 * (largest - LARGE) / math.log(2)))
+
+
+def _loss_on_sample(use: Sampled) -> Fraction:
+    """About the largest loss of the mechanisms of bounded loss on a sample."""
+    sizes = Fraction(0)
+    for branch in [use.of] if use.absent is None else [use.of, use.absent]:
+        sizes += sum((spread * n for spread, n in branch.steps), Fraction(0))
+        for leaf, n in branch.fixed.uses:
+            sizes += n * Fraction(leaf.epsilon) if isinstance(leaf, (Pure, Approximate)) else 0
+    return sizes
 
 
 def expected_delta(fixed: Fixed, epsilon: float) -> float:
@@ -269,7 +189,7 @@ class Front:
         """The exact profile, when there is only one use."""
         match self.direction:
             case Direction(mu=None, upper=((above, 1),), lower=((below, 1),), binomials=(), plain=()):
-                return SingleProfile(above, above if _reached(above) else below, self.bits)
+                return SingleProfile(above, above if reached(above) else below, self.bits)
         return None
 
     @property
@@ -365,7 +285,7 @@ class Front:
         With a discrete Gaussian whose losses are far apart, a fraction of their distance. Otherwise a short
         binary fraction, so that lattice losses are exact: with a Laplace leaf, one that all but divides
         its width, on the side where rounding to it is safe; with a mixture, one that puts a lattice
-        point at its smallest loss or just above.
+        point at its smallest loss or just above; with a replaced record, one just below the largest loss.
         """
         wanted, toward = spacing, 0
         for pair, _ in self.direction.upper if upward else self.direction.lower:
@@ -377,6 +297,8 @@ class Front:
                     anchor, toward = float(width), int(upward)
                 case Mixed(rate=rate) | Reversed(rate=rate):
                     anchor = -float((-rate).log1p())
+                case ReplacedPair(stairs=stairs):
+                    anchor = float(stairs.losses[0])
                 case _:
                     continue
             if spacing < anchor:

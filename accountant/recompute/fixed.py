@@ -20,6 +20,7 @@ from affidavit.accountant.plan import (
 )
 from affidavit.accountant.recompute.atoms import POINT_MASS, AtomicLaw, binomial_law, laplace_law
 from affidavit.accountant.recompute.bracket import Bracket, Profile
+from affidavit.accountant.recompute.chords import SampledExponential
 from affidavit.accountant.recompute.contour import contour_profile
 from affidavit.accountant.recompute.gaussian import GaussianProfile
 from affidavit.accountant.recompute.mixed import MixedProfile
@@ -72,9 +73,13 @@ class FixedPart:
     atoms: AtomicLaw
     smooth: tuple[tuple[SmoothLaw, int], ...]
     names: tuple[str, ...]
+    whole: SampledExponential | None = None
+    """All there is, where that is one use with a closed form (its law is among the ``atoms``)."""
 
     def profile(self, aim: Aim) -> Profile:
         """δ(ε), by the most exact formula that applies."""
+        if self.whole is not None:
+            return self.whole
         if not self.smooth:
             if self.precision > 0 and self.atoms is POINT_MASS:
                 return GaussianProfile(self.precision)
@@ -112,6 +117,8 @@ def fixed_part(nodes: Iterable[Step], relation: Relation, direction: Direction, 
     atoms = POINT_MASS
     smooth: list[tuple[SmoothLaw, int]] = []
     names: dict[str, None] = {}
+    whole: SampledExponential | None = None
+    nodes = tuple(nodes)
     for node, uses in nodes:
         match node:
             case Gaussian(noise_multiplier=sigma):
@@ -133,7 +140,11 @@ def fixed_part(nodes: Iterable[Step], relation: Relation, direction: Direction, 
                 names["Gaussian of equal rho"] = None
             case Moved() | Poisson() | WithoutReplacement():
                 law = _law(node, relation, direction, upper=upper)
-                if isinstance(law, SmoothLaw):
+                if isinstance(law, SampledExponential):
+                    whole = law if uses == 1 else None
+                    atoms = atoms.compose(law.law.power(uses, upper=upper), upper=upper)
+                    names["chords of one use"] = None
+                elif isinstance(law, SmoothLaw):
                     smooth.append((law, uses))
                     names["contour integral"] = None
                 else:
@@ -143,12 +154,12 @@ def fixed_part(nodes: Iterable[Step], relation: Relation, direction: Direction, 
                 raise NotSupported(
                     f"the verifier has no second formula for {node.kind!r}", hint="verify without --recompute"
                 )
-    return FixedPart(precision, atoms, tuple(smooth), tuple(names))
+    return FixedPart(precision, atoms, tuple(smooth), tuple(names), whole if len(nodes) == 1 else None)
 
 
 def _law(
     node: Moved | Poisson | WithoutReplacement, relation: Relation, direction: Direction, *, upper: bool
-) -> SmoothLaw | AtomicLaw:
+) -> SmoothLaw | AtomicLaw | SampledExponential:
     if isinstance(node, Moved):
         return moved_law(node.node, direction, leaves=node.leaves, upper=upper)
     return sampled_law(node, relation, direction, upper=upper)

@@ -17,8 +17,10 @@ import mpmath
 import numpy as np
 
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.plan import Approximate, Gaussian, Plan, Poisson, Pure, WithoutReplacement
+from affidavit.accountant.plan import Approximate, Exponential, Gaussian, Plan, Poisson, Pure, WithoutReplacement
 from affidavit.accountant.recompute.atoms import POINT_MASS, AtomicLaw, binomial_law
+from affidavit.accountant.recompute.chords import SampledExponential, Seen, chord_law, exponential_law
+from affidavit.accountant.recompute.events import every_event, one_mechanism
 from affidavit.accountant.recompute.reading import steps
 from affidavit.accountant.recompute.smooth import (
     SmoothLaw,
@@ -42,24 +44,18 @@ _REACH = 9.0
 
 def sampled_law(
     node: Poisson | WithoutReplacement, relation: Relation, direction: Direction, *, upper: bool
-) -> SmoothLaw | AtomicLaw:
+) -> SmoothLaw | AtomicLaw | SampledExponential:
     """The privacy loss of one use. Raises ``NotSupported`` where no formula here covers it."""
     rate = node.rate if isinstance(node, Poisson) else node.sample / node.population
     replaces = isinstance(node, WithoutReplacement) and relation != "add-remove"
     diluted = isinstance(node, Poisson) and relation == "substitution"
-    sigma, inner = _inner(node.of)
     if diluted and isinstance(node, Poisson) and node.absent is not None and 0.0 < rate < 1.0:
-        gone, _ = _inner(node.absent)
-        if sigma is None or gone is None or gone < sigma:
-            raise NotSupported(
-                "the verifier reads `absent` where it and what it goes with are Gaussian, and it costs less",
-                hint="verify without --recompute",
-            )
-        return (
-            _present_or_absent(rate, sigma, gone)
-            if upper
-            else removal_pair(rate=rate, sigma=gone, removed=direction != "added")
-        )
+        return _present_or_absent(rate, node.of, node.absent, removed=direction != "added", upper=upper)
+    eta = _one_range(node.of)
+    if eta is not None and upper and 0.0 < rate < 1.0:
+        seen: Seen = "diluted" if diluted else "replaced" if replaces else "removed"
+        return SampledExponential(eta, rate, "added" if seen == "removed" and direction == "added" else seen)
+    sigma, inner = _inner(node.of, upper=upper)
     if sigma is not None:
         if diluted:
             return diluted_pair(rate=rate, sigma=sigma)
@@ -77,7 +73,7 @@ def sampled_law(
 
 def moved_law(
     node: Poisson | WithoutReplacement, direction: Direction, *, leaves: bool, upper: bool
-) -> SmoothLaw | AtomicLaw:
+) -> SmoothLaw | AtomicLaw | SampledExponential:
     """One use of a part that the changed record ``leaves`` or enters, its cost stated for zero-out.
 
     What is removed from one part is added to the other; with `absent` stated, the sample may hold the record's
@@ -89,26 +85,26 @@ def moved_law(
     return sampled_law(node, relation, direction if leaves else turned[direction], upper=upper)
 
 
-def _inner(of: Plan) -> tuple[float | None, AtomicLaw]:
+def _inner(of: Plan, *, upper: bool) -> tuple[float | None, AtomicLaw]:
     """What runs on the sample: the σ of one Gaussian, or atoms."""
-    inside = steps(of)
-    if inside and all(isinstance(leaf, Gaussian) and leaf.noise_multiplier > 0.0 for leaf, _ in inside):
-        precision = math.fsum(n / leaf.noise_multiplier**2 for leaf, n in inside if isinstance(leaf, Gaussian))
-        return 1.0 / math.sqrt(precision), POINT_MASS
+    if (sigma := _sigma(of)) is not None:
+        return sigma, POINT_MASS
     law = POINT_MASS
-    for leaf, uses in inside:
+    for leaf, uses in steps(of):
         match leaf:
             case Pure(epsilon=epsilon):
                 part = binomial_law(epsilon=epsilon, delta=0.0, uses=uses)
             case Approximate(epsilon=epsilon, delta=delta):
                 part = binomial_law(epsilon=epsilon, delta=delta, uses=uses)
+            case Exponential(range=eta):
+                part = exponential_law(eta, upper=upper).power(uses, upper=upper) if eta > 0.0 else POINT_MASS
             case Gaussian(noise_multiplier=0.0):
                 part = AtomicLaw(np.zeros(1), np.zeros(1), 1.0)
             case _:
                 raise NotSupported(
                     f"the verifier has no formula for {leaf.kind!r} inside a sample", hint="verify without --recompute"
                 )
-        law = law.compose(part, upper=True)
+        law = law.compose(part, upper=upper)
     return None, law
 
 
@@ -159,34 +155,80 @@ def _diluted_atoms(law: AtomicLaw, rate: float) -> AtomicLaw:
     return _sorted(losses, np.concatenate((rate * law.masses, [1.0 - rate])), rate * law.infinite, law)
 
 
+def _present_or_absent(rate: float, of: Plan, absent: Plan, *, removed: bool, upper: bool) -> SmoothLaw | AtomicLaw:
+    """Poisson sampling under substitution, both costs on the sample known."""
+    sigma, gone = _sigma(of), _sigma(absent)
+    if sigma is not None and gone is not None and gone >= sigma:
+        if upper:
+            return _present_or_absent_gaussian(rate, sigma, gone)
+        return removal_pair(rate=rate, sigma=gone, removed=removed)
+    costs, presence = _pure_cost(of), _pure_cost(absent)
+    if costs is None or presence is None:
+        raise NotSupported(
+            "the verifier reads `absent` where it and what it goes with are pure or exponential, or Gaussian and it "
+            "costs less",
+            hint="verify without --recompute",
+        )
+    if costs[0] == 0.0 or presence[0] == 0.0:
+        return _diluted_atoms(_inner(of, upper=upper)[1], rate)
+    if upper:
+        return every_event(replaced=costs[0], absent=presence[0], rate=rate)
+    return one_mechanism(replaced=costs[1], absent=presence[1], rate=rate, removed=removed)
+
+
+def _sigma(of: Plan) -> float | None:
+    """σ of the one Gaussian that all of it amounts to."""
+    inside = steps(of)
+    if not inside or not all(isinstance(leaf, Gaussian) and leaf.noise_multiplier > 0.0 for leaf, _ in inside):
+        return None
+    precision = math.fsum(n / leaf.noise_multiplier**2 for leaf, n in inside if isinstance(leaf, Gaussian))
+    return 1.0 / math.sqrt(precision)
+
+
+def _one_range(of: Plan) -> float | None:
+    """η, if it is one exponential use."""
+    match steps(of):
+        case ((Exponential(range=eta), 1),) if eta > 0.0:
+            return eta
+    return None
+
+
+def _pure_cost(of: Plan) -> tuple[float, float] | None:
+    """ε of pure and exponential uses together, and of one that some mechanism among them spends alone."""
+    whole: list[float] = []
+    single = 0.0
+    for leaf, uses in steps(of):
+        match leaf:
+            case Pure(epsilon=cost):
+                single = max(single, cost)
+            case Exponential(range=cost):
+                single = max(single, cost / 2.0)
+            case _:
+                return None
+        whole.append(cost * uses)
+    total = math.fsum(whole)
+    return total if len(whole) == 1 and steps(of)[0][1] == 1 else math.nextafter(total, math.inf), single
+
+
 @lru_cache(maxsize=8)
-def _present_or_absent(rate: float, replaced: float, absent: float) -> AtomicLaw:
-    """Poisson sampling under substitution, σ of replacing and of taking away known, absent >= replaced: an upper side.
+def _present_or_absent_gaussian(rate: float, replaced: float, absent: float) -> AtomicLaw:
+    """σ of replacing and of taking away known, absent >= replaced: an upper side.
 
     Advanced joint convexity (docs/theory/sampling.md; Balle, Barthe and Gaboardi 2018, Theorem 1): for
     α = 1 + (e^l − 1)/q >= 1, β = e^l/α, H(e^l) <= q[(1−β) k(α) + β h(α)], and H(a) = 1 − a + a H(1/a) below 1. Convex,
-    because P(L > log α) under h exceeds that under k. Values at ``_CELLS`` losses are joined by chords, in 60 digits.
+    because P(L > log α) under h exceeds that under k. Joined by chords.
     """
-    with mpmath.workdps(60):
-        q = mpmath.mpf(rate)
-        top = mpmath.log1p(q * mpmath.expm1(1 / (2 * replaced**2) + _REACH / replaced))
-        grid = [top * (2 * i - _CELLS) / _CELLS for i in range(_CELLS + 1)]
+    q = mpmath.mpf(rate)
 
-        def right(loss: mpmath.mpf) -> mpmath.mpf:
-            inner = 1 + mpmath.expm1(loss) / q
-            beta = mpmath.exp(loss) / inner
-            return q * ((1 - beta) * _gaussian_stick(inner, absent) + beta * _gaussian_stick(inner, replaced))
+    def curve(loss: mpmath.mpf) -> mpmath.mpf:
+        if loss < 0:
+            return -mpmath.expm1(loss) + mpmath.exp(loss) * curve(-loss)
+        inner = 1 + mpmath.expm1(loss) / q
+        beta = mpmath.exp(loss) / inner
+        return q * ((1 - beta) * _gaussian_stick(inner, absent) + beta * _gaussian_stick(inner, replaced))
 
-        half = [right(loss) for loss in grid[_CELLS // 2 :]]
-        places = [mpmath.exp(loss) for loss in grid]
-        mirrored = [1 - places[i] + places[i] * half[_CELLS // 2 - i] for i in range(_CELLS // 2)]
-        heights = [mpmath.mpf(1), *mirrored, *half]
-        joints = [mpmath.mpf(0), *places]
-        slopes = [(heights[i + 1] - heights[i]) / (joints[i + 1] - joints[i]) for i in range(_CELLS + 1)] + [
-            mpmath.mpf(0)
-        ]
-        masses = [float((slopes[i + 1] - slopes[i]) * places[i]) for i in range(_CELLS + 1)]
-        return AtomicLaw(np.array([float(loss) for loss in grid]), np.array(masses), float(heights[-1]), 16.0 * _UNIT)
+    top = mpmath.log1p(q * mpmath.expm1(1 / (2 * replaced**2) + _REACH / replaced))
+    return chord_law(curve, low=-top, high=top, cells=_CELLS)
 
 
 def _gaussian_stick(alpha: mpmath.mpf, sigma: float) -> mpmath.mpf:

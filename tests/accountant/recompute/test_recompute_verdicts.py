@@ -111,7 +111,7 @@ def test_edges_of_delta() -> None:
     [
         ({"kind": "discrete-gaussian", "noise_multiplier": 3.0, "granularity": 0.5}, "add-remove"),
         (
-            {"kind": "subsample", "scheme": "poisson", "rate": 0.1, "of": {"kind": "exponential", "range": 1.0}},
+            {"kind": "subsample", "scheme": "poisson", "rate": 0.1, "of": {"kind": "laplace", "noise_multiplier": 1.0}},
             "add-remove",
         ),
         (compose({"kind": "zcdp", "rho": 0.1}, {"kind": "approximate", "epsilon": 0.1, "delta": 1e-9}), "zero-out"),
