@@ -251,14 +251,15 @@ def _sampled(scheme: str, rate: Fraction, relation: Relation, inner: tuple[Branc
 
 def _present_or_absent(rate: Fraction, replaced: tuple[Branch, ...], absent: tuple[Branch, ...]) -> tuple[Branch, ...]:
     """Poisson sampling under substitution with both costs on the sample stated."""
-    if (Branch(),) in (replaced, absent):
+    if any(options == (Branch(),) for options in (replaced, absent)):
         return _sampled("poisson", rate, "substitution", replaced)
-    if len(replaced) > 1 or len(absent) > 1:
-        raise NotSupported(
-            "Poisson sampling under substitution of parallel parts that differ, with `absent`, in certified arithmetic",
-            hint="put the subsample node inside each part, or give the parts the same parameters",
-        )
-    return _one(Sampled("poisson", rate, "substitution", replaced[0], absent=absent[0]))
+    match replaced, absent:
+        case (one,), (other,):
+            return _one(Sampled("poisson", rate, "substitution", one, absent=other))
+    raise NotSupported(
+        "Poisson sampling under substitution of parallel parts that differ, with `absent`, in certified arithmetic",
+        hint="put the subsample node inside each part, or give the parts the same parameters",
+    )
 
 
 def _without_replacement(rate: Fraction, relation: Relation, of: Plan) -> tuple[Branch, ...]:

@@ -171,6 +171,13 @@ def test_the_largest_loss(absent: float, replaced: float) -> None:
     assert found.epsilon_upper == pytest.approx(exact, rel=1e-12)
 
 
+def test_the_number_of_the_theory_page() -> None:
+    """docs/theory/sampling.md: report noisy max at ε = 1 a token, twenty tokens."""
+    found = asked(plan_of(0.5, 1.0, 1 / 30, 20), delta=4e-4)
+    assert found.epsilon_upper == pytest.approx(0.320047, abs=1e-6)
+    assert found.epsilon_lower == pytest.approx(0.320047, abs=1e-6)
+
+
 def test_costs_that_grow_cost_more() -> None:
     for parameters in (
         [(absent, 2.0, 0.1) for absent in (0.3, 0.8, 1.2, 2.0, 5.0)],
