@@ -36,7 +36,7 @@ def check_trace(
         *draw_counts(trace, plan),
         draw_order(trace, plan),
         *subsamples(trace, plan, relation=relation, alpha=share),
-        fresh_noise(trace),
+        fresh_noise(trace, plan),
         *noise_scale(trace, plan, alpha=share),
         *noise_source(trace, plan),
         *parameters(trace, plan),

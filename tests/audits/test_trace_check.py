@@ -335,6 +335,8 @@ def test_noise_that_is_used_twice_is_found():
     digests = _draws("plan.of", "plan.of")
     digests[1]["noise_sha256"] = digests[0]["noise_sha256"]
     assert _statuses(_check(digests, Repeat(2, A)), "fresh noise") == ["fault"]
+    assert _statuses(_check(digests[:1], Repeat(2, A)), "fresh noise") == ["underpowered"]
+    assert _statuses(_check(digests[:1], Repeat(1, A)), "fresh noise") == ["not checked"]
 
 
 @pytest.mark.parametrize("skip", [0, 1, 1000])
