@@ -23,7 +23,7 @@ __all__ = ["SampledAdaptiveProfile", "sampled_gap"]
 COARSEST = 0.3
 """The first spacing, in units of s."""
 MAX_WORK = 4e7
-"""Lattice points of all uses together times cells that a use reaches across: some 0.1 µs each."""
+"""Lattice points of all uses together times cells that a use reaches across: some 0.04 µs each."""
 DEPTH = 14.0
 """ln of how much smaller than the answer may be what the window leaves out."""
 RESERVE = 2e-3

@@ -47,7 +47,7 @@ __all__ = ["Direction", "SampledUse", "Window", "compose"]
 
 Direction = Literal["forward", "backward"]
 
-BLOCK = 300
+BLOCK = 600
 """Lattice points with one layout of pieces."""
 MOST_USES_BETWEEN = 64
 """The best cut is looked for anew after this many uses, and after an eighth of those done."""
@@ -173,13 +173,22 @@ class _Cuts(NamedTuple):
     inside: Array
 
 
-class _Piece(NamedTuple):
-    """u from ``start`` to ``end``; the lattice points, relative to the point, that enclose the two arguments."""
+class _Looks(NamedTuple):
+    """For each piece: the lattice points, relative to the point, between which a chord stands for one argument."""
 
-    start: float
-    end: float
-    near: tuple[int, int]
-    far: tuple[int, int]
+    low: NDArray[int64]
+    width: NDArray[int64]
+    scale: Array
+    """α over the lower of the two, one row a piece."""
+
+
+class _Pieces(NamedTuple):
+    """Intervals of u that cover [1, E], one row each."""
+
+    start: Array
+    end: Array
+    near: _Looks
+    far: _Looks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,17 +200,19 @@ class _Lattice:
     cuts: _Cuts
     margin: int
     widest: float
-    layouts: dict[tuple[int, int], tuple[_Piece, ...]] = field(default_factory=dict)
+    layouts: dict[tuple[int, int], _Pieces] = field(default_factory=dict)
 
-    def pieces(self, first: int, last: int) -> tuple[_Piece, ...]:
+    def pieces(self, first: int, last: int) -> _Pieces:
         """Narrow ones about cuts ``first`` to ``last``."""
         key = first, last
         if key not in self.layouts:
             self.layouts[key] = self._lay_out(first, last)
         return self.layouts[key]
 
-    def _lay_out(self, first: int, last: int) -> tuple[_Piece, ...]:
+    def _lay_out(self, first: int, last: int) -> _Pieces:
         """Beyond, a piece is half as wide as it is away, up to ``widest`` nats."""
+        import numpy as np
+
         end = len(self.cuts.u) - 1
         low, high = max(0, first - SPARE), min(end, last + SPARE)
         at = list(range(low, high + 1))
@@ -209,16 +220,15 @@ class _Lattice:
             at.insert(0, self._next(at[0], -max(1, (first - at[0]) // 2)))
         while at[-1] < end:
             at.append(self._next(at[-1], max(1, (at[-1] - last) // 2)))
-        u, cells, inside = self.cuts.u, self.cuts.cells, self.cuts.inside
-        result = []
-        for left, right in pairwise(at):
-            looks = []
-            for cell, place in zip(cells, inside, strict=True):
-                lowest = min(int(cell[left]), int(cell[right]))
-                highest = max(int(cell[i]) + (place[i] > 0.0) for i in (left, right))
-                looks.append((lowest, max(int(highest), lowest + 1)))
-            result.append(_Piece(float(u[left]), float(u[right]), looks[0], looks[1]))
-        return tuple(result)
+        cuts = np.array(at)
+        u = self.cuts.u[cuts][:, None]
+        looks = []
+        for cell, place in zip(self.cuts.cells[:, cuts], self.cuts.inside[:, cuts], strict=True):
+            above = cell + (place > 0.0)
+            low = np.minimum(cell[:-1], cell[1:])
+            width = np.maximum(np.maximum(above[:-1], above[1:]) - low, 1)
+            looks.append(_Looks(low, width, np.exp(-low * self.spacing)[:, None]))
+        return _Pieces(u[:-1], u[1:], looks[0], looks[1])
 
     def _next(self, cut: int, step: int) -> int:
         """The cut ``step`` further, or so far that an argument moves by ``widest``; one at least."""
@@ -380,38 +390,50 @@ def _bounded(lattice: _Lattice, ext: Array, choice: NDArray[int64]) -> Array:
 
     points = len(choice)
     result = np.empty(points)
-    chords: dict[int, tuple[Array, Array]] = {}
     blocks = max(1, round(points / BLOCK))
     edges = [points * i // blocks for i in range(blocks + 1)]
-    for start, end in pairwise(edges):
-        best = choice[start:end]
-        for number, piece in enumerate(lattice.pieces(int(best.min()), int(best.max()))):
-            found = _on_piece(lattice, ext, piece, chords, start + lattice.margin, end + lattice.margin)
-            if number:
-                np.maximum(result[start:end], found, out=result[start:end])
-            else:
-                result[start:end] = found
+    layouts = [lattice.pieces(int(choice[a:b].min()), int(choice[a:b].max())) for a, b in pairwise(edges)]
+    chords = _Chords.of(ext, lattice.spacing, max(int(look.width.max()) for part in layouts for look in part[2:]))
+    for (start, end), pieces in zip(pairwise(edges), layouts, strict=True):
+        looks = [chords.at(look, start + lattice.margin, end - start) for look in (pieces.near, pieces.far)]
+        result[start:end] = _largest(lattice.use, pieces, *looks).max(axis=0)
     slack = ROUNDING / (lattice.spacing * -math.expm1(-lattice.use.eta))
     return np.minimum(result + slack * ext[:points], 1.0)
 
 
-def _on_piece(
-    lattice: _Lattice, ext: Array, piece: _Piece, chords: dict[int, tuple[Array, Array]], start: int, end: int
-) -> Array:
+class _Chords(NamedTuple):
+    """H <= intercept + slope α/α_i right of each lattice point α_i, one row a width of the chord."""
+
+    intercept: Array
+    slope: Array
+
+    @classmethod
+    def of(cls, ext: Array, spacing: float, widest: int) -> _Chords:
+        import numpy as np
+
+        intercept, slope = np.zeros((widest + 1, len(ext))), np.zeros((widest + 1, len(ext)))
+        for width in range(1, widest + 1):
+            fall = (ext[:-width] - ext[width:]) / math.expm1(width * spacing)
+            intercept[width, :-width] = ext[:-width] + fall
+            slope[width, :-width] = -fall
+        return cls(intercept, slope)
+
+    def at(self, look: _Looks, start: int, points: int) -> tuple[Array, Array]:
+        """Intercepts and slopes, the latter a unit of α, of ``points`` points from ``start``: one row a piece."""
+        from numpy.lib.stride_tricks import sliding_window_view
+
+        rows = look.width * self.slope.shape[1] + (start + look.low)
+        intercept, slope = (sliding_window_view(part.ravel(), points)[rows] for part in self)
+        slope *= look.scale
+        return intercept, slope
+
+
+def _largest(use: SampledUse, pieces: _Pieces, near: tuple[Array, Array], far: tuple[Array, Array]) -> Array:
+    """The largest C + A/u + Bu on each piece."""
     import numpy as np
 
-    use, h = lattice.use, lattice.spacing
-    terms = []
-    for low, high in (piece.near, piece.far):
-        width = high - low
-        if width not in chords:
-            growth = math.expm1(width * h)
-            fall = (ext[:-width] - ext[width:]) / growth
-            chords[width] = ext[:-width] + fall, -fall
-        intercept, slope = (part[start + low : end + low] for part in chords[width])
-        scaled = slope * math.exp(-low * h)
-        terms.append((intercept, scaled) if use.direction == "forward" else (scaled, intercept))
-    (p1, r1), (p2, r2) = terms
+    forward = use.direction == "forward"
+    (p1, r1), (p2, r2) = (look if forward else look[::-1] for look in (near, far))
     q, bottom = use.rate, math.exp(-use.eta)
     gap = p1 - p2
     inverse = (1.0 - q) * gap + r1 - r2
@@ -419,6 +441,10 @@ def _on_piece(
     constant = (q - (1.0 - q) * bottom) * p1 - bottom * r1 + (1.0 - q - q * bottom) * p2 + r2
     with np.errstate(divide="ignore", invalid="ignore"):
         at = np.sqrt(np.maximum(inverse / np.minimum(linear, -1e-300), 0.0))
-    at = np.clip(at, piece.start, piece.end)
-    result: Array = (constant + inverse / at + linear * at) / -math.expm1(-use.eta)
-    return result
+    np.clip(at, pieces.start, pieces.end, out=at)
+    linear *= at
+    inverse /= at
+    constant += linear
+    constant += inverse
+    constant /= -math.expm1(-use.eta)
+    return constant
