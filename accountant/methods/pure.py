@@ -62,11 +62,13 @@ def _largest_loss(node: Plan, relation: Relation) -> tuple[Fraction | float, Fra
         case Repeat(count=count, of=of):
             one = _largest_loss(of, relation)
             return (count * one[0], count * one[1]) if count else (Fraction(0), Fraction(0))
+        case Poisson(rate=rate, of=Pure(epsilon=replaced), absent=Pure(epsilon=gone)) if relation == "substitution":
+            return _replaced(replaced, gone, rate)
         case Poisson(rate=rate, of=of, absent=absent) if relation == "substitution":
-            replaced = _largest_loss(of, relation)
+            change = _largest_loss(of, relation)
             if absent is None:
-                return _sampled(replaced, 1.0 if rate > 0.0 else 0.0)
-            return _sampled(max(replaced, _largest_loss(absent, "zero-out"), key=lambda sides: sides[1]), rate)
+                return _sampled(change, 1.0 if rate > 0.0 else 0.0)
+            return _sampled(max(change, _largest_loss(absent, "zero-out"), key=lambda sides: sides[1]), rate)
         case Poisson(rate=rate, of=of):
             return _sampled(_largest_loss(of, relation), rate)
         case WithoutReplacement(population=population, sample=sample, of=of):
@@ -81,6 +83,14 @@ def _sampled(one: tuple[Fraction | float, Fraction | float], rate: float) -> tup
     if one[1] == math.inf:
         return (math.inf if one[0] == math.inf else Fraction(0)), math.inf
     return Fraction(0), amplified(float(one[1]), rate) * (1.0 + 1e-14)
+
+
+def _replaced(replaced: float, absent: float, rate: float) -> tuple[Fraction | float, Fraction | float]:
+    """ln (1 − q + q e^a)/(1 − q + q e^{a−r}), r <= 2a: the largest loss of both costs (``pld.replaced``)."""
+    if absent <= 0.0 or not 0.0 < rate < 1.0:
+        return _sampled((Fraction(replaced), Fraction(replaced)), 1.0 if rate > 0.0 else 0.0)
+    old, new = amplified(absent, rate), math.log1p(rate * math.expm1(absent - min(replaced, 2.0 * absent)))
+    return Fraction(0), max(0.0, old - new) + 1e-14 * (old + abs(new))
 
 
 def pure_epsilon(scenario: Scenario, relation: Relation) -> Interval:

@@ -33,6 +33,7 @@ from affidavit.accountant.pld.discrete_gaussian import discrete_gaussian
 from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.laplace import Laplace as LaplaceCurve
 from affidavit.accountant.pld.nested import composed_step
+from affidavit.accountant.pld.replaced import replaced_step
 from affidavit.accountant.pld.subsample import Combined, Diluted, Mixed, PoissonSubstitution
 from affidavit.accountant.scenario import at_least_as_costly
 from affidavit.accountant.validate import Relation
@@ -174,7 +175,13 @@ def _poisson(node: Poisson, relation: Relation, explicit: bool) -> OneStep:
 
 
 def _poisson_substitution(node: Poisson, absent: Plan, inner: OneStep, explicit: bool) -> OneStep:
-    """Both costs on the sample known; the lower side is that of a record replaced by one that contributes nothing."""
+    """Both costs on the sample known; the lower side is that of a record replaced by one that contributes nothing.
+
+    Of two pure mechanisms the curve is exact (``replaced``).
+    """
+    match node.of, absent:
+        case Pure(epsilon=replaced), Pure(epsilon=gone_epsilon) if replaced > 0.0 and gone_epsilon > 0.0:
+            return replaced_step(replaced=replaced, absent=gone_epsilon, rate=node.rate)
     gone = one_step(absent, "zero-out", explicit=explicit)
     if gone is NOTHING:
         return NOTHING if inner is NOTHING else _each(inner, lambda curve: Diluted(curve, node.rate))
