@@ -160,7 +160,7 @@ def trials_needed(cases: Sequence[Case], curve: TradeoffCurve, *, uses: int, alp
     def enough(trials: int) -> bool:
         return design(cases, lambda _: curve, uses=[uses], trials=trials, alpha=alpha).power >= ENOUGH_POWER
 
-    numbers = [digit * 10**zeros for zeros in range(len(str(MOST_TRIALS))) for digit in (1, 2, 5)]
+    numbers: list[int] = [digit * 10**zeros for zeros in range(len(str(MOST_TRIALS))) for digit in (1, 2, 5)]
     numbers = [trials for trials in numbers if above < trials <= MOST_TRIALS]
     if not numbers or not enough(numbers[-1]):
         return None
