@@ -110,13 +110,14 @@ def test_a_released_answer_is_a_demonstration_as_its_records_are(answering, plan
     assert [cost.epsilon_upper for cost in costs] == [pytest.approx(protected.certified.epsilon, rel=1e-3)]
 
 
-@pytest.mark.parametrize(("kind", "sampled"), [("sga", 3), ("ksa-answers", None), ("ksa-without-replacement", 3)])
-def test_samples_of_answers_that_hold_next_to_none_of_a_trial_are_warned_of(run, kind, sampled):
+@pytest.mark.parametrize(
+    ("kind", "changes", "sampled"),
+    [("sga", {}, 3), ("ksa-answers", {}, None), ("ksa-answers", {"sampling": "without-replacement"}, 3)],
+)
+def test_samples_of_answers_that_hold_next_to_none_of_a_trial_are_warned_of(run, kind, changes, sampled):
     """Of 24 places; batches are made as small as the trial instead."""
-    settings = ANSWERING["sga" if kind == "sga" else "ksa-answers"]
-    table = settings if kind != "ksa-without-replacement" else {**settings, "sampling": "without-replacement"}
-    name = "sga" if kind == "sga" else "ksa-answers"
-    config = generator(name).config.model_validate({"kind": name, "queries": ("which way",), **table})
+    table = {"kind": kind, "queries": ("which way",), **ANSWERING[kind], **changes}
+    config = generator(kind).config.model_validate(table)
     run = _public(run, "it blows north").model_copy(update={"generator": config})
     for members, expected in ((4, sampled), (12, None)):
         audit = parse_audit({"attack": "reference", "members": members, "non_members": members, "runs": 9})
