@@ -30,7 +30,7 @@ Mechanism: TypeAlias = Literal["joint-exponential", "propose-test-release"]
 class KeywordChoice:
     """The step with its noise set so that the ε's are those of ``change``; counts lie in [0, ``ceiling``].
 
-    ``sampled``: the step runs on a random sample, where a draw of bounded range is charged as pure.
+    ``pure``: the draw is charged as pure, where its bounded range says nothing more (``ksa``).
     """
 
     mechanism: Mechanism
@@ -41,7 +41,7 @@ class KeywordChoice:
     choice_epsilon: float
     ceiling: int
     change: Change
-    sampled: bool
+    pure: bool
 
     def cost(self, change: Change) -> Plan:
         """What the step costs where one record causes ``change``, no larger than this step's own.
@@ -50,7 +50,7 @@ class KeywordChoice:
         """
         if self.mechanism == "joint-exponential":
             leaf = self._joint(change).leaf()
-            return Pure(leaf.range) if self.sampled else leaf
+            return Pure(leaf.range) if self.pure else leaf
         test = self._test.moved(_moves(change))
         if self.fewest_keywords == self.most_keywords:
             return test
@@ -65,7 +65,7 @@ class KeywordChoice:
             joint = self._joint(self.change)
             chosen = joint_exponential.release(recorder, path, held, spec=joint)
             in_force = float(Fraction(joint.width) / Fraction(joint.temperature))
-            recorder.note(**{"epsilon" if self.sampled else "range": in_force})
+            recorder.note(**{"epsilon" if self.pure else "range": in_force})
             return chosen
         size = self.most_keywords
         if self.fewest_keywords < self.most_keywords:

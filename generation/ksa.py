@@ -35,7 +35,8 @@ several shots a subset, or sampling without replacement. Derivations: ``mechanis
 
 *Sampling.* ``disjoint``: each text has a batch of its own of about ``subsets`` records (``batches``), so all texts cost
 as much as one. ``poisson`` and ``without-replacement``: a fresh sample for each text, of all labels (``subsampled``).
-Under sampling a draw of bounded range is charged as ``pure``: amplification does not know bounded range.
+A draw is charged by its bounded range, but by ``poisson`` under substitution as ``pure``: what is known of two costs
+together (``certified.replaced``) is known of pure ones.
 
 *Text only.* Answers and the last text need no logits: a served model writes them, greedily.
 
@@ -102,7 +103,8 @@ def run_choice(config: KsaSettings, relation: Relation) -> KeywordChoice:
     """The private step as it runs under ``relation``."""
     if config.sampling == "disjoint":
         return config.choice("replaced" if relation == "substitution" else "joins")
-    return config.choice(change_on_sample(config.scheme, relation))
+    pure = config.sampling == "poisson" and relation == "substitution"
+    return config.choice(change_on_sample(config.scheme, relation), pure=pure)
 
 
 def plan(config: KsaSettings, *, relation: Relation, size: int) -> Plan:

@@ -108,8 +108,8 @@ class KsaSettings(GeneratorConfig):
     def numbered(self) -> Iterator[tuple[int, int]]:
         """(topic, number of the text) of every text, in the plan's order."""
 
-    def choice(self, change: Change) -> KeywordChoice:
-        """The private step of one text, its noise set for ``change``."""
+    def choice(self, change: Change, *, pure: bool = False) -> KeywordChoice:
+        """The private step of one text, its noise set for ``change``; ``pure``: a draw is charged as pure."""
         return KeywordChoice(
             mechanism=self.mechanism,
             most_keywords=self.keywords,
@@ -119,7 +119,7 @@ class KsaSettings(GeneratorConfig):
             choice_epsilon=self.choice_epsilon,
             ceiling=_CEILING * self.subsets,
             change=change,
-            sampled=self.sampling != "disjoint",
+            pure=pure,
         )
 
     def _scheme(self, labels: tuple[str, ...], *, texts: int, match_label: bool) -> SubsampledConfig:

@@ -145,7 +145,7 @@ def test_a_tested_set_costs_its_size_its_test_and_its_delta() -> None:
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("shots", [1, 2])
-def test_samples_state_their_scheme_and_charge_pure(relation: Relation, shots: int) -> None:
+def test_samples_state_their_scheme_and_charge_the_range_or_pure(relation: Relation, shots: int) -> None:
     poisson = ksa.plan(_config(sampling="poisson", subsets=4, shots_per_subset=shots), relation=relation, size=SIZE)
     assert isinstance(poisson, Parallel)
     for part in poisson.parts:
@@ -153,17 +153,20 @@ def test_samples_state_their_scheme_and_charge_pure(relation: Relation, shots: i
         assert part.count == 2
         assert isinstance(part.of, Poisson)
         assert part.of.rate == 2 * 4 * shots / SIZE
-        assert isinstance(part.of.of, Pure)
-        assert part.of.of.epsilon == pytest.approx(2.0)
         if relation == "substitution":
+            assert isinstance(part.of.of, Pure)
+            assert part.of.of.epsilon == pytest.approx(2.0)
             assert isinstance(part.of.absent, Pure)
             assert part.of.absent.epsilon == pytest.approx(1.0 if shots == 1 else 2.0)
+        else:
+            assert isinstance(part.of.of, Exponential)
+            assert part.of.of.range == pytest.approx(2.0)
     fixed = ksa.plan(
         _config(sampling="without-replacement", subsets=4, shots_per_subset=shots), relation=relation, size=SIZE
     )
     samples = {part.of for part in fixed.parts if isinstance(part, Repeat)}  # type: ignore[attr-defined]
     assert all(isinstance(sample, WithoutReplacement) and sample.sample == 8 * shots for sample in samples)
-    assert {round(leaf.epsilon, 9) for leaf in _costs(fixed) if isinstance(leaf, Pure)} == {2.0}
+    assert {round(leaf.range, 9) for leaf in _costs(fixed) if isinstance(leaf, Exponential)} == {2.0}
 
 
 def _settings() -> Iterator[dict[str, Any]]:
