@@ -1,8 +1,9 @@
 """Paste the measured tables into docs/results.md: ``python -m benchmarks.results_page``.
 
-    python -m benchmarks.results_page [--methods DIR] [--shots DIR] [--attacks TABLE.md]
+    python -m benchmarks.results_page [--methods DIR] [--shots DIR] [--shots_all DIR] [--sga DIR]
+                                      [--attacks TABLE.md]
 
-DIR is what ``affidavit experiment`` wrote for docs/examples/experiments/methods.toml and shots.toml, TABLE.md what
+DIR is what ``affidavit experiment`` wrote for the grid of that name in docs/examples/experiments/, TABLE.md what
 ``benchmarks.table_attacks`` wrote. What is named is copied to docs/results/ first; then every table of the page,
 between its marks, is made anew from there. A test makes sure that the page shows what the files say.
 """
@@ -22,7 +23,8 @@ from affidavit.experiments.tables import Summary, markdown
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 FOLDER = DOCS / "results"
 PAGE = DOCS / "results.md"
-EXPERIMENTS = ("methods", "shots")
+EXPERIMENTS = ("methods", "shots", "shots_all", "sga")
+PLOTTED = ("methods", "shots")
 MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(\n<!-- end -->)", re.DOTALL)
 
 
@@ -58,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in EXPERIMENTS:
         if asked[name] is not None:
             shutil.copyfile(asked[name] / "table.csv", FOLDER / f"{name}.csv")
-            shutil.copyfile(asked[name] / "figure.svg", FOLDER / f"{name}.svg")
+            if name in PLOTTED:
+                shutil.copyfile(asked[name] / "figure.svg", FOLDER / f"{name}.svg")
     if asked["attacks"] is not None:
         shutil.copyfile(asked["attacks"], FOLDER / "attacks.md")
     draft = PAGE.with_suffix(".new")

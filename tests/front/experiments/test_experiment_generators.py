@@ -115,7 +115,7 @@ def test_a_generator_that_answers_is_asked_the_test_questions(tmp_path: Path) ->
     assert len(asked) == 2
 
 
-@pytest.mark.parametrize("name", ["methods", "shots", "subsets"])
+@pytest.mark.parametrize("name", ["methods", "shots", "shots_all", "sga", "subsets"])
 def test_the_shipped_grids_are_whole(name: str) -> None:
     """Every cell of the examples has settings that are a run, with a key to solve for."""
     cells = expand(load_grid(EXAMPLES / f"{name}.toml"))
