@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
-from affidavit.accountant.plan import Gaussian, Plan, Poisson, WithoutReplacement
+from affidavit.accountant.plan import Compose, Gaussian, Plan, Poisson, WithoutReplacement
 from affidavit.accountant.pld import epsilon_bracket, one_step
 from affidavit.accountant.validate import Relation
 
@@ -25,7 +25,7 @@ TOLERANCE = 4e-4
 
 
 class Case(NamedTuple):
-    """One plan: ``count`` uses of one node."""
+    """One plan: ``count`` uses of one node, or of each part of a ``compose``."""
 
     name: str
     node: Plan
@@ -56,6 +56,13 @@ CASES = (
     ),
     Case("poisson, T = 1,000,000", Poisson(0.001, Gaussian(1.0)), "add-remove", 1_000_000, 1e-8),
     Case("poisson, δ = 1e-100", Poisson(0.01, Gaussian(1.0)), "add-remove", 1_000, 1e-100),
+    Case(
+        "200 mechanisms",
+        Compose(tuple(Poisson(0.001 + 1e-4 * i, Gaussian(0.8 + 0.01 * i)) for i in range(200))),
+        "add-remove",
+        1,
+        1e-6,
+    ),
 )
 
 
@@ -73,9 +80,11 @@ def timed(bracket: Callable[[], tuple[float, float]], *, repeats: int = 1) -> Ti
 def ours(case: Case) -> Timed:
     """The engine at its default tolerance; a new curve each time, so that nothing is remembered."""
 
+    nodes = case.node.parts if isinstance(case.node, Compose) else (case.node,)
+
     def bracket() -> tuple[float, float]:
-        step = one_step.__wrapped__(case.node, case.relation)
-        return epsilon_bracket([(step, case.count)], delta=case.delta, tolerance=TOLERANCE)
+        steps = [one_step.__wrapped__(node, case.relation) for node in nodes]
+        return epsilon_bracket([(step, case.count) for step in steps], delta=case.delta, tolerance=TOLERANCE)
 
     bracket()
     return timed(bracket, repeats=REPEATS)

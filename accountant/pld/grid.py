@@ -62,6 +62,7 @@ def lattice(curve: Curve) -> float:
     return gap if float(np.max(np.abs(multiples - np.round(multiples)))) < 1e-9 else 0.0
 
 
+@lru_cache(maxsize=4096)
 def anchor(curve: Curve, step: float) -> float:
     """A loss to put on the grid: an atom, or where a smooth end of the support merges.
 

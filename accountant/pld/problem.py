@@ -18,7 +18,8 @@ __all__ = ["Problem", "Target"]
 
 EPSILON_FLOOR = 1e-6
 """Absolute floor of the tolerance on ε."""
-FIRST_POINTS = 1500
+FIRST_POINTS, FIRST_SHARE = 1500, 16
+"""Points of the first grid, and as many more for so many parts: each costs as much by itself as some hundred points."""
 LATTICE_POINTS = 2**17
 """Most points for which a lattice of atoms is taken as the grid at once, exactly."""
 
@@ -104,7 +105,8 @@ class Problem:
         largest = max(max(-low, high) for low, high in self.reaches)
         # Fine enough for the typical loss of one use, too.
         one_use = self.saddle.deviation / math.sqrt(sum(count for _, count in self.parts))
-        step = min(span / FIRST_POINTS, max(one_use, span / (32 * FIRST_POINTS)))
+        points = FIRST_POINTS + FIRST_SHARE * min(len(self.parts) - 1, 400)
+        step = min(span / points, max(one_use, span / (32 * FIRST_POINTS)))
         return aligned(self.parts, max(step, self.least_step(), 1e-9 * largest))
 
     def masses(self, side: Side, step: float) -> list[tuple[Masses, int]]:

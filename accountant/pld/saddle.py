@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from affidavit.accountant.pld.curve import Array, Curve
+from affidavit.accountant.pld.curve import Array, Curve, Logs
 
 __all__ = ["Saddle", "Sketch", "cumulants", "find_saddle", "sketch"]
 
@@ -78,37 +78,42 @@ def sketch(curve: Curve) -> Sketch:
     edges = edges[inside]
     if edges.size == 0:
         edges = np.array([0.0])
+    logs = curve.logs(edges)
     for log_mass in (_BODY, _RIM):
-        edges = _resolved(curve, edges, log_mass)
-    return _merge(curve, edges)
+        edges, logs = _resolved(curve, edges, logs, log_mass)
+    return _merge(curve, edges, logs)
 
 
-def _resolved(curve: Curve, edges: Array, log_mass: float) -> Array:
+def _resolved(curve: Curve, edges: Array, logs: Logs, log_mass: float) -> tuple[Array, Logs]:
     """With even points added between the losses beyond which less than the given mass lies."""
     bottom, top = -math.inf, math.inf
     for _ in range(8):
-        log_tail, log_head = _finite(curve, edges)
+        log_tail, log_head = _finite(curve, logs)
         low, high = np.flatnonzero(log_head <= log_mass), np.flatnonzero(log_tail <= log_mass)
         new_bottom = float(edges[low[-1]]) if low.size else float(edges[0])
         new_top = float(edges[high[0]]) if high.size else float(edges[-1])
         if new_top - new_bottom > 0.8 * (top - bottom) or new_top <= new_bottom:
             break
         bottom, top = new_bottom, new_top
-        edges = np.union1d(edges, np.linspace(bottom, top, 250))
-    return edges
+        added = np.setdiff1d(np.linspace(bottom, top, 250), edges)
+        if not added.size:
+            break
+        edges = np.concatenate((edges, added))
+        order = np.argsort(edges, kind="stable")
+        edges = edges[order]
+        logs = Logs(*(np.concatenate(pair)[order] for pair in zip(logs, curve.logs(added), strict=True)))
+    return edges, logs
 
 
-def _finite(curve: Curve, edges: Array) -> tuple[Array, Array]:
-    logs = curve.logs(edges)
+def _finite(curve: Curve, logs: Logs) -> tuple[Array, Array]:
     if curve.infinity == 0.0:
         return logs.p_tail, logs.p_head
     with np.errstate(divide="ignore"):
         return np.log(np.maximum(np.exp(logs.p_tail) - curve.infinity, 0.0)), logs.p_head
 
 
-def _merge(curve: Curve, edges: Array) -> Sketch:
-    logs = curve.logs(edges)
-    log_tail, log_head = _finite(curve, edges)
+def _merge(curve: Curve, edges: Array, logs: Logs) -> Sketch:
+    log_tail, log_head = _finite(curve, logs)
     lower_edge = np.concatenate(([edges[0]], edges))
     upper_edge = np.concatenate((edges, [edges[-1]]))
     log_p = _log_bins(log_tail, log_head)
@@ -153,12 +158,17 @@ def cumulants(parts: Sequence[tuple[Sketch, int]], t: Array) -> tuple[Array, Arr
     """K, K' and K'' of the composed sketches at the tilts ``t``."""
     k0, k1, k2 = np.zeros_like(t), np.zeros_like(t), np.zeros_like(t)
     for part, count in parts:
-        exponent = part.log_p + np.multiply.outer(t, part.losses)
-        peak = exponent.max(axis=1)
-        weight = np.exp(exponent - peak[:, None])
+        weight = np.multiply.outer(t, part.losses)
+        weight += part.log_p
+        peak = weight.max(axis=1)
+        weight -= peak[:, None]
+        np.exp(weight, out=weight)
         total = weight.sum(axis=1)
         mean = weight @ part.losses / total
-        spread = (weight * (part.losses - mean[:, None]) ** 2).sum(axis=1) / total
+        distance = np.subtract(part.losses, mean[:, None])
+        distance *= distance
+        distance *= weight
+        spread = distance.sum(axis=1) / total
         k0 += count * (peak + np.log(total))
         k1 += count * mean
         k2 += count * spread

@@ -5,7 +5,8 @@ multiplied and transformed back. The error of the transform is then relative to 
 selects, so δ = 1e-100 needs no more than double precision.
 
 A transform of a vector of 1-norm 1 errs by at most c u log2(N) in each coefficient (each butterfly
-level adds a rounding of a partial 1-norm); powers and products amplify it to
+level adds a rounding of a partial 1-norm). Where few coefficients are left that matter, as after some of many different
+parts, only these are computed, by matrix products (``_Frequencies``). Powers and products amplify it to
 Σ_j T_j |z_j|^{T_j − 1} Π_{k≠j} |z_k|^{T_k} Δ; exponentials add u T |ln z|; the inverse averages over the
 spectrum. The bound on every entry is computed from the spectrum itself.
 """
@@ -27,18 +28,31 @@ __all__ = ["UNIT", "Tilted", "beyond_mass", "convolve", "log_mgf", "loss_shift",
 UNIT = 2.0**-53
 BUTTERFLY = 8.0
 """Rounding errors, in units of u, that one level of the transform adds at most."""
+WORTH_A_TRANSFORM = 64
+"""Products of a value and a coefficient, by size of the transform, for which a transform is no dearer."""
+WORTH_KEEPING = 0.8
+"""Share of the coefficients that still matter, above which sorting out the others takes longer than computing them."""
 LOG_DROPPED = -75.0
 """ln of the size below which a coefficient of the composed spectrum counts as 0."""
 
 
 def log_mgf(masses: Masses, theta: float) -> float:
     """ln Σ p e^{θ l} over the finite masses."""
+    return float(_log_mgfs(masses, [theta])[0])
+
+
+def _log_mgfs(masses: Masses, thetas: Sequence[float]) -> Array:
+    """The same for several θ."""
     used = np.flatnonzero(masses.masses > 0.0)
     if used.size == 0:
-        return -math.inf
-    exponent = np.log(masses.masses[used]) + theta * (masses.origin + masses.step * used)
-    peak = float(exponent.max())
-    return peak + math.log(float(np.exp(exponent - peak).sum()))
+        return np.full(len(thetas), -math.inf)
+    log_masses, losses = np.log(masses.masses[used]), masses.origin + masses.step * used
+    exponents = np.multiply.outer(np.array(thetas), losses)
+    exponents += log_masses
+    peaks = exponents.max(axis=1)
+    exponents -= peaks[:, None]
+    result: Array = peaks + np.log(np.exp(exponents, out=exponents).sum(axis=1))
+    return result
 
 
 def mass_at_infinity(parts: Sequence[tuple[Masses, int]]) -> float:
@@ -71,11 +85,12 @@ def beyond_mass(
 
     Above it for exponents greater than θ, below it for smaller ones; the best of ``exponents``, 1 for none.
     """
-    least = 0.0
-    for t in exponents:
-        bound = math.fsum(count * log_mgf(part, t) for part, count in parts)
-        least = min(least, bound - log_moment - (t - theta) * end)
-    return math.exp(least) * (1.0 + 1e-9)
+    if not exponents:
+        return 1.0 + 1e-9
+    moments = [count * _log_mgfs(part, exponents) for part, count in parts]
+    bounds = [math.fsum(column) for column in np.stack(moments).T.tolist()]
+    least = min(bound - log_moment - (t - theta) * end for t, bound in zip(exponents, bounds, strict=True))
+    return math.exp(min(least, 0.0)) * (1.0 + 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +107,52 @@ class Tilted:
     relative: float
 
 
+class _Frequencies:
+    """The coefficients of a transform of ``size`` that still matter, and how to compute only these.
+
+    Index j = B i + r splits the sum in two, Σ_i ω^{B i k} Σ_r x_{B i + r} ω^{r k}, with tables of ω^{r k} and
+    ω^{B i k}, real parts beside imaginary ones. For x of 1-norm 1, the inner sums of B terms err by 2 B u in all, the
+    outer one of I terms by 2 I u, the entries of the two tables by 8 u each, and the complex product by 4 u.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.active: NDArray[np.intp] = np.arange(size // 2 + 1)
+        self._short = self._long = np.zeros((2, 0, 0))
+
+    def of(self, values: Array, *, longest: int) -> tuple[NDArray[np.complex128], float]:
+        """The coefficients and a bound on their error; no vector to come is longer than ``longest``."""
+        from scipy import fft
+
+        if self.active.size * values.size > WORTH_A_TRANSFORM * self.size:
+            return fft.rfft(values, self.size)[self.active], BUTTERFLY * UNIT * math.log2(self.size)
+        if self._short.shape[2] != self.active.size:
+            block = math.isqrt(longest) + 1
+            self._short = self._roots(np.arange(block))
+            self._long = self._roots(block * np.arange(-(-longest // block)))
+        block = self._short.shape[1]
+        rows = -(-values.size // block)
+        split = np.pad(values, (0, rows * block - values.size)).reshape(rows, block)
+        real, imaginary = split @ self._short[0], split @ self._short[1]
+        cosine, sine = self._long[:, :rows]
+        result = np.empty(self.active.size, dtype=np.complex128)
+        result.real = (real * cosine - imaginary * sine).sum(axis=0)
+        result.imag = (real * sine + imaginary * cosine).sum(axis=0)
+        return result, UNIT * (20.0 + 2.0 * (block + rows))
+
+    def _roots(self, indices: NDArray[np.intp]) -> Array:
+        turns = np.multiply.outer(indices, self.active) % self.size
+        turns[2 * turns > self.size] -= self.size
+        angles = (-2.0 * math.pi / self.size) * turns
+        return np.stack((np.cos(angles), np.sin(angles)))
+
+    def keep(self, kept: NDArray[np.bool_]) -> None:
+        """Forget the others."""
+        self.active = self.active[kept]
+        if self._short.size:
+            self._short, self._long = self._short[:, :, kept], self._long[:, :, kept]
+
+
 def convolve(parts: Sequence[tuple[Masses, int]], theta: float, size: int) -> Tilted:
     """All ``parts`` to their counts, tilted by ``theta``, folded onto ``size`` indices."""
     from scipy import fft
@@ -99,13 +160,14 @@ def convolve(parts: Sequence[tuple[Masses, int]], theta: float, size: int) -> Ti
     if not all(part.masses.any() for part, _ in parts):
         # A part with no finite loss at all.
         return Tilted(np.zeros(size), 0.0, 0.0, 0.0)
-    delta = BUTTERFLY * UNIT * math.log2(size)
     half = size // 2 + 1
-    active: NDArray[np.intp] = np.arange(half)
-    log_z = np.zeros(half, dtype=np.complex128)
+    frequencies = _Frequencies(size)
+    product, log_z = np.ones(half, dtype=np.complex128), np.zeros(half, dtype=np.complex128)
     log_size, slope = np.zeros(half), np.zeros(half)
     log_moment = relative = 0.0
-    for part, count in parts:
+    # The widest first: they leave least of the spectrum to the others.
+    ordered = sorted(parts, key=lambda item: -item[0].masses.size)
+    for part, count in ordered:
         log_m = log_mgf(part, theta)
         log_moment += count * log_m
         # Relative rounding of the masses, of the tilt and of K.
@@ -114,22 +176,27 @@ def convolve(parts: Sequence[tuple[Masses, int]], theta: float, size: int) -> Ti
             tilted = np.exp(np.log(part.masses) + (theta * part.losses - log_m))
         if tilted.size > size:
             tilted = np.pad(tilted, (0, -tilted.size % size)).reshape(-1, size).sum(axis=0)
-        z = fft.rfft(tilted, size)[active]
+        z, delta = frequencies.of(tilted, longest=min(part.masses.size, size))
         widened = np.sqrt(z.real**2 + z.imag**2) + delta
         log_widened = np.log(widened)
         log_size += count * log_widened
-        # Transform error, then rounding of the logarithm, its multiple and the exponential.
+        # Transform error, then rounding of the product, or of the logarithm, its multiple and the exponential.
         slope += count * (delta / widened + 8.0 * UNIT * (4.0 + np.abs(log_widened)))
         # Most of the spectrum of many uses vanishes; what is dropped is part of the error.
         kept = log_size > LOG_DROPPED
-        if not kept.all():
-            active, z = active[kept], z[kept]
-            log_z, log_size, slope = log_z[kept], log_size[kept], slope[kept]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log_z += count * np.log(z)
+        if np.count_nonzero(kept) < WORTH_KEEPING * kept.size:
+            frequencies.keep(kept)
+            z, product, log_z = z[kept], product[kept], log_z[kept]
+            log_size, slope = log_size[kept], slope[kept]
+        if count == 1:
+            product *= z
+        else:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                log_z += count * np.log(z)
     spectrum = np.zeros(half, dtype=np.complex128)
     with np.errstate(invalid="ignore"):
-        spectrum[active] = np.nan_to_num(np.exp(log_z), nan=0.0)
+        spectrum[frequencies.active] = product * np.nan_to_num(np.exp(log_z), nan=0.0)
+    delta = BUTTERFLY * UNIT * math.log2(size)
     bound = np.exp(np.minimum(log_size, 1.0)) * (slope + delta)
     # The half spectrum stands for the whole; what was dropped is at most e^{LOG_DROPPED} a coefficient.
     error = 2.0 * float(bound.sum()) / size + math.exp(LOG_DROPPED) * (1.0 + delta)
