@@ -143,7 +143,7 @@ def _refine(parts: CurveParts, target: Target, tolerance: float, enough: float) 
         return best
     step, outside = problem.first_step(), math.inf
     for _ in range(ROUNDS):
-        sides = problem.solve(step)
+        sides = problem.solve(step, enough=enough)
         best = max(best[0], sides.lower), min(best[1], sides.upper)
         width, goal = best[1] - best[0], target.goal(best, tolerance)
         if width <= goal or best[1] <= enough or problem.at_limit(step):

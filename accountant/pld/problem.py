@@ -117,18 +117,23 @@ class Problem:
         """One side of the composition around the saddle point."""
         return compose_masses(self.masses(side, step), self.saddle, side, limit=MAX_POINTS)
 
-    def solve(self, step: float) -> Sides:
-        """Both sides at this step."""
-        lower, upper = self.tail("lower", step), self.tail("upper", step)
-        if self.target.delta is not None:
-            found = lower.epsilon(self.target.delta), upper.epsilon(self.target.delta)
-            at = found[1]
+    def solve(self, step: float, *, enough: float = 0.0) -> Sides:
+        """Both sides at this step; the lower one is 0 where the upper one is at or below ``enough``."""
+        upper = self.tail("upper", step)
+        delta, at = self.target.delta, self.target.epsilon or 0.0
+        above = upper.epsilon(delta) if delta is not None else upper.delta(at)
+        if delta is None:
+            above = min(above, upper.infinity + self._chernoff(step))
+        if above <= enough:
+            return Sides(0.0, above, 0.0)
+        lower = self.tail("lower", step)
+        if delta is not None:
+            below, at = lower.epsilon(delta), above
         else:
-            at = self.target.epsilon or 0.0
-            found = lower.delta(at), min(upper.delta(at), upper.infinity + self._chernoff(step))
+            below = lower.delta(at)
         if not math.isfinite(at):
-            return Sides(*found, 0.0)
-        return Sides(*found, max(lower.outside_share(at), upper.outside_share(at)))
+            return Sides(below, above, 0.0)
+        return Sides(below, above, max(lower.outside_share(at), upper.outside_share(at)))
 
     def widened(self) -> Problem:
         """The same with a wider window, where too much lies outside."""
