@@ -93,8 +93,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 """``paper``: AG News at a claimed ε of 1 (table 9). ``local``: runs on a laptop with SmolLM2.
 
-The argmax makes the noise the only thing that varies the text: with √2·σ/M near 0.05, as here at ε = 4, a small model
-writes sentences; below 0.03 its likeliest text goes in circles, above 0.09 the noise chooses the words.
+The argmax makes the noise the only thing that varies the text. In the few texts that were read, √2·σ/M near 0.05, as
+here, gave sentences; at 0.02 the likeliest text went in circles, at 0.09 the noise chose the words.
 """
 
 
