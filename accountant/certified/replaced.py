@@ -81,7 +81,9 @@ class PureCost:
         if branch.blatant or fixed.mu_squared or fixed.rho or len(leaves) < len(fixed.uses):
             return None
         total = sum((cost * n for cost, n in (*leaves, *branch.steps)), Fraction(0))
-        return PureCost(total, max((*(cost for cost, _ in leaves), *(spread / 2 for spread, _ in branch.steps))))
+        single = max((cost for cost, _ in leaves), default=Fraction(0))
+        widest = max((spread for spread, _ in branch.steps), default=Fraction(0))
+        return PureCost(total, max(single, widest / 2))
 
 
 @dataclass(frozen=True, slots=True)
