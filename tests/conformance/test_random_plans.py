@@ -35,7 +35,8 @@ with_pair = st.one_of(gaussians, laplaces, pures)
 def samples(draw: st.DrawFn) -> Node:
     of = draw(with_pair)
     if draw(st.booleans()):
-        return {"kind": "subsample", "scheme": "poisson", "rate": draw(_log_uniform(1e-3, 1.0)), "of": of}
+        node = {"kind": "subsample", "scheme": "poisson", "rate": draw(_log_uniform(1e-3, 1.0)), "of": of}
+        return {**node, "absent": draw(pures)} if of["kind"] == "pure" and draw(st.booleans()) else node
     population = draw(st.integers(2, 5000))
     sample = draw(st.integers(1, population))
     return {"kind": "subsample", "scheme": "without-replacement", "population": population, "sample": sample, "of": of}
