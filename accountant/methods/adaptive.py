@@ -125,16 +125,12 @@ class AdaptiveProfile:
             small = max(target.delta, 1e-290) * 1e-3
         else:
             small = max(tail.delta(max(0.0, target.epsilon or 0.0)).upper, 1e-280) * 1e-6
-        right = tail.epsilon(small).upper
-        # Left of −x the profile differs from 1 − α by e^{−x} δ(x).
-        left = smallest_epsilon(lambda x: math.exp(-x) * tail.delta(x).upper, small, relative=0.01).upper
+        width = tail.epsilon(small).upper
         bounded = self._fixed is None or self._order == "fixed-first"
-        if bounded:
-            left, right = min(self._total, left), min(self._total, right)
-        else:
-            left = right = right + 50.0
+        if not bounded:
+            width += 50.0
         spacing, slope = self._spacing(cells), self._estimate.slope
-        corridor = whole(self._runs, spacing, left=left, right=right, bounded=bounded, slope=slope)
+        corridor = whole(self._runs, spacing, width=width, bounded=bounded, slope=slope)
         return corridor, (-math.inf, math.inf)
 
     def _spacing(self, cells: int) -> float:

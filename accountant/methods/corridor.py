@@ -92,12 +92,12 @@ def _cumulative(runs: Runs) -> tuple[Array, Array]:
     )
 
 
-def whole(runs: Runs, spacing: float, *, left: float, right: float, bounded: bool, slope: float) -> Corridor:
-    """The same window −``left`` … ``right`` at every step; if ``bounded``, from 0 to what the uses can reach."""
+def whole(runs: Runs, spacing: float, *, width: float, bounded: bool, slope: float) -> Corridor:
+    """The same window −``width`` … ``width`` at every step; if ``bounded``, from 0 to what the uses can reach."""
     import numpy as np
 
     rho, reach = _cumulative(runs)
-    lows, highs = np.full(len(rho), -left - spacing), np.full(len(rho), right + spacing)
+    lows, highs = np.full(len(rho), -width - spacing), np.full(len(rho), width + spacing)
     if bounded:
         lows, highs = np.zeros(len(rho)), np.minimum(highs, reach + spacing)
     low, high = _lattice(spacing, lows, highs)

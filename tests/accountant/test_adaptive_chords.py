@@ -139,7 +139,7 @@ def test_a_corridor_of_any_depth_is_valid(
     spacing = max(eta for eta, _ in runs) / cells
     near = estimate_at(runs, delta=delta, epsilon=0.0)
     total = sum(eta * uses for eta, uses in runs)
-    full = whole(runs, spacing, left=total, right=total, bounded=True, slope=near.slope)
+    full = whole(runs, spacing, width=total, bounded=True, slope=near.slope)
     part = narrow(runs, spacing, between=(0.9 * near.epsilon, near.epsilon), near=near, depth=depth)
     for epsilon in (0.9 * near.epsilon, near.epsilon, 0.0):
         lowest = lower_profile(runs, full).delta(epsilon)
@@ -151,7 +151,7 @@ def test_a_corridor_of_any_depth_is_valid(
 def test_the_moment_bound_holds_for_randomised_response() -> None:
     """H_k is at least what k uses at t = η/2 reach, by the binomial sum; the tail bound is above that everywhere."""
     eta, uses = 0.4, 50
-    corridor: Corridor = whole([(eta, uses)], 0.1, left=20.0, right=20.0, bounded=True, slope=1.0)
+    corridor: Corridor = whole([(eta, uses)], 0.1, width=20.0, bounded=True, slope=1.0)
     yes = math.exp(eta / 2.0) / (1.0 + math.exp(eta / 2.0))
     for k in (1, 7, 50):
         heads = np.arange(k + 1)
