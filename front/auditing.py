@@ -362,8 +362,8 @@ def _thin_samples(settings: AuditFile, run: RunFile) -> str:
 
 def _sample_size(run: RunFile) -> int | None:
     """How many records are sampled for a token or a text, of the declared size; None where none are sampled."""
-    from affidavit.generation.ksa_settings import KsaSettings
-    from affidavit.generation.sga_settings import SgaConfig
+    from affidavit.generation.ksa.settings import KsaSettings
+    from affidavit.generation.sga.settings import SgaConfig
     from affidavit.generation.subsampled import SubsampledConfig, sample_size
 
     match run.generator:

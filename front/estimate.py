@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from affidavit.generation.ksa_settings import KsaAnswersConfig, KsaSettings
-from affidavit.generation.sga_settings import SgaConfig
+from affidavit.generation.ksa.settings import KsaAnswersConfig, KsaSettings
+from affidavit.generation.sga.settings import SgaConfig
 from affidavit.generation.subsampled import SubsampledConfig, group_count, sampling_rate
 from affidavit.runfile import RunFile
 

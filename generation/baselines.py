@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import Decoding, LanguageModel
     from affidavit.generation.prompts import PromptRows, PromptTemplate
-    from affidavit.generation.sga_settings import SgaConfig
+    from affidavit.generation.sga.settings import SgaConfig
     from affidavit.mechanisms.base import Noise
     from affidavit.mechanisms.dpm import Clustering, Clusters, Floats
 
@@ -158,8 +158,8 @@ def answers_noise_off(
 
     ``noise`` draws the samples, and the texts of augmented public data. Raises as ``sga.run``.
     """
-    from affidavit.generation import sga
-    from affidavit.generation.sga_answers import write_answers
+    from affidavit.generation.sga import generator as sga
+    from affidavit.generation.sga.answers import write_answers
 
     sga.check_records(records, size=size)
     sga.check(config, model, public=public)

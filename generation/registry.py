@@ -21,9 +21,9 @@ _MODULES = {
     "adadpsyn": "affidavit.generation.adadpsyn",
     "private-prediction": "affidavit.generation.private_prediction",
     "invisible-ink": "affidavit.generation.invisible_ink",
-    "ksa": "affidavit.generation.ksa",
-    "ksa-answers": "affidavit.generation.ksa_answers",
-    "sga": "affidavit.generation.sga",
+    "ksa": "affidavit.generation.ksa.generator",
+    "ksa-answers": "affidavit.generation.ksa.answers",
+    "sga": "affidavit.generation.sga.generator",
 }
 
 

@@ -34,7 +34,7 @@ from affidavit.generation.icl.examples import Example, load_examples
 from affidavit.generation.models.counted import CountedModel
 from affidavit.generation.outputs import Provenance, write
 from affidavit.generation.prism import PrismConfig
-from affidavit.generation.sga_settings import SgaConfig
+from affidavit.generation.sga.settings import SgaConfig
 from affidavit.synthesis import generate, public_records
 from affidavit.writing import write_whole
 

@@ -10,12 +10,13 @@ from pydantic import BaseModel
 
 from affidavit.accountant.errors import DataError, RunFileError
 from affidavit.accountant.randomness import SeededNoise
-from affidavit.generation import baselines, prism, sga
+from affidavit.generation import baselines, prism
 from affidavit.generation.dataset import Record
 from affidavit.generation.models.toy import ToyModel
 from affidavit.generation.prism import PrismConfig
 from affidavit.generation.prompts import PromptTemplate
-from affidavit.generation.sga_settings import SgaConfig
+from affidavit.generation.sga import generator as sga
+from affidavit.generation.sga.settings import SgaConfig
 
 EXTRACT = PromptTemplate(
     private="{text}\n\nExtract only the email address from the above text.",

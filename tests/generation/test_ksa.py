@@ -24,12 +24,14 @@ from affidavit.accountant.plan import (
     leaves,
 )
 from affidavit.accountant.validate import RELATIONS, Relation
-from affidavit.generation import ksa, ksa_answers, ksa_texts
 from affidavit.generation.answers import greedy_answers
 from affidavit.generation.dataset import Record
-from affidavit.generation.keywords import count_words, text_domain, vocabulary_domain, words
-from affidavit.generation.ksa import KsaConfig
-from affidavit.generation.ksa_topics import LabelTopic, topics
+from affidavit.generation.ksa import answers as ksa_answers
+from affidavit.generation.ksa import generator as ksa
+from affidavit.generation.ksa import texts as ksa_texts
+from affidavit.generation.ksa.generator import KsaConfig
+from affidavit.generation.ksa.keywords import count_words, text_domain, vocabulary_domain, words
+from affidavit.generation.ksa.topics import LabelTopic, topics
 from affidavit.generation.models.toy import ToyModel
 from affidavit.mechanisms import load
 from affidavit.mechanisms.noisy_max import NoisyMax
@@ -192,7 +194,7 @@ def test_a_run_uses_what_its_plan_states(open_plain: Open, changes: dict[str, An
 def test_counts_are_of_private_and_public_answers(open_plain: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against a direct count: each prompt asked alone, its words counted by hand."""
     config, model, seen = _config(use_public=True, samples_per_label=1), ToyModel(), []
-    from affidavit.generation import keyword_choice
+    from affidavit.generation.ksa import choice as keyword_choice
 
     real = keyword_choice.KeywordChoice.choose
 

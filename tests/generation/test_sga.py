@@ -13,15 +13,15 @@ from affidavit.accountant.bound import bound
 from affidavit.accountant.certified import certified_bound
 from affidavit.accountant.errors import DataError, PermitViolation, RunFileError
 from affidavit.accountant.plan import Compose, Gaussian, Poisson, Repeat, WithoutReplacement, leaves
-from affidavit.generation import sga
 from affidavit.generation.dataset import Record
 from affidavit.generation.models import load_model
 from affidavit.generation.outputs import Provenance, write
 from affidavit.generation.questions import Asking, QuestionTemplate
 from affidavit.generation.registry import generator
-from affidavit.generation.sga_augment import write_record
-from affidavit.generation.sga_candidates import Projection, candidates, choose
-from affidavit.generation.sga_settings import PRESETS, SgaConfig
+from affidavit.generation.sga import generator as sga
+from affidavit.generation.sga.augment import write_record
+from affidavit.generation.sga.candidates import Projection, candidates, choose
+from affidavit.generation.sga.settings import PRESETS, SgaConfig
 from affidavit.mechanisms.dpm import Clusters
 
 MODEL = load_model("toy")

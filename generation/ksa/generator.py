@@ -51,8 +51,8 @@ from typing import TYPE_CHECKING, Any
 from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.plan import Parallel, Plan
 from affidavit.accountant.validate import Relation
-from affidavit.generation.keyword_choice import KeywordChoice
-from affidavit.generation.ksa_settings import KsaConfig, KsaSettings
+from affidavit.generation.ksa.choice import KeywordChoice
+from affidavit.generation.ksa.settings import KsaConfig, KsaSettings
 from affidavit.generation.subsampled import change_on_sample, steps_plan
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def bucket_count(config: KsaSettings, *, size: int) -> int:
 
 def check(config: KsaSettings, model: LanguageModel, *, public: Sequence[Record]) -> None:
     """Raises ``RunFileError`` where prompts, public records or the public domain do not fit, before any charge."""
-    from affidavit.generation.ksa_texts import check_public
+    from affidavit.generation.ksa.texts import check_public
 
     check_public(config, model, public)
 
@@ -160,7 +160,7 @@ def run(
     ``size`` is the declared size; ``public`` records are used with ``use_public``. Raises ``PermitViolation`` where
     the permit's plan is not this configuration's, ``RunFileError`` where settings do not fit model or public data.
     """
-    from affidavit.generation.ksa_texts import write_texts
+    from affidavit.generation.ksa.texts import write_texts
 
     step = run_choice(config, permit.relation)
     return write_texts(permit, config, records, model, step=step, size=size, progress=progress, public=public)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from affidavit.generation.prism import Progress
     from affidavit.generation.questions import Asking
     from affidavit.generation.recorder import Recorder
-    from affidavit.generation.sga_settings import SgaConfig
+    from affidavit.generation.sga.settings import SgaConfig
     from affidavit.mechanisms.base import Noise
     from affidavit.mechanisms.dpm import Clustering, Clusters, Floats
 
@@ -104,7 +104,7 @@ def write_answers(
     embedding = load_embedding(config.embedding)
     path = "plan"
     if config.augment is not None:
-        from affidavit.generation.sga_augment import augmented
+        from affidavit.generation.sga.augment import augmented
 
         public = augmented(config, records, public, model, embedding, source, path="plan.parts[0]")
         path = "plan.parts[1]"
@@ -136,7 +136,7 @@ class _Answering:
         size: int,
         path: str,
     ) -> None:
-        from affidavit.generation.sga import clustering
+        from affidavit.generation.sga.generator import clustering
 
         self._config = config
         self._records = records
@@ -152,7 +152,7 @@ class _Answering:
 
     def answer(self, query: str) -> str:
         """One released answer."""
-        from affidavit.generation.sga_candidates import Projection, candidates, choose
+        from affidavit.generation.sga.candidates import Projection, candidates, choose
 
         shown, example = self._public_subsets()
         private = self._answers(query, self._private_subsets())

@@ -11,9 +11,9 @@ from pydantic import Field, field_validator, model_validator
 
 from affidavit.accountant.errors import RunFileError, UsageError
 from affidavit.generation.configs import Count, GeneratorConfig, Labels, one_of
-from affidavit.generation.keyword_choice import KeywordChoice, Mechanism
+from affidavit.generation.ksa.choice import KeywordChoice, Mechanism
 from affidavit.generation.questions import QUESTION_TASKS, QuestionTemplate
-from affidavit.generation.sga_settings import Queries
+from affidavit.generation.sga.settings import Queries
 from affidavit.generation.shots import SHOT_TASKS, ShotTemplate
 from affidavit.generation.subsampled import SubsampledConfig
 

@@ -23,7 +23,7 @@ onto the public ones' principal axes first: noise of the same size in fewer coor
 
 *Public data* may be of the same distribution or another: that is utility, not privacy. ``augment`` makes more of them
 (section 6.1): DPM over the private *records*, once, charged beside the queries; the public examples near its centres
-are shown to the model, which writes new ones (``sga_augment``).
+are shown to the model, which writes new ones (``augment``).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from affidavit.accountant.errors import DataError, RunFileError
 from affidavit.accountant.plan import Compose, Plan, Repeat, WithoutReplacement
 from affidavit.accountant.validate import Relation
 from affidavit.generation.models.embedding import DIMENSIONS, EmbeddingName
-from affidavit.generation.sga_settings import PRESETS, AugmentTable, DpmTable, SgaConfig
+from affidavit.generation.sga.settings import PRESETS, AugmentTable, DpmTable, SgaConfig
 
 if TYPE_CHECKING:
     from affidavit.generation.dataset import Record
@@ -109,7 +109,7 @@ def check(config: SgaConfig, model: LanguageModel, *, public: Sequence[Record]) 
     from affidavit.generation.answers import served
     from affidavit.generation.ensemble import check_lengths
     from affidavit.generation.models.embedding import load_embedding
-    from affidavit.generation.sga_answers import asking, public_needed
+    from affidavit.generation.sga.answers import asking, public_needed
 
     needed = public_needed(config)
     if len(public) < needed:
@@ -152,7 +152,7 @@ def run(
     """
     from affidavit.generation.outputs import Generated
     from affidavit.generation.recorder import Recorder
-    from affidavit.generation.sga_answers import Released, write_answers
+    from affidavit.generation.sga.answers import Released, write_answers
 
     check_records(records, size=size)
     check(config, model, public=public)

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.errors import RunFileError
 from affidavit.generation.answers import greedy_answers, served
-from affidavit.generation.keywords import count_words, text_domain, vocabulary_domain
-from affidavit.generation.ksa_topics import Topic, topics
+from affidavit.generation.ksa.keywords import count_words, text_domain, vocabulary_domain
+from affidavit.generation.ksa.topics import Topic, topics
 
 if TYPE_CHECKING:
     from affidavit.generation.dataset import Record
-    from affidavit.generation.keyword_choice import KeywordChoice
-    from affidavit.generation.ksa_settings import KsaSettings
+    from affidavit.generation.ksa.choice import KeywordChoice
+    from affidavit.generation.ksa.settings import KsaSettings
     from affidavit.generation.models.base import LanguageModel
     from affidavit.generation.outputs import Generated, GeneratorPermit, Sample
     from affidavit.generation.recorder import Recorder
@@ -182,7 +182,7 @@ def _disjoint(
 ) -> Iterator[_Asked]:
     """A batch a text. Where every record concerns every topic, all of them count as one label."""
     from affidavit.generation.batches import assign
-    from affidavit.generation.ksa import bucket_count
+    from affidavit.generation.ksa.generator import bucket_count
 
     place = {record.id: index for index, record in enumerate(records)}
     scheme = config.scheme

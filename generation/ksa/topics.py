@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from affidavit.accountant.errors import RunFileError
-from affidavit.generation.keywords import words
-from affidavit.generation.ksa_settings import KsaAnswersConfig, KsaConfig, KsaSettings
+from affidavit.generation.ksa.keywords import words
+from affidavit.generation.ksa.settings import KsaAnswersConfig, KsaConfig, KsaSettings
 from affidavit.generation.prompts import fill
 from affidavit.generation.questions import Asking
 from affidavit.generation.shots import ShotRows, ShotTemplate, shot_rows

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from affidavit.generation import ksa
-from affidavit.generation.ksa import ACCESS, check, plan, run
-from affidavit.generation.ksa_settings import KsaAnswersConfig
+from affidavit.generation.ksa.generator import ACCESS, check, plan, run
+from affidavit.generation.ksa.generator import PRESETS as LABELLED
+from affidavit.generation.ksa.settings import KsaAnswersConfig
 
 __all__ = ["ACCESS", "CONFIG", "PRESETS", "KsaAnswersConfig", "check", "plan", "run"]
 
 CONFIG = KsaAnswersConfig
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {**ksa.PRESETS["paper"], "task": "medical"},
+    "paper": {**LABELLED["paper"], "task": "medical"},
     "local": {
-        **ksa.PRESETS["local"],
+        **LABELLED["local"],
         "public_example": True,
         "least_public": 15,
         "sampling": "without-replacement",
@@ -23,7 +23,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "max_answer_tokens": 24,
     },
 }
-"""``paper``: see ``ksa.PRESETS``. ``local``: for SmolLM2, which answers no question before it has seen one answered.
+"""``paper``: as of ``ksa``. ``local``: for SmolLM2, which answers no question before it has seen one answered.
 
 Words of few public answers make a domain of thousands, among which the draw finds noise: so ``least_public``. A fresh
 sample for each query, however many there are.
