@@ -32,7 +32,7 @@ from affidavit.accountant.tradeoff import PrivacyCurve, epsilon_grid
 from affidavit.accountant.validate import Relation
 from affidavit.generation.dataset import Record, parse_records
 from affidavit.runfile import RunFile
-from affidavit.solving import fitting_values
+from affidavit.solving import certified_epsilon, fitting_values
 
 if TYPE_CHECKING:
     from affidavit.accountant.certified import CertifiedBound
@@ -46,16 +46,21 @@ _ROUND_OFF = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """What a run is and costs, before data, model or keys exist. Float64; not what is certified."""
+    """What a run is and costs, before data, model or keys exist: ``cost`` in float64.
+
+    ``epsilon_certified``: what a certificate would state; None where ``cost`` exceeds the budget already, or certified
+    arithmetic has no theorem for the run.
+    """
 
     run: RunFile
     plan: Plan
     cost: Bound
+    epsilon_certified: float | None
 
     @property
     def fits(self) -> bool:
-        """Whether the upper side of ε is within the run file's budget."""
-        return self.cost.epsilon_upper <= self.run.budget.epsilon
+        """Whether ``certify`` would find the run within its budget."""
+        return self.epsilon_certified is not None and self.epsilon_certified <= self.run.budget.epsilon
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,9 @@ def plan_run(run: RunFile) -> PlannedRun:
     Raises ``RunFileError`` where the run's settings do not fit its size, ``NotSupported``.
     """
     plan = run.plan()
-    return PlannedRun(run, plan, bound(plan, relation=run.relation, delta=run.budget.delta))
+    cost = bound(plan, relation=run.relation, delta=run.budget.delta)
+    within = cost.epsilon_upper <= run.budget.epsilon
+    return PlannedRun(run, plan, cost, certified_epsilon(run) if within else None)
 
 
 def prepare(run: RunFile, *, keyring: Keyring) -> tuple[RunSubject, tuple[Record, ...]]:
@@ -228,15 +235,11 @@ def _within_budget(run: RunFile, cost: CertifiedBound) -> None:
 
 def _what_fits(run: RunFile) -> str:
     """One value for each parameter that could make the run fit, certified where it is named."""
-    from affidavit.accountant.certified import certified_bound
-
-    target = run.budget.epsilon
-    fitting = []
-    for solved in fitting_values(run, epsilon=target):
-        changed = run.with_generator(**{solved.parameter.removeprefix("generator."): solved.value})
-        cost = certified_bound(changed.plan(), relation=run.relation, delta=run.budget.delta)
-        if cost.epsilon_upper <= target:
-            fitting.append(f"{solved.parameter} = {solved.value}")
+    fitting = [
+        f"{solved.parameter} = {solved.value}"
+        for solved in fitting_values(run, epsilon=run.budget.epsilon)
+        if solved.epsilon_certified is not None
+    ]
     if not fitting:
         return "No single parameter makes it fit. Raise [budget] epsilon or delta, or declare a larger data set."
     return "Each of these alone would fit: " + ", ".join(fitting) + "."

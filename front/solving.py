@@ -8,26 +8,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from affidavit.accountant import decimals, validate
 from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.calibrate import FORWARD_SHARE, Calibrated, Domain, calibrate, solve
-from affidavit.accountant.errors import NoValueFits, PlanError, RunFileError
+from affidavit.accountant.errors import NotSupported, NoValueFits, PlanError, RunFileError
 from affidavit.accountant.plan import Envelope, Gaussian, Plan, Poisson, Repeat, parse_plan, to_dict
 from affidavit.accountant.validate import Relation
 from affidavit.runfile import RunFile
 
-__all__ = ["Solution", "fitting_values", "smallest_noise_multiplier", "solvable_keys", "solve_plan", "solve_run"]
+__all__ = [
+    "Solution",
+    "certified_epsilon",
+    "fitting_values",
+    "smallest_noise_multiplier",
+    "solvable_keys",
+    "solve_plan",
+    "solve_run",
+]
 
 DIGITS = 6
 TOLERANCE = 1e-4
+ATTEMPTS, MARGIN = 6, 1e-4
+"""Searches for a value that is certified within the target, each for less than the one before by this share more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """``value`` of ``parameter`` costs between ``epsilon_lower`` and ``epsilon_upper`` <= the target."""
+    """``value`` of ``parameter`` costs between ``epsilon_lower`` and ``epsilon_upper`` <= the target.
+
+    ``epsilon_certified``: what a certificate for the run would state, at most the target too; None for a plan, and
+    where certified arithmetic has no theorem for the run.
+    """
 
     parameter: str
     value: float | int
@@ -37,6 +51,7 @@ class Solution:
     delta: float
     relation: Relation
     method: str
+    epsilon_certified: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, in the order of the fields."""
@@ -89,9 +104,20 @@ def solvable_keys(run: RunFile) -> tuple[str, ...]:
     return tuple(key for key, value in run.numbers().items() if _matters(run, key, value))
 
 
-def solve_run(run: RunFile, *, epsilon: float, key: str) -> Solution:
-    """The value of ``generator.<key>`` at which the run costs at most ``epsilon`` at its budget's δ.
+def certified_epsilon(run: RunFile) -> float | None:
+    """The ε that a certificate for the run would state; None where certified arithmetic has no theorem for it."""
+    from affidavit.accountant.certified import certified_bound
 
+    try:
+        return certified_bound(run.plan(), relation=run.relation, delta=run.budget.delta).epsilon_upper
+    except NotSupported:
+        return None
+
+
+def solve_run(run: RunFile, *, epsilon: float, key: str) -> Solution:
+    """The value of ``generator.<key>`` at which the run costs at most ``epsilon`` at its budget's δ, as certified.
+
+    Certified arithmetic knows fewer theorems than the search, which then aims lower.
     Raises ``RunFileError`` for a key that is not a number, ``NoValueFits``.
     """
     name = key.removeprefix("generator.")
@@ -99,14 +125,28 @@ def solve_run(run: RunFile, *, epsilon: float, key: str) -> Solution:
         raise RunFileError(
             f"generator.{name}", "not a number that can be solved for", allowed=" | ".join(solvable_keys(run))
         )
-    target = validate.real(epsilon, path="--epsilon")
-    delta = run.budget.delta
+    target = aim = validate.real(epsilon, path="--epsilon")
+    for _ in range(ATTEMPTS):
+        found = _searched(run, epsilon=aim, name=name)
+        stated = certified_epsilon(run.with_generator(**{name: found.value}))
+        if stated is None or stated <= target:
+            return replace(found, target_epsilon=target, epsilon_certified=stated)
+        aim *= target / stated * (1.0 - MARGIN)
+    raise NoValueFits(
+        f"generator.{name}: no value found is certified at epsilon <= {target:g}",
+        best_epsilon=stated,
+        hint="Allow a larger epsilon.",
+    )
+
+
+def _searched(run: RunFile, *, epsilon: float, name: str) -> Solution:
+    """In float64."""
     start = run.numbers()[name]
     integer = isinstance(start, int)
 
     def forward(value: float | int) -> Bound:
         changed = run.with_generator(**{name: int(value) if integer else float(value)})
-        return bound(changed.plan(), relation=run.relation, delta=delta)
+        return bound(changed.plan(), relation=run.relation, delta=run.budget.delta)
 
     def cost(value: float) -> float:
         try:
@@ -115,8 +155,8 @@ def solve_run(run: RunFile, *, epsilon: float, key: str) -> Solution:
             return math.inf
 
     domain = Domain(1, 10**6, integer=True) if integer else Domain(1e-6, 1e6)
-    found = solve(cost, epsilon=target, start=float(start), domain=domain, name=f"generator.{name}")
-    return _checked(found, target=target, integer=integer, forward=forward)
+    found = solve(cost, epsilon=epsilon, start=float(start), domain=domain, name=f"generator.{name}")
+    return _checked(found, target=epsilon, integer=integer, forward=forward)
 
 
 def fitting_values(run: RunFile, *, epsilon: float) -> Iterator[Solution]:

@@ -163,7 +163,14 @@ def print_solution(solved: Solution, *, as_json: bool) -> None:
     note(
         f"{solved.parameter} = {_number(solved.value)} costs ε between {lower_digits(solved.epsilon_lower)} and "
         f"{upper_digits(solved.epsilon_upper)} at δ = {solved.delta:g} ({solved.relation}, by {solved.method})."
+        + (f" Certified at {upper_digits(solved.epsilon_certified)}." if _stated_apart(solved) else "")
     )
+
+
+def _stated_apart(solved: Solution) -> bool:
+    """Whether the certificate's number is another one than float64's."""
+    stated = solved.epsilon_certified
+    return stated is not None and stated > solved.epsilon_upper * (1.0 + 1e-3)
 
 
 def print_solutions(solutions: Iterable[Solution]) -> None:
@@ -176,7 +183,7 @@ def print_solutions(solutions: Iterable[Solution]) -> None:
                 solved.parameter,
                 _number(solved.value),
                 lower_digits(solved.epsilon_lower),
-                upper_digits(solved.epsilon_upper),
+                upper_digits(max(solved.epsilon_upper, solved.epsilon_certified or 0.0)),
             )
             for solved in solutions
         ],

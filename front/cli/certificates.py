@@ -14,7 +14,7 @@ from affidavit.cli._bounds import epsilon_json, print_methods, print_risk, sente
 from affidavit.cli._output import json_option, lower_digits, note, print_json, print_table, upper_digits
 
 if TYPE_CHECKING:
-    from affidavit.certification import Verification
+    from affidavit.certification import PlannedRun, Verification
 
 __all__ = ["certify", "plan", "run_argument", "verify"]
 
@@ -45,6 +45,7 @@ def plan(*, run_file: Path, as_json: bool) -> None:
                 **epsilon_json(planned.cost),
                 "plan": to_dict(planned.plan),
                 "budget": {"epsilon": planned.run.budget.epsilon, "delta": planned.run.budget.delta},
+                "epsilon_certified": planned.epsilon_certified,
                 "fits": planned.fits,
                 "minutes": minutes,
             }
@@ -54,11 +55,21 @@ def plan(*, run_file: Path, as_json: bool) -> None:
     print_methods(planned.cost)
     print_risk(privacy_curve(planned.plan, relation=planned.run.relation, delta=planned.run.budget.delta))
     click.echo(sentence(planned.cost))
-    click.echo(
-        f"The budget of ε = {planned.run.budget.epsilon:g} "
-        + ("covers it." if planned.fits else "does not cover it: `affidavit certify` would refuse.")
-    )
+    click.echo(_covered(planned))
     click.echo("How long it takes is not known for this model." if minutes is None else f"About {minutes:.2g} minutes.")
+
+
+def _covered(planned: PlannedRun) -> str:
+    """Whether the budget does, by the number that a certificate would state."""
+    budget, stated = planned.run.budget.epsilon, planned.epsilon_certified
+    if planned.fits:
+        return f"The budget of ε = {budget:g} covers it."
+    refused = f"The budget of ε = {budget:g} does not cover it"
+    if stated is not None:
+        refused += f", certified at ε = {upper_digits(stated)}"
+    elif planned.cost.epsilon_upper <= budget:
+        refused = "Certified arithmetic has no theorem for it"
+    return refused + ": `affidavit certify` would refuse."
 
 
 @click.command()

@@ -7,8 +7,10 @@ import math
 import pytest
 
 from affidavit.accountant.bound import bound
+from affidavit.accountant.certified import certified_bound
 from affidavit.accountant.errors import NoValueFits, PlanError, RunFileError
 from affidavit.accountant.plan import Envelope, Gaussian, Poisson, Repeat, parse_plan
+from affidavit.certification import plan_run
 from affidavit.runfile import parse_run
 from affidavit.solving import fitting_values, smallest_noise_multiplier, solvable_keys, solve_plan, solve_run
 
@@ -142,3 +144,31 @@ def test_a_temperature_cannot_pay_for_the_sparse_vector():
         {"kind": "repeat", "count": 16, "of": {"kind": "pure", "epsilon": 0.3125}}, relation="zero-out", delta=1e-3
     )
     assert caught.value.best_epsilon == pytest.approx(runs.epsilon_upper, rel=1e-4)
+
+
+KEYWORDS = {
+    **RUN,
+    "generator": {
+        "kind": "ksa",
+        "labels": ["a", "b"],
+        "samples_per_label": 4,
+        "keywords": 2,
+        "subsets": 20,
+        "sampling": "poisson",
+        "keyword_epsilon": 3.0,
+    },
+}
+
+
+def test_a_value_is_certified_within_the_target_where_certified_arithmetic_is_wider():
+    """The search composes exponential mechanisms on samples exactly, certified arithmetic their envelope."""
+    run = parse_run(KEYWORDS)
+    solved = solve_run(run, epsilon=2.0, key="keyword_epsilon")
+    changed = run.with_generator(keyword_epsilon=solved.value)
+    stated = certified_bound(changed.plan(), relation=run.relation, delta=run.budget.delta).epsilon_upper
+    assert solved.epsilon_certified == stated
+    assert 1.99 < stated <= 2.0
+    assert solved.epsilon_upper < 0.99 * stated
+    # Between the two, `plan` must not say that the budget covers what `certify` will refuse.
+    between = {**KEYWORDS, "budget": {"epsilon": 0.5 * (solved.epsilon_upper + stated), "delta": 1e-3}}
+    assert not plan_run(parse_run(between).with_generator(keyword_epsilon=solved.value)).fits
