@@ -126,15 +126,17 @@ def solve_run(run: RunFile, *, epsilon: float, key: str) -> Solution:
             f"generator.{name}", "not a number that can be solved for", allowed=" | ".join(solvable_keys(run))
         )
     target = aim = validate.real(epsilon, path="--epsilon")
+    least = math.inf
     for _ in range(ATTEMPTS):
         found = _searched(run, epsilon=aim, name=name)
         stated = certified_epsilon(run.with_generator(**{name: found.value}))
         if stated is None or stated <= target:
             return replace(found, target_epsilon=target, epsilon_certified=stated)
+        least = min(least, stated)
         aim *= target / stated * (1.0 - MARGIN)
     raise NoValueFits(
         f"generator.{name}: no value found is certified at epsilon <= {target:g}",
-        best_epsilon=stated,
+        best_epsilon=least,
         hint="Allow a larger epsilon.",
     )
 

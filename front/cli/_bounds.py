@@ -163,14 +163,16 @@ def print_solution(solved: Solution, *, as_json: bool) -> None:
     note(
         f"{solved.parameter} = {_number(solved.value)} costs ε between {lower_digits(solved.epsilon_lower)} and "
         f"{upper_digits(solved.epsilon_upper)} at δ = {solved.delta:g} ({solved.relation}, by {solved.method})."
-        + (f" Certified at {upper_digits(solved.epsilon_certified)}." if _stated_apart(solved) else "")
+        + _stated(solved)
     )
 
 
-def _stated_apart(solved: Solution) -> bool:
-    """Whether the certificate's number is another one than float64's."""
+def _stated(solved: Solution) -> str:
+    """The certificate's number, where it is another one than float64's."""
     stated = solved.epsilon_certified
-    return stated is not None and stated > solved.epsilon_upper * (1.0 + 1e-3)
+    if stated is None or stated <= solved.epsilon_upper * (1.0 + 1e-3):
+        return ""
+    return f" Certified at {upper_digits(stated)}."
 
 
 def print_solutions(solutions: Iterable[Solution]) -> None:
