@@ -24,7 +24,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 FOLDER = DOCS / "results"
 PAGE = DOCS / "results.md"
 EXPERIMENTS = ("methods", "shots", "shots_all", "sga")
-PLOTTED = ("methods", "shots")
+PLOTTED = ("methods", "shots", "shots_all")
 MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(\n<!-- end -->)", re.DOTALL)
 
 
