@@ -62,7 +62,7 @@ def test_the_upper_side_is_the_highest_chord(eta: float, cells: float, kinks: in
     truth = highest_chord(use, eta, values, scanned=4001)
     assert np.all(found >= truth * (1.0 - 1e-13))
     bend = np.abs(np.diff(values, n=2)).max()
-    assert np.all(found <= truth * (1.0 + 1e-11) + 0.3 * math.exp(2.0 * use.spacing) * bend)
+    assert np.all(found <= truth * (1.0 + 1e-11) + math.exp(2.0 * use.spacing) * bend)
 
 
 @settings(max_examples=80, deadline=None)
