@@ -108,7 +108,8 @@ def _nothing(x: Array) -> tuple[Array, Array]:
     """H_0 and −α dH_0/dα."""
     import numpy as np
 
-    return np.maximum(0.0, -np.expm1(x)), np.where(x < 0.0, np.exp(np.minimum(x, 0.0)), 0.0)
+    left = np.minimum(x, 0.0)
+    return -np.expm1(left), np.where(x < 0.0, np.exp(left), 0.0)
 
 
 def _one_use(eta: float, x: Array) -> tuple[Array, Array]:

@@ -30,7 +30,8 @@ RESERVE = 2e-3
 """How far, relatively, ε may be beyond a bracket that was found."""
 LEAST_DEVIATION = 0.02
 """Of one use's loss, relative to its swing: what the grid is scaled by where the tilted law is nearly certain."""
-ROUNDING = 1e-10
+ROUNDING, CONTRADICTION = 1e-10, 1e-8
+"""Room for rounding; sides further apart, the wrong way round, are a fault of this code."""
 ROUNDS = 5
 MOST_USES, LARGEST_RANGE = 2000, 60.0
 """Beyond, the grid would be too coarse to say more than the envelope."""
@@ -82,7 +83,7 @@ class _Sides:
     def crossing(self, delta: float, *, start: float) -> Interval:
         lower = smallest_epsilon(lambda e: self.bracket(e).lower, delta, start=start, relative=1e-10).lower
         upper = smallest_epsilon(lambda e: self.bracket(e).upper, delta, start=start, relative=1e-10).upper
-        return Interval(min(lower, upper), upper)
+        return Interval(lower, upper)
 
 
 def _work(use: SampledUse, window: Window) -> float:
@@ -135,6 +136,8 @@ class SampledAdaptiveProfile:
             else:
                 new, floor = sides.crossing(target.delta, start=near.epsilon), EPSILON_FLOOR
             found = Interval(max(found.lower, new.lower), min(found.upper, new.upper))
+            if found.lower > found.upper * (1.0 + CONTRADICTION):
+                raise ArithmeticError(f"the recursion's sides contradict each other: {found}")
             if math.isinf(new.upper):
                 near = near._replace(epsilon=max(1.5 * near.epsilon, found.lower))
                 continue
@@ -145,7 +148,7 @@ class SampledAdaptiveProfile:
             if target.delta is not None:
                 middle = 0.5 * (found.lower + found.upper)
                 near = near._replace(epsilon=middle, reserve=0.6 * width / middle + RESERVE)
-        return found
+        return Interval(min(found), found.upper)
 
     def _whole(self, use: SampledUse) -> _Sides:
         """Good for all ε up to where δ is negligible."""

@@ -280,7 +280,7 @@ def compose(use: SampledUse, window: Window) -> tuple[Array, Array, Array, Array
 
     lattice, h, tail = _lattice(use, window.spacing, WIDEST / (1.0 + window.slope)), window.spacing, _tail(use)
     x = np.arange(window.low[0], window.high[0] + 1) * h
-    upper = np.maximum(0.0, -np.expm1(x))
+    upper = -np.expm1(np.minimum(x, 0.0))
     lines = np.stack((upper, np.where(x < 0.0, np.exp(np.minimum(x, 0.0)), 0.0)))
     choice, chosen = np.zeros(0, dtype=np.int64), 0
     for k in range(1, len(window.low)):
@@ -304,8 +304,8 @@ def _extended(lines: Array, before: int, low: int, length: int, h: float) -> Arr
     import numpy as np
 
     x = np.arange(low, low + length) * h
-    left = np.arange(low, low + length) < before
-    result = np.where(left, np.stack((np.maximum(-np.expm1(np.minimum(x, 0.0)), 0.0), np.exp(np.minimum(x, 0.0)))), 0.0)
+    left = np.exp(np.minimum(x, 0.0))
+    result = np.where((np.arange(low, low + length) < before) & (x < 0.0), np.stack((1.0 - left, left)), 0.0)
     first, last = max(low, before), min(low + length, before + lines.shape[1])
     if last > first:
         result[:, first - low : last - low] = lines[:, first - before : last - before]

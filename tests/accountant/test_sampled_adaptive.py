@@ -121,6 +121,28 @@ def test_narrow_and_below_the_envelope(eta: float, rate: float, uses: int, delta
         assert delta <= bound(plan, relation="add-remove", epsilon=found.epsilon_lower, tolerance=0.01).delta_upper
 
 
+@pytest.mark.parametrize(
+    ("eta", "rate", "uses", "delta"), [(2.5, 0.01, 200, 1e-30), (1.5, 0.3, 200, 1e-60), (2.5, 0.3, 200, 1e-100)]
+)
+def test_the_sides_do_not_cross_where_the_window_begins_above_zero(
+    eta: float, rate: float, uses: int, delta: float
+) -> None:
+    """Left of it stands the slope of releasing nothing, 0: the lower side once took 1 there, and rose too high."""
+    found = profile(eta, rate, uses, delta=delta).epsilon(delta)
+    assert found.lower <= found.upper <= found.lower * (1.0 + 2e-3)
+
+
+@settings(max_examples=25, deadline=None)
+@given(eta=st.floats(0.05, 20.0), rate=st.floats(0.005, 1.0), uses=st.integers(1, 60), exponent=st.floats(-60.0, -0.3))
+def test_the_sides_agree_with_each_other_and_the_envelope(eta: float, rate: float, uses: int, exponent: float) -> None:
+    delta = 10.0**exponent
+    found = profile(eta, rate, uses, delta=delta, tolerance=0.02).epsilon(delta)
+    assert found.lower <= found.upper
+    envelope = bound(sampled(eta, rate, uses), relation="zero-out", delta=delta, method="pld")
+    assert found.lower <= envelope.epsilon_upper * (1.0 + 1e-9)
+    assert found.upper <= envelope.epsilon_upper * 1.04 + 1e-6
+
+
 @settings(max_examples=10, deadline=None)
 @given(eta=st.floats(0.05, 3.0), rate=st.floats(0.01, 0.99), uses=st.integers(1, 20), exponent=st.floats(-12.0, -1.0))
 def test_more_costs_more(eta: float, rate: float, uses: int, exponent: float) -> None:
