@@ -144,7 +144,8 @@ class Use:
         noise *= 2.0
         bend -= noise
         np.maximum(bend, TINY, out=bend)
-        rise /= bend
+        with np.errstate(over="ignore"):  # cut off at once
+            rise /= bend
         np.minimum(np.maximum(rise, TINY, out=rise), kind.ratio, out=rise)
         first = np.log(rise)
         first *= -1.0 / self.spacing

@@ -439,7 +439,7 @@ def _largest(use: SampledUse, pieces: _Pieces, near: tuple[Array, Array], far: t
     inverse = (1.0 - q) * gap + r1 - r2
     linear = -q * bottom * gap
     constant = (q - (1.0 - q) * bottom) * p1 - bottom * r1 + (1.0 - q - q * bottom) * p2 + r2
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # cut off at once
         at = np.sqrt(np.maximum(inverse / np.minimum(linear, -1e-300), 0.0))
     np.clip(at, pieces.start, pieces.end, out=at)
     linear *= at
