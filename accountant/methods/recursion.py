@@ -28,6 +28,7 @@ every few steps only: it changes slowly, and a stale one is a strategy as well.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -164,7 +165,7 @@ def _moves(runs: Runs, corridor: Corridor, done: int) -> Iterator[_Move]:
                 yield _Move(k, use, fresh, lows[k], points[k], rho[k])
 
 
-class _Side:
+class _Side(ABC):
     """Functions on the lattice points of the corridor, one a row, with room for what a use looks at beyond."""
 
     def __init__(self, runs: Runs, corridor: Corridor, rows: int) -> None:
@@ -211,17 +212,17 @@ class _Side:
         points: Array = np.arange(first, last + 1, dtype=np.float64) * self._corridor.spacing
         return points, *rows
 
+    @abstractmethod
     def _mirrored(self, count: int) -> Array:
         """Points −``count`` to −1, from 1 to ``count``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _continue_left(self, first: int, known: int) -> None:
         """Fill in points ``first`` to ``known`` − 1."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _continue_right(self, known: int, last: int) -> None:
         """Fill in points ``known`` + 1 to ``last``."""
-        raise NotImplementedError
 
 
 class _UpperSide(_Side):

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from affidavit.accountant.methods.base import EPSILON_FLOOR, Interval, Target, certain_delta, smallest_epsilon
 from affidavit.accountant.methods.discrete import DiscreteProfile, chord_profile, tangent_profile
-from affidavit.accountant.methods.sampled_recursion import SampledUse, Window, compose
+from affidavit.accountant.methods.sampled_recursion import Window, compose
+from affidavit.accountant.methods.sampled_use import SampledUse
 from affidavit.accountant.plan import Exponential, Poisson
 from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation

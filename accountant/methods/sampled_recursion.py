@@ -11,17 +11,14 @@ the mean of a convex function of y, of mean 1 under Q, so two points remain the 
 H_0(α) = (1 − α)₊ and δ(ε) is the larger of both H_T(e^ε): which of the neighbours holds the record is settled once.
 Two tokens and suitable logits attain any t, so both are exact.
 
-For every λ > 0 (Canonne, Kamath and Steinke 2020) H_k(α) <= M^k α^{−λ} λ^λ/(1 + λ)^{1+λ}, M the largest E[e^{λL}]
-of one use; over a cell of u the probabilities and the powers of m are each at most what they are at one of its ends.
-
 H_k is kept at lattice points e^{ih}. [1, E] is cut at the u for which the near argument (y = u) or the far one
 (y = u/E) is on the lattice; the cuts are the same for every lattice point α.
 
 Upper side. Between two cuts let H lie below its chord a + bα over the lattice points that enclose the argument (one
 cell, or several: H is convex). The objective is then C + A/u + Bu with B <= 0, since the Q-probabilities and their
 products with y are of this form. It falls if A >= 0 and is concave if not, so that its largest value is at √(A/B), cut
-off at the ends. Left of the window stands the smaller of the chord from H(0) = 1 and a moment bound, right of it the
-smaller of the last value and a moment bound.
+off at the ends. Left of the window stands the smaller of the chord from H(0) = 1 and a moment bound (``sampled_use``),
+right of it the smaller of the last value and a moment bound.
 
 Lower side. u is one of the cuts, 1 − α stands left of the window and 0 right of it: the value of an explicit
 strategy. Its slope S = −α dH/dα is carried along, and between lattice points the larger of the two neighbours' tangents
@@ -35,7 +32,9 @@ import math
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from affidavit.accountant.methods.sampled_use import SampledUse
 
 if TYPE_CHECKING:
     from numpy import float64, int64, intp
@@ -43,16 +42,12 @@ if TYPE_CHECKING:
 
     Array = NDArray[float64]
 
-__all__ = ["Direction", "SampledUse", "Window", "compose"]
-
-Direction = Literal["forward", "backward"]
+__all__ = ["Window", "compose"]
 
 BLOCK = 600
 """Lattice points with one layout of pieces."""
 MOST_USES_BETWEEN = 64
 """The best cut is looked for anew after this many uses, and after an eighth of those done."""
-MOMENT_CELLS = 2000
-"""Cells of u for the moment bounds."""
 STRIDE = 8
 """Cuts that are tried everywhere: each so many."""
 SPARE = 3
@@ -80,88 +75,6 @@ class Window(NamedTuple):
     def points(self) -> int:
         """Of all uses together."""
         return int((self.high - self.low + 1).sum())
-
-
-class Tail(NamedTuple):
-    """ln of bounds on E[e^{λL}] of one use, for each λ of ``rates``."""
-
-    rates: Array
-    logs: Array
-
-    def at(self, k: int, x: float) -> tuple[float, float]:
-        """(c, λ) with H_k(e^y) <= e^{c − λ y} for every y, the least near ``x``."""
-        import numpy as np
-
-        rates = self.rates
-        constants = k * self.logs + rates * np.log(rates) - (1.0 + rates) * np.log1p(rates)
-        best = int(np.argmin(constants - rates * x))
-        constant = float(constants[best])
-        return constant + 1e-13 * (1.0 + abs(constant)), float(rates[best])
-
-
-@dataclass(frozen=True, slots=True)
-class SampledUse:
-    """One use at range ``eta`` > 0 on a Poisson sample of rate 0 < ``rate`` <= 1, seen in one direction."""
-
-    eta: float
-    rate: float
-    direction: Direction
-
-    @property
-    def swing(self) -> tuple[float, float]:
-        """The largest |ln m| below 1 and above 1."""
-        return -math.log1p(self.rate * math.expm1(-self.eta)), math.log1p(self.rate * math.expm1(self.eta))
-
-    @property
-    def reach(self) -> tuple[float, float]:
-        """The loss lies between minus the one and the other."""
-        down, up = self.swing
-        return (down, up) if self.direction == "forward" else (up, down)
-
-    def pair(self, u: Array) -> tuple[Array, Array, Array]:
-        """Q₁, and ln m of the near and of the far argument."""
-        import numpy as np
-
-        chance = np.clip((1.0 / u - math.exp(-self.eta)) / -math.expm1(-self.eta), 0.0, 1.0)
-        return chance, np.log1p(self.rate * (u - 1.0)), np.log1p(self.rate * (u * math.exp(-self.eta) - 1.0))
-
-    def tail(self) -> Tail:
-        """Moment bounds, for many λ at once."""
-        import numpy as np
-
-        rates = np.geomspace(1e-2, 1e5, 150)
-        u = np.exp(self.eta * np.linspace(0.0, 1.0, MOMENT_CELLS + 1))
-        chance, near, far = self.pair(u)
-        power = np.multiply.outer
-        # Forward m^{1+λ}, backward m^{−λ}; the chance of the near value falls with u, both values rise.
-        logs = np.full(rates.size, -math.inf)
-        with np.errstate(divide="ignore"):
-            log_near, log_far = np.log(chance[:-1]), np.log1p(-chance[1:])
-        if self.direction == "forward":
-            terms = power(1.0 + rates, near[1:]) + log_near, power(1.0 + rates, far[1:]) + log_far
-        else:
-            terms = power(-rates, near[:-1]) + log_near, power(-rates, far[:-1]) + log_far
-        logs = np.logaddexp(*terms).max(axis=1)
-        return Tail(rates, logs + 1e-12 * (1.0 + np.abs(logs) + rates * self.eta))
-
-    def moments(self, theta: Array) -> tuple[Array, Array, Array]:
-        """ln of the largest E[e^{θ loss}], and mean and variance of the loss tilted by θ at that t."""
-        import numpy as np
-
-        u = np.exp(self.eta * np.linspace(0.0, 1.0, 130)[1:-1])
-        chance, near, far = self.pair(u)
-        power = 1.0 + theta if self.direction == "forward" else -theta
-        with np.errstate(divide="ignore"):
-            terms = np.stack(
-                (np.log(chance) + np.multiply.outer(power, near), np.log1p(-chance) + np.multiply.outer(power, far))
-            )
-        logs = np.logaddexp(terms[0], terms[1])
-        best = logs.argmax(axis=1)
-        rows = np.arange(theta.size)
-        share = np.exp(terms[0][rows, best] - logs[rows, best])
-        sign = 1.0 if self.direction == "forward" else -1.0
-        gap = near[best] - far[best]
-        return logs[rows, best], sign * (far[best] + share * gap), share * (1.0 - share) * gap * gap
 
 
 class _Cuts(NamedTuple):
@@ -269,16 +182,11 @@ def _lattice(use: SampledUse, spacing: float, widest: float) -> _Lattice:
     return _Lattice(use, spacing, _Cuts(u, weights, cells.astype(np.int64), inside), margin, widest)
 
 
-@lru_cache(maxsize=64)
-def _tail(use: SampledUse) -> Tail:
-    return use.tail()
-
-
 def compose(use: SampledUse, window: Window) -> tuple[Array, Array, Array, Array]:
     """ln α at the last lattice points, the upper side there, and the lower side's values and slopes."""
     import numpy as np
 
-    lattice, h, tail = _lattice(use, window.spacing, WIDEST / (1.0 + window.slope)), window.spacing, _tail(use)
+    lattice, h, tail = _lattice(use, window.spacing, WIDEST / (1.0 + window.slope)), window.spacing, use.tail()
     x = np.arange(window.low[0], window.high[0] + 1) * h
     upper = -np.expm1(np.minimum(x, 0.0))
     lines = np.stack((upper, np.where(x < 0.0, np.exp(np.minimum(x, 0.0)), 0.0)))

@@ -156,7 +156,7 @@ def test_more_costs_more(eta: float, rate: float, uses: int, exponent: float) ->
 def test_the_moment_bound_is_above_the_moments() -> None:
     import numpy as np
 
-    from affidavit.accountant.methods.sampled_recursion import SampledUse
+    from affidavit.accountant.methods.sampled_use import SampledUse
 
     for direction in ("forward", "backward"):
         use = SampledUse(2.0, 0.1, direction)  # type: ignore[arg-type]

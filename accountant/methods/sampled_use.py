@@ -1,0 +1,114 @@
+"""One use of an exponential mechanism on a Poisson sample, seen in one direction: its worst pairs and their moments.
+
+For every λ > 0 (Canonne, Kamath and Steinke 2020) H_k(α) <= M^k α^{−λ} λ^λ/(1 + λ)^{1+λ}, M the largest E[e^{λL}]
+of one use (``sampled_recursion`` says what H_k is). Over a cell of u the probabilities and the powers of m are each at
+most what they are at one of its ends: that bounds M.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
+
+    Array = NDArray[float64]
+
+__all__ = ["Direction", "SampledUse", "Tail"]
+
+Direction = Literal["forward", "backward"]
+
+MOMENT_CELLS = 2000
+"""Cells of u for the moment bounds."""
+ROUNDING, MOMENT_ROUNDING = 1e-13, 1e-10
+"""Relative to the terms of a sum; to a moment's logarithm, as a chance next to 0 is a difference of rounded numbers."""
+
+
+class Tail(NamedTuple):
+    """ln of bounds on E[e^{λL}] of one use, for each λ of ``rates``."""
+
+    rates: Array
+    logs: Array
+
+    def at(self, k: int, x: float) -> tuple[float, float]:
+        """(c, λ) with H_k(e^y) <= e^{c − λ y} for every y, the least near ``x``."""
+        import numpy as np
+
+        rates = self.rates
+        terms = np.stack((k * self.logs, rates * np.log(rates), -(1.0 + rates) * np.log1p(rates)))
+        constants = terms.sum(axis=0) + ROUNDING * (1.0 + np.abs(terms).sum(axis=0) + rates * (1.0 + abs(x)))
+        best = int(np.argmin(constants - rates * x))
+        return float(constants[best]), float(rates[best])
+
+
+@dataclass(frozen=True, slots=True)
+class SampledUse:
+    """One use at range ``eta`` > 0 on a Poisson sample of rate 0 < ``rate`` <= 1, seen in one direction."""
+
+    eta: float
+    rate: float
+    direction: Direction
+
+    @property
+    def swing(self) -> tuple[float, float]:
+        """The largest |ln m| below 1 and above 1."""
+        return -math.log1p(self.rate * math.expm1(-self.eta)), math.log1p(self.rate * math.expm1(self.eta))
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """The loss lies between minus the one and the other."""
+        down, up = self.swing
+        return (down, up) if self.direction == "forward" else (up, down)
+
+    def pair(self, u: Array) -> tuple[Array, Array, Array]:
+        """Q₁, and ln m of the near and of the far argument."""
+        import numpy as np
+
+        chance = np.clip((1.0 / u - math.exp(-self.eta)) / -math.expm1(-self.eta), 0.0, 1.0)
+        return chance, np.log1p(self.rate * (u - 1.0)), np.log1p(self.rate * (u * math.exp(-self.eta) - 1.0))
+
+    def tail(self) -> Tail:
+        """Moment bounds, for many λ at once."""
+        return _tail(self)
+
+    def moments(self, theta: Array) -> tuple[Array, Array, Array]:
+        """ln of the largest E[e^{θ loss}], and mean and variance of the loss tilted by θ at that t."""
+        import numpy as np
+
+        u = np.exp(self.eta * np.linspace(0.0, 1.0, 130)[1:-1])
+        chance, near, far = self.pair(u)
+        power = 1.0 + theta if self.direction == "forward" else -theta
+        with np.errstate(divide="ignore"):
+            terms = np.stack(
+                (np.log(chance) + np.multiply.outer(power, near), np.log1p(-chance) + np.multiply.outer(power, far))
+            )
+        logs = np.logaddexp(terms[0], terms[1])
+        best = logs.argmax(axis=1)
+        rows = np.arange(theta.size)
+        share = np.exp(terms[0][rows, best] - logs[rows, best])
+        sign = 1.0 if self.direction == "forward" else -1.0
+        gap = near[best] - far[best]
+        return logs[rows, best], sign * (far[best] + share * gap), share * (1.0 - share) * gap * gap
+
+
+@lru_cache(maxsize=64)
+def _tail(use: SampledUse) -> Tail:
+    import numpy as np
+
+    rates = np.geomspace(1e-2, 1e5, 150)
+    u = np.exp(use.eta * np.linspace(0.0, 1.0, MOMENT_CELLS + 1))
+    chance, near, far = use.pair(u)
+    power = np.multiply.outer
+    # Forward m^{1+λ}, backward m^{−λ}; the chance of the near value falls with u, both values rise.
+    with np.errstate(divide="ignore"):
+        log_near, log_far = np.log(chance[:-1]), np.log1p(-chance[1:])
+    if use.direction == "forward":
+        terms = power(1.0 + rates, near[1:]) + log_near, power(1.0 + rates, far[1:]) + log_far
+    else:
+        terms = power(-rates, near[:-1]) + log_near, power(-rates, far[:-1]) + log_far
+    logs = np.logaddexp(*terms).max(axis=1)
+    return Tail(rates, logs + MOMENT_ROUNDING * (1.0 + np.abs(logs) + rates * use.eta))
