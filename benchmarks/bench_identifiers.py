@@ -1,5 +1,6 @@
 """What real mail holds: identifiers, records and mailboxes in the Enron bodies of AESLC, and the seconds it takes.
 
+    affidavit data make enron AESLC-7afc087a1cc234d07121f0d4a2d87102ddceabc2
     python -m benchmarks identifiers [FILE.jsonl]
 
 FILE: one object a line with ``mailbox`` and ``body``. Prints counts only. The file's own selection (a
@@ -17,14 +18,14 @@ from pathlib import Path
 
 from affidavit.audits.pii import census
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "enron" / "aeslc_train_pii.jsonl"
+DATA = Path(__file__).resolve().parents[1] / "data" / "enron" / "aeslc_train_pii.jsonl"
 
 
 def main() -> None:
     """Print one row a kind."""
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
     if not path.exists():
-        print(f"skipped: {path.name} is not here")
+        print(f"skipped: {path} is not here; see what makes it: affidavit data show enron")
         return
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     records = [(row["mailbox"], row["body"]) for row in rows]

@@ -41,6 +41,7 @@ COMMANDS = {
     "report": "affidavit.cli.audits:report",
     "icl": "affidavit.cli.icl:icl",
     "experiment": "affidavit.cli.experiments:experiment",
+    "data": "affidavit.cli.data:data",
     "demo": "affidavit.cli.starting:demo",
     "claims": "affidavit.cli.claims:claims",
 }

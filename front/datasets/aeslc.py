@@ -1,4 +1,4 @@
-"""Enron's mail in AESLC: a folder a split, a file a message. The body, then ``@subject``, then what annotators wrote."""
+"""Enron's mail in AESLC: a folder a split, a file a message: the body, ``@subject``, then what annotators wrote."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _messages(original: Given, split: str) -> Iterator[Record]:
         place = f"{original.name}/{split}, file {number}"
         body, mark, rest = decoded(content, place).partition("@subject")
         if not mark:
-            raise DataError(f"{place}: no line with @subject", hint="Give the folder as it was downloaded.")
+            raise DataError(f"{place}: no line with @subject")
         identifier = file.removesuffix(".subject")
         yield {
             "id": identifier,

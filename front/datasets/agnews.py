@@ -38,13 +38,10 @@ def _rows(original: Given) -> list[Record]:
             if len(row) != 3 or row[0] not in LABELS:
                 raise DataError(
                     f"{original.name}, row {number}: not a class from 1 to 4, a title and a description",
-                    hint="Give the file as it was downloaded.",
                 )
             records.append({"text": cleaned(f"{row[1]}. {row[2]}"), "label": LABELS[row[0]]})
     except csv.Error:
-        raise DataError(
-            f"{original.name}, line {reader.line_num}: not comma-separated", hint="Give the file as it was downloaded."
-        ) from None
+        raise DataError(f"{original.name}, line {reader.line_num}: not comma-separated") from None
     return records
 
 

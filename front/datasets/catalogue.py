@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from affidavit.accountant.errors import UsageError
 
-__all__ = ["DataSet", "Made", "Original", "Source", "catalogue", "data_set"]
+__all__ = ["Chosen", "DataSet", "Made", "Original", "Source", "catalogue", "data_set"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class Original:
 class Source:
     """A repository at a commit, and the originals there that make the set, in the order that the converter takes.
 
-    ``made`` gives the SHA-256 of files that come out otherwise than from the first source.
+    Without a ``commit``, a folder of the web. ``made`` gives the SHA-256 of files that come out otherwise than from
+    the first source.
     """
 
     repository: str
@@ -52,15 +53,20 @@ class Source:
     originals: tuple[Original, ...]
     made: Mapping[str, str]
 
+    @property
+    def place(self) -> str:
+        """The repository as people call it, ``owner/name``."""
+        return self.repository.removeprefix("https://").removeprefix("github.com/")
+
     def downloads(self) -> tuple[str, ...]:
         """An address for each original; for a folder, that of the whole repository, packed."""
-        return tuple(
-            f"{self.repository}/archive/{self.commit}.zip"
-            if original.is_folder
-            else f"{self.repository.replace('github.com', 'raw.githubusercontent.com')}/{self.commit}/"
-            f"{quote(original.path)}"
-            for original in self.originals
-        )
+        return tuple(map(self._address, self.originals))
+
+    def _address(self, original: Original) -> str:
+        if original.is_folder:
+            return f"{self.repository}/archive/{self.commit}.zip"
+        files = self.repository.replace("//github.com/", "//raw.githubusercontent.com/")
+        return "/".join(part for part in (files, self.commit, quote(original.path)) if part)
 
     def as_named(self) -> tuple[str, ...]:
         """What the downloads are called on disk; a packed repository is unpacked."""
@@ -80,10 +86,19 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """How many candidates are taken for training and for testing; ``balanced``: as many of each label."""
+
+    train: int
+    test: int
+    balanced: bool
+
+
+@dataclass(frozen=True, slots=True)
 class DataSet:
     """A data set; its files go to ``folder``. ``converter`` names the module and the function that make it.
 
-    ``personal``: real people can be recognised in it; files are readable by their owner only.
+    ``chosen`` is None where every candidate is taken. ``personal``: real people can be recognised in it; files are readable by their owner only.
     """
 
     name: str
@@ -96,6 +111,7 @@ class DataSet:
     warning: str
     sources: tuple[Source, ...]
     files: tuple[Made, ...]
+    chosen: Chosen | None
 
     @property
     def note(self) -> str:
@@ -132,7 +148,7 @@ def _data_set(name: str, facts: Mapping[str, Any]) -> DataSet:
     sources = tuple(
         Source(
             repository=source["repository"],
-            commit=source["commit"],
+            commit=source.get("commit", ""),
             originals=tuple(Original(**original) for original in source["originals"]),
             made=source.get("made", {}),
         )
@@ -153,4 +169,5 @@ def _data_set(name: str, facts: Mapping[str, Any]) -> DataSet:
         warning=facts.get("warning", ""),
         sources=sources,
         files=made,
+        chosen=Chosen(**facts["chosen"]) if "chosen" in facts else None,
     )

@@ -31,12 +31,17 @@ def check(folder: Path) -> tuple[Checked, ...]:
 
     Raises ``UsageError`` where none is.
     """
-    present = [wanted for wanted in catalogue() if any((folder / wanted.folder / f.name).exists() for f in wanted.files)]
+    present = [
+        wanted for wanted in catalogue() if any((folder / wanted.folder / f.name).exists() for f in wanted.files)
+    ]
     if not present:
         raise UsageError(
-            f"{folder} holds no file of a data set that is known here", hint="Make one: `affidavit data list`"
+            f"{folder} holds no file of a data set that is known here",
+            hint="See what there is, and make one: `affidavit data list`",
         )
-    return tuple(_checked(wanted, file, folder / wanted.folder / file.name) for wanted in present for file in wanted.files)
+    return tuple(
+        _checked(wanted, file, folder / wanted.folder / file.name) for wanted in present for file in wanted.files
+    )
 
 
 def _checked(wanted: DataSet, file: Made, path: Path) -> Checked:

@@ -56,7 +56,7 @@ def by_hash(train: int, test: int, *, balanced: bool) -> Choose:
         for record in sorted(candidates, key=_digest):
             groups.setdefault(record["label"] if balanced else "", []).append(record)
         if not groups:
-            raise DataError("the original holds no record that fits", hint="Is it the file that was named?")
+            raise DataError("the original holds no record that fits")
         first, second = train // len(groups), test // len(groups)
         learnt: list[Record] = []
         tested: list[Record] = []

@@ -21,12 +21,11 @@ def dbpedia(originals: Sequence[Given], choose: Choose) -> dict[str, list[Record
     """Records of the sentences, joined; equal texts are taken once."""
     (original,) = originals
     records: list[Record] = []
-    for number, line in enumerate(original.text.splitlines(), start=1):
+    for number, line in enumerate(original.lines, start=1):
         index, _, sentences = line.partition(",")
         if index not in CLASSES:
             raise DataError(
                 f"{original.name}, line {number}: not a class from 0 to 13 and a text",
-                hint="Give the file as it was downloaded.",
             )
         text = " ".join(sentence.strip() for sentence in sentences.split("\t") if sentence.strip())
         records.append({"text": text, "label": CLASSES[index]})

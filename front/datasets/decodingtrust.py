@@ -15,10 +15,13 @@ def decodingtrust(originals: Sequence[Given], choose: Choose) -> dict[str, list[
     """Every pair of an address and a name."""
     (original,) = originals
     records: list[Record] = []
-    for number, line in enumerate(original.text.rstrip("\n").split("\n"), start=1):
+    for number, line in enumerate(original.lines, start=1):
         place = f"{original.name}, line {number}"
         pair = parsed(line, place)
-        if not isinstance(pair, dict) or set(pair) != {"email", "name"}:
-            raise DataError(f"{place}: not an object with email and name", hint="Give the file as downloaded.")
+        if not isinstance(pair, dict) or {key: type(value) for key, value in pair.items()} != {
+            "email": str,
+            "name": str,
+        }:
+            raise DataError(f"{place}: not an object with email and name")
         records.append(pair)
     return {"decodingtrust_email2name.jsonl": records}

@@ -21,12 +21,12 @@ def dialogsum(originals: Sequence[Given], choose: Choose) -> dict[str, list[Reco
 
 def _dialogues(original: Given, summary: str, topic: str, references: Sequence[str]) -> list[Record]:
     records: list[Record] = []
-    for number, line in enumerate(original.text.rstrip("\n").split("\n"), start=1):
+    for number, line in enumerate(original.lines, start=1):
         place = f"{original.name}, line {number}"
         found = parsed(line, place)
         wanted = ("dialogue", summary, topic, *references)
         if not isinstance(found, dict) or any(not isinstance(found.get(key), str) for key in wanted):
-            raise DataError(f"{place}: not an object with {', '.join(wanted)}", hint="Give the file as downloaded.")
+            raise DataError(f"{place}: not an object with {', '.join(wanted)}")
         dialogue, first, about, *all_three = (found[key].strip() for key in wanted)
         record: Record = {"dialogue": dialogue, "summary": first, "topic": about}
         if references:

@@ -6,28 +6,21 @@ import hashlib
 import importlib
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from affidavit.accountant.errors import AffidavitError, UsageError
-from affidavit.datasets.catalogue import DataSet, Source, data_set
+from affidavit.accountant.errors import AffidavitError, DataError, UsageError
+from affidavit.datasets.catalogue import DataSet, Source
 from affidavit.datasets.choosing import Choose, Record, by_hash, by_number
-from affidavit.datasets.originals import Given, find
+from affidavit.datasets.originals import Given, find, where
 from affidavit.writing import write_whole
 
 __all__ = ["Written", "make"]
 
-CHOSEN = {
-    "agnews": (2400, 800, True),
-    "dbpedia14": (1820, 420, True),
-    "dialogsum": (250, 250, False),
-    "icliniq": (348, 115, False),
-    "questiondoctors": (700, 200, False),
-    "wikimovies": (840, 210, True),
-}
-"""Sets of which some records are taken: how many for training and for testing, and whether as many of each label."""
+Converter = Callable[[Sequence[Given], Choose], dict[str, list[Record]]]
+"""The originals, in the order of their source, and who chooses; a list of records for each file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +33,19 @@ class Written:
     was_there: bool
 
 
-def make(name: str, originals: Sequence[Path], *, out: Path, any_version: bool = False) -> tuple[Written, ...]:
+def make(wanted: DataSet, originals: Sequence[Path], *, out: Path, any_version: bool = False) -> tuple[Written, ...]:
     """Turn downloaded originals into ``out/FOLDER/*.jsonl``, with a note that says where they are from.
 
     Raises ``UsageError`` where originals are missing or of another version (unless ``any_version``), or where a file
     with other content stands in the way; ``DataError`` where an original is not in its format. Nothing is written then.
     """
-    wanted = data_set(name)
-    command = shlex.join(["affidavit", "data", "make", name, *map(str, originals)])
+    command = shlex.join(["affidavit", "data", "make", wanted.name, *map(str, originals)])
     source, held, known = find(wanted, originals, any_version=any_version, command=f"{command}{_to(out)}")
-    contents = {file: _lines(wanted, file, records) for file, records in _converted(wanted, held, known).items()}
+    try:
+        made = _converter(wanted)(held, _choice(wanted, known=known))
+        contents = {file: _lines(wanted, file, records) for file, records in made.items()}
+    except DataError as error:
+        raise DataError(error.message, hint=where(wanted, source)) from None
     if known:
         _agree(wanted, source, contents)
     contents[wanted.note] = _note(wanted, source, held, known=known, contents=contents).encode("utf-8")
@@ -72,18 +68,19 @@ def make(name: str, originals: Sequence[Path], *, out: Path, any_version: bool =
     return tuple(written)
 
 
-def _converted(wanted: DataSet, originals: Sequence[Given], known: bool) -> dict[str, list[Record]]:  # noqa: FBT001
+def _converter(wanted: DataSet) -> Converter:
     module, _, function = wanted.converter.partition(":")
-    convert = getattr(importlib.import_module(f"affidavit.datasets.{module}"), function)
-    made: dict[str, list[Record]] = convert(originals, _choice(wanted.name, known=known))
-    return made
+    converter: Converter = getattr(importlib.import_module(f"affidavit.datasets.{module}"), function)
+    return converter
 
 
-def _choice(name: str, *, known: bool) -> Choose:
-    if name not in CHOSEN:
+def _choice(wanted: DataSet, *, known: bool) -> Choose:
+    chosen = wanted.chosen
+    if chosen is None:
         return lambda candidates: (list(candidates), [])
-    train, test, balanced = CHOSEN[name]
-    return by_number(name) if known else by_hash(train, test, balanced=balanced)
+    if known:
+        return by_number(wanted.name)
+    return by_hash(chosen.train, chosen.test, balanced=chosen.balanced)
 
 
 def _lines(wanted: DataSet, file: str, records: Sequence[Record]) -> bytes:
@@ -95,14 +92,17 @@ def _lines(wanted: DataSet, file: str, records: Sequence[Record]) -> bytes:
         json.dumps({**({"id": f"{prefix}-{number:05d}"} if counted else {}), **record}, ensure_ascii=False) + "\n"
         for number, record in enumerate(records)
     )
-    return "".join(lines).encode("utf-8")
+    try:
+        return "".join(lines).encode("utf-8")
+    except UnicodeEncodeError:
+        raise DataError(f"{file}: a text holds half of a surrogate pair, which no UTF-8 can write") from None
 
 
 def _agree(wanted: DataSet, source: Source, contents: dict[str, bytes]) -> None:
     for file, expected in wanted.expected(source).items():
         if hashlib.sha256(contents[file]).hexdigest() != expected:
             raise AffidavitError(
-                f"{wanted.name}: {file} does not come out as it should from this original. This is a fault of affidavit.",
+                f"{wanted.name}: {file} does not come out as it should. This is a fault of affidavit.",
                 hint="`affidavit data list` shows the digest that was expected.",
             )
 
@@ -110,19 +110,19 @@ def _agree(wanted: DataSet, source: Source, contents: dict[str, bytes]) -> None:
 def _note(wanted: DataSet, source: Source, held: Sequence[Given], *, known: bool, contents: dict[str, bytes]) -> str:
     lines = [wanted.title, ""]
     for original, given in zip(source.originals, held, strict=True):
-        lines += [f"original: {source.repository} {original.path}", f"commit: {source.commit}"]
+        lines += [f"original: {source.repository} {original.path}"]
+        lines += [f"commit: {source.commit}"] if source.commit else []
         lines += [f"sha256: {given.sha256}" + ("" if known else f" (another version; known: {original.sha256})"), ""]
     lines += [f"licence: {wanted.licence}", "", f"processing: {wanted.processing}", ""]
-    if wanted.name in CHOSEN:
+    if wanted.chosen is not None:
         chosen = "by number, as in the published results" if known else "by the order of their SHA-256"
         lines += [f"records chosen: {chosen}", ""]
     if wanted.warning:
         lines += [wanted.warning, ""]
     for file, content in contents.items():
         lines += [f"{file}: {_count(content)} records, sha256 {hashlib.sha256(content).hexdigest()}"]
-    names = [given.name for given in held]
     flag = "" if known else " --any-version"
-    return "\n".join([*lines, "", f"made by: {shlex.join(['affidavit', 'data', 'make', wanted.name, *names])}{flag}", ""])
+    return "\n".join([*lines, "", f"made by: {wanted.command(source)}{flag}", ""])
 
 
 def _count(lines: bytes) -> int:

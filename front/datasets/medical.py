@@ -39,11 +39,11 @@ def _answered(originals: Sequence[Given], *, longest: int) -> list[Record]:
         if not isinstance(found, dict) or any(not isinstance(found.get(key), str) for key in wanted):
             raise DataError(
                 f"{original.name}, entry {number}: not an object with {', '.join(wanted)}",
-                hint="Give the file as it was downloaded.",
             )
         question, answer = (" ".join(found[key].split()) for key in ("question_text", "answer"))
         if all(SHORTEST <= len(text) <= longest for text in (question, answer)):
-            label = next(iter(found.get("tags") or ()), "none")
+            tags = found.get("tags")
+            label = tags[0] if isinstance(tags, list) and tags and isinstance(tags[0], str) else "none"
             records.append({"question": question, "answer": answer, "topic": found["question"], "label": label})
     return records
 

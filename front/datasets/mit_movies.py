@@ -28,7 +28,7 @@ def _sentences(originals: Sequence[Given], slot: str) -> dict[str, list[Record]]
 
 def _tagged(original: Given, slot: str) -> list[Record]:
     records: list[Record] = []
-    for number, line in enumerate(original.text.splitlines(), start=1):
+    for number, line in enumerate(original.lines, start=1):
         words: list[str] = []
         spans: list[list[str]] = []
         for pair in line.partition(" <=> ")[0].split():
@@ -36,7 +36,6 @@ def _tagged(original: Given, slot: str) -> list[Record]:
             if not colon:
                 raise DataError(
                     f"{original.name}, line {number}: not tokens with a tag, such as film:O",
-                    hint="Give the file as it was downloaded.",
                 )
             words.append(word)
             if tag == f"B-{slot}" or (tag == f"I-{slot}" and not spans):

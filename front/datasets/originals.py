@@ -12,7 +12,7 @@ from typing import Any
 from affidavit.accountant.errors import DataError, UsageError
 from affidavit.datasets.catalogue import DataSet, Original, Source
 
-__all__ = ["Given", "find"]
+__all__ = ["Given", "decoded", "find", "parsed", "where"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,11 @@ class Given:
         """The same as text. Raises ``DataError`` where it is not UTF-8."""
         return decoded(self.content, self.name)
 
+    @property
+    def lines(self) -> list[str]:
+        """The same as lines, ended by a line feed, with or without a carriage return. Raises ``DataError`` likewise."""
+        return [line.removesuffix("\r") for line in self.text.removesuffix("\n").split("\n")]
+
     def json(self) -> Any:
         """The same as JSON. Raises ``DataError`` where it is none."""
         return parsed(self.text, self.name)
@@ -52,7 +57,7 @@ def decoded(content: bytes, place: str) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(f"{place}: byte {error.start} is not UTF-8", hint=_AS_DOWNLOADED) from None
+        raise DataError(f"{place}: byte {error.start} is not UTF-8") from None
 
 
 def parsed(text: str, place: str) -> Any:
@@ -60,7 +65,7 @@ def parsed(text: str, place: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise DataError(f"{place} is not JSON", hint=_AS_DOWNLOADED) from None
+        raise DataError(f"{place} is not JSON") from None
 
 
 def find(
@@ -78,7 +83,9 @@ def find(
         source, paths = max(found, key=lambda pair: sum(path is not None for path in pair[1]))
         absent = [original.name for original, path in zip(source.originals, paths, strict=True) if path is None]
         raise UsageError(f"{wanted.name} is made from {', '.join(absent)}, not given", hint=where(wanted))
-    read = [(source, [_read(o, p) for o, p in zip(source.originals, paths, strict=True) if p]) for source, paths in complete]
+    read = [
+        (source, [_read(o, p) for o, p in zip(source.originals, paths, strict=True) if p]) for source, paths in complete
+    ]
     for source, originals in read:
         if all(held.sha256 == known.sha256 for held, known in zip(originals, source.originals, strict=True)):
             return source, originals, True
@@ -100,9 +107,6 @@ def where(wanted: DataSet, source: Source | None = None) -> str:
     unpack = " and unpack" if any(original.is_folder for original in source.originals) else ""
     addresses = "\n".join(f"  {address}" for address in dict.fromkeys(source.downloads()))
     return f"Download{unpack}:\n{addresses}\nThen: `{wanted.command(source)}`"
-
-
-_AS_DOWNLOADED = "Download it again, and give it as it is; `affidavit data list` says which file it should be."
 
 
 def _located(source: Source, given: Sequence[Path]) -> list[Path | None]:

@@ -35,7 +35,6 @@ def _questions(original: Given) -> list[Record]:
         if coarse not in LABELS or not question:
             raise DataError(
                 f"{original.name}, line {number}: not a class such as NUM:date and a question",
-                hint="Give the file as it was downloaded.",
             )
         records.append({"text": joined(question), "label": LABELS[coarse], "fine_label": fine})
     return records

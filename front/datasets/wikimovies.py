@@ -26,19 +26,28 @@ def _films(original: Given) -> list[Record]:
     content = original.json()
     records: list[Record] = []
     for number, film in enumerate(content if isinstance(content, list) else [content], start=1):
-        if not isinstance(film, dict) or not isinstance(film.get("genres"), list):
-            raise DataError(
-                f"{original.name}, entry {number}: not a film with genres", hint="Give the file as it was downloaded."
-            )
+        if not _is_film(film):
+            raise DataError(f"{original.name}, entry {number}: not a film with title, year, genres and extract")
         record = _film(film)
         if record is not None:
             records.append(record)
     return records
 
 
+def _is_film(film: Any) -> bool:
+    """Old films have no extract, or a null."""
+    return (
+        isinstance(film, dict)
+        and isinstance(film.get("title"), str)
+        and isinstance(film.get("year"), int)
+        and isinstance(film.get("genres"), list)
+        and isinstance(film.get("extract") or "", str)
+    )
+
+
 def _film(film: dict[str, Any]) -> Record | None:
-    genres = [genre for genre in film["genres"] if genre in GENRES]
-    text = " ".join(str(film.get("extract") or "").split())
+    genres = [genre for genre in film["genres"] if isinstance(genre, str) and genre in GENRES]
+    text = " ".join((film.get("extract") or "").split())
     if len(genres) != 1 or not film.get("cast") or not SHORTEST <= len(text) <= LONGEST:
         return None
-    return {"text": text, "label": genres[0], "title": film.get("title"), "year": film.get("year")}
+    return {"text": text, "label": genres[0], "title": film["title"], "year": film["year"]}
