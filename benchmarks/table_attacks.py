@@ -3,8 +3,8 @@
     affidavit data make dbpedia14 train.csv; affidavit data make agnews test.csv
     python -m benchmarks.table_attacks data [--datasets dbpedia14 agnews] [--runs 20] [--members 20] ...
 
-The folder holds DATASET/train.jsonl: one record a line with id, text and label. A run picks a class in turn; its members
-and non-members are records of that class, drawn anew, so an attack that knows only the class scores one half.
+The folder holds DATASET/train.jsonl: one record a line with id, text and label. A run picks a class in turn; its
+members and non-members are records of that class, drawn anew, so an attack that knows only the class scores one half.
 Unprotected is one real member in the prompt (that member against the non-members); protected is one text that PRISM
 writes from all members, calibrated to --epsilon under zero-out at --delta. All attacks of a command see the same text.
 

@@ -98,7 +98,8 @@ class Chosen:
 class DataSet:
     """A data set; its files go to ``folder``. ``converter`` names the module and the function that make it.
 
-    ``chosen`` is None where every candidate is taken. ``personal``: real people can be recognised in it; files are readable by their owner only.
+    ``chosen`` is None where every candidate is taken. ``personal``: real people can be recognised in it; files are
+    readable by their owner only.
     """
 
     name: str

@@ -15,8 +15,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from affidavit.accountant.errors import DataError
-
 __all__ = ["Choose", "Record", "by_hash", "by_number", "distinct", "numbers"]
 
 Record = dict[str, Any]
@@ -45,23 +43,21 @@ def by_number(name: str) -> Choose:
 
 
 def by_hash(train: int, test: int, *, balanced: bool) -> Choose:
-    """The first ``train`` and the next ``test`` candidates in the order of their digests.
+    """In the order of their digests, the first ``test`` candidates for testing and the next ``train`` for training.
 
     ``balanced``: as many of each ``label`` as of any other. Where there are too few, the two files share them in the
-    same proportion. Raises ``DataError`` where there are none.
+    same proportion, and the second has at least one of two.
     """
 
     def choose(candidates: Sequence[Record]) -> tuple[list[Record], list[Record]]:
         groups: dict[str, list[Record]] = {}
         for record in sorted(candidates, key=_digest):
             groups.setdefault(record["label"] if balanced else "", []).append(record)
-        if not groups:
-            raise DataError("the original holds no record that fits")
-        first, second = train // len(groups), test // len(groups)
+        first, second = train // max(1, len(groups)), test // max(1, len(groups))
         learnt: list[Record] = []
         tested: list[Record] = []
         for group in groups.values():
-            held = min(second, len(group) * second // (first + second))
+            held = min(second, max(len(group) * second // (first + second), len(group) > 1))
             tested += group[:held]
             learnt += group[held : held + first]
         return sorted(learnt, key=_digest), sorted(tested, key=_digest)

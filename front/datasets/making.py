@@ -85,6 +85,8 @@ def _choice(wanted: DataSet, *, known: bool) -> Choose:
 
 def _lines(wanted: DataSet, file: str, records: Sequence[Record]) -> bytes:
     """JSONL; ids count the records of a file where the original has none."""
+    if not records:
+        raise DataError(f"the original holds no record for {file}")
     fields = next(made.fields for made in wanted.files if made.name == file)
     prefix = f"{wanted.name}-{Path(file).stem}"
     counted = "id" in fields and not any("id" in record for record in records)
@@ -115,7 +117,7 @@ def _note(wanted: DataSet, source: Source, held: Sequence[Given], *, known: bool
         lines += [f"sha256: {given.sha256}" + ("" if known else f" (another version; known: {original.sha256})"), ""]
     lines += [f"licence: {wanted.licence}", "", f"processing: {wanted.processing}", ""]
     if wanted.chosen is not None:
-        chosen = "by number, as in the published results" if known else "by the order of their SHA-256"
+        chosen = f"by number, rows/{wanted.name}.txt of the package" if known else "by the order of their SHA-256"
         lines += [f"records chosen: {chosen}", ""]
     if wanted.warning:
         lines += [wanted.warning, ""]
