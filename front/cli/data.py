@@ -81,7 +81,7 @@ def show(*, name: str, as_json: bool) -> None:
 
 @data.command()
 @click.argument("name")
-@click.argument("originals", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[ORIGINAL]...")
+@click.argument("originals", nargs=-1, type=click.Path(path_type=Path), metavar="[ORIGINAL]...")
 @click.option(
     "-o", "--out", default="data", show_default=True, type=click.Path(file_okay=False, path_type=Path),
     help="The folder of all data sets.",

@@ -77,6 +77,9 @@ def find(
     any name. Raises ``UsageError`` where originals are missing, or are another version and ``any_version`` is not set;
     ``command`` is what was called, for the hint.
     """
+    away = [str(path) for path in given if not path.exists()]
+    if away:
+        raise UsageError(f"{', '.join(away)}: not there", hint=where(wanted))
     found = [(source, _located(source, given)) for source in wanted.sources]
     complete = [(source, paths) for source, paths in found if all(paths)]
     if not complete:

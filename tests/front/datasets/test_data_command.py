@@ -151,6 +151,7 @@ def test_without_originals_it_says_where_they_are_and_what_to_type(
 ) -> None:
     code, out, err = data("make", name)
     assert (code, out) == (2, "")
+    assert data("make", name, *shlex.split(data_set(name).command())[4:])[2].endswith(err.partition("\n")[2])
     addresses = re.findall(r"^  (https://\S+)$", err, re.MULTILINE)
     (remedy,) = re.findall("`(.*)`", err)
     assert remedy == data_set(name).command()
