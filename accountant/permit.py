@@ -7,8 +7,8 @@
 Life of one: checks (signature, trust, validity, then that this is the certified run) -> the first
 claim is reserved in the ledger -> open -> uses, counted and in order -> closed. Only then is the
 reservation marked as committed. An exception, a kill or a power cut leaves it reserved: spent,
-because nobody knows what was seen. Stopping early is not cheaper: when a run stops depends on the
-data.
+because nobody knows what was seen; a fork that leaves the block commits nothing. Stopping early is
+not cheaper: when a run stops depends on the data.
 
 What this protects against is error: another data file, an old certificate, a mechanism run once
 too often, a budget forgotten. Code in the same process can reach around it, as it could read the
@@ -31,7 +31,7 @@ from affidavit.accountant.errors import PermitViolation
 from affidavit.accountant.keys import Keyring, TrustedKeys
 from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Leaf, Plan
-from affidavit.accountant.randomness import NoiseSource, Randomness, noise_source
+from affidavit.accountant.randomness import GuardedNoise, NoiseSource, Randomness, noise_source
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Permit:
             raise PermitViolation("a permit is not made by hand", hint="Use: with open_permit(...) as permit")
         self._certificate = certificate
         self._entry = entry
-        self._noise = noise
+        self._noise = GuardedNoise(noise, check=self._check_live)
         self._order = order
         self._uses = dict.fromkeys(self._order.paths, 0)
         self._receipt_sha256: str | None = None
@@ -86,7 +86,10 @@ class Permit:
 
     @property
     def noise(self) -> NoiseSource:
-        """Where draws come from. Raises ``PermitViolation`` once the permit is closed."""
+        """Where draws come from: it asks the permit at every draw, also where it was kept for later.
+
+        Raises ``PermitViolation`` once the permit is closed, and in another process.
+        """
         self._check_live()
         return self._noise
 
@@ -123,12 +126,17 @@ class Permit:
         self._check_live()
         self._receipt_sha256 = sha256
 
+    @property
+    def mine(self) -> bool:
+        """Whether this is the process that opened the permit, and not a fork of it."""
+        return os.getpid() == self._process
+
     def _check_live(self) -> None:
         if not self._open:
             raise PermitViolation(
                 "the permit is closed: its run has ended", hint="Open a new one; it is charged to the ledger anew."
             )
-        if os.getpid() != self._process:
+        if not self.mine:
             raise PermitViolation(
                 "the permit was opened in another process, where its uses are counted",
                 hint="Draw in the process that opened it, and send the results.",
@@ -183,4 +191,5 @@ def open_permit(
         yield permit
     finally:
         receipt_sha256 = permit._close()
-    ledger.commit(entry, receipt_sha256=receipt_sha256)
+    if permit.mine:
+        ledger.commit(entry, receipt_sha256=receipt_sha256)
