@@ -91,7 +91,7 @@ def test_nothing_kept_from_a_run_draws_after_its_end(enter: Enter) -> None:
     draws: list[Callable[[], object]] = [
         lambda: scan.above(FAR_ABOVE),
         lambda: noise.random(3),
-        lambda: noise.standard_normal(),
+        noise.standard_normal,
         lambda: noise.integers(0, 5, 3),
         lambda: noise.permutation(4),
     ]
