@@ -77,12 +77,14 @@ class UsageError(AffidavitError):
 class PlanError(UsageError):
     """A plan node's field is missing, unknown or out of range.
 
-    ``path`` names the node's field (``plan.of.noise_multiplier``), ``allowed`` the range.
+    ``path`` names the node's field (``plan.of.noise_multiplier``), ``problem`` what is wrong there,
+    ``allowed`` the range.
     """
 
     def __init__(self, path: str, problem: str, *, allowed: str, hint: str = "") -> None:
         super().__init__(f"{path}: {problem}; allowed: {allowed}", hint=hint)
         self.path = path
+        self.problem = problem
         self.allowed = allowed
 
 
@@ -151,7 +153,7 @@ class CertificateExpired(CertificateError):
 class WrongRun(CertificateError):
     """The certificate is for another configuration, model, data set or size.
 
-    ``subject`` is one of ``config``, ``model``, ``data``, ``size``.
+    ``subject`` is one of ``config``, ``model``, ``data``, ``size``, ``text``.
     """
 
     def __init__(self, subject: str, message: str, *, hint: str = "") -> None:

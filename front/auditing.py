@@ -8,7 +8,6 @@ audit releases nothing, so it charges no ledger; its findings are private.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from affidavit.generation.models.base import LanguageModel
     from affidavit.generation.outputs import Generated, Sample
 
-__all__ = ["CI_ALPHA", "audit", "check_receipt", "findings_in", "in_ci", "report", "strict_in_ci"]
+__all__ = ["CI_ALPHA", "audit", "findings_in", "in_ci", "report", "strict_in_ci"]
 
 CI_ALPHA = 1e-3
 """A job that runs on every push may not cry wolf once in twenty: α in CI, unless the audit file states one."""
@@ -390,15 +389,3 @@ def _calibrated(settings: RunFile, epsilon: float) -> RunFile:
 def _literal(text: str) -> str:
     """Text for a prompt template, in which braces have a meaning."""
     return text.replace("{", "{{").replace("}", "}}")
-
-
-def check_receipt(receipt: Path, *, certificate: Path | None) -> None:
-    """Refuse a receipt of another certificate. Raises ``WrongRun``, ``CertificateMissing``, ``UsageError``."""
-    try:
-        stated = json.loads(receipt.read_text(encoding="utf-8"))["certificate_sha256"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise UsageError(f"{receipt} is not a receipt", hint="Give the receipt.json that `generate` wrote.") from None
-    if stated != hashlib.sha256(certificates.read(certificate)).hexdigest():
-        raise WrongRun(
-            "config", "the receipt is for another certificate", hint="Give the certificate that its run was made under."
-        )

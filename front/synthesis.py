@@ -98,7 +98,7 @@ def generate(
             guarantee=permit.guarantee,
             plan=permit.plan,
         )
-        written = write(out, generated, provenance, ended=clock())
+        written = write(out, generated, provenance, ended=clock(), signer=keyring.signer())
         permit.attach_receipt(written.receipt_sha256)
     return Synthesis(generated, written, permit.entry, permit.guarantee)
 
