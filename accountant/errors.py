@@ -14,6 +14,7 @@
     │   ├── SignatureInvalid            the envelope's bytes do not match its signature
     │   ├── UntrustedKey                signed by a key that is not trusted here
     │   ├── CertificateExpired          outside [notBefore, notAfter]
+    │   ├── ClaimRefused                its plan costs more than it claims, or may
     │   └── WrongRun                    certified for another config, model, data or size
     └── BudgetError                     exit 4
         ├── BudgetExceeded              the account or the run file's budget is too small
@@ -37,6 +38,7 @@ __all__ = [
     "CertificateError",
     "CertificateExpired",
     "CertificateMissing",
+    "ClaimRefused",
     "DataError",
     "LedgerAltered",
     "LedgerMissing",
@@ -148,6 +150,10 @@ class CertificateExpired(CertificateError):
     def __init__(self, message: str, *, hint: str = "", ended: datetime | None = None) -> None:
         super().__init__(message, hint=hint)
         self.ended = ended
+
+
+class ClaimRefused(CertificateError):
+    """The claimed number is not what the certificate's own plan costs, whoever signed it."""
 
 
 class WrongRun(CertificateError):

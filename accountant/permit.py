@@ -4,11 +4,12 @@
         leaf = permit.use("plan.of")          # one use of the certified mechanism at this path
         noise = permit.noise.gumbel(size=...)
 
-Life of one: checks (signature, trust, validity, then that this is the certified run) -> the first
-claim is reserved in the ledger -> open -> uses, counted and in order -> closed. Only then is the
-reservation marked as committed. An exception, a kill or a power cut leaves it reserved: spent,
-because nobody knows what was seen; a fork that leaves the block commits nothing. Stopping early is
-not cheaper: when a run stops depends on the data.
+Life of one: checks (signature, trust, validity; that this is the certified run; that its plan costs no
+more than is claimed, since a signature proves no number) -> the first claim is reserved in the ledger ->
+open -> uses, counted and in order -> closed. Only then is the reservation marked as committed. An
+exception, a kill or a power cut leaves it reserved: spent, because nobody knows what was seen; a fork
+that leaves the block commits nothing. Stopping early is not cheaper: when a run stops depends on the
+data.
 
 What this protects against is error: another data file, an old certificate, a mechanism run once
 too often, a budget forgotten. Code in the same process can reach around it, as it could read the
@@ -32,6 +33,7 @@ from affidavit.accountant.keys import Keyring, TrustedKeys
 from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Leaf, Plan
 from affidavit.accountant.randomness import GuardedNoise, NoiseSource, Randomness, noise_source
+from affidavit.accountant.recheck import confirm
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
@@ -169,13 +171,14 @@ def open_permit(
     ``AFFIDAVIT_HOME``.
 
     Raises, before anything is charged: ``CertificateMissing``, ``SignatureInvalid``,
-    ``UntrustedKey``, ``CertificateExpired``, ``WrongRun``, ``UsageError`` (randomness); from the
+    ``UntrustedKey``, ``CertificateExpired``, ``WrongRun``, ``ClaimRefused``, ``UsageError`` (randomness); from the
     ledger ``LedgerMissing``, ``LedgerAltered``, ``BudgetExceeded``, ``BudgetError``.
     """
     envelope = certificate if isinstance(certificate, bytes) else certificates.read(certificate)
     keys = Keyring.default().trusted() if trusted is None else trusted
     verified = verify_envelope(envelope, trusted=keys, clock=clock)
     check_subject(verified, run)
+    confirm(verified)
     noise = noise_source(randomness)
     order = Order(verified.plan)
     entry = ledger.reserve(

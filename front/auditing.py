@@ -21,6 +21,7 @@ from affidavit.accountant.keys import Keyring
 from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Leaf, Plan
 from affidavit.accountant.randomness import NoiseSource, SecureNoise
+from affidavit.accountant.recheck import recheck
 from affidavit.accountant.validate import Relation
 from affidavit.audits.attacks.prompting import LabelPrompt
 from affidavit.audits.certified import Certified
@@ -28,7 +29,6 @@ from affidavit.audits.experiments.demonstrating import behind
 from affidavit.audits.run import run_audit
 from affidavit.audits.textmodel import AnsweringModel
 from affidavit.audits.textmodel import Record as AuditRecord
-from affidavit.certification import recheck
 from affidavit.generation.dataset import Fields, Record, load_records
 from affidavit.generation.models import load_model
 from affidavit.generation.models.remembering import RememberingModel

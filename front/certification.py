@@ -29,6 +29,7 @@ from affidavit.accountant.errors import BudgetExceeded, DataError, UsageError
 from affidavit.accountant.keys import Keyring, TrustedKeys
 from affidavit.accountant.plan import Compose, Parallel, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.receipt import Receipt
+from affidavit.accountant.recheck import recheck
 from affidavit.accountant.risk import RiskLimits, risk_limits
 from affidavit.accountant.statement import NO_GUARANTEE
 from affidavit.accountant.tradeoff import PrivacyCurve, epsilon_grid
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from affidavit.accountant.certified import CertifiedBound
     from affidavit.accountant.recompute import ClaimCheck
 
-__all__ = ["CertifiedRun", "PlannedRun", "Verification", "certify", "plan_run", "prepare", "recheck", "verify"]
+__all__ = ["CertifiedRun", "PlannedRun", "Verification", "certify", "plan_run", "prepare", "verify"]
 
 _ROUND_OFF = 1e-12
 """More than float64 can lose between certified curve points and the limits that follow from them."""
@@ -230,31 +231,6 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint="Check the path.") from None
-
-
-def recheck(certificate: Certificate) -> tuple[ClaimCheck, ...]:
-    """Every claim of a certificate, derived again by code that did not issue it."""
-    return tuple(_recomputed(certificate, claim) for claim in certificate.claims)
-
-
-def _recomputed(certificate: Certificate, claim: Claim) -> ClaimCheck:
-    """The claim as written, asked of the recomputing path with both numbers rounded against it."""
-    from affidavit.accountant.recompute import check_claim
-
-    check = check_claim(
-        certificate.plan,
-        relation=certificate.relation,
-        epsilon=decimals.float_at_most(claim.epsilon),
-        delta=decimals.float_at_most(claim.delta),
-    )
-    if check.answer != "does not hold":
-        return check
-    return check_claim(
-        certificate.plan,
-        relation=certificate.relation,
-        epsilon=decimals.float_at_least(claim.epsilon),
-        delta=decimals.float_at_least(claim.delta),
-    )
 
 
 def _within_budget(run: RunFile, cost: CertifiedBound) -> None:

@@ -34,7 +34,7 @@ FAR_ABOVE = 100_000
 
 @pytest.fixture
 def enter(ledger: Ledger, keyring: Keyring, clock: Any, make_subject: Any, make_certificate: Any) -> Enter:
-    """A permit for one run of the sparse vector, which costs 1/4 + 2·3/8 = 1."""
+    """A permit for one run of the sparse vector, which costs 1/4 + 2·3/8 = 1; claimed is a little more."""
     ledger.init_account("mail", relation="zero-out", unit=RECORD, epsilon=10, delta="1e-4")
     plan = {
         "kind": "above-threshold",
@@ -44,7 +44,7 @@ def enter(ledger: Ledger, keyring: Keyring, clock: Any, make_subject: Any, make_
         "monotone": False,
     }
     subject = make_subject(plan=parse_plan(plan))
-    envelope = make_certificate(subject, claims=[Claim.of(epsilon_upper=1.0, delta=0)])
+    envelope = make_certificate(subject, claims=[Claim.of(epsilon_upper=1.001, delta=0)])
 
     def opened(**changes: Any) -> AbstractContextManager[Permit]:
         return open_permit(envelope, subject, "mail", ledger, trusted=keyring.trusted(), clock=clock, **changes)
