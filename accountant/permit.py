@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -163,12 +163,13 @@ def open_permit(
     trusted: TrustedKeys | None = None,
     clock: Clock = utc_now,
     randomness: Randomness = "secure",
+    records: Sequence[str] = (),
 ) -> Iterator[Permit]:
     """Check everything, reserve the worst case, then let the body draw.
 
     certificate: an envelope's bytes, or its file. run: what is about to be run, built anew from the
     run file, data and model. dataset: the ledger account to charge. trusted: by default the keys in
-    ``AFFIDAVIT_HOME``.
+    ``AFFIDAVIT_HOME``. records: their keyed ``sketch``, by which the ledger knows them under another name.
 
     Raises, before anything is charged: ``CertificateMissing``, ``SignatureInvalid``,
     ``UntrustedKey``, ``CertificateExpired``, ``WrongRun``, ``ClaimRefused``, ``UsageError`` (randomness); from the
@@ -188,6 +189,7 @@ def open_permit(
         epsilon=verified.claim.epsilon,
         delta=verified.claim.delta,
         certificate_sha256=verified.sha256,
+        records=records,
     )
     permit = Permit(_TOKEN, verified, order=order, entry=entry, noise=noise)
     try:

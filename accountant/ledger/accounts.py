@@ -9,14 +9,15 @@ adaptive composition in differential privacy"). A run that fits alone is granted
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
 from affidavit.accountant import decimals, validate
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.ledger.chain import Row, altered
+from affidavit.accountant.ledger.sketch import merge
 from affidavit.accountant.unit import Unit, parse_unit
 from affidavit.accountant.validate import Relation
 
@@ -48,7 +49,8 @@ class Account:
     """One data set's budget, for one relation and unit. Budgets never grow.
 
     ``spent_epsilon``, ``spent_delta`` and ``runs`` are of all reservations, committed or not, and exact.
-    ``reservations`` lists them where the whole history was read.
+    ``reservations`` lists them where the whole history was read. ``records``: the sketch of all records that
+    were ever charged to it, for as far as runs showed theirs.
     """
 
     dataset: str
@@ -61,6 +63,7 @@ class Account:
     spent_epsilon: Decimal = Decimal(0)
     spent_delta: Decimal = Decimal(0)
     runs: int = 0
+    records: tuple[str, ...] = field(default=(), repr=False)
     reservations: tuple[Reservation, ...] = ()
 
     @property
@@ -80,8 +83,8 @@ class Account:
             and decimals.add([self.spent_delta, delta]) <= self.delta
         )
 
-    def charged(self, item: Reservation) -> Account:
-        """With one more reservation in its sums. Raises ``ValueError`` where the budget does not hold it."""
+    def charged(self, item: Reservation, *, records: Sequence[str] = ()) -> Account:
+        """With one more reservation, of these sketched records. Raises ``ValueError`` where the budget is too small."""
         if not self.admits(item.epsilon, item.delta):
             raise ValueError("overdrawn")
         return replace(
@@ -89,6 +92,7 @@ class Account:
             spent_epsilon=decimals.add([self.spent_epsilon, item.epsilon]),
             spent_delta=decimals.add([self.spent_delta, item.delta]),
             runs=self.runs + 1,
+            records=merge(self.records, records) if records else self.records,
         )
 
 
@@ -177,7 +181,7 @@ class History:
             reserved=facts["at"],
         )
         dataset = facts["dataset"]
-        self._accounts[dataset] = self._accounts[dataset].charged(item)
+        self._accounts[dataset] = self._accounts[dataset].charged(item, records=facts.get("records", ()))
         self._reservations.setdefault(dataset, {})[item.entry] = item
         self._owner[item.entry] = dataset
 
@@ -215,6 +219,7 @@ def _sums(account: Account) -> dict[str, Any]:
         "spent_epsilon": decimals.show(account.spent_epsilon),
         "spent_delta": decimals.show(account.spent_delta),
         "runs": account.runs,
+        "records": list(account.records),
     }
 
 
@@ -224,4 +229,5 @@ def _with_sums(sums: dict[str, Any]) -> Account:
         spent_epsilon=decimals.parse(sums["spent_epsilon"], path="spent_epsilon"),
         spent_delta=decimals.parse(sums["spent_delta"], path="spent_delta"),
         runs=sums["runs"],
+        records=tuple(sums["records"]),
     )

@@ -23,6 +23,7 @@ from affidavit.accountant.ledger.accounts import Account, History
 from affidavit.accountant.ledger.anchors import Anchor, Anchors
 from affidavit.accountant.ledger.chain import GENESIS, Head, Row, altered, link, seal, walk
 from affidavit.accountant.ledger.database import Database
+from affidavit.accountant.ledger.sketch import SAME_DATA, merge, share
 from affidavit.accountant.ledger.tables import entries, head
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
@@ -155,17 +156,20 @@ class Ledger:
         epsilon: str | float | Decimal,
         delta: str | float | Decimal,
         certificate_sha256: str,
+        records: Sequence[str] = (),
     ) -> str:
         """Charge a run before it starts; returns the entry's random id. It is spent from now on.
 
-        Raises ``LedgerMissing``, ``LedgerAltered``, ``BudgetExceeded``, or ``BudgetError`` if the
-        account is for another relation or unit; then nothing is charged.
+        ``records``: the ``sketch`` of the records that the run will see. Raises ``LedgerMissing``,
+        ``LedgerAltered``, ``BudgetExceeded``, or ``BudgetError`` if the account is for another relation or unit,
+        or another account was charged for the same records; then nothing is charged.
         """
         epsilon, delta = _amount(epsilon, path="epsilon"), _amount(delta, path="delta", maximum=Decimal(1))
         entry = secrets.token_hex(16)
         with self._verified(write=True) as found:
             account = _account(found.accounts, dataset)
             _check_kind(account, relation, unit)
+            _check_owner(found.accounts, dataset, records)
             if not account.admits(epsilon, delta):
                 raise _exceeded(account, epsilon, delta)
             state = found.append(
@@ -175,6 +179,7 @@ class Ledger:
                 certificate_sha256=certificate_sha256,
                 epsilon=decimals.show(epsilon),
                 delta=decimals.show(delta),
+                **({} if merge(account.records, records) == account.records else {"records": list(records)}),
             )
         self._remember(state)
         return entry
@@ -338,6 +343,17 @@ def _check_kind(account: Account, relation: Relation, unit: Unit) -> None:
             raise BudgetError(
                 f"the account {account.dataset} is for the {what} {held}, this run is certified for {asked}",
                 hint=f"State {what} = {held} in the run file and certify it again; costs of two {what}s do not add up.",
+            )
+
+
+def _check_owner(accounts: Mapping[str, Account], dataset: str, records: Sequence[str]) -> None:
+    """A new name is no new budget: the account that was charged for these records has to pay again."""
+    for other in accounts.values():
+        if other.dataset != dataset and (part := share(records, other.records)) >= SAME_DATA:
+            raise BudgetError(
+                f"about {part:.0%} of these records were charged to the account {other.dataset} before: the same data "
+                "under another name have no budget of their own",
+                hint=f"Charge that account: write `name = {json.dumps(other.dataset)}` under [data].",
             )
 
 
