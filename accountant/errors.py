@@ -14,6 +14,7 @@
     │   ├── SignatureInvalid            the envelope's bytes do not match its signature
     │   ├── UntrustedKey                signed by a key that is not trusted here
     │   ├── CertificateExpired          outside [notBefore, notAfter]
+    │   ├── ClaimRefused                its plan costs more than it claims, or may
     │   └── WrongRun                    certified for another config, model, data or size
     └── BudgetError                     exit 4
         ├── BudgetExceeded              the account or the run file's budget is too small
@@ -37,6 +38,7 @@ __all__ = [
     "CertificateError",
     "CertificateExpired",
     "CertificateMissing",
+    "ClaimRefused",
     "DataError",
     "LedgerAltered",
     "LedgerMissing",
@@ -77,12 +79,14 @@ class UsageError(AffidavitError):
 class PlanError(UsageError):
     """A plan node's field is missing, unknown or out of range.
 
-    ``path`` names the node's field (``plan.of.noise_multiplier``), ``allowed`` the range.
+    ``path`` names the node's field (``plan.of.noise_multiplier``), ``problem`` what is wrong there,
+    ``allowed`` the range.
     """
 
     def __init__(self, path: str, problem: str, *, allowed: str, hint: str = "") -> None:
         super().__init__(f"{path}: {problem}; allowed: {allowed}", hint=hint)
         self.path = path
+        self.problem = problem
         self.allowed = allowed
 
 
@@ -148,10 +152,14 @@ class CertificateExpired(CertificateError):
         self.ended = ended
 
 
+class ClaimRefused(CertificateError):
+    """The claimed number is not what the certificate's own plan costs, whoever signed it."""
+
+
 class WrongRun(CertificateError):
     """The certificate is for another configuration, model, data set or size.
 
-    ``subject`` is one of ``config``, ``model``, ``data``, ``size``.
+    ``subject`` is one of ``config``, ``model``, ``data``, ``size``, ``text``.
     """
 
     def __init__(self, subject: str, message: str, *, hint: str = "") -> None:

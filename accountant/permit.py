@@ -4,10 +4,11 @@
         leaf = permit.use("plan.of")          # one use of the certified mechanism at this path
         noise = permit.noise.gumbel(size=...)
 
-Life of one: checks (signature, trust, validity, then that this is the certified run) -> the first
-claim is reserved in the ledger -> open -> uses, counted and in order -> closed. Only then is the
-reservation marked as committed. An exception, a kill or a power cut leaves it reserved: spent,
-because nobody knows what was seen. Stopping early is not cheaper: when a run stops depends on the
+Life of one: checks (signature, trust, validity; that this is the certified run; that its plan costs no
+more than is claimed, since a signature proves no number) -> the first claim is reserved in the ledger ->
+open -> uses, counted and in order -> closed. Only then is the reservation marked as committed. An
+exception, a kill or a power cut leaves it reserved: spent, because nobody knows what was seen; a fork
+that leaves the block commits nothing. Stopping early is not cheaper: when a run stops depends on the
 data.
 
 What this protects against is error: another data file, an old certificate, a mechanism run once
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -31,7 +32,8 @@ from affidavit.accountant.errors import PermitViolation
 from affidavit.accountant.keys import Keyring, TrustedKeys
 from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Leaf, Plan
-from affidavit.accountant.randomness import NoiseSource, Randomness, noise_source
+from affidavit.accountant.randomness import GuardedNoise, NoiseSource, Randomness, noise_source
+from affidavit.accountant.recheck import confirm
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class Permit:
             raise PermitViolation("a permit is not made by hand", hint="Use: with open_permit(...) as permit")
         self._certificate = certificate
         self._entry = entry
-        self._noise = noise
+        self._noise = GuardedNoise(noise, check=self._check_live)
         self._order = order
         self._uses = dict.fromkeys(self._order.paths, 0)
         self._receipt_sha256: str | None = None
@@ -86,7 +88,10 @@ class Permit:
 
     @property
     def noise(self) -> NoiseSource:
-        """Where draws come from. Raises ``PermitViolation`` once the permit is closed."""
+        """Where draws come from: it asks the permit at every draw, also where it was kept for later.
+
+        Raises ``PermitViolation`` once the permit is closed, and in another process.
+        """
         self._check_live()
         return self._noise
 
@@ -123,12 +128,17 @@ class Permit:
         self._check_live()
         self._receipt_sha256 = sha256
 
+    @property
+    def mine(self) -> bool:
+        """Whether this is the process that opened the permit, and not a fork of it."""
+        return os.getpid() == self._process
+
     def _check_live(self) -> None:
         if not self._open:
             raise PermitViolation(
                 "the permit is closed: its run has ended", hint="Open a new one; it is charged to the ledger anew."
             )
-        if os.getpid() != self._process:
+        if not self.mine:
             raise PermitViolation(
                 "the permit was opened in another process, where its uses are counted",
                 hint="Draw in the process that opened it, and send the results.",
@@ -153,21 +163,23 @@ def open_permit(
     trusted: TrustedKeys | None = None,
     clock: Clock = utc_now,
     randomness: Randomness = "secure",
+    records: Sequence[str] = (),
 ) -> Iterator[Permit]:
     """Check everything, reserve the worst case, then let the body draw.
 
     certificate: an envelope's bytes, or its file. run: what is about to be run, built anew from the
     run file, data and model. dataset: the ledger account to charge. trusted: by default the keys in
-    ``AFFIDAVIT_HOME``.
+    ``AFFIDAVIT_HOME``. records: their keyed ``sketch``, by which the ledger knows them under another name.
 
     Raises, before anything is charged: ``CertificateMissing``, ``SignatureInvalid``,
-    ``UntrustedKey``, ``CertificateExpired``, ``WrongRun``, ``UsageError`` (randomness); from the
+    ``UntrustedKey``, ``CertificateExpired``, ``WrongRun``, ``ClaimRefused``, ``UsageError`` (randomness); from the
     ledger ``LedgerMissing``, ``LedgerAltered``, ``BudgetExceeded``, ``BudgetError``.
     """
     envelope = certificate if isinstance(certificate, bytes) else certificates.read(certificate)
     keys = Keyring.default().trusted() if trusted is None else trusted
     verified = verify_envelope(envelope, trusted=keys, clock=clock)
     check_subject(verified, run)
+    confirm(verified)
     noise = noise_source(randomness)
     order = Order(verified.plan)
     entry = ledger.reserve(
@@ -177,10 +189,12 @@ def open_permit(
         epsilon=verified.claim.epsilon,
         delta=verified.claim.delta,
         certificate_sha256=verified.sha256,
+        records=records,
     )
     permit = Permit(_TOKEN, verified, order=order, entry=entry, noise=noise)
     try:
         yield permit
     finally:
         receipt_sha256 = permit._close()
-    ledger.commit(entry, receipt_sha256=receipt_sha256)
+    if permit.mine:
+        ledger.commit(entry, receipt_sha256=receipt_sha256)

@@ -18,15 +18,17 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Literal, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from affidavit.accountant.errors import UsageError
+from affidavit.accountant.errors import PermitViolation, UsageError
 
-__all__ = ["NoiseSource", "Randomness", "SecureNoise", "SeededNoise", "noise_source"]
+__all__ = ["GuardedNoise", "NoiseSource", "Randomness", "SecureNoise", "SeededNoise", "noise_source"]
 
 Randomness: TypeAlias = Literal["secure"] | int
 Shape: TypeAlias = int | tuple[int, ...] | None
@@ -39,7 +41,10 @@ _SMALL_WORD = np.uint64(1 << 53)
 class NoiseSource(ABC):
     """Independent draws. A ``size`` of None gives an array of shape ``()``, which acts as a number."""
 
-    guarantee: ClassVar[bool]
+    @property
+    @abstractmethod
+    def guarantee(self) -> bool:
+        """Whether nobody can reproduce the draws."""
 
     @property
     @abstractmethod
@@ -137,7 +142,9 @@ class NoiseSource(ABC):
 class SecureNoise(NoiseSource):
     """Every word from ``os.urandom``: the kernel's cryptographic generator."""
 
-    guarantee: ClassVar[bool] = True
+    @property
+    def guarantee(self) -> bool:
+        return True
 
     @property
     def description(self) -> str:
@@ -150,11 +157,13 @@ class SecureNoise(NoiseSource):
 class SeededNoise(NoiseSource):
     """Philox with a given seed: reproducible, so whoever knows the seed can subtract the noise."""
 
-    guarantee: ClassVar[bool] = False
-
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._generator = np.random.Philox(np.random.SeedSequence(seed))
+
+    @property
+    def guarantee(self) -> bool:
+        return False
 
     @property
     def description(self) -> str:
@@ -162,6 +171,35 @@ class SeededNoise(NoiseSource):
 
     def _words(self, count: int) -> Words:
         return np.asarray(self._generator.random_raw(count), dtype=np.uint64)
+
+
+class GuardedNoise(NoiseSource):
+    """Another source, asked for leave before every draw and drawn from by one thread at a time.
+
+    ``check`` raises where nothing may be drawn (any more, or here). No copy can be made: two copies of a
+    seeded source would give one noise twice, and a copy could outlive what ``check`` asks.
+    """
+
+    def __init__(self, source: NoiseSource, *, check: Callable[[], None]) -> None:
+        self._source = source
+        self._check = check
+        self._lock = threading.Lock()
+
+    @property
+    def guarantee(self) -> bool:
+        return self._source.guarantee
+
+    @property
+    def description(self) -> str:
+        return self._source.description
+
+    def _words(self, count: int) -> Words:
+        with self._lock:
+            self._check()
+            return self._source._words(count)
+
+    def __reduce__(self) -> NoReturn:
+        raise PermitViolation("a permit's noise cannot be copied or pickled", hint="Open a permit each.")
 
 
 def noise_source(randomness: Randomness) -> NoiseSource:

@@ -25,6 +25,7 @@ from affidavit.accountant.unit import Unit, parse_unit
 from affidavit.accountant.validate import Relation
 
 __all__ = [
+    "NO_GUARANTEE",
     "PREDICATE_TYPE",
     "SCHEMA",
     "STATEMENT_TYPE",
@@ -43,6 +44,9 @@ SCHEMA = "affidavit/certificate/v1"
 _PREDICATE = (
     "schema relation unit plan claims curve methods risk arithmetic assumptions versions notBefore notAfter size"
 )
+NO_GUARANTEE = "NO GUARANTEE"
+"""How the first assumption of a certificate begins whose run can be reproduced."""
+
 _SALT = re.compile(r"[0-9a-f]{32}\Z")
 
 
@@ -151,6 +155,11 @@ class Certificate:
     def claim(self) -> Claim:
         """The first claim: what a run under this certificate is charged."""
         return self.claims[0]
+
+    @property
+    def guarantee(self) -> bool:
+        """False for a run whose noise is seeded: its plan's number holds, and protects nobody."""
+        return not any(stated.startswith(NO_GUARANTEE) for stated in self.assumptions)
 
 
 def encode(certificate: Certificate) -> bytes:

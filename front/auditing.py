@@ -8,7 +8,6 @@ audit releases nothing, so it charges no ledger; its findings are private.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +21,7 @@ from affidavit.accountant.keys import Keyring
 from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Leaf, Plan
 from affidavit.accountant.randomness import NoiseSource, SecureNoise
+from affidavit.accountant.recheck import recheck
 from affidavit.accountant.validate import Relation
 from affidavit.audits.attacks.prompting import LabelPrompt
 from affidavit.audits.certified import Certified
@@ -29,7 +29,6 @@ from affidavit.audits.experiments.demonstrating import behind
 from affidavit.audits.run import run_audit
 from affidavit.audits.textmodel import AnsweringModel
 from affidavit.audits.textmodel import Record as AuditRecord
-from affidavit.certification import recheck
 from affidavit.generation.dataset import Fields, Record, load_records
 from affidavit.generation.models import load_model
 from affidavit.generation.models.remembering import RememberingModel
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from affidavit.generation.models.base import LanguageModel
     from affidavit.generation.outputs import Generated, Sample
 
-__all__ = ["CI_ALPHA", "audit", "check_receipt", "findings_in", "in_ci", "report", "strict_in_ci"]
+__all__ = ["CI_ALPHA", "audit", "findings_in", "in_ci", "report", "strict_in_ci"]
 
 CI_ALPHA = 1e-3
 """A job that runs on every push may not cry wolf once in twenty: α in CI, unless the audit file states one."""
@@ -390,15 +389,3 @@ def _calibrated(settings: RunFile, epsilon: float) -> RunFile:
 def _literal(text: str) -> str:
     """Text for a prompt template, in which braces have a meaning."""
     return text.replace("{", "{{").replace("}", "}}")
-
-
-def check_receipt(receipt: Path, *, certificate: Path | None) -> None:
-    """Refuse a receipt of another certificate. Raises ``WrongRun``, ``CertificateMissing``, ``UsageError``."""
-    try:
-        stated = json.loads(receipt.read_text(encoding="utf-8"))["certificate_sha256"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise UsageError(f"{receipt} is not a receipt", hint="Give the receipt.json that `generate` wrote.") from None
-    if stated != hashlib.sha256(certificates.read(certificate)).hexdigest():
-        raise WrongRun(
-            "config", "the receipt is for another certificate", hint="Give the certificate that its run was made under."
-        )

@@ -20,14 +20,18 @@ from typing import TYPE_CHECKING
 from affidavit import mechanisms
 from affidavit.accountant import certificate as certificates
 from affidavit.accountant import decimals
+from affidavit.accountant import receipt as receipts
 from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.certificate import Certificate, Claim, CurvePoint, MethodSummary, RunSubject
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.commitment import fingerprint
-from affidavit.accountant.errors import BudgetExceeded, DataError
+from affidavit.accountant.errors import BudgetExceeded, DataError, UsageError
 from affidavit.accountant.keys import Keyring, TrustedKeys
 from affidavit.accountant.plan import Compose, Parallel, Plan, Poisson, Repeat, WithoutReplacement
+from affidavit.accountant.receipt import Receipt
+from affidavit.accountant.recheck import recheck
 from affidavit.accountant.risk import RiskLimits, risk_limits
+from affidavit.accountant.statement import NO_GUARANTEE
 from affidavit.accountant.tradeoff import PrivacyCurve, epsilon_grid
 from affidavit.accountant.validate import Relation
 from affidavit.generation.dataset import Record, parse_records
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
     from affidavit.accountant.certified import CertifiedBound
     from affidavit.accountant.recompute import ClaimCheck
 
-__all__ = ["CertifiedRun", "PlannedRun", "Verification", "certify", "plan_run", "prepare", "recheck", "verify"]
+__all__ = ["CertifiedRun", "PlannedRun", "Verification", "certify", "plan_run", "prepare", "verify"]
 
 _ROUND_OFF = 1e-12
 """More than float64 can lose between certified curve points and the limits that follow from them."""
@@ -76,14 +80,27 @@ class CertifiedRun:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was checked: always the signature; the number only if ``checks`` is not empty."""
+    """What was checked: always the signature; the number only if ``checks`` is not empty.
+
+    ``receipt``: the run's, whose signature and certificate were checked, if it was given; ``text_lines``: how
+    many lines the text has that was checked against it, to the byte.
+    """
 
     certificate: Certificate
     checks: tuple[ClaimCheck, ...] = ()
+    receipt: Receipt | None = None
+    text_lines: int | None = None
+
+    @property
+    def guarantee(self) -> bool:
+        """Whether the claim protects anybody: not where the noise can be reproduced."""
+        return self.certificate.guarantee and (self.receipt is None or not self.receipt.guarantee.startswith("NONE"))
 
     @property
     def answer(self) -> str:
-        """``signature valid``, or the worst answer about the claims' numbers."""
+        """``signature valid``, or the worst answer about the claims' numbers; ``no guarantee`` before any of them."""
+        if not self.guarantee:
+            return "no guarantee"
         answers = {check.answer for check in self.checks}
         for worst in ("does not hold", "undecided"):
             if worst in answers:
@@ -178,45 +195,42 @@ def certify(run: RunFile, *, keyring: Keyring | None = None, clock: Clock = utc_
 def verify(
     certificate: bytes | Path | str,
     *,
+    receipt: Path | None = None,
+    text: Path | None = None,
     recompute: bool = False,
     trusted: TrustedKeys | None = None,
     clock: Clock = utc_now,
 ) -> Verification:
     """Check a certificate's signature, signer and validity; with ``recompute`` its numbers as well.
 
+    ``receipt``: a run's, to be held against the certificate; ``text``: the released text, held against the receipt.
+    No private file is needed for any of it.
+
     ``trusted`` defaults to the keys in AFFIDAVIT_HOME. A signature proves who said it; only
     recomputing proves the number. Raises ``CertificateError`` and its kinds, ``NotSupported``
-    where there is no second formula for the plan.
+    where there is no second formula for the plan, ``UsageError`` for a file that cannot be read.
     """
+    if text is not None and receipt is None:
+        raise UsageError("a text is held against its receipt", hint="Add: --receipt receipt.json")
     keys = Keyring.default().trusted() if trusted is None else trusted
     envelope = certificate if isinstance(certificate, bytes) else certificates.read(Path(certificate))
     found = certificates.verify_envelope(envelope, trusted=keys, clock=clock)
-    return Verification(found, recheck(found) if recompute else ())
+    stated = None if receipt is None else receipts.read(_content(receipt), trusted=keys)
+    lines = None
+    if stated is not None:
+        receipts.check_receipt(stated, found)
+        if text is not None:
+            content = _content(text)
+            receipts.check_text(stated, content)
+            lines = content.count(b"\n")
+    return Verification(found, recheck(found) if recompute else (), receipt=stated, text_lines=lines)
 
 
-def recheck(certificate: Certificate) -> tuple[ClaimCheck, ...]:
-    """Every claim of a certificate, derived again by code that did not issue it."""
-    return tuple(_recomputed(certificate, claim) for claim in certificate.claims)
-
-
-def _recomputed(certificate: Certificate, claim: Claim) -> ClaimCheck:
-    """The claim as written, asked of the recomputing path with both numbers rounded against it."""
-    from affidavit.accountant.recompute import check_claim
-
-    check = check_claim(
-        certificate.plan,
-        relation=certificate.relation,
-        epsilon=decimals.float_at_most(claim.epsilon),
-        delta=decimals.float_at_most(claim.delta),
-    )
-    if check.answer != "does not hold":
-        return check
-    return check_claim(
-        certificate.plan,
-        relation=certificate.relation,
-        epsilon=decimals.float_at_least(claim.epsilon),
-        delta=decimals.float_at_least(claim.delta),
-    )
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="Check the path.") from None
 
 
 def _within_budget(run: RunFile, cost: CertifiedBound) -> None:
@@ -270,7 +284,7 @@ def _assumptions(run: RunFile, plan: Plan) -> list[str]:
 
     stated = list(assumptions(plan))
     if run.randomness.noise != "secure":
-        stated.insert(0, "NO GUARANTEE: the noise is seeded and can be reproduced")
+        stated.insert(0, f"{NO_GUARANTEE}: the noise is seeded and can be reproduced")
     if run.model.server is not None:
         stated.append(
             f"the model is what {run.model.name} serves as {run.model.id}: its weights cannot be digested here; the "

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
+from affidavit.accountant.recheck import recheck
 from affidavit.accountant.unit import RECORD
 from affidavit.auditing import audit, report
 from affidavit.audits.auditfile import load_audit
 from affidavit.audits.findings import Findings, merge, write
-from affidavit.certification import certify, recheck
+from affidavit.certification import certify
 from affidavit.generation.models import load_model
 from affidavit.runfile import load_run
 from affidavit.synthesis import generate

@@ -62,6 +62,7 @@ def generate(
     anything is charged; ``BudgetError`` if the ledger does not grant it.
     """
     from affidavit.accountant.ledger import Ledger
+    from affidavit.accountant.ledger.sketch import sketch
 
     keyring = keyring or Keyring.default()
     ledger = ledger or Ledger(keyring=keyring)
@@ -87,6 +88,7 @@ def generate(
         trusted=keyring.trusted(),
         clock=clock,
         randomness=run.randomness.noise,
+        records=sketch(((each.label, each.text) for each in records), key=keyring.secret("commitment")),
     ) as permit:
         generated = run.source.run(
             permit, run.generator, records, model, size=run.data.size, progress=progress, public=public
@@ -98,7 +100,7 @@ def generate(
             guarantee=permit.guarantee,
             plan=permit.plan,
         )
-        written = write(out, generated, provenance, ended=clock())
+        written = write(out, generated, provenance, ended=clock(), signer=keyring.signer())
         permit.attach_receipt(written.receipt_sha256)
     return Synthesis(generated, written, permit.entry, permit.guarantee)
 
@@ -116,7 +118,7 @@ def public_records(run: RunFile) -> tuple[Record, ...]:
 def _check_account(run: RunFile, ledger: Ledger) -> None:
     """Say which command opens the account, with this run's own values, if it is not there."""
     try:
-        ledger.account(run.data.name)
+        ledger.balance(run.data.name)
     except LedgerMissing as error:
         unit = run.unit.key and f"{run.unit.key}:{run.unit.max_records}"
         raise LedgerMissing(

@@ -25,14 +25,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
+from affidavit.accountant import receipt as receipts
 from affidavit.accountant.errors import UsageError
+from affidavit.accountant.keys import Signer
 from affidavit.accountant.plan import Leaf, Plan
 from affidavit.accountant.validate import Relation
 from affidavit.mechanisms.base import Noise, samplers
 
-__all__ = ["RECEIPT_SCHEMA", "Generated", "GeneratorPermit", "Provenance", "Sample", "Written", "receipt", "write"]
+__all__ = ["Generated", "GeneratorPermit", "Provenance", "Sample", "Written", "receipt", "write"]
 
-RECEIPT_SCHEMA = "affidavit/receipt/v1"
 TRACE_SCHEMA = "https://affidavit.dev/schemas/trace/v1"
 
 _SECURE = "noise from the operating system; the certificate covers this output"
@@ -118,7 +119,7 @@ def receipt(generated: Generated, provenance: Provenance, *, synthetic_sha256: s
     hour = ended.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     return {
         "guarantee": guarantee,
-        "schema": RECEIPT_SCHEMA,
+        "schema": receipts.SCHEMA,
         "protected": generated.protected,
         "generator": generated.generator,
         "certificate_sha256": provenance.certificate_sha256,
@@ -137,15 +138,20 @@ def receipt(generated: Generated, provenance: Provenance, *, synthetic_sha256: s
     }
 
 
-def write(folder: Path, generated: Generated, provenance: Provenance, *, ended: datetime) -> Written:
-    """Write the three files into ``folder``. Raises ``UsageError`` where that cannot be done."""
+def write(
+    folder: Path, generated: Generated, provenance: Provenance, *, ended: datetime, signer: Signer | None = None
+) -> Written:
+    """Write the three files into ``folder``, the receipt signed. Raises ``UsageError`` where that cannot be done.
+
+    ``signer`` may be left out for unprotected baselines.
+    """
     synthetic = _lines(
         {"id": f"{sample.label}-{sample.number}", "label": sample.label, "text": sample.text}
         | ({"query": sample.query} if sample.query else {})
         for sample in generated.samples
     )
     stated = receipt(generated, provenance, synthetic_sha256=hashlib.sha256(synthetic).hexdigest(), ended=ended)
-    stated_bytes = (json.dumps(stated, ensure_ascii=False, indent=2) + "\n").encode()
+    stated_bytes = receipts.render(stated, signer=signer)
     written = Written(
         folder / "synthetic.jsonl",
         folder / "receipt.json",

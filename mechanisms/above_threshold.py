@@ -31,11 +31,12 @@ the threshold for so long, costs as much.) Nothing better than pure DP is used f
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 from affidavit.accountant import validate
 from affidavit.accountant.errors import PermitViolation, PlanError, UsageError
@@ -122,13 +123,18 @@ class SparseVector:
 
 
 class Scan:
-    """A run under way. It was charged when it began; ``above`` may be asked until it is ``finished``."""
+    """A run under way. It was charged when it began; ``above`` may be asked until it is ``finished``.
+
+    One answer at a time, however many threads ask; a copy would answer as often again for the same charge,
+    so there is none. After the permit's end, and in a fork, the noise itself refuses.
+    """
 
     def __init__(self, spec: SparseVector, noise: Noise, *, threshold: int) -> None:
         self._spec = spec
         self._noise = noise
         self._threshold = threshold + two_sided_geometric(1 / Fraction(spec.threshold_scale), noise=noise)
         self._remaining = spec.positives
+        self._lock = threading.Lock()
         self.queries = 0
 
     @property
@@ -138,17 +144,21 @@ class Scan:
 
     def above(self, query: int) -> bool:
         """Whether the noisy ``query`` reaches the noisy threshold. Raises ``PermitViolation`` after the end."""
-        if self.finished:
-            raise PermitViolation(
-                "the sparse vector has given every answer that it may give",
-                hint="Begin another run with start(); it is charged anew.",
+        with self._lock:
+            if self.finished:
+                raise PermitViolation(
+                    "the sparse vector has given every answer that it may give",
+                    hint="Begin another run with start(); it is charged anew.",
+                )
+            self.queries += 1
+            reached = (
+                query + two_sided_geometric(1 / Fraction(self._spec.query_scale), noise=self._noise) >= self._threshold
             )
-        self.queries += 1
-        reached = (
-            query + two_sided_geometric(1 / Fraction(self._spec.query_scale), noise=self._noise) >= self._threshold
-        )
-        self._remaining -= reached
-        return reached
+            self._remaining -= reached
+            return reached
+
+    def __reduce__(self) -> NoReturn:
+        raise PermitViolation("a sparse vector's run cannot be copied or pickled", hint="Begin another with start().")
 
 
 def start(permit: Permit, path: str, *, spec: SparseVector, threshold: int) -> Scan:

@@ -6,6 +6,7 @@ accounts and reservations are read from a chain of entries, each keyed to the on
     accounts.py  what a chain of entries means: accounts, reservations, what is left
     tables.py    the two tables, and the triggers that refuse to change or delete an entry
     database.py  SQLite or PostgreSQL: made once, opened for one transaction at a time
+    sketch.py    which accounts hold the same records, whatever they are called
     anchors.py   how long each ledger was when this machine last wrote it
     store.py     ``Ledger``: open, reserve, commit, verify
 

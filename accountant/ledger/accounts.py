@@ -9,7 +9,7 @@ adaptive composition in differential privacy"). A run that fits alone is granted
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -17,10 +17,11 @@ from typing import Any
 from affidavit.accountant import decimals, validate
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.ledger.chain import Row, altered
+from affidavit.accountant.ledger.sketch import merge
 from affidavit.accountant.unit import Unit, parse_unit
 from affidavit.accountant.validate import Relation
 
-__all__ = ["Account", "Reservation", "replay"]
+__all__ = ["Account", "History", "Reservation"]
 
 NEVER_COMMITTED = "reserved, never committed: spent"
 
@@ -45,7 +46,12 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One data set's budget, for one relation and unit. Budgets never grow."""
+    """One data set's budget, for one relation and unit. Budgets never grow.
+
+    ``spent_epsilon``, ``spent_delta`` and ``runs`` are of all reservations, committed or not, and exact.
+    ``reservations`` lists them where the whole history was read. ``records``: the sketch of all records that
+    were ever charged to it, for as far as runs showed theirs.
+    """
 
     dataset: str
     relation: Relation
@@ -54,40 +60,119 @@ class Account:
     delta: Decimal
     filter: str
     opened: str
+    spent_epsilon: Decimal = Decimal(0)
+    spent_delta: Decimal = Decimal(0)
+    runs: int = 0
+    records: tuple[str, ...] = field(default=(), repr=False)
     reservations: tuple[Reservation, ...] = ()
 
     @property
     def spent(self) -> tuple[Decimal, Decimal]:
-        """(ε, δ) of all reservations, committed or not, exact."""
-        return (
-            decimals.add(item.epsilon for item in self.reservations),
-            decimals.add(item.delta for item in self.reservations),
-        )
+        """(ε, δ) of all reservations."""
+        return self.spent_epsilon, self.spent_delta
 
     @property
     def remaining(self) -> tuple[Decimal, Decimal]:
         """(ε, δ) of the budget less what is spent, exact."""
-        epsilon, delta = self.spent
-        return decimals.subtract(self.epsilon, epsilon), decimals.subtract(self.delta, delta)
+        return decimals.subtract(self.epsilon, self.spent_epsilon), decimals.subtract(self.delta, self.spent_delta)
 
     def admits(self, epsilon: Decimal, delta: Decimal) -> bool:
         """The basic filter: whether one more run of this cost stays within the budget."""
-        spent_epsilon, spent_delta = self.spent
         return (
-            decimals.add([spent_epsilon, epsilon]) <= self.epsilon and decimals.add([spent_delta, delta]) <= self.delta
+            decimals.add([self.spent_epsilon, epsilon]) <= self.epsilon
+            and decimals.add([self.spent_delta, delta]) <= self.delta
+        )
+
+    def charged(self, item: Reservation, *, records: Sequence[str] = ()) -> Account:
+        """With one more reservation, of these sketched records. Raises ``ValueError`` where the budget is too small."""
+        if not self.admits(item.epsilon, item.delta):
+            raise ValueError("overdrawn")
+        return replace(
+            self,
+            spent_epsilon=decimals.add([self.spent_epsilon, item.epsilon]),
+            spent_delta=decimals.add([self.spent_delta, item.delta]),
+            runs=self.runs + 1,
+            records=merge(self.records, records) if records else self.records,
         )
 
 
-@dataclass(slots=True)
-class _Tally:
-    """An account while its entries are read: one pass, however many there are."""
+class History:
+    """What the entries so far mean. Begun with the first entry, or with a checkpoint in its place.
 
-    account: Account
-    epsilon: Decimal = Decimal(0)
-    delta: Decimal = Decimal(0)
-    reservations: dict[str, Reservation] = field(default_factory=dict)
+    A checkpoint is an entry that states every account's sums: what an operation needs that only asks what is
+    left. Read from the first entry on, each is compared with the sums of the entries before it.
+    """
 
-    def reserve(self, facts: dict[str, Any]) -> None:
+    def __init__(self) -> None:
+        self.identity = ""
+        self.latest = ""
+        self._accounts: dict[str, Account] = {}
+        self._reservations: dict[str, dict[str, Reservation]] = {}
+        self._owner: dict[str, str] = {}
+        self._whole = False
+
+    @classmethod
+    def read(cls, entries: Iterable[tuple[Row, dict[str, Any]]]) -> History:
+        """Of verified entries. Raises ``LedgerAltered`` at one that cannot follow."""
+        history = cls()
+        for row, facts in entries:
+            history.add(row, facts)
+        return history
+
+    def add(self, row: Row, facts: dict[str, Any]) -> None:
+        """One more verified entry. Raises ``LedgerAltered`` if it cannot follow."""
+        try:
+            if not self.identity:
+                self._begin(row, facts)
+            else:
+                self._apply(facts)
+            self.latest = max(self.latest, str(facts.get("at", "")))
+        except (KeyError, TypeError, ValueError, PlanError):
+            raise altered(f"entry {row.number} makes no sense after the ones before it", entry=row.number) from None
+
+    @property
+    def accounts(self) -> dict[str, Account]:
+        """By name, in order of opening; with their reservations if the history is whole."""
+        return {
+            name: replace(account, reservations=tuple(self._reservations.get(name, {}).values()))
+            for name, account in self._accounts.items()
+        }
+
+    def open_reservation(self, entry: str) -> bool | None:
+        """Whether ``entry`` was reserved and not committed; None if it is not among what was read."""
+        if entry not in self._owner:
+            return False if self._whole else None
+        return self._reservations[self._owner[entry]][entry].ended is None
+
+    def checkpoint(self) -> dict[str, Any]:
+        """The facts of an entry that stands for all before it."""
+        return {"kind": "checkpoint", "id": self.identity, "accounts": [_sums(a) for a in self._accounts.values()]}
+
+    def _begin(self, row: Row, facts: dict[str, Any]) -> None:
+        match facts["kind"]:
+            case "ledger" if row.number == 1:
+                self._whole = True
+            case "checkpoint":
+                for sums in facts["accounts"]:
+                    self._accounts[sums["dataset"]] = _with_sums(sums)
+            case _:
+                raise ValueError("a ledger begins with its id")
+        self.identity = str(facts["id"])
+
+    def _apply(self, facts: dict[str, Any]) -> None:
+        match facts["kind"]:
+            case "open" if facts["dataset"] not in self._accounts:
+                self._accounts[facts["dataset"]] = _opened(facts)
+            case "reserve" if facts["entry"] not in self._owner:
+                self._reserve(facts)
+            case "commit":
+                self._commit(facts)
+            case "checkpoint" if {k: v for k, v in facts.items() if k != "at"} == self.checkpoint():
+                pass
+            case _:
+                raise ValueError("unknown, repeated, or another sum")
+
+    def _reserve(self, facts: dict[str, Any]) -> None:
         item = Reservation(
             entry=facts["entry"],
             certificate_sha256=facts["certificate_sha256"],
@@ -95,55 +180,19 @@ class _Tally:
             delta=decimals.parse(facts["delta"], path="delta"),
             reserved=facts["at"],
         )
-        self.epsilon = decimals.add([self.epsilon, item.epsilon])
-        self.delta = decimals.add([self.delta, item.delta])
-        if self.epsilon > self.account.epsilon or self.delta > self.account.delta:
-            raise ValueError("overdrawn")
-        self.reservations[item.entry] = item
+        dataset = facts["dataset"]
+        self._accounts[dataset] = self._accounts[dataset].charged(item, records=facts.get("records", ()))
+        self._reservations.setdefault(dataset, {})[item.entry] = item
+        self._owner[item.entry] = dataset
 
-    def commit(self, facts: dict[str, Any]) -> None:
-        item = self.reservations[facts["entry"]]
-        if item.ended is not None:
+    def _commit(self, facts: dict[str, Any]) -> None:
+        entry = facts["entry"]
+        if entry not in self._owner and not self._whole:
+            return  # reserved before the checkpoint; it was looked up when this was written
+        items = self._reservations[self._owner[entry]]
+        if items[entry].ended is not None:
             raise ValueError("committed twice")
-        self.reservations[item.entry] = replace(item, ended=facts["at"], receipt_sha256=facts["receipt_sha256"])
-
-
-def replay(entries: Iterable[tuple[Row, dict[str, Any]]]) -> tuple[str, dict[str, Account]]:
-    """The ledger's id and its accounts. Raises ``LedgerAltered`` at an entry that cannot follow."""
-    identity = ""
-    tallies: dict[str, _Tally] = {}
-    owner: dict[str, _Tally] = {}
-    for row, facts in entries:
-        try:
-            if row.number == 1:
-                identity = _identity(facts)
-            else:
-                _apply(facts, tallies, owner)
-        except (KeyError, TypeError, ValueError, PlanError):
-            raise altered(f"entry {row.number} makes no sense after the ones before it", entry=row.number) from None
-    accounts = {
-        name: replace(tally.account, reservations=tuple(tally.reservations.values())) for name, tally in tallies.items()
-    }
-    return identity, accounts
-
-
-def _identity(facts: dict[str, Any]) -> str:
-    if facts["kind"] != "ledger":
-        raise ValueError("a ledger begins with its id")
-    return str(facts["id"])
-
-
-def _apply(facts: dict[str, Any], tallies: dict[str, _Tally], owner: dict[str, _Tally]) -> None:
-    match facts["kind"]:
-        case "open" if facts["dataset"] not in tallies:
-            tallies[facts["dataset"]] = _Tally(_opened(facts))
-        case "reserve" if facts["entry"] not in owner:
-            tally = owner[facts["entry"]] = tallies[facts["dataset"]]
-            tally.reserve(facts)
-        case "commit":
-            owner[facts["entry"]].commit(facts)
-        case _:
-            raise ValueError("unknown, or repeated")
+        items[entry] = replace(items[entry], ended=facts["at"], receipt_sha256=facts["receipt_sha256"])
 
 
 def _opened(facts: dict[str, Any]) -> Account:
@@ -155,4 +204,30 @@ def _opened(facts: dict[str, Any]) -> Account:
         delta=decimals.parse(facts["delta"], path="delta"),
         filter=facts["filter"],
         opened=facts["at"],
+    )
+
+
+def _sums(account: Account) -> dict[str, Any]:
+    return {
+        "dataset": account.dataset,
+        "relation": account.relation,
+        "unit": account.unit.to_json(),
+        "epsilon": decimals.show(account.epsilon),
+        "delta": decimals.show(account.delta),
+        "filter": account.filter,
+        "at": account.opened,
+        "spent_epsilon": decimals.show(account.spent_epsilon),
+        "spent_delta": decimals.show(account.spent_delta),
+        "runs": account.runs,
+        "records": list(account.records),
+    }
+
+
+def _with_sums(sums: dict[str, Any]) -> Account:
+    return replace(
+        _opened(sums),
+        spent_epsilon=decimals.parse(sums["spent_epsilon"], path="spent_epsilon"),
+        spent_delta=decimals.parse(sums["spent_delta"], path="spent_delta"),
+        runs=sums["runs"],
+        records=tuple(sums["records"]),
     )

@@ -1,90 +1,112 @@
 """Anchors: a note, outside the database, of how long each ledger was.
 
-One small file a ledger, under ``AFFIDAVIT_HOME/anchors``. A ledger has to contain the entry that its
-anchor names; so an older copy put in its place, or a new one where it stood, is noticed. An anchor
-is written after its entry and read before the entries: it may lag behind the ledger, never lead.
+One small file a ledger, under ``AFFIDAVIT_HOME/anchors``, named by the ledger's own id: a copy is the same
+ledger whatever its path, link, host name or URL is spelled like, so an older copy is noticed anywhere. A
+ledger has to contain the entry that its anchor names. The file also lists the addresses where the ledger
+was written, so that a new or no ledger where one stood is noticed. An anchor is written after its entry
+and read before the entries: it may lag behind the ledger, never lead.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from affidavit.accountant.errors import BudgetError
-from affidavit.accountant.ledger.chain import Head, Row, altered
+from affidavit.accountant.ledger.chain import Head, altered
 
 __all__ = ["Anchor", "Anchors"]
 
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A ledger's id, and its end when this machine last wrote it. ``path`` is where that is noted."""
+    """A ledger's id, its end when this machine last wrote it, and where. ``path`` is where that is noted."""
 
     identity: str
     head: Head
+    addresses: tuple[str, ...]
     path: Path
 
-    def check(self, *, identity: str, rows: Sequence[Row]) -> None:
-        """Raises ``LedgerAltered`` if the ledger is another one, or shorter than it was."""
-        if self.identity != identity:
-            raise altered(f"another ledger stands in its place ({self._advice})")
-        if len(rows) < self.head.count:
+    def check(self, end: Head, *, mac: str | None) -> None:
+        """Raises ``LedgerAltered`` if the ledger is shorter than it was, or ``mac`` is not its entry's there."""
+        if end.count < self.head.count:
             raise altered(
-                f"it had {self.head.count} entries and has {len(rows)}: some were dropped, or an old copy restored",
-                entry=len(rows) + 1,
+                f"it had {self.head.count} entries and has {end.count}: some were dropped, or an old copy restored",
+                entry=end.count + 1,
             )
-        if rows[self.head.count - 1].mac != self.head.mac:
+        if mac != self.head.mac:
             raise altered(f"entry {self.head.count} is not the one written here", entry=self.head.count)
 
-    def check_gone(self) -> None:
-        """A ledger that was here and is not: always raises ``LedgerAltered``."""
-        raise altered(f"it had {self.head.count} entries and is gone ({self._advice})")
-
-    @property
-    def _advice(self) -> str:
-        return f"to give it up on purpose, and with it the record of what was spent, remove {self.path}"
+    def check_here(self, identity: str) -> None:
+        """Raises ``LedgerAltered`` if ``identity``, found where this ledger stood, is another one or none."""
+        advice = f"to give it up on purpose, and with it the record of what was spent, remove {self.path}"
+        if not identity:
+            raise altered(f"it had {self.head.count} entries and is gone ({advice})")
+        if self.identity != identity:
+            raise altered(f"another ledger stands in its place ({advice})")
 
 
 @dataclass(frozen=True, slots=True)
 class Anchors:
-    """The notes in one folder, by the ledger's address: its URL without a password."""
+    """The notes in one folder."""
 
     folder: Path
 
-    def read(self, address: str) -> Anchor | None:
+    def of(self, identity: str) -> Anchor | None:
         """The note on a ledger, if there is one. Raises ``LedgerAltered`` if it is damaged, ``BudgetError``."""
-        path = self._path(address)
-        try:
-            obj = json.loads(path.read_text("utf-8"))
-            return Anchor(str(obj["id"]), Head(int(obj["count"]), str(obj["mac"])), path)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise BudgetError(
-                f"the ledger's anchor {path} cannot be read: {error.strerror}",
-                hint="Make it readable; nothing is charged.",
-            ) from None
-        except (ValueError, KeyError, TypeError):
-            raise altered(f"its anchor {path} is damaged") from None
+        found = (anchor for anchor in self._all() if anchor.identity == identity)
+        return max(found, key=lambda anchor: anchor.head.count, default=None)
+
+    def at(self, address: str) -> Anchor | None:
+        """The note on the ledger that was last written at this URL (without a password)."""
+        return next((anchor for anchor in self._all() if address in anchor.addresses), None)
 
     def note(self, address: str, *, identity: str, head: Head) -> None:
         """Remember the new end, unless a longer one is remembered already."""
-        known = self.read(address)
-        if known is not None and known.identity == identity and known.head.count >= head.count:
-            return
+        known = self.of(identity)
+        addresses: tuple[str, ...] = (address,)
+        if known is not None:
+            addresses = known.addresses if address in known.addresses else (*known.addresses, address)
+            if known.head.count >= head.count and addresses == known.addresses:
+                return
+            head = max(head, known.head, key=lambda end: end.count)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        content = json.dumps({"address": address, "id": identity, "count": head.count, "mac": head.mac})
+        content = json.dumps({"id": identity, "count": head.count, "mac": head.mac, "addresses": addresses})
         descriptor, temporary = tempfile.mkstemp(dir=self.folder, prefix=".anchor-")
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, self._path(address))
+        os.replace(temporary, self.folder / f"{identity}.json")
 
-    def _path(self, address: str) -> Path:
-        return self.folder / f"{hashlib.sha256(address.encode()).hexdigest()[:32]}.json"
+    def _all(self) -> Iterator[Anchor]:
+        try:
+            paths = sorted(path for path in self.folder.iterdir() if path.suffix == ".json")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _unreadable(self.folder, error) from None
+        for path in paths:
+            yield _parsed(path)
+
+
+def _parsed(path: Path) -> Anchor:
+    try:
+        obj = json.loads(path.read_text("utf-8"))
+        addresses = obj.get("addresses") or (obj["address"],)  # older notes name one
+        return Anchor(str(obj["id"]), Head(int(obj["count"]), str(obj["mac"])), tuple(addresses), path)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    except (ValueError, KeyError, TypeError):
+        raise altered(f"its anchor {path} is damaged") from None
+
+
+def _unreadable(path: Path, error: OSError) -> BudgetError:
+    return BudgetError(
+        f"the ledger's anchor {path} cannot be read: {error.strerror}",
+        hint="Make it readable; nothing is charged.",
+    )

@@ -51,16 +51,20 @@ def seal(head: Head, *, key: bytes) -> str:
     return _mac(key, _HEAD_DOMAIN, f"{head.count}:{head.mac}")
 
 
-def walk(rows: Iterable[Row], *, key: bytes) -> Iterator[tuple[Row, dict[str, Any]]]:
-    """Yield each entry with its facts, verified. Raises ``LedgerAltered`` at the first bad one."""
-    previous = GENESIS
-    for number, row in enumerate(rows, start=1):
+def walk(rows: Iterable[Row], *, key: bytes, first: int = 1) -> Iterator[tuple[Row, dict[str, Any]]]:
+    """Yield each entry with its facts, verified. Raises ``LedgerAltered`` at the first bad one.
+
+    From ``first`` on: what the entry there calls its predecessor is believed, since its MAC covers that.
+    """
+    previous = GENESIS if first == 1 else None
+    for number, row in enumerate(rows, start=first):
         if row.number != number:
             raise altered(f"entry {number} is missing", entry=number)
         if not hmac.compare_digest(_mac(key, _ENTRY_DOMAIN, row.body).encode(), row.mac.encode()):
             raise altered(f"entry {number} was changed, or written under another key", entry=number)
         facts = json.loads(row.body)
-        if facts.pop("number") != number or facts.pop("previous") != previous:
+        stated = facts.pop("previous")
+        if facts.pop("number") != number or previous not in (None, stated):
             raise altered(f"entry {number} does not follow the entry before it", entry=number)
         previous = row.mac
         yield row, facts

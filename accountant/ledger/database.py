@@ -29,6 +29,14 @@ __all__ = ["Database"]
 _BUSY_SECONDS = 60.0
 _DAMAGED = ("not a database", "malformed")
 
+# Whatever the server's defaults are: what was granted survives its crash, and nobody waits for ever.
+_ON_POSTGRESQL_READ = ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",)
+_ON_POSTGRESQL_WRITE = (
+    "SET LOCAL synchronous_commit = on",
+    f"SET LOCAL lock_timeout = '{_BUSY_SECONDS:.0f}s'",
+    "LOCK TABLE ledger_entries IN EXCLUSIVE MODE",
+)
+
 
 class Database:
     """One database, by URL. Holds no connection between transactions, so it may cross a fork."""
@@ -70,8 +78,8 @@ class Database:
         """
         with self._transaction("BEGIN IMMEDIATE" if write else "BEGIN") as connection:
             if connection.dialect.name == "postgresql":
-                lock = "LOCK TABLE ledger_entries IN EXCLUSIVE MODE" if write else None
-                connection.execute(text(lock or "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
+                for statement in _ON_POSTGRESQL_WRITE if write else _ON_POSTGRESQL_READ:
+                    connection.execute(text(statement))
             yield connection
 
     @contextmanager

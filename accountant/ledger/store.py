@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 
 from affidavit.accountant import decimals, validate
-from affidavit.accountant.clock import Clock, show_instant, utc_now
+from affidavit.accountant.clock import Clock, parse_instant, show_instant, utc_now
 from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerMissing, NotSupported, PlanError, UsageError
 from affidavit.accountant.keys import Keyring
-from affidavit.accountant.ledger.accounts import Account, replay
+from affidavit.accountant.ledger.accounts import Account, History
 from affidavit.accountant.ledger.anchors import Anchor, Anchors
 from affidavit.accountant.ledger.chain import GENESIS, Head, Row, altered, link, seal, walk
 from affidavit.accountant.ledger.database import Database
+from affidavit.accountant.ledger.sketch import SAME_DATA, merge, share
 from affidavit.accountant.ledger.tables import entries, head
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
 
 __all__ = ["Ledger", "default_url"]
+
+CHECKPOINT_EVERY = 128
+"""An entry whose number is a multiple of this states every account's sums."""
+
+MAX_CLOCK_SKEW = timedelta(minutes=5)
+"""How far the clocks of machines that share a ledger may lie apart."""
 
 _INIT_HINT = "Run: affidavit ledger init --dataset NAME --relation R --unit record --epsilon E --delta D"
 
@@ -36,28 +45,35 @@ def default_url(home: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Writing:
+class _Verified:
     """A verified ledger inside an open transaction: what it says, and how to add to it."""
 
     connection: Connection
     key: bytes
     at: str
-    identity: str
-    rows: tuple[Row, ...]
-    accounts: Mapping[str, Account]
+    history: History
+    end: Head
 
     @property
-    def end(self) -> Head:
-        return Head(len(self.rows), self.rows[-1].mac) if self.rows else Head(0, GENESIS)
+    def accounts(self) -> Mapping[str, Account]:
+        return self.history.accounts
 
-    def append(self, **facts: Any) -> _Writing:
-        """Add one entry and move the seal. The result was replayed: it makes sense, or nothing is written."""
+    def append(self, **facts: Any) -> _Verified:
+        """Add one entry and move the seal; a checkpoint too, where one is due.
+
+        The entry is added to the history first: it makes sense, or nothing is written.
+        """
+        state = self._append(facts)
+        if (state.end.count + 1) % CHECKPOINT_EVERY == 0:
+            state = state._append(state.history.checkpoint())
+        return state
+
+    def _append(self, facts: Mapping[str, Any]) -> _Verified:
         row = link({**facts, "at": self.at}, after=self.end, key=self.key)
-        rows = (*self.rows, row)
-        identity, accounts = replay(walk(rows, key=self.key))
-        result = _Writing(self.connection, self.key, self.at, identity, rows, accounts)
+        self.history.add(row, {**facts, "at": self.at})
+        result = replace(self, end=Head(row.number, row.mac))
         self.connection.execute(insert(entries).values(number=row.number, body=row.body, mac=row.mac))
-        change = update(head) if self.rows else insert(head).values(id=1)
+        change = update(head) if self.end.count else insert(head).values(id=1)
         sealed = seal(result.end, key=self.key)
         self.connection.execute(change.values(count=result.end.count, mac=result.end.mac, seal=sealed))
         return result
@@ -66,9 +82,13 @@ class _Writing:
 class Ledger:
     """One ledger, in one database. Safe to use from several threads, processes and machines at once.
 
-    Every operation reads and verifies the whole chain first, inside its own transaction; writing
-    ones hold the database's write lock from before the reading until after the writing, so two
-    runs cannot both be granted the last of a budget.
+    Every operation verifies before it acts, inside its own transaction; writing ones hold the database's
+    write lock from before the reading until after the writing, so two runs cannot both be granted the
+    last of a budget. What is verified is the chain since this machine last wrote (at least from the last
+    checkpoint on), which does not grow with the ledger; ``verify``, ``account`` and ``accounts`` walk all of it.
+
+    Time does not run backwards here: an entry more than ``MAX_CLOCK_SKEW`` older than the one before is
+    refused, or a clock set back would revive expired certificates.
     """
 
     def __init__(self, *, keyring: Keyring, url: str | None = None, clock: Clock = utc_now) -> None:
@@ -114,10 +134,10 @@ class Ledger:
         }
         self._keyring.secret("ledger")
         if not self._database.exists():
-            self._refuse_if_gone()
+            self._check_here("")
             self._database.create()
         with self._verified(write=True) as found:
-            state = found if found.rows else found.append(kind="ledger", id=secrets.token_hex(16))
+            state = found if found.end.count else found.append(kind="ledger", id=secrets.token_hex(16))
             if dataset in state.accounts:
                 raise UsageError(
                     f"the account {dataset} exists; its budget is fixed",
@@ -136,17 +156,20 @@ class Ledger:
         epsilon: str | float | Decimal,
         delta: str | float | Decimal,
         certificate_sha256: str,
+        records: Sequence[str] = (),
     ) -> str:
         """Charge a run before it starts; returns the entry's random id. It is spent from now on.
 
-        Raises ``LedgerMissing``, ``LedgerAltered``, ``BudgetExceeded``, or ``BudgetError`` if the
-        account is for another relation or unit; then nothing is charged.
+        ``records``: the ``sketch`` of the records that the run will see. Raises ``LedgerMissing``,
+        ``LedgerAltered``, ``BudgetExceeded``, or ``BudgetError`` if the account is for another relation or unit,
+        or another account was charged for the same records; then nothing is charged.
         """
         epsilon, delta = _amount(epsilon, path="epsilon"), _amount(delta, path="delta", maximum=Decimal(1))
         entry = secrets.token_hex(16)
         with self._verified(write=True) as found:
             account = _account(found.accounts, dataset)
             _check_kind(account, relation, unit)
+            _check_owner(found.accounts, dataset, records)
             if not account.admits(epsilon, delta):
                 raise _exceeded(account, epsilon, delta)
             state = found.append(
@@ -156,6 +179,7 @@ class Ledger:
                 certificate_sha256=certificate_sha256,
                 epsilon=decimals.show(epsilon),
                 delta=decimals.show(delta),
+                **({} if merge(account.records, records) == account.records else {"records": list(records)}),
             )
         self._remember(state)
         return entry
@@ -166,50 +190,84 @@ class Ledger:
         Raises ``UsageError`` if there is no such reservation, or it was committed before.
         """
         with self._verified(write=True) as found:
-            items = (item for account in found.accounts.values() for item in account.reservations)
-            if not any(item.entry == entry and item.ended is None for item in items):
+            is_open = found.history.open_reservation(entry)
+            if is_open is None:
+                is_open = _still_open(found, entry)
+            if not is_open:
                 raise UsageError("no open reservation has this id", hint="Run: affidavit ledger show")
             state = found.append(kind="commit", entry=entry, receipt_sha256=receipt_sha256)
         self._remember(state)
 
-    def account(self, dataset: str) -> Account:
-        """One account. Raises ``LedgerMissing``, ``LedgerAltered``."""
+    def balance(self, dataset: str) -> Account:
+        """One account without its reservations, however many. Raises ``LedgerMissing``, ``LedgerAltered``."""
         with self._verified(write=False) as found:
+            return replace(_account(found.accounts, dataset), reservations=())
+
+    def account(self, dataset: str) -> Account:
+        """One account with its reservations. Raises ``LedgerMissing``, ``LedgerAltered``."""
+        with self._verified(write=False, whole=True) as found:
             return _account(found.accounts, dataset)
 
     def accounts(self) -> tuple[Account, ...]:
         """All accounts, in order of opening. Raises ``LedgerMissing``, ``LedgerAltered``."""
-        with self._verified(write=False) as found:
+        with self._verified(write=False, whole=True) as found:
             return tuple(found.accounts.values())
 
     def verify(self) -> int:
         """Walk the chain; returns the number of entries. Raises ``LedgerAltered`` at the first bad one."""
-        with self._verified(write=False) as found:
-            return len(found.rows)
+        with self._verified(write=False, whole=True) as found:
+            return found.end.count
 
     @contextmanager
-    def _verified(self, *, write: bool) -> Iterator[_Writing]:
+    def _verified(self, *, write: bool, whole: bool = False) -> Iterator[_Verified]:
         """A transaction on a ledger that verifies. Raises ``LedgerMissing``, ``LedgerAltered``."""
         if not self._database.exists():
-            self._refuse_if_gone()
+            self._check_here("")
             raise LedgerMissing(f"there is no ledger at {self.url}", hint=_INIT_HINT)
         key = self._keyring.secret("ledger")
-        anchor = self._anchors.read(self.url)  # before the entries, which may only be ahead of it
+        # The anchor before the entries, which may only be ahead of it.
+        identity = self._identity(key)
+        anchor = self._anchors.of(identity) if identity else None
         with self._database.transaction(write=write) as connection:
-            rows = _read(connection)
-            identity, accounts = replay(walk(rows, key=key))
-            found = _Writing(connection, key, show_instant(self._clock()), identity, rows, accounts)
-            _check_end(found, anchor)
-            yield found
+            first = 1 if whole or anchor is None else _first_needed(connection, anchor)
+            rows = _read(connection, first)
+            history, end, macs = _replayed(rows, key=key, first=first)
+            _check_end(connection, end, key=key)
+            if anchor is not None:
+                anchor.check(end, mac=macs.get(anchor.head.count))
+            yield _Verified(connection, key, self._now(history.latest, write=write), history, end)
 
-    def _refuse_if_gone(self) -> None:
-        anchor = self._anchors.read(self.url)
+    def _identity(self, key: bytes) -> str:
+        """The ledger's id, from its first entry; empty for a ledger that is just being made."""
+        with self._database.transaction(write=False) as connection:
+            rows = _read(connection, 1, last=1)
+            if not rows and connection.execute(select(func.count()).select_from(entries)).scalar():
+                raise altered("entry 1 is missing", entry=1)
+        identity = History.read(walk(rows, key=key)).identity
+        self._check_here(identity)
+        return identity
+
+    def _check_here(self, identity: str) -> None:
+        anchor = self._anchors.at(self.url)
         if anchor is not None:
-            anchor.check_gone()
+            anchor.check_here(identity)
 
-    def _remember(self, state: _Writing) -> None:
+    def _now(self, latest: str, *, write: bool) -> str:
+        """The time to write: never before the last entry's. Raises ``BudgetError`` where the clock is behind it."""
+        now = self._clock()
+        if not latest:
+            return show_instant(now)
+        last = parse_instant(latest)
+        if write and now < last - MAX_CLOCK_SKEW:
+            raise BudgetError(
+                f"this machine's clock says {show_instant(now)}, the ledger's last entry is from {latest}",
+                hint="Set the clock right; nothing was charged.",
+            )
+        return show_instant(max(now, last))
+
+    def _remember(self, state: _Verified) -> None:
         try:
-            self._anchors.note(self.url, identity=state.identity, head=state.end)
+            self._anchors.note(self.url, identity=state.history.identity, head=state.end)
         except OSError as error:
             raise BudgetError(
                 f"the ledger was written, but not its anchor in {self._anchors.folder}: {error.strerror}",
@@ -217,19 +275,44 @@ class Ledger:
             ) from None
 
 
-def _read(connection: Connection) -> tuple[Row, ...]:
-    found = connection.execute(select(entries.c.number, entries.c.body, entries.c.mac).order_by(entries.c.number))
+def _first_needed(connection: Connection, anchor: Anchor) -> int:
+    """Where reading has to begin: at a checkpoint, no later than the entry that the anchor names."""
+    count = min(anchor.head.count, connection.execute(select(func.max(entries.c.number))).scalar() or 0)
+    begin = count // CHECKPOINT_EVERY * CHECKPOINT_EVERY
+    body = connection.execute(select(entries.c.body).where(entries.c.number == begin)).scalar()
+    return begin if body is not None and '"kind":"checkpoint"' in body else 1
+
+
+def _replayed(rows: Sequence[Row], *, key: bytes, first: int) -> tuple[History, Head, Mapping[int, str]]:
+    history = History.read(walk(rows, key=key, first=first))
+    end = Head(rows[-1].number, rows[-1].mac) if rows else Head(0, GENESIS)
+    return history, end, {row.number: row.mac for row in rows}
+
+
+def _read(connection: Connection, first: int, *, last: int | None = None) -> tuple[Row, ...]:
+    wanted = select(entries.c.number, entries.c.body, entries.c.mac).where(entries.c.number >= first)
+    if last is not None:
+        wanted = wanted.where(entries.c.number <= last)
+    found = connection.execute(wanted.order_by(entries.c.number))
     return tuple(Row(number, str(body), str(mac)) for number, body, mac in found)
 
 
-def _check_end(found: _Writing, anchor: Anchor | None) -> None:
-    """The seal says that the last entry is the last; the anchor, that none was lost before the seal."""
-    sealed = [tuple(item) for item in found.connection.execute(select(head.c.count, head.c.mac, head.c.seal))]
-    expected = [(found.end.count, found.end.mac, seal(found.end, key=found.key))] if found.rows else []
+def _check_end(connection: Connection, end: Head, *, key: bytes) -> None:
+    """The seal says that the last entry is the last."""
+    sealed = [tuple(item) for item in connection.execute(select(head.c.count, head.c.mac, head.c.seal))]
+    expected = [(end.count, end.mac, seal(end, key=key))] if end.count else []
     if sealed != expected:
-        raise altered("its last entries are missing, or its seal was changed", entry=len(found.rows) + 1)
-    if anchor is not None:
-        anchor.check(identity=found.identity, rows=found.rows)
+        raise altered("its last entries are missing, or its seal was changed", entry=end.count + 1)
+
+
+def _still_open(found: _Verified, entry: str) -> bool:
+    """Whether a reservation from before the entries that were read is there and not committed."""
+    wanted = select(entries.c.number, entries.c.body, entries.c.mac).where(
+        entries.c.body.contains(json.dumps(entry), autoescape=True)
+    )
+    rows = [Row(number, str(body), str(mac)) for number, body, mac in found.connection.execute(wanted)]
+    about = [facts for row in rows for _, facts in walk([row], key=found.key, first=row.number)]
+    return [facts["kind"] for facts in about if facts.get("entry") == entry] == ["reserve"]
 
 
 def _account(accounts: Mapping[str, Account], dataset: str) -> Account:
@@ -260,6 +343,17 @@ def _check_kind(account: Account, relation: Relation, unit: Unit) -> None:
             raise BudgetError(
                 f"the account {account.dataset} is for the {what} {held}, this run is certified for {asked}",
                 hint=f"State {what} = {held} in the run file and certify it again; costs of two {what}s do not add up.",
+            )
+
+
+def _check_owner(accounts: Mapping[str, Account], dataset: str, records: Sequence[str]) -> None:
+    """A new name is no new budget: the account that was charged for these records has to pay again."""
+    for other in accounts.values():
+        if other.dataset != dataset and (part := share(records, other.records)) >= SAME_DATA:
+            raise BudgetError(
+                f"about {part:.0%} of these records were charged to the account {other.dataset} before: the same data "
+                "under another name have no budget of their own",
+                hint=f"Charge that account: write `name = {json.dumps(other.dataset)}` under [data].",
             )
 
 

@@ -1,7 +1,7 @@
 """The files of runs, read back into what a report is made from.
 
     certificate.json, certificate-*.json   signed envelopes; a chapter each, oldest first
-    receipt.json                           what ran; receipts without a certificate here are skipped (baselines)
+    receipt.json                           what ran, signed; those without a certificate here are skipped (baselines)
     synthetic.jsonl                        beside a receipt: the released text, checked against its digest there
     findings.json, findings-*.json         what audits found, merged by certificate
 
@@ -11,7 +11,6 @@ DIR/run-1``, ``audit -o DIR/run-1/audit`` and next month's run may stand side by
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator
@@ -20,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from affidavit.accountant import certificate as certificates
+from affidavit.accountant import receipt as receipts
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.errors import CertificateExpired, UsageError
 from affidavit.accountant.keys import TrustedKeys
+from affidavit.accountant.receipt import Receipt
 from affidavit.accountant.statement import Certificate
 from affidavit.audits import findings as records
 from affidavit.audits.findings import Findings
@@ -47,11 +48,12 @@ def read_folder(
     Signatures are checked first. A certificate that has expired meanwhile is shown as expired:
     the past is reported, not relied upon. Raises ``CertificateError`` and its kinds, and
     ``UsageError`` where files contradict one another: findings of a certificate that is not
-    there, text that is not its receipt's.
+    there. Receipts are read as certificates are: ``SignatureInvalid``, ``UntrustedKey``, and ``WrongRun`` for
+    text that is not the receipt's.
     """
     paths = [certificate] if certificate is not None else _paths(folder, "certificate") or [folder / "certificate.json"]
     found = {each.sha256: each for each in (_certificate(path, trusted, clock) for path in paths)}
-    runs, findings = _runs(folder, found), _findings(folder, found, only=certificate is not None)
+    runs, findings = _runs(folder, found, trusted), _findings(folder, found, only=certificate is not None)
     return ReportInput(
         title=title or folder.resolve().name,
         made=clock(),
@@ -92,29 +94,28 @@ def _json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _runs(folder: Path, certificates_: dict[str, Certificate]) -> dict[str, list[Run]]:
+def _runs(folder: Path, certificates_: dict[str, Certificate], trusted: TrustedKeys) -> dict[str, list[Run]]:
     """The runs under each certificate, by when they ended; another certificate's are not ours to show."""
     found: dict[str, list[Run]] = defaultdict(list)
     for path in _paths(folder, "receipt"):
-        receipt = _json(path)
-        sha256 = receipt.get("certificate_sha256")
+        sha256 = _json(path).get("certificate_sha256")
         if sha256 in certificates_:
+            receipt = receipts.read(path.read_bytes(), trusted=trusted)
+            receipts.check_receipt(receipt, certificates_[sha256])
             texts = _texts(path.with_name("synthetic.jsonl"), receipt)
-            found[sha256].append(Run(receipt=receipt, samples=_chosen(texts), released=len(texts)))
+            found[sha256].append(Run(receipt=receipt.facts, samples=_chosen(texts), released=len(texts)))
     for runs in found.values():
         runs.sort(key=lambda run: str(run.receipt.get("ended", "")))
     return found
 
 
-def _texts(path: Path, receipt: dict[str, Any]) -> tuple[Sample, ...]:
-    """The released texts. Raises ``UsageError`` unless they are, to the byte, what the receipt says."""
+def _texts(path: Path, receipt: Receipt) -> tuple[Sample, ...]:
+    """The released texts. Raises ``WrongRun`` unless they are, to the byte, what the receipt says."""
     try:
         content = path.read_bytes()
     except OSError:
         return ()
-    stated = (receipt.get("outputs_sha256") or {}).get(path.name)
-    if hashlib.sha256(content).hexdigest() != stated:
-        raise UsageError(f"{path} is not the text of its receipt", hint="Restore the file that was generated.")
+    receipts.check_text(receipt, content, name=path.name)
     return tuple(
         Sample(str(record.get("label", "")), str(record.get("text", ""))) for record in map(json.loads, _lines(content))
     )

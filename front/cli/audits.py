@@ -26,7 +26,11 @@ __all__ = ["audit", "print_findings", "report"]
     metavar="RUN.toml",
     help="The run file that was certified; run.toml beside AUDIT.toml if left out.",
 )
-@click.option("--receipt", type=click.Path(exists=True, path_type=Path), help="Check that it is this certificate's.")
+@click.option(
+    "--receipt",
+    type=click.Path(exists=True, path_type=Path),
+    help="Check its signature, and that it is this certificate's.",
+)
 @click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR")
 @format_option("table")
 @json_option
@@ -48,18 +52,20 @@ def audit(
     have shown a violation, 0 if it could have and did not. Where CI is set, alpha is 0.001 unless
     AUDIT.toml states one; on GitHub the findings are appended to the job's summary.
     """
+    from affidavit.accountant import certificate as certificates
     from affidavit.auditing import audit as run_audit
-    from affidavit.auditing import check_receipt, strict_in_ci
+    from affidavit.auditing import strict_in_ci
     from affidavit.audits.auditfile import load_audit
     from affidavit.audits.findings import write
     from affidavit.audits.formats import summary
+    from affidavit.certification import verify
     from affidavit.runfile import load_run
 
     form = with_json(form, as_json=as_json, default="table")
     settings = strict_in_ci(load_audit(audit_file))
     run = load_run(run_file or audit_file.parent / "run.toml")
     if receipt is not None:
-        check_receipt(receipt, certificate=certificate)
+        verify(certificates.read(certificate), receipt=receipt)
     findings = run_audit(settings, run, certificate=certificate, progress=note)
     write(findings, out / "findings.json")
     show(findings, form, lambda: print_findings(findings))

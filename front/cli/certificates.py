@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +122,18 @@ def certify(*, run_file: Path, out: Path, as_json: bool) -> None:
 @click.argument("certificate", type=click.Path(dir_okay=False, path_type=Path), metavar="CERT.json")
 @click.option("--recompute", is_flag=True, help="Derive the number again, by code that did not issue it.")
 @click.option(
+    "--receipt",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="receipt.json",
+    help="Hold a run's receipt against the certificate.",
+)
+@click.option(
+    "--text",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="synthetic.jsonl",
+    help="Hold the released text against the receipt.",
+)
+@click.option(
     "--trust",
     "also_trusted",
     multiple=True,
@@ -131,12 +144,20 @@ def certify(*, run_file: Path, out: Path, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def verify(
-    ctx: click.Context, *, certificate: Path, recompute: bool, also_trusted: tuple[Path, ...], as_json: bool
+    ctx: click.Context,
+    *,
+    certificate: Path,
+    recompute: bool,
+    receipt: Path | None,
+    text: Path | None,
+    also_trusted: tuple[Path, ...],
+    as_json: bool,
 ) -> None:
     """Check who signed a certificate and, with --recompute, whether its number is right.
 
-    A signature proves who said it; only recomputing proves the number. Exit 3 if the certificate
-    is not valid, 1 if recomputing refutes it, 5 if it cannot decide.
+    A signature proves who said it; only recomputing proves the number. With --receipt and --text: whether this
+    text came from a run under it. Exit 3 if certificate, receipt or text do not fit, 1 if recomputing refutes the
+    number or the noise was seeded, 5 if it cannot decide.
     """
     from affidavit.accountant.keys import Keyring, keyid_of, read_public_key
     from affidavit.certification import verify as check
@@ -145,18 +166,19 @@ def verify(
     for path in also_trusted:
         key = read_public_key(path.read_bytes())
         trusted[keyid_of(key)] = key
-    result = check(certificate, recompute=recompute, trusted=trusted)
+    result = check(certificate, receipt=receipt, text=text, recompute=recompute, trusted=trusted)
     if as_json:
         print_json(_verification_json(result))
     else:
-        _print_verification(result)
-    ctx.exit({"does not hold": 1, "undecided": 5}.get(result.answer, 0))
+        _print_verification(result, certificate)
+    ctx.exit({"does not hold": 1, "no guarantee": 1, "undecided": 5}.get(result.answer, 0))
 
 
 def _verification_json(result: Verification) -> dict[str, Any]:
     found = result.certificate
     return {
         "answer": result.answer,
+        "guarantee": result.guarantee,
         "signature": "valid",
         "keyids": list(found.keyids),
         "sha256": found.sha256,
@@ -175,16 +197,19 @@ def _verification_json(result: Verification) -> dict[str, Any]:
             }
             for check in result.checks
         ],
+        "receipt": "not given" if result.receipt is None else "signed, and this certificate's",
+        "text": "not given" if result.text_lines is None else "the receipt's, to the byte",
         "not_before": show_instant(found.not_before),
         "not_after": show_instant(found.not_after),
         "assumptions": list(found.assumptions),
     }
 
 
-def _print_verification(result: Verification) -> None:
+def _print_verification(result: Verification, path: Path) -> None:
     found = result.certificate
     rows = [
         ("claim", f"(ε, δ) = ({decimals.show(found.claim.epsilon)}, {decimals.show(found.claim.delta)})"),
+        *([] if result.guarantee else [("NO GUARANTEE", "the noise can be reproduced: the claim protects nobody")]),
         ("relation, unit", f"{found.relation}, {found.unit}"),
         ("signature", f"valid: signed by {found.keyids[0][:16]}"),
         ("valid", f"{show_instant(found.not_before)} to {show_instant(found.not_after)}"),
@@ -194,8 +219,13 @@ def _print_verification(result: Verification) -> None:
         rows.append(("number", f"recomputed: {check.answer}; ε is between {low} and {high}"))
         rows.append(("how", check.recomputed.how))
     if not result.checks:
-        rows.append(("number", "not recomputed: this was a check of the signature only"))
+        rows.append(("number", "not recomputed"))
+    if result.receipt is not None:
+        rows.append(("receipt", f"signed by {result.receipt.keyid[:16]}, of a run under this certificate"))
+        rows.append(("guarantee", result.receipt.guarantee))
+    if result.text_lines is not None:
+        rows.append(("text", f"{result.text_lines} lines, to the byte what the receipt names"))
     rows += [("assumes", assumption) for assumption in found.assumptions]
     print_table(f"Certificate {found.sha256[:16]}", ("", ""), rows)
     if not result.checks:
-        note("To check the number as well: affidavit verify CERT.json --recompute")
+        note(f"To check the number as well: `affidavit verify {shlex.quote(str(path))} --recompute`")

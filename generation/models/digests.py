@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 __all__ = ["cache_folder", "file_digest", "folder_digest"]
-
-_CHUNK = 1 << 20
 
 
 def cache_folder() -> Path:
@@ -24,25 +20,10 @@ def cache_folder() -> Path:
     return Path(platformdirs.user_cache_dir("affidavit", appauthor=False))
 
 
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file, as hex. Remembered in the cache under (path, size, modification time)."""
-    path = path.resolve()
-    stat = path.stat()
-    key = f"{path}|{stat.st_size}|{stat.st_mtime_ns}"
-    store = cache_folder() / "digests.json"
-    known = _read(store)
-    if key not in known:
-        known[key] = _sha256(path)
-        _write(store, known)
-    return known[key]
+    """SHA-256 of a file, as hex: of its bytes as they are now. Size and time can be set, so nothing is remembered."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def folder_digest(files: Iterable[Path], *, base: Path) -> str:
@@ -51,23 +32,3 @@ def folder_digest(files: Iterable[Path], *, base: Path) -> str:
     for file in sorted(files):
         total.update(f"{file.relative_to(base).as_posix()}\0{file_digest(file)}\n".encode())
     return total.hexdigest()
-
-
-def _read(store: Path) -> dict[str, str]:
-    try:
-        known = json.loads(store.read_text())
-    except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}
-
-
-def _write(store: Path, known: dict[str, str]) -> None:
-    """Best effort: a cache that cannot be written only costs the next call its time."""
-    try:
-        store.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(prefix=".digests-", dir=store.parent)
-        with os.fdopen(handle, "w") as stream:
-            json.dump(known, stream, indent=1, sort_keys=True)
-        Path(draft).replace(store)
-    except OSError:
-        return

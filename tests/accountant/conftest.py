@@ -15,7 +15,7 @@ from affidavit.accountant.plan import parse_plan
 from affidavit.accountant.unit import RECORD
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
-PLAN = {"kind": "repeat", "count": 3, "of": {"kind": "exponential", "range": 0.25}}
+PLAN = {"kind": "repeat", "count": 3, "of": {"kind": "exponential", "range": 0.16}}
 
 
 class FixedClock:

@@ -117,10 +117,12 @@ def test_schema_and_reader_know_the_same_fields(
 def test_the_golden_certificate(make_subject: Subject, make_certificate: Make) -> None:
     # A published format does not change: this file was written by version 0.1.0.
     signer = Signer.of(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
-    envelope = make_certificate(signer=signer, salt="5a" * 16)
+    plan = {"kind": "repeat", "count": 3, "of": {"kind": "exponential", "range": 0.25}}
+    subject = make_subject(plan=parse_plan(plan))
+    envelope = make_certificate(subject, signer=signer, salt="5a" * 16)
     assert envelope == GOLDEN.read_bytes()
     trusted = {signer.keyid: signer.private_key.public_key()}
-    check_subject(load(GOLDEN, trusted=trusted, clock=lambda: NOON), make_subject())
+    check_subject(load(GOLDEN, trusted=trusted, clock=lambda: NOON), subject)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from affidavit.accountant.errors import LedgerAltered
-from affidavit.accountant.ledger.accounts import replay
+from affidavit.accountant.ledger.accounts import History
 from affidavit.accountant.ledger.chain import GENESIS, Head, Row, link, seal, walk
 
 KEY = bytes(32)
@@ -33,16 +33,16 @@ def chained(*facts: dict[str, Any]) -> list[Row]:
 
 def first_bad(rows: list[Row]) -> int | None:
     with pytest.raises(LedgerAltered) as refusal:
-        replay(walk(rows, key=KEY))
+        History.read(walk(rows, key=KEY))
     assert "affidavit ledger verify" in refusal.value.hint
     return refusal.value.entry
 
 
 def test_a_right_history_is_read() -> None:
-    identity, accounts = replay(walk(chained(LEDGER, OPEN, RESERVE, COMMIT), key=KEY))
-    assert identity == "1"
-    assert accounts["mail"].remaining == (0, 0)
-    assert accounts["mail"].reservations[0].state == "committed t"
+    history = History.read(walk(chained(LEDGER, OPEN, RESERVE, COMMIT), key=KEY))
+    assert history.identity == "1"
+    assert history.accounts["mail"].remaining == (0, 0)
+    assert history.accounts["mail"].reservations[0].state == "committed t"
 
 
 def test_an_entry_of_another_branch_does_not_fit() -> None:

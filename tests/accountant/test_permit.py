@@ -23,6 +23,7 @@ from affidavit.accountant.errors import (
     CertificateError,
     CertificateExpired,
     CertificateMissing,
+    ClaimRefused,
     LedgerAltered,
     LedgerMissing,
     PermitViolation,
@@ -62,7 +63,7 @@ def test_a_run_from_beginning_to_end(enter: Open, funded: Ledger, make_subject: 
         assert reservation.entry == permit.entry
         assert reservation.certificate_sha256 == permit.certificate.sha256
         assert reservation.ended is None
-        assert permit.use("plan.of") == Exponential(0.25)
+        assert permit.use("plan.of") == Exponential(0.16)
         assert permit.uses == {"plan.of": 1}
         assert (permit.plan, permit.relation) == (make_subject().plan, "zero-out")
         assert permit.noise.random(3).shape == (3,)
@@ -307,7 +308,7 @@ from affidavit.accountant.plan import parse_plan
 from affidavit.accountant.unit import RECORD
 
 ring = Keyring.default()
-plan = parse_plan({"kind": "repeat", "count": 3, "of": {"kind": "exponential", "range": 0.25}})
+plan = parse_plan({"kind": "repeat", "count": 3, "of": {"kind": "exponential", "range": 0.16}})
 run = RunSubject("zero-out", RECORD, plan, "c" * 64, "d" * 64, "e" * 64, 240)
 noon = lambda: datetime(2026, 3, 1, 12, tzinfo=UTC)
 with open_permit(Path(sys.argv[1]), run, "mail", Ledger(keyring=ring), trusted=ring.trusted(), clock=noon) as permit:
@@ -339,7 +340,7 @@ def test_kill_nine_in_the_middle_leaves_the_reservation_spent(
 def test_a_use_takes_microseconds(enter: Open, make_subject: Any, make_certificate: Any) -> None:
     plan = {
         "kind": "parallel",
-        "parts": [{"kind": "repeat", "count": 10**6, "of": {"kind": "exponential", "range": 0.1}}] * 400,
+        "parts": [{"kind": "repeat", "count": 10**6, "of": {"kind": "exponential", "range": 1e-7}}] * 400,
     }
     subject = make_subject(plan=parse_plan(plan))
     with enter(run=subject, certificate=make_certificate(subject)) as permit:
@@ -349,3 +350,30 @@ def test_a_use_takes_microseconds(enter: Open, make_subject: Any, make_certifica
         assert (time.thread_time() - started) / 5000 < 2e-4
         assert permit.uses["plan.parts[399].of"] == 5000
         assert permit.uses["plan.parts[0].of"] == 0
+
+
+@pytest.mark.parametrize(
+    ("plan", "claim"),
+    [
+        ({"kind": "repeat", "count": 3, "of": {"kind": "exponential", "range": 0.16}}, (1e-6, 0)),
+        ({"kind": "repeat", "count": 4, "of": {"kind": "exponential", "range": 0.4}}, (1.0, 1e-3)),
+        ({"kind": "repeat", "count": 100, "of": {"kind": "gaussian", "noise_multiplier": 20}}, (1.9, 1e-5)),
+        ({"kind": "discrete-gaussian", "noise_multiplier": 4.0, "granularity": 0.25}, (0.5, 1e-5)),
+    ],
+)
+def test_a_trusted_signature_under_a_wrong_number_opens_nothing(
+    enter: Open,
+    funded: Ledger,
+    make_subject: Any,
+    make_certificate: Any,
+    plan: dict[str, Any],
+    claim: tuple[float, Any],
+) -> None:
+    """The last plan has no second formula: what certified arithmetic would issue decides."""
+    subject = make_subject(plan=parse_plan(plan))
+    epsilon, delta = claim
+    forged = make_certificate(subject, claims=[Claim.of(epsilon_upper=epsilon, delta=delta)])
+    with pytest.raises(ClaimRefused) as refusal, enter(run=subject, certificate=forged):
+        pytest.fail("the body ran")
+    assert refusal.value.exit_code == 3
+    assert funded.account("mail").reservations == ()

@@ -19,9 +19,11 @@ from affidavit.accountant.errors import (
     SignatureInvalid,
     UntrustedKey,
     UsageError,
+    WrongRun,
 )
 from affidavit.accountant.keys import Signer
 from affidavit.accountant.plan import Exponential, Repeat
+from affidavit.accountant.receipt import SCHEMA, render
 from affidavit.accountant.subject import RunSubject
 from affidavit.accountant.unit import RECORD
 from affidavit.audits import findings as records
@@ -47,8 +49,13 @@ def _run(folder: Path, certificate_sha256: str | None, texts: Sequence[tuple[str
     content = "".join(lines).encode()
     (folder / "synthetic.jsonl").write_bytes(content)
     digests = {"synthetic.jsonl": hashlib.sha256(content).hexdigest()}
-    receipt = {"certificate_sha256": certificate_sha256, "outputs_sha256": digests, "noise": "secure", **facts}
-    (folder / "receipt.json").write_text(json.dumps(receipt), encoding="utf-8")
+    receipt = {
+        "guarantee": "noise from the operating system", "schema": SCHEMA, "protected": certificate_sha256 is not None,
+        "generator": "prism", "certificate_sha256": certificate_sha256, "ledger_entry": None, "sampler": None,
+        "noise": "secure", "draws_per_node": {"plan.of": 4}, "outputs_sha256": digests, "versions": {},
+        "ended": "2026-11-27T00:00:00Z",
+    } | facts  # fmt: skip
+    (folder / "receipt.json").write_bytes(render(receipt, signer=SIGNER if certificate_sha256 else None))
 
 
 def _finding(attack: str) -> Finding:
@@ -94,7 +101,17 @@ def test_samples_take_turns_over_labels_and_are_never_a_baseline_s(folder: Path)
 def test_text_that_is_not_the_receipt_s_is_refused(folder: Path) -> None:
     with (folder / "run" / "synthetic.jsonl").open("a", encoding="utf-8") as file:
         file.write('{"id": "x", "label": "Billing", "text": "slipped in"}\n')
-    with pytest.raises(UsageError, match="is not the text of its receipt"):
+    with pytest.raises(WrongRun, match="is not the text of its receipt"):
+        _read(folder)
+
+
+def test_text_and_digest_replaced_together_are_refused(folder: Path) -> None:
+    text = folder / "run" / "synthetic.jsonl"
+    text.write_bytes(b'{"id": "x", "label": "Billing", "text": "forged"}\n')
+    receipt = json.loads((folder / "run" / "receipt.json").read_text("utf-8"))
+    receipt["outputs_sha256"]["synthetic.jsonl"] = hashlib.sha256(text.read_bytes()).hexdigest()
+    (folder / "run" / "receipt.json").write_text(json.dumps(receipt, indent=2) + "\n", "utf-8")
+    with pytest.raises(SignatureInvalid, match="it was changed"):
         _read(folder)
 
 
@@ -112,7 +129,7 @@ def test_runs_under_one_certificate_stand_in_the_order_in_which_they_ended(folde
     for number, ended in ((1, "2026-11-29T00:00:00Z"), (2, "2026-11-28T00:00:00Z")):
         _run(folder / "later" / f"run-{number}", sha256, [("Billing", f"text {number}")], ended=ended)
     (chapter,) = _read(folder).chapters
-    assert [run.receipt.get("ended") for run in chapter.runs] == [None, "2026-11-28T00:00:00Z", "2026-11-29T00:00:00Z"]
+    assert [run.receipt.get("ended") for run in chapter.runs] == [f"2026-11-{day}T00:00:00Z" for day in (27, 28, 29)]
     assert [run.samples[0].text for run in chapter.runs] == ["a", "text 2", "text 1"]
 
 

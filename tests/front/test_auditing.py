@@ -185,12 +185,3 @@ def test_a_trial_permit_counts_as_a_real_one_does():
         assert permit.use("plan.of").kind == "exponential"
     with pytest.raises(PermitViolation):
         permit.use("plan.of")
-
-
-def test_a_receipt_of_another_certificate_is_refused(workplace):
-    assert workplace.generate().code == 0
-    receipt = workplace.out / "receipt.json"
-    auditing.check_receipt(receipt, certificate=workplace.certificate)
-    assert workplace.certify().code == 0, "a second certificate of the same run has another salt"
-    with pytest.raises(auditing.WrongRun, match="another certificate"):
-        auditing.check_receipt(receipt, certificate=workplace.certificate)

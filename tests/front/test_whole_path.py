@@ -6,6 +6,8 @@ import hashlib
 import json
 import stat
 
+from affidavit.accountant.unit import RECORD
+
 
 def test_certify_generate_show(workplace):
     done = workplace.command(
@@ -105,7 +107,7 @@ def test_public_artefacts_are_the_same_for_neighbouring_data(workplace, empty_wo
         done = workplace.generate()
         assert done.code == 0, done.err
         receipt = json.loads((workplace.out / "receipt.json").read_text(encoding="utf-8"))
-        for name in ("certificate_sha256", "ledger_entry", "ended", "outputs_sha256", "draws_per_node"):
+        for name in ("certificate_sha256", "ledger_entry", "ended", "outputs_sha256", "draws_per_node", "signature"):
             receipt.pop(name)
         for name in ("synthetic.jsonl", "receipt.json", "trace.jsonl"):
             (workplace.out / name).unlink()
@@ -131,3 +133,17 @@ def test_the_curve_is_nowhere_above_the_claim(workplace):
     beyond = [point for point in found.curve if point.epsilon >= found.claim.epsilon]
     assert beyond
     assert all(point.delta <= found.claim.delta for point in beyond)
+
+
+def test_the_same_records_under_another_name_get_no_second_budget(workplace):
+    assert workplace.generate().code == 0
+    workplace.ledger.init_account("again", relation="zero-out", unit=RECORD, epsilon=4, delta="0.001")
+    workplace.edit('name = "letters"', 'name = "again"')
+    workplace.write_records([record | {"id": f"new-{n}"} for n, record in enumerate(workplace.records())])
+    assert workplace.certify().code == 0
+    for path in workplace.out.iterdir():
+        path.unlink()
+    done = workplace.generate()
+    assert done.code == 4
+    assert 'name = "letters"' in done.err
+    assert workplace.ledger.balance("again").runs == 0

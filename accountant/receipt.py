@@ -1,0 +1,118 @@
+"""Receipts: what ran under a certificate, signed, so that whoever has the text can hold it against both.
+
+Readable JSON whose first line says whether the text carries a guarantee and whose last field is the
+signature, over the pre-authentication encoding (``dsse``) of everything before it. There is one spelling:
+``read`` accepts exactly the bytes that ``render`` writes, so nothing in the file can change unseen, white
+space included. A receipt says what its signer's machine did; that the machine told the truth is the
+signer's word, as with a certificate.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from affidavit.accountant import dsse, strictjson
+from affidavit.accountant.errors import PlanError, SignatureInvalid, UntrustedKey, WrongRun
+from affidavit.accountant.keys import Signer, TrustedKeys
+from affidavit.accountant.plan import leaves
+from affidavit.accountant.statement import Certificate
+
+__all__ = ["SCHEMA", "Receipt", "check_receipt", "check_text", "read", "render"]
+
+SCHEMA = "affidavit/receipt/v1"
+_TYPE = "application/vnd.affidavit.receipt+json"
+_FIELDS = (
+    "guarantee schema protected generator certificate_sha256 ledger_entry sampler noise draws_per_node "
+    "outputs_sha256 versions ended signature"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A receipt whose signature by ``keyid`` was checked; ``facts`` without the signature."""
+
+    facts: Mapping[str, Any]
+    keyid: str
+
+    @property
+    def guarantee(self) -> str:
+        """The first line: whether the certificate covers the text. Starts with NONE where it does not."""
+        return str(self.facts["guarantee"])
+
+
+def render(facts: Mapping[str, Any], *, signer: Signer | None = None) -> bytes:
+    """The file's bytes. Without a ``signer``: of an unprotected baseline, which nobody vouches for."""
+    body = _spelled(facts)
+    if signer is None:
+        return body
+    return _signed(facts, signer.keyid, signer.sign(dsse.pae(_TYPE, body)))
+
+
+def read(content: bytes, *, trusted: TrustedKeys) -> Receipt:
+    """The signature is checked first, over the file's own bytes.
+
+    Raises ``SignatureInvalid`` for a file that was changed, is not signed or is no receipt, ``UntrustedKey``.
+    """
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        facts = strictjson.fields(strictjson.parse(content), "receipt", _FIELDS)
+        stated = strictjson.fields(facts["signature"], "receipt.signature", "keyid sig")
+        keyid, value = str(stated["keyid"]), base64.b64decode(str(stated["sig"]), validate=True)
+    except PlanError as error:
+        raise _invalid(f"not a signed receipt: {error.path} is {error.problem}") from None
+    except ValueError:
+        raise _invalid("not a signed receipt") from None
+    body = {name: item for name, item in facts.items() if name != "signature"}
+    if keyid not in trusted:
+        raise UntrustedKey(
+            f"the receipt is signed by {keyid[:16] if keyid.isalnum() else 'a key without an id'}, which is not "
+            "trusted here",
+            hint="If you know the signer, get the public key from them: `affidavit keys trust --help`",
+        )
+    try:
+        trusted[keyid].verify(value, dsse.pae(_TYPE, _spelled(body)))
+    except InvalidSignature:
+        raise _invalid("the receipt's signature does not fit it: it was changed") from None
+    if _signed(body, keyid, value) != content or facts["schema"] != SCHEMA:
+        raise _invalid("the receipt is not spelled as it was signed: it was changed")
+    return Receipt(body, keyid)
+
+
+def check_receipt(receipt: Receipt, certificate: Certificate) -> None:
+    """Refuse a receipt of another certificate, or of more draws than were certified. Raises ``WrongRun``."""
+    if receipt.facts["certificate_sha256"] != certificate.sha256:
+        raise WrongRun(
+            "config", "the receipt is for another certificate", hint="Give the certificate that its run was made under."
+        )
+    most = {path: uses for path, _, uses in leaves(certificate.plan)}
+    for path, uses in receipt.facts["draws_per_node"].items():
+        if uses > most.get(path, 0):
+            raise WrongRun(
+                "config",
+                f"the receipt states {uses} draws at {path}, certified are {most.get(path, 0)}",
+                hint="Ask its signer: no permit allows that.",
+            )
+
+
+def check_text(receipt: Receipt, content: bytes, *, name: str = "synthetic.jsonl") -> None:
+    """Refuse text that is not the receipt's, to the byte. Raises ``WrongRun``."""
+    if receipt.facts["outputs_sha256"].get(name) != hashlib.sha256(content).hexdigest():
+        raise WrongRun("text", f"{name} is not the text of its receipt", hint="Restore the file that was generated.")
+
+
+def _spelled(facts: Mapping[str, Any]) -> bytes:
+    return (json.dumps(dict(facts), ensure_ascii=False, indent=2) + "\n").encode()
+
+
+def _signed(facts: Mapping[str, Any], keyid: str, value: bytes) -> bytes:
+    return _spelled({**facts, "signature": {"keyid": keyid, "sig": base64.b64encode(value).decode("ascii")}})
+
+
+def _invalid(problem: str) -> SignatureInvalid:
+    return SignatureInvalid(problem, hint="Get the file again from whoever made it.")

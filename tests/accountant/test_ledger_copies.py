@@ -1,0 +1,234 @@
+"""One ledger under many names, over a long life: copies are found, time goes on, sums stand in checkpoints."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerAltered, UsageError
+from affidavit.accountant.keys import Keyring
+from affidavit.accountant.ledger import Ledger, store
+from affidavit.accountant.unit import RECORD
+
+SHA = "a" * 64
+
+
+def init(ledger: Ledger, epsilon: str | float = 1.0, name: str = "mail") -> None:
+    ledger.init_account(name, relation="zero-out", unit=RECORD, epsilon=epsilon, delta=1)
+
+
+def reserve(ledger: Ledger, epsilon: str = "0.001") -> str:
+    return ledger.reserve("mail", relation="zero-out", unit=RECORD, epsilon=epsilon, delta=0, certificate_sha256=SHA)
+
+
+def file_of(ledger: Ledger) -> Path:
+    return Path(ledger.url.removeprefix("sqlite:///"))
+
+
+def copy_of(ledger: Ledger, target: Path) -> Path:
+    """A whole copy, as somebody makes who can read the file."""
+    with sqlite3.connect(file_of(ledger)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    shutil.copy(file_of(ledger), target)
+    return target
+
+
+def edit(ledger: Ledger, *statements: str) -> None:
+    with sqlite3.connect(file_of(ledger)) as connection:
+        for [name] in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "sqlite:///{copy}",
+        "sqlite+pysqlite:///{copy}",
+        "sqlite:///{link}",
+        "sqlite:///{folder}/../{folder.name}/copy.db",
+        "sqlite+pysqlite:///{linked_folder}/copy.db",
+    ],
+)
+def test_an_older_copy_is_found_however_its_address_is_spelled(
+    ledger: Ledger, keyring: Keyring, tmp_path: Path, spelling: str
+) -> None:
+    init(ledger)
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    copy = copy_of(ledger, folder / "copy.db")
+    (link := tmp_path / "link.db").symlink_to(copy)
+    (linked_folder := tmp_path / "linked").symlink_to(folder)
+    url = spelling.format(copy=copy, link=link, folder=folder, linked_folder=linked_folder)
+    reserve(ledger, "1")
+    old = Ledger(keyring=keyring, url=url)
+    for action in (lambda: reserve(old, "1"), old.verify, lambda: old.balance("mail")):
+        with pytest.raises(LedgerAltered, match="had 3 entries and has 2"):
+            action()
+
+
+def test_an_older_copy_moved_over_the_ledger_through_a_link_is_found(
+    ledger: Ledger, keyring: Keyring, tmp_path: Path
+) -> None:
+    (link := tmp_path / "link.db").symlink_to(keyring.home / "ledger.db")
+    through = Ledger(keyring=keyring, url=f"sqlite:///{link}")
+    init(ledger)
+    old = copy_of(ledger, tmp_path / "old.db")
+    reserve(through, "1")
+    for path in file_of(ledger).parent.glob("ledger.db*"):
+        path.unlink()
+    shutil.copy(old, file_of(ledger))
+    for book in (ledger, through):
+        with pytest.raises(LedgerAltered, match="old copy restored"):
+            reserve(book, "1")
+
+
+def test_a_ledger_that_moved_goes_on_where_it_is(ledger: Ledger, keyring: Keyring, tmp_path: Path) -> None:
+    init(ledger)
+    reserve(ledger, "0.5")
+    moved = Ledger(keyring=keyring, url=f"sqlite:///{copy_of(ledger, tmp_path / 'moved.db')}")
+    reserve(moved, "0.5")
+    assert moved.balance("mail").remaining[0] == 0
+    with pytest.raises(LedgerAltered, match="had 4 entries and has 3"):
+        reserve(ledger, "0.5")
+
+
+def test_time_does_not_run_behind_the_last_entry(ledger: Ledger, clock: Any) -> None:
+    init(ledger)
+    clock.advance(days=100)
+    entry = reserve(ledger)
+    clock.advance(days=-99)
+    for action in (lambda: reserve(ledger), lambda: ledger.commit(entry), lambda: init(ledger, name="post")):
+        with pytest.raises(BudgetError, match="clock says 2026-03-02T12:00:00Z") as refusal:
+            action()
+        assert "nothing was charged" in refusal.value.hint
+    assert ledger.balance("mail").runs == 1
+    clock.advance(days=99, minutes=-4)  # another machine's clock may lie a little behind
+    reserve(ledger)
+    first, second = ledger.account("mail").reservations
+    assert first.reserved == second.reserved
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> int:
+    """A checkpoint at every eighth entry."""
+    monkeypatch.setattr(store, "CHECKPOINT_EVERY", 8)
+    return 8
+
+
+def _read_numbers(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the entries that one reservation reads, in order, without the first one's own look-up."""
+    seen: list[int] = []
+    read = store._read
+
+    def noting(connection: Any, first: int, *, last: int | None = None) -> Any:
+        rows = read(connection, first, last=last)
+        seen.extend(row.number for row in rows if last is None)
+        return rows
+
+    monkeypatch.setattr(store, "_read", noting)
+    reserve(ledger)
+    monkeypatch.setattr(store, "_read", read)
+    return seen
+
+
+def test_what_a_reservation_reads_does_not_grow(ledger: Ledger, short: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    init(ledger)
+    for _ in range(60):
+        reserve(ledger)
+        seen = _read_numbers(ledger, monkeypatch)
+        assert len(seen) <= short
+    assert seen[-1] > 120
+    account = ledger.account("mail")
+    assert account.runs == len(account.reservations) == 120
+    assert ledger.balance("mail").spent == account.spent == (Decimal("0.120"), 0)
+
+
+def test_checkpoints_hold_a_budget_to_the_end(ledger: Ledger, short: int) -> None:
+    init(ledger, "0.05")
+    entries = [reserve(ledger) for _ in range(50)]
+    with pytest.raises(BudgetExceeded):
+        reserve(ledger)
+    for entry in entries:  # the first ones lie before the last checkpoint
+        ledger.commit(entry)
+        with pytest.raises(UsageError, match="no open reservation"):
+            ledger.commit(entry)
+    with pytest.raises(UsageError, match="no open reservation"):
+        ledger.commit("f" * 32)
+    assert all(item.ended for item in ledger.account("mail").reservations)
+    assert ledger.verify() > 102 + 102 // short
+
+
+def test_a_machine_without_an_anchor_walks_the_whole_chain_first(ledger: Ledger, keyring: Keyring, short: int) -> None:
+    init(ledger)
+    for _ in range(40):
+        reserve(ledger)
+    edit(ledger, "UPDATE ledger_entries SET body = replace(body, '0.001', '0.0') WHERE number = 3")
+    shutil.rmtree(keyring.home / "anchors")
+    with pytest.raises(LedgerAltered) as refusal:
+        reserve(ledger)
+    assert refusal.value.entry == 3
+
+
+@pytest.mark.parametrize("number", [33, 40, 41])
+def test_what_lies_since_the_last_checkpoint_is_verified_at_every_reservation(
+    ledger: Ledger, short: int, number: int
+) -> None:
+    init(ledger)
+    while ledger.verify() < 42:
+        reserve(ledger)
+    respell = "UPDATE ledger_entries SET body = replace(body, '\"at\"', '\"at\" ') WHERE number = "
+    edit(ledger, respell + str(number))
+    check = ledger.verify if number < 40 else lambda: reserve(ledger)
+    with pytest.raises(LedgerAltered) as refusal:
+        check()
+    assert refusal.value.entry == number
+
+
+def test_a_checkpoint_with_another_sum_is_found_by_the_walk(keyring: Keyring, ledger: Ledger, short: int) -> None:
+    """Written with the key, so that every MAC is right: what the sums say is compared all the same."""
+    from affidavit.accountant.ledger.accounts import History
+
+    init(ledger)
+    honest = History.checkpoint
+    try:
+        History.checkpoint = lambda self: honest(self) | {"accounts": []}  # type: ignore[method-assign]
+        for _ in range(5):
+            reserve(ledger)
+    finally:
+        History.checkpoint = honest  # type: ignore[method-assign]
+    with pytest.raises(LedgerAltered, match="entry 8 makes no sense"):
+        ledger.verify()
+
+
+def test_a_ledger_from_before_checkpoints_goes_on(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "CHECKPOINT_EVERY", 10**9)
+    init(ledger)
+    for _ in range(20):
+        reserve(ledger)
+    monkeypatch.setattr(store, "CHECKPOINT_EVERY", 8)
+    for _ in range(20):
+        reserve(ledger)
+    assert len(_read_numbers(ledger, monkeypatch)) <= 8
+    assert ledger.account("mail").runs == 41
+
+
+def test_a_relative_link_and_its_target_are_one_ledger(
+    ledger: Ledger, keyring: Keyring, clock: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init(ledger)
+    monkeypatch.chdir(tmp_path)
+    os.symlink(keyring.home / "ledger.db", "here.db")
+    here = Ledger(keyring=keyring, url="sqlite:///here.db", clock=clock)
+    reserve(here, "0.5")
+    reserve(ledger, "0.5")
+    assert here.balance("mail").remaining[0] == 0

@@ -1,0 +1,92 @@
+"""The same records under another account's name: found exactly in small sets, by estimate in large ones."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from affidavit.accountant.errors import BudgetError
+from affidavit.accountant.ledger import Ledger, store
+from affidavit.accountant.ledger.sketch import SIZE, merge, share, sketch
+from affidavit.accountant.unit import RECORD
+
+KEY = bytes(range(32))
+
+
+def _records(first: int, last: int) -> list[tuple[str, str]]:
+    return [("north", f"letter number {n} about the harbour") for n in range(first, last)]
+
+
+def _reserve(ledger: Ledger, name: str, records: list[tuple[str, str]]) -> str:
+    facts: dict[str, Any] = {"relation": "zero-out", "unit": RECORD, "epsilon": "0.1", "delta": 0}
+    return ledger.reserve(name, **facts, certificate_sha256="a" * 64, records=sketch(records, key=KEY))
+
+
+@pytest.fixture
+def books(ledger: Ledger) -> Ledger:
+    for name in ("letters", "post"):
+        ledger.init_account(name, relation="zero-out", unit=RECORD, epsilon=100, delta=1)
+    return ledger
+
+
+def test_a_new_name_is_no_new_budget(books: Ledger) -> None:
+    _reserve(books, "letters", _records(0, 200))
+    shouted = [(label.upper(), f"  {text.upper()}\n") for label, text in _records(0, 200)]
+    for again in (_records(0, 200), _records(0, 200)[::-1], _records(150, 400), _records(0, 30), shouted):
+        with pytest.raises(BudgetError, match="charged to the account letters before") as refusal:
+            _reserve(books, "post", again)
+        assert '`name = "letters"`' in refusal.value.hint
+    assert books.balance("post").runs == 0
+    _reserve(books, "letters", _records(0, 230))
+    _reserve(books, "post", _records(300, 500))
+
+
+def test_newer_versions_of_the_data_are_remembered_beside_the_older(books: Ledger) -> None:
+    _reserve(books, "letters", _records(0, 100))
+    _reserve(books, "letters", _records(100, 200))
+    for part in (_records(0, 100), _records(100, 200)):
+        with pytest.raises(BudgetError):
+            _reserve(books, "post", part)
+
+
+def test_a_few_common_records_are_no_common_data(books: Ledger) -> None:
+    _reserve(books, "letters", _records(0, 200))
+    _reserve(books, "post", _records(190, 400))
+
+
+def test_sketches_stand_in_checkpoints_and_are_written_once(books: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "CHECKPOINT_EVERY", 8)
+    for _ in range(20):
+        _reserve(books, "letters", _records(0, 50))
+    with pytest.raises(BudgetError):
+        _reserve(books, "post", _records(0, 50))
+    assert books.verify() > 20
+    with books._verified(write=False, whole=True) as found:
+        rows = store._read(found.connection, 1)
+    digest = sketch(_records(0, 50), key=KEY)[0]
+    assert sum(digest in row.body and '"kind":"reserve"' in row.body for row in rows) == 1
+
+
+@pytest.mark.parametrize(("size", "inside"), [(5_000, 5_000), (20_000, 2_000), (3_000, 300)])
+def test_a_part_of_a_large_set_is_found(size: int, inside: int) -> None:
+    whole, part = _records(0, size), random.Random(1).sample(_records(0, size), inside)
+    assert share(sketch(part, key=KEY), sketch(whole, key=KEY)) > 0.9
+
+
+def test_disjoint_large_sets_share_nothing_and_half_is_about_half() -> None:
+    first = sketch(_records(0, 5_000), key=KEY)
+    assert share(first, sketch(_records(5_000, 10_000), key=KEY)) == 0.0
+    assert 0.35 < share(first, sketch(_records(2_500, 7_500), key=KEY)) < 0.65
+
+
+def test_merging_is_sketching_the_union() -> None:
+    first, second = _records(0, 700), _records(400, 1_500)
+    both = sketch(first + second, key=KEY)
+    assert merge(sketch(first, key=KEY), sketch(second, key=KEY)) == both
+    assert len(both) == SIZE
+
+
+def test_without_the_key_the_digests_say_nothing() -> None:
+    assert not set(sketch(_records(0, 50), key=KEY)) & set(sketch(_records(0, 50), key=bytes(32)))

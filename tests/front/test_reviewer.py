@@ -1,0 +1,87 @@
+"""A reviewer who got a certificate, a receipt and text, and the signer's public key: what can be checked, and how."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+
+@pytest.fixture
+def released(workplace):
+    """A finished run, and the same files in a reviewer's hands, who trusts the signer for this once."""
+    assert workplace.generate().code == 0
+    return workplace
+
+
+def _verify(place, *more: str):
+    receipt, text = place.out / "receipt.json", place.out / "synthetic.jsonl"
+    return place.command("verify", str(place.certificate), "--receipt", str(receipt), "--text", str(text), *more)
+
+
+def test_all_three_fit(released):
+    done = _verify(released, "--recompute")
+    assert done.code == 0, done.err
+    for line in ("signed by", "of a run under this certificate", "noise from the operating system", "to the byte"):
+        assert line in " ".join(done.out.split())
+    facts = _verify(released, "--json").json
+    assert (facts["guarantee"], facts["text"]) == (True, "the receipt's, to the byte")
+    assert facts["receipt"].startswith("signed")
+
+
+def test_no_private_file_is_needed(released):
+    (released.out / "trace.jsonl").unlink()
+    released.data.unlink()
+    for path in released.keyring.home.glob("ledger.db*"):
+        path.unlink()
+    assert _verify(released).code == 0
+
+
+def test_forged_text_is_refused_with_its_digest_or_without(released):
+    text, receipt = released.out / "synthetic.jsonl", released.out / "receipt.json"
+    text.write_bytes(b'{"id": "north-0", "label": "north", "text": "forged"}\n')
+    done = _verify(released)
+    assert done.code == 3
+    assert "is not the text of its receipt" in done.err
+    stated = json.loads(receipt.read_text("utf-8"))
+    stated["outputs_sha256"]["synthetic.jsonl"] = hashlib.sha256(text.read_bytes()).hexdigest()
+    receipt.write_text(json.dumps(stated, ensure_ascii=False, indent=2) + "\n", "utf-8")
+    for done in (_verify(released), released.command("report", released.out, "--certificate", released.certificate)):
+        assert done.code == 3
+        assert "it was changed" in done.err
+
+
+def test_another_certificate_of_the_same_run_does_not_fit(released):
+    assert released.certify().code == 0, "another salt, another file"
+    done = _verify(released)
+    assert done.code == 3
+    assert "another certificate" in done.err
+    audit, receipt = released.folder / "audit.toml", released.out / "receipt.json"
+    audit.write_text('attack = "one-step"\nmembers = 50\nnon_members = 50\n', "utf-8")
+    done = released.command("audit", audit, "--certificate", released.certificate, "--receipt", receipt, "-o", "a")
+    assert done.code == 3
+    assert "another certificate" in done.err
+
+
+def test_text_alone_is_not_enough(released):
+    done = released.command("verify", str(released.certificate), "--text", str(released.out / "synthetic.jsonl"))
+    assert done.code == 2
+    assert "--receipt" in done.err
+
+
+def test_a_missing_file_is_named(released):
+    done = released.command("verify", str(released.certificate), "--receipt", "nowhere.json")
+    assert done.code == 2
+    assert "nowhere.json" in done.err
+
+
+def test_a_seeded_run_is_no_guarantee_whatever_its_number(empty_workplace):
+    place = empty_workplace
+    place.keyring.init()
+    place.run_file.write_text(place.run_file.read_text("utf-8") + "[randomness]\nnoise = {seed = 7}\n", "utf-8")
+    assert place.certify().code == 0
+    done = place.command("verify", str(place.certificate), "--recompute")
+    assert done.code == 1
+    assert "NO GUARANTEE" in done.out
+    assert place.command("verify", str(place.certificate), "--json").json["guarantee"] is False
