@@ -19,7 +19,7 @@ from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
-from affidavit.accountant import dsse
+from affidavit.accountant import dsse, files
 from affidavit.accountant.clock import Clock, parse_instant, show_instant, utc_now
 from affidavit.accountant.commitment import commit, new_salt
 from affidavit.accountant.decimals import round_up
@@ -135,7 +135,7 @@ def read(path: Path | None) -> bytes:
     if path is None:
         raise CertificateMissing("no certificate was given", hint=CERTIFY_HINT)
     try:
-        return path.read_bytes()
+        return files.read_bytes(path)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise CertificateMissing(f"the certificate {path} cannot be read: {reason}", hint=CERTIFY_HINT) from None

@@ -24,12 +24,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
+from affidavit.accountant import files
 from affidavit.accountant.errors import UsageError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-__all__ = ["KeyInfo", "Keyring", "SecretName", "Signer", "TrustedKeys", "home_folder", "keyid_of", "read_public_key"]
+__all__ = [
+    "KeyInfo",
+    "Keyring",
+    "SecretName",
+    "Signer",
+    "TrustedKeys",
+    "home_folder",
+    "keyid_of",
+    "read_pem",
+    "read_public_key",
+]
 
 TrustedKeys = Mapping[str, "Ed25519PublicKey"]
 SecretName = Literal["commitment", "assignment", "ledger"]
@@ -60,6 +71,14 @@ def _public_pem(key: Ed25519PublicKey) -> bytes:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def read_pem(path: Path) -> bytes:
+    """A key file's content. Raises ``UsageError``."""
+    try:
+        return files.read_bytes(path)
+    except OSError as error:
+        raise UsageError(f"the key {path} cannot be read: {error.strerror}", hint="Check the path.") from None
 
 
 def read_public_key(pem: bytes) -> Ed25519PublicKey:
@@ -192,7 +211,7 @@ class Keyring:
         known = {info.keyid for info in own}
         others = []
         for path in sorted((self.home / "trusted").glob("*.pem")):
-            key = read_public_key(path.read_bytes())
+            key = read_public_key(read_pem(path))
             if path.stem != keyid_of(key):
                 raise UsageError(
                     f"{path} holds a key with another keyid than its name",
@@ -230,9 +249,11 @@ def _create(path: Path, content: bytes) -> bool:
 def _read_private(path: Path) -> bytes:
     try:
         mode = path.stat().st_mode
-        content = path.read_bytes()
+        content = files.read_bytes(path)
     except FileNotFoundError:
         raise UsageError(f"there is no {path}", hint=_INIT_HINT) from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="Restore it from a backup.") from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         raise UsageError(f"{path} can be read by others", hint=f"Run: chmod 600 {path}")
     return content

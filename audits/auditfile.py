@@ -42,6 +42,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from affidavit.accountant import files
 from affidavit.accountant.errors import RunFileError
 from affidavit.audits.attacks.cases import covered
 from affidavit.audits.attacks.extraction import PROMPTS
@@ -244,9 +245,11 @@ def _known_keys(location: tuple[str, ...]) -> list[str]:
 def load_audit(path: Path) -> AuditFile:
     """Read an audit file. Raises ``RunFileError``."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(files.read_bytes(path).decode("utf-8"))
     except FileNotFoundError:
         raise RunFileError(path.name, "no such file", hint="see docs/audits.md: the keys of an audit file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise RunFileError(path.name, f"cannot be read: {error.strerror}", hint="Check the path.") from None
+    except (ValueError, RecursionError) as error:
         raise RunFileError(path.name, f"not TOML: {error}") from None
     return parse_audit(content, folder=path.parent)

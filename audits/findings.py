@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from affidavit.accountant import files
 from affidavit.accountant.errors import UsageError
 from affidavit.audits.leaks import Exposure, Leak, Overlap, OverlapSpan
 from affidavit.audits.measure import Measure
@@ -342,10 +343,10 @@ def merge(parts: Iterable[Findings]) -> Findings:
 def read(path: Path) -> Findings:
     """Read and check a findings file. Raises ``UsageError`` naming the first wrong field."""
     try:
-        content = path.read_bytes()
-    except FileNotFoundError:
+        content = files.read_bytes(path)
+    except OSError as error:
         hint = "affidavit audit AUDIT.toml --certificate CERT.json -o DIR"
-        raise UsageError(f"no findings at {path}", hint=hint) from None
+        raise UsageError(f"no findings at {path}: {error.strerror}", hint=hint) from None
     return parse(content, name=path.name)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from affidavit import mechanisms
 from affidavit.accountant import certificate as certificates
-from affidavit.accountant import decimals
+from affidavit.accountant import decimals, files
 from affidavit.accountant import receipt as receipts
 from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.certificate import Certificate, Claim, CurvePoint, MethodSummary, RunSubject
@@ -129,7 +129,7 @@ def prepare(run: RunFile, *, keyring: Keyring) -> tuple[RunSubject, tuple[Record
     plan = run.plan()
     key = keyring.secret("commitment")
     try:
-        content = run.data_path.read_bytes()
+        content = files.read_bytes(run.data_path, most=files.DATA_BYTES)
     except OSError as error:
         raise DataError(
             f"the data file {run.data_path} cannot be read: {error.strerror}", hint="Check [data] path."
@@ -228,7 +228,7 @@ def verify(
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return files.read_bytes(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint="Check the path.") from None
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
+from affidavit.accountant import files
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.plan import Envelope, parse_envelope
 
@@ -56,18 +58,35 @@ def _parse(source: str) -> Any:
         ) from None
     except RecursionError:
         raise PlanError(_name(source), "nested too deeply", allowed="at most 64 levels") from None
+    except ValueError:
+        raise PlanError(_name(source), "holds a number of too many digits", allowed="JSON or TOML") from None
 
 
 def _toml(text: str, source: str) -> Any:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise PlanError(_name(source), f"not TOML: {error}", allowed="JSON or TOML") from None
+    except (ValueError, RecursionError) as error:
+        raise PlanError(_name(source), f"not TOML: {_reason(error)}", allowed="JSON or TOML") from None
+
+
+def _reason(error: Exception) -> str:
+    """Why a parser gave up: what it says of the place, or which limit was met."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    return str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a number of too many digits"
+
+
+def _stdin() -> bytes:
+    """Of bounded size, as a file is."""
+    content = sys.stdin.buffer.read(files.DOCUMENT_BYTES + 1)
+    if len(content) > files.DOCUMENT_BYTES:
+        raise OSError(errno.EFBIG, f"larger than {files.DOCUMENT_BYTES // 2**20} MiB")
+    return content
 
 
 def _text(source: str) -> str:
     try:
-        data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        data = _stdin() if source == "-" else files.read_bytes(Path(source))
         return data.decode("utf-8-sig")
     except OSError as error:
         raise PlanError(_name(source), f"cannot be read: {error.strerror}", allowed="a readable file, or -") from None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from affidavit.accountant import files
 from affidavit.accountant.errors import NotSupported, PlanError, RunFileError
 from affidavit.accountant.plan import Plan
 from affidavit.accountant.randomness import Randomness as NoiseSetting
@@ -164,7 +165,7 @@ class RunFile(StrictTable):
             return None
         path = self.folder / Path(self.data.public).expanduser()
         try:
-            return path.read_bytes()
+            return files.read_bytes(path, most=files.DATA_BYTES)
         except OSError as error:
             raise RunFileError(
                 "data.public", f"{path} cannot be read: {error.strerror}", hint="Check [data] public."

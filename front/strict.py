@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from affidavit.accountant import files
 from affidavit.accountant.errors import RunFileError
 
 __all__ = ["StrictTable", "checked", "known_keys", "read_toml"]
@@ -26,7 +27,7 @@ class StrictTable(BaseModel):
 def read_toml(path: Path) -> dict[str, Any]:
     """The file's content. Raises ``RunFileError`` naming the file and the line."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return tomllib.loads(files.read_bytes(path).decode("utf-8-sig"))
     except OSError as error:
         raise RunFileError(
             str(path), f"cannot be read: {error.strerror}", hint="`affidavit init` writes a run file to start from."
@@ -35,6 +36,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise RunFileError(str(path), "not UTF-8", allowed="TOML in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise RunFileError(str(path), f"not TOML: {error}") from None
+    except (ValueError, RecursionError):
+        raise RunFileError(str(path), "nested too deeply, or a number of too many digits", allowed="TOML") from None
 
 
 def checked(table: type[Table], content: Mapping[str, Any], *, prefix: str = "") -> Table:

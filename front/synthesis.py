@@ -7,8 +7,12 @@ is the charge marked as committed. A run that dies in between has spent its budg
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shlex
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,37 +75,37 @@ def generate(
     subject, records = prepare(run, keyring=keyring)
     check_subject(found, subject)
     _check_account(run, ledger)
-    _check_place(out)
-    model = model or load_model(
-        run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder, server=run.model.server
-    )
-    if model.digest != subject.model_sha256:
-        raise UsageError("the model given is not the run file's", hint="Leave it out, or change [model] name.")
-    public = public_records(run)
-    if run.source.check is not None:
-        run.source.check(run.generator, model, public=public)
-    with open_permit(
-        envelope,
-        subject,
-        run.data.name,
-        ledger,
-        trusted=keyring.trusted(),
-        clock=clock,
-        randomness=run.randomness.noise,
-        records=sketch(((each.label, each.text) for each in records), key=keyring.secret("commitment")),
-    ) as permit:
-        generated = run.source.run(
-            permit, run.generator, records, model, size=run.data.size, progress=progress, public=public
+    with _claimed(out):
+        model = model or load_model(
+            run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder, server=run.model.server
         )
-        provenance = Provenance(
-            certificate_sha256=permit.certificate.sha256,
-            ledger_entry=permit.entry,
-            noise=permit.sampler,
-            guarantee=permit.guarantee,
-            plan=permit.plan,
-        )
-        written = write(out, generated, provenance, ended=clock(), signer=keyring.signer())
-        permit.attach_receipt(written.receipt_sha256)
+        if model.digest != subject.model_sha256:
+            raise UsageError("the model given is not the run file's", hint="Leave it out, or change [model] name.")
+        public = public_records(run)
+        if run.source.check is not None:
+            run.source.check(run.generator, model, public=public)
+        with open_permit(
+            envelope,
+            subject,
+            run.data.name,
+            ledger,
+            trusted=keyring.trusted(),
+            clock=clock,
+            randomness=run.randomness.noise,
+            records=sketch(((each.label, each.text) for each in records), key=keyring.secret("commitment")),
+        ) as permit:
+            generated = run.source.run(
+                permit, run.generator, records, model, size=run.data.size, progress=progress, public=public
+            )
+            provenance = Provenance(
+                certificate_sha256=permit.certificate.sha256,
+                ledger_entry=permit.entry,
+                noise=permit.sampler,
+                guarantee=permit.guarantee,
+                plan=permit.plan,
+            )
+            written = write(out, generated, provenance, ended=clock(), signer=keyring.signer())
+            permit.attach_receipt(written.receipt_sha256)
     return Synthesis(generated, written, permit.entry, permit.guarantee)
 
 
@@ -128,17 +132,29 @@ def _check_account(run: RunFile, ledger: Ledger) -> None:
         ) from None
 
 
-def _check_place(out: Path) -> None:
-    """Refuse, before anything is charged, a folder that holds another run's output or cannot be used."""
-    for name in ("synthetic.jsonl", "receipt.json", "trace.jsonl"):
-        if (out / name).exists():
-            raise UsageError(f"{out / name} exists already", hint="Choose another folder with -o DIR.")
+@contextmanager
+def _claimed(out: Path) -> Iterator[None]:
+    """Hold the output folder for one run: the second that asks for it is refused before it is charged.
+
+    The folder itself is locked, so that a run that dies, however, leaves nothing behind. Raises ``UsageError`` for
+    a folder that another run writes to or wrote to, or that cannot be used.
+    """
+    elsewhere = "Choose another folder with -o DIR."
     try:
         out.mkdir(parents=True, exist_ok=True)
-        probe = out / ".writable"
-        probe.touch()
-        probe.unlink()
+        with tempfile.TemporaryFile(dir=out):
+            pass  # it can be written
+        descriptor = os.open(out, os.O_RDONLY)
     except OSError as error:
-        raise UsageError(
-            f"{out} cannot be written: {error.strerror}", hint="Choose another folder with -o DIR."
-        ) from None
+        raise UsageError(f"{out} cannot be written: {error.strerror}", hint=elsewhere) from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"another run is writing to {out}", hint=elsewhere) from None
+        for name in ("synthetic.jsonl", "receipt.json", "trace.jsonl"):
+            if (out / name).exists():
+                raise UsageError(f"{out / name} exists already", hint=elsewhere)
+        yield
+    finally:
+        os.close(descriptor)

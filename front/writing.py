@@ -29,6 +29,9 @@ def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> N
             os.fsync(file.fileno())
         Path(temporary).chmod(0o600 if private else 0o644)
         Path(temporary).replace(path)
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        raise UsageError(f"{path} cannot be written: {error.strerror}", hint="Make room there.") from None
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

@@ -176,16 +176,17 @@ def _saddle(runs: Runs, theta: float) -> Estimate:
 
 
 def estimate_at(runs: Runs, *, delta: float | None, epsilon: float) -> Estimate:
-    """The saddle point at ``delta``, or at ``epsilon`` where ``delta`` is None."""
+    """The saddle point at ``delta``, or at ``epsilon`` where ``delta`` is None. δ = 0 has none: as for 1e-300."""
     merged: dict[float, int] = {}
     for eta, uses in runs:
         merged[eta] = merged.get(eta, 0) + uses
     each = tuple(merged.items())
+    wanted = None if delta is None else math.log(max(delta, 1e-300))
     low, high = 1e-6, 1e6
     while high > low * (1.0 + 1e-9):
         theta = math.sqrt(low * high)
         found = _saddle(each, theta)
-        if found.log_delta > math.log(delta) if delta is not None else found.epsilon < epsilon:
+        if found.log_delta > wanted if wanted is not None else found.epsilon < epsilon:
             low = theta
         else:
             high = theta

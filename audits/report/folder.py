@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from affidavit.accountant import certificate as certificates
+from affidavit.accountant import files
 from affidavit.accountant import receipt as receipts
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.errors import CertificateExpired, UsageError
@@ -86,7 +87,7 @@ def _certificate(path: Path, trusted: TrustedKeys, clock: Clock) -> Certificate:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(files.read_bytes(path))
     except (OSError, ValueError):
         content = None
     if not isinstance(content, dict):
@@ -100,7 +101,7 @@ def _runs(folder: Path, certificates_: dict[str, Certificate], trusted: TrustedK
     for path in _paths(folder, "receipt"):
         sha256 = _json(path).get("certificate_sha256")
         if sha256 in certificates_:
-            receipt = receipts.read(path.read_bytes(), trusted=trusted)
+            receipt = receipts.read(files.read_bytes(path), trusted=trusted)
             receipts.check_receipt(receipt, certificates_[sha256])
             texts = _texts(path.with_name("synthetic.jsonl"), receipt)
             found[sha256].append(Run(receipt=receipt.facts, samples=_chosen(texts), released=len(texts)))
@@ -112,7 +113,7 @@ def _runs(folder: Path, certificates_: dict[str, Certificate], trusted: TrustedK
 def _texts(path: Path, receipt: Receipt) -> tuple[Sample, ...]:
     """The released texts. Raises ``WrongRun`` unless they are, to the byte, what the receipt says."""
     try:
-        content = path.read_bytes()
+        content = files.read_bytes(path, most=files.DATA_BYTES)
     except OSError:
         return ()
     receipts.check_text(receipt, content, name=path.name)

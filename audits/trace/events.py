@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 
+from affidavit.accountant import files
 from affidavit.accountant.errors import UsageError
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def parse(lines: Iterable[Mapping[str, Any]]) -> Trace:
 def read(path: Path) -> Trace:
     """A trace from its file. Raises ``UsageError``."""
     try:
-        content = path.read_bytes()
+        content = files.read_bytes(path, most=files.DATA_BYTES)
     except OSError as error:
         raise UsageError(f"the trace {path} cannot be read: {error.strerror}", hint="Give a trace.jsonl.") from None
     return parse(_objects(content))

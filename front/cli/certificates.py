@@ -159,12 +159,12 @@ def verify(
     text came from a run under it. Exit 3 if certificate, receipt or text do not fit, 1 if recomputing refutes the
     number or the noise was seeded, 5 if it cannot decide.
     """
-    from affidavit.accountant.keys import Keyring, keyid_of, read_public_key
+    from affidavit.accountant.keys import Keyring, keyid_of, read_pem, read_public_key
     from affidavit.certification import verify as check
 
     trusted = dict(Keyring.default().trusted())
     for path in also_trusted:
-        key = read_public_key(path.read_bytes())
+        key = read_public_key(read_pem(path))
         trusted[keyid_of(key)] = key
     result = check(certificate, receipt=receipt, text=text, recompute=recompute, trusted=trusted)
     if as_json:

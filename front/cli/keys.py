@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.keys import Keyring
+from affidavit.accountant.keys import Keyring, read_pem
 from affidavit.cli._output import json_option, note, print_json, print_table
 
 __all__ = ["keys"]
@@ -50,4 +50,4 @@ def show(*, pem: bool, as_json: bool) -> None:
 @click.argument("public_key", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="KEY.pem")
 def trust(*, public_key: Path) -> None:
     """Accept certificates signed by this public key from now on."""
-    click.echo(Keyring.default().trust(public_key.read_bytes()))
+    click.echo(Keyring.default().trust(read_pem(public_key)))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from affidavit.accountant import files
 from affidavit.accountant.errors import DataError
 from affidavit.generation.icl.structured import RecordRates, check_record, rates
 from affidavit.generation.icl.tasks import Task
@@ -64,7 +65,7 @@ def load_examples(path: Path, task: Task, *, blank: Literal["refuse", "drop"] = 
 
 def _objects(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     try:
-        content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+        content = files.read_bytes(path, most=files.DATA_BYTES).removeprefix(b"\xef\xbb\xbf")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}", hint="Check the path.") from None
     for number, raw in enumerate(content.split(b"\n"), start=1):
