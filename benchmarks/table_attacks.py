@@ -193,7 +193,7 @@ def markdown(asked: argparse.Namespace, state: State, attacks: Sequence[Membersh
         "in a one-shot prompt. Protected: one text that PRISM wrote from all members, zero-out,",
         f"ε = {asked.epsilon:g}, δ = {asked.delta:g}. {asked.runs} runs, {asked.members} members and",
         f"{asked.non_members} non-members of one class, model {asked.model}.",
-        "An AUC near one half of an attack that fails without protection says nothing; [how to read it](audits.md).",
+        "An AUC near one half of an attack that fails without protection says nothing; [how to read it](../audits.md).",
         "",
         "| attack | " + " | ".join(head) + " |",
         "|---" * (len(head) + 1) + "|",
