@@ -1,16 +1,17 @@
 """What the pages tell a reader to type is typed: every ``console`` and ``sh`` block of every page, in order.
 
-One page is one reader: one folder, in which ``docs`` and ``front`` of the repository can be read, one home, one account.
+One page is one reader: one folder, in which ``docs`` and ``front`` of the repository can be read, and one home.
 Every run file names the toy model in place of the large one; the entropy is the same in every run. Each command has to
 succeed, and what a ``console`` block shows below a command has to be what it prints (``...`` stands for anything).
 
 HTML comments, which no reader sees, say what the page leaves to him. They stand directly before a block:
 
     <!-- not run: WHY -->            the block is not run; its commands and options must exist all the same
-    <!-- file: NAME -->              the block is what the reader has in the file NAME, from here on
+    <!-- file: NAME -->              the block is what the reader has in the file NAME (first: the first of it)
     <!-- answers: y -->              what he answers at a terminal, a line a question
     <!-- exits: 5 -->                one command of the block ends with this code, and none with another but 0
     <!-- before: COMMANDS -->        what he has done before, in words of the page
+    <!-- slow: WHY -->               the page is followed by the slow tests
 
 ``make`` lines are not run: the targets must exist, and CI runs them.
 """
@@ -27,6 +28,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
@@ -34,7 +36,7 @@ from markdown_it import MarkdownIt
 from affidavit.cli import run
 
 ROOT = Path(__file__).resolve().parents[2]
-NOTE = re.compile(r"<!--\s*(not run|file|answers|exits|before):\s*(.*?)\s*-->", re.DOTALL)
+NOTE = re.compile(r"<!--\s*(not run|file|answers|exits|before|slow):\s*(.*?)\s*-->", re.DOTALL)
 OF_THE_SHELL = re.compile(r"[|<>;&$`*?~()\\\n]")
 LARGE, SMALL = '"smollm2-135m"', '"toy"'
 
@@ -54,7 +56,7 @@ def blocks_of(text: str) -> Iterator[Block]:
     notes: dict[str, str] = {}
     for token in MarkdownIt("commonmark").parse(text):
         if token.type == "html_block":
-            notes |= {name: value for name, value in NOTE.findall(token.content)}
+            notes |= dict(NOTE.findall(token.content))
         elif token.type == "fence":
             yield Block(token.info.split(" ")[0], token.content, (token.map or [0])[0] + 1, notes)
             notes = {}
@@ -136,7 +138,9 @@ class Reader:
                 ["bash", "-euo", "pipefail", "-c", command], capture_output=True, text=True, check=False, timeout=120
             )
             return done.returncode, done.stdout, done.stderr
-        self.monkeypatch.setattr(sys, "stdin", Terminal("\n".join(answers.split()) + "\n") if answers else io.StringIO())
+        self.monkeypatch.setattr(
+            sys, "stdin", Terminal("\n".join(answers.split()) + "\n") if answers else io.StringIO()
+        )
         self.capsys.readouterr()
         code = run(words[1:])
         printed = self.capsys.readouterr()
@@ -175,24 +179,37 @@ def runs(block: Block) -> bool:
     return block.language in {"sh", "console"} and "not run" not in block.notes
 
 
-FOLLOWED = [page for page in pages() if any(runs(block) for block in blocks_of(page.read_text(encoding="utf-8")))]
+def _name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("page", FOLLOWED, ids=lambda page: page.relative_to(ROOT).as_posix())
+def _followed() -> Iterator[Any]:
+    for page in pages():
+        blocks = list(blocks_of(page.read_text(encoding="utf-8")))
+        if any(runs(block) for block in blocks):
+            slow = any("slow" in block.notes for block in blocks)
+            yield pytest.param(page, id=_name(page), marks=[pytest.mark.slow] if slow else [])
+
+
+@pytest.mark.parametrize("page", list(_followed()))
 def test_what_a_page_tells_to_type_works(page, tmp_path, monkeypatch, capsys, same_entropy):
     reader = Reader(tmp_path, capsys, monkeypatch)
-    for block in blocks_of(page.read_text(encoding="utf-8")):
-        place = f"{page.relative_to(ROOT)}:{block.line}"
-        if "before" in block.notes:
-            code, out, err = reader.types(f"set -e\n{block.notes['before']}")
-            assert code == 0, f"{place}, before it: {out}{err}"
+    blocks = list(blocks_of(page.read_text(encoding="utf-8")))
+    for block in reversed(blocks):
+        if "file" in block.notes:
+            Path(block.notes["file"]).write_text(block.body, encoding="utf-8")
+    for block in blocks:
+        place = f"{_name(page)}:{block.line}"
+        for command in _whole(block.notes.get("before", "").splitlines()):
+            code, out, err = reader.types(command)
+            assert code == 0, f"{place}, before it: {command}\n{out}{err}"
         if "file" in block.notes:
             Path(block.notes["file"]).write_text(block.body, encoding="utf-8")
         if runs(block):
             _follow(block, reader, place)
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", pages(), ids=_name)
 def test_a_block_that_is_not_run_says_why(page):
     for block in blocks_of(page.read_text(encoding="utf-8")):
         assert block.language, f"{page}:{block.line}: a fenced block names its language"
@@ -203,14 +220,16 @@ def test_a_block_that_is_not_run_says_why(page):
 
 def test_a_wrong_output_and_a_failing_command_are_noticed(tmp_path, monkeypatch, capsys):
     reader = Reader(tmp_path, capsys, monkeypatch)
-    page = "```console\n$ echo one\ntwo\n```\n\n```sh\naffidavit epsilon no-such-plan.json\n```\n\n<!-- exits: 3 -->\n```sh\ntrue\n```\n"
+    page = "```console\n$ echo one\ntwo\n```\n\n```sh\naffidavit epsilon no-such-plan.json\n```\n"
+    page += "\n<!-- exits: 3 -->\n```sh\ntrue\n```\n"
     for block in blocks_of(page):
         with pytest.raises(AssertionError):
             _follow(block, reader, "here")
 
 
 def test_commands_are_read_as_a_shell_reads_them():
-    script = "for n in 1 2; do\n  echo $n\ndone\ncat > a.txt <<'EOF'\n$ not a command\nEOF\naffidavit plan \\\n  run.toml  # a run\n\n# nothing\n"
+    script = "for n in 1 2; do\n  echo $n\ndone\ncat > a.txt <<'EOF'\n$ not a command\nEOF\n"
+    script += "affidavit plan \\\n  run.toml  # a run\n\n# nothing\n"
     found = [command for command, _ in commands(script, "sh")]
     assert len(found) == 3
     assert _words(found[2]) == ["affidavit", "plan", "run.toml"]
