@@ -51,7 +51,7 @@ html_show_sourcelink = False
 html_theme_options = {"source_repository": "", "navigation_with_keys": False}
 
 SECTION = re.compile(r"^## (?P<caption>.+?)\n(?P<body>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\((?P<page>[^)#:]+\.md)\)")
+LINK = re.compile(r"\[(?P<words>[^\]]+)\]\((?P<page>[^)#:]+\.md)\)")
 FIELD = re.compile(r"(?P<name>``.+?``(?:(?: and|,) ``.+?``)*) {2,}(?P<text>\S.*)")
 FETCHED = re.compile(
     r"<(?:script|link|img|iframe|source|object|embed)\b[^>]*?(?:src|href|data)\s*=\s*[\"']?(?:https?:)?//[^>]*>"
@@ -66,7 +66,8 @@ def with_menu(_app: Any, name: str, source: list[str]) -> None:
     if name != root_doc:
         return
     for caption, body in SECTION.findall(source[0]):
-        pages = "\n".join(dict.fromkeys(LINK.findall(body)))
+        entries = {page: f"{words[0].upper()}{words[1:]} <{page}>" for words, page in reversed(LINK.findall(body))}
+        pages = "\n".join(reversed(entries.values()))
         source[0] += f"\n\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{pages}\n```\n"
 
 
@@ -79,7 +80,7 @@ def as_written(*event: Any) -> None:
 
 def _block(block: str) -> str:
     if block.startswith("    "):
-        return f"::\n\n{block}"
+        return "::\n\n" + block.replace("``", "")
     if not FIELD.match(block):
         return _plain(block)
     items: list[str] = []

@@ -61,7 +61,10 @@ def test_the_menu_holds_each_section_of_the_index_once(site):
         "\n## Two\n\n[d](d.md)\n"
     ]
     site.with_menu(None, site.root_doc, source)
-    assert re.findall(r":caption: (\w+)\n\n(.*?)\n```", source[0], re.DOTALL) == [("One", "a.md"), ("Two", "d.md")]
+    assert re.findall(r":caption: (\w+)\n\n(.*?)\n```", source[0], re.DOTALL) == [
+        ("One", "A <a.md>"),
+        ("Two", "D <d.md>"),
+    ]
     untouched = ["## One\n[a](a.md)\n"]
     site.with_menu(None, "docs/cli", untouched)
     assert untouched == ["## One\n[a](a.md)\n"]
