@@ -2,7 +2,8 @@
 
 Every scenario of the plan (``scenario``) is bounded by every method that applies; the plan's ε is
 the largest over scenarios. ``bound`` computes the best method alone; ``Bound.methods`` computes the
-whole table when it is read. A method that yields only an upper side has lower side 0.
+whole table when it is read. A method that yields only an upper side has lower side 0, or, in a plan
+with ``zcdp`` leaves, what the Gaussian of equal ρ costs in their place (``methods.zcdp.stand_in``).
 
 ε is reported in [0, ∞], for the larger of the two directions. Tolerance is relative to ε, with
 an absolute floor of 1e-6.
@@ -28,7 +29,7 @@ from affidavit.accountant.methods.optimal import OptimalMethod
 from affidavit.accountant.methods.pld import PldMethod
 from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.renyi import RenyiMethod
-from affidavit.accountant.methods.zcdp import ZcdpMethod
+from affidavit.accountant.methods.zcdp import ZcdpMethod, stand_in
 from affidavit.accountant.plan import Approximate, Plan, Pure, core, parse_plan
 from affidavit.accountant.scenario import Scenario, scenarios
 from affidavit.accountant.validate import Relation
@@ -171,6 +172,8 @@ def _best(scenario: Scenario, relation: Relation, target: Target) -> _Found:
     if not all(one.attained for one in found):
         others = [m for m in UPPER if m not in methods and not m.why_not(scenario, relation)]
         found += [_found(method, scenario, relation, target) for method in others]
+    if admitted := _admitted(scenario, relation, target):
+        found.append(_Found(Interval(admitted, math.inf), ""))
     best = min(found, key=lambda one: one.interval.upper)
     lowest = max(found, key=lambda one: one.interval.lower)
     if lowest.interval.lower > best.interval.upper:
@@ -178,6 +181,15 @@ def _best(scenario: Scenario, relation: Relation, target: Target) -> _Found:
         explicit = [_found(method, scenario, relation, replace(target, explicit=True)) for method in methods]
         lowest = max(explicit, key=lambda one: one.interval.lower)
     return _Found(Interval(lowest.interval.lower, best.interval.upper), best.method, lowest.attained)
+
+
+@lru_cache(maxsize=64)
+def _admitted(scenario: Scenario, relation: Relation, target: Target) -> float:
+    """A lower side by what the ``zcdp`` leaves admit: Gaussians in their place, on stated data sets. 0 without any."""
+    gaussian = stand_in(scenario)
+    if gaussian is None:
+        return 0.0
+    return _best(gaussian, relation, replace(target, explicit=True)).interval.lower
 
 
 def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> _Found | None:
@@ -217,7 +229,8 @@ def _row(method: Method, cases: tuple[Scenario, ...], relation: Relation, target
         why = method.why_not(scenario, relation)
         if why:
             return MethodResult(method.name, False, why, *(math.nan,) * 4)
-        intervals.append(_ask(method.profile(scenario, relation, target), target))
+        lower, upper = _ask(method.profile(scenario, relation, target), target)
+        intervals.append(Interval(max(lower, _admitted(scenario, relation, target)), upper))
     lower, upper = max(i.lower for i in intervals), max(i.upper for i in intervals)
     if target.delta is not None:
         return MethodResult(method.name, True, "", lower, upper, target.delta, target.delta)

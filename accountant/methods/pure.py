@@ -2,7 +2,7 @@
 
 ε at δ = 0 is the largest loss. It is Σ ε_i for pure, exponential and Laplace mechanisms (each
 attains its ε, the exponential in the limit t → η), and infinite for Gaussian noise, whose loss
-is unbounded. Under sampling at rate γ the largest loss of an ε-DP mechanism is
+is unbounded, and for what admits it (ρ-zCDP). Under sampling at rate γ the largest loss of an ε-DP mechanism is
 ln(1 + γ(e^ε − 1)) (Balle, Barthe and Gaboardi 2018, Theorems 8 to 10), sampled uses adding up;
 Poisson sampling under substitution is charged without amplification here.
 """
@@ -25,6 +25,7 @@ from affidavit.accountant.plan import (
     Pure,
     Repeat,
     WithoutReplacement,
+    ZeroConcentrated,
 )
 from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
@@ -56,6 +57,8 @@ def _largest_loss(node: Plan, relation: Relation) -> tuple[Fraction | float, Fra
             return UNBOUNDED if delta > 0.0 else (Fraction(epsilon), Fraction(epsilon))
         case Gaussian() | DiscreteGaussian():
             return UNBOUNDED
+        case ZeroConcentrated(rho=rho):  # admits the Gaussian of equal ρ
+            return UNBOUNDED if rho > 0.0 else (Fraction(0), Fraction(0))
         case Compose(parts=parts):
             pairs = [_largest_loss(part, relation) for part in parts]
             return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)

@@ -7,19 +7,26 @@ Conversion: Canonne, Kamath and Steinke 2020, Proposition 12: for every α > 1,
     δ(ε) <= exp((α − 1)(α ρ − ε)) / (α − 1) · (1 − 1/α)^α.
 
 Any α gives a valid number, so the search over α is not part of the proof. An upper side only.
+
+The lower side of a plan with ``zcdp`` leaves is that of the same plan with a Gaussian of σ = 1/√(2ρ) in the place
+of each (``stand_in``): it is exactly ρ-zCDP (Bun and Steinke 2016, Proposition 1.6), so the leaf admits it, and the
+plan's ε is the supremum over what its leaves admit. Beside it, a part that cannot be told apart from nothing may
+always be left out: a constant satisfies every statement. That is done with samples of ``zcdp`` leaves.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from fractions import Fraction
 
 from affidavit.accountant.methods.base import Interval, Target, certain_delta, smallest_epsilon
 from affidavit.accountant.methods.optimal import pure_cost
-from affidavit.accountant.plan import Exponential, Gaussian, Plan, ZeroConcentrated
+from affidavit.accountant.plan import Exponential, Gaussian, Plan, ZeroConcentrated, leaves
 from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
 
-__all__ = ["ZcdpMethod", "ZcdpProfile", "rho_of"]
+__all__ = ["ZcdpMethod", "ZcdpProfile", "rho_of", "stand_in"]
 
 ROUNDING = 1e-12
 INVERSE_PHI = (math.sqrt(5.0) - 1.0) / 2.0
@@ -38,6 +45,29 @@ def rho_of(node: Plan) -> float | None:
     if cost is not None and cost[1] == 0.0:
         return cost[0] * cost[0] / 2.0
     return None
+
+
+def stand_in(scenario: Scenario) -> Scenario | None:
+    """The scenario with the Gaussian of equal ρ for each ``zcdp`` leaf; None if it has none. Never costs more."""
+    if not any(isinstance(leaf, ZeroConcentrated) for node, _ in scenario.fixed for _, leaf, _ in leaves(node)):
+        return None
+    fixed: dict[Plan, int] = {}
+    for node, count in scenario.fixed:
+        if isinstance(node, ZeroConcentrated):
+            if node.rho > 0.0:
+                gaussian = Gaussian(_equal_noise(node.rho))
+                fixed[gaussian] = fixed.get(gaussian, 0) + count
+        elif not any(isinstance(leaf, ZeroConcentrated) for _, leaf, _ in leaves(node)):
+            fixed[node] = fixed.get(node, 0) + count
+    return replace(scenario, fixed=tuple(fixed.items()))
+
+
+def _equal_noise(rho: float) -> float:
+    """The smallest float σ found with 1/(2σ²) <= ρ, in exact arithmetic."""
+    sigma = math.sqrt(0.5) / math.sqrt(rho)
+    while Fraction(1, 2) > Fraction(rho) * Fraction(sigma) ** 2:
+        sigma = math.nextafter(sigma, math.inf)
+    return sigma
 
 
 def log_delta(epsilon: float, *, rho: float) -> float:
