@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from affidavit.accountant.bound import bound
 from affidavit.accountant.calibrate import Domain, solve
@@ -47,6 +48,7 @@ __all__ = [
     "assess",
     "claims",
     "published",
+    "tally",
     "to_json",
     "to_markdown",
     "to_rows",
@@ -373,8 +375,15 @@ def to_rows(assessed: Sequence[Assessment]) -> list[dict[str, str]]:
     return rows
 
 
+def tally(assessed: Sequence[Assessment]) -> str:
+    """How many rows there are of each verdict, in words."""
+    found = Counter(a.verdict for a in assessed)
+    counts = ", ".join(f"{verdict} {found[verdict]}" for verdict in get_args(Verdict))
+    return f"{counts} (of {len(assessed)})"
+
+
 def to_markdown(assessed: Sequence[Assessment]) -> str:
-    """A table, and each assumption once below it."""
+    """A table, each assumption once below it, and the tally."""
     rows = to_rows(assessed)
     if not rows:
         return ""
@@ -383,6 +392,7 @@ def to_markdown(assessed: Sequence[Assessment]) -> str:
     lines += ["| " + " | ".join(row[h] for h in heads) + " |" for row in rows]
     notes = dict.fromkeys((a.claim.paper, a.claim.sampler, a.claim.assumption) for a in assessed)
     lines += ["", *(f"- {paper}, {sampler}: {assumption}." for paper, sampler, assumption in notes)]
+    lines += ["", tally(assessed)]
     return "\n".join(lines) + "\n"
 
 

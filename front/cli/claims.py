@@ -15,7 +15,7 @@ __all__ = ["claims"]
 @click.option("--noise", is_flag=True, help="Also the noise that each claim would need (slower).")
 @json_option
 def claims(*, markdown: bool, noise: bool, as_json: bool) -> None:
-    """Each published row: the claimed ε, ours from both sides, and a verdict."""
+    """Each published row: the claimed ε, ours from both sides, and a verdict; at the end how many of each."""
     from affidavit import claims as published
 
     if markdown and as_json:
@@ -24,9 +24,11 @@ def claims(*, markdown: bool, noise: bool, as_json: bool) -> None:
     assessed = published.claims(noise=noise)
     if as_json:
         print_json(published.to_json(assessed))
+        note(published.tally(assessed))
     elif markdown:
         click.echo(published.to_markdown(assessed), nl=False)
     else:
         rows = published.to_rows(assessed)
         columns = list(rows[0])
         print_table("Published claims", columns, [[row[column] for column in columns] for row in rows])
+        click.echo(published.tally(assessed))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from affidavit.claims import Claim, assess, published, to_json, to_markdown, to_rows
+from affidavit.claims import Claim, assess, published, tally, to_json, to_markdown, to_rows
 
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases" / "claims.json"
 ROWS = json.loads(CASES.read_text()) if CASES.exists() else []
@@ -206,3 +207,26 @@ def test_formats() -> None:
             low, high = (float(part) for part in shown["ours"].split(" to "))
             assert low <= (assessed.epsilon_lower or 0.0)
             assert high >= assessed.epsilon_upper
+    assert text.endswith(f"\n\n{tally(some)}\n")
+
+
+def test_the_command_ends_with_a_tally_that_the_page_shows(command) -> None:
+    """`claims` counted by its own rows; docs/theory/claims.md says the same, by the rows of its table."""
+    done = command("claims", "--json")
+    counts = Counter(row["verdict"] for row in done.json)
+    said = re.fullmatch(
+        r"holds (\d+), not supported (\d+), refuted (\d+), unstated (\d+) \(of (\d+)\)", _last(done.err)
+    )
+    assert said is not None
+    assert [int(number) for number in said.groups()] == [
+        *(counts[verdict] for verdict in ("holds", "not supported", "refuted", "unstated")),
+        len(done.json),
+    ]
+    page = (Path(__file__).resolve().parents[2] / "docs" / "theory" / "claims.md").read_text(encoding="utf-8")
+    rows = re.findall(r"\| (holds|not supported|refuted|unstated) \|[^|]*\|$", page, re.MULTILINE)
+    assert Counter(rows) == counts
+    assert _last(page) == _last(done.err)
+
+
+def _last(text: str) -> str:
+    return text.rstrip().splitlines()[-1]
