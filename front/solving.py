@@ -15,7 +15,7 @@ from affidavit.accountant import decimals, validate
 from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.calibrate import FORWARD_SHARE, Calibrated, Domain, calibrate, solve
 from affidavit.accountant.errors import NotSupported, NoValueFits, PlanError, RunFileError
-from affidavit.accountant.plan import Envelope, Gaussian, Plan, Poisson, Repeat, parse_plan, to_dict
+from affidavit.accountant.plan import Envelope, Plan, parse_plan, to_dict
 from affidavit.accountant.validate import Relation
 from affidavit.runfile import RunFile
 
@@ -23,10 +23,10 @@ __all__ = [
     "Solution",
     "certified_epsilon",
     "fitting_values",
-    "smallest_noise_multiplier",
     "solvable_keys",
     "solve_plan",
     "solve_run",
+    "with_solution",
 ]
 
 DIGITS = 6
@@ -58,28 +58,6 @@ class Solution:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def smallest_noise_multiplier(
-    *, epsilon: float, delta: float, steps: int, rate: float, relation: str | None
-) -> Solution:
-    """The least noise multiplier of a Gaussian used ``steps`` times on Poisson samples of ``rate``.
-
-    Raises ``PlanError`` for numbers out of range, ``NoValueFits``.
-    """
-    count = validate.whole(steps, path="--steps", minimum=1)
-    checked_rate = validate.fraction(rate, path="--rate")
-    target = validate.real(epsilon, path="--epsilon")
-    checked_delta = validate.fraction(delta, path="--delta")
-    checked_relation = validate.relation(relation, path="--relation")
-    one = Gaussian(1.0)
-    use: Plan = one if checked_rate == 1.0 else Poisson(checked_rate, one)
-    plan = Repeat(count, use)
-    return solve_plan(
-        Envelope(checked_relation, plan, checked_delta),
-        epsilon=target,
-        path="plan.of.noise_multiplier" if use is one else "plan.of.of.noise_multiplier",
-    )
-
-
 def solve_plan(envelope: Envelope, *, epsilon: float, path: str | None = None) -> Solution:
     """The value of a plan's parameter that costs at most ``epsilon`` at the envelope's δ."""
     if envelope.delta is None:
@@ -97,6 +75,11 @@ def solve_plan(envelope: Envelope, *, epsilon: float, path: str | None = None) -
 
     integer = isinstance(_value_at(envelope.plan, found.path), int)
     return _checked(found, target=target, integer=integer, forward=forward)
+
+
+def with_solution(envelope: Envelope, solved: Solution) -> Envelope:
+    """The plan with the value that was found in its place."""
+    return replace(envelope, plan=_with_value(envelope.plan, solved.parameter, solved.value))
 
 
 def solvable_keys(run: RunFile) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import click
 from affidavit.cli._output import lower_digits, note, print_json, print_table, upper_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from affidavit.accountant.bound import Bound, MethodResult
     from affidavit.accountant.second_opinion import SecondOpinion
@@ -154,10 +154,10 @@ def print_opinions(opinions: Iterable[SecondOpinion]) -> None:
     )
 
 
-def print_solution(solved: Solution, *, as_json: bool) -> None:
-    """The value alone on stdout; what it costs on stderr."""
+def print_solution(solved: Solution, *, as_json: bool, beside: Mapping[str, Any] | None = None) -> None:
+    """The value alone on stdout, what it costs on stderr; or all of it, and what is ``beside``, as JSON."""
     if as_json:
-        print_json(solved.to_json())
+        print_json(solved.to_json() | dict(beside or {}))
         return
     click.echo(_number(solved.value))
     note(

@@ -25,7 +25,12 @@ def test_epsilon_as_json(command, plan_file):
     assert done.code == 0
     # Balle and Wang 2018, closed form: 4.377178...
     assert done.json["epsilon_lower"] <= 4.3771780956812245 <= done.json["epsilon_upper"]
-    assert set(done.json) == {"epsilon_upper", "epsilon_lower", "delta", "relation", "method", "methods"}
+    assert set(done.json) == {
+        *("epsilon_upper", "epsilon_lower", "delta", "relation", "method", "methods"),
+        *("risk", "plan"),
+    }
+    assert done.json["plan"] == GAUSSIAN
+    assert 0.5 < done.json["risk"]["area_under_roc"] < 1.0
     assert {tuple(row) for row in map(dict.keys, done.json["methods"])} == {
         ("name", "epsilon_upper", "epsilon_lower", "applies", "why")
     }
@@ -62,7 +67,7 @@ def test_delta_as_json(command, tmp_path):
     [
         ([], "Usage"),
         (["nonsense"], "No such command"),
-        (["epsilon"], "Missing argument"),
+        (["epsilon"], "no plan"),
         (["epsilon", "{plan}", "--delta", "0.1"], "disagrees"),
         (["epsilon", "{plan}", "--relation", "zero-out"], "disagrees"),
         (["epsilon", "{plan}", "--method", "guess"], "allowed: basic"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -11,8 +12,9 @@ from affidavit.accountant.certified import certified_bound
 from affidavit.accountant.errors import NoValueFits, PlanError, RunFileError
 from affidavit.accountant.plan import Envelope, Gaussian, Poisson, Repeat, parse_plan
 from affidavit.certification import plan_run
+from affidavit.planflags import PlanFlags
 from affidavit.runfile import parse_run
-from affidavit.solving import fitting_values, smallest_noise_multiplier, solvable_keys, solve_plan, solve_run
+from affidavit.solving import Solution, fitting_values, solvable_keys, solve_plan, solve_run, with_solution
 
 RUN = {
     "relation": "zero-out",
@@ -31,16 +33,25 @@ RUN = {
 }
 
 
+def smallest_noise_multiplier(**asked) -> Solution:
+    """What `sigma` computes."""
+    flags = PlanFlags(**asked)
+    envelope = flags.envelope("sigma", start=1.0)
+    solved = solve_plan(envelope, epsilon=flags.target)
+    assert with_solution(envelope, solved).plan == replace(flags, noise=solved.value).envelope("sigma").plan
+    return solved
+
+
 def test_sigma_of_one_gaussian_is_the_closed_form():
     # Balle and Wang 2018: the least noise multiplier for (1, 1e-5); value from their closed form, 3.730631...
-    solved = smallest_noise_multiplier(epsilon=1.0, delta=1e-5, steps=1, rate=1.0, relation="add-remove")
+    solved = smallest_noise_multiplier(target=1.0, delta=1e-5, steps=1, rate="1", relation="add-remove")
     assert solved.epsilon_upper <= 1.0
     assert solved.value == pytest.approx(3.730631, abs=2e-5)
 
 
 def test_sigma_of_many_steps_scales_with_their_root():
-    once = smallest_noise_multiplier(epsilon=1.0, delta=1e-5, steps=1, rate=1.0, relation="add-remove")
-    many = smallest_noise_multiplier(epsilon=1.0, delta=1e-5, steps=100, rate=1.0, relation="add-remove")
+    once = smallest_noise_multiplier(target=1.0, delta=1e-5, steps=1, rate="1", relation="add-remove")
+    many = smallest_noise_multiplier(target=1.0, delta=1e-5, steps=100, rate="1", relation="add-remove")
     assert many.value == pytest.approx(10.0 * once.value, rel=1e-4)
 
 
@@ -50,8 +61,8 @@ def test_sigma_of_many_steps_scales_with_their_root():
 )
 def test_sigma_stands_its_own_check(epsilon, delta, steps, rate):
     # The check once used a wider bound than the search, which some settings did not stand.
-    asked = {"delta": delta, "steps": steps, "rate": rate, "relation": "add-remove"}
-    solved = smallest_noise_multiplier(epsilon=epsilon, **asked)
+    asked = {"delta": delta, "steps": steps, "rate": str(rate), "relation": "add-remove"}
+    solved = smallest_noise_multiplier(target=epsilon, **asked)
     plan = Repeat(steps, Poisson(rate, Gaussian(solved.value)))
     found = bound(plan, relation="add-remove", delta=delta, tolerance=5e-5)
     assert found.epsilon_upper == solved.epsilon_upper <= epsilon
@@ -63,13 +74,14 @@ def test_sigma_stands_its_own_check(epsilon, delta, steps, rate):
     [
         ({"relation": None}, "--relation"),
         ({"steps": 0}, "--steps"),
-        ({"rate": 1.5}, "--rate"),
-        ({"epsilon": math.nan}, "--epsilon"),
+        ({"rate": "1.5"}, "--rate"),
+        ({"rate": "1/0"}, "--rate"),
+        ({"target": math.nan}, "--epsilon"),
         ({"delta": -1.0}, "--delta"),
     ],
 )
 def test_sigma_refuses_what_is_out_of_range(change, path):
-    asked = {"epsilon": 1.0, "delta": 1e-5, "steps": 1, "rate": 1.0, "relation": "add-remove", **change}
+    asked = {"target": 1.0, "delta": 1e-5, "steps": 1, "rate": "1", "relation": "add-remove", **change}
     with pytest.raises(PlanError) as caught:
         smallest_noise_multiplier(**asked)
     assert caught.value.path == path
