@@ -30,15 +30,16 @@ from affidavit.accountant.methods.pld import PldMethod
 from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.renyi import RenyiMethod
 from affidavit.accountant.methods.zcdp import ZcdpMethod, stand_in
-from affidavit.accountant.plan import Approximate, Plan, Pure, core, parse_plan
+from affidavit.accountant.plan import Approximate, Plan, Pure, canonical_json, core, parse_plan
 from affidavit.accountant.scenario import Scenario, scenarios
+from affidavit.accountant.show import Facts, Shown, between, lower, table, upper
 from affidavit.accountant.validate import Relation
 
-__all__ = ["METHODS", "Bound", "MethodResult", "bound", "profile_points"]
+__all__ = ["METHODS", "Bound", "MethodResult", "Methods", "bound", "profile_points"]
 
 
-@dataclass(frozen=True, slots=True)
-class MethodResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class MethodResult(Shown):
     """One row of the table of methods; ``why`` says why a method does not apply."""
 
     name: str
@@ -49,9 +50,40 @@ class MethodResult:
     delta_lower: float
     delta_upper: float
 
+    def facts(self) -> Facts:
+        """Its bracket, or why it has none."""
+        if not self.applies:
+            return Facts(f"{self.name} does not apply: {self.why}")
+        sides = between(
+            epsilon_lower=self.epsilon_lower,
+            epsilon_upper=self.epsilon_upper,
+            delta_lower=self.delta_lower,
+            delta_upper=self.delta_upper,
+        )
+        return Facts(f"{self.name}: {sides}")
 
-@dataclass(frozen=True)
-class Bound:
+
+class Methods(tuple[MethodResult, ...]):
+    """Every method side by side; a table in notebooks."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return table(f"{len(self)} methods", ("method", "at least", "at most", ""), tuple(map(_cells, self)))
+
+
+def _cells(row: MethodResult) -> tuple[str, ...]:
+    if not row.applies:
+        return (row.name, "", "", row.why)
+    if row.delta_lower == row.delta_upper and row.epsilon_lower == row.epsilon_upper:
+        return (row.name, "", "", row.facts().line.partition(": ")[2])
+    of_epsilon = row.delta_lower == row.delta_upper
+    low, high = (row.epsilon_lower, row.epsilon_upper) if of_epsilon else (row.delta_lower, row.delta_upper)
+    return (row.name, lower(low) if low else "", upper(high), "")
+
+
+@dataclass(frozen=True, repr=False)
+class Bound(Shown):
     """``epsilon_lower <= ε of the plan <= epsilon_upper`` at ``delta``, or the same for δ at ``epsilon``.
 
     Of the two pairs, the one that was asked for is a bracket; the other repeats the question.
@@ -71,12 +103,24 @@ class Bound:
     method: str
     tolerance: float
     attained: bool
-    _table: Callable[[], tuple[MethodResult, ...]] = field(repr=False, compare=False)
+    _table: Callable[[], Methods] = field(repr=False, compare=False)
 
     @property
-    def methods(self) -> tuple[MethodResult, ...]:
+    def methods(self) -> Methods:
         """Every method side by side (computed when first read)."""
         return self._table()
+
+    def facts(self) -> Facts:
+        """The bracket and what it rests on, without the table of methods, which may take a while."""
+        sides = between(
+            epsilon_lower=self.epsilon_lower,
+            epsilon_upper=self.epsilon_upper,
+            delta_lower=self.delta_lower,
+            delta_upper=self.delta_upper,
+        )
+        reached = "reached by stated data sets" if self.attained else "the curve's own; explicit=True for a stated pair"
+        rows = (("relation", self.relation), ("method", self.method), ("lower side", reached))
+        return Facts(f"{sides}, {self.relation}, by {self.method}", (), (*rows, ("plan", canonical_json(self.plan))))
 
 
 def _basic(relation: Relation) -> BasicMethod:
@@ -240,7 +284,7 @@ def _row(method: Method, cases: tuple[Scenario, ...], relation: Relation, target
 def bound(
     plan: Plan | Mapping[str, Any],
     *,
-    relation: str,
+    relation: Relation,
     delta: float | None = None,
     epsilon: float | None = None,
     tolerance: float = 1e-3,
@@ -268,8 +312,8 @@ def bound(
     methods = _all_methods(checked_relation)
 
     @lru_cache(maxsize=1)
-    def table() -> tuple[MethodResult, ...]:
-        return tuple(_row(m, cases, checked_relation, target) for m in methods)
+    def rows() -> Methods:
+        return Methods(_row(m, cases, checked_relation, target) for m in methods)
 
     if method is None:
         found = _worst([_best(scenario, checked_relation, target) for scenario in cases])
@@ -285,13 +329,13 @@ def bound(
         sides4 = (lower, upper, target.delta, target.delta)
     else:
         sides4 = (target.epsilon or 0.0, target.epsilon or 0.0, lower, upper)
-    return Bound(checked, checked_relation, *sides4, found.method, target.tolerance, found.attained, table)
+    return Bound(checked, checked_relation, *sides4, found.method, target.tolerance, found.attained, rows)
 
 
 def profile_points(
     plan: Plan | Mapping[str, Any],
     *,
-    relation: str,
+    relation: Relation,
     delta: float,
     epsilons: Sequence[float],
     tolerance: float = 1e-2,

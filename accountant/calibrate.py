@@ -21,6 +21,7 @@ from affidavit.accountant import validate
 from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.errors import NoValueFits, PlanError
 from affidavit.accountant.plan import Plan, parse_plan, to_dict
+from affidavit.accountant.validate import Relation
 
 __all__ = ["FORWARD_SHARE", "Calibrated", "Domain", "calibrate", "solvable_paths", "solve"]
 
@@ -250,7 +251,7 @@ def _default_path(paths: tuple[str, ...]) -> str:
 def calibrate(
     plan: Plan | Mapping[str, Any],
     *,
-    relation: str,
+    relation: Relation,
     epsilon: float,
     delta: float,
     path: str | None = None,

@@ -15,6 +15,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact, Inval
 from fractions import Fraction
 
 from affidavit.accountant.errors import PlanError
+from affidavit.accountant.validate import plain
 
 __all__ = [
     "PATTERN",
@@ -57,10 +58,11 @@ def parse(text: object, *, path: str) -> Decimal:
 
 def as_written(value: str | float | Decimal, *, path: str) -> Decimal:
     """The decimal that a person meant: a float counts as its shortest spelling (0.1 is 1/10)."""
-    if isinstance(value, bool) or not isinstance(value, (str, int, float, Decimal)):
+    written = value if isinstance(value, (str, Decimal)) else plain(value)
+    if written is None:
         raise PlanError(path, f"a {type(value).__name__} is not a number", allowed="a finite number")
     try:
-        result = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        result = Decimal(repr(written)) if isinstance(written, float) else Decimal(written)
     except InvalidOperation:
         raise PlanError(path, "not a number", allowed="a finite number") from None
     if not result.is_finite():

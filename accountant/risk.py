@@ -18,19 +18,32 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 
+from affidavit.accountant.show import Facts, Shown, upper
 from affidavit.accountant.tradeoff import PrivacyCurve
 
 __all__ = ["RiskLimits", "guessing_limit", "risk_limits"]
 
 
-@dataclass(frozen=True, slots=True)
-class RiskLimits:
+@dataclass(frozen=True, slots=True, repr=False)
+class RiskLimits(Shown):
     """Upper limits on any attack that decides whether one protected unit was used."""
 
     area_under_roc: float
     advantage: float
     true_positive_rate_at_1_percent: float
     true_positive_rate_at_01_percent: float
+
+    def facts(self) -> Facts:
+        """Each limit beside what a guess reaches."""
+        limits = [
+            ("area under the ROC curve", self.area_under_roc, "0.5"),
+            ("advantage", self.advantage, "0"),
+            ("true positives at 1 % false ones", self.true_positive_rate_at_1_percent, "0.01"),
+            ("true positives at 0.1 % false ones", self.true_positive_rate_at_01_percent, "0.001"),
+        ]
+        line = ", ".join(f"{name} <= {upper(limit, digits=4)}" for name, limit, _ in limits)
+        rows = tuple((name, upper(limit, digits=4), guess) for name, limit, guess in limits)
+        return Facts(line, ("limit", "at most", "a guess"), rows)
 
     def as_dict(self) -> dict[str, float]:
         """Plain numbers, for JSON."""

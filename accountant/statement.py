@@ -20,6 +20,7 @@ from affidavit.accountant import decimals, strictjson, validate
 from affidavit.accountant.clock import show_instant
 from affidavit.accountant.errors import CertificateError, NotSupported, PlanError
 from affidavit.accountant.plan import Plan, parse_plan, to_dict
+from affidavit.accountant.show import Facts, Shown
 from affidavit.accountant.subject import check_digest
 from affidavit.accountant.unit import Unit, parse_unit
 from affidavit.accountant.validate import Relation
@@ -123,8 +124,8 @@ class MethodSummary:
         return cls(name, lower, upper, applies, why, certified)
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+@dataclass(frozen=True, slots=True, repr=False)
+class Certificate(Shown):
     """A parsed certificate. Only ``certificate.verify_envelope`` fills ``sha256`` and ``keyids``.
 
     sha256: digest of the envelope file's bytes (what ``sha256sum CERT.json`` prints).
@@ -150,6 +151,25 @@ class Certificate:
     not_after: datetime
     sha256: str = field(default="", compare=False)
     keyids: tuple[str, ...] = field(default=(), compare=False)
+
+    def facts(self) -> Facts:
+        """What is claimed, of what, and how long it is valid; no digest or commitment of the data."""
+        claims = "; ".join(f"ε <= {claim.epsilon} at δ = {claim.delta}" for claim in self.claims)
+        signed = ", ".join(keyid[:16] for keyid in self.keyids) or "not checked"
+        valid = f"{show_instant(self.not_before)} to {show_instant(self.not_after)}"
+        rows = [
+            ("claim", claims),
+            ("relation", self.relation),
+            ("unit", str(self.unit)),
+            ("size", str(self.size)),
+            ("valid", valid),
+            ("signed by", signed),
+            ("arithmetic", self.arithmetic),
+            *((f"risk: {name}", f"at most {limit}") for name, limit in self.risk.items()),
+            *(("assumes", assumption) for assumption in self.assumptions),
+        ]
+        covered = "" if self.guarantee else f"{NO_GUARANTEE}: "
+        return Facts(f"{covered}{claims}, {self.relation}, {self.size} records", (), tuple(rows))
 
     @property
     def claim(self) -> Claim:

@@ -20,17 +20,29 @@ from typing import Any
 from affidavit.accountant import validate
 from affidavit.accountant.bound import profile_points
 from affidavit.accountant.plan import Plan
+from affidavit.accountant.show import Facts, Shown, upper
+from affidavit.accountant.validate import Relation
 
 __all__ = ["PrivacyCurve", "privacy_curve"]
 
 DEFAULT_POINTS = 49
 
 
-@dataclass(frozen=True, slots=True)
-class PrivacyCurve:
+@dataclass(frozen=True, slots=True, repr=False)
+class PrivacyCurve(Shown):
     """Points (epsilon, delta_upper), ε increasing; each is a valid (ε, δ) guarantee."""
 
     points: tuple[tuple[float, float], ...]
+
+    def facts(self) -> Facts:
+        """Its two ends, and about ten of its points."""
+        if not self.points:
+            return Facts("no points: nothing is known")
+        (first, most), (last, least) = self.points[0], self.points[-1]
+        ends = f"δ <= {upper(most)} at ε = {first:.6g} to δ <= {upper(least)} at ε = {last:.6g}"
+        line = f"{len(self.points)} points, from {ends}"
+        some = self.points[:: max(1, len(self.points) // 10)]
+        return Facts(line, ("ε", "δ at most"), tuple((upper(epsilon), upper(delta)) for epsilon, delta in some))
 
     def delta(self, epsilon: float) -> float:
         """Upper side of δ at ``epsilon`` >= 0: chords in e^ε, which lie above the convex profile."""
@@ -73,7 +85,7 @@ def epsilon_grid(epsilon_upper: float, *, points: int = DEFAULT_POINTS) -> tuple
 def privacy_curve(
     plan: Plan | Mapping[str, Any],
     *,
-    relation: str,
+    relation: Relation,
     delta: float,
     epsilons: Sequence[float] | None = None,
     tolerance: float = 1e-2,

@@ -1,13 +1,15 @@
 """Border checks shared by everything that takes a privacy parameter from outside.
 
 Booleans, strings, NaN and infinities are refused by name; a refusal names the path and the
-allowed range (``PlanError``). Nothing else in the package re-checks these ranges.
+allowed range (``PlanError``). Nothing else in the package re-checks these ranges. A scalar of numpy is the number
+that it is, arrays are refused, of one element too.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Integral, Rational, Real
 from typing import Literal, cast, get_args
 
 from affidavit.accountant.errors import PlanError
@@ -15,13 +17,24 @@ from affidavit.accountant.errors import PlanError
 Relation = Literal["add-remove", "zero-out", "substitution"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 
-__all__ = ["RELATIONS", "Relation", "choice", "fraction", "number", "real", "relation", "whole"]
+__all__ = ["RELATIONS", "Relation", "choice", "fraction", "number", "plain", "real", "relation", "whole"]
+
+
+def plain(value: object) -> int | float | None:
+    """The int or float that ``value`` is, a scalar of numpy included; None for everything else, booleans too."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) and not isinstance(value, Rational) else None
 
 
 def _shown(value: object) -> str:
     """The value for a message: short, and never the inside of a container."""
-    if isinstance(value, (bool, int, float)) or value is None:
+    if isinstance(value, bool) or value is None:
         return repr(value)
+    if (known := plain(value)) is not None:
+        return repr(known)
     if isinstance(value, str):
         return repr(value if len(value) <= 40 else value[:37] + "...")
     return f"a {type(value).__name__}"
@@ -29,10 +42,11 @@ def _shown(value: object) -> str:
 
 def number(value: object, *, path: str, allowed: str) -> float:
     """A finite int or float (not a bool, not a string), as float."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    known = plain(value)
+    if known is None:
         raise PlanError(path, f"{_shown(value)} is not a number", allowed=allowed)
     try:
-        result = float(value)
+        result = float(known)
     except OverflowError:
         raise PlanError(path, "the number is too large", allowed=allowed) from None
     if not math.isfinite(result):
@@ -63,7 +77,7 @@ def whole(value: object, *, path: str, minimum: int = 0, maximum: int | None = N
     result = number(value, path=path, allowed=allowed)
     if result != math.floor(result):
         raise PlanError(path, f"{_shown(value)} is not a whole number", allowed=allowed)
-    exact = int(cast("int | float", value))
+    exact = int(cast("int | float", plain(value)))
     if exact < minimum or (maximum is not None and exact > maximum):
         raise PlanError(path, f"{_shown(value)} is out of range", allowed=allowed)
     return exact

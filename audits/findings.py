@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from affidavit.accountant import files
 from affidavit.accountant.errors import UsageError
+from affidavit.accountant.show import Facts, Shown, lower
 from affidavit.audits.leaks import Exposure, Leak, Overlap, OverlapSpan
 from affidavit.audits.measure import Measure
 from affidavit.audits.verdict import Verdict
@@ -105,8 +106,8 @@ class Utility:
     reference: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Finding(Shown):
     """One attack on one target.
 
     ``statistic`` and ``interval``  named by ``statistic_name``; how the interval was made, and
@@ -168,6 +169,28 @@ class Finding:
     overlap: Overlap | None = None
     note: str = ""
 
+    def facts(self) -> Facts:
+        """The verdict and its numbers; no note, place or digest of what leaked."""
+        rows = (
+            ("attack", self.attack),
+            ("target", self.target),
+            ("verdict", self.verdict),
+            ("members, non-members, runs", f"{self.n_members}, {self.n_non_members}, {self.runs}"),
+            (self.statistic_name, "" if self.statistic is None else f"{self.statistic:.4g}"),
+            ("ε at least", "" if self.epsilon_lower is None else lower(self.epsilon_lower)),
+            ("a perfect attack would show", "" if self.ceiling is None else lower(self.ceiling)),
+            ("leaked, of these guessable", "" if self.leaked is None else f"{self.leaked}, {self.guessable or 0}"),
+        )
+        return Facts(f"{self.attack} on {self.target}: {self.verdict}{self._numbers()}", (), rows)
+
+    def _numbers(self) -> str:
+        found = [
+            "" if self.epsilon_lower is None else f"ε >= {lower(self.epsilon_lower)}",
+            "" if self.ceiling is None else f"at most {lower(self.ceiling)} could be shown",
+            "" if self.leaked is None else f"{self.leaked} leaked",
+        ]
+        return "".join(f", {each}" for each in found if each)
+
     @property
     def only_counts(self) -> bool:
         """Whether no claim was under test: then the policy judges it, and no ε is inferred."""
@@ -226,8 +249,8 @@ class Policy:
         return tuple(broken)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Findings(Shown):
     """Everything one audit found."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -237,6 +260,25 @@ class Findings:
     items: tuple[Finding, ...]
     self_tests: tuple[SelfTest, ...] = ()
     policy: Policy = Policy()
+
+    def facts(self) -> Facts:
+        """The worst outcome, and a row for every attack."""
+        rows = [
+            (
+                item.attack,
+                item.target + (", control" if item.control else ""),
+                item.verdict,
+                "" if item.epsilon_lower is None else lower(item.epsilon_lower),
+                "" if item.ceiling is None else lower(item.ceiling),
+                "" if item.leaked is None else str(item.leaked),
+            )
+            for item in self.items
+        ]
+        failed = [test for test in self.self_tests if not test.passed]
+        tests = f", {len(self.self_tests)} self-tests, {len(failed)} failed" if self.self_tests else ""
+        count = f"{len(self.items)} {'finding' if len(self.items) == 1 else 'findings'}"
+        columns = ("attack", "target", "verdict", "ε at least", "a perfect attack", "leaked")
+        return Facts(f"{self.outcome}: {count}{tests}", columns, tuple(rows))
 
     @property
     def audited(self) -> tuple[Finding, ...]:

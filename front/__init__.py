@@ -7,6 +7,9 @@ language-model package::
 
     plan = {"kind": "repeat", "count": 10, "of": {"kind": "gaussian", "noise_multiplier": 4.0}}
     print(bound(plan, relation="add-remove", delta=1e-5).epsilon_upper)
+
+From records to certified text: ``load_run``, ``plan_run``, ``Keyring``, ``certify``, ``Ledger``, ``generate``,
+``load_audit``, ``audit``, ``report``; docs/notebooks/first-hour.ipynb goes all the way.
 """
 
 from __future__ import annotations
@@ -19,6 +22,15 @@ if TYPE_CHECKING:
     from affidavit.accountant.bound import bound as bound
     from affidavit.accountant.calibrate import calibrate as calibrate
     from affidavit.accountant.errors import AffidavitError as AffidavitError
+    from affidavit.accountant.keys import Keyring as Keyring
+    from affidavit.accountant.ledger import Ledger as Ledger
+    from affidavit.accountant.plan import parse_plan as parse_plan
+    from affidavit.accountant.risk import risk_limits as risk_limits
+    from affidavit.accountant.tradeoff import privacy_curve as privacy_curve
+    from affidavit.accountant.validate import Relation as Relation
+    from affidavit.auditing import audit as audit
+    from affidavit.auditing import report as report
+    from affidavit.audits.auditfile import load_audit as load_audit
     from affidavit.certification import certify as certify
     from affidavit.certification import plan_run as plan_run
     from affidavit.certification import verify as verify
@@ -32,28 +44,47 @@ __version__ = "0.1.0"
 _HOME = {
     "AffidavitError": "affidavit.accountant.errors",
     "Bound": "affidavit.accountant.bound",
+    "Keyring": "affidavit.accountant.keys",
+    "Ledger": "affidavit.accountant.ledger",
+    "Relation": "affidavit.accountant.validate",
     "RunFile": "affidavit.runfile",
+    "audit": "affidavit.auditing",
     "bound": "affidavit.accountant.bound",
     "calibrate": "affidavit.accountant.calibrate",
     "certify": "affidavit.certification",
     "generate": "affidavit.synthesis",
+    "load_audit": "affidavit.audits.auditfile",
     "load_run": "affidavit.runfile",
     "open_permit": "affidavit.synthesis",
+    "parse_plan": "affidavit.accountant.plan",
     "plan_run": "affidavit.certification",
+    "privacy_curve": "affidavit.accountant.tradeoff",
+    "report": "affidavit.auditing",
+    "risk_limits": "affidavit.accountant.risk",
     "verify": "affidavit.certification",
 }
 
 __all__ = [
     "AffidavitError",
     "Bound",
+    "Keyring",
+    "Ledger",
+    "Relation",
     "RunFile",
+    "__version__",
+    "audit",
     "bound",
     "calibrate",
     "certify",
     "generate",
+    "load_audit",
     "load_run",
     "open_permit",
+    "parse_plan",
     "plan_run",
+    "privacy_curve",
+    "report",
+    "risk_limits",
     "verify",
 ]
 
@@ -68,4 +99,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(set(__all__) | set(globals()))
+    return sorted(__all__)

@@ -31,6 +31,7 @@ from affidavit.accountant.plan import Compose, Parallel, Plan, Poisson, Repeat, 
 from affidavit.accountant.receipt import Receipt
 from affidavit.accountant.recheck import recheck
 from affidavit.accountant.risk import RiskLimits, risk_limits
+from affidavit.accountant.show import Facts, Shown, upper
 from affidavit.accountant.statement import NO_GUARANTEE
 from affidavit.accountant.tradeoff import PrivacyCurve, epsilon_grid
 from affidavit.accountant.validate import Relation
@@ -48,8 +49,8 @@ _ROUND_OFF = 1e-12
 """More than float64 can lose between certified curve points and the limits that follow from them."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedRun:
+@dataclass(frozen=True, slots=True, repr=False)
+class PlannedRun(Shown):
     """What a run is and costs, before data, model or keys exist: ``cost`` in float64.
 
     ``epsilon_certified``: what a certificate would state; None where ``cost`` exceeds the budget already, or certified
@@ -61,14 +62,29 @@ class PlannedRun:
     cost: Bound
     epsilon_certified: float | None
 
+    def facts(self) -> Facts:
+        """What it would cost, and what the budget allows."""
+        budget = self.run.budget
+        cost = self.cost.epsilon_upper if self.epsilon_certified is None else self.epsilon_certified
+        answer = "fits" if self.fits else "does not fit"
+        rows = (
+            ("data", f"{self.run.data.name}, {self.run.data.size} records"),
+            ("generator", self.run.generator.kind),
+            ("ε at most", f"{upper(cost)} at δ = {budget.delta:g} ({self.run.relation})"),
+            ("budget", f"ε = {budget.epsilon:g}, δ = {budget.delta:g}"),
+            ("certified", "" if self.epsilon_certified is None else upper(self.epsilon_certified)),
+        )
+        line = f"{self.run.generator.kind} costs ε <= {upper(cost)} at δ = {budget.delta:g}, {self.run.relation}"
+        return Facts(f"{line}; {answer} the budget of {budget.epsilon:g}", (), rows)
+
     @property
     def fits(self) -> bool:
         """Whether ``certify`` would find the run within its budget."""
         return self.epsilon_certified is not None and self.epsilon_certified <= self.run.budget.epsilon
 
 
-@dataclass(frozen=True, slots=True)
-class CertifiedRun:
+@dataclass(frozen=True, slots=True, repr=False)
+class CertifiedRun(Shown):
     """A signed certificate and the facts that it rests on."""
 
     envelope: bytes
@@ -77,9 +93,13 @@ class CertifiedRun:
     curve: PrivacyCurve
     risk: RiskLimits
 
+    def facts(self) -> Facts:
+        """Its certificate's."""
+        return self.certificate.facts()
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Verification(Shown):
     """What was checked: always the signature; the number only if ``checks`` is not empty.
 
     ``receipt``: the run's, whose signature and certificate were checked, if it was given; ``text_lines``: how
@@ -95,6 +115,17 @@ class Verification:
     def guarantee(self) -> bool:
         """Whether the claim protects anybody: not where the noise can be reproduced."""
         return self.certificate.guarantee and (self.receipt is None or not self.receipt.guarantee.startswith("NONE"))
+
+    def facts(self) -> Facts:
+        """The answer, and the recomputed numbers where they were asked for."""
+        claim = self.certificate.facts().line
+        with_text = "" if self.receipt is None else "; receipt" if self.text_lines is None else "; receipt and text"
+        rows = tuple(
+            (f"ε <= {check.epsilon:.12g}", f"{check.delta:g}", f"{check.delta_lower:.6g} to {check.delta_upper:.6g}")
+            for check in self.checks
+        )
+        columns = ("claim", "δ claimed", "δ recomputed") if rows else ()
+        return Facts(f"{self.answer}: {claim}{with_text}", columns, rows)
 
     @property
     def answer(self) -> str:

@@ -23,6 +23,7 @@ from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.errors import DataError, LedgerMissing, RunFileError, UsageError
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.permit import open_permit
+from affidavit.accountant.show import Facts, Shown
 from affidavit.certification import prepare
 from affidavit.generation.models import load_model
 from affidavit.generation.outputs import Provenance, Written, write
@@ -38,14 +39,22 @@ if TYPE_CHECKING:
 __all__ = ["Synthesis", "generate", "open_permit", "public_records"]
 
 
-@dataclass(frozen=True, slots=True)
-class Synthesis:
+@dataclass(frozen=True, slots=True, repr=False)
+class Synthesis(Shown):
     """What was generated, where it was written, and the ledger entry that paid."""
 
     generated: Generated
     written: Written
     entry: str
     guarantee: bool
+
+    def facts(self) -> Facts:
+        """How many texts there are and where, and what they say if the certificate covers them; no trace."""
+        samples, place = self.generated.samples, self.written.synthetic.parent
+        if not self.guarantee:
+            return Facts(f"{len(samples)} texts in {place}, NO GUARANTEE")
+        rows = tuple((sample.label, sample.text) for sample in samples)
+        return Facts(f"{len(samples)} texts in {place}, covered by a certificate", ("label", "text"), rows)
 
 
 def generate(

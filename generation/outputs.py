@@ -19,7 +19,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -79,7 +79,7 @@ class Generated:
 
     generator: str
     samples: tuple[Sample, ...]
-    trace: tuple[Mapping[str, Any], ...]
+    trace: tuple[Mapping[str, Any], ...] = field(repr=False)
     draws_per_node: Mapping[str, int]
     protected: bool
     versions: Mapping[str, str]

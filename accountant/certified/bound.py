@@ -29,6 +29,7 @@ from affidavit.accountant.certified.replaced import PureCost, largest_loss
 from affidavit.accountant.certified.search import Sides
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Approximate, Laplace, Plan, Pure, core, parse_plan
+from affidavit.accountant.show import Facts, Shown, between
 from affidavit.accountant.validate import Relation
 
 ROUNDS, STRIDE = 4, 1e-12
@@ -37,8 +38,8 @@ ROUNDS, STRIDE = 4, 1e-12
 __all__ = ["CertifiedBound", "certified_bound", "certified_curve"]
 
 
-@dataclass(frozen=True, slots=True)
-class CertifiedBound:
+@dataclass(frozen=True, slots=True, repr=False)
+class CertifiedBound(Shown):
     """A two-sided bound in outward-rounded arithmetic.
 
     When δ was given, ``delta_lower`` = ``delta_upper`` is that δ and the plan's ε is in
@@ -53,6 +54,17 @@ class CertifiedBound:
     method: str
     arithmetic: str
     relation: Relation
+
+    def facts(self) -> Facts:
+        """The bracket, the theorems and the arithmetic."""
+        sides = between(
+            epsilon_lower=self.epsilon_lower,
+            epsilon_upper=self.epsilon_upper,
+            delta_lower=self.delta_lower,
+            delta_upper=self.delta_upper,
+        )
+        rows = (("relation", self.relation), ("method", self.method), ("arithmetic", self.arithmetic))
+        return Facts(f"{sides}, {self.relation}, certified", (), rows)
 
     @property
     def delta(self) -> float:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from affidavit.accountant.errors import UsageError
+from affidavit.accountant.show import Facts, Shown
 from affidavit.accountant.statement import Certificate
 from affidavit.audits.findings import Findings
 
@@ -66,8 +67,8 @@ class Chapter:
                 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportInput:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ReportInput(Shown):
     """Everything on the page: one chapter a certificate, and the ledger accounts that paid for their runs.
 
     Raises ``UsageError`` without a chapter.
@@ -77,6 +78,20 @@ class ReportInput:
     made: datetime
     chapters: tuple[Chapter, ...]
     accounts: tuple[Account, ...] = ()
+
+    def facts(self) -> Facts:
+        """A row for every certificate; no released text."""
+        rows = tuple(
+            (
+                f"ε <= {each.certificate.claim.epsilon} at δ = {each.certificate.claim.delta}",
+                each.certificate.relation,
+                str(sum(run.released for run in each.runs)),
+                each.findings.outcome if each.findings.items else "not audited",
+            )
+            for each in self.chapters
+        )
+        count = f"{len(self.chapters)} {'certificate' if len(self.chapters) == 1 else 'certificates'}"
+        return Facts(f"{self.title}: {count}", ("certified", "relation", "texts", "audits"), rows)
 
     def __post_init__(self) -> None:
         if not self.chapters:

@@ -35,7 +35,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def as_decimal(value: Number) -> Decimal:
     """The decimal that was meant. Raises ``ValueError`` for text that is not a number, and NaN."""
     try:
-        result = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        result = Decimal(repr(float(value))) if isinstance(value, float) else Decimal(value)
     except ArithmeticError:
         raise ValueError("not a number") from None
     if result.is_nan():

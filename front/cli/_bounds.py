@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -28,11 +28,6 @@ __all__ = [
     "print_solutions",
     "sentence",
 ]
-
-
-def _asked_for_epsilon(result: Bound) -> bool:
-    """Whether ε is the bracket and δ the question (both δ sides repeat it), or the other way round."""
-    return result.delta_lower == result.delta_upper
 
 
 def epsilon_json(result: Bound) -> dict[str, Any]:
@@ -78,9 +73,9 @@ def _sides(each: MethodResult, *, side: str) -> tuple[float | None, float | None
     return each.delta_lower, each.delta_upper
 
 
-def print_methods(result: Bound) -> None:
-    """Every method side by side; the one that ``bound`` rests on is marked."""
-    side, symbol = ("epsilon", "ε") if _asked_for_epsilon(result) else ("delta", "δ")
+def print_methods(result: Bound, *, side: Literal["epsilon", "delta"] = "epsilon") -> None:
+    """Every method side by side; the one that ``bound`` rests on is marked. ``side`` is what was asked for."""
+    symbol = "ε" if side == "epsilon" else "δ"
     at = f"δ = {result.delta_upper:g}" if side == "epsilon" else f"ε = {result.epsilon_upper:g}"
     rows = []
     for each in result.methods:

@@ -127,7 +127,7 @@ def delta(
         print_json(delta_json(result) | found.to_json())
         return
     _say_plan(found)
-    print_methods(result)
+    print_methods(result, side="delta")
     low, high = lower_digits(result.delta_lower), upper_digits(result.delta_upper)
     click.echo(f"δ at ε = {at:g} is at least {low} and at most {high} ({result.relation}, by {result.method}).")
 

@@ -219,3 +219,10 @@ def test_malformed_plans_of_the_table_exit_2(command, tmp_path, row):
     assert "allowed: " in refused.err
     assert refused.err.startswith("Error: ")
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_delta_names_what_it_brackets_where_both_are_points(command):
+    """The table once said "ε at δ = 0: 1 at least", of a mechanism that is 0.5-DP."""
+    done = command("delta", "--epsilon", "1", "--epsilon-each", "0.5", "--relation", "zero-out")
+    assert "δ at ε = 1, zero-out" in done.out
+    assert "ε at δ = 0" not in done.out
