@@ -78,5 +78,10 @@ def between(*, epsilon_lower: float, epsilon_upper: float, delta_lower: float, d
     if delta_lower == delta_upper and epsilon_lower == epsilon_upper:
         return f"ε = {epsilon_upper:.12g}, δ = {delta_upper:.12g}"
     if delta_lower == delta_upper:
-        return f"{lower(epsilon_lower)} <= ε <= {upper(epsilon_upper)} at δ = {delta_upper:g}"
-    return f"{lower(delta_lower)} <= δ <= {upper(delta_upper)} at ε = {epsilon_upper:g}"
+        return f"{_sides('ε', epsilon_lower, epsilon_upper)} at δ = {delta_upper:g}"
+    return f"{_sides('δ', delta_lower, delta_upper)} at ε = {epsilon_upper:g}"
+
+
+def _sides(symbol: str, low: float, high: float) -> str:
+    """A lower side of 0 says nothing, and is left out."""
+    return f"{f'{lower(low)} <= ' if low > 0.0 else ''}{symbol} <= {upper(high)}"
