@@ -61,7 +61,12 @@ class Solution:
 def solve_plan(envelope: Envelope, *, epsilon: float, path: str | None = None) -> Solution:
     """The value of a plan's parameter that costs at most ``epsilon`` at the envelope's δ."""
     if envelope.delta is None:
-        raise PlanError("delta", "missing", allowed="a number in [0, 1]", hint="Put it in the file, or --delta 1e-5.")
+        raise PlanError(
+            "delta",
+            "missing",
+            allowed="a number in [0, 1]",
+            hint='Say it: `--delta 1e-5`, or `"delta": 1e-5` in the file.',
+        )
     delta = envelope.delta
     target = validate.real(epsilon, path="--epsilon")
     found = calibrate(
@@ -120,7 +125,7 @@ def solve_run(run: RunFile, *, epsilon: float, key: str) -> Solution:
     raise NoValueFits(
         f"generator.{name}: no value found is certified at epsilon <= {target:g}",
         best_epsilon=least,
-        hint="Allow a larger epsilon.",
+        hint=_larger(least),
     )
 
 
@@ -164,7 +169,7 @@ def _checked(found: Calibrated, *, target: float, integer: bool, forward: Callab
         raise NoValueFits(
             f"{found.path}: the value found does not stand the check",
             best_epsilon=result.epsilon_upper,
-            hint="Allow a slightly larger epsilon.",
+            hint=_larger(result.epsilon_upper),
         )
     return Solution(
         parameter=found.path,
@@ -176,6 +181,13 @@ def _checked(found: Calibrated, *, target: float, integer: bool, forward: Callab
         relation=result.relation,
         method=result.method,
     )
+
+
+def _larger(least: float) -> str:
+    """The target that the best value seen would meet."""
+    if not math.isfinite(least):
+        return "No target would do: solve for another parameter."
+    return f"Allow more: `--epsilon {decimals.show(decimals.round_up(least * (1.0 + 10.0 * MARGIN), digits=DIGITS))}`"
 
 
 def _rounded(found: Calibrated) -> float:
