@@ -69,12 +69,12 @@ class PlannedRun(Shown):
         answer = "fits" if self.fits else "does not fit"
         rows = (
             ("data", f"{self.run.data.name}, {self.run.data.size} records"),
-            ("generator", self.run.generator.kind),
+            ("generator", self.run.kind),
             ("ε at most", f"{upper(cost)} at δ = {budget.delta:g} ({self.run.relation})"),
             ("budget", f"ε = {budget.epsilon:g}, δ = {budget.delta:g}"),
             ("certified", "" if self.epsilon_certified is None else upper(self.epsilon_certified)),
         )
-        line = f"{self.run.generator.kind} costs ε <= {upper(cost)} at δ = {budget.delta:g}, {self.run.relation}"
+        line = f"{self.run.kind} costs ε <= {upper(cost)} at δ = {budget.delta:g}, {self.run.relation}"
         return Facts(f"{line}; {answer} the budget of {budget.epsilon:g}", (), rows)
 
     @property
