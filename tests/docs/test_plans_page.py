@@ -16,7 +16,7 @@ from affidavit.cli import run
 
 mechanisms.load()
 
-TEXT = (Path(__file__).resolve().parents[1] / "docs" / "plans.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).resolve().parents[2] / "docs" / "plans.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```json\n(.*?)^```\n\n```text\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 SECTIONS = re.split(r"^### ", TEXT, flags=re.MULTILINE)[1:]
 

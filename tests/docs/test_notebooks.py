@@ -13,7 +13,7 @@ from typing import Any
 import nbformat
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "notebooks"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 CHANGING = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z?|\b[0-9a-f]{12,}\b")
 """Instants and digests: of keys, salts and times that every run has of its own."""
