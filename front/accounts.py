@@ -48,8 +48,8 @@ class AccountPlan:
             )
         ledger.init_account(self.name, relation=self.relation, unit=RECORD, epsilon=self.epsilon, delta=self.delta)
         return (
-            f"Opened the account {self.name} with (ε, δ) = ({decimals.show(self.epsilon)}, {decimals.show(self.delta)}), "
-            f"for good: {pays}."
+            f"Opened the account {self.name} with (ε, δ) = ({decimals.show(self.epsilon)}, "
+            f"{decimals.show(self.delta)}), for good: {pays}."
         )
 
 
@@ -72,7 +72,9 @@ def plan_account(
     cost = (decimals.as_written(epsilon, path="--epsilon"), decimals.as_written(delta, path="--delta"))
     runs = _runs(size, cost[1])
     asked = (
-        decimals.as_written(account_epsilon, path="--account-epsilon") if account_epsilon is not None else cost[0] * runs,
+        decimals.as_written(account_epsilon, path="--account-epsilon")
+        if account_epsilon is not None
+        else cost[0] * runs,
         decimals.as_written(account_delta, path="--account-delta") if account_delta is not None else cost[1] * runs,
     )
     plan = AccountPlan(name, relation, *asked, cost)
@@ -113,7 +115,7 @@ def _refuse_other(
     shown = shlex.quote(found.dataset)
     if found.relation != relation:
         raise BudgetError(
-            f"the account {found.dataset} is for {found.relation}, not {relation}: costs of two relations do not add up",
+            f"the account {found.dataset} is for {found.relation}, not {relation}; costs of the two do not add up",
             hint=f"Use --relation {found.relation}, or an account of other data with --name NAME.",
         )
     if found.unit != RECORD:
@@ -126,7 +128,8 @@ def _refuse_other(
     ):
         if given is not None and have != want:
             raise BudgetError(
-                f"the account {found.dataset} exists with {name} = {decimals.show(have)}, for good: not {decimals.show(want)}",
+                f"the account {found.dataset} exists with {name} = {decimals.show(have)}, for good, and "
+                f"{decimals.show(want)} is asked for",
                 hint=f"Leave --account-{name} out. See the account: `affidavit ledger show {shown}`",
             )
 
@@ -139,8 +142,8 @@ def _cannot_pay(plan: AccountPlan) -> BudgetExceeded:
     if delta < plan.cost[1] and delta > 0:
         flags.append(f"--delta {decimals.show(delta)}")
     return BudgetExceeded(
-        f"the account {plan.name} has (ε, δ) = ({decimals.show(epsilon)}, {decimals.show(delta)}) left, and a run is to cost "
-        f"({decimals.show(plan.cost[0])}, {decimals.show(plan.cost[1])})",
+        f"the account {plan.name} has (ε, δ) = ({decimals.show(epsilon)}, {decimals.show(delta)}) left, and a run is to "
+        f"cost ({decimals.show(plan.cost[0])}, {decimals.show(plan.cost[1])})",
         requested=(float(plan.cost[0]), float(plan.cost[1])),
         remaining=(float(epsilon), float(delta)),
         hint=f"What fits: {' '.join(flags)}"

@@ -1,28 +1,28 @@
 """How many records have each declared label: for the operator only.
 
 A record with a label that was not declared contributes nothing, so a slip (``Ham`` for ``ham``) would spend a budget on
-nothing. Counts are private: they are shown to whoever holds the data, on standard error, and stand in no artefact. That no
-record at all has a declared label is refused, to the operator, before anything is signed or charged.
+nothing. Counts are private: they are shown to whoever holds the data, on standard error, and stand in no artefact.
+That no record at all has a declared label is refused, to the operator, before anything is signed or charged.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from affidavit.accountant.errors import DataError
 from affidavit.generation.dataset import Record, load_records
 from affidavit.runfile import RunFile
 
-__all__ = ["LabelCounts", "count_labels", "declared_labels", "label_counts", "refuse_unlabelled"]
+__all__ = ["LabelCounts", "count_labels", "declared_labels", "label_counts", "refuse_unlabelled", "tell_labels"]
 
 _FEW = 12
 
 
 @dataclass(frozen=True, slots=True)
 class LabelCounts:
-    """Records by declared label; ``near``: declared labels that differ from a label of the data in case or blanks only."""
+    """Records by declared label. ``near``: declared ones that differ from a label of the data in case or blanks only."""
 
     counts: tuple[tuple[str, int], ...]
     total: int
@@ -42,10 +42,10 @@ class LabelCounts:
         """For the operator, who holds the data: declared labels, which are public, with their private counts."""
         ranked = sorted(self.counts, key=lambda pair: pair[1])
         shown = list(self.counts) if len(ranked) <= _FEW else ranked[: _FEW // 2]
-        listed = ", ".join(f"{label}: {count:,}" for label, count in shown)
+        listed = ", ".join(f"{label!r} {count:,}" for label, count in shown)
         if len(shown) < len(ranked):
             rest = ranked[len(shown) :]
-            listed += f", {len(rest)} others: {rest[0][1]:,} to {rest[-1][1]:,} each"
+            listed += f", {len(rest)} others {rest[0][1]:,} to {rest[-1][1]:,} each"
         yield f"Of {self.total:,} records {self.labelled:,} have a declared label (private, for you only): {listed}."
         if self.empty:
             yield (
@@ -63,8 +63,8 @@ class LabelCounts:
         return DataError(
             f"0 of {self.total:,} records have a declared label ({declared}): nothing would stand behind the texts."
             + self._near([label for label, _ in self.counts]),
-            hint="Write the labels as the data do, letter by letter, in `labels` under [generator]; a label field of another "
-            'name is told by `fields = {text = "text", label = "category"}` under [data].',
+            hint="Write the labels as the data do, letter by letter, in `labels` under [generator]; a label field of "
+            'another name is told by `fields = {text = "text", label = "category"}` under [data].',
         )
 
 
@@ -107,3 +107,11 @@ def refuse_unlabelled(run: RunFile, records: Sequence[Record]) -> None:
     found = label_counts(run, records)
     if found is not None and found.labelled == 0:
         raise found.refused()
+
+
+def tell_labels(run: RunFile, records: Sequence[Record] | None, tell: Callable[[str], None] | None) -> None:
+    """Say the counts, if there is somebody to be told and the run chooses by labels."""
+    found = None if tell is None else label_counts(run, records)
+    if found is not None and tell is not None:
+        for line in found.lines():
+            tell(line)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from affidavit.accountant.errors import TableUnclear, UsageError, Way
 from affidavit.accountant.validate import Relation
 from affidavit.generation.dataset import Fields
+from affidavit.tables.columns import MOST_LABELS
 from affidavit.writing import write_new
 
 if TYPE_CHECKING:
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = ["READABLE_TEMPERATURE", "Declared", "proposed_labels", "run_text", "set_up"]
 
-MAX_LABELS = 100
 LONGEST_LABEL = 80
+ENOUGH = 10
+"""In so many records labels come again."""
 MAX_BATCH = 128
+AS_NAMED_HERE = Fields()
 READABLE_TEMPERATURE = 1.2
 """Above it SmolLM2's text falls apart at a clip of 10."""
 
@@ -42,7 +45,7 @@ class Declared:
     relation: Relation
     epsilon: float
     delta: float
-    fields: Fields = Fields()
+    fields: Fields = AS_NAMED_HERE
     model: str = "smollm2-135m"
     max_tokens: int = 40
     max_record_tokens: int = 96
@@ -84,12 +87,12 @@ class Declared:
 def proposed_labels(labels: Sequence[str], *, records: int) -> tuple[str, ...]:
     """The labels of the data, to be declared public. Raises ``TableUnclear`` where they look like something else."""
     longest = max(map(len, labels), default=0)
-    if len(labels) > MAX_LABELS:
-        problem = f"{len(labels):,} different ones, more than {MAX_LABELS}"
+    if len(labels) > MOST_LABELS:
+        problem = f"{len(labels):,} different ones, more than {MOST_LABELS}"
     elif longest > LONGEST_LABEL:
         problem = f"one has {longest:,} characters, more than {LONGEST_LABEL}"
-    elif len(labels) == records > 2:
-        problem = f"all {records:,} are different"
+    elif records >= ENOUGH and 2 * len(labels) > records:
+        problem = f"{len(labels):,} different ones in {records:,} records"
     else:
         return tuple(labels)
     raise TableUnclear(
@@ -105,8 +108,10 @@ def run_text(declared: Declared) -> str:
     named = declared.fields
     fields = (
         []
-        if named == Fields()
-        else [(f"fields = {{text = {_quoted(named.text)}, label = {_quoted(named.label)}}}", "what the file calls them")]
+        if named == AS_NAMED_HERE
+        else [
+            (f"fields = {{text = {_quoted(named.text)}, label = {_quoted(named.label)}}}", "what the file calls them")
+        ]
     )
     lines: list[tuple[str, str]] = [
         ("", "What will be run, on what, under which promise. `affidavit plan` on this file shows the cost;"),
@@ -164,9 +169,7 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def set_up(
-    declared: Declared, out: Path, *, records: RecordsFile | None, account: AccountPlan
-) -> Iterator[str]:
+def set_up(declared: Declared, out: Path, *, records: RecordsFile | None, account: AccountPlan) -> Iterator[str]:
     """Write records, run file, keys and account, where they are not there; yields what was done, for the operator.
 
     What was written is removed again if a later step fails.

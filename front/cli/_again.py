@@ -20,7 +20,11 @@ def again(ctx: click.Context, flags: Sequence[str] = (), *, drop: Sequence[str] 
     """
     replaced = {*drop, *(word for word in flags if word.startswith("-"))}
     words = ["affidavit", *ctx.command_path.split()[1:]]
-    given = [param for param in ctx.command.params if ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE]
+    given = [
+        param
+        for param in ctx.command.params
+        if ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+    ]
     for param in sorted(given, key=lambda each: isinstance(each, click.Option)):
         if replaced.isdisjoint((*param.opts, *param.secondary_opts)):
             words += _words(param, ctx.params[param.name or ""])

@@ -1,7 +1,7 @@
 """What ``init`` asks the operator: which of the facts about private data are public.
 
-How many records and how many labels there are is told to the operator; the labels themselves are values of records, and are
-shown on a terminal only, when asked for. Without a terminal no label is printed that was not declared.
+How many records and how many labels there are is told to the operator; the labels themselves are values of records,
+and are shown on a terminal only, when asked for. Without a terminal no label is printed that was not declared.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from affidavit.tables.canonical import RecordsFile
 
 __all__ = ["Facts", "ask_relation", "declare", "labels_of"]
 
-_MOST_SHOWN = 100
+_MOST_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ def declare(
 ) -> Facts:
     """The public size and labels: from flags, or from the data if the operator says that they are public.
 
-    Raises ``UsageError`` where nobody said so, ``DataError`` where they do not fit the records, ``TableUnclear`` where the
-    labels found look like something else.
+    Raises ``UsageError`` where nobody said so, ``DataError`` where they do not fit the records, ``TableUnclear`` where
+    the labels found look like something else.
     """
     if found is None:
         return Facts(size or 2400, stated or ("First label", "Second label"))

@@ -38,7 +38,9 @@ _file = click.Path(dir_okay=False, path_type=Path)
 @click.option("--records", type=_file, metavar="FILE", help="Where converted records go, instead of beside DATA.")
 @click.option("--records-only", is_flag=True, help="Only make records of DATA; no run file, keys or account.")
 @click.option("--size", type=click.IntRange(1), help="The number of records, declared as a public fact.")
-@click.option("--label", "labels", multiple=True, metavar="LABEL", help="A label, declared as a public fact; repeatable.")
+@click.option(
+    "--label", "labels", multiple=True, metavar="LABEL", help="A label, declared as a public fact; repeatable."
+)
 @click.option("--labels-file", type=_file, metavar="FILE", help="Labels, one a line, declared as public facts.")
 @click.option("--declare-public", is_flag=True, help="Declare the data's size and labels public without being asked.")
 @click.option("--name", help="The ledger account; the data file's name if left out.")
@@ -89,7 +91,9 @@ def init(
     if not records_only and out.exists():
         raise UsageError(f"{out} exists already", hint=f"Choose another name: `{again(ctx, ['-o', str(_free(out))])}`")
     if records_only and data is None:
-        raise UsageError("--records-only needs a file to read", hint="For example: affidavit init letters.csv --records-only")
+        raise UsageError(
+            "--records-only needs a file to read", hint="For example: affidavit init letters.csv --records-only"
+        )
     chosen = None if records_only else validate.relation(relation or ask_relation(ctx), path="--relation")
     stated = tuple(dict.fromkeys((*labels, *labels_of(labels_file), *((one_label,) if one_label else ()))))
     try:
@@ -163,7 +167,9 @@ def _read(
 
 def _records_only(found: RecordsFile | None) -> None:
     if found is not None:
-        note(f"Wrote {found.path}, readable by you only." if found.write() else f"Nothing to write: {found.path} is it.")
+        note(
+            f"Wrote {found.path}, readable by you only." if found.write() else f"Nothing to write: {found.path} is it."
+        )
         click.echo(str(found.path))
 
 

@@ -46,7 +46,7 @@ def stem(path: Path) -> str:
 
 
 def records_file(chosen: Chosen, curated: Curated, *, target: Path | None = None) -> RecordsFile:
-    """Where a run reads these records. Raises ``TableUnclear`` where ``target`` holds other ones; writes nothing yet."""
+    """Where a run reads these records; nothing is written yet. Raises ``TableUnclear`` where others stand there."""
     path = chosen.table.path
     fields = None if target is not None else _in_place(chosen, curated)
     if fields is not None:

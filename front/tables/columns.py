@@ -1,8 +1,8 @@
 """Which column is the text, which the label, which the id; and whether row one is a header.
 
 A first row is shown to nobody: it may be a record. It is taken as a header without a word from the operator only if
-both the text's and the label's names stand in it: names that the operator gave, or names of the lists below. What cannot be
-told is refused with the flags that would settle it, in which columns are numbers.
+both the text's and the label's names stand in it: names that the operator gave, or names of the lists below. What
+cannot be told is refused with the flags that would settle it, in which columns are numbers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from affidavit.accountant.errors import TableUnclear, Way
 from affidavit.tables.table import Table
 
-__all__ = ["KNOWN_NAMES", "Chosen", "Wanted", "choose"]
+__all__ = ["KNOWN_NAMES", "MOST_LABELS", "Chosen", "Wanted", "choose"]
 
 KNOWN_NAMES = {
     "text": (
@@ -29,7 +29,8 @@ KNOWN_NAMES = {
 """Names that are taken without being given, if only one of them stands there; the first of a list before the others."""
 
 _PROFILED = 5000
-_MOST_LABELS = 200
+MOST_LABELS = 200
+"""More different values than this in a column are no labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,13 @@ class Chosen:
 
 def choose(table: Table, wanted: Wanted) -> Chosen:
     """The columns of a table. Raises ``TableUnclear`` with the flags that would settle it."""
+    if table.unsure is not None:
+        ways = tuple(_ways(table, wanted)) if _safely_both(table, wanted) is None else ()
+        flags = table.unsure.flags
+        raise TableUnclear(
+            f"{table.path}: which records are meant is not clear",
+            ways=[Way(f"{table.unsure.when}. {way.when}", (*flags, *way.flags)) for way in ways] or [table.unsure],
+        )
     settled = _with_header(table, wanted)
     text = _column(settled, "text", wanted.text)
     label = None if wanted.one_label is not None else _column(settled, "label", wanted.label)
@@ -78,7 +86,8 @@ def choose(table: Table, wanted: Wanted) -> Chosen:
         )
     if len({text, label, identity} - {None}) != sum(each is not None for each in (text, label, identity)):
         raise TableUnclear(
-            f"{table.path}: text, label and id are not three columns", ways=tuple(_ways(table, Wanted(header=wanted.header)))
+            f"{table.path}: text, label and id are not three columns",
+            ways=tuple(_ways(table, Wanted(header=wanted.header))),
         )
     if not settled.rows:
         raise TableUnclear(f"{table.path} holds no records", hint="Give a file with records in it.")
@@ -147,7 +156,11 @@ def _unclear(table: Table, wanted: Wanted, *, missing: str) -> TableUnclear:
     """What cannot be told, and the flags that this file may need."""
     what = _counted(table.width, "column")
     given: str | None = getattr(wanted, missing, None)
-    named = f"no column {given[:40]!r} for the {missing}" if given is not None else f"which column is the {missing} is not clear"
+    named = (
+        f"no column {given[:40]!r} for the {missing}"
+        if given is not None
+        else f"which column is the {missing} is not clear"
+    )
     hidden = " (row 1 is not shown: it may be a record)" if table.undecided and wanted.header is None else ""
     return TableUnclear(f"{table.path}: {named} among {what}{hidden}", ways=tuple(_ways(table, wanted)))
 
@@ -161,7 +174,9 @@ def _ways(table: Table, wanted: Wanted) -> Iterator[Way]:
         flags = (*flags, "--label-column", str(label + 1))
     elif wanted.one_label is None:
         flags = (*flags, "--one-label", "text")
-    condition = "If these are the columns" if label is not None else "No column looks like labels; one for all of them is"
+    condition = (
+        "If these are the columns" if label is not None else "No column looks like labels; one for all of them is"
+    )
     if not table.undecided or wanted.header is not None:
         yield Way(condition, flags)
         return
@@ -190,6 +205,12 @@ def _guessed(table: Table, wanted: Wanted) -> tuple[int | None, int | None]:
     return text, label
 
 
+def _safely_both(table: Table, wanted: Wanted) -> tuple[int, int | None] | None:
+    """Text and label as they would be chosen; None where that is not clear."""
+    text, label = _safely(table, "text", wanted.text), _safely(table, "label", wanted.label)
+    return None if text is None or (label is None and wanted.one_label is None) else (text, label)
+
+
 def _safely(table: Table, role: str, given: str | None) -> int | None:
     try:
         return _column(table, role, given)
@@ -216,7 +237,7 @@ class _Profile:
 
     @property
     def like_labels(self) -> bool:
-        return self.single and self.filled > 0.9 and 2 <= self.distinct <= min(_MOST_LABELS, self.count // 2)
+        return self.single and self.filled > 0.9 and 2 <= self.distinct <= min(MOST_LABELS, self.count // 2)
 
 
 def _counted(number: int, what: str) -> str:

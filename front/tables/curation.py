@@ -1,9 +1,9 @@
 """Rows to records: every value becomes text by one rule, and what was found is said.
 
-The rule. Text stays as it is. A whole number, or a fraction without one, is written in decimal digits; true and false are
-those words; a number for which the file's own metadata have a word becomes that word. Nothing, an empty cell and
-NaN are missing values. A list or a table within a cell is no value. A row that is broken, or misses its text or label, makes
-the file refused, unless it is to be dropped. Ids are kept if every record has one of its own, else all are random.
+The rule. Text stays as it is. A number is written in decimal digits (2.0 as 2); true and false are those words; a whole
+number for which the file's own metadata have a word becomes that word. Nothing, blanks and NaN are missing values. A
+list or a table within a cell is no value. A row that is broken, or misses its text or label, makes the file refused,
+unless it is to be dropped. Ids are kept if every record has one of its own, else all are random.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class _Counts:
             case None:
                 return None
             case str():
-                return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") if value.strip() else None
+                return (
+                    value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace") if value.strip() else None
+                )
             case bool():
                 found = "true" if value else "false"
             case int() if words is not None and 0 <= value < len(words):
@@ -81,7 +83,9 @@ def curate(chosen: Chosen, *, drop_incomplete: bool = False) -> Curated:
     whole: list[tuple[str | None, str, str]] = []
     for row in table.rows:
         text, fault = _cell(row.cells[chosen.text], "text", counts, None)
-        label, other = (chosen.one_label, "") if chosen.label is None else _cell(row.cells[chosen.label], "label", counts, words)
+        label, other = (
+            (chosen.one_label, "") if chosen.label is None else _cell(row.cells[chosen.label], "label", counts, words)
+        )
         identity, _ = (None, "") if chosen.id is None else _cell(row.cells[chosen.id], "id", counts, None)
         if text is None or label is None:
             faults.setdefault(fault or other, []).append(row.place)
@@ -90,7 +94,9 @@ def curate(chosen: Chosen, *, drop_incomplete: bool = False) -> Curated:
     if faults and not drop_incomplete:
         raise _incomplete(chosen, faults, len(whole))
     if not whole:
-        raise TableUnclear(f"{table.path} holds no records with a text and a label", hint="Are these the right columns?")
+        raise TableUnclear(
+            f"{table.path} holds no records with a text and a label", hint="Are these the right columns?"
+        )
     ids = [identity for identity, _, _ in whole]
     own = None not in ids and len(set(ids)) == len(ids)
     if chosen.id is not None and not own and "id" in chosen.given:
@@ -104,7 +110,9 @@ def curate(chosen: Chosen, *, drop_incomplete: bool = False) -> Curated:
         for identity, text, label in whole
     )
     said = tuple(_said(chosen, counts, faults, records, own=own))
-    return Curated(records, said, changed=bool(faults or counts.rewritten or counts.named or not own or table.empty_lines))
+    return Curated(
+        records, said, changed=bool(faults or counts.rewritten or counts.named or not own or table.empty_lines)
+    )
 
 
 def _cell(value: Any, role: str, counts: _Counts, words: tuple[str, ...] | None) -> tuple[str | None, str]:
@@ -116,9 +124,7 @@ def _cell(value: Any, role: str, counts: _Counts, words: tuple[str, ...] | None)
 
 def _incomplete(chosen: Chosen, faults: dict[str, list[int]], left: int) -> TableUnclear:
     table = chosen.table
-    listed = "; ".join(
-        f"{len(found):,} {fault} ({places(table.place_word, found)})" for fault, found in faults.items()
-    )
+    listed = "; ".join(f"{len(found):,} {fault} ({places(table.place_word, found)})" for fault, found in faults.items())
     ways = (Way(f"To leave them out and keep {left:,} records", ("--drop-incomplete",)),) if left else ()
     return TableUnclear(
         f"{table.path}: records are not whole: {listed}", ways=ways, hint="" if ways else "Are these the right columns?"
@@ -145,7 +151,7 @@ def _said(
     if table.repeated_keys:
         yield f"In {table.repeated_keys:,} records a key stands twice; the last value counts."
     if table.empty_lines > 0:
-        yield f"{table.empty_lines:,} empty lines were left out."
+        yield f"Empty lines left out: {table.empty_lines:,}."
     for fault, found in faults.items():
         yield f"Dropped, as asked: {len(found):,} {fault} ({places(table.place_word, found)})."
     if counts.named:
@@ -155,7 +161,8 @@ def _said(
     texts = Counter(record.text for record in records)
     if repeated := [count for count in texts.values() if count > 1]:
         yield (
-            f"{sum(repeated):,} records have a text that another has too ({len(repeated):,} texts): whoever is behind "
-            "several records is protected for one of them only."
+            f"{sum(repeated):,} records have a text that another has too ({len(repeated):,} different): whoever is "
+            "behind several records is protected for one of them only."
         )
-    yield f"{len(records):,} records, {len({record.label for record in records}):,} different labels."
+    labels = len({record.label for record in records})
+    yield f"{len(records):,} records, {labels:,} different label{'' if labels == 1 else 's'}."

@@ -22,6 +22,7 @@ _MARKS = (
 )
 _SAMPLE = 1 << 20
 _COMMON = "cp1252"
+_TIE = 0.01
 _LIKELY = ("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp932", "gb18030", "big5", "euc_kr", "koi8_r")
 """What old files are written in (the WHATWG Encoding Standard's common ones); rarer ones are named by --encoding."""
 
@@ -84,11 +85,16 @@ def _guess(content: bytes, name: str) -> Decoded:
     """The likeliest encoding; Windows-1252, by far the commonest, wherever another is no likelier."""
     from charset_normalizer import from_bytes
 
-    found = from_bytes(content[:_SAMPLE], cp_isolation=list(_LIKELY))
-    least = min(((match.chaos, -match.coherence) for match in found), default=None)
-    ties = [match for match in found if (match.chaos, -match.coherence) == least]
-    same = {codec for match in ties for codec in match.could_be_from_charset}
-    guesses = [_COMMON] if _COMMON in same else [match.encoding for match in ties[:1]]
+    found = list(from_bytes(content[:_SAMPLE], cp_isolation=list(_LIKELY)))
+    least, most = (
+        min((match.chaos for match in found), default=0.0),
+        max((match.coherence for match in found), default=0.0),
+    )
+    common = any(
+        _COMMON in match.could_be_from_charset and match.chaos <= least + _TIE and match.coherence >= most - _TIE
+        for match in found
+    )
+    guesses = [_COMMON] if common else [match.encoding for match in found[:1]]
     for codec in (*guesses, _COMMON):
         try:
             return Decoded(content.decode(codec), codec, guessed=True)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from affidavit.accountant.errors import DataError, TableUnclear, Way
+from affidavit.accountant.errors import DataError, Way
 from affidavit.tables.table import Row, Table
 
 __all__ = ["read_json"]
@@ -36,48 +37,51 @@ def read_json(text: str, path: Path, *, member: str | None, encoding: str) -> Ta
     body = text.strip()
     if not body:
         raise DataError(f"{path} holds no records", hint=_NO_RECORDS)
-    whole = None
     try:
         whole = _parsed(body)
     except (ValueError, RecursionError):
-        pass
+        whole = None
+    unsure = None
     if isinstance(whole, dict) and "\n" in body:
-        whole = _member(whole, path, member)
+        whole, unsure = _member(whole, path, member)
     if isinstance(whole, list):
-        return _table(enumerate(whole, start=1), path, f"a JSON array, {encoding}", word="record")
-    lines = list(enumerate(text.split("\n"), start=1))
-    found, empty, broken = [], 0, []
-    for number, line in lines:
+        found = _table(enumerate(whole, start=1), path, f"a JSON array, {encoding}", word="record")
+        return replace(found, unsure=unsure)
+    objects, empty, broken = [], 0, []
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             empty += 1
             continue
         try:
-            found.append((number, _parsed(line)))
+            objects.append((number, _parsed(line)))
         except (ValueError, RecursionError):
             broken.append(number)
-    table = _table(found, path, f"JSON Lines, {encoding}", word="line", broken=broken, empty=empty - text.endswith("\n"))
+    table = _table(
+        objects, path, f"JSON Lines, {encoding}", word="line", broken=broken, empty=empty - text.endswith("\n")
+    )
     if not table.rows:
         raise DataError(f"{path} holds no JSON objects", hint="Write one object a line, or an array of objects.")
     return table
 
 
-def _member(whole: dict[str, Any], path: Path, member: str | None) -> Any:
-    """The array that a JSON object holds, by name or by number."""
+def _member(whole: dict[str, Any], path: Path, member: str | None) -> tuple[Any, Way | None]:
+    """An object's array, by name or number. Of several, where none is asked for, the longest: which has to be said."""
     arrays = {name: value for name, value in whole.items() if isinstance(value, list) and value}
-    if member is not None:
-        if member in arrays:
-            return arrays[member]
-        if member.isdecimal() and 1 <= int(member) <= len(arrays):
-            return list(arrays.values())[int(member) - 1]
-    if len(arrays) == 1 and member is None:
-        return next(iter(arrays.values()))
     if not arrays:
         raise DataError(f"{path} is one JSON object without an array of records", hint=_NO_RECORDS)
-    longest = max(range(len(arrays)), key=lambda place: len(list(arrays.values())[place])) + 1
-    raise TableUnclear(
-        f"{path} is one JSON object with {len(arrays)} arrays",
-        ways=(Way(f"The records are in the longest, number {longest}", ("--member", str(longest))),),
+    if member is not None and member in arrays:
+        return arrays[member], None
+    ordered = list(arrays.values())
+    if member is not None and member.isdecimal() and 1 <= int(member) <= len(ordered):
+        return ordered[int(member) - 1], None
+    if len(ordered) == 1 and member is None:
+        return ordered[0], None
+    longest = max(range(len(ordered)), key=lambda place: len(ordered[place]))
+    unsure = Way(
+        f"Of the {len(ordered)} arrays in the JSON object number {longest + 1} is the longest",
+        ("--member", str(longest + 1)),
     )
+    return ordered[longest], unsure
 
 
 def _table(

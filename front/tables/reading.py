@@ -14,7 +14,11 @@ from affidavit.tables.table import Table
 __all__ = ["read_table"]
 
 _SEPARATED = frozenset({".csv", ".tsv", ".tab", ".psv"})
-_FOREIGN = {b"PK\x03\x04": "a spreadsheet or another archive", b"\x1f\x8b": "compressed", b"\xd0\xcf\x11\xe0": "a spreadsheet"}
+_FOREIGN = {
+    b"PK\x03\x04": "a spreadsheet or another archive",
+    b"\x1f\x8b": "compressed",
+    b"\xd0\xcf\x11\xe0": "a spreadsheet",
+}
 
 
 def read_table(

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from affidavit.accountant.errors import Way
+
 __all__ = ["Row", "Table", "places"]
 
 _SHOWN = 5
@@ -25,6 +27,7 @@ class Table:
 
     ``names``: the columns' names; None where row one may be a header or a record (``undecided``), or where there are
     no names at all. ``how``: format, dialect and encoding in words. ``broken``: places that hold no row.
+    ``unsure``: what was assumed on the way here, with the flags that say so; it has to be said before anything is read.
     ``value_names``: for a column of whole numbers, the words that the file's own metadata give them.
     """
 
@@ -38,6 +41,7 @@ class Table:
     empty_lines: int = 0
     repeated_keys: int = 0
     broken: tuple[int, ...] = ()
+    unsure: Way | None = None
     value_names: dict[int, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
     def with_header(self, *, header: bool) -> Table:
