@@ -142,8 +142,8 @@ def _cannot_pay(plan: AccountPlan) -> BudgetExceeded:
     if delta < plan.cost[1] and delta > 0:
         flags.append(f"--delta {decimals.show(delta)}")
     return BudgetExceeded(
-        f"the account {plan.name} has (ε, δ) = ({decimals.show(epsilon)}, {decimals.show(delta)}) left, and a run is to "
-        f"cost ({decimals.show(plan.cost[0])}, {decimals.show(plan.cost[1])})",
+        f"the account {plan.name} has (ε, δ) = ({decimals.show(epsilon)}, {decimals.show(delta)}) left, and a run is "
+        f"to cost ({decimals.show(plan.cost[0])}, {decimals.show(plan.cost[1])})",
         requested=(float(plan.cost[0]), float(plan.cost[1])),
         remaining=(float(epsilon), float(delta)),
         hint=f"What fits: {' '.join(flags)}"

@@ -22,7 +22,7 @@ _FEW = 12
 
 @dataclass(frozen=True, slots=True)
 class LabelCounts:
-    """Records by declared label. ``near``: declared ones that differ from a label of the data in case or blanks only."""
+    """Records by declared label. ``near``: those that differ from a label of the data in case or blanks only."""
 
     counts: tuple[tuple[str, int], ...]
     total: int
