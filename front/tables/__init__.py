@@ -3,7 +3,7 @@
     encoding.py   bytes to text: byte order mark, UTF-8, else a guess that is said
     delimited.py  CSV, TSV and their kin: the dialect is the one that gives every row as many cells
     jsonfile.py   JSON Lines, or a JSON array of records
-    parquet.py    Parquet, by the optional package ``arro3-io``
+    parquet.py    Parquet, by the optional package ``pyarrow``
     reading.py    which of these a file is
     table.py      ``Table``: rows and, where they are certain, column names
     columns.py    which column is the text, the label, the id

@@ -29,6 +29,7 @@ KNOWN_NAMES = {
 """Names that are taken without being given, if only one of them stands there; the first of a list before the others."""
 
 _PROFILED = 5000
+_NO_RECORDS = 'One a line: {"id": "...", "text": "...", "label": "..."}; or CSV, a JSON array, Parquet.'
 MOST_LABELS = 200
 """More different values than this in a column are no labels."""
 
@@ -73,6 +74,8 @@ def choose(table: Table, wanted: Wanted) -> Chosen:
             f"{table.path}: which records are meant is not clear",
             ways=[Way(f"{table.unsure.when}. {way.when}", (*flags, *way.flags)) for way in ways] or [table.unsure],
         )
+    if not table.rows:
+        raise TableUnclear(f"{table.path} holds no records", hint=_NO_RECORDS)
     settled = _with_header(table, wanted)
     text = _column(settled, "text", wanted.text)
     label = None if wanted.one_label is not None else _column(settled, "label", wanted.label)
@@ -90,7 +93,7 @@ def choose(table: Table, wanted: Wanted) -> Chosen:
             ways=tuple(_ways(table, Wanted(header=wanted.header))),
         )
     if not settled.rows:
-        raise TableUnclear(f"{table.path} holds no records", hint="Give a file with records in it.")
+        raise TableUnclear(f"{table.path} holds no records below its header", hint=_NO_RECORDS)
     roles = (("text", wanted.text), ("label", wanted.label), ("id", wanted.id))
     given = frozenset(role for role, name in roles if name is not None)
     return Chosen(settled, text, label, identity, given, wanted.one_label)

@@ -117,9 +117,10 @@ def curate(chosen: Chosen, *, drop_incomplete: bool = False) -> Curated:
 
 def _cell(value: Any, role: str, counts: _Counts, words: tuple[str, ...] | None) -> tuple[str | None, str]:
     try:
-        return counts.text(value, role, words), f"without a {role}"
+        found = counts.text(value, role, words)
     except ValueError:
         return None, f"with a list or a table for the {role}"
+    return found, "" if found is not None else f"without a {role}"
 
 
 def _incomplete(chosen: Chosen, faults: dict[str, list[int]], left: int) -> TableUnclear:

@@ -40,7 +40,8 @@ class _Dialect:
     def rows(self, text: str) -> Iterator[tuple[int, list[str]]]:
         """Each row with the line that it begins on. Raises ``csv.Error``."""
         if not self.delimiter:
-            yield from ((number, [line.rstrip("\r")]) for number, line in enumerate(text.split("\n"), start=1))
+            lines = text.removesuffix("\n").split("\n")
+            yield from ((number, [line.rstrip("\r")]) for number, line in enumerate(lines, start=1))
             return
         quoting = csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter, quoting=quoting, strict=True)
