@@ -59,10 +59,9 @@ class LabelCounts:
 
     def refused(self) -> DataError:
         """That no record has a declared label."""
-        declared = _listed([label for label, _ in self.counts])
         return DataError(
-            f"0 of {self.total:,} records have a declared label ({declared}): nothing would stand behind the texts."
-            + self._near([label for label, _ in self.counts]),
+            f"0 of {self.total:,} records have one of the declared labels ({len(self.counts)} of them): "
+            "nothing would stand behind the texts." + self._near([label for label, _ in self.counts]),
             hint="Write the labels as the data do, letter by letter, in `labels` under [generator]; a label field of "
             'another name is told by `fields = {text = "text", label = "category"}` under [data].',
         )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from affidavit.accounts import AccountPlan
     from affidavit.tables.canonical import RecordsFile
 
-__all__ = ["READABLE_TEMPERATURE", "Declared", "proposed_labels", "run_text", "set_up"]
+__all__ = ["LONGEST_LABEL", "READABLE_TEMPERATURE", "Declared", "proposed_labels", "run_text", "set_up"]
 
 LONGEST_LABEL = 80
 ENOUGH = 10

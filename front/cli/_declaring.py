@@ -16,7 +16,7 @@ from affidavit.accountant.errors import DataError, UsageError
 from affidavit.cli._again import again
 from affidavit.cli._output import note
 from affidavit.labelling import count_labels
-from affidavit.scaffold import proposed_labels
+from affidavit.scaffold import LONGEST_LABEL, proposed_labels
 from affidavit.tables.canonical import RecordsFile
 
 __all__ = ["Facts", "ask_relation", "declare", "labels_of"]
@@ -65,6 +65,13 @@ def labels_of(path: Path | None) -> tuple[str, ...]:
     found = tuple(line.strip() for line in lines if line.strip())
     if not found:
         raise UsageError(f"{path} holds no labels", hint="One label a line, in UTF-8.")
+    for number, line in enumerate(lines, start=1):
+        # Messages name declared labels: a file of records, given by mistake, must not become any.
+        if len(line) > LONGEST_LABEL or line.lstrip().startswith(("{", "[", '"')):
+            raise UsageError(
+                f"{path}, line {number}: no label of at most {LONGEST_LABEL} characters, as it stands in the data",
+                hint="One label a line, in UTF-8, without quotes; or with --label, once for each.",
+            )
     return found
 
 

@@ -70,10 +70,10 @@ def records_file(chosen: Chosen, curated: Curated, *, target: Path | None = None
 
 def _in_place(chosen: Chosen, curated: Curated) -> Fields | None:
     """The fields with which a run reads the file as it is; None where it has to be converted."""
-    names = chosen.table.names
-    if curated.changed or names is None or chosen.label is None:
-        return None
-    fields = Fields(names[chosen.text], names[chosen.label])
+    text, label = chosen.name("text"), chosen.name("label")
+    if curated.changed or text is None or label is None:
+        return None  # a run file is public: it names no field that nobody said
+    fields = Fields(text, label)
     if max(len(fields.text), len(fields.label)) > 200:
         return None
     try:

@@ -7,7 +7,7 @@ cannot be told is refused with the flags that would settle it, in which columns 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,22 +47,28 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The table with its header settled, and columns by number from 0. ``given``: roles that the operator named."""
+    """The table with its header settled, and columns by number from 0. ``given``: what the operator called them."""
 
     table: Table
     text: int
     label: int | None
     id: int | None
-    given: frozenset[str]
+    given: Mapping[str, str]
     one_label: str | None = None
 
+    def name(self, role: str) -> str | None:
+        """A role's column name, where it is the operator's own word or a known one; None where it may be private."""
+        number: int | None = getattr(self, role)
+        if number is None or self.table.names is None:
+            return None
+        name = self.table.names[number].strip()
+        known = (*KNOWN_NAMES[role], self.given.get(role, "").strip().casefold())
+        return name if name and name.casefold() in known else None
+
     def shown(self, role: str) -> str:
-        """``column 3 (`body`)``: the name only where it is the operator's own or a known one."""
-        number: int = getattr(self, role)
-        name = self.table.names[number] if self.table.names is not None else ""
-        if name and (role in self.given or name.casefold() in KNOWN_NAMES[role]):
-            return f"column {number + 1} (`{name}`)"
-        return f"column {number + 1}"
+        """``column 3 (`body`)``, or without a name that may be private."""
+        number, name = getattr(self, role), self.name(role)
+        return f"column {number + 1}" + (f" (`{name}`)" if name is not None else "")
 
 
 def choose(table: Table, wanted: Wanted) -> Chosen:
@@ -95,7 +101,7 @@ def choose(table: Table, wanted: Wanted) -> Chosen:
     if not settled.rows:
         raise TableUnclear(f"{table.path} holds no records below its header", hint=_NO_RECORDS)
     roles = (("text", wanted.text), ("label", wanted.label), ("id", wanted.id))
-    given = frozenset(role for role, name in roles if name is not None)
+    given = {role: name for role, name in roles if name is not None}
     return Chosen(settled, text, label, identity, given, wanted.one_label)
 
 
@@ -165,7 +171,12 @@ def _unclear(table: Table, wanted: Wanted, *, missing: str) -> TableUnclear:
         else f"which column is the {missing} is not clear"
     )
     hidden = " (row 1 is not shown: it may be a record)" if table.undecided and wanted.header is None else ""
-    return TableUnclear(f"{table.path}: {named} among {what}{hidden}", ways=tuple(_ways(table, wanted)))
+    ways = tuple(_ways(table, wanted))
+    return TableUnclear(
+        f"{table.path}: {named} among {what}{hidden}",
+        ways=ways,
+        hint="" if ways else "Name the columns, by name or number: --text-column 1 --label-column 2",
+    )
 
 
 def _ways(table: Table, wanted: Wanted) -> Iterator[Way]:

@@ -43,7 +43,7 @@ def read_table(
     if decoded.guessed:
         shown += " (a guess: nothing in the file says so; another is named by --encoding)"
     text = decoded.text
-    if delimiter is None and path.suffix.lower() not in _SEPARATED and text.lstrip()[:1] in ("{", "["):
+    if path.suffix.lower() not in _SEPARATED and text.lstrip()[:1] in ("{", "["):
         return read_json(text, path, member=member, encoding=shown)
     chosen = None if delimiter is None else separator(delimiter)
     return read_delimited(text, path, delimiter=chosen, encoding=shown)

@@ -84,7 +84,9 @@ def load_schema(path: Path) -> dict[str, Any]:
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        raise UsageError(f"{path} is not a JSON Schema: {error.message[:200]}", hint=hint) from None
+        # The error's own message quotes what stands there: a file of records may have been given by mistake.
+        where = "/".join(str(step) for step in error.absolute_path if isinstance(step, int)) or "the top"
+        raise UsageError(f"{path} is not a JSON Schema: {error.validator} fails at {where}", hint=hint) from None
     if not isinstance(schema, dict) or schema.get("type") != "object":
         raise UsageError(f"{path} describes no object", hint=hint)
     return schema
