@@ -115,7 +115,7 @@ def run_text(declared: Declared) -> str:
     )
     lines: list[tuple[str, str]] = [
         ("", "What will be run, on what, under which promise. `affidavit plan` on this file shows the cost;"),
-        ("", "the data are not read before `affidavit certify`."),
+        ("", "no number there depends on the data."),
         ("", ""),
         (
             f"relation = {_quoted(declared.relation)}",

@@ -32,7 +32,12 @@ class Facts:
     labels: tuple[str, ...]
 
 
-def _at_terminal() -> bool:
+def _somebody_answers() -> bool:
+    return sys.stdin.isatty()
+
+
+def _somebody_reads() -> bool:
+    """Whether what is printed is read at a terminal, and kept in no log."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -40,7 +45,7 @@ def ask_relation(ctx: click.Context) -> str:
     """The relation, from whoever sits there. Raises ``UsageError`` without a terminal."""
     from affidavit.accountant import validate
 
-    if not _at_terminal():
+    if not _somebody_answers():
         commands = "\n".join(f"`{again(ctx, ['--relation', each])}`" for each in validate.RELATIONS)
         raise UsageError(
             "--relation is missing: which data sets are neighbours is never assumed",
@@ -112,11 +117,11 @@ def declare(
 
 def _confirm(ctx: click.Context, held: int, labels: tuple[str, ...], *, stated: bool) -> None:
     """Ask whether size and labels are public. Raises ``UsageError`` if not, or if nobody is there to be asked."""
-    what = "The size" if stated else f"The size and the {len(labels)} labels"
+    what = "the size" if stated else f"the size and the {len(labels)} labels"
     note("A run file states size and labels as public facts: anyone may know them, and no guarantee hides them.")
-    if _at_terminal():
-        shown = stated or len(labels) > _MOST_SHOWN
-        if not shown and click.confirm("Show the labels found? They are private until you declare them.", err=True):
+    if _somebody_answers():
+        hidden = stated or len(labels) > _MOST_SHOWN or not _somebody_reads()
+        if not hidden and click.confirm("Show the labels found? They are private until you declare them.", err=True):
             note(", ".join(map(repr, labels)))
         if click.confirm(f"Do you declare {'it' if stated else 'them'} public ({held:,} records)?", err=True):
             return

@@ -183,7 +183,7 @@ def _ways(table: Table, wanted: Wanted) -> Iterator[Way]:
     text, label = _guessed(table, wanted)
     if text is None:
         return
-    flags = ("--text-column", str(text + 1))
+    flags: tuple[str, ...] = ("--text-column", str(text + 1))
     if label is not None:
         flags = (*flags, "--label-column", str(label + 1))
     elif wanted.one_label is None:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 from affidavit.accountant.errors import DataError, TableUnclear, UsageError, Way
 from affidavit.tables.table import Row, Table
@@ -43,8 +44,9 @@ class _Dialect:
             lines = text.removesuffix("\n").split("\n")
             yield from ((number, [line.rstrip("\r")]) for number, line in enumerate(lines, start=1))
             return
-        quoting = csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter, quoting=quoting, strict=True)
+        lines = io.StringIO(text, newline="")
+        quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
+        reader = csv.reader(lines, delimiter=self.delimiter, quoting=quoting, strict=True)
         begin = 1
         for cells in reader:
             yield begin, cells

@@ -84,7 +84,7 @@ def test_facts_that_were_not_declared_are_not_used_and_labels_not_shown(fresh):
     before = _files(fresh)
     refused = fresh.command("init", fresh.data, *BASE)
     assert refused.code == 2
-    assert "The size and the 2 labels of the data were not declared public" in refused.err
+    assert "the size and the 2 labels of the data were not declared public" in refused.err
     assert "north" not in refused.out + refused.err
     assert _files(fresh) == before
     (remedy,) = remedies(refused)
@@ -107,6 +107,15 @@ def test_on_a_terminal_a_no_is_a_no(fresh, terminal):
     terminal(False, False)
     refused = fresh.command("init", fresh.data, "--model", "toy")
     assert refused.code == 2
+    assert "north" not in refused.err
+
+
+def test_labels_are_not_shown_where_a_log_is_kept(fresh, terminal, monkeypatch):
+    asked = terminal(False)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
+    refused = fresh.command("init", fresh.data, "--model", "toy")
+    assert refused.code == 2
+    assert len(asked) == 1
     assert "north" not in refused.err
 
 
