@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -10,8 +11,10 @@ from affidavit.accountant import decimals
 from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerMissing, UsageError
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Account, Ledger
+from affidavit.accountant.ledger.sketch import sketch
 from affidavit.accountant.unit import RECORD
 from affidavit.accountant.validate import Relation
+from affidavit.generation.dataset import Record
 
 __all__ = ["RUNS", "AccountPlan", "plan_account"]
 
@@ -62,12 +65,13 @@ def plan_account(
     delta: float,
     account_epsilon: str | None = None,
     account_delta: str | None = None,
-    ledger: Ledger | None = None,
+    records: Sequence[Record] = (),
 ) -> AccountPlan:
-    """What account pays for runs of (``epsilon``, ``delta``). Writes nothing.
+    """What account pays for runs of (``epsilon``, ``delta``) on ``records``. Writes nothing.
 
     Raises ``BudgetError`` where the account that is there is for another relation or budget than asked for, or
-    cannot pay for one such run; ``UsageError`` where the budget asked for cannot.
+    cannot pay for one such run, or another account was charged for these records; ``UsageError`` where the budget
+    asked for cannot pay.
     """
     cost = (decimals.as_written(epsilon, path="--epsilon"), decimals.as_written(delta, path="--delta"))
     runs = _runs(size, cost[1])
@@ -78,8 +82,13 @@ def plan_account(
         decimals.as_written(account_delta, path="--account-delta") if account_delta is not None else cost[1] * runs,
     )
     plan = AccountPlan(name, relation, *asked, cost)
+    keyring = Keyring.default()
+    ledger = Ledger(keyring=keyring)
     try:
-        found = (ledger or Ledger(keyring=Keyring.default())).account(name)
+        if records and keyring.exists():
+            known = sketch(((one.label, one.text) for one in records), key=keyring.secret("commitment"))
+            ledger.check_owner(name, records=known)
+        found = ledger.account(name)
     except LedgerMissing:
         _refuse_small(plan)
         return plan

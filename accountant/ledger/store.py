@@ -198,6 +198,11 @@ class Ledger:
         with self._verified(write=False) as found:
             return _grant(found.accounts, dataset, relation, unit, epsilon, delta, records)
 
+    def check_owner(self, dataset: str, *, records: Sequence[str]) -> None:
+        """Before an account is opened: raises ``BudgetError`` where another was charged for the same records."""
+        with self._verified(write=False) as found:
+            _check_owner(found.accounts, dataset, records)
+
     def commit(self, entry: str, *, receipt_sha256: str | None = None) -> None:
         """Note that a reserved run ended well; its cost stays what was reserved.
 
@@ -361,7 +366,7 @@ def _grant(
     delta: Decimal,
     records: Sequence[str],
 ) -> Account:
-    """The account, if it pays for one more run of this cost on these records. Raises ``LedgerMissing``, ``BudgetError``."""
+    """The account, if it pays for one more such run on these records. Raises ``LedgerMissing``, ``BudgetError``."""
     account = _account(accounts, dataset)
     _check_kind(account, relation, unit)
     _check_owner(accounts, dataset, records)

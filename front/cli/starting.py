@@ -129,6 +129,7 @@ def init(
         delta=declared.delta,
         account_epsilon=account_epsilon,
         account_delta=account_delta,
+        records=found.records if found is not None else (),
     )
     for line in set_up(declared, out, records=found, account=account):
         note(line)

@@ -354,6 +354,17 @@ def test_an_account_for_several_runs(fresh):
     assert "it pays for 2 runs like this one" in second.err
 
 
+def test_the_same_records_under_another_name_open_no_account(fresh):
+    assert fresh.command("init", fresh.data, *PUBLIC).code == 0
+    _certifies(fresh)
+    assert fresh.generate().code == 0
+    before = _files(fresh)
+    refused = fresh.command("init", fresh.data, *PUBLIC, "--name", "another", "-o", "b.toml")
+    assert refused.code == 4
+    assert "were charged to the account train before" in refused.err
+    assert _files(fresh) == before
+
+
 def test_no_more_runs_than_their_deltas_allow(fresh):
     done = fresh.command("init", fresh.data, *PUBLIC, "--delta", "0.02")
     assert "(ε, δ) = (2, 0.04), for good: it pays for 2 runs" in done.err, done.err
