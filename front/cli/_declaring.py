@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from affidavit.accountant.errors import DataError, UsageError
+from affidavit.accountant.files import read_bytes
 from affidavit.cli._again import again
 from affidavit.cli._output import note
 from affidavit.labelling import count_labels
@@ -62,7 +63,7 @@ def labels_of(path: Path | None) -> tuple[str, ...]:
     if path is None:
         return ()
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = read_bytes(path).decode("utf-8-sig").splitlines()
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint="One label a line, in UTF-8.") from None
     except UnicodeDecodeError:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from affidavit.accountant.errors import DataError, TableUnclear, Way
+from affidavit.accountant.files import DATA_BYTES, read_bytes
 from affidavit.generation.dataset import Fields, Record
 from affidavit.records import parse_all
 from affidavit.tables.columns import Chosen
@@ -77,8 +78,8 @@ def _in_place(chosen: Chosen, curated: Curated) -> Fields | None:
     if max(len(fields.text), len(fields.label)) > 200:
         return None
     try:
-        found = parse_all(chosen.table.path.read_bytes(), fields=fields)
-    except DataError:
+        found = parse_all(read_bytes(chosen.table.path, most=DATA_BYTES), fields=fields)
+    except (DataError, OSError):
         return None
     return fields if found == curated.records else None
 
@@ -86,7 +87,7 @@ def _in_place(chosen: Chosen, curated: Curated) -> Fields | None:
 def _kept(target: Path, records: Sequence[Record]) -> tuple[Record, ...] | None:
     """The records of an earlier conversion, with their ids, if they are these."""
     try:
-        found = parse_all(target.read_bytes())
+        found = parse_all(read_bytes(target, most=DATA_BYTES))
     except (DataError, OSError):
         return None
     same = [(one.text, one.label) for one in found] == [(one.text, one.label) for one in records]

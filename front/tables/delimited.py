@@ -44,9 +44,9 @@ class _Dialect:
             lines = text.removesuffix("\n").split("\n")
             yield from ((number, [line.rstrip("\r")]) for number, line in enumerate(lines, start=1))
             return
-        lines = io.StringIO(text, newline="")
+        stream = io.StringIO(text, newline="")
         quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
-        reader = csv.reader(lines, delimiter=self.delimiter, quoting=quoting, strict=True)
+        reader = csv.reader(stream, delimiter=self.delimiter, quoting=quoting, strict=True)
         begin = 1
         for cells in reader:
             yield begin, cells

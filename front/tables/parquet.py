@@ -14,19 +14,19 @@ __all__ = ["read_parquet"]
 _INSTALL = "`pip install 'pyarrow>=15'`"
 
 
-def read_parquet(path: Path) -> Table:
+def read_parquet(content: bytes, path: Path) -> Table:
     """The rows of a Parquet file. Raises ``DataError``; ``ModelMissing`` with the command that installs the reader."""
     try:
-        from pyarrow import parquet
+        from pyarrow import BufferReader, parquet
     except ImportError:
         raise ModelMissing(
             f"{path} is Parquet, and the package that reads it is not installed", hint=_INSTALL
         ) from None
     try:
-        content = parquet.ParquetFile(path).read()
-        names = tuple(str(name) for name in content.column_names)
-        columns = [column.to_pylist() for column in content.columns]
-        metadata = dict(content.schema.metadata or {})
+        found = parquet.ParquetFile(BufferReader(content)).read()
+        names = tuple(str(name) for name in found.column_names)
+        columns = [column.to_pylist() for column in found.columns]
+        metadata = dict(found.schema.metadata or {})
     except Exception:  # its message may hold what the file does
         raise DataError(f"{path} is no Parquet file that can be read", hint="Write it again, or as CSV.") from None
     rows = tuple(Row(place, tuple(cells)) for place, cells in enumerate(zip(*columns, strict=True), start=1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from affidavit.accountant.errors import DataError, UsageError
+from affidavit.accountant.files import DATA_BYTES, read_bytes
 from affidavit.tables.delimited import read_delimited, separator
 from affidavit.tables.encoding import decode
 from affidavit.tables.jsonfile import read_json
@@ -30,11 +31,11 @@ def read_table(
     ``DataError``, ``UsageError``; no message holds anything of the file.
     """
     try:
-        content = path.read_bytes()
+        content = read_bytes(path, most=DATA_BYTES)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}", hint="Check the path.") from None
     if content.startswith(b"PAR1"):
-        return read_parquet(path)
+        return read_parquet(content, path)
     for mark, what in _FOREIGN.items():
         if content.startswith(mark):
             raise UsageError(f"{path} is {what}", hint="Unpack it, or save it as CSV or JSON Lines first.")

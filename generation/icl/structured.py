@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from affidavit.accountant.errors import UsageError
+from affidavit.accountant.files import read_bytes
 
 __all__ = ["CheckedRecord", "RecordRates", "check_record", "load_schema", "rates"]
 
@@ -76,7 +77,7 @@ def load_schema(path: Path) -> dict[str, Any]:
 
     hint = "Give a JSON Schema (draft 2020-12) whose type is an object."
     try:
-        schema = json.loads(path.read_bytes().decode("utf-8"))
+        schema = json.loads(read_bytes(path).decode("utf-8"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint=hint) from None
     except (ValueError, RecursionError):
