@@ -5,6 +5,7 @@
     │   ├── PlanError                   a plan or a privacy parameter is out of its range
     │   ├── RunFileError                a run or audit file has a wrong or unknown key
     │   ├── DataError                   the private data are not as declared (operator only)
+    │   │   └── TableUnclear            a file of records can be read in several ways, or in none as asked
     │   ├── ModelMissing                a model or an optional package is not installed
     │   ├── ModelUnavailable            a model's server does not answer, or not what is needed
     │   ├── NotSupported                well-formed, but no theorem here covers it
@@ -28,6 +29,9 @@ digest. Every refusal carries a ``hint``, the command or value that would work.
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
@@ -50,8 +54,10 @@ __all__ = [
     "PlanError",
     "RunFileError",
     "SignatureInvalid",
+    "TableUnclear",
     "UntrustedKey",
     "UsageError",
+    "Way",
     "WrongRun",
 ]
 
@@ -101,6 +107,27 @@ class RunFileError(UsageError):
 
 class DataError(UsageError):
     """The private data differ from what the run file declares. Shown to the operator only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way on: ``when`` it is right, and the ``flags`` that take it, added to the command that was refused."""
+
+    when: str
+    flags: tuple[str, ...]
+
+
+class TableUnclear(DataError):
+    """A file of records can be read in several ways, or in none as asked.
+
+    ``ways``: flags that would settle it; the command line shows them as whole commands.
+    """
+
+    def __init__(self, message: str, *, ways: Sequence[Way] = (), hint: str = "") -> None:
+        shown = [f"{way.when}: {shlex.join(way.flags)}" for way in ways]
+        super().__init__(message, hint="\n".join([*shown, hint] if hint else shown))
+        self.ways = tuple(ways)
+        self.advice = hint
 
 
 class ModelMissing(UsageError):

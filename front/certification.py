@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +25,7 @@ from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.certificate import Certificate, Claim, CurvePoint, MethodSummary, RunSubject
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.commitment import fingerprint
-from affidavit.accountant.errors import BudgetExceeded, DataError, UsageError
+from affidavit.accountant.errors import BudgetExceeded, DataError, LedgerMissing, UsageError
 from affidavit.accountant.keys import Keyring, TrustedKeys
 from affidavit.accountant.plan import Compose, Parallel, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.receipt import Receipt
@@ -36,11 +36,13 @@ from affidavit.accountant.statement import NO_GUARANTEE
 from affidavit.accountant.tradeoff import PrivacyCurve, epsilon_grid
 from affidavit.accountant.validate import Relation
 from affidavit.generation.dataset import Record, parse_records
+from affidavit.labelling import refuse_unlabelled, tell_labels
 from affidavit.runfile import RunFile
 from affidavit.solving import certified_epsilon, fitting_values
 
 if TYPE_CHECKING:
     from affidavit.accountant.certified import CertifiedBound
+    from affidavit.accountant.ledger import Ledger
     from affidavit.accountant.recompute import ClaimCheck
 
 __all__ = ["CertifiedRun", "PlannedRun", "Verification", "certify", "plan_run", "prepare", "verify"]
@@ -153,7 +155,8 @@ def plan_run(run: RunFile) -> PlannedRun:
 def prepare(run: RunFile, *, keyring: Keyring) -> tuple[RunSubject, tuple[Record, ...]]:
     """The facts that bind a certificate to this run, and its records. Reads the data once.
 
-    Raises ``DataError`` (to the operator only), ``ModelMissing``, ``UsageError`` without keys.
+    Raises ``DataError`` (to the operator only; also where no record has a declared label), ``ModelMissing``,
+    ``UsageError`` without keys.
     """
     from affidavit.generation.models import model_digest
 
@@ -166,6 +169,7 @@ def prepare(run: RunFile, *, keyring: Keyring) -> tuple[RunSubject, tuple[Record
             f"the data file {run.data_path} cannot be read: {error.strerror}", hint="Check [data] path."
         ) from None
     records = parse_records(content, size=run.data.size, fields=run.fields)
+    refuse_unlabelled(run, records)
     subject = RunSubject(
         relation=run.relation,
         unit=run.unit,
@@ -186,11 +190,21 @@ def _curve(plan: Plan, relation: Relation, claim: CertifiedBound) -> PrivacyCurv
     return PrivacyCurve(tuple((e, min(d, claim.delta) if e >= claim.epsilon_upper else d) for e, d in points))
 
 
-def certify(run: RunFile, *, keyring: Keyring | None = None, clock: Clock = utc_now) -> CertifiedRun:
+def certify(
+    run: RunFile,
+    *,
+    keyring: Keyring | None = None,
+    ledger: Ledger | None = None,
+    tell: Callable[[str], None] | None = None,
+    clock: Clock = utc_now,
+) -> CertifiedRun:
     """Certify that ``run`` costs at most what its certificate says, within its budget.
 
-    Raises ``BudgetExceeded`` (with the parameter values that would fit), ``DataError``,
-    ``ModelMissing``, ``UsageError`` without keys, ``NotSupported`` where no certified method is.
+    ``ledger``: where the run's account is asked whether it would pay, if it is open; nothing is charged. ``tell`` is
+    called with lines for the operator, how many records each label has among them.
+
+    Raises ``BudgetExceeded`` (with the parameter values that would fit), ``BudgetError`` as the account does,
+    ``DataError``, ``ModelMissing``, ``UsageError`` without keys, ``NotSupported`` where no certified method is.
     """
     from affidavit.accountant.certified import certified_bound
 
@@ -202,7 +216,10 @@ def certify(run: RunFile, *, keyring: Keyring | None = None, clock: Clock = utc_
     _within_budget(run, cost)
     claim = Claim.of(epsilon_upper=cost.epsilon_upper, delta=run.budget.delta)
     signer = keyring.signer()
-    subject, _ = prepare(run, keyring=keyring)
+    subject, records = prepare(run, keyring=keyring)
+    tell_labels(run, records, tell)
+    if ledger is not None:
+        _asked(ledger, run, claim, records, keyring)
     curve = _curve(plan, run.relation, cost)
     risk = risk_limits(curve)
     envelope = certificates.issue(
@@ -221,6 +238,24 @@ def certify(run: RunFile, *, keyring: Keyring | None = None, clock: Clock = utc_
     return CertifiedRun(
         envelope, certificates.verify_envelope(envelope, trusted=trusted, clock=clock), cost, curve, risk
     )
+
+
+def _asked(ledger: Ledger, run: RunFile, claim: Claim, records: Sequence[Record], keyring: Keyring) -> None:
+    """Whether the run's account would pay; one that is not open yet is nobody's refusal. Raises ``BudgetError``."""
+    from affidavit.accountant.ledger.sketch import sketch
+
+    known = sketch(((each.label, each.text) for each in records), key=keyring.secret("commitment"))
+    try:
+        ledger.check(
+            run.data.name,
+            relation=run.relation,
+            unit=run.unit,
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            records=known,
+        )
+    except LedgerMissing:
+        return
 
 
 def verify(

@@ -14,6 +14,7 @@ from affidavit.generation.icl.prompting import choose_demonstrations
 from affidavit.generation.icl.tasks import Task
 from affidavit.generation.icl.tasks import task as named_task
 from affidavit.generation.models import load_model
+from affidavit.owntask import load_task
 
 if TYPE_CHECKING:
     from affidavit.generation.icl.structured import RecordRates
@@ -37,12 +38,25 @@ class IclResult:
         return {**self.evaluation.to_json(), "demonstration_records": sound}
 
 
-def task_for(name: str, *, labels: Sequence[str] | None = None, schema: Mapping[str, Any] | None = None) -> Task:
-    """A task by name, with labels or a record schema of one's own. Raises ``UsageError``."""
-    task = named_task(name)
+def task_for(
+    name: str | Path,
+    *,
+    labels: Sequence[str] | None = None,
+    instruction: str | None = None,
+    fields: tuple[str | None, str | None] = (None, None),
+    schema: Mapping[str, Any] | None = None,
+) -> Task:
+    """A task by name, or from a TOML file; with labels, an instruction or a record schema of one's own.
+
+    ``fields``: what the files call text and label. Raises ``UsageError``, ``RunFileError``.
+    """
+    task = load_task(name) if isinstance(name, Path) else named_task(name)
     if name == "generic" and labels is None:
-        raise UsageError("the task generic has no labels of its own", hint="Add --labels 'first,second'.")
+        raise UsageError("the task generic has no labels of its own", hint="For example: --label spam --label ham")
     task = task if labels is None else task.with_labels(labels)
+    if instruction is not None:
+        task = replace(task, instruction=instruction)
+    task = task.with_fields(text=fields[0], label=fields[1])
     if schema is None:
         return task
     if task.kind != "record":

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from affidavit.accountant.errors import DataError
+from affidavit.accountant.files import DATA_BYTES, read_bytes
 from affidavit.generation.dataset import Fields, Record, parse_records
 
 __all__ = ["parse_all", "read_all", "read_texts"]
@@ -17,7 +18,7 @@ def read_all(path: Path, *, fields: Fields | None = None) -> tuple[Record, ...]:
     The number of records is private here: it is nobody's declared size.
     """
     try:
-        content = path.read_bytes()
+        content = read_bytes(path, most=DATA_BYTES)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}", hint="Check the path.") from None
     return parse_all(content, fields=fields, name=str(path))
@@ -34,7 +35,7 @@ def parse_all(content: bytes, *, fields: Fields | None = None, name: str = "the 
 def read_texts(path: Path) -> list[str]:
     """The ``text`` of every line of released JSON Lines; it may be empty. Raises ``DataError``, showing none of it."""
     try:
-        content = path.read_bytes()
+        content = read_bytes(path, most=DATA_BYTES)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}", hint="Check the path.") from None
     return [_text(line, path) for line in content.split(b"\n") if line.strip()]

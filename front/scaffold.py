@@ -1,30 +1,35 @@
 """``affidavit init``: a run file to start from, keys and a ledger account.
 
 Counts and labels read from a file of private records are private. They become run-file values
-only once the operator declares them public facts; the caller asks, this module only proposes.
+only once the operator declares them public facts; ``proposed_labels`` says whether they look like labels at all.
 """
 
 from __future__ import annotations
 
-import csv
 import json
-import secrets
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from affidavit.accountant.errors import DataError, LedgerMissing, UsageError
-from affidavit.accountant.keys import Keyring
-from affidavit.accountant.unit import RECORD
+from affidavit.accountant.errors import TableUnclear, UsageError, Way
 from affidavit.accountant.validate import Relation
-from affidavit.records import read_all
+from affidavit.generation.dataset import Fields
+from affidavit.tables.columns import MOST_LABELS
 from affidavit.writing import write_new
 
-__all__ = ["READABLE_TEMPERATURE", "Declared", "convert_csv", "look_at", "run_text", "set_up"]
+if TYPE_CHECKING:
+    from affidavit.accounts import AccountPlan
+    from affidavit.tables.canonical import RecordsFile
 
-MAX_LABELS = 50
+__all__ = ["LONGEST_LABEL", "READABLE_TEMPERATURE", "Declared", "proposed_labels", "run_text", "set_up"]
+
+LONGEST_LABEL = 80
+ENOUGH = 10
+"""In so many records labels come again."""
 MAX_BATCH = 128
+AS_NAMED_HERE = Fields()
 READABLE_TEMPERATURE = 1.2
 """Above it SmolLM2's text falls apart at a clip of 10."""
 
@@ -40,6 +45,7 @@ class Declared:
     relation: Relation
     epsilon: float
     delta: float
+    fields: Fields = AS_NAMED_HERE
     model: str = "smollm2-135m"
     max_tokens: int = 40
     max_record_tokens: int = 96
@@ -47,13 +53,17 @@ class Declared:
     temperature: float = 0.7
     batch_size: int = 0
 
+    def with_fields(self, fields: Fields) -> Declared:
+        """With the names that the file has for text and label."""
+        return replace(self, fields=fields)
+
     def with_batches(self) -> Declared:
         """With the largest batches for which every label has one, up to ``MAX_BATCH``."""
         room = self.size // max(1, len(self.labels))
         if room < 1:
             raise UsageError(
                 f"{self.size} records are too few for {len(self.labels)} labels",
-                hint="Declare a larger --size, or fewer --labels.",
+                hint="Give fewer labels, each with --label; or one for all records, with --one-label text.",
             )
         return replace(self, batch_size=min(room, MAX_BATCH))
 
@@ -74,56 +84,38 @@ class Declared:
         return replace(self, temperature=float(solved.value))
 
 
-def look_at(path: Path) -> tuple[int, tuple[str, ...]]:
-    """The number of records and the labels of a JSON Lines file: *private*, a proposal only.
-
-    Raises ``DataError`` naming line and field, never text.
-    """
-    records = read_all(path)
-    labels = sorted({record.label for record in records})
-    if len(labels) > MAX_LABELS:
-        raise DataError(
-            f"{path}: more than {MAX_LABELS} different labels", hint="Is label the right field? Give --labels yourself."
-        )
-    return len(records), tuple(labels)
-
-
-def convert_csv(path: Path, target: Path, *, columns: Mapping[str, str]) -> Path:
-    """Write a CSV file's records as JSON Lines to ``target``, readable by the owner only.
-
-    ``columns`` maps ``text``, ``label`` and, where there is one, ``id`` to column names. Records
-    without an id get a random one, kept from then on: a line number would change for every
-    record below a removed one, and batches must depend on nothing but the record.
-    """
-    rows = csv.DictReader(_csv_lines(path), strict=True)
-    known = rows.fieldnames or ()
-    for field in ("text", "label"):
-        if columns.get(field, field) not in known:
-            raise DataError(
-                f"{path}: no column {columns.get(field, field)!r}",
-                hint=f"Name it with --{field}-column; the file's columns: {', '.join(known)}",
-            )
-    id_column = columns.get("id", "id" if "id" in known else "")
-    if id_column and id_column not in known:
-        raise DataError(f"{path}: no column {id_column!r}", hint=f"The file's columns: {', '.join(known)}")
-    lines = []
-    try:
-        for row in rows:
-            record = {field: row[columns.get(field, field)] or "" for field in ("text", "label")}
-            identity = (row[id_column] or "") if id_column else secrets.token_hex(8)
-            lines.append(json.dumps({"id": identity, **record}, ensure_ascii=False))
-    except csv.Error as error:
-        raise DataError(f"{path}, line {rows.line_num}: {error}", hint="Is it comma-separated, in UTF-8?") from None
-    write_new(target, "".join(line + "\n" for line in lines), private=True)
-    return target
+def proposed_labels(labels: Sequence[str], *, records: int) -> tuple[str, ...]:
+    """The labels of the data, to be declared public. Raises ``TableUnclear`` where they look like something else."""
+    longest = max(map(len, labels), default=0)
+    if len(labels) > MOST_LABELS:
+        problem = f"{len(labels):,} different ones, more than {MOST_LABELS}"
+    elif longest > LONGEST_LABEL:
+        problem = f"one has {longest:,} characters, more than {LONGEST_LABEL}"
+    elif records >= ENOUGH and 2 * len(labels) > records:
+        problem = f"{len(labels):,} different ones in {records:,} records"
+    else:
+        return tuple(labels)
+    raise TableUnclear(
+        f"the labels do not look like labels: {problem}",
+        ways=(Way("If the texts are all of one kind, one label for all of them", ("--one-label", "text")),),
+        hint="If they are labels, write them into a file, one a line, and name it with --labels-file.",
+    )
 
 
 def run_text(declared: Declared) -> str:
     """The commented run file."""
     labels = ", ".join(_quoted(label) for label in declared.labels)
+    named = declared.fields
+    fields = (
+        []
+        if named == AS_NAMED_HERE
+        else [
+            (f"fields = {{text = {_quoted(named.text)}, label = {_quoted(named.label)}}}", "what the file calls them")
+        ]
+    )
     lines: list[tuple[str, str]] = [
         ("", "What will be run, on what, under which promise. `affidavit plan` on this file shows the cost;"),
-        ("", "the data are not read before `affidavit certify`."),
+        ("", "no number there depends on the data."),
         ("", ""),
         (
             f"relation = {_quoted(declared.relation)}",
@@ -137,7 +129,8 @@ def run_text(declared: Declared) -> str:
         ("", ""),
         ("[data]", ""),
         (f"name = {_quoted(declared.name)}", "the ledger account that pays"),
-        (f"path = {_quoted(declared.path)}", "one record a line: id (unique), text, label"),
+        (f"path = {_quoted(declared.path)}", f"one record a line: id (unique), {named.text}, {named.label}"),
+        *fields,
         (f"size = {declared.size}", "declared, a public fact; never read from the data"),
         ("", ""),
         ("[model]", ""),
@@ -176,30 +169,27 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _csv_lines(path: Path) -> Sequence[str]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return file.readlines()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}", hint="Check the path.") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is not UTF-8", hint="Convert it to UTF-8 first.") from None
+def set_up(declared: Declared, out: Path, *, records: RecordsFile | None, account: AccountPlan) -> Iterator[str]:
+    """Write records, run file, keys and account, where they are not there; yields what was done, for the operator.
 
-
-def set_up(declared: Declared) -> Iterator[str]:
-    """Make keys and the ledger account where there are none; yields what was done, for the operator."""
+    What was written is removed again if a later step fails.
+    """
+    from affidavit.accountant.keys import Keyring
     from affidavit.accountant.ledger import Ledger
 
     keyring = Keyring.default()
-    if not keyring.exists():
-        keyring.init(keep_existing=True)
-        yield f"Made keys in {keyring.home}: keep this folder, whoever reads it can sign in your name."
-    ledger = Ledger(keyring=keyring)
+    written: list[Path] = []
     try:
-        account = ledger.account(declared.name)
-        yield f"The account {account.dataset} exists already; its budget is fixed."
-    except LedgerMissing:
-        ledger.init_account(
-            declared.name, relation=declared.relation, unit=RECORD, epsilon=declared.epsilon, delta=declared.delta
-        )
-        yield f"Opened the account {declared.name} with (ε, δ) = ({declared.epsilon:g}, {declared.delta:g}), for good."
+        write_new(out, run_text(declared))
+        written.append(out)
+        if records is not None and records.write():
+            written.append(records.path)
+            yield f"Wrote {records.path}, readable by you only."
+        if not keyring.exists():
+            keyring.init(keep_existing=True)
+            yield f"Made keys in {keyring.home}: keep this folder, whoever reads it can sign in your name."
+        yield account.open(Ledger(keyring=keyring))
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise

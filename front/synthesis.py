@@ -11,14 +11,14 @@ import fcntl
 import os
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from affidavit.accountant import certificate as certificates
-from affidavit.accountant.certificate import check_subject
+from affidavit.accountant.certificate import Claim, check_subject
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.errors import DataError, LedgerMissing, RunFileError, UsageError
 from affidavit.accountant.keys import Keyring
@@ -27,6 +27,7 @@ from affidavit.accountant.show import Facts, Shown
 from affidavit.certification import prepare
 from affidavit.generation.models import load_model
 from affidavit.generation.outputs import Provenance, Written, write
+from affidavit.labelling import tell_labels
 from affidavit.records import parse_all
 from affidavit.runfile import RunFile
 
@@ -66,13 +67,15 @@ def generate(
     ledger: Ledger | None = None,
     model: LanguageModel | None = None,
     progress: Callable[[Any], None] | None = None,
+    tell: Callable[[str], None] | None = None,
     clock: Clock = utc_now,
 ) -> Synthesis:
     """Run what ``certificate`` covers and write synthetic.jsonl, receipt.json and trace.jsonl to ``out``.
 
-    ``model`` may be passed if it is loaded already; it is checked against the certificate all the
-    same. Raises ``CertificateError``, ``DataError``, ``ModelMissing``, ``UsageError`` before
-    anything is charged; ``BudgetError`` if the ledger does not grant it.
+    ``model`` may be passed if it is loaded already; it is checked against the certificate all the same.
+    ``tell`` is called with lines for the operator before anything is charged. Raises ``CertificateError``,
+    ``DataError``, ``ModelMissing``, ``UsageError``, and ``BudgetError`` as the account will, before a model is loaded;
+    nothing is charged then.
     """
     from affidavit.accountant.ledger import Ledger
     from affidavit.accountant.ledger.sketch import sketch
@@ -83,7 +86,9 @@ def generate(
     found = certificates.verify_envelope(envelope, trusted=keyring.trusted(), clock=clock)
     subject, records = prepare(run, keyring=keyring)
     check_subject(found, subject)
-    _check_account(run, ledger)
+    known = sketch(((each.label, each.text) for each in records), key=keyring.secret("commitment"))
+    _check_account(run, ledger, found.claim, known)
+    tell_labels(run, records, tell)
     with _claimed(out):
         model = model or load_model(
             run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder, server=run.model.server
@@ -101,7 +106,7 @@ def generate(
             trusted=keyring.trusted(),
             clock=clock,
             randomness=run.randomness.noise,
-            records=sketch(((each.label, each.text) for each in records), key=keyring.secret("commitment")),
+            records=known,
         ) as permit:
             generated = run.source.run(
                 permit, run.generator, records, model, size=run.data.size, progress=progress, public=public
@@ -128,10 +133,17 @@ def public_records(run: RunFile) -> tuple[Record, ...]:
         raise RunFileError("data.public", error.message, hint=error.hint) from None
 
 
-def _check_account(run: RunFile, ledger: Ledger) -> None:
-    """Say which command opens the account, with this run's own values, if it is not there."""
+def _check_account(run: RunFile, ledger: Ledger, claim: Claim, known: Sequence[str]) -> None:
+    """Refuse what the account would, before a model is loaded; say which command opens one that is not there."""
     try:
-        ledger.balance(run.data.name)
+        ledger.check(
+            run.data.name,
+            relation=run.relation,
+            unit=run.unit,
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            records=known,
+        )
     except LedgerMissing as error:
         unit = run.unit.key and f"{run.unit.key}:{run.unit.max_records}"
         raise LedgerMissing(

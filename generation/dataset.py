@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from affidavit.accountant.errors import DataError
+from affidavit.accountant.files import DATA_BYTES, read_bytes
 
 __all__ = ["Fields", "Record", "load_records", "parse_records"]
 
@@ -48,7 +49,7 @@ class Record:
 def load_records(path: Path, *, size: int, fields: Fields = _FIELDS) -> tuple[Record, ...]:
     """The records of a JSON Lines file that must hold exactly ``size``. Raises ``DataError``."""
     try:
-        content = path.read_bytes()
+        content = read_bytes(path, most=DATA_BYTES)
     except OSError as error:
         raise DataError(
             f"the data file {path} cannot be read: {error.strerror or type(error).__name__}", hint="Check [data] path."

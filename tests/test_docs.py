@@ -78,13 +78,17 @@ def test_toml_blocks_are_accepted(page, body):
     from affidavit.audits.auditfile import parse_audit
     from affidavit.experiments.cells import expand
     from affidavit.experiments.gridfile import parse_grid
+    from affidavit.owntask import OwnTask
     from affidavit.runfile import parse_run
+    from affidavit.strict import checked
 
     content = tomllib.loads(body)
     if "attack" in content:
         parse_audit(content)
     elif "methods" in content:
         assert expand(parse_grid(content))
+    elif "instruction" in content:
+        assert checked(OwnTask, content).task().words
     else:
         assert parse_run(content).plan() is not None
 

@@ -20,6 +20,6 @@ against its own keeper.
 """
 
 from affidavit.accountant.ledger.accounts import Account, Reservation
-from affidavit.accountant.ledger.store import Ledger, default_url
+from affidavit.accountant.ledger.store import Ledger, account_name, default_url
 
-__all__ = ["Account", "Ledger", "Reservation", "default_url"]
+__all__ = ["Account", "Ledger", "Reservation", "account_name", "default_url"]

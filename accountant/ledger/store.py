@@ -28,7 +28,7 @@ from affidavit.accountant.ledger.tables import entries, head
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
 
-__all__ = ["Ledger", "default_url"]
+__all__ = ["Ledger", "account_name", "default_url"]
 
 CHECKPOINT_EVERY = 128
 """An entry whose number is a multiple of this states every account's sums."""
@@ -125,7 +125,7 @@ class Ledger:
             )
         facts = {
             "kind": "open",
-            "dataset": _name(dataset),
+            "dataset": account_name(dataset),
             "relation": validate.relation(relation),
             "unit": unit.to_json(),
             "epsilon": decimals.show(_amount(epsilon, path="epsilon")),
@@ -167,11 +167,7 @@ class Ledger:
         epsilon, delta = _amount(epsilon, path="epsilon"), _amount(delta, path="delta", maximum=Decimal(1))
         entry = secrets.token_hex(16)
         with self._verified(write=True) as found:
-            account = _account(found.accounts, dataset)
-            _check_kind(account, relation, unit)
-            _check_owner(found.accounts, dataset, records)
-            if not account.admits(epsilon, delta):
-                raise _exceeded(account, epsilon, delta)
+            account = _grant(found.accounts, dataset, relation, unit, epsilon, delta, records)
             state = found.append(
                 kind="reserve",
                 dataset=dataset,
@@ -183,6 +179,29 @@ class Ledger:
             )
         self._remember(state)
         return entry
+
+    def check(
+        self,
+        dataset: str,
+        *,
+        relation: Relation,
+        unit: Unit,
+        epsilon: str | float | Decimal,
+        delta: str | float | Decimal,
+        records: Sequence[str] = (),
+    ) -> Account:
+        """What ``reserve`` would answer now, without a charge: the account, or what it raises.
+
+        Nothing is promised: another run may be granted in between.
+        """
+        epsilon, delta = _amount(epsilon, path="epsilon"), _amount(delta, path="delta", maximum=Decimal(1))
+        with self._verified(write=False) as found:
+            return _grant(found.accounts, dataset, relation, unit, epsilon, delta, records)
+
+    def check_owner(self, dataset: str, *, records: Sequence[str]) -> None:
+        """Before an account is opened: raises ``BudgetError`` where another was charged for the same records."""
+        with self._verified(write=False) as found:
+            _check_owner(found.accounts, dataset, records)
 
     def commit(self, entry: str, *, receipt_sha256: str | None = None) -> None:
         """Note that a reserved run ended well; its cost stays what was reserved.
@@ -322,10 +341,11 @@ def _account(accounts: Mapping[str, Account], dataset: str) -> Account:
     return accounts[dataset]
 
 
-def _name(dataset: str) -> str:
+def account_name(dataset: str, *, path: str = "dataset") -> str:
+    """An account's name as it is. Raises ``PlanError`` for what cannot be one."""
     fits = isinstance(dataset, str) and 0 < len(dataset) <= 200 and dataset.isprintable() and dataset == dataset.strip()
     if not fits:
-        raise PlanError("dataset", "not a name", allowed="1 to 200 printable characters")
+        raise PlanError(path, "not a name", allowed="1 to 200 printable characters")
     return dataset
 
 
@@ -335,6 +355,24 @@ def _amount(value: str | float | Decimal, *, path: str, maximum: Decimal | None 
         allowed = "a finite number >= 0" if maximum is None else f"a number in [0, {maximum}]"
         raise PlanError(path, f"{amount} is out of range", allowed=allowed)
     return amount
+
+
+def _grant(
+    accounts: Mapping[str, Account],
+    dataset: str,
+    relation: Relation,
+    unit: Unit,
+    epsilon: Decimal,
+    delta: Decimal,
+    records: Sequence[str],
+) -> Account:
+    """The account, if it pays for one more such run on these records. Raises ``LedgerMissing``, ``BudgetError``."""
+    account = _account(accounts, dataset)
+    _check_kind(account, relation, unit)
+    _check_owner(accounts, dataset, records)
+    if not account.admits(epsilon, delta):
+        raise _exceeded(account, epsilon, delta)
+    return account
 
 
 def _check_kind(account: Account, relation: Relation, unit: Unit) -> None:

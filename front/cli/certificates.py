@@ -16,6 +16,7 @@ from affidavit.cli._output import json_option, lower_digits, note, print_json, p
 
 if TYPE_CHECKING:
     from affidavit.certification import PlannedRun, Verification
+    from affidavit.runfile import RunFile
 
 __all__ = ["certify", "plan", "run_argument", "verify"]
 
@@ -28,9 +29,10 @@ run_argument = click.argument(
 @run_argument
 @json_option
 def plan(*, run_file: Path, as_json: bool) -> None:
-    """What a run will do and cost, by every method, and how long it takes. Reads no data.
+    """What a run will do and cost, by every method, and how long it takes.
 
-    Nothing but the run file has to exist yet: no data, model or keys.
+    Nothing but the run file has to exist yet: no data, model or keys. No number depends on the data. Where their
+    file is there, how many records each label has is said on standard error: it is private, for you only.
     """
     from affidavit.accountant.tradeoff import privacy_curve
     from affidavit.audits.report.plan_words import plan_in_words
@@ -40,6 +42,7 @@ def plan(*, run_file: Path, as_json: bool) -> None:
 
     planned = plan_run(load_run(run_file))
     minutes = minutes_to_run(planned.run)
+    _note_labels(planned.run)
     if as_json:
         print_json(
             {
@@ -60,6 +63,22 @@ def plan(*, run_file: Path, as_json: bool) -> None:
     click.echo("How long it takes is not known for this model." if minutes is None else f"About {minutes:.2g} minutes.")
 
 
+def _note_labels(run: RunFile) -> None:
+    """The records of each label, or what `certify` would say to the data; nothing where they are not there yet."""
+    from affidavit.accountant.errors import DataError
+    from affidavit.generation.dataset import load_records
+    from affidavit.labelling import refuse_unlabelled, tell_labels
+
+    if not run.data_path.is_file():
+        return
+    try:
+        records = load_records(run.data_path, size=run.data.size, fields=run.fields)
+        tell_labels(run, records, note)
+        refuse_unlabelled(run, records)
+    except DataError as error:
+        note(f"`affidavit certify` would refuse: {error}")
+
+
 def _covered(planned: PlannedRun) -> str:
     """Whether the budget does, by the number that a certificate would state."""
     budget, stated = planned.run.budget.epsilon, planned.epsilon_certified
@@ -78,15 +97,17 @@ def _covered(planned: PlannedRun) -> str:
 @click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, metavar="CERT.json")
 @json_option
 def certify(*, run_file: Path, out: Path, as_json: bool) -> None:
-    """Sign a certificate for a run: exit 4 if it costs more than [budget], saying what would fit.
+    """Sign a certificate for a run: exit 4 if it costs more than [budget] or than its account has left.
 
     The number is computed in outward-rounded arithmetic. Valid for 90 days.
     """
+    from affidavit.accountant.keys import Keyring
+    from affidavit.accountant.ledger import Ledger
     from affidavit.certification import certify as issue
     from affidavit.runfile import load_run
     from affidavit.writing import write_whole
 
-    certified = issue(load_run(run_file))
+    certified = issue(load_run(run_file), ledger=Ledger(keyring=Keyring.default()), tell=note)
     write_whole(out, certified.envelope)
     found = certified.certificate
     if as_json:

@@ -20,7 +20,12 @@ __all__ = ["icl"]
 
 @click.command()
 @click.argument("test", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="TEST.jsonl")
-@click.option("--task", "task_name", required=True, help="For example ag-news, trec, dbpedia, mit-g, medical.")
+@click.option(
+    "--task",
+    "task_name",
+    metavar="NAME|FILE.toml",
+    help="For example ag-news, trec, dbpedia, mit-g, medical; or a file with labels and wording of your own.",
+)
 @click.option(
     "--demonstrations",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -34,7 +39,15 @@ __all__ = ["icl"]
 @click.option("--model-id", help="The model of a server, where --model is its address.")
 @click.option("--api-key-env", metavar="NAME", help="The environment variable that holds the server's key.")
 @click.option("--dtype", type=click.Choice(["auto", "bfloat16", "float32"]), default="auto", show_default=True)
-@click.option("--labels", help="The labels, separated by commas, where they are not the task's own.")
+@click.option("--label", "labels", multiple=True, help="A label, once for each, where they are not the task's own.")
+@click.option(
+    "--labels-file", type=click.Path(dir_okay=False, path_type=Path), help="The same from a file, one a line."
+)
+@click.option("--instruction", help="What every prompt begins with, where it is not the task's own.")
+@click.option(
+    "--text-column", metavar="NAME", help="What the files call the text, where it is not the task's own name."
+)
+@click.option("--label-column", metavar="NAME", help="The same for the label.")
 @click.option(
     "--schema",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -45,7 +58,7 @@ __all__ = ["icl"]
 def icl(
     *,
     test: Path,
-    task_name: str,
+    task_name: str | None,
     demonstrations: Path | None,
     shots: int | None,
     seeds: str,
@@ -54,23 +67,39 @@ def icl(
     model_id: str | None,
     api_key_env: str | None,
     dtype: Dtype,
-    labels: str | None,
+    labels: tuple[str, ...],
+    labels_file: Path | None,
+    instruction: str | None,
+    text_column: str | None,
+    label_column: str | None,
     schema: Path | None,
     as_json: bool,
 ) -> None:
     """Accuracy on TEST.jsonl with k demonstrations in the prompt, mean and deviation over seeds.
 
+    The task is a known one (--task NAME), or your own: its labels (--label, once for each) and your wording
+    (--instruction), or both in a file (--task FILE.toml).
+
     Labels by contextually calibrated likelihood, slots by exact match, free text by ROUGE and BLEU,
     JSON records by parse and validation rates.
     """
+    from affidavit.cli._declaring import labels_of
     from affidavit.generation.icl.structured import load_schema
     from affidavit.icl import icl as measure
     from affidavit.icl import task_for
     from affidavit.runfile import Model
     from affidavit.strict import checked
 
-    names = None if labels is None else [part.strip() for part in labels.split(",") if part.strip()]
-    task = task_for(task_name, labels=names, schema=None if schema is None else load_schema(schema))
+    names = list(dict.fromkeys((*labels, *labels_of(labels_file))))
+    if task_name is None and not names:
+        raise UsageError("no task", hint="Name one, --task ag-news, or its labels: --label spam --label ham")
+    task = task_for(
+        Path(task_name) if task_name is not None and task_name.endswith(".toml") else task_name or "generic",
+        labels=names or None,
+        instruction=instruction,
+        fields=(text_column, label_column),
+        schema=None if schema is None else load_schema(schema),
+    )
     named = {"name": model, "id": model_id, "api_key_env": api_key_env}
     served = checked(Model, {key: value for key, value in named.items() if value is not None}, prefix="model.").server
     default_shots = 0 if demonstrations is None else 4

@@ -30,7 +30,7 @@ def generate(*, run_file: Path, certificate: Path | None, out: Path, as_json: bo
 
     run = load_run(run_file)
     with generation_progress() as progress:
-        done = synthesize(run, certificate=certificate, out=out, progress=progress)
+        done = synthesize(run, certificate=certificate, out=out, progress=progress, tell=note)
     if as_json:
         print_json(
             {

@@ -2,78 +2,136 @@
 
 from __future__ import annotations
 
-import sys
+import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from affidavit.accountant import validate
-from affidavit.accountant.errors import UsageError
+from affidavit.accountant.errors import DataError, TableUnclear, UsageError
+from affidavit.cli._again import again, ways_on
 from affidavit.cli._output import note
 
+if TYPE_CHECKING:
+    from affidavit.tables.canonical import RecordsFile
+    from affidavit.tables.columns import Wanted
+
 __all__ = ["demo", "init"]
+
+_file = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
 @click.argument("data", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=False, metavar="[DATA]")
+@click.option("-o", "--out", type=_file, default=Path("run.toml"), show_default=True, help="The run file to write.")
+@click.option("--relation", help="add-remove, zero-out or substitution; never assumed, asked for on a terminal.")
+@click.option("--text-column", metavar="NAME|N", help="The column or field of the text: a name, or a number from 1.")
+@click.option("--label-column", metavar="NAME|N", help="The same for the label.")
+@click.option("--id-column", metavar="NAME|N", help="The same for the id; records without one get a random one.")
+@click.option("--header/--no-header", default=None, help="Whether row one names the columns, where that is not clear.")
+@click.option("--one-label", metavar="LABEL", help="The label of every record, for data without labels; a public fact.")
+@click.option("--encoding", metavar="NAME", help="Where it is neither UTF-8 nor marked, for example cp1252.")
+@click.option("--delimiter", metavar="C", help="What separates the cells, where it is not found: ';', tab, '|'.")
+@click.option("--member", metavar="NAME|N", help="Of a JSON object: the member that holds the records.")
+@click.option("--drop-incomplete", is_flag=True, help="Leave out records that are broken, or have no text or label.")
+@click.option("--records", type=_file, metavar="FILE", help="Where converted records go, instead of beside DATA.")
+@click.option("--records-only", is_flag=True, help="Only make records of DATA; no run file, keys or account.")
+@click.option("--size", type=click.IntRange(1), help="The number of records, declared as a public fact.")
 @click.option(
-    "-o", "--out", type=click.Path(dir_okay=False, path_type=Path), default=Path("run.toml"), show_default=True
+    "--label", "labels", multiple=True, metavar="LABEL", help="A label, declared as a public fact; repeatable."
 )
-@click.option("--relation", help="add-remove, zero-out or substitution; asked for on a terminal.")
-@click.option("--name", help="The ledger account; the data file's name if left out.")
-@click.option("--size", type=int, help="The number of records, declared as a public fact.")
-@click.option("--labels", help="The labels, separated by commas, declared as public facts.")
+@click.option("--labels-file", type=_file, metavar="FILE", help="Labels, one a line, declared as public facts.")
 @click.option("--declare-public", is_flag=True, help="Declare the data's size and labels public without being asked.")
-@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Budget of the run and of the account.")
-@click.option("--delta", type=float, default=1e-5, show_default=True, help="Budget of the run and of the account.")
+@click.option("--name", help="The ledger account; the data file's name if left out.")
+@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Budget of a run.")
+@click.option("--delta", type=float, default=1e-5, show_default=True, help="Budget of a run.")
+@click.option("--account-epsilon", metavar="E", help="Budget of the account, for good; several runs' if left out.")
+@click.option("--account-delta", metavar="D", help="Budget of the account, for good; several runs' if left out.")
 @click.option("--model", default="smollm2-135m", show_default=True)
-@click.option("--text-column", default="text", show_default=True, help="Of a CSV file.")
-@click.option("--label-column", default="label", show_default=True, help="Of a CSV file.")
-@click.option("--id-column", help="Of a CSV file; random ids are given where there is none.")
+@click.pass_context
 def init(
+    ctx: click.Context,
     *,
     data: Path | None,
     out: Path,
     relation: str | None,
-    name: str | None,
+    text_column: str | None,
+    label_column: str | None,
+    id_column: str | None,
+    header: bool | None,
+    one_label: str | None,
+    encoding: str | None,
+    delimiter: str | None,
+    member: str | None,
+    drop_incomplete: bool,
+    records: Path | None,
+    records_only: bool,
     size: int | None,
-    labels: str | None,
+    labels: tuple[str, ...],
+    labels_file: Path | None,
     declare_public: bool,
+    name: str | None,
     epsilon: float,
     delta: float,
+    account_epsilon: str | None,
+    account_delta: str | None,
     model: str,
-    text_column: str,
-    label_column: str,
-    id_column: str | None,
 ) -> None:
-    """Write a commented run file for DATA (JSON Lines or CSV), with keys and a ledger account.
+    """Write a commented run file for DATA (CSV, TSV, JSON Lines, JSON or Parquet), with keys and a ledger account.
 
-    The size and the labels of private data are private until you declare them public.
+    The size and the labels of private data are private until you declare them public. A call that is
+    refused leaves nothing behind.
     """
-    from affidavit.scaffold import READABLE_TEMPERATURE, Declared, convert_csv, run_text, set_up
-    from affidavit.writing import write_new
+    from affidavit.accounts import plan_account
+    from affidavit.cli._declaring import ask_relation, declare, labels_of
+    from affidavit.scaffold import READABLE_TEMPERATURE, Declared, set_up
+    from affidavit.tables.columns import Wanted
 
-    if out.exists():
-        raise UsageError(f"{out} exists already", hint="Choose another name: affidavit init -o OTHER.toml")
-    chosen = validate.relation(relation or _asked_relation(), path="--relation")
-    if data is not None and data.suffix.lower() == ".csv":
-        columns = {"text": text_column, "label": label_column} | ({"id": id_column} if id_column else {})
-        data = convert_csv(data, data.with_suffix(".jsonl"), columns=columns)
-        note(f"Wrote {data}, readable by you only.")
-    public_size, public_labels = _declared(data, size=size, labels=labels, declare_public=declare_public)
+    if not records_only and out.exists():
+        raise UsageError(f"{out} exists already", hint=f"Choose another name: `{again(ctx, ['-o', str(_free(out))])}`")
+    if records_only and data is None:
+        raise UsageError(
+            "--records-only needs a file to read", hint="For example: affidavit init letters.csv --records-only"
+        )
+    chosen = None if records_only else validate.relation(relation or ask_relation(ctx), path="--relation")
+    stated = tuple(dict.fromkeys((*labels, *labels_of(labels_file), *((one_label,) if one_label else ()))))
+    try:
+        wanted = Wanted(text_column, label_column, id_column, header, one_label)
+        found = None if data is None else _read(
+            data, wanted, encoding=encoding, delimiter=delimiter, member=member,
+            drop_incomplete=drop_incomplete, target=records,
+        )  # fmt: skip
+        if chosen is None:
+            _records_only(found)
+            return
+        facts = declare(ctx, found, size=size, stated=stated, declare_public=declare_public)
+    except TableUnclear as error:
+        raise DataError(error.message, hint=ways_on(ctx, error)) from None
     declared = Declared(
-        name=name or (data.stem if data is not None else "my-records"),
-        path=_relative(data, out) if data is not None else "train.jsonl",
-        size=public_size,
-        labels=public_labels,
+        name=_account(name, data),
+        path=_relative(found.path, out) if found is not None else "train.jsonl",
+        size=facts.size,
+        labels=facts.labels,
         relation=chosen,
         epsilon=validate.real(epsilon, path="--epsilon"),
         delta=validate.fraction(delta, path="--delta"),
         model=model,
     )
+    if found is not None:
+        declared = declared.with_fields(found.fields)
     declared = declared.with_batches().within_budget()
-    write_new(out, run_text(declared))
-    for line in set_up(declared):
+    account = plan_account(
+        declared.name,
+        relation=chosen,
+        size=declared.size,
+        epsilon=declared.epsilon,
+        delta=declared.delta,
+        account_epsilon=account_epsilon,
+        account_delta=account_delta,
+        records=found.records if found is not None else (),
+    )
+    for line in set_up(declared, out, records=found, account=account):
         note(line)
     click.echo(str(out))
     if declared.temperature > READABLE_TEMPERATURE:
@@ -81,43 +139,55 @@ def init(
             f"With ε = {epsilon:g} and {declared.batch_size} records behind each text, the temperature has to be "
             f"{declared.temperature:g}: expect poor text. More records or a larger ε would help."
         )
-    note(f"Next: affidavit plan {out}")
+    note(f"Next: affidavit plan {shlex.quote(str(out))}")
 
 
-def _asked_relation() -> str | None:
-    if not sys.stdin.isatty():
-        return None
-    options = click.Choice(validate.RELATIONS)
-    return str(
-        click.prompt("Which data sets are neighbours? (docs/relations.md says which to choose)", type=options, err=True)
-    )
+def _read(
+    data: Path,
+    wanted: Wanted,
+    *,
+    encoding: str | None,
+    delimiter: str | None,
+    member: str | None,
+    drop_incomplete: bool,
+    target: Path | None,
+) -> RecordsFile:
+    """The records of a file, and where a run will read them. Says what was found; writes nothing."""
+    from affidavit.tables.canonical import records_file
+    from affidavit.tables.columns import choose
+    from affidavit.tables.curation import curate
+    from affidavit.tables.reading import read_table
+
+    table = read_table(data, encoding=encoding, delimiter=delimiter, member=member)
+    chosen = choose(table, wanted)
+    curated = curate(chosen, drop_incomplete=drop_incomplete)
+    for line in curated.said:
+        note(line)
+    return records_file(chosen, curated, target=target)
 
 
-def _declared(
-    data: Path | None, *, size: int | None, labels: str | None, declare_public: bool
-) -> tuple[int, tuple[str, ...]]:
-    """The public size and labels: from flags, or from the data if the operator says that they are public."""
-    from affidavit.scaffold import look_at
+def _records_only(found: RecordsFile | None) -> None:
+    if found is not None:
+        note(
+            f"Wrote {found.path}, readable by you only." if found.write() else f"Nothing to write: {found.path} is it."
+        )
+        click.echo(str(found.path))
 
-    named = tuple(part.strip() for part in labels.split(",") if part.strip()) if labels else None
-    if size is not None and named:
-        return size, named
-    if data is None:
-        return size or 2400, named or ("First label", "Second label")
-    found_size, found_labels = look_at(data)
-    proposed = (size or found_size, named or found_labels)
-    flags = f"--size {proposed[0]} --labels '{','.join(proposed[1])}'"
-    note(f"The data hold {found_size} records with the labels {', '.join(found_labels)}.")
-    note(
-        "A run file states size and labels as public facts: anyone may know them, and the guarantee does not hide them."
-    )
-    if declare_public or (
-        sys.stdin.isatty() and click.confirm("Do you declare them public facts?", default=False, err=True)
-    ):
-        return proposed
-    raise UsageError(
-        "size and labels were not declared public", hint=f"Declare them: --declare-public, or {flags} (or your own)."
-    )
+
+def _account(name: str | None, data: Path | None) -> str:
+    """The account's name: what was given, else the data file's. Raises ``PlanError`` for what cannot be one."""
+    from affidavit.accountant.ledger import account_name
+    from affidavit.tables.canonical import stem
+
+    return account_name(name or (stem(data).strip() if data is not None else "my-records"), path="--name")
+
+
+def _free(out: Path) -> Path:
+    """The first free name like ``out``."""
+    number = 2
+    while (other := out.with_name(f"{out.stem}-{number}{out.suffix}")).exists():
+        number += 1
+    return other
 
 
 def _relative(data: Path, out: Path) -> str:

@@ -18,7 +18,6 @@ from affidavit.experiments.gridfile import Dataset, Grid, Method
 from affidavit.generation.icl.evaluation import subset
 from affidavit.generation.icl.examples import Example, load_examples
 from affidavit.generation.icl.tasks import Task
-from affidavit.generation.icl.tasks import task as named_task
 from affidavit.generation.prism import PrismConfig
 from affidavit.generation.prompts import PromptTemplate
 from affidavit.generation.registry import generator
@@ -64,8 +63,7 @@ class Cell:
     @property
     def task(self) -> Task:
         """The dataset's task, with its labels."""
-        task = named_task(self.dataset.task)
-        return task if self.dataset.labels is None or task.kind != "choose" else task.with_labels(self.dataset.labels)
+        return self.dataset.asked
 
     @property
     def files(self) -> Files:
@@ -134,7 +132,11 @@ class Cell:
         if "labels" in self._known:
             table.setdefault("labels", list(dataset.all_labels))
         if "task" in self._known:
-            table["task"] = str(table.get("task", dataset.task)).replace("{task}", dataset.task)
+            wording = dataset.wording
+            if wording is not None:
+                table["task"] = str(table.get("task", wording)).replace("{task}", wording)
+            elif "{task}" in str({**method.generator, **dict(self.settings)}.get("task", "{task}")):
+                table.pop("task", None)
         if "queries" in self._known and "queries" not in table:
             table["queries"] = list(dict.fromkeys(one.input for one in self.test_examples()))
         return table

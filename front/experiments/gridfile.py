@@ -14,7 +14,9 @@ from pydantic import AllowInfNan, BeforeValidator, Field, model_validator
 
 from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.validate import Relation
-from affidavit.generation.icl.tasks import TASKS
+from affidavit.generation.icl.tasks import TASKS, Task
+from affidavit.generation.icl.tasks import task as named_task
+from affidavit.owntask import OwnTask
 from affidavit.runfile import FieldNames, Model, Name
 from affidavit.strict import StrictTable, checked, read_toml
 
@@ -47,7 +49,7 @@ class Dataset(StrictTable):
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")]
-    task: str
+    task: str | OwnTask
     path: Name
     size: Annotated[int, Field(ge=1)]
     test: Name
@@ -58,11 +60,17 @@ class Dataset(StrictTable):
 
     @model_validator(mode="after")
     def _known(self) -> Dataset:
-        if self.task not in TASKS or self.task == "generic":
+        if isinstance(self.task, OwnTask):
+            if self.labels is not None:
+                raise RunFileError("datasets.labels", "stand in the task as well", hint="Say them once, in the task.")
+        elif self.task not in TASKS or self.task == "generic":
             raise RunFileError(
-                "datasets.task", "not known", allowed=" | ".join(name for name in TASKS if name != "generic")
+                "datasets.task",
+                "not known",
+                allowed=" | ".join(name for name in TASKS if name != "generic"),
+                hint='Or one of your own: task = {labels = ["spam", "ham"], instruction = "Say if it is spam or ham."}',
             )
-        if self.labels is None and not TASKS[self.task].words:
+        elif self.labels is None and not TASKS[self.task].words:
             raise RunFileError("datasets.labels", f"missing: the task {self.task} has no labels of its own")
         if self.public is not None and self.public_first is not None:
             raise RunFileError("datasets.public_first", "public names a file as well", hint="Say one of the two.")
@@ -76,7 +84,21 @@ class Dataset(StrictTable):
     @property
     def all_labels(self) -> tuple[str, ...]:
         """The stated labels, else the task's."""
-        return self.labels or tuple(TASKS[self.task].words)
+        return self.labels or tuple(self.asked.words)
+
+    @property
+    def asked(self) -> Task:
+        """The task, with the data set's labels and field names."""
+        task = self.task.task() if isinstance(self.task, OwnTask) else named_task(self.task)
+        if self.labels is not None and task.kind == "choose":
+            task = task.with_labels(self.labels)
+        usual = FieldNames()
+        return task if self.fields == usual else task.with_fields(text=self.fields.text, label=self.fields.label)
+
+    @property
+    def wording(self) -> str | None:
+        """The generators' built-in wording of this name; None for a task of one's own, which has their plain one."""
+        return None if isinstance(self.task, OwnTask) else self.task
 
 
 class Method(StrictTable):

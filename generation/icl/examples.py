@@ -100,7 +100,7 @@ def _example(path: Path, number: int, line: Mapping[str, Any], task: Task) -> Ex
     if task.kind == "choose" and answers[0] not in task.words:
         raise DataError(
             f"{path}, line {number}, {shown}: not one of the task's labels",
-            hint=f"The task {task.name} knows {', '.join(task.words)}; --labels states others.",
+            hint=f"The task {task.name} knows {', '.join(list(task.words)[:20])}; --label states others.",
         )
     return Example(cut(text, task), answers)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from affidavit.accountant.errors import UsageError
+from affidavit.accountant.files import read_bytes
 
 __all__ = ["CheckedRecord", "RecordRates", "check_record", "load_schema", "rates"]
 
@@ -76,7 +77,7 @@ def load_schema(path: Path) -> dict[str, Any]:
 
     hint = "Give a JSON Schema (draft 2020-12) whose type is an object."
     try:
-        schema = json.loads(path.read_bytes().decode("utf-8"))
+        schema = json.loads(read_bytes(path).decode("utf-8"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint=hint) from None
     except (ValueError, RecursionError):
@@ -84,7 +85,9 @@ def load_schema(path: Path) -> dict[str, Any]:
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        raise UsageError(f"{path} is not a JSON Schema: {error.message[:200]}", hint=hint) from None
+        # The error's own message quotes what stands there: a file of records may have been given by mistake.
+        where = "/".join(str(step) for step in error.absolute_path if isinstance(step, int)) or "the top"
+        raise UsageError(f"{path} is not a JSON Schema: {error.validator} fails at {where}", hint=hint) from None
     if not isinstance(schema, dict) or schema.get("type") != "object":
         raise UsageError(f"{path} describes no object", hint=hint)
     return schema

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from affidavit.accountant.errors import UsageError
 
-__all__ = ["MOVIE_SCHEMA", "TASKS", "Kind", "Task", "task"]
+__all__ = ["MOVIE_SCHEMA", "TASKS", "Kind", "Task", "own_task", "task"]
 
 Kind: TypeAlias = Literal["choose", "extract", "write", "record"]
 
@@ -63,11 +63,21 @@ class Task:
     def with_labels(self, labels: Sequence[str]) -> Task:
         """The same question with other labels, each standing for itself. Raises ``UsageError``."""
         if self.kind != "choose":
-            raise UsageError(f"the task {self.name} has no labels to choose from", hint="Leave out --labels.")
+            raise UsageError(f"the task {self.name} has no labels to choose from", hint="Leave out --label.")
         if len(set(labels)) != len(labels) or len(labels) < 2 or not all(label.strip() for label in labels):
-            raise UsageError("labels are not at least two different words", hint="For example: --labels 'spam,ham'")
+            raise UsageError(
+                "labels are not at least two different words", hint="For example: --label spam --label ham"
+            )
         known = {label: self.words.get(label, label) for label in labels}
         return replace(self, words=known, instruction=self.instruction.replace(_listed(self.words), _listed(known)))
+
+    def with_fields(self, *, text: str | None = None, label: str | None = None) -> Task:
+        """The same where the files call text and label otherwise; the task's own names are looked for after them."""
+        return replace(
+            self,
+            input_fields=tuple(dict.fromkeys((text or self.input_fields[0], *self.input_fields))),
+            answer_fields=tuple(dict.fromkeys((label, *self.answer_fields))) if label else self.answer_fields,
+        )
 
 
 def _listed(words: Mapping[str, str]) -> str:
@@ -135,6 +145,26 @@ TASKS: Mapping[str, Task] = MappingProxyType(
                            schema=MOVIE_SCHEMA, keys={"title": "title", "year": "year", "label": "genre"}),
     }
 )  # fmt: skip
+
+
+def own_task(
+    words: Mapping[str, str],
+    *,
+    instruction: str | None = None,
+    input_name: str = "Text",
+    answer_name: str = "Answer",
+    max_input_words: int = 100,
+) -> Task:
+    """A task of labels of one's own (``words``: a label to the word that stands for it), asked in one's own words."""
+    return Task(
+        name="own",
+        kind="choose",
+        instruction=instruction or f"Say which category the text belongs to: {_listed(words)}.",
+        input_name=input_name,
+        answer_name=answer_name,
+        words=dict(words),
+        max_input_words=max_input_words,
+    )
 
 
 def task(name: str) -> Task:

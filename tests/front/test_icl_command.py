@@ -73,8 +73,8 @@ def test_rates_of_synthetic_records(command: Any, files: Path) -> None:
         (["--task", "ag-news", "--seeds", "one"], "--seeds is not a list"),
         (["--task", "ag-news", "--seeds", "1,1"], "not distinct"),
         (["--task", "generic"], "has no labels of its own"),
-        (["--task", "generic", "--labels", "a,b"], "not one of the task's labels"),
-        (["--task", "mit-g", "--labels", "a,b"], "no labels to choose from"),
+        (["--task", "generic", "--label", "a", "--label", "b"], "not one of the task's labels"),
+        (["--task", "mit-g", "--label", "a", "--label", "b"], "no labels to choose from"),
         (["--task", "ag-news", "--schema", "test.jsonl"], "is not JSON"),
         (["--task", "ag-news", "--model", "http://127.0.0.1:9/v1"], "model.id: missing"),
         (["--task", "ag-news", "--model", "nothing-here"], "no model called"),
@@ -88,6 +88,76 @@ def test_what_cannot_be_measured_is_refused(
     refused = command("icl", "test.jsonl", *(["--model", "toy"] if "--model" not in flags else []), *flags)
     assert refused.code == 2, refused.err
     assert message in refused.err
+
+
+OWN = """\
+labels = ["Billing, refunds", "Delivery"]
+instruction = "Say which team the letter is for."
+input = "Letter"
+answer = "Team"
+words = {"Billing, refunds" = "Money"}
+"""
+
+
+def _asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every prompt that the toy model will be asked."""
+    prompts: list[str] = []
+    answers = toy.ToyModel.choice_log_likelihoods
+
+    def listening(self: Any, asked: Any, choices: Any) -> Any:
+        prompts.extend(asked)
+        return answers(self, asked, choices)
+
+    monkeypatch.setattr(toy.ToyModel, "choice_log_likelihoods", listening)
+    return prompts
+
+
+def test_a_task_of_ones_own_in_a_file(command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prompts = _asked(monkeypatch)
+    (tmp_path / "teams.toml").write_text(OWN, encoding="utf-8")
+    lines = [{"text": "my refund", "label": "Billing, refunds"}, {"text": "my parcel", "label": "Delivery"}]
+    (tmp_path / "test.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    asked = (
+        "icl",
+        tmp_path / "test.jsonl",
+        "--model",
+        "toy",
+        "--seeds",
+        "0",
+        "--json",
+        "--task",
+        tmp_path / "teams.toml",
+    )
+    done = command(*asked, "--demonstrations", tmp_path / "test.jsonl", "--shots", 2)
+    assert done.code == 0, done.err
+    assert (done.json["task"], done.json["examples"]) == ("own", 2)
+    assert all(prompt.startswith("Say which team the letter is for.\n\n") for prompt in prompts)
+    assert "Letter: my refund\nTeam: Money\n" in prompts[0]
+    (tmp_path / "teams.toml").write_text(OWN.replace("words = {", 'words = {"Postage" = "Post", '), encoding="utf-8")
+    refused = command(*asked)
+    assert refused.code == 2
+    assert "task.words.Postage: no label of the task; allowed: Billing, refunds | Delivery" in refused.err
+
+
+def test_labels_and_instruction_of_ones_own_as_flags(
+    command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = _asked(monkeypatch)
+    lines = [{"question": "my refund", "team": "Billing, refunds"}, {"question": "my parcel", "team": "Delivery"}]
+    (tmp_path / "test.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    (tmp_path / "labels.txt").write_text("Billing, refunds\nDelivery\n", encoding="utf-8")
+    asked = ("icl", tmp_path / "test.jsonl", "--model", "toy", "--seeds", "0", "--text-column", "question")
+    done = command(
+        *asked, "--label-column", "team", "--labels-file", tmp_path / "labels.txt", "--instruction", "Which?"
+    )
+    assert done.code == 0, done.err
+    assert prompts[0] == "Which?\n\nText: my refund\nAnswer:"
+    plain = command(*asked, "--label-column", "team", "--label", "Billing, refunds", "--label", "Delivery")
+    assert plain.code == 0, plain.err
+    assert prompts[-1].startswith("Say which category the text belongs to: Billing, refunds or Delivery.\n\n")
+    nothing = command(*asked)
+    assert nothing.code == 2
+    assert "--task ag-news" in nothing.err
 
 
 @pytest.mark.slow

@@ -202,15 +202,97 @@ def test_errors_in_the_data_tell_nothing(watched: Watched) -> None:
         for audit in (extract, search):
             assert watched("audit", audit, *certified).code != 0, fault
         for name in ("train.jsonl", "data.csv"):
-            flags = ("--relation", "zero-out", "--size", "2", "--labels", "north,south")
+            flags = ("--relation", "zero-out", "--size", "2", "--label", "north", "--label", "south")
             watched("init", place.folder / name, "-o", place.folder / f"{name}.toml", *flags)
+        watched.inputs |= set(place.folder.glob("*.records.jsonl"))  # private, and readable by their owner only
     watched("certify", place.run_file, "-o", place.folder / "second.json")
+
+
+def _table(delimiter: str, *, header: bool, rows: int = 6) -> str:
+    """A canary in every cell, in the header too if there is one."""
+    first = delimiter.join(f"zqidentity-{name}" for name in ("id", "text", "label", "more"))
+    cells = [
+        delimiter.join((f"zqidentity-{n}", f'"zqlantern, {n}\nwrites"', f"zqlabelled{n % 2}", "zqdoorway"))
+        for n in range(rows)
+    ]
+    return "\n".join([first] * header + cells) + "\n"
+
+
+def _objects(rows: int = 6) -> list[dict[str, Any]]:
+    return [
+        {"zqidentity": f"zqidentity-{n}", "zqlantern": f"zqlantern {n}", "zqlabelled": f"zqlabelled{n % 2}"}
+        for n in range(rows)
+    ]
+
+
+FOREIGN: dict[str, str | bytes] = {
+    "comma.csv": _table(",", header=True),
+    "bare.csv": _table(",", header=False),
+    "semicolon.csv": _table(";", header=False).encode("utf-16"),
+    "tab.tsv": _table("\t", header=True).encode("cp1252"),
+    "bar.txt": _table("|", header=False),
+    "ragged.csv": _table(",", header=True) + "zqlantern,zqlabelled\n",
+    "unclosed.csv": _table(",", header=True) + '"zqlantern,zqlabelled\n',
+    "bytes.csv": _table(",", header=True).encode() + b"\xff\xfe\x81zqlantern\n",
+    "lines.jsonl": _lines(_objects()),
+    "array.json": json.dumps(_objects()),
+    "lists.json": json.dumps([[f"zqlantern {n}", f"zqlabelled{n % 2}"] for n in range(6)]),
+    "parts.json": json.dumps({"zqdoorway": _objects(), "zqvaulted": _objects(2)}, indent=1),
+    "object.json": json.dumps({"zqlantern": {"zqlabelled": 1}}, indent=1),
+    "half.jsonl": _lines(_objects()) + "zqlantern {\n",
+    "nested.json": json.dumps([{"text": "zqlantern", "label": ["zqlabelled"]} for _ in range(4)]),
+    "plain.txt": "zqlantern of the north.\n" * 4,
+    "broken.parquet": b"PAR1zqlantern",
+    "sheet.xlsx": b"PK\x03\x04zqlantern",
+}
+CALLS = (
+    (),
+    ("--declare-public", "--text-column", "zq", "--label-column", "9"),
+    ("--size", "6", "--label", "north", "--no-header", "--text-column", "2", "--label-column", "3"),
+    ("--size", "6", "--label", "north", "--header", "--text-column", "2", "--label-column", "3", "--id-column", "4"),
+    ("--size", "7", "--label", "north", "--text-column", "1", "--label-column", "2", "--drop-incomplete"),
+    ("--encoding", "utf-8", "--delimiter", ",", "--member", "1"),
+    ("--encoding", "ascii"),
+    ("--one-label", "north", "--text-column", "1"),
+    ("--account-epsilon", "0.1", "--one-label", "north", "--declare-public", "--text-column", "1", "--header"),
+)
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_file_of_any_kind_tells_nothing(watched: Watched, name: str) -> None:
+    source = watched.give(name, FOREIGN[name])
+    for number, flags in enumerate(CALLS):
+        out = watched.place.folder / f"{number}.toml"
+        done = watched("init", source, "--relation", "zero-out", "--model", "toy", *flags, "-o", out)
+        assert done.code in (0, 2, 4), done.err
+        assert done.code == 0 or done.err.strip().count("\n") >= 1, "a refusal without a remedy"
+    for number, flags in enumerate(((), ("--one-label", "north", "--text-column", "1", "--no-header"))):
+        target = watched.place.folder / f"{number}.records.jsonl"
+        watched("init", source, "--records-only", "--records", target, *flags)
+    watched.inputs |= set(watched.place.folder.glob("*.records.jsonl"))
+
+
+def test_labels_that_were_not_declared_are_told_by_no_command(watched: Watched) -> None:
+    """Of two labels one is declared: the other, and whoever misspells one, is never named."""
+    place = watched.place
+    watched.give("train.jsonl", _lines([_record(n) | ({"label": "zqlabelled"} if n % 2 else {}) for n in range(SIZE)]))
+    assert watched("plan", place.run_file).code == 0
+    assert watched("certify", place.run_file, "-o", place.certificate).code == 0
+    done = watched("generate", place.run_file, "--certificate", place.certificate, "-o", place.out)
+    assert done.code == 0, done.err
+    assert "WARNING: 0 of 24 records have the label 'north'" in done.err
+    place.edit('["north", "south"]', '["ZQ Labelled"]')
+    for command in (("plan", place.run_file), ("certify", place.run_file, "-o", place.folder / "second.json")):
+        assert "only in case or blanks" in watched(*command).err.replace("\n", " ")
 
 
 def test_data_given_in_place_of_another_file_is_not_shown(watched: Watched) -> None:
     place, data = watched.place, watched.place.data
     assert watched("certify", place.run_file, "-o", place.certificate).code == 0
     out = place.folder / "wrong"
+    watched.give("data.toml", data.read_bytes())
+    watched.give("one.json", json.dumps(_record(1) | {"type": _record(1)["text"], "properties": _record(2)}))
+    watched.give("rows.csv", "".join(f"zqlabelled{n},zqlantern\n" for n in range(SIZE)))
     for arguments in (
         ("epsilon", data),
         ("delta", data, "--epsilon", "1"),
@@ -225,6 +307,11 @@ def test_data_given_in_place_of_another_file_is_not_shown(watched: Watched) -> N
         ("check-trace", data, "--certificate", place.certificate, "-o", out),
         ("experiment", data, "-o", out),
         ("icl", data, "--task", "ag-news", "--model", "toy", "--demonstrations", data, "--limit", "2"),
+        ("icl", data, "--labels-file", data, "--model", "toy"),
+        ("icl", data, "--task", place.folder / "data.toml", "--model", "toy"),
+        ("icl", data, "--task", "wikimovies", "--schema", place.folder / "one.json", "--model", "toy"),
+        ("init", data, "--relation", "zero-out", "--labels-file", data, "--size", SIZE, "-o", out),
+        ("init", data, "--relation", "zero-out", "--labels-file", place.folder / "rows.csv", "--size", SIZE, "-o", out),
     ):
         watched(*arguments)
     shown = place.folder / "shown"

@@ -185,7 +185,7 @@ def test_ledger_exhausted(workplace):
     assert [done.code for done in spent] == [0, 4]
     assert "left of (4, 0.001)" in spent[-1].err
     assert "affidavit ledger show" in spent[-1].err
-    assert not any((workplace.folder / f"out{len(spent) - 1}").iterdir())
+    assert not (workplace.folder / f"out{len(spent) - 1}").exists()
 
 
 def test_ledger_missing(empty_workplace):

@@ -197,6 +197,36 @@ def test_a_killed_generation_stays_charged_and_is_made_anew_elsewhere(
     assert not (first / "synthetic.jsonl").exists()
 
 
+def test_a_task_of_ones_own_names_its_labels_and_its_wording(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    answers = ToyModel.choice_log_likelihoods
+
+    def listening(self: Any, prompts: Any, choices: Any) -> Any:
+        asked.extend(prompts)
+        return answers(self, prompts, choices)
+
+    monkeypatch.setattr(ToyModel, "choice_log_likelihoods", listening)
+    dataset = {key: value for key, value in table["datasets"][0].items() if key != "labels"}
+    own = {"labels": ["north", "south"], "instruction": "Whence does it blow?", "answer": "Wind"}
+    few_shot = {"name": "few-shot", "preset": "local", "generator": {**FEW_SHOT, "task": "generic", "max_tokens": 3}}
+    prism = {key: value for key, value in table["methods"][3].items() if key != "grid"}
+    grid = parse_grid(
+        {**table, "epsilon": [2.0], "seeds": [0], "datasets": [{**dataset, "task": own}], "methods": [prism, few_shot]},
+        folder=tmp_path,
+    )
+    cells = expand(grid)
+    assert [cell.run().generator.model_dump()["labels"] for cell in cells] == [("north", "south")] * 2
+    assert [cell.run().generator.model_dump()["task"] for cell in cells] == ["generic", "generic"]
+    done = run_experiment(grid.model_copy(update={"methods": grid.methods[:1]}), tmp_path / "out")
+    assert len(done.results) == 1
+    assert asked
+    assert all(prompt.startswith("Whence does it blow?\n\n") and prompt.endswith("\nWind:") for prompt in asked)
+    with pytest.raises(RunFileError, match=r"datasets\.labels: stand in the task as well"):
+        parse_grid({**table, "datasets": [{**dataset, "task": own, "labels": ["north"]}]}, folder=tmp_path)
+
+
 def test_changed_settings_are_other_cells(parse: Callable[..., Grid]) -> None:
     def ids(**changes: Any) -> set[str]:
         return {cell.id for cell in expand(parse(**changes))}
