@@ -6,7 +6,8 @@
     │   ├── RunFileError                a run or audit file has a wrong or unknown key
     │   ├── DataError                   the private data are not as declared (operator only)
     │   │   └── TableUnclear            a file of records can be read in several ways, or in none as asked
-    │   ├── ModelMissing                a model or an optional package is not installed
+    │   ├── ModelMissing                a model is not installed, or not known
+    │   ├── PackageMissing              a package outside the core is not installed
     │   ├── ModelUnavailable            a model's server does not answer, or not what is needed
     │   ├── NotSupported                well-formed, but no theorem here covers it
     │   └── NoValueFits                 calibration: no allowed value meets the target
@@ -50,6 +51,7 @@ __all__ = [
     "ModelUnavailable",
     "NoValueFits",
     "NotSupported",
+    "PackageMissing",
     "PermitViolation",
     "PlanError",
     "RunFileError",
@@ -131,7 +133,11 @@ class TableUnclear(DataError):
 
 
 class ModelMissing(UsageError):
-    """A language model, or a package that loads it, is not installed."""
+    """A language model is not installed, or not known."""
+
+
+class PackageMissing(UsageError):
+    """A package that only this work needs is not installed; the hint is the command that installs it."""
 
 
 class ModelUnavailable(UsageError):

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from affidavit.accountant.bound import Bound
-from affidavit.accountant.errors import AffidavitError, ModelMissing
+from affidavit.accountant.errors import AffidavitError, PackageMissing
+from affidavit.accountant.extras import install, require
 from affidavit.accountant.plan import Gaussian, Laplace, Plan, Poisson
 from affidavit.accountant.scenario import Scenario, scenarios
 from affidavit.accountant.validate import Relation
@@ -122,7 +123,7 @@ _TOOLS: tuple[tuple[str, str, float, Callable[[Scenario, float], tuple[float, fl
 def second_opinions(bound: Bound) -> tuple[SecondOpinion, ...]:
     """Ask every tool about the plan and δ of ``bound`` (an ε question).
 
-    Raises ``ModelMissing`` if a tool is not installed in the version that the allow-list is for.
+    Raises ``PackageMissing`` if a tool is not installed in the version that the allow-list is for.
     """
     cases = scenarios(bound.plan, bound.relation)
     delta = bound.delta_upper
@@ -132,6 +133,7 @@ def second_opinions(bound: Bound) -> tuple[SecondOpinion, ...]:
         if why:
             opinions.append(SecondOpinion(tool, False, why))
             continue
+        require("opinions", purpose="a second opinion")
         _require(tool, version)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -148,9 +150,8 @@ def _require(tool: str, version: str) -> None:
     except importlib.metadata.PackageNotFoundError:
         found = "none"
     if found != version:
-        raise ModelMissing(
-            f"second opinions need {tool} {version}; installed: {found}",
-            hint=f"pip install '{tool}=={version}'  (the opinions extra: pip install 'affidavit[opinions]')",
+        raise PackageMissing(
+            f"second opinions need {tool} {version}; installed: {found}", hint=f"Run `{install('opinions')}`"
         )
 
 

@@ -155,7 +155,7 @@ class AuditFile(_Table):
         self._sized()
         if not self.kinds:
             raise ValueError(f"kinds: at least one of {' | '.join(KINDS)}")
-        if not is_region(self.region):
+        if "region" in self.model_fields_set and not is_region(self.region):
             raise ValueError('region: two letters of a country with phone numbers, such as "US" or "DE"')
         if self.prompt not in (known := [prompt.name for prompt in PROMPTS]):
             raise ValueError(f"prompt: not known; allowed: {' | '.join(known)}")

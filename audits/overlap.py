@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from affidavit.accountant.errors import DataError
+from affidavit.accountant.extras import require
 from affidavit.audits.deduplicate import drop_near_copies
 from affidavit.audits.leaks import Overlap, OverlapSpan
 from affidavit.audits.pii.identifier import Pseudonyms
@@ -79,7 +80,8 @@ def _consecutive(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def closest_rouge_l(texts: Sequence[Words], records: Sequence[Words]) -> list[float]:
-    """For each text the largest ROUGE-L F1 over all records; 0 for a text without words."""
+    """For each text the largest ROUGE-L F1 over all records; 0 for a text without words. Raises ``PackageMissing``."""
+    require("audit", "rouge_score", purpose="ROUGE-L")
     from rouge_score.rouge_scorer import RougeScorer
 
     scorer: Any = RougeScorer(["rougeL"], tokenizer=_Splitting())

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from affidavit.accountant.extras import require
 from affidavit.audits.attacks.cases import Release
 from affidavit.audits.attacks.registry import MEMBERSHIP_ATTACKS, MembershipName
 from affidavit.audits.auditfile import AuditFile
@@ -28,12 +29,30 @@ from affidavit.audits.given import (
     ProtectedGenerate,
     Results,
 )
+from affidavit.audits.pii.detect import require_detectors
 from affidavit.audits.textmodel import AnsweringModel, Record
 
 if TYPE_CHECKING:
     from affidavit.mechanisms.base import Noise
 
-__all__ = ["Progress", "ProtectedDemonstrate", "ProtectedEndpoint", "ProtectedGenerate", "run_audit"]
+__all__ = [
+    "Progress",
+    "ProtectedDemonstrate",
+    "ProtectedEndpoint",
+    "ProtectedGenerate",
+    "require_packages",
+    "run_audit",
+]
+
+
+def require_packages(audit: AuditFile) -> None:
+    """Raises ``PackageMissing`` where the file's attacks need what is not installed."""
+    if not {"extraction", "released-text"}.isdisjoint(audit.attacks):
+        require_detectors(audit.kinds)
+    if "canary" in audit.attacks:
+        require_detectors(("email",))
+    if "released-text" in audit.attacks:
+        require("audit", "rouge_score", purpose="the attack released-text")
 
 
 def run_audit(
@@ -60,8 +79,10 @@ def run_audit(
     one-step audit (default: the package's own), ``noise`` where it draws from (default: the operating system).
 
     Raises ``UsageError`` when something that an attack needs is not given, ``DataError`` when there
-    are too few usable records, ``RunFileError`` when there are too few for the file's shadow prompts.
+    are too few usable records, ``RunFileError`` when there are too few for the file's shadow prompts,
+    ``PackageMissing``.
     """
+    require_packages(audit)
     audit = audit if alpha is None else audit.model_copy(update={"alpha": alpha})
     level = audit.level
     given = Given(

@@ -26,7 +26,7 @@ from affidavit.accountant.validate import Relation
 from affidavit.audits.attacks.prompting import LabelPrompt
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.demonstrating import behind
-from affidavit.audits.run import run_audit
+from affidavit.audits.run import require_packages, run_audit
 from affidavit.audits.textmodel import AnsweringModel
 from affidavit.audits.textmodel import Record as AuditRecord
 from affidavit.generation.dataset import Fields, Record, load_records
@@ -185,8 +185,9 @@ def audit(
     """Run what ``settings`` asks for against a certificate of ``run``.
 
     Raises ``CertificateError`` (``WrongRun`` if the certificate is for another run file),
-    ``DataError``, ``ModelMissing``, ``NotSupported``.
+    ``DataError``, ``ModelMissing``, ``NotSupported``, ``PackageMissing``.
     """
+    require_packages(settings)
     keyring = keyring or Keyring.default()
     found = certificates.load(certificate, trusted=keyring.trusted(), clock=clock)
     if found.config_sha256 != run.sha256() or found.plan != run.plan():
@@ -269,12 +270,13 @@ def report(
 ) -> Path:
     """Write report.html from what ``certify``, ``generate`` and ``audit`` left in ``folder``, for any number of runs.
 
-    Raises ``CertificateError`` and its kinds, ``UsageError`` for files that do not belong together.
+    Raises ``CertificateError`` and its kinds, ``UsageError`` for files that do not belong together, ``PackageMissing``.
     """
     from affidavit.accountant.ledger import Ledger
     from affidavit.audits.report import folder as folders
     from affidavit.audits.report import page
 
+    page.require_packages()
     keyring = keyring or Keyring.default()
     found = folders.read_folder(folder, trusted=keyring.trusted(), title=title, certificate=certificate, clock=clock)
     accounts = _accounts_charged(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from affidavit.accountant.errors import UsageError
+from affidavit.accountant.extras import require
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.recheck import recheck
@@ -23,7 +24,7 @@ from affidavit.auditing import audit, report
 from affidavit.audits.auditfile import load_audit
 from affidavit.audits.findings import Findings, merge, write
 from affidavit.certification import certify
-from affidavit.generation.models import load_model
+from affidavit.generation.models import load_model, model_digest
 from affidavit.runfile import load_run
 from affidavit.synthesis import generate
 from affidavit.writing import write_whole
@@ -61,9 +62,11 @@ def run_demo(
     """Run everything in ``out``, a new folder or an earlier demo's (which is replaced).
 
     ``tell`` is called with a line before each step, ``progress`` as in ``generate``. Raises
-    ``UsageError`` if ``out`` holds anything else, ``ModelMissing`` with the command that helps.
+    ``UsageError`` if ``out`` holds anything else, ``ModelMissing`` and ``PackageMissing`` before anything is written.
     """
     started = time.monotonic()
+    model_digest(model_name)
+    require("demo" if model_name == DEFAULT_MODEL else "audit", purpose="the demo")
     _prepare_folder(out, model_name)
     keyring = Keyring(out / "home")
     ledger = Ledger(keyring=keyring, url=f"sqlite:///{(out / 'home' / 'ledger.db').resolve()}")

@@ -11,6 +11,7 @@ from affidavit.accountant.errors import UsageError
 from affidavit.generation.icl.evaluation import Evaluation, check_seeds, evaluate, subset
 from affidavit.generation.icl.examples import load_examples
 from affidavit.generation.icl.prompting import choose_demonstrations
+from affidavit.generation.icl.scores import require_packages
 from affidavit.generation.icl.tasks import Task
 from affidavit.generation.icl.tasks import task as named_task
 from affidavit.generation.models import load_model
@@ -81,8 +82,9 @@ def icl(
 
     The demonstrations may be synthetic text, real records, or absent (``shots`` 0). Both files are read
     and checked before the model is loaded. ``server``: where the model is served; it must score given
-    text. Raises ``DataError``, ``ModelMissing``, ``ModelUnavailable``, ``UsageError``.
+    text. Raises ``DataError``, ``ModelMissing``, ``ModelUnavailable``, ``PackageMissing``, ``UsageError``.
     """
+    require_packages(task.kind)
     if (demonstrations is None) != (shots == 0):
         raise UsageError(
             "shots and demonstrations do not fit each other",

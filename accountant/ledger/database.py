@@ -21,6 +21,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
 from affidavit.accountant.errors import BudgetError, UsageError
+from affidavit.accountant.extras import require
 from affidavit.accountant.ledger import tables
 from affidavit.accountant.ledger.chain import altered
 
@@ -42,9 +43,9 @@ class Database:
     """One database, by URL. Holds no connection between transactions, so it may cross a fork."""
 
     def __init__(self, url: str) -> None:
-        """Touches nothing. Raises ``UsageError`` for a URL that cannot hold a ledger."""
+        """Touches nothing. Raises ``UsageError`` for a URL that cannot hold a ledger, ``PackageMissing``."""
         try:
-            parsed = make_url(url)
+            parsed = _with_driver(make_url(url))
             self._file = _sqlite_file(parsed)
             if self._file is not None:
                 parsed = parsed.set(database=str(self._file))
@@ -52,7 +53,7 @@ class Database:
         except (ArgumentError, NoSuchModuleError, ModuleNotFoundError):
             raise UsageError(
                 "not a database URL that can be used here",
-                hint="Use sqlite:////path/to/ledger.db, or install: pip install 'affidavit[postgres]'",
+                hint="Use sqlite:////path/to/ledger.db or postgresql://user@host/database",
             ) from None
         self.address = parsed.render_as_string(hide_password=True)
 
@@ -95,6 +96,14 @@ class Database:
                 f"the ledger at {self.address} cannot be used: {reason}",
                 hint="If another run holds it, try again; otherwise check that it can be written.",
             ) from None
+
+
+def _with_driver(url: URL) -> URL:
+    """The URL with psycopg named, where it names PostgreSQL and no driver: the extra installs that one."""
+    url = url.set(drivername="postgresql+psycopg") if url.drivername == "postgresql" else url
+    if url.drivername == "postgresql+psycopg":
+        require("postgres", purpose="a ledger in PostgreSQL")
+    return url
 
 
 def _sqlite_file(url: URL) -> Path | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from affidavit.accountant.extras import require
 from affidavit.audits.pii.account import account_mentions
 from affidavit.audits.pii.email import email_mentions
 from affidavit.audits.pii.identifier import IdentifierKind, Mention
@@ -11,7 +12,22 @@ from affidavit.audits.pii.name import NameFinder, name_mentions
 from affidavit.audits.pii.phone import phone_mentions
 from affidavit.audits.pii.url import url_mentions
 
-__all__ = ["find_mentions"]
+__all__ = ["find_mentions", "require_detectors"]
+
+_NEEDS: dict[IdentifierKind, tuple[str, ...]] = {
+    "email": ("email_validator",),
+    "phone": ("phonenumbers", "stdnum"),
+    "url": ("idna", "linkify_it"),
+    "account": ("stdnum",),
+}
+
+
+def require_detectors(kinds: Iterable[IdentifierKind]) -> None:
+    """Raises ``PackageMissing`` where identifiers of these kinds cannot be found with what is installed."""
+    wanted = set(kinds)
+    modules = {module for kind in wanted & _NEEDS.keys() for module in _NEEDS[kind]}
+    if modules:
+        require("audit", *sorted(modules), purpose=f"finding identifiers ({', '.join(sorted(wanted))})")
 
 
 def find_mentions(
@@ -24,9 +40,10 @@ def find_mentions(
     """Every mention of an identifier in the text, in order of position. No network is used.
 
     Digits that are an account number by their check are not a phone number as well. Kind
-    ``"name"`` needs Presidio or a finder of your own in ``names``: ``NotSupported`` without.
+    ``"name"`` needs Presidio or a finder of your own in ``names``. Raises ``PackageMissing``.
     """
     wanted = set(kinds)
+    require_detectors(wanted)
     found: list[Mention] = []
     if "email" in wanted:
         found.extend(email_mentions(text))

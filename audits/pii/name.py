@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import shlex
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
 from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.extras import require
 from affidavit.audits.pii.identifier import Identifier, Mention
 from affidavit.audits.pii.person import parse_name
 
@@ -23,11 +26,10 @@ NameFinder = Callable[[str], Iterable[tuple[int, int]]]
 """A text → where the names of people stand in it, as character positions ``[start, end)``."""
 
 _MODELS = ("en_core_web_lg", "en_core_web_md", "en_core_web_sm")
-_INSTALL = "pip install 'affidavit[names]' && python -m spacy download en_core_web_sm"
 
 
 def name_mentions(text: str, *, find: NameFinder | None = None) -> Iterator[Mention]:
-    """Every name of two words or more. Raises ``NotSupported`` when neither a finder nor Presidio is there."""
+    """Every name of two words or more. Raises ``PackageMissing`` when neither a finder nor Presidio is there."""
     for start, end in (find or presidio_names())(text):
         name = parse_name(text[start:end])
         if name is not None:
@@ -39,23 +41,26 @@ def presidio_names(model: str = "") -> NameFinder:
     """Presidio's ``PERSON`` recogniser on an installed spaCy model (default: the largest English one).
 
     Nothing is downloaded: Presidio would fetch a missing model by itself, so that is checked
-    before. Raises ``NotSupported`` with the command that installs what is missing.
+    before. Raises ``PackageMissing``, or ``NotSupported`` with the command that fetches the model.
     """
-    if importlib.util.find_spec("presidio_analyzer") is None:
-        raise NotSupported("names need Presidio, which is not installed", hint=_INSTALL)
+    require("names", "presidio_analyzer", purpose="finding names")
     return _presidio_finder(model or _installed_model())
 
 
 def _installed_model() -> str:
     found = next((name for name in _MODELS if importlib.util.find_spec(name) is not None), None)
     if found is None:
-        raise NotSupported("Presidio has no English model of spaCy's to find names with", hint=_INSTALL)
+        raise NotSupported("Presidio has no English model of spaCy's to find names with", hint=_fetch(_MODELS[-1]))
     return found
+
+
+def _fetch(model: str) -> str:
+    return f"Run `{shlex.quote(sys.executable)} -m spacy download {shlex.quote(model)}`"
 
 
 def _presidio_finder(model: str) -> NameFinder:
     if importlib.util.find_spec(model) is None:
-        raise NotSupported(f"the spaCy model {model} is not installed", hint=f"python -m spacy download {model}")
+        raise NotSupported(f"the spaCy model {model} is not installed", hint=_fetch(model))
     analyzer: Any = importlib.import_module("presidio_analyzer")
     nlp_engine: Any = importlib.import_module("presidio_analyzer.nlp_engine")
     settings = {"nlp_engine_name": "spacy", "models": [{"lang_code": "en", "model_name": model}]}

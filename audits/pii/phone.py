@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from affidavit.accountant.extras import require
 from affidavit.audits.pii.identifier import Identifier, Mention
 
 __all__ = ["is_region", "phone_mentions"]
@@ -19,7 +20,8 @@ def phone_mentions(text: str, *, region: str) -> Iterator[Mention]:
 
 
 def is_region(code: str) -> bool:
-    """Whether numbers can be read as this region's."""
+    """Whether numbers can be read as this region's. Raises ``PackageMissing``."""
+    require("audit", "phonenumbers", purpose="finding phone numbers of a region")
     import phonenumbers
 
     return code in phonenumbers.SUPPORTED_REGIONS

@@ -8,13 +8,19 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from affidavit.accountant.extras import require
 from affidavit.audits.report.inputs import ReportInput
 from affidavit.audits.report.view import page_context
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["render", "write"]
+__all__ = ["render", "require_packages", "write"]
+
+
+def require_packages() -> None:
+    """Raises ``PackageMissing`` where no report can be made with what is installed."""
+    require("audit", "jinja2", "markupsafe", "matplotlib", purpose="the report")
 
 
 @cache
@@ -31,7 +37,8 @@ def _environment() -> Environment:
 
 
 def render(report: ReportInput) -> str:
-    """The page as HTML. Everything but our own drawings is escaped."""
+    """The page as HTML. Everything but our own drawings is escaped. Raises ``PackageMissing``."""
+    require_packages()
     return _environment().get_template("report.html.j2").render(page_context(report))
 
 

@@ -24,12 +24,13 @@ def experiment(*, grid_file: Path, out: Path, jobs: int, threads: int | None, as
     Each cell's noise is solved for its ε, certified, and charged to a scratch account of its own.
     Stopped, it goes on where it was when the same command is given again.
     """
-    from affidavit.experiments.figure import accuracy_figure, svg
+    from affidavit.experiments.figure import accuracy_figure, require_packages, svg
     from affidavit.experiments.gridfile import load_grid
     from affidavit.experiments.runner import run_experiment
     from affidavit.experiments.tables import cells_csv, markdown, summaries, summaries_csv
     from affidavit.writing import write_whole
 
+    require_packages()
     grid = load_grid(grid_file)
     with counting_progress() as progress:
         done = run_experiment(grid, out, jobs=jobs, threads=threads, progress=progress)

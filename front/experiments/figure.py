@@ -7,12 +7,13 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from affidavit.accountant.extras import require
 from affidavit.experiments.tables import Summary, show_epsilon
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["accuracy_figure", "svg"]
+__all__ = ["accuracy_figure", "require_packages", "svg"]
 
 # Told apart without colour: by marker and line.
 _MARKERS = "osD^vP*X"
@@ -20,8 +21,14 @@ _LINES = ("-", "--", "-.", ":")
 _SHADES = ("0.0", "0.35", "0.55")
 
 
+def require_packages() -> None:
+    """Raises ``PackageMissing`` where no figure can be drawn with what is installed."""
+    require("icl", "matplotlib", purpose="the figure of an experiment")
+
+
 def accuracy_figure(found: Sequence[Summary]) -> Figure:
     """Panels: a column a dataset; the first row by ε, the second by shots if there are several."""
+    require_packages()
     from matplotlib.figure import Figure
 
     datasets = list(dict.fromkeys(one.dataset for one in found))

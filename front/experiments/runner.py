@@ -25,6 +25,7 @@ from affidavit.experiments.gridfile import Grid
 from affidavit.experiments.running import CellResult, read_result, run_cell
 from affidavit.experiments.settling import Settled, settle
 from affidavit.generation.icl.examples import load_examples
+from affidavit.generation.icl.scores import require_packages
 from affidavit.generation.models import load_model, model_digest
 
 if TYPE_CHECKING:
@@ -114,9 +115,10 @@ def _prepare_folder(out: Path) -> Keyring:
 
 
 def _check_inputs(grid: Grid, cells: Sequence[Cell]) -> None:
-    """Read every file that will be needed, and look for the model."""
+    """Read every file that will be needed, and look for the model and the packages."""
     model_digest(grid.model.name, base=grid.folder, server=grid.model.server)
     for cell in {cell.dataset.name: cell for cell in cells}.values():
+        require_packages(cell.task.kind)
         cell.test_examples()
         declared, head = cell.dataset.size, cell.dataset.public_first or 0
         held = len(load_examples(grid.folder / cell.dataset.path, cell.task).examples)

@@ -12,11 +12,26 @@ import string
 import unicodedata
 from collections.abc import Sequence
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
-__all__ = ["bleu", "exact_match", "rouge"]
+from affidavit.accountant.extras import require
+
+if TYPE_CHECKING:
+    from affidavit.generation.icl.tasks import Kind
+
+__all__ = ["bleu", "exact_match", "require_packages", "rouge"]
 
 _ARTICLES = frozenset({"a", "an", "the"})
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+_NEEDS: dict[Kind, tuple[str, ...]] = {"write": ("rouge_score", "sacrebleu"), "record": ("jsonschema",)}
+
+
+def require_packages(kind: Kind) -> None:
+    """Raises ``PackageMissing`` where answers to tasks of this kind cannot be scored with what is installed."""
+    if kind in _NEEDS:
+        require("icl", *_NEEDS[kind], purpose=f"scoring tasks of the kind {kind!r}")
 
 
 def exact_match(answer: str, references: Sequence[str]) -> bool:
@@ -31,6 +46,7 @@ def _plain(text: str) -> list[str]:
 
 def rouge(answers: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
     """Mean F-measures ``rouge_1``, ``rouge_2`` and ``rouge_l`` over all answers."""
+    require_packages("write")
     from rouge_score.rouge_scorer import RougeScorer
 
     names = {"rouge1": "rouge_1", "rouge2": "rouge_2", "rougeL": "rouge_l"}
@@ -45,6 +61,7 @@ def rouge(answers: Sequence[str], references: Sequence[Sequence[str]]) -> dict[s
 
 def bleu(answers: Sequence[str], references: Sequence[Sequence[str]]) -> float:
     """Corpus BLEU, 0 to 100."""
+    require_packages("write")
     from sacrebleu import corpus_bleu
 
     columns = [list(column) for column in zip_longest(*references)]

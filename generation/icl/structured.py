@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from affidavit.accountant.errors import UsageError
+from affidavit.accountant.extras import require
 from affidavit.accountant.files import read_bytes
 
 __all__ = ["CheckedRecord", "RecordRates", "check_record", "load_schema", "rates"]
@@ -71,7 +72,8 @@ def rates(texts: Iterable[str], schema: Mapping[str, Any]) -> RecordRates:
 
 
 def load_schema(path: Path) -> dict[str, Any]:
-    """A JSON Schema from a file. Raises ``UsageError`` if it is none."""
+    """A JSON Schema from a file. Raises ``UsageError`` if it is none, ``PackageMissing``."""
+    require("icl", "jsonschema", purpose="a JSON Schema")
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
 
@@ -95,6 +97,7 @@ def load_schema(path: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=8)
 def _validator(schema: str) -> Any:
+    require("icl", "jsonschema", purpose="a JSON Schema")
     from jsonschema import Draft202012Validator
 
     return Draft202012Validator(json.loads(schema))

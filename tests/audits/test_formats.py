@@ -195,3 +195,11 @@ def test_a_check_that_lacks_power_is_inconclusive_unless_allowed():
     assert weak.exit_code == 5
     assert weak.findings(policy=Policy(allow_underpowered=True)).exit_code == 0
     assert "✅" in markdown_format.render(weak.findings(policy=Policy(allow_underpowered=True)))
+
+
+def test_junit_holds_no_character_that_xml_cannot():
+    odd = _item(attack="a\x00\x1b<b>&\ufffe", note="\x08")
+    document = ET.fromstring(render(Findings(certificate_sha256=None, items=(odd,)), "junit"))  # noqa: S314 - our own
+    case = document.find("testsuite/testcase")
+    assert case is not None
+    assert case.get("name") == "a\ufffd\ufffd<b>&\ufffd (protected)"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.errors import NotSupported, PackageMissing
 from affidavit.audits.guessing import is_guessable, names_in
 from affidavit.audits.pii import KINDS, Held, Identifier, Pseudonyms, census, distinct, find_mentions, normalise_url
 from affidavit.audits.pii.folding import fold
@@ -149,7 +149,7 @@ def test_a_replacement_keeps_every_position() -> None:
 def test_names_need_presidio_and_the_error_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
     presidio_names.cache_clear()
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    with pytest.raises(NotSupported) as refused:
+    with pytest.raises(PackageMissing) as refused:
         find_mentions("Jane Roe wrote", kinds=["name"])
     assert "affidavit[names]" in refused.value.hint
     assert "Jane" not in str(refused.value)

