@@ -76,10 +76,8 @@ def test_each_extra_installs_what_its_work_asks_for(extra):
 
 def test_modules_come_from_the_distributions_that_are_named():
     installed = importlib.metadata.packages_distributions()
-    for module, distribution in {
-        **CORE,
-        **{k: v for extra in extras.EXTRAS.values() for k, v in extra.items()},
-    }.items():
+    named = dict(pair for group in (CORE, *extras.EXTRAS.values()) for pair in group.items())
+    for module, distribution in named.items():
         if module in installed:
             assert canonicalize_name(distribution) in {canonicalize_name(name) for name in installed[module]}
 
