@@ -25,7 +25,6 @@ _AUDIT = {
     "markupsafe": "markupsafe",
     "matplotlib": "matplotlib",
     "phonenumbers": "phonenumbers",
-    "rouge_score": "rouge-score",
     "stdnum": "python-stdnum",
 }
 _LLM = {"safetensors": "safetensors", "torch": "torch", "transformers": "transformers"}

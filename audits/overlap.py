@@ -7,9 +7,9 @@ left out. ROUGE-L asks how much of the closest record's wording a text follows i
 closest of many is closer than the closest of few, so both sides lend as many records.
 
 Words are runs of letters and digits, compatibility forms folded (NFKC) and case folded, for both
-measures. The longest common subsequence is ``rouge-score``'s (Lin 2004, "ROUGE", section 3.2,
-F1); which record is closest is found before, exactly, by going through records in order of a bound:
-no common subsequence is longer than the bag of common words.
+measures. ROUGE-L is the F1 of the longest common subsequence (Lin 2004, "ROUGE", section 3.2); which
+record is closest is found exactly, by going through records in order of a bound: no common
+subsequence is longer than the bag of common words.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from affidavit.accountant.errors import DataError
-from affidavit.accountant.extras import require
 from affidavit.audits.deduplicate import drop_near_copies
 from affidavit.audits.leaks import Overlap, OverlapSpan
 from affidavit.audits.pii.identifier import Pseudonyms
@@ -80,28 +78,16 @@ def _consecutive(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def closest_rouge_l(texts: Sequence[Words], records: Sequence[Words]) -> list[float]:
-    """For each text the largest ROUGE-L F1 over all records; 0 for a text without words. Raises ``PackageMissing``."""
-    require("audit", "rouge_score", purpose="ROUGE-L")
-    from rouge_score.rouge_scorer import RougeScorer
-
-    scorer: Any = RougeScorer(["rougeL"], tokenizer=_Splitting())
+    """For each text the largest ROUGE-L F1 over all records; 0 for a text without words."""
     postings: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for number, record in enumerate(records):
         for word, count in Counter(record.words).items():
             postings[word].append((number, count))
-    best = []
-    for text in texts:
-        closest = _closest(text, records, postings)
-        if closest is None:
-            best.append(0.0)
-            continue
-        target, prediction = (" ".join(each.words) for each in (records[closest], text))
-        best.append(float(scorer.score(target, prediction)["rougeL"].fmeasure))
-    return best
+    return [_closest(text, records, postings) for text in texts]
 
 
-def _closest(text: Words, records: Sequence[Words], postings: Mapping[str, Sequence[tuple[int, int]]]) -> int | None:
-    """The record of the largest F1 = 2 LCS / (both lengths); None where no record shares a word."""
+def _closest(text: Words, records: Sequence[Words], postings: Mapping[str, Sequence[tuple[int, int]]]) -> float:
+    """The largest F1 = 2 LCS / (both lengths); 0 where no record shares a word."""
     common: Counter[int] = Counter()
     for word, count in Counter(text.words).items():
         for number, held in postings.get(word, ()):
@@ -109,14 +95,13 @@ def _closest(text: Words, records: Sequence[Words], postings: Mapping[str, Seque
     lengths = {number: len(text.words) + len(records[number].words) for number in common}
     bounds = {number: 2.0 * shared / lengths[number] for number, shared in common.items()}
     places = _places(text)
-    found, best = None, 0.0
+    best = 0.0
     for number in sorted(bounds, key=bounds.__getitem__, reverse=True):
         if bounds[number] <= best:
             break
-        score = 2.0 * _common_subsequence(places, len(text.words), records[number].words) / lengths[number]
-        if score > best:
-            found, best = number, score
-    return found
+        length = _common_subsequence(places, len(text.words), records[number].words)
+        best = max(best, 2.0 * length / lengths[number])
+    return best
 
 
 def _places(text: Words) -> dict[str, int]:
@@ -139,13 +124,6 @@ def _common_subsequence(places: Mapping[str, int], length: int, words: Sequence[
         matched = row & places.get(word, 0)
         row = ((row + matched) | (row - matched)) & ones
     return length - row.bit_count()
-
-
-class _Splitting:
-    """Words that are already folded, for ``rouge-score``, whose own tokenizer knows ASCII only."""
-
-    def tokenize(self, text: str) -> list[str]:
-        return text.split()
 
 
 def measure_overlap(

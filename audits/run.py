@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from affidavit.accountant.extras import require
 from affidavit.audits.attacks.cases import Release
 from affidavit.audits.attacks.registry import MEMBERSHIP_ATTACKS, MembershipName
 from affidavit.audits.auditfile import AuditFile
@@ -51,8 +50,6 @@ def require_packages(audit: AuditFile) -> None:
         require_detectors(audit.kinds)
     if "canary" in audit.attacks:
         require_detectors(("email",))
-    if "released-text" in audit.attacks:
-        require("audit", "rouge_score", purpose="the attack released-text")
 
 
 def run_audit(

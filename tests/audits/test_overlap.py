@@ -148,6 +148,18 @@ def test_the_closest_record_is_the_closest_of_all() -> None:
     assert closest_rouge_l([Words.of("...")], records) == [0.0]
 
 
+def test_rouge_l_is_the_library_s() -> None:
+    from rouge_score.rouge_scorer import RougeScorer
+
+    chooser = random.Random(7)
+    texts, records = (
+        [" ".join(chooser.choices("abcdefgh", k=chooser.randint(3, 40))) for _ in range(12)] for _ in "ab"
+    )
+    scorer = RougeScorer(["rougeL"])
+    wanted = [max(scorer.score(record, text)["rougeL"].fmeasure for record in records) for text in texts]
+    assert closest_rouge_l(list(map(Words.of, texts)), list(map(Words.of, records))) == pytest.approx(wanted, abs=1e-12)
+
+
 def test_words_of_any_script_count() -> None:
     (found,) = closest_rouge_l([Words.of("Größe ñandú 東京")], [Words.of("größe ÑANDÚ 東京 extra")])
     assert found == pytest.approx(6 / 7)
