@@ -130,6 +130,12 @@ def test_the_core_imports_no_optional_package_at_once_and_no_work_without_asking
     assert faults == []
 
 
+def test_the_guide_explains_every_extra():
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    explained = set(re.findall(r"^\| `\[(\w+)\]` \|", page, re.MULTILINE))
+    assert explained | {"docs"} == set(PROJECT["optional-dependencies"])
+
+
 def test_files_named_above_exist_and_are_needed():
     for file in (*AT_ONCE, *BEHIND, *BEHIND.values()):
         assert file in FILES
