@@ -80,7 +80,9 @@ def _testcase(suite: ET.Element, name: str, classname: str) -> ET.Element:
 
 
 def _result(case: ET.Element, tag: str, message: str, kind: str) -> None:
-    ET.SubElement(case, tag, message=_writable(message), **({} if tag == "skipped" else {"type": kind}))
+    found = ET.SubElement(case, tag, message=_writable(message))
+    if tag != "skipped":
+        found.set("type", kind)
 
 
 def _output(case: ET.Element, text: str) -> None:

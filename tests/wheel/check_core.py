@@ -57,6 +57,7 @@ CORE: tuple[tuple[str, set[int]], ...] = (
     ("delta plan.json --epsilon 1", {0}),
     ("calibrate plan.json --epsilon 1", {0}),
     ("claims", {0}),
+    ("data list", {0}),
     ("init train.jsonl --relation zero-out --declare-public --model toy --epsilon 4 --delta 1e-3", {0}),
     ("plan run.toml", {0}),
     ("calibrate run.toml --epsilon 2", {0}),
