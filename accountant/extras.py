@@ -42,6 +42,7 @@ EXTRAS: Mapping[str, Mapping[str, str]] = {
     "demo": {**_AUDIT, **_LLM, "accelerate": "accelerate", "gguf": "gguf"},
     "names": {"presidio_analyzer": "presidio-analyzer", "spacy": "spacy"},
     "postgres": {"psycopg": "psycopg"},
+    "parquet": {"pyarrow": "pyarrow"},
     "opinions": {"autodp": "autodp", "prv_accountant": "prv-accountant"},
 }
 """Each extra's modules, as they are imported and as they are installed."""

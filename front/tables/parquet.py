@@ -6,22 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-from affidavit.accountant.errors import DataError, ModelMissing
+from affidavit.accountant.errors import DataError
+from affidavit.accountant.extras import require
 from affidavit.tables.table import Row, Table
 
 __all__ = ["read_parquet"]
 
-_INSTALL = "`pip install 'pyarrow>=15'`"
-
 
 def read_parquet(content: bytes, path: Path) -> Table:
-    """The rows of a Parquet file. Raises ``DataError``; ``ModelMissing`` with the command that installs the reader."""
-    try:
-        from pyarrow import BufferReader, parquet
-    except ImportError:
-        raise ModelMissing(
-            f"{path} is Parquet, and the package that reads it is not installed", hint=_INSTALL
-        ) from None
+    """The rows of a Parquet file. Raises ``DataError``; ``PackageMissing`` without the reader."""
+    require("parquet", purpose=f"{path}, a Parquet file,")
+    from pyarrow import BufferReader, parquet
+
     try:
         found = parquet.ParquetFile(BufferReader(content)).read()
         names = tuple(str(name) for name in found.column_names)

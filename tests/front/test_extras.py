@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("front", "accountant", "mechanisms", "generation", "audits")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CORE = {
+    "charset_normalizer": "charset-normalizer",
     "click": "click",
     "cryptography": "cryptography",
     "flint": "python-flint",

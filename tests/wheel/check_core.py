@@ -54,6 +54,7 @@ RELEASED = 'attack = "released-text"\nreleased = "out/synthetic.jsonl"\nheld_out
 CORE: tuple[tuple[str, set[int]], ...] = (
     ("sigma --epsilon 1 --delta 1e-5 --steps 1000 --rate 0.01 --relation add-remove", {0}),
     ("epsilon plan.json", {0}),
+    ("epsilon --noise 1.1 --records 60000 --batch 256 --epochs 2 --delta 1e-5 --relation add-remove", {0}),
     ("delta plan.json --epsilon 1", {0}),
     ("calibrate plan.json --epsilon 1", {0}),
     ("claims", {0}),
@@ -93,6 +94,7 @@ REFUSED: tuple[tuple[str, str], ...] = (
     ("demo --out no", "demo"),
     ("demo --out no --model toy", "audit"),
     ("epsilon plan.json --second-opinion", "opinions"),
+    ("init winds.parquet --relation zero-out -o no", "parquet"),
     ("AFFIDAVIT_LEDGER=postgresql://nobody@localhost/none ledger show", "postgres"),
 )
 """A command, and the extra that it must ask for."""
@@ -154,6 +156,7 @@ def write_inputs(folder: Path) -> None:
         ("released.toml", RELEASED),
     ):
         (folder / name).write_text(text, encoding="utf-8")
+    (folder / "winds.parquet").write_bytes(b"PAR1")
     (folder / "folder").mkdir()
     (folder / "folder" / "config.json").write_text("{}", encoding="utf-8")
     (folder / "folder" / "model.safetensors").write_bytes(b"weights")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
+import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from affidavit.accountant.errors import AffidavitError, DataError, ModelMissing, TableUnclear, UsageError
+from affidavit.accountant.errors import AffidavitError, DataError, PackageMissing, TableUnclear, UsageError
+from affidavit.accountant.extras import install
 from affidavit.tables.columns import Wanted, choose
 from affidavit.tables.curation import curate
 from affidavit.tables.reading import read_table
@@ -234,17 +235,11 @@ def test_parquet_with_numbers_that_its_metadata_name(tmp_path: Path) -> None:
 
 
 def test_parquet_without_its_reader_says_what_to_install(write, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *arguments: Any, **more: Any) -> Any:
-        if name.startswith("pyarrow"):
-            raise ImportError(name)
-        return real(name, *arguments, **more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ModelMissing) as caught:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pyarrow" else real(name))
+    with pytest.raises(PackageMissing, match="pyarrow") as caught:
         read_table(write("a.parquet", b"PAR1zqlantern"))
-    assert caught.value.hint == "`pip install 'pyarrow>=15'`"
+    assert caught.value.hint == f"Run `{install('parquet')}`"
 
 
 @pytest.mark.parametrize(
