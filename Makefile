@@ -29,7 +29,7 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
-	@echo "Installing into $(VENV): once, a few minutes, about 2 GB"
+	@echo "Installing into $(VENV): once, a few minutes, 2 to 6 GB"
 	@rm -rf build
 	$(PIP) --constraint constraints.txt torch==2.13.0
 	$(PIP) --constraint constraints.txt --editable '.[demo]'
