@@ -56,7 +56,8 @@ def recompute(plan: object, *, relation: Relation, delta: float) -> Recomputed:
     how: dict[str, None] = {}
     for case in cases(plan, relation):
         bracket, name = _epsilon(case, relation, delta)
-        low, high = max(low, bracket.lower), max(high, bracket.upper)
+        low = max(low, bracket.lower if case.lower else 0.0)
+        high = max(high, bracket.upper if case.upper else 0.0)
         how[name] = None
     return Recomputed(low, high, relation, delta, "; ".join(how))
 
@@ -72,7 +73,8 @@ def check_claim(plan: object, *, relation: Relation, epsilon: float, delta: floa
     found = Bracket(0.0, 0.0)
     for case in cases(plan, relation):
         bracket = _delta(case, relation, epsilon, delta)
-        found = Bracket(max(found.lower, bracket.lower), max(found.upper, bracket.upper))
+        lower, upper = bracket.lower if case.lower else 0.0, bracket.upper if case.upper else 0.0
+        found = Bracket(max(found.lower, lower), max(found.upper, upper))
     answer: Answer = "holds" if found.upper <= delta else "does not hold" if found.lower > delta else "undecided"
     return ClaimCheck(answer, epsilon, delta, found.lower, found.upper, recomputed)
 
