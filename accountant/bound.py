@@ -253,9 +253,22 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> _
     return found if upper - lower <= target.tolerance * upper else None
 
 
+LEAST = 2.3e-308
+"""No upper side of δ is smaller, unless it is nothing: below, float64 loses what is left of a sum."""
+
+
+def _seen(scenario: Scenario, relation: Relation, target: Target, interval: Interval) -> Interval:
+    """An upper side of δ that float64 lost, where some loss exceeds ε."""
+    if target.delta is not None or interval.upper >= LEAST:
+        return interval
+    lost = (target.epsilon or 0.0) < pure_epsilon(scenario, relation).upper
+    return Interval(interval.lower, LEAST) if lost else interval
+
+
 def _found(method: Method, scenario: Scenario, relation: Relation, target: Target) -> _Found:
     profile = method.profile(scenario, relation, target)
-    return _Found(_ask(profile, target), method.name, target.explicit or getattr(profile, "attained", True))
+    interval = _seen(scenario, relation, target, _ask(profile, target))
+    return _Found(interval, method.name, target.explicit or getattr(profile, "attained", True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +319,7 @@ def _row(method: Method, cases: _Cases, relation: Relation, target: Target) -> M
             return MethodResult(method.name, False, why, *(math.nan,) * 4)
         if why:
             continue
-        found = edge or _ask(method.profile(scenario, relation, target), target)
+        found = edge or _seen(scenario, relation, target, _ask(method.profile(scenario, relation, target), target))
         if scenario in cases.lower:
             admitted = 0.0 if edge else _admitted(scenario, relation, target)
             least = max(least, found.lower, admitted)
@@ -386,7 +399,9 @@ def profile_points(
     for scenario in scenarios(core(parse_plan(plan)), checked_relation):
         profiles = [m.profile(scenario, checked_relation, target) for m in _candidates(scenario, checked_relation)]
         for i, epsilon in enumerate(epsilons):
-            edge = _edge(scenario, checked_relation, Target(epsilon=epsilon))
-            found = edge.upper if edge else min(p.delta(epsilon).upper for p in profiles)
-            uppers[i] = max(uppers[i], found)
+            at = Target(epsilon=epsilon)
+            found = _edge(scenario, checked_relation, at) or Interval(
+                0.0, min(p.delta(epsilon).upper for p in profiles)
+            )
+            uppers[i] = max(uppers[i], _seen(scenario, checked_relation, at, found).upper)
     return tuple(zip(map(float, epsilons), uppers, strict=True))

@@ -216,9 +216,8 @@ def _parallel(node: Parallel, change: _Change) -> Cases:
         here = [_cases(tree, inside) for tree in dict.fromkeys(trees)]
         below = [_cases(tree, inside) for tree in dict.fromkeys(_reached_moves(node, trees))]
         return _of([c for one in here for c in one.upper], [c for one in below for c in one.lower])
-    stay = [_cases(part, inside) for part in dict.fromkeys(maximal(node.parts))]
-    upper = [case for one in stay for case in one.upper]
-    lower = [case for one in stay for case in one.lower]
+    upper = [case for part in maximal(node.parts) for case in _cases(part, inside).upper]
+    lower = [case for part in maximal(_reached_parts(node)) for case in _cases(part, inside).lower]
     if (change.free or node.membership == "moving") and len(node.parts) > 1:
         crossed = _crossed(node, inside)
         upper, lower = [*upper, *crossed.upper], [*lower, *crossed.lower]
@@ -264,6 +263,39 @@ def _pairs(moves: Sequence[_Move]) -> Iterator[tuple[_Move, _Move]]:
             kept.append(move)
     yield from ((move, move) for move in kept if counts[move] > 1)
     yield from combinations(kept, 2)
+
+
+def _reached_parts(node: Parallel) -> tuple[Plan, ...]:
+    """The parts as far as they are reached: their mechanisms satisfy what ``moves`` state, too."""
+    if node.moves is None:
+        return node.parts
+    return tuple(_informed(part, move) for part, move in zip(node.parts, node.moves, strict=True))
+
+
+def _informed(part: Plan, move: Plan) -> Plan:
+    """A part, told what a record costs that comes or goes; without what cannot be told."""
+    match part, move:
+        case Leaf(), Leaf():
+            return part
+        case Poisson(rate=rate, of=of, absent=absent), Poisson(of=gone):
+            return Poisson(rate, _informed(of, gone), gone if absent is None else _cheaper(absent, gone))
+        case WithoutReplacement(), WithoutReplacement():
+            return _cheaper(part, move)
+        case Repeat(count=count, of=of), Repeat(of=other):
+            return Repeat(count, _informed(of, other))
+        case Compose(parts=parts), Compose(parts=others) if len(parts) == len(others):
+            return Compose(tuple(map(_informed, parts, others)))
+        case Parallel(parts=parts, membership=membership, moves=moves), Parallel(parts=others) if len(parts) == len(
+            others
+        ):
+            both = others if moves is None else tuple(map(_cheaper, moves, others))
+            return Parallel(tuple(map(_informed, parts, others)), membership, both)
+    return NOTHING
+
+
+def _cheaper(one: Plan, other: Plan) -> Plan:
+    """The one that the other covers; nothing, if neither does."""
+    return one if covers(other, one) else other if covers(one, other) else NOTHING
 
 
 def _reached_moves(node: Parallel, trees: tuple[Plan, ...]) -> tuple[Plan, ...]:

@@ -254,7 +254,7 @@ def epsilon_upper(plan: Plan, *, relation: Relation, delta: float) -> float:
     def at(log_over: float) -> float:
         over = math.exp(log_over)
         order = 1.0 + over
-        return curve(order) + log_over - math.log1p(over) - (log_delta + math.log1p(over)) / over
+        return curve(order) - math.log1p(math.exp(-log_over)) - (log_delta + math.log1p(over)) / over
 
     found = _least(at)
     return max(0.0, found + 1e-12 * abs(found)) if found < math.inf else math.inf
@@ -267,7 +267,7 @@ def delta_upper(plan: Plan, *, relation: Relation, epsilon: float) -> float:
     def at(log_over: float) -> float:
         over = math.exp(log_over)
         order = 1.0 + over
-        return over * (curve(order) - epsilon) - log_over + order * (log_over - math.log1p(over))
+        return over * (curve(order) - epsilon - math.log1p(math.exp(-log_over))) - math.log1p(over)
 
     found = _least(at)
     return math.exp(min(found + 1e-12 * (1.0 + abs(found)), 0.0))

@@ -67,7 +67,8 @@ class _Reading:
     """How a node is read: the relation (None inside a sample), which side of the answer it is for, where it is.
 
     ``way``: the record leaves or enters here. ``stated``: what that costs is what the leaves say. ``part``: inside a
-    part. ``population``: what the plan's samples without replacement are drawn from, at least.
+    part. ``crosses``: whether a replaced record may leave one part for another. ``population``: the smallest one
+    that the plan's samples without replacement are drawn from.
     """
 
     relation: Relation | None
@@ -75,6 +76,7 @@ class _Reading:
     way: Literal["leaves", "enters"] | None = None
     stated: bool = True
     part: bool = False
+    crosses: bool = True
     population: int = 0
 
 
@@ -273,8 +275,12 @@ def _parallel(node: Parallel, at: _Reading) -> Iterator[tuple[Step, ...]]:
             yield from _sequences(part, inside)
         return
     for part in dict.fromkeys(node.parts):
-        yield from _sequences(part, inside)
-    if at.relation != "substitution" or node.membership == "fixed" or len(node.parts) < 2:
+        told = at.relation == "substitution" and at.side == "lower" and node.moves is not None
+        if told and _is_sampled(part):
+            yield ()  # ``moves`` state more of its mechanisms than the part's own law knows
+        else:
+            yield from _sequences(part, replace(inside, crosses=inside.crosses and not told))
+    if at.relation != "substitution" or node.membership == "fixed" or len(node.parts) < 2 or not at.crosses:
         return
     stated = node.moves is not None
     if at.side == "lower":
@@ -307,6 +313,17 @@ def _interleaved(one: tuple[Step, ...], other: tuple[Step, ...]) -> list[tuple[S
     if not fixed and sum(uses for _, uses in exponential) == 2:
         return [_joined([exponential]), _joined([exponential[::-1]])]
     return [_joined([(*fixed, *exponential, (_Unordered(), 1))])]
+
+
+def _is_sampled(plan: Plan) -> bool:
+    match plan:
+        case Poisson() | WithoutReplacement():
+            return True
+        case Compose(parts=parts) | Parallel(parts=parts):
+            return any(map(_is_sampled, parts))
+        case Repeat(of=of):
+            return _is_sampled(of)
+    return False
 
 
 # What makes a leaf cost more: the larger value (+1) or the smaller one (−1) of each field.
