@@ -55,7 +55,7 @@ from itertools import combinations, islice, product
 from typing import Literal
 
 from affidavit.accountant.cases import NOTHING, AnyOrder, Moved, exponential_uses, is_nothing, only
-from affidavit.accountant.dominance import covers, maximal, undominated
+from affidavit.accountant.dominance import covers, maximal, undominated, within
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.nodes import Compose, Leaf, Parallel, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.validate import Relation
@@ -276,7 +276,7 @@ def _informed(part: Plan, move: Plan) -> Plan:
     """A part, told what a record costs that comes or goes; without what cannot be told."""
     match part, move:
         case Leaf(), Leaf():
-            return part
+            return within(part, move)
         case Poisson(rate=rate, of=of, absent=absent), Poisson(of=gone):
             return Poisson(rate, _informed(of, gone), gone if absent is None else _cheaper(absent, gone))
         case WithoutReplacement(), WithoutReplacement():

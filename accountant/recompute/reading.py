@@ -14,6 +14,7 @@ and leaving it is becoming null.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
@@ -170,7 +171,9 @@ def _sequences(plan: Plan, at: _Reading) -> list[tuple[Step, ...]]:
             return _limited(_parallel(plan, at))
         case Poisson(of=of) | WithoutReplacement(of=of):
             _check_populations(plan, at)
-            if plan == Poisson(1.0, of) or (isinstance(plan, WithoutReplacement) and plan.sample == plan.population):
+            if isinstance(plan, WithoutReplacement) and plan.sample == plan.population:
+                return _sequences(of, replace(at, stated=False))  # below, leaves state what substitution costs
+            if isinstance(plan, Poisson) and plan.rate == 1.0:
                 return _sequences(of, at)
             return [((_seen(plan, at), 1),)]
         case Leaf():
@@ -268,32 +271,27 @@ def _parallel(node: Parallel, at: _Reading) -> Iterator[tuple[Step, ...]]:
         )
     if not node.parts:
         yield ()
-    costs = node.parts if node.moves is None else node.moves
-    inside = replace(at, part=True)
-    if at.way is not None:
+    inside, moves = replace(at, part=True), node.moves is not None
+    costs = node.moves if node.moves is not None else node.parts
+    if moves and at.side == "lower":
+        # Replacing in a part includes becoming null: a mechanism satisfies both.
+        pairs = zip(node.parts, costs, strict=True)
+        costs = tuple(cost if _costs_no_more(cost, part) else Compose(()) for part, cost in pairs)
+    if at.relation != "substitution" or at.way is not None:
         for part in dict.fromkeys(node.parts if at.stated else costs):
-            yield from _sequences(part, inside)
+            yield from _sequences(part, replace(inside, stated=at.stated or moves))
         return
-    for part in dict.fromkeys(node.parts):
-        told = at.relation == "substitution" and at.side == "lower" and node.moves is not None
-        if told and _is_sampled(part):
-            yield ()  # ``moves`` state more of its mechanisms than the part's own law knows
-        else:
-            yield from _sequences(part, replace(inside, crosses=inside.crosses and not told))
-    if at.relation != "substitution" or node.membership == "fixed" or len(node.parts) < 2 or not at.crosses:
+    told = node.moves if at.side == "lower" else None
+    for part in dict.fromkeys(node.parts if told is None else map(_told, node.parts, told)):
+        yield from _sequences(part, replace(inside, crosses=at.crosses and told is None))
+    if node.membership == "fixed" or len(node.parts) < 2 or not at.crosses:
         return
-    stated = node.moves is not None
-    if at.side == "lower":
-        costs = tuple(
-            cost if not stated or _costs_no_more(cost, part) else Compose(())
-            for part, cost in zip(node.parts, costs, strict=True)
-        )
     kinds = list(dict.fromkeys(costs))
     for i, left in enumerate(kinds):
         for entered in kinds[i:]:
             if left != entered or costs.count(left) > 1:
                 here, there = (
-                    _sequences(part, replace(inside, way=way, stated=stated))
+                    _sequences(part, replace(inside, way=way, stated=moves))
                     for part, way in ((left, "leaves"), (entered, "enters"))
                 )
                 for one, other in product(here, there):
@@ -313,17 +311,6 @@ def _interleaved(one: tuple[Step, ...], other: tuple[Step, ...]) -> list[tuple[S
     if not fixed and sum(uses for _, uses in exponential) == 2:
         return [_joined([exponential]), _joined([exponential[::-1]])]
     return [_joined([(*fixed, *exponential, (_Unordered(), 1))])]
-
-
-def _is_sampled(plan: Plan) -> bool:
-    match plan:
-        case Poisson() | WithoutReplacement():
-            return True
-        case Compose(parts=parts) | Parallel(parts=parts):
-            return any(map(_is_sampled, parts))
-        case Repeat(of=of):
-            return _is_sampled(of)
-    return False
 
 
 # What makes a leaf cost more: the larger value (+1) or the smaller one (−1) of each field.
@@ -359,3 +346,35 @@ def _costs_no_more(move: Plan, part: Plan) -> bool:
                 (getattr(part, name) - getattr(move, name)) * sign >= 0 for name, sign in signs.items()
             )
     return False
+
+
+_NEARLY = 1.0 - 1e-12
+
+
+def _told(part: Plan, move: Plan) -> Plan:
+    """A part for the lower side, its mechanisms as far apart as ``moves`` leave them; nothing where that is not clear.
+
+    Two laws are no further apart than by way of a third one, the law without the record.
+    """
+    match part, move:
+        case Repeat(count=count, of=one), Repeat(of=other):
+            return Repeat(count, _told(one, other))
+        case Compose(parts=ones), Compose(parts=others) if len(ones) == len(others):
+            return Compose(tuple(map(_told, ones, others)))
+        case Parallel(parts=ones), Parallel(parts=others) if len(ones) == len(others):
+            return replace(part, parts=tuple(map(_told, ones, others)), moves=None)
+        case Poisson(absent=Plan()), Poisson(of=of) if _costs_no_more(part.absent, of):
+            return part
+        case WithoutReplacement(), WithoutReplacement() if part == move:
+            return part
+        case Leaf(), Leaf() if _costs_no_more(part, move):
+            return part
+        case Gaussian(noise_multiplier=one), Gaussian(noise_multiplier=other) if one >= 0.5 * other * _NEARLY:
+            return part
+        case Laplace(noise_multiplier=one), Laplace(noise_multiplier=other) if one >= 0.5 * other * _NEARLY:
+            return part
+        case Exponential(range=one), Exponential(range=other) if one * _NEARLY <= 2.0 * other:
+            return part
+        case Pure(epsilon=one), Pure(epsilon=other):
+            return Pure(min(one, math.log1p(2.0 * math.expm1(other)) * _NEARLY))
+    return Compose(())
