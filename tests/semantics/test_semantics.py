@@ -21,6 +21,8 @@ from .plans import Node, plan
 
 RELATIVE, ABSOLUTE = 1e-7, 1e-9
 """Room for the interpreter's float64: sums of a few hundred products."""
+TOLERANCE = 0.05
+"""How wide a bracket may be: each of its sides must hold all the same."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ def run(number: int) -> Ran | None:
     epsilon = rng.choice((0.0, 0.2, 0.5, 1.0))
     largest = None
     try:
-        reached = attack(made, relation, epsilon, rng=rng, tries=12, work=4000)
+        reached = attack(made, relation, epsilon, rng=rng, tries=8, work=2500)
         if is_exhaustible(made, relation):
             largest = optimum(made, relation, epsilon)
     except TooLargeError:
@@ -59,7 +61,7 @@ def check(ran: Ran, *, balls: bool, verdict: bool) -> int:
     """Every engine that answers; how many did."""
     answers = 0
     try:
-        found = bound(ran.plan, relation=ran.relation, epsilon=ran.epsilon, explicit=True)
+        found = bound(ran.plan, relation=ran.relation, epsilon=ran.epsilon, explicit=True, tolerance=TOLERANCE)
         check_sides(ran, found.delta_lower, found.delta_upper)
         answers += 1
     except NotSupported:
