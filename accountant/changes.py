@@ -235,10 +235,8 @@ def _crossed(node: Parallel, change: _Change) -> Cases:
     upper: list[Plan] = []
     lower: list[Plan] = []
     for left, entered in _pairs(moves):
-        leaving, entering = (
-            [_cases(tree, replace(change, kind=kind, stated=stated, free=False)) for tree in both]
-            for both, kind in ((left, "leave"), (entered, "enter"))
-        )
+        leaving = [_cases(tree, replace(change, kind="leave", stated=stated, free=False)) for tree in left]
+        entering = [_cases(tree, replace(change, kind="enter", stated=stated, free=False)) for tree in entered]
         for a, b in product(leaving[0].upper, entering[0].upper):
             upper += _any_sequence([a, b])
         lower += [Compose((a, b)) for a, b in product(leaving[1].lower, entering[1].lower)]

@@ -86,7 +86,8 @@ def covers(a: Plan, b: Plan, *, gaussians: bool = False) -> bool:
             return False
     if gaussians:
         squares, needed = (
-            sum(n / g.noise_multiplier**2 for g, n in uses.items() if _noisy(g)) for uses in (fixed, rest)
+            sum(n / g.noise_multiplier**2 for g, n in uses.items() if isinstance(g, Gaussian) and _noisy(g))
+            for uses in (fixed, rest)
         )
         if needed <= squares * (1.0 - 1e-12) or needed == squares:
             fixed = {node: n for node, n in fixed.items() if not _noisy(node)}

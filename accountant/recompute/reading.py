@@ -290,10 +290,8 @@ def _parallel(node: Parallel, at: _Reading) -> Iterator[tuple[Step, ...]]:
     for i, left in enumerate(kinds):
         for entered in kinds[i:]:
             if left != entered or costs.count(left) > 1:
-                here, there = (
-                    _sequences(part, replace(inside, way=way, stated=moves))
-                    for part, way in ((left, "leaves"), (entered, "enters"))
-                )
+                here = _sequences(left, replace(inside, way="leaves", stated=moves))
+                there = _sequences(entered, replace(inside, way="enters", stated=moves))
                 for one, other in product(here, there):
                     yield from _interleaved(one, other) if at.side == "upper" else [_joined([one, other])]
 
@@ -302,9 +300,7 @@ def _interleaved(one: tuple[Step, ...], other: tuple[Step, ...]) -> list[tuple[S
     """Upper sides of the two in any interleaving."""
     used = [(node, uses) for node, uses in (*one, *other) if not (isinstance(node, Exponential) and node.range == 0.0)]
     fixed = [step for step in used if not isinstance(step[0], (Exponential, _Unordered))]
-    exponential = sorted(
-        ((node, uses) for node, uses in used if isinstance(node, Exponential)), key=lambda step: step[0].range
-    )
+    exponential = tuple((node, uses) for node, uses in used if isinstance(node, Exponential))
     ranges = {node for node, _ in exponential}
     if len(ranges) <= 1 and len(fixed) + len(exponential) == len(used):
         return [_joined([(*fixed, *exponential)])]
@@ -363,7 +359,7 @@ def _told(part: Plan, move: Plan) -> Plan:
             return Compose(tuple(map(_told, ones, others)))
         case Parallel(parts=ones), Parallel(parts=others) if len(ones) == len(others):
             return replace(part, parts=tuple(map(_told, ones, others)), moves=None)
-        case Poisson(absent=Plan()), Poisson(of=of) if _costs_no_more(part.absent, of):
+        case Poisson(absent=Plan() as gone), Poisson(of=of) if _costs_no_more(gone, of):
             return part
         case WithoutReplacement(), WithoutReplacement() if part == move:
             return part

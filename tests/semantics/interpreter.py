@@ -486,12 +486,11 @@ def attack(plan: Node, relation: str, epsilon: float, *, rng: random.Random, tri
 def is_exhaustible(plan: Node, relation: str) -> bool:
     """Whether ``optimum`` is the supremum over everything: leaves of finite pairs, which a change of two laws attains.
 
-    A change that meets three laws (a sampled record that is replaced, or displaced while another stands in its place)
-    is none: there a leaf could tell them apart in more ways than by two laws.
+    A change that meets three laws is none (a sampled record that is replaced, or displaced while another stands in its
+    place; a leaf that states two costs): there a leaf could tell them apart in more ways than by two laws.
     """
-    return _two_laws(
-        plan, "leave" if relation == "add-remove" else "null" if relation == "zero-out" else "replace", part=False
-    )
+    change = {"add-remove": "leave", "zero-out": "null"}.get(relation, "replace")
+    return _two_laws(plan, change, part=False) and all(use.gone == use.replaced for use in unroll(plan, relation).uses)
 
 
 def _two_laws(node: Node, change: str, *, part: bool) -> bool:
