@@ -1,9 +1,10 @@
 """``bound``: the ε (or δ) of a plan, from both sides, by the best valid method.
 
-Every scenario of the plan (``scenario``) is bounded by every method that applies; the plan's ε is
-the largest over scenarios. ``bound`` computes the best method alone; ``Bound.methods`` computes the
-whole table when it is read. A method that yields only an upper side has lower side 0, or, in a plan
-with ``zcdp`` leaves, what the Gaussian of equal ρ costs in their place (``methods.zcdp.stand_in``).
+What a plan means: docs/theory/semantics.md. Every scenario of the plan (``scenario``) is bounded by every method that
+applies; the plan's ε is at most the largest over scenarios, at least the largest over those that data sets
+reach. ``bound`` computes the best method alone; ``Bound.methods`` computes the whole table when it is read. A
+method that yields only an upper side has lower side 0, or, in a plan with ``zcdp`` leaves, what the Gaussian of
+equal ρ costs in their place (``methods.zcdp.stand_in``).
 
 ε is reported in [0, ∞], for the larger of the two directions. Tolerance is relative to ε, with
 an absolute floor of 1e-6.
@@ -31,7 +32,7 @@ from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.renyi import RenyiMethod
 from affidavit.accountant.methods.zcdp import ZcdpMethod, stand_in
 from affidavit.accountant.plan import Approximate, Plan, Pure, canonical_json, core, parse_plan
-from affidavit.accountant.scenario import Scenario, scenarios
+from affidavit.accountant.scenario import Scenario, reached_scenarios, scenarios
 from affidavit.accountant.show import Facts, Shown, between, lower, table, upper
 from affidavit.accountant.validate import Relation
 
@@ -252,33 +253,81 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> _
     return found if upper - lower <= target.tolerance * upper else None
 
 
+LEAST = 2.3e-308
+"""No upper side of δ is smaller, unless it is nothing: below, float64 loses what is left of a sum."""
+
+
+def _seen(scenario: Scenario, relation: Relation, target: Target, interval: Interval) -> Interval:
+    """An upper side of δ that float64 lost, where some loss exceeds ε."""
+    if target.delta is not None or interval.upper >= LEAST:
+        return interval
+    lost = (target.epsilon or 0.0) < pure_epsilon(scenario, relation).upper
+    return Interval(interval.lower, LEAST) if lost else interval
+
+
 def _found(method: Method, scenario: Scenario, relation: Relation, target: Target) -> _Found:
     profile = method.profile(scenario, relation, target)
-    return _Found(_ask(profile, target), method.name, target.explicit or getattr(profile, "attained", True))
+    interval = _seen(scenario, relation, target, _ask(profile, target))
+    return _Found(interval, method.name, target.explicit or getattr(profile, "attained", True))
 
 
-def _worst(results: list[_Found]) -> _Found:
-    worst = max(results, key=lambda f: f.interval.upper)
-    lower = max(f.interval.lower for f in results)
-    return _Found(Interval(lower, worst.interval.upper), worst.method, all(f.attained for f in results))
+@dataclass(frozen=True, slots=True)
+class _Cases:
+    """The scenarios that bound a plan from above, and those that are reached."""
+
+    upper: tuple[Scenario, ...]
+    lower: tuple[Scenario, ...]
+
+    @classmethod
+    def of(cls, plan: Plan, relation: Relation) -> _Cases:
+        return cls(scenarios(plan, relation), reached_scenarios(plan, relation))
 
 
-def _row(method: Method, cases: tuple[Scenario, ...], relation: Relation, target: Target) -> MethodResult:
-    intervals: list[Interval] = []
-    for scenario in cases:
-        edge = _edge(scenario, relation, target)
-        if edge is not None:
-            intervals.append(edge)
+def _worst(cases: _Cases, relation: Relation, target: Target) -> _Found:
+    """The largest upper side of all scenarios, the largest lower side of those that are reached."""
+    above = {scenario: _best(scenario, relation, target) for scenario in cases.upper}
+    below = _reached(cases, above, relation, target)
+    worst = max(above.values(), key=lambda f: f.interval.upper)
+    least = max(f.interval.lower for f in below)
+    if least > worst.interval.upper and not target.explicit:
+        below = _reached(cases, {}, relation, replace(target, explicit=True))
+        least = max(f.interval.lower for f in below)
+    attained = all(f.attained for f in (*above.values(), *below))
+    return _Found(Interval(least, worst.interval.upper), worst.method, attained)
+
+
+def _reached(cases: _Cases, known: Mapping[Scenario, _Found], relation: Relation, target: Target) -> list[_Found]:
+    """Lower sides; none where no method has a scenario that is not among the costliest."""
+    found: list[_Found] = []
+    for scenario in cases.lower:
+        if scenario in known:
+            found.append(known[scenario])
             continue
-        why = method.why_not(scenario, relation)
-        if why:
+        try:
+            found.append(_best(scenario, relation, target))
+        except NotSupported:
+            continue
+    return found or [_Found(Interval(0.0, math.inf), "definition")]
+
+
+def _row(method: Method, cases: _Cases, relation: Relation, target: Target) -> MethodResult:
+    least, most = 0.0, 0.0
+    for scenario in dict.fromkeys((*cases.upper, *cases.lower)):
+        edge = _edge(scenario, relation, target)
+        why = "" if edge is not None else method.why_not(scenario, relation)
+        if why and scenario in cases.upper:
             return MethodResult(method.name, False, why, *(math.nan,) * 4)
-        lower, upper = _ask(method.profile(scenario, relation, target), target)
-        intervals.append(Interval(max(lower, _admitted(scenario, relation, target)), upper))
-    lower, upper = max(i.lower for i in intervals), max(i.upper for i in intervals)
+        if why:
+            continue
+        found = edge or _seen(scenario, relation, target, _ask(method.profile(scenario, relation, target), target))
+        if scenario in cases.lower:
+            admitted = 0.0 if edge else _admitted(scenario, relation, target)
+            least = max(least, found.lower, admitted)
+        if scenario in cases.upper:
+            most = max(most, found.upper)
     if target.delta is not None:
-        return MethodResult(method.name, True, "", lower, upper, target.delta, target.delta)
-    return MethodResult(method.name, True, "", target.epsilon or 0.0, target.epsilon or 0.0, lower, upper)
+        return MethodResult(method.name, True, "", least, most, target.delta, target.delta)
+    return MethodResult(method.name, True, "", target.epsilon or 0.0, target.epsilon or 0.0, least, most)
 
 
 def bound(
@@ -308,7 +357,7 @@ def bound(
         tolerance=validate.real(tolerance, path="tolerance", minimum=1e-9),
         explicit=explicit,
     )
-    cases = scenarios(core(checked), checked_relation)
+    cases = _Cases.of(core(checked), checked_relation)
     methods = _all_methods(checked_relation)
 
     @lru_cache(maxsize=1)
@@ -316,7 +365,7 @@ def bound(
         return Methods(_row(m, cases, checked_relation, target) for m in methods)
 
     if method is None:
-        found = _worst([_best(scenario, checked_relation, target) for scenario in cases])
+        found = _worst(cases, checked_relation, target)
     else:
         name = validate.choice(method, path="method", options=[m.name for m in methods])
         row = _row(next(m for m in methods if m.name == name), cases, checked_relation, target)
@@ -350,7 +399,9 @@ def profile_points(
     for scenario in scenarios(core(parse_plan(plan)), checked_relation):
         profiles = [m.profile(scenario, checked_relation, target) for m in _candidates(scenario, checked_relation)]
         for i, epsilon in enumerate(epsilons):
-            edge = _edge(scenario, checked_relation, Target(epsilon=epsilon))
-            found = edge.upper if edge else min(p.delta(epsilon).upper for p in profiles)
-            uppers[i] = max(uppers[i], found)
+            at = Target(epsilon=epsilon)
+            found = _edge(scenario, checked_relation, at) or Interval(
+                0.0, min(p.delta(epsilon).upper for p in profiles)
+            )
+            uppers[i] = max(uppers[i], _seen(scenario, checked_relation, at, found).upper)
     return tuple(zip(map(float, epsilons), uppers, strict=True))

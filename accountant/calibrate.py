@@ -179,7 +179,10 @@ def _narrow(search: _Search, good: float, bad: float, *, tolerance: float) -> tu
     goal = search.target * (1.0 - tolerance / 2.0)
     weight_good = weight_bad = 1.0
     while len(search.seen) < MAX_EVALUATIONS:
-        if search(good) >= search.target * (1.0 - tolerance) or _adjacent(good, bad, search.domain):
+        near = search(good) >= search.target * (1.0 - tolerance)
+        if search.target == 0.0:  # which all that fit meet alike: the one next to those that do not
+            near = abs(good - bad) <= tolerance * max(abs(good), abs(bad))
+        if near or _adjacent(good, bad, search.domain):
             break
         middle = _secant(search, good, bad, goal, weight_good, weight_bad)
         if search.fits(middle):

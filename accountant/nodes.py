@@ -1,4 +1,4 @@
-"""The nodes of a plan: frozen values, without code. What they mean together, and how they are read: ``plan``."""
+"""The nodes of a plan: frozen values, without code. Read by ``plan``; docs/theory/semantics.md says what they mean."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ class Parallel(Plan):
     ``membership`` matters under substitution only: ``"fixed"`` promises that a replaced record
     stays in its part (a public slot), ``"moving"`` allows it to leave one part and enter
     another. ``moves``, one plan a part, gives what a part costs when a record leaves or enters
-    it; without it the substitution cost of the part itself is taken.
+    it; without it the substitution cost of the part itself is taken (a part with a Poisson sample must
+    state it). A record that a sample without replacement displaces moves freely.
     """
 
     parts: tuple[Plan, ...]

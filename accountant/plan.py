@@ -9,6 +9,8 @@ published, never changes its meaning (a changed one is called ``kind/v2``).
     parallel  {parts, membership, moves}    disjoint parts of the data; see ``Parallel``
     subsample {scheme, ..., of, absent}     a fresh, independent sample for each use; see ``Poisson``
 
+What each of them means, and what can reach it: docs/theory/semantics.md.
+
 Leaves of the core: gaussian, discrete-gaussian, laplace, pure, approximate, exponential, zcdp.
 Mechanisms register leaves of their own, with what one use costs in these (``register_leaf``, ``core``).
 Every leaf parameter is stated *for* the relation of its envelope.

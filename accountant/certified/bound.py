@@ -7,13 +7,14 @@
 
 Both sides are computed in outward-rounded arithmetic (docs/theory/arithmetic.md): python-flint balls, and where a
 lattice recursion would be too slow in balls, float64 with a proven allowance for every
-rounding. No code is shared with the float64 engine, nor with the recomputing verifier.
+rounding. Only the reading of
+a plan (``changes``) is shared with the float64 engine, and no code with the recomputing verifier.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -22,12 +23,12 @@ import flint
 
 from affidavit.accountant import validate
 from affidavit.accountant.certified.balls import BITS, Ball, ball, down, precision, up
-from affidavit.accountant.certified.branches import Branch, Sampled, expand
-from affidavit.accountant.certified.combine import SMALLEST, Goal, Profile
+from affidavit.accountant.certified.branches import Branch, Sampled, expand, reached
+from affidavit.accountant.certified.combine import SMALLEST, Goal
 from affidavit.accountant.certified.profiles import profile_of
 from affidavit.accountant.certified.replaced import PureCost, largest_loss
 from affidavit.accountant.certified.search import Sides
-from affidavit.accountant.errors import UsageError
+from affidavit.accountant.errors import NotSupported, UsageError
 from affidavit.accountant.plan import Approximate, Laplace, Plan, Pure, core, parse_plan
 from affidavit.accountant.show import Facts, Shown, between
 from affidavit.accountant.validate import Relation
@@ -119,8 +120,23 @@ def _pure_epsilon(branch: Branch) -> tuple[float, float]:
         return max(map(down, both)), max(map(up, both))
 
 
-def _branches(plan: Plan | Mapping[str, Any], relation: Relation) -> tuple[Branch, ...]:
-    return expand(core(parse_plan(plan)), validate.relation(relation))
+Answer = tuple[Sides, str]
+"""Both sides of one branch, and the theorems."""
+
+
+def _answers(
+    plan: Plan | Mapping[str, Any], relation: Relation, ask: Callable[[Branch], Answer]
+) -> tuple[Sides, list[str]]:
+    """The largest lower side of the branches that are reached, the largest upper side of those that bound the plan."""
+    checked, relation = core(parse_plan(plan)), validate.relation(relation)
+    above = {branch: ask(branch) for branch in expand(checked, relation)}
+    low = 0.0
+    for branch in reached(checked, relation):
+        try:
+            low = max(low, (above[branch] if branch in above else ask(branch))[0][0])
+        except NotSupported:
+            continue
+    return (low, max(upper for (_, upper), _ in above.values())), [method for _, method in above.values()]
 
 
 def certified_bound(
@@ -141,32 +157,28 @@ def certified_bound(
     """
     if (delta is None) == (epsilon is None):
         raise UsageError("give either delta or epsilon", hint="for example delta=1e-5")
-    branches = _branches(plan, relation)
     if delta is not None:
         delta = validate.fraction(delta, path="delta")
-        if delta in (0.0, 1.0):
-            sides = [_pure_epsilon(branch) if delta == 0.0 else (0.0, 0.0) for branch in branches]
-            methods = ["largest loss" if delta == 0.0 else "every mechanism is (0, 1)-DP"]
-        else:
-            profiles = [profile_of(branch, Goal(delta=delta)) for branch in branches]
-            sides = [_epsilon(branch, profile, delta) for branch, profile in zip(branches, profiles, strict=True)]
-            methods = [profile.method for profile in profiles]
-        low, high = max(lower for lower, _ in sides), max(upper for _, upper in sides)
+        (low, high), methods = _answers(plan, relation, lambda branch: _epsilon(branch, delta))
         return CertifiedBound(low, high, delta, delta, _joined(methods), _arithmetic(methods), relation)
     epsilon = validate.real(epsilon, path="epsilon")
-    results = [_delta(branch, epsilon) for branch in branches]
-    methods = [method for _, method in results]
-    low, high = max(lower for (lower, _), _ in results), max(upper for (_, upper), _ in results)
+    (low, high), methods = _answers(plan, relation, lambda branch: _delta(branch, epsilon))
     return CertifiedBound(epsilon, epsilon, low, high, _joined(methods), _arithmetic(methods), relation)
 
 
-def _epsilon(branch: Branch, profile: Profile, delta: float) -> Sides:
-    """ε of one branch at δ > 0: at most that at δ = 0, where δ is too small for the profile to resolve."""
+def _epsilon(branch: Branch, delta: float) -> Answer:
+    """ε of one branch: at most that at δ = 0, where δ is too small for the profile to resolve."""
+    if delta == 1.0:
+        return (0.0, 0.0), "every mechanism is (0, 1)-DP"
+    largest = _pure_epsilon(branch)
+    if delta == 0.0:
+        return largest, "largest loss"
+    profile = profile_of(branch, Goal(delta=delta))
     lower, upper = profile.epsilon(delta)
-    return lower, min(upper, _pure_epsilon(branch)[1])
+    return (lower, min(upper, largest[1])), profile.method
 
 
-def _delta(branch: Branch, epsilon: float) -> tuple[Sides, str]:
+def _delta(branch: Branch, epsilon: float) -> Answer:
     """δ of one branch at ε; lattices are fitted to the answer once or twice, as it is not known before."""
     if epsilon >= _pure_epsilon(branch)[1]:
         return (0.0, 0.0), "largest loss"
@@ -203,7 +215,7 @@ def certified_curve(
     Raises as ``certified_bound``.
     """
     grid = sorted({validate.real(point, path=f"points[{i}]") for i, point in enumerate(points)})
-    branches = _branches(plan, relation)
+    branches = expand(core(parse_plan(plan)), validate.relation(relation))
     if not grid:
         return ()
     curves = [_upper_curve(branch, grid) for branch in branches]

@@ -1,13 +1,9 @@
 """From a plan to the things that can happen to one record.
 
-A plan without ``parallel`` is one *branch*: a time-ordered sequence of exponential mechanisms, and
-before, between and after them multisets of mechanisms with a dominating pair (``Fixed``). ``parallel``
-makes alternatives: the record is in this part or in that one. The cost of the plan is the largest
-cost of a branch; branches that another one dominates are dropped.
-
-Which part a record is in is a function of its intrinsic key and of the node (``plan.Parallel``),
-so it is fixed before anything is drawn; parts of different nodes, and of the uses of a repeated
-node, are combined in every way.
+Which those are, ``changes`` says for both arithmetics: one *case* for every choice of where the record is. A case
+becomes a *branch*: a time-ordered sequence of exponential mechanisms, and before, between and after them multisets of
+mechanisms with a dominating pair (``Fixed``). The cost of the plan is at most the largest cost of a branch;
+branches that another one dominates are dropped.
 """
 
 from __future__ import annotations
@@ -20,11 +16,13 @@ from functools import reduce
 from typing import TypeAlias
 
 from affidavit.accountant import plan as nodes
+from affidavit.accountant.cases import AnyOrder, Moved
+from affidavit.accountant.changes import cases
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Plan
 from affidavit.accountant.validate import Relation
 
-__all__ = ["Branch", "Fixed", "Sampled", "Steps", "Use", "expand"]
+__all__ = ["Branch", "Fixed", "Sampled", "Steps", "Use", "expand", "reached"]
 
 MAX_BRANCHES = 256
 MAX_RUNS = 20_000
@@ -93,8 +91,8 @@ class Branch:
 
     ``steps`` are the exponential mechanisms, run-length coded as (range, count). ``first`` holds what
     has a dominating pair and comes before the first step, ``last`` what comes after the last one,
-    ``between`` the rest. ``blatant``: something in it has no noise at all. ``interleaved``: it is made
-    of parallel parts that run side by side, so nothing is known about the order across them.
+    ``between`` the rest. ``blatant``: something in it has no noise at all. ``interleaved``: nothing is
+    known about the order across all of it.
     """
 
     first: Fixed = field(default_factory=Fixed)
@@ -121,10 +119,6 @@ class Branch:
         between = self.between.plus(self.last).plus(other.first).plus(other.between)
         steps = _joined(self.steps, other.steps)
         return Branch(self.first, steps, between, other.last, blatant, interleaved)
-
-    def beside(self, other: Branch) -> Branch:
-        """This branch and the other side by side, in any interleaving."""
-        return replace(self.then(other), interleaved=True)
 
     def times(self, count: int) -> Branch:
         """``count`` runs of the branch one after another."""
@@ -210,160 +204,79 @@ def _pruned(branches: Iterable[Branch]) -> tuple[Branch, ...]:
     return tuple(kept)
 
 
-def _one(use: Use) -> tuple[Branch, ...]:
-    return (Branch(first=Fixed(uses=((use, 1),))),)
+def _one(use: Use) -> Branch:
+    return Branch(first=Fixed(uses=((use, 1),)))
 
 
-def _leaf(leaf: nodes.Leaf) -> tuple[Branch, ...]:
+def _leaf(leaf: nodes.Leaf) -> Branch:
     match leaf:
         case nodes.Gaussian(noise_multiplier=sigma) if sigma > 0:
-            return (Branch(first=Fixed(mu_squared=1 / Fraction(sigma) ** 2)),)
+            return Branch(first=Fixed(mu_squared=1 / Fraction(sigma) ** 2))
         case nodes.Laplace(noise_multiplier=scale) if scale > 0:
             return _one(leaf)
         case nodes.DiscreteGaussian(noise_multiplier=sigma) if sigma > 0:
             return _one(leaf)
         case nodes.Gaussian() | nodes.Laplace() | nodes.DiscreteGaussian():
-            return (Branch(blatant=True),)
+            return Branch(blatant=True)
         case nodes.Pure(epsilon=epsilon):
-            return _one(leaf) if epsilon > 0 else (Branch(),)
+            return _one(leaf) if epsilon > 0 else Branch()
         case nodes.Approximate(epsilon=epsilon, delta=delta):
-            return _one(leaf) if epsilon > 0 or delta > 0 else (Branch(),)
+            return _one(leaf) if epsilon > 0 or delta > 0 else Branch()
         case nodes.Exponential(range=spread):
-            return (Branch(steps=((Fraction(spread), 1),)),) if spread > 0 else (Branch(),)
+            return Branch(steps=((Fraction(spread), 1),)) if spread > 0 else Branch()
         case nodes.ZeroConcentrated(rho=rho):
-            return (Branch(first=Fixed(rho=Fraction(rho))),)
+            return Branch(first=Fixed(rho=Fraction(rho)))
     raise NotSupported(
         f"no certified arithmetic for the leaf kind {leaf.kind!r}",
         hint="kinds covered: gaussian, laplace, pure, approximate, exponential, zcdp",
     )
 
 
-def _sampled(scheme: str, rate: Fraction, relation: Relation, inner: tuple[Branch, ...]) -> tuple[Branch, ...]:
-    if rate == 0:
-        return (Branch(),)
-    if rate == 1:
-        return inner
-    result: list[Branch] = []
-    for branch in inner:
-        result.extend(_one(Sampled(scheme, rate, relation, branch)) if branch != Branch() else (branch,))
-    return _pruned(result)
-
-
-def _present_or_absent(rate: Fraction, replaced: tuple[Branch, ...], absent: tuple[Branch, ...]) -> tuple[Branch, ...]:
-    """Poisson sampling under substitution with both costs on the sample stated."""
-    if any(options == (Branch(),) for options in (replaced, absent)):
-        return _sampled("poisson", rate, "substitution", replaced)
-    match replaced, absent:
-        case (one,), (other,):
-            return _one(Sampled("poisson", rate, "substitution", one, absent=other))
-    raise NotSupported(
-        "Poisson sampling under substitution of parallel parts that differ, with `absent`, in certified arithmetic",
-        hint="put the subsample node inside each part, or give the parts the same parameters",
-    )
-
-
-def _without_replacement(rate: Fraction, relation: Relation, of: Plan) -> tuple[Branch, ...]:
-    """Whatever the relation, two samples differ by a *substitution* (docs/theory/sampling.md), also of a record that is
-    in another part than the changed one: unlike parts would have to be amplified together.
-    """
-    inner = expand(of, "substitution")
-    if len(inner) > 1 and rate < 1:
-        raise NotSupported(
-            "sampling without replacement over parallel parts that differ, in certified arithmetic",
-            hint="put the subsample node inside each part, or give the parts the same parameters",
-        )
-    return _sampled("without-replacement", rate, relation, inner)
-
-
-def _mirrored(branch: Branch) -> Branch:
-    def turned(part: Fixed) -> Fixed:
-        uses = tuple(
-            (replace(use, mirrored=not use.mirrored) if isinstance(use, Sampled) else use, n) for use, n in part.uses
-        )
-        return replace(part, uses=tuple(sorted(uses, key=repr)))
-
-    return replace(branch, first=turned(branch.first), between=turned(branch.between), last=turned(branch.last))
-
-
-def _repeated(inner: tuple[Branch, ...], count: int) -> tuple[Branch, ...]:
-    if count == 0:
-        return (Branch(),)
-    if len(inner) == 1:
-        return (inner[0].times(count),)
-    if count > MAX_BRANCHES:
-        raise NotSupported(
-            f"a parallel node whose parts differ in kind, repeated {count} times",
-            hint="put the repeat inside each part, or give the parts the same parameters",
-        )
-    result = inner
-    for _ in range(count - 1):
-        result = _pruned(a.then(b) for a in result for b in inner)
-    return result
-
-
-def _parallel(node: nodes.Parallel, relation: Relation) -> tuple[Branch, ...]:
-    stay = [branch for part in node.parts for branch in expand(part, relation)]
-    if relation != "substitution" or node.membership == "fixed" or len(node.parts) < 2:
-        return _pruned(stay or [Branch()])
-    if node.moves is None:
-        moves = [expand(part, relation) for part in node.parts]
+def _sampled(node: nodes.Poisson | nodes.WithoutReplacement, relation: Relation, *, enters: bool = False) -> Branch:
+    """One use on a fresh sample, read under ``relation``; ``enters``: in the other order."""
+    if isinstance(node, nodes.WithoutReplacement):
+        # Two samples differ by a substitution, whatever the relation.
+        inner, absent = _branch(node.of, "substitution"), None
+        rate = Fraction(node.sample, node.population)
     else:
-        moves = [expand(part, "substitution" if _states_absence(part) else "zero-out") for part in node.moves]
-    first: dict[tuple[Branch, ...], int] = {}
-    last: dict[tuple[Branch, ...], int] = {}
-    for i, options in enumerate(moves):
-        first.setdefault(options, i)
-        last[options] = i
-    for before, i in first.items():
-        for after, j in last.items():
-            if i < j:
-                stay.extend(a.beside(_mirrored(b)) for a in before for b in after)
-    return _pruned(stay)
+        inner, rate = _branch(node.of, relation), Fraction(node.rate)
+        stated = relation == "substitution" and node.absent is not None
+        absent = _branch(node.absent, "zero-out") if stated and node.absent is not None else None
+    if inner == Branch():
+        return inner
+    if absent == Branch():
+        absent = None
+    return _one(Sampled(node.scheme, rate, relation, inner, enters, absent))
 
 
-def _states_absence(plan: Plan) -> bool:
-    """Whether a move's Poisson sample may hold the record's place without it, or miss it: not zero-out's two cases."""
-    match plan:
-        case nodes.Poisson(of=of, absent=absent):
-            return absent is not None or _states_absence(of)
-        case nodes.Repeat(of=of) | nodes.WithoutReplacement(of=of):
-            return _states_absence(of)
-        case nodes.Compose(parts=parts) | nodes.Parallel(parts=parts):
-            return any(map(_states_absence, parts))
-    return False
+def _branch(case: Plan, relation: Relation) -> Branch:
+    """One case of ``changes``, in time order."""
+    match case:
+        case nodes.Leaf():
+            return _leaf(case)
+        case nodes.Compose(parts=parts):
+            return reduce(Branch.then, (_branch(part, relation) for part in parts), Branch())
+        case nodes.Repeat(count=count, of=of):
+            return _branch(of, relation).times(count)
+        case AnyOrder(of=of):
+            return replace(_branch(of, relation), interleaved=True)
+        case Moved(node=node, leaves=leaves):
+            both = isinstance(node, nodes.Poisson) and node.absent is not None
+            return _sampled(node, "substitution" if both else "zero-out", enters=not leaves)
+        case nodes.Poisson() | nodes.WithoutReplacement():
+            return _sampled(case, relation)
+    raise NotSupported(f"no certified arithmetic for the node kind {case.kind!r}", hint="compose, repeat, parallel")
 
 
 def expand(plan: Plan, relation: Relation) -> tuple[Branch, ...]:
-    """The undominated branches of a plan under a relation; never empty.
-
-    ``parallel`` (docs/theory/parallel-and-order.md): under add-remove and zero-out the record is in one part, so its
-    parts are alternatives. Under substitution with ``membership="moving"`` it may also leave
-    part i and enter part j: the composition of their ``moves`` is one more alternative for every
-    pair. A move is stated for zero-out, which costs no less than add-remove (a part that samples without
-    replacement fills the place of a record that is not its own); leaving removes and entering adds, so the
-    second one is mirrored (the reversed pair (j, i) is the same product seen from the other side).
+    """The undominated branches of a plan under a relation, which bound it from above; never empty.
 
     Raises ``NotSupported`` for a leaf kind without certified arithmetic, and when differing
     parallel parts combine in too many ways.
     """
-    match plan:
-        case nodes.Leaf():
-            return _leaf(plan)
-        case nodes.Compose(parts=parts):
-            return reduce(
-                lambda done, part: _pruned(a.then(b) for a in done for b in expand(part, relation)),
-                parts,
-                (Branch(),),
-            )
-        case nodes.Repeat(count=count, of=of):
-            return _repeated(expand(of, relation), count) if count else (Branch(),)
-        case nodes.Parallel():
-            return _parallel(plan, relation)
-        case nodes.Poisson(rate=rate, of=of):
-            inner = expand(of, relation)
-            if relation == "substitution" and plan.absent is not None and 0.0 < rate < 1.0:
-                return _present_or_absent(Fraction(rate), inner, expand(plan.absent, "zero-out"))
-            return _sampled("poisson", Fraction(rate), relation, inner) if rate else (Branch(),)
-        case nodes.WithoutReplacement(population=population, sample=sample, of=of):
-            return _without_replacement(Fraction(sample, population), relation, of) if sample else (Branch(),)
-    raise NotSupported(f"no certified arithmetic for the node kind {plan.kind!r}", hint="compose, repeat, parallel")
+    return _pruned(_branch(case, relation) for case in cases(plan, relation).upper)
+
+
+def reached(plan: Plan, relation: Relation) -> tuple[Branch, ...]:
+    """Branches that neighbouring data sets reach, each as far as its mechanisms do; never empty."""
+    return _pruned(_branch(case, relation) for case in cases(plan, relation).lower)

@@ -127,6 +127,13 @@ def _present_or_absent(use: Sampled, absent: Branch, *, forward: bool) -> tuple[
         ) if smaller <= larger:
             gone, rate = gaussian_pair(smaller), ball(use.rate)
             return PresentOrAbsent(gaussian_pair(larger), gone, rate), (Mixed if forward else Reversed)(gone, rate)
+        case (
+            Branch(first=Fixed(mu_squared=both, rho=0, uses=()), steps=(), blatant=False),
+            Branch(first=Fixed(rho=0, uses=()), steps=(), blatant=False),
+        ):
+            # Taking a record away costs more than replacing it: what replacing costs holds by itself.
+            replacing, rate = gaussian_pair(both), ball(use.rate)
+            return Diluted(replacing, rate), (Mixed if forward else Reversed)(replacing, rate)
     raise NotSupported(
         "Poisson sampling under substitution with `absent`, in certified arithmetic, unless both are Gaussian and "
         "replacing a record costs at least what taking it away does, or both are pure or exponential",

@@ -246,6 +246,8 @@ class AdaptiveMethod:
         """Applies when there is an exponential leaf and the work is bearable."""
         if not scenario.exponentials:
             return sampled_gap(scenario, relation)
+        if scenario.order == "any":
+            return "exponential mechanisms of unlike ranges in any order: no recursion"
         largest = max(eta for eta, _ in scenario.exponentials)
         if largest > MAX_RANGE:
             return f"a range above {MAX_RANGE:g} is no better than pure DP"

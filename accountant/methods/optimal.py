@@ -17,6 +17,7 @@ largest exponent is charged (relative 1e-15 per unit of exponent, doubled).
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from affidavit.accountant.methods.base import Interval, Target, certain_delta, smallest_epsilon
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["OptimalMethod", "TwoPointProfile", "pure_costs", "two_point_losses"]
 
 MAX_SUPPORT = 2_000_000
+MAX_EXACT_USES = 64
 
 
 def pure_cost(node: Plan) -> tuple[float, float] | None:
@@ -108,6 +110,7 @@ class TwoPointProfile:
             if count:
                 log_kept += count * (math.log1p(-delta) if delta < 1.0 else -math.inf)
         self.revealed = -math.expm1(log_kept)
+        self._costs = costs
         self.infinite = any(math.isinf(epsilon) for epsilon, _, count in costs if count)
         if self.infinite:
             return
@@ -144,9 +147,10 @@ class TwoPointProfile:
             return Interval(math.inf if exact_infinite else 0.0, math.inf)
         top = self._widest
         if self.revealed * (1.0 + 1e-13) > delta:
-            return Interval(
-                smallest_epsilon(lambda e: self.delta(e).lower, delta).lower if self.exact else 0.0, math.inf
-            )
+            lower = smallest_epsilon(lambda e: self.delta(e).lower, delta).lower if self.exact else 0.0
+            # At exactly what is revealed, nothing else may be: the largest loss.
+            upper = math.nextafter(top, math.inf) * (1.0 + 1e-15) if self._reveals_at_most(delta) else math.inf
+            return Interval(min(lower, upper), upper)
         upper = smallest_epsilon(lambda e: self.delta(e).upper, delta, start=max(top, 1e-12)).upper
         if upper > top * (1.0 + 1e-15):
             upper = math.nextafter(top, math.inf) * (1.0 + 1e-15)
@@ -154,6 +158,13 @@ class TwoPointProfile:
         if self.exact:
             lower = smallest_epsilon(lambda e: self.delta(e).lower, delta, start=max(top, 1e-12)).lower
         return Interval(min(lower, upper), upper)
+
+    def _reveals_at_most(self, delta: float) -> bool:
+        """Whether 1 − Π(1 − δ_i) <= ``delta``, in exact arithmetic; False for more uses than are worth it."""
+        uses = [(Fraction(cost), count) for _, cost, count in self._costs if cost > 0.0 and count]
+        if sum(count for _, count in uses) > MAX_EXACT_USES:
+            return False
+        return 1 - math.prod(((1 - cost) ** count for cost, count in uses), start=Fraction(1)) <= Fraction(delta)
 
 
 class OptimalMethod:

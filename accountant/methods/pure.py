@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from affidavit.accountant.cases import Moved
 from affidavit.accountant.methods.base import Interval
 from affidavit.accountant.plan import (
     Approximate,
@@ -71,11 +72,15 @@ def _largest_loss(node: Plan, relation: Relation) -> tuple[Fraction | float, Fra
             change = _largest_loss(of, relation)
             if absent is None:
                 return _sampled(change, 1.0 if rate > 0.0 else 0.0)
-            return _sampled(max(change, _largest_loss(absent, "zero-out"), key=lambda sides: sides[1]), rate)
+            both = _sampled(max(change, _largest_loss(absent, "zero-out"), key=lambda sides: sides[1]), rate)
+            return both[0], min(both[1], change[1])
+        case Moved(node=moved):
+            both_costs = isinstance(moved, Poisson) and moved.absent is not None
+            return _largest_loss(moved, "substitution" if both_costs else "zero-out")
         case Poisson(rate=rate, of=of):
             return _sampled(_largest_loss(of, relation), rate)
         case WithoutReplacement(population=population, sample=sample, of=of):
-            return _sampled(_largest_loss(of, relation), sample / population if population else 0.0)
+            return _sampled(_largest_loss(of, "substitution"), sample / population if population else 0.0)
         case _:
             return Fraction(0), math.inf
 

@@ -31,6 +31,7 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
+from affidavit.accountant.cases import Moved
 from affidavit.accountant.methods import subsampled_renyi as sampled
 from affidavit.accountant.plan import (
     Approximate,
@@ -66,6 +67,10 @@ def applies(plan: Plan, relation: Relation) -> str:
             return next((why for part in parts if (why := applies(part, relation))), "")
         case Repeat(of=of):
             return applies(of, relation)
+        case Moved(node=Poisson(absent=None) as sample):
+            return applies(sample, "zero-out")
+        case Moved():
+            return "no Rényi bound for a record that leaves one part for another"
         case Poisson(rate=rate, of=of):
             if _holds(of, WithoutReplacement):
                 return "no theorem for sampling without replacement inside a Poisson sample"
@@ -89,6 +94,8 @@ def applies(plan: Plan, relation: Relation) -> str:
 
 def _holds(plan: Plan, kind: type[Plan]) -> bool:
     match plan:
+        case Moved(node=sample):
+            return _holds(sample, kind)
         case Compose(parts=parts):
             return any(_holds(part, kind) for part in parts)
         case Repeat(of=of) | Poisson(of=of) | WithoutReplacement(of=of):
@@ -130,6 +137,8 @@ def _curve(plan: Plan, relation: Relation) -> Renyi:
                 return lambda _: 0.0
             once = _curve(of, relation)
             return lambda order: count * once(order)
+        case Moved(node=moved):
+            return _curve(moved, "zero-out")
         case Poisson(rate=rate, of=of):
             return _sampled(rate, of, relation, poisson=True)
         case WithoutReplacement(population=population, sample=sample, of=of):
@@ -245,7 +254,7 @@ def epsilon_upper(plan: Plan, *, relation: Relation, delta: float) -> float:
     def at(log_over: float) -> float:
         over = math.exp(log_over)
         order = 1.0 + over
-        return curve(order) + log_over - math.log1p(over) - (log_delta + math.log1p(over)) / over
+        return curve(order) - math.log1p(math.exp(-log_over)) - (log_delta + math.log1p(over)) / over
 
     found = _least(at)
     return max(0.0, found + 1e-12 * abs(found)) if found < math.inf else math.inf
@@ -258,7 +267,7 @@ def delta_upper(plan: Plan, *, relation: Relation, epsilon: float) -> float:
     def at(log_over: float) -> float:
         over = math.exp(log_over)
         order = 1.0 + over
-        return over * (curve(order) - epsilon) - log_over + order * (log_over - math.log1p(over))
+        return over * (curve(order) - epsilon - math.log1p(math.exp(-log_over))) - math.log1p(over)
 
     found = _least(at)
     return math.exp(min(found + 1e-12 * (1.0 + abs(found)), 0.0))

@@ -75,8 +75,8 @@ def log_delta(epsilon: float, *, rho: float) -> float:
 
     def at(x: float) -> float:
         over = math.exp(x)
-        order = 1.0 + over
-        return over * (order * rho - epsilon) - x + order * (x - math.log1p(over))
+        # ln[(1 − 1/α)^α/(α − 1)] = −(α − 1) ln(1 + 1/(α − 1)) − ln α, without the cancellation of large orders.
+        return over * ((1.0 + over) * rho - epsilon) - over * math.log1p(math.exp(-x)) - math.log1p(over)
 
     low, high = -40.0, max(2.0, math.log((abs(epsilon) + 1.0) / rho) + 4.0)
     a, b = high - INVERSE_PHI * (high - low), low + INVERSE_PHI * (high - low)

@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
+from affidavit.accountant.cases import Moved
+from affidavit.accountant.dominance import covers
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import (
     Approximate,
@@ -34,8 +36,7 @@ from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.laplace import Laplace as LaplaceCurve
 from affidavit.accountant.pld.nested import composed_step
 from affidavit.accountant.pld.replaced import replaced_step
-from affidavit.accountant.pld.subsample import Combined, Diluted, Mixed, PoissonSubstitution
-from affidavit.accountant.scenario import at_least_as_costly
+from affidavit.accountant.pld.subsample import Combined, Diluted, Lesser, Mixed, PoissonSubstitution
 from affidavit.accountant.validate import Relation
 
 __all__ = ["flatten", "one_step"]
@@ -61,6 +62,10 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneSt
     ``parallel`` inside a sample, and for nestings that no theorem covers.
     """
     match node:
+        case Moved(node=sample, leaves=leaves):
+            read: Relation = "substitution" if isinstance(sample, Poisson) and sample.absent is not None else "zero-out"
+            left = one_step(sample, read, explicit=explicit)
+            return left if leaves else OneStep(left.backward, left.forward)
         case Poisson():
             return _poisson(node, relation, explicit)
         case WithoutReplacement():
@@ -130,6 +135,8 @@ def _composition(node: Repeat | Compose, relation: Relation, explicit: bool) -> 
 
 def _contains(node: Plan, kind: type[Plan]) -> bool:
     match node:
+        case Moved(node=sample):
+            return _contains(sample, kind)
         case Poisson(of=of) | WithoutReplacement(of=of) | Repeat(of=of):
             return isinstance(node, kind) or _contains(of, kind)
         case Compose(parts=parts) | Parallel(parts=parts):
@@ -190,8 +197,14 @@ def _poisson_substitution(node: Poisson, absent: Plan, inner: OneStep, explicit:
             "Poisson sampling under substitution needs curves that are the same in both orders",
             hint="state the mechanisms by leaves: gaussian, laplace, pure, approximate, exponential",
         )
-    upper = PoissonSubstitution(gone.forward.upper, inner.forward.upper, node.rate)
-    seen = gone.forward.lower if at_least_as_costly(node.of, absent) else None
+    upper: Curve = PoissonSubstitution(gone.forward.upper, inner.forward.upper, node.rate)
+    if not covers(node.of, absent, gaussians=True):
+        # Where taking a record away costs more than replacing it, to know it need not help.
+        upper = Lesser(upper, Diluted(inner.forward.upper, node.rate))
+        least = inner if covers(absent, node.of, gaussians=True) else None
+    else:
+        least = gone
+    seen = None if least is None else least.forward.lower
     if seen is None:
         return OneStep.dominated(upper, symmetric=True)
     pair = Mixed(seen, node.rate)
@@ -233,21 +246,37 @@ def _without_replacement(node: WithoutReplacement, relation: Relation, explicit:
     rate = node.sample / node.population
     if rate == 1.0 or inner is NOTHING:
         return inner
-    if not inner.symmetric:
+    if inner.forward.upper is not inner.backward.upper:
         raise NotSupported(
             "sampling without replacement needs a curve that is the same in both orders",
             hint="state the inner mechanism by leaves: gaussian, laplace, pure, approximate, exponential",
         )
     curve, attained = inner.forward.upper, inner.forward.lower
+    if _contains(node.of, Poisson):
+        # Whom the inner sample leaves out is not alone in it: reached is what a record that contributes nothing does.
+        attained = None if _replaces_both(node.of) else one_step(node.of, "zero-out", explicit=True).forward.lower
+    tight = attained is curve
     if relation == "add-remove":
         mixed = Mixed(curve, rate)
-        if inner.tight:
+        if tight:
             return OneStep.attained(mixed)
         return OneStep.dominated(mixed, lower=None if attained is None else Mixed(attained, rate))
     combined = Combined(curve, rate)
-    if not explicit:
-        return OneStep.dominated(combined, lower=None if attained is None else combined, symmetric=True)
     if attained is None:
         return OneStep.dominated(combined, symmetric=True)
+    if tight and not explicit:
+        return OneStep.dominated(combined, lower=combined, symmetric=True)
     pair = Mixed(attained, rate)
     return OneStep(Direction(combined, pair), Direction(combined, pair.swapped()))
+
+
+def _replaces_both(node: Plan) -> bool:
+    """Whether a Poisson sample inside states ``absent``, too: then its two costs must not be taken for one."""
+    match node:
+        case Poisson(of=of, absent=absent):
+            return absent is not None or _replaces_both(of)
+        case WithoutReplacement(of=of) | Repeat(of=of):
+            return _replaces_both(of)
+        case Compose(parts=parts):
+            return any(map(_replaces_both, parts))
+    return isinstance(node, Moved)

@@ -50,7 +50,7 @@ import numpy as np
 
 from affidavit.accountant.pld.curve import Array, Curve, Logs, log_complement
 
-__all__ = ["Combined", "Diluted", "Mixed", "PoissonSubstitution"]
+__all__ = ["Combined", "Diluted", "Lesser", "Mixed", "PoissonSubstitution"]
 
 
 def _inner_loss(loss: Array, rate: float) -> Array:
@@ -256,6 +256,33 @@ class PoissonSubstitution(Curve):
             np.where(negative, q_side, p_rest),
             np.where(negative, p_side, q_rest),
         )
+
+    def swapped(self) -> Curve:
+        return self
+
+
+class Lesser(Curve):
+    """The smaller of two upper bounds of one profile, both symmetric, at every loss; its convex minorant counts."""
+
+    convex = False
+    __slots__ = ("accuracy", "atoms", "both", "high", "infinity", "low")
+
+    def __init__(self, one: Curve, other: Curve) -> None:
+        self.both = one, other
+        self.accuracy = max(one.accuracy, other.accuracy)
+        self.low, self.high = min(one.low, other.low), max(one.high, other.high)
+        self.infinity = min(one.infinity, other.infinity)
+        self.atoms = tuple(sorted({*one.atoms, *other.atoms}))
+
+    def logs(self, loss: Array) -> Logs:
+        one, other = (curve.logs(loss) for curve in self.both)
+        heights = []
+        for tails in (one, other):
+            with np.errstate(invalid="ignore", over="ignore"):
+                scaled = np.where(tails.q_tail > -math.inf, np.exp(np.minimum(loss + tails.q_tail, 0.0)), 0.0)
+            heights.append(np.exp(tails.p_tail) - scaled)
+        first = heights[0] <= heights[1]
+        return Logs(*(np.where(first, a, b) for a, b in zip(one, other, strict=True)))
 
     def swapped(self) -> Curve:
         return self

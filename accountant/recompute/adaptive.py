@@ -164,6 +164,8 @@ def _bins(part: FixedPart) -> AtomicLaw:
 
     p, q = mass(mu), mass(0.0)
     kept = (p > 1e-280) & (q > 1e-280)
+    if not kept.any():  # so far apart that no interval is likely under both: nothing is told
+        return POINT_MASS
     law = AtomicLaw(np.log(p[kept] / q[kept]) - 1e-11, p[kept], 0.0, 1e-11)
     return part.atoms.coarsened(400, upper=False).compose(law, upper=False).coarsened(_MOST_BINS, upper=False)
 

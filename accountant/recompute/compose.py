@@ -121,7 +121,7 @@ class _Sides:
     def upper(self, aim: Aim, cells: int) -> list[Profile]:
         """Upper profiles; ``cells`` is the grid's resolution for exponential uses."""
         case = self.case
-        if any(isinstance(node, ZeroConcentrated) for node, _ in case.fixed):
+        if case.unordered or any(isinstance(node, ZeroConcentrated) for node, _ in case.fixed):
             self.names["zCDP conversion"] = None
             exponentials = [(Exponential(eta), uses) for eta, uses in case.ranges]
             return [concentrated_profile([*case.fixed, *exponentials])]
@@ -143,6 +143,8 @@ class _Sides:
         """Lower profiles, each reached by an explicit adversary."""
         case = self.case
         result: list[Profile] = []
+        if case.unordered or not case.lower:
+            return result
         for direction in self.lower_directions:
             before = self._part(case.before, direction, upper=False)
             if not case.ranges:

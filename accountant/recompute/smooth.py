@@ -286,9 +286,10 @@ def _threshold(piece: Piece, growth: mpmath.mpf) -> mpmath.mpf:
     variance = mpmath.mpf(piece.sigma) ** 2
     if 0.0 in (piece.p.share, piece.q.share):
         mixture, ratio = (piece.p, growth) if piece.q.share == 0.0 else (piece.q, 1 / growth)
-        if ratio <= 1 - mixture.share:
+        inner = (ratio - 1) / mpmath.mpf(mixture.share)
+        if inner <= -1:
             return -mpmath.inf if mixture.mean > 0.0 else mpmath.inf
-        z = mpmath.log1p((ratio - 1) / mixture.share)
+        z = mpmath.log1p(inner)
         return mpmath.mpf(mixture.mean) / 2 + variance * z / mixture.mean
 
     threshold, spread = float(mpmath.log(growth)), float(variance)

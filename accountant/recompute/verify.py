@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 from affidavit.accountant import validate
 from affidavit.accountant.plan import Approximate, Laplace, Plan, Pure, core, parse_plan
-from affidavit.accountant.recompute.bracket import Bracket
+from affidavit.accountant.recompute.bracket import Bracket, rounded_down, rounded_up
 from affidavit.accountant.recompute.compose import delta_of, epsilon_of, unbounded
 from affidavit.accountant.recompute.reading import Case, cases
 from affidavit.accountant.validate import Relation
 
 __all__ = ["ClaimCheck", "Recomputed", "check_claim", "recompute"]
+
+_FEW_USES = 64
 
 Answer = Literal["holds", "does not hold", "undecided"]
 
@@ -56,7 +59,8 @@ def recompute(plan: object, *, relation: Relation, delta: float) -> Recomputed:
     how: dict[str, None] = {}
     for case in cases(plan, relation):
         bracket, name = _epsilon(case, relation, delta)
-        low, high = max(low, bracket.lower), max(high, bracket.upper)
+        low = max(low, bracket.lower if case.lower else 0.0)
+        high = max(high, bracket.upper if case.upper else 0.0)
         how[name] = None
     return Recomputed(low, high, relation, delta, "; ".join(how))
 
@@ -72,7 +76,8 @@ def check_claim(plan: object, *, relation: Relation, epsilon: float, delta: floa
     found = Bracket(0.0, 0.0)
     for case in cases(plan, relation):
         bracket = _delta(case, relation, epsilon, delta)
-        found = Bracket(max(found.lower, bracket.lower), max(found.upper, bracket.upper))
+        lower, upper = bracket.lower if case.lower else 0.0, bracket.upper if case.upper else 0.0
+        found = Bracket(max(found.lower, lower), max(found.upper, upper))
     answer: Answer = "holds" if found.upper <= delta else "does not hold" if found.lower > delta else "undecided"
     return ClaimCheck(answer, epsilon, delta, found.lower, found.upper, recomputed)
 
@@ -89,7 +94,10 @@ def _epsilon(case: Case, relation: Relation, delta: float) -> tuple[Bracket, str
         return Bracket(value, value), "largest privacy loss"
     if unbounded(case):
         return Bracket(math.inf, math.inf), "no noise"
-    return epsilon_of(case, relation, delta)
+    found, how = epsilon_of(case, relation, delta)
+    if (stated := _stated(case)) is not None and stated[1] <= Fraction(delta):
+        found = Bracket(min(found.lower, stated[0]), min(found.upper, stated[0]))
+    return found, how
 
 
 def _delta(case: Case, relation: Relation, epsilon: float, delta: float) -> Bracket:
@@ -98,7 +106,28 @@ def _delta(case: Case, relation: Relation, epsilon: float, delta: float) -> Brac
         return Bracket(0.0, 0.0) if held else Bracket(math.ulp(0.0), 1.0)
     if unbounded(case):
         return Bracket(1.0, 1.0)
+    if (stated := _stated(case)) is not None and epsilon >= stated[0]:
+        nearest = float(stated[1])
+        return Bracket(min(nearest, rounded_down(nearest)), nearest if nearest >= stated[1] else rounded_up(nearest))
     return delta_of(case, relation, epsilon, delta)
+
+
+def _stated(case: Case) -> tuple[float, Fraction] | None:
+    """(Σ ε, 1 − Π(1 − δ)) where that is all that is stated, of a few uses: the largest loss, and what exceeds it."""
+    if case.ranges or sum(uses for _, uses in case.fixed) > _FEW_USES:
+        return None
+    total, kept = Fraction(0), Fraction(1)
+    for node, uses in case.fixed:
+        match node:
+            case Pure(epsilon=epsilon):
+                total += uses * Fraction(epsilon)
+            case Approximate(epsilon=epsilon, delta=failure):
+                total += uses * Fraction(epsilon)
+                kept *= (1 - Fraction(failure)) ** uses
+            case _:
+                return None
+    nearest = float(total)
+    return nearest if nearest >= total else math.nextafter(nearest, math.inf), 1 - kept
 
 
 def _largest_loss(case: Case) -> float:

@@ -127,3 +127,10 @@ def test_the_last_value_that_may_be_taken_is_found_though_a_doubling_leads_beyon
         name="x",
     )
     assert found.value == 115.0
+
+
+def test_a_target_of_nothing_is_met_by_the_least_noise_that_does() -> None:
+    """ε = 0 at δ = 1e-5: 2 Φ(1/2σ) − 1 = δ, σ = 1/(δ √(2π)) = 39,894.228; any larger value has ε = 0 too."""
+    found = calibrate({"kind": "gaussian", "noise_multiplier": 1.0}, relation="add-remove", epsilon=0.0, delta=1e-5)
+    assert found.epsilon_upper == 0.0
+    assert found.value == pytest.approx(39_894.228, rel=1e-6)

@@ -384,12 +384,25 @@ def test_samples_without_replacement_differ_by_a_substitution_under_every_relati
     assert found.epsilon_upper == certified_bound(crossed, relation="add-remove", delta=1e-4).epsilon_upper
 
 
-def test_unlike_parts_are_not_amplified_one_by_one() -> None:
-    node = {"kind": "parallel", "parts": [gaussian(1.0), {"kind": "pure", "epsilon": 1.0}], "membership": "fixed"}
+def test_unlike_parts_are_amplified_together() -> None:
+    """A record displaces one of the other part: both parts see a change, also where membership is fixed."""
+    pure = {"kind": "pure", "epsilon": 1.0}
+    node = {"kind": "parallel", "parts": [gaussian(1.0), pure], "membership": "fixed"}
+    found = certified_bound(without_replacement(100, 10, node), relation="substitution", delta=1e-4)
+    both = {"kind": "compose", "parts": [gaussian(1.0), pure]}
+    crossed = certified_bound(without_replacement(100, 10, both), relation="substitution", delta=1e-4)
+    assert found.epsilon_upper == crossed.epsilon_upper
+    assert found.epsilon_lower < crossed.epsilon_lower
+    assert certified_bound(poisson(0.1, node), relation="add-remove", delta=1e-4).epsilon_upper > 0
+
+
+def test_parts_that_cannot_be_compared_are_not_amplified_one_by_one() -> None:
+    """Inside a part and between two: neither costs at least what the other does, nor is the curve above both."""
+    parts, moves = [gaussian(1.0)] * 2, [{"kind": "pure", "epsilon": 0.1}] * 2
+    node = {"kind": "parallel", "parts": parts, "moves": moves, "membership": "fixed"}
     with pytest.raises(NotSupported) as caught:
         certified_bound(without_replacement(100, 10, node), relation="substitution", delta=1e-4)
     assert caught.value.hint
-    assert certified_bound(poisson(0.1, node), relation="add-remove", delta=1e-4).epsilon_upper > 0
 
 
 def test_a_point_of_the_curve_near_the_largest_loss_is_no_fault():

@@ -101,11 +101,24 @@ def test_absent_matters_under_substitution_only() -> None:
         assert (one.epsilon_lower, one.epsilon_upper) == (other.epsilon_lower, other.epsilon_upper)
 
 
-def test_the_largest_loss_counts_the_dearer_of_the_two() -> None:
+def test_the_largest_loss_is_at_most_that_of_replacing() -> None:
+    """q A + (1 − q) X against q A' + (1 − q) X: the loss of A against A', however far X is."""
     node = Poisson(0.25, Exponential(0.5), absent=Exponential(2.0))
     assert core(node) == node
-    exact = math.log1p(0.25 * math.expm1(2.0))
-    assert bound(node, relation="substitution", delta=0.0).epsilon_upper == pytest.approx(exact)
+    assert bound(node, relation="substitution", delta=0.0).epsilon_upper == pytest.approx(0.5)
+    dearer = Poisson(0.25, Exponential(2.0), absent=Exponential(0.5))
+    assert bound(dearer, relation="substitution", delta=0.0).epsilon_upper <= math.log1p(0.25 * math.expm1(2.0)) + 1e-12
+
+
+def test_more_information_never_costs_more() -> None:
+    """What taking a record away costs, where it costs more than replacing it, need not be known."""
+    bare = Poisson(0.1, Gaussian(1.0))
+    for absent in (0.2, 0.5, 0.9, 1.0, 2.0):
+        stated = Poisson(0.1, Gaussian(1.0), absent=Gaussian(absent))
+        for ask in (bound, certified_bound):
+            known, unknown = (ask(node, relation="substitution", delta=1e-5) for node in (stated, bare))
+            assert known.epsilon_upper <= unknown.epsilon_upper * (1 + 1e-9)
+            assert known.epsilon_lower <= known.epsilon_upper
 
 
 @pytest.mark.parametrize(

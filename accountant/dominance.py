@@ -1,0 +1,194 @@
+"""Which of two cases costs more: sufficient tests, by which cases that cannot be the costliest are dropped."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import fields
+
+from affidavit.accountant.cases import NOTHING, AnyOrder, exponential_uses, is_nothing, only
+from affidavit.accountant.nodes import (
+    Approximate,
+    Compose,
+    DiscreteGaussian,
+    Exponential,
+    Gaussian,
+    Laplace,
+    Leaf,
+    Parallel,
+    Plan,
+    Poisson,
+    Pure,
+    Repeat,
+    ZeroConcentrated,
+)
+
+__all__ = ["at_least_as_costly", "covers", "maximal", "undominated", "within"]
+
+NEARLY = 1.0 - 1e-12
+"""Parameters that are twice each other but for rounding are taken to be so."""
+
+# For each leaf: the fields whose growth costs more (+1) or less (-1).
+_COST_SIGN: dict[type[Plan], dict[str, int]] = {
+    Gaussian: {"noise_multiplier": -1},
+    Laplace: {"noise_multiplier": -1},
+    Pure: {"epsilon": 1},
+    Approximate: {"epsilon": 1, "delta": 1},
+    Exponential: {"range": 1},
+    ZeroConcentrated: {"rho": 1},
+    DiscreteGaussian: {},
+    Poisson: {"rate": 1},
+    Repeat: {"count": 1},
+}
+
+
+def at_least_as_costly(a: Plan, b: Plan) -> bool:
+    """True if ``a`` costs at least what ``b`` costs, by comparing equal shapes field by field."""
+    if a == b:
+        return True
+    if type(a) is not type(b):
+        return False
+    signs = _COST_SIGN.get(type(a), {})
+    for field in fields(a):
+        x, y = getattr(a, field.name), getattr(b, field.name)
+        if isinstance(x, Plan):
+            if not isinstance(y, Plan) or not at_least_as_costly(x, y):
+                return False
+        elif isinstance(x, tuple) and x and isinstance(x[0], Plan):
+            if not isinstance(y, tuple) or len(x) != len(y) or not all(map(at_least_as_costly, x, y)):
+                return False
+        elif field.name in signs:
+            if (x - y) * signs[field.name] < 0:
+                return False
+        elif x != y:
+            return False
+    return True
+
+
+def covers(a: Plan, b: Plan, *, gaussians: bool = False) -> bool:
+    """Whether case ``a`` costs at least what ``b`` does (a sufficient test): by shape, or use by use.
+
+    Leaving a mechanism out never costs more, and what has a dominating pair may run in any order.
+    ``gaussians``: also by Σ 1/σ².
+    """
+    if at_least_as_costly(a, b):
+        return True
+    steps, others = exponential_uses(a), exponential_uses(b)
+    if len(steps) > 1 or len(others) > 1 or isinstance(a, Parallel) or isinstance(b, Parallel):
+        return False
+    fixed, rest = (dict(_fixed_uses(plan)) for plan in (a, b))
+    if others:
+        ((eta, count),) = others.items()
+        if not any(width >= eta and uses >= count for width, uses in steps.items()):
+            return False
+        if rest and not _fixed_first(a):
+            return False
+    if gaussians:
+        squares, needed = (
+            sum(n / g.noise_multiplier**2 for g, n in uses.items() if isinstance(g, Gaussian) and _noisy(g))
+            for uses in (fixed, rest)
+        )
+        if needed <= squares * (1.0 - 1e-12) or needed == squares:
+            fixed = {node: n for node, n in fixed.items() if not _noisy(node)}
+            rest = {node: n for node, n in rest.items() if not _noisy(node)}
+    for node in list(rest):
+        same = min(rest[node], fixed.get(node, 0))
+        rest[node], fixed[node] = rest[node] - same, fixed.get(node, 0) - same
+    for node, needed in rest.items():
+        missing = needed
+        for other, free in fixed.items():
+            if missing and free and at_least_as_costly(other, node):
+                used = min(missing, free)
+                missing, fixed[other] = missing - used, free - used
+        if missing:
+            return False
+    return True
+
+
+def within(replaced: Leaf, gone: Leaf) -> Plan:
+    """A leaf whose pair is reached by some mechanism that costs ``replaced`` to replace a record, ``gone`` to miss it.
+
+    X is the law without the record. Where taking it away costs no less, X may be one of the two. Else they are no
+    further apart than by way of X: for Gaussian and Laplace noise X is half way; for two tokens its log-odds are.
+    For randomised response X has even chances, within (1 + e^ε)/2 of both. Nothing, where none of this is known.
+    """
+    if at_least_as_costly(gone, replaced):
+        return replaced
+    match replaced, gone:
+        case Gaussian(noise_multiplier=one), Gaussian(noise_multiplier=other):
+            return replaced if one >= 0.5 * other * NEARLY else Gaussian(0.5 * other)
+        case Laplace(noise_multiplier=one), Laplace(noise_multiplier=other):
+            return replaced if one >= 0.5 * other * NEARLY else Laplace(0.5 * other)
+        case Exponential(range=one), Exponential(range=other):
+            return replaced if one * NEARLY <= 2.0 * other else Exponential(2.0 * other)
+        case ZeroConcentrated(rho=one), ZeroConcentrated(rho=other):
+            return replaced if one * NEARLY <= 4.0 * other else ZeroConcentrated(4.0 * other)
+        case Pure(epsilon=one), Pure(epsilon=other):
+            # ln(2 e^ε − 1), rounded down.
+            return Pure(min(one, (other + math.log(2.0 - math.exp(-other))) * NEARLY))
+        case Approximate(epsilon=one, delta=d), Approximate(epsilon=other, delta=e):
+            return Approximate(min(one, other), min(d, e))
+    return NOTHING
+
+
+def _noisy(node: Plan) -> bool:
+    return isinstance(node, Gaussian) and 1e-100 < node.noise_multiplier < 1e100
+
+
+def _fixed_uses(plan: Plan, uses: int = 1) -> Counter[Plan]:
+    """Everything but exponential leaves, with how often it is used."""
+    total = Counter[Plan]()
+    match plan:
+        case Exponential():
+            pass
+        case Repeat(count=count, of=of):
+            return _fixed_uses(of, uses * count)
+        case AnyOrder(of=of):
+            return _fixed_uses(of, uses)
+        case Compose(parts=parts):
+            for part in parts:
+                total.update(_fixed_uses(part, uses))
+        case _:
+            total[plan] += uses
+    return +total
+
+
+def _fixed_first(plan: Plan) -> bool:
+    """Whether everything with a pair runs before all exponential mechanisms."""
+    match plan:
+        case Compose(parts=parts):
+            begun = False
+            for part in parts:
+                if begun and not is_nothing(only(part, exponential=False)):
+                    return False
+                if not _fixed_first(part):
+                    return False
+                begun = begun or bool(exponential_uses(part))
+            return True
+        case Repeat(count=count, of=of):
+            mixed = bool(exponential_uses(of)) and not is_nothing(only(of, exponential=False))
+            return _fixed_first(of) and (count <= 1 or not mixed)
+    return True
+
+
+def maximal(parts: Iterable[Plan]) -> list[Plan]:
+    """The parts that no other part dominates by shape; of equals, one."""
+    kept: list[Plan] = []
+    for part in parts:
+        if any(at_least_as_costly(other, part) for other in kept):
+            continue
+        kept = [other for other in kept if not at_least_as_costly(part, other)]
+        kept.append(part)
+    return kept
+
+
+def undominated(plans: Iterable[Plan]) -> list[Plan]:
+    """The cases that no other one covers; of equals, one."""
+    kept: list[Plan] = []
+    for plan in dict.fromkeys(plans):
+        if any(covers(other, plan) for other in kept):
+            continue
+        kept = [other for other in kept if not covers(plan, other)]
+        kept.append(plan)
+    return kept

@@ -1,0 +1,110 @@
+"""What a plan means, run: no bound is below an attack that was run, no lower side above what theory allows.
+
+``interpreter`` runs tiny plans on explicit neighbours by docs/theory/semantics.md alone; ``plans`` makes them up.
+Each plan is asked of all three engines: float64, balls, and the verifier's verdict on a claim just below the attack.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import pytest
+
+from affidavit.accountant.bound import bound
+from affidavit.accountant.certified import certified_bound
+from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.recompute import check_claim
+
+from .interpreter import TooLargeError, attack, is_exhaustible, optimum
+from .plans import Node, plan
+
+RELATIVE, ABSOLUTE = 1e-7, 1e-9
+"""Room for the interpreter's float64: sums of a few hundred products."""
+TOLERANCE = 0.05
+"""How wide a bracket may be: each of its sides must hold all the same."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One plan, asked at ``epsilon``: the δ of an attack, and the largest there is where all choices can be tried."""
+
+    plan: Node
+    relation: str
+    epsilon: float
+    reached: float
+    largest: float | None
+
+
+def run(number: int) -> Ran | None:
+    """The ``number``-th plan, attacked; None where it has more samples than are worth writing out."""
+    made, relation = plan(number)
+    rng = random.Random(number)
+    epsilon = rng.choice((0.0, 0.2, 0.5, 1.0))
+    largest = None
+    try:
+        reached = attack(made, relation, epsilon, rng=rng, tries=8, work=2500)
+        if is_exhaustible(made, relation):
+            largest = optimum(made, relation, epsilon)
+    except TooLargeError:
+        return None
+    return Ran(made, relation, epsilon, max(reached, largest or 0.0), largest)
+
+
+def check_sides(ran: Ran, lower: float, upper: float) -> None:
+    assert upper >= ran.reached * (1 - RELATIVE) - ABSOLUTE, (ran, upper)
+    if ran.largest is not None:
+        assert lower <= ran.largest * (1 + RELATIVE) + ABSOLUTE, (ran, lower)
+
+
+def check(ran: Ran, *, balls: bool, verdict: bool) -> int:
+    """Every engine that answers; how many did."""
+    answers = 0
+    try:
+        found = bound(ran.plan, relation=ran.relation, epsilon=ran.epsilon, explicit=True, tolerance=TOLERANCE)
+        check_sides(ran, found.delta_lower, found.delta_upper)
+        answers += 1
+    except NotSupported:
+        pass
+    if balls:
+        try:
+            certified = certified_bound(ran.plan, relation=ran.relation, epsilon=ran.epsilon)  # type: ignore[arg-type]
+            check_sides(ran, certified.delta_lower, certified.delta_upper)
+            answers += 1
+        except NotSupported:
+            pass
+    if verdict and (claim := ran.reached * (1 - 1e-6) - ABSOLUTE) > 0.0:
+        try:
+            checked = check_claim(ran.plan, relation=ran.relation, epsilon=ran.epsilon, delta=claim)
+            assert checked.answer != "holds", (ran, checked)
+            check_sides(ran, checked.delta_lower, 1.0)
+            answers += 1
+        except NotSupported:
+            pass
+    return answers
+
+
+BATCH = 20
+
+
+@pytest.mark.parametrize("first", range(0, 300, BATCH))
+def test_no_bound_is_below_an_attack(first: int) -> None:
+    """Of each three plans, all are asked of float64, one each of balls and of the verifier."""
+    answers = 0
+    for number in range(first, first + BATCH):
+        if (ran := run(number)) is not None:
+            answers += check(
+                ran, balls=number % 3 == first // BATCH % 3, verdict=number % 3 == (first // BATCH + 1) % 3
+            )
+    assert answers >= BATCH // 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("first", range(300, 5300, 250))
+def test_no_bound_is_below_thousands_of_attacks(first: int) -> None:
+    answers = 0
+    for number in range(first, first + 250):
+        if (ran := run(number)) is not None:
+            answers += check(ran, balls=True, verdict=True)
+    assert answers >= 250
