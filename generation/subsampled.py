@@ -16,7 +16,8 @@ poisson, N = 1         substitution        replaced; absent: joins    Poisson(q,
 poisson, N > 1         add-remove,         its subset's vector:       Poisson(q, replaced)
                        zero-out            replaced
 poisson, N > 1         substitution        replaced; absent: replaced Poisson(q, replaced, absent = replaced)
-without-replacement    any                 replaced                   WithoutReplacement(n, m, replaced)
+without-replacement    any (add-remove     replaced                   WithoutReplacement(n, m, replaced)
+                       in parts only)
 fixed-groups, N = 1    as poisson, N = 1: every record is a group of its own
 fixed-groups, N > 1    substitution        one group's vector:        Poisson(q, replaced, absent = joins), over
                                            replaced; absent: joins    groups
@@ -24,7 +25,8 @@ fixed-groups, N > 1    substitution        one group's vector:        Poisson(q,
 
 *poisson*: each record is in with probability q = M·N·L/n, and (N > 1) in a uniformly random one of M subsets, by a
 choice of its own; one record more changes that subset's vector only. *without-replacement*: m = M·N·L of the n places,
-in random order, cut into M subsets. *fixed-groups*: the records are shared out once, at random, into groups that keep
+in random order, cut into M subsets; the places are as many as were declared, so that a missing record leaves an empty
+one, and add-remove is zero-out (the accountant reads it so inside a part; alone it is refused). *fixed-groups*: the records are shared out once, at random, into groups that keep
 their prompts (so the model's cache serves all tokens), and each token Poisson-samples *groups*. Replacing a record
 leaves all others where they are. With N > 1 a record's group is there with or without it: the substitution row, also
 under zero-out, where it is refused; ``relation = "substitution"`` covers it, as one may replace a record by nothing.
@@ -61,6 +63,7 @@ __all__ = [
     "SubsampledConfig",
     "change_on_sample",
     "check_model",
+    "check_padding",
     "group_count",
     "label_rows",
     "node_path",
@@ -190,9 +193,26 @@ def _absent(config: SubsampledConfig) -> Change:
     return "joins" if config.shots_per_subset == 1 or config.sampling == "fixed-groups" else "replaced"
 
 
+def check_padding(relation: Relation) -> None:
+    """Refuse add-remove for one sample of ``size`` places: where a record is missing, an empty one stands in its place.
+
+    So data of one record fewer differ by a record that became empty, and that is zero-out; samples of n and of n − 1
+    records, which add-remove is stated for, are never drawn. Raises ``RunFileError``.
+    """
+    if relation == "add-remove":
+        raise RunFileError(
+            "relation",
+            "add-remove, but samples without replacement are drawn from the declared number of places, where an empty "
+            "record stands for a missing one",
+            hint='Set `relation = "zero-out"`: it is what is run.',
+        )
+
+
 def _check_scheme(config: SubsampledConfig, relation: Relation) -> None:
     if relation == "substitution":
         return
+    if config.sampling == "without-replacement" and not config.match_label:
+        check_padding(relation)
     if config.keeps_label:
         raise RunFileError(
             "generator.keeps_label",

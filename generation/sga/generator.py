@@ -36,6 +36,7 @@ from affidavit.accountant.plan import Compose, Plan, Repeat, WithoutReplacement
 from affidavit.accountant.validate import Relation
 from affidavit.generation.models.embedding import DIMENSIONS, EmbeddingName
 from affidavit.generation.sga.settings import PRESETS, AugmentTable, DpmTable, SgaConfig
+from affidavit.generation.subsampled import check_padding
 
 if TYPE_CHECKING:
     from affidavit.generation.dataset import Record
@@ -78,6 +79,7 @@ def plan(config: SgaConfig, *, relation: Relation, size: int) -> Plan:
             f"{config.ensemble} prompts of {config.shots} records need {sample}, more than the declared size of {size}",
             hint=f"With this size, ensemble can be at most {size // config.shots}, or lower shots.",
         )
+    check_padding(relation)
     _check_cold(config, relation, size=size)
     answering = clustering(config.dpm, embedding=config.embedding, paths=2).plan()
     queries = Repeat(len(config.queries), WithoutReplacement(size, sample, answering))
