@@ -140,7 +140,7 @@ def certified_bound(
     of δ and ε is given; ``NotSupported`` where no certified method covers the plan.
     """
     if (delta is None) == (epsilon is None):
-        raise UsageError("give either delta or epsilon", hint="for example delta=1e-5")
+        raise UsageError("give either delta or epsilon", hint="For example `delta = 1e-05` and `epsilon = None`.")
     branches = _branches(plan, relation)
     if delta is not None:
         delta = validate.fraction(delta, path="delta")
