@@ -104,8 +104,8 @@ def _example(path: Path, number: int, line: Mapping[str, Any], task: Task) -> Ex
     if task.kind == "choose" and answers[0] not in task.words:
         raise DataError(
             f"{path}, line {number}, {shown}: not one of the task's labels",
-            hint=f"The task {task.name} knows {', '.join(list(task.words)[:20])}. If the file's are others, declare all "
-            "of them with --label.",
+            hint=f"The task {task.name} knows {', '.join(list(task.words)[:20])}. If the file's are others, declare "
+            "all of them with --label.",
         )
     return Example(cut(text, task), answers)
 

@@ -84,11 +84,11 @@ CASES = [
     _grid("front/experiments/gridfile.py:parse_grid", _with(folder="x")),
     _grid("front/experiments/gridfile.py:_distinct", _with(seeds=[0, 0])),
     _grid("front/experiments/gridfile.py:_distinct", _with(epsilon=[1.0, 1.0])),
-    _grid("front/experiments/gridfile.py:_known", _with(datasets__task="agnews")),
-    _grid("front/experiments/gridfile.py:_known", _with(datasets__task="generic")),
-    _grid("front/experiments/gridfile.py:_known#2", _with(datasets__task="medical", datasets__labels=None), past=True),
+    _grid("front/experiments/gridfile.py:_known#2", _with(datasets__task="agnews")),
+    _grid("front/experiments/gridfile.py:_known#2", _with(datasets__task="generic")),
+    _grid("front/experiments/gridfile.py:_known#3", _with(datasets__task="medical", datasets__labels=None), past=True),
     _grid(
-        "front/experiments/gridfile.py:_known#3", _with(datasets__public="p.jsonl", datasets__public_first=3), past=True
+        "front/experiments/gridfile.py:_known#4", _with(datasets__public="p.jsonl", datasets__public_first=3), past=True
     ),
     _grid("front/experiments/gridfile.py:_whole", _with({"baseline": "zero-shot", "generator": {"kind": "prism"}})),
     _grid("front/experiments/gridfile.py:_whole#3", _with({"baseline": "zero-shot", "epsilon": [1.0], "solve": ["x"]})),
@@ -142,8 +142,8 @@ CASES = [
     _icl("generation/icl/tasks.py:task", "--task agnews"),
     _icl("generation/icl/tasks.py:task", "--task xyzzy", past=True),
     _icl("front/icl.py:task_for", "--task generic", past=True),
-    _icl("generation/icl/tasks.py:with_labels#2", "--task ag-news --labels World", past=True),
-    _icl("generation/icl/tasks.py:with_labels", "--task medical --labels 'a,b'", past=True),
+    _icl("generation/icl/tasks.py:with_labels#2", "--task ag-news --label World", past=True),
+    _icl("generation/icl/tasks.py:with_labels", "--task medical --label a --label b", past=True),
     _icl(
         "front/icl.py:task_for#2",
         "--task ag-news --schema schema.json",

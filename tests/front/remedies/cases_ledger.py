@@ -73,33 +73,36 @@ def _account(relation: str = "zero-out", unit: Unit = RECORD, **budget: str) -> 
 
     def arrange(place: Place) -> None:
         place.keys()
+        place.must("certify", "run.toml", "-o", "certificate.json")
         Ledger(keyring=place.keyring).init_account(
             "letters",
             relation=relation,
             unit=unit,
             **{"epsilon": "4", "delta": "0.001", **budget},  # type: ignore[arg-type]
         )
-        place.must("certify", "run.toml", "-o", "certificate.json")
 
     return arrange
 
 
 def _spent(place: Place) -> None:
-    place.generated()
+    place.keys()
+    place.account(epsilon="1.1", delta="0.001")
+    place.must("certify", "run.toml", "-o", "certificate.json")
+    place.must("generate", "run.toml", "--certificate", "certificate.json", "-o", "out")
 
 
 def _spent_under_another_name(place: Place) -> None:
     """The budget is spent; the same file is given another name."""
-    place.generated()
+    _spent(place)
     place.set("run.toml", "data.name", "postcards")
     place.must("certify", "run.toml", "-o", "certificate.json")
 
 
 def _near_name(place: Place) -> None:
     place.keys()
-    place.account()
     place.set("run.toml", "data.name", "leters")
     place.must("certify", "run.toml", "-o", "certificate.json")
+    place.account()
 
 
 def _no_ledger(place: Place) -> None:
@@ -199,7 +202,7 @@ CASES = [
     Case("accountant/keys.py:read_public_key#2", "keys trust KEY.pem", _write("KEY.pem", b"nothing"), by_hand=_public),
     Case("accountant/keys.py:show", "keys show", _wrong_name),
     Case(
-        "accountant/keys.py:_read_private#2",
+        "accountant/keys.py:_read_private#3",
         "keys show",
         lambda place: (place.keys(), (place.keyring.home / "signing-key.pem").chmod(0o644)),
     ),
@@ -245,7 +248,7 @@ CASES = [
     Case("front/cli/ledger.py:_unit", OPEN.replace("--unit record", "--unit user_id:x"), lambda place: place.keys()),
     Case("accountant/unit.py:parse_unit", OPEN.replace("--unit record", "--unit person"), lambda place: place.keys()),
     Case(
-        "accountant/ledger/store.py:_name",
+        "accountant/ledger/store.py:account_name",
         OPEN.replace("--dataset letters", "--dataset ' '"),
         lambda place: place.keys(),
     ),
@@ -285,20 +288,33 @@ CASES = [
     Case("accountant/dsse.py:_invalid", GENERATE, _after(_write("certificate.json", b"{}")), code=3),
     Case("accountant/dsse.py:verify", GENERATE, _foreign, code=3),
     Case("accountant/certificate.py:_wrong", GENERATE, _another("generator.temperature", 1.1), code=3),
-    Case("accountant/certificate.py:_wrong", GENERATE, _another("relation", "add-remove"), code=3, past=True),
+    Case(
+        "accountant/certificate.py:_wrong",
+        GENERATE,
+        _another("relation", "add-remove"),
+        code=3,
+        past=True,
+        commands=(0, 4),
+    ),
     Case("accountant/certificate.py:check_subject", GENERATE, _after(_other_records), code=3),
     Case("accountant/certificate.py:verify_envelope", GENERATE, _expired, code=3),
     Case("accountant/certificate.py:verify_envelope#2", GENERATE, _early, code=3, by_hand=nothing),
     Case("front/synthesis.py:_check_account", GENERATE, _no_ledger, code=4),
-    Case("accountant/ledger/store.py:_account", GENERATE, _near_name, code=4, past=True),
-    Case("accountant/ledger/store.py:_account", GENERATE, _spent_under_another_name, code=4, past=True),
+    Case("front/synthesis.py:_check_account", GENERATE, _near_name, code=4, past=True),
+    Case(
+        "accountant/ledger/store.py:_check_owner",
+        GENERATE.replace("-o out", "-o new"),
+        _spent_under_another_name,
+        code=4,
+        past=True,
+    ),
     Case("accountant/ledger/store.py:_exceeded", GENERATE.replace("out", "new"), _spent, code=4, then=()),
     Case("accountant/ledger/store.py:_exceeded", GENERATE, _account(epsilon="0.5"), code=4, then=()),
     Case("accountant/ledger/store.py:_exceeded", GENERATE, _account(delta="0.0001"), code=4, past=True),
     Case("accountant/ledger/store.py:_check_kind", GENERATE, _account("add-remove"), code=4, past=True),
     Case("accountant/ledger/store.py:_check_kind", GENERATE, _account(unit=Unit("user_id", 3)), code=4, past=True),
-    Case("front/synthesis.py:_check_place", GENERATE, _full),
-    Case("front/synthesis.py:_check_place#2", GENERATE.replace("-o out", "-o out/new"), _a_file_in_the_way),
+    Case("front/synthesis.py:_claimed#3", GENERATE, _full),
+    Case("front/synthesis.py:_claimed", GENERATE.replace("-o out", "-o out/new"), _a_file_in_the_way),
     Case(
         "front/writing.py:write_whole",
         "certify run.toml -o file/certificate.json",

@@ -57,7 +57,7 @@ CASES = [
     _case("accountant/validate.py:choice", plan({"kind": "Gauss", "noise_multiplier": 1.0})),
     _case("accountant/validate.py:choice", plan({"kind": "xyzzy"}), past=True),
     _case("accountant/validate.py:relation", text(json.dumps({"delta": 1e-5, "plan": GAUSSIAN}))),
-    _case("front/cli/bounds.py:epsilon", text(json.dumps({"relation": "add-remove", "plan": GAUSSIAN}))),
+    _case("front/cli/_planflags.py:required_delta", text(json.dumps({"relation": "add-remove", "plan": GAUSSIAN}))),
     _case("accountant/plan.py:parse_envelope", text("[]")),
     _case("front/planfile.py:_parse", text('{"relation": ')),
     _case(
@@ -132,7 +132,7 @@ CASES = [
     _case("accountant/validate.py:choice", nothing, "epsilon plan.json --method guess"),
     _case("accountant/bound.py:bound#2", nothing, "epsilon plan.json --method adaptive"),
     _case("accountant/validate.py:real", nothing, "delta plan.json --epsilon -1"),
-    _case("accountant/validate.py:relation", nothing, "sigma --epsilon 1 --delta 1e-5"),
+    _case("front/planflags.py:envelope", nothing, "sigma --epsilon 1 --delta 1e-5"),
     _case("accountant/validate.py:choice", nothing, "sigma --epsilon 1 --delta 1e-5 --relation bounded"),
     _case("front/cli/solving.py:calibrate", nothing, "calibrate plan.json"),
     _case("accountant/calibrate.py:calibrate", nothing, "calibrate plan.json --epsilon 1 --solve plan.noise"),

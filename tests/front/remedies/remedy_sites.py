@@ -15,7 +15,7 @@ from affidavit.accountant import errors
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ("front", "accountant", "mechanisms", "generation", "audits")
-KINDS = {name: getattr(errors, name) for name in errors.__all__}
+KINDS = {name: kind for name in errors.__all__ if issubclass(kind := getattr(errors, name), errors.AffidavitError)}
 
 
 @dataclass(frozen=True)
