@@ -293,7 +293,7 @@ CASES = [
         GENERATE,
         _another("relation", "add-remove"),
         code=3,
-        past=True,
+        then=(),
         commands=(0, 4),
     ),
     Case("accountant/certificate.py:check_subject", GENERATE, _after(_other_records), code=3),
