@@ -85,7 +85,7 @@ CASES = [
     _grid("front/experiments/gridfile.py:_distinct", _with(seeds=[0, 0])),
     _grid("front/experiments/gridfile.py:_distinct", _with(epsilon=[1.0, 1.0])),
     _grid("front/experiments/gridfile.py:_known#2", _with(datasets__task="agnews")),
-    _grid("front/experiments/gridfile.py:_known#2", _with(datasets__task="generic")),
+    _grid("front/experiments/gridfile.py:_known#2", _with(datasets__task="generic"), past=True),
     _grid("front/experiments/gridfile.py:_known#3", _with(datasets__task="medical", datasets__labels=None), past=True),
     _grid(
         "front/experiments/gridfile.py:_known#4", _with(datasets__public="p.jsonl", datasets__public_first=3), past=True

@@ -81,11 +81,12 @@ def with_flag(call: list[str], flag: str) -> list[str]:
 
 def without_flag(call: list[str], name: str) -> list[str]:
     """The call without a flag and its value."""
-    if name not in call:
-        return list(call)
-    at = call.index(name)
-    has_value = at + 1 < len(call) and not call[at + 1].startswith("--") and name not in {"--json", "--markdown"}
-    return call[:at] + call[at + (2 if has_value else 1) :]
+    left = list(call)
+    while name in left:
+        at = left.index(name)
+        has_value = at + 1 < len(left) and not left[at + 1].startswith("--") and name not in {"--json", "--markdown"}
+        del left[at : at + (2 if has_value else 1)]
+    return left
 
 
 def changed(content: Any, path: str, change: Any) -> Any:
