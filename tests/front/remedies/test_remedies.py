@@ -9,7 +9,7 @@ from remedy_cases import Api, Case, Place, check, check_api
 from remedy_catalogue import API, CASES, EXECUTED, PAGE, page
 from remedy_sites import KINDS, Recorder, sites
 
-LEFT = 300
+LEFT = 295
 """How many places that make an error have no case yet. It may only become smaller."""
 
 
