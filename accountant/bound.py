@@ -212,7 +212,7 @@ def _best(scenario: Scenario, relation: Relation, target: Target) -> _Found:
     if not found:
         raise NotSupported(
             f"no method covers this plan ({_basic(relation).why_not(scenario, relation)})",
-            hint="affidavit epsilon PLAN.json --method M says why M does not",
+            hint="Why one does not: `affidavit epsilon PLAN.json --method basic`",
         )
     if not all(one.attained for one in found):
         others = [m for m in UPPER if m not in methods and not m.why_not(scenario, relation)]
@@ -350,7 +350,12 @@ def bound(
     checked = parse_plan(plan)
     checked_relation = validate.relation(relation)
     if (delta is None) == (epsilon is None):
-        raise PlanError("delta", "give exactly one of delta and epsilon", allowed="delta in [0, 1] or epsilon >= 0")
+        raise PlanError(
+            "delta",
+            "give exactly one of delta and epsilon",
+            allowed="delta in [0, 1] or epsilon >= 0",
+            hint="For example `delta = 1e-05` and `epsilon = None`.",
+        )
     target = Target(
         delta=None if delta is None else validate.fraction(delta, path="delta"),
         epsilon=None if epsilon is None else validate.real(epsilon, path="epsilon"),
@@ -370,7 +375,9 @@ def bound(
         name = validate.choice(method, path="method", options=[m.name for m in methods])
         row = _row(next(m for m in methods if m.name == name), cases, checked_relation, target)
         if not row.applies:
-            raise NotSupported(f"method {name} does not apply: {row.why}", hint="leave --method out for the best one")
+            raise NotSupported(
+                f"method {name} does not apply: {row.why}", hint="Remove `--method`: the best one is taken."
+            )
         sides = (row.epsilon_lower, row.epsilon_upper) if epsilon is None else (row.delta_lower, row.delta_upper)
         found = _Found(Interval(*sides), name)
     lower, upper = found.interval

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from affidavit.accountant import validate
+from affidavit.accountant import decimals, remedies, validate
 from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.errors import NoValueFits, PlanError
 from affidavit.accountant.plan import Plan, parse_plan, to_dict
@@ -167,7 +167,7 @@ def solve(
                 f"{name}: no value in [{domain.low:g}, {domain.high:g}] gives epsilon <= {epsilon:g}; "
                 f"the smallest epsilon seen is {best:.6g}",
                 best_epsilon=best,
-                hint="allow a larger epsilon or delta, or change another parameter",
+                hint=_reachable(best),
             )
         value = max(fitting, key=lambda v: search.seen[v])
         return Calibrated(name, value, search.seen[value], None, len(search.seen))
@@ -220,7 +220,12 @@ def _tokens(path: str) -> list[str | int]:
     while position < len(path):
         match = _TOKEN.match(path, position)
         if match is None:
-            raise PlanError(path, "not a path", allowed="for example plan.of.noise_multiplier or plan.parts[0].range")
+            raise PlanError(
+                path,
+                "not a path",
+                allowed="for example plan.of.noise_multiplier or plan.parts[0].range",
+                hint="For example `plan.noise_multiplier`.",
+            )
         tokens.append(match[1] if match[1] else int(match[2]))
         position = match.end()
     return tokens[1:] if tokens and tokens[0] == "plan" else tokens
@@ -248,7 +253,22 @@ def _default_path(paths: tuple[str, ...]) -> str:
         matching = [path for path in paths if path.endswith("." + name)]
         if len(matching) == 1:
             return matching[0]
-    raise PlanError("solve", "which parameter is not clear", allowed=" | ".join(paths) or "a plan with a parameter")
+    allowed = " | ".join(paths) or "a plan with a parameter"
+    raise PlanError("solve", "which parameter is not clear", allowed=allowed, hint=_a_parameter(paths))
+
+
+def _a_parameter(paths: tuple[str, ...]) -> str:
+    if not paths:
+        return 'The plan has none; with one it would be `plan = {"kind": "gaussian", "noise_multiplier": 1.0}`.'
+    return f"For example {remedies.setting('solve', paths[0])}."
+
+
+def _reachable(best: float) -> str:
+    """A target that the values which were tried do meet."""
+    if not math.isfinite(best):
+        return "Allow a larger delta, or change another parameter: every value costs ε = ∞."
+    epsilon = float(decimals.round_up(best, digits=3))
+    return f"Reached is {remedies.setting('epsilon', epsilon)}; or allow a larger delta, or change another parameter."
 
 
 def calibrate(
@@ -272,7 +292,10 @@ def calibrate(
     paths = solvable_paths(base)
     chosen = path if path is not None else _default_path(paths)
     if chosen not in paths:
-        raise PlanError("solve", f"{chosen!r} is no numeric parameter of this plan", allowed=" | ".join(paths))
+        hint = remedies.did_you_mean(chosen, paths, path="solve") or _a_parameter(paths)
+        raise PlanError(
+            "solve", f"{chosen!r} is no numeric parameter of this plan", allowed=" | ".join(paths), hint=hint
+        )
     tokens = _tokens(chosen)
     name = str(tokens[-1])
     holder: Any = base

@@ -45,7 +45,7 @@ __all__ = [
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 DEFAULT_LIFE = timedelta(days=90)
-CERTIFY_HINT = "Run: affidavit certify RUN.toml -o CERT.json"
+CERTIFY_HINT = "Run: `affidavit certify RUN.toml -o CERT.json`"
 
 
 def issue(
@@ -75,7 +75,7 @@ def issue(
     number that JSON cannot carry or a life that is not positive.
     """
     if life <= timedelta(0):
-        raise NotSupported("a certificate has to live for some time", hint="Use a positive life, such as 90 days.")
+        raise NotSupported("a certificate has to live for some time", hint="For example `life = timedelta(days=90)`.")
     salt = new_salt() if salt is None else salt
     not_before = parse_instant(show_instant(clock()))
     certificate = Certificate(

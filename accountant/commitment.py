@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from affidavit.accountant.errors import DataError
+from affidavit.accountant.remedies import near_file
 
 __all__ = ["commit", "file_fingerprint", "fingerprint", "new_salt"]
 
@@ -47,7 +48,7 @@ def file_fingerprint(path: Path, *, key: bytes) -> str:
         return fingerprint(_chunks(path), key=key)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise DataError(f"the data file {path} cannot be read: {reason}", hint="Check [data].path.") from None
+        raise DataError(f"the data file {path} cannot be read: {reason}", hint=near_file(path, "data.path")) from None
 
 
 def new_salt() -> str:

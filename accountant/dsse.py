@@ -106,7 +106,7 @@ def verify(envelope: bytes, *, payload_type: str, trusted: TrustedKeys) -> Verif
         named = ", ".join(s.keyid[:16] for s in parsed.signatures if s.keyid.isalnum()) or "a key without an id"
         raise UntrustedKey(
             f"signed by {named}, which is not trusted here",
-            hint="If you know the signer, get the public key from them and run: affidavit keys trust KEY.pem",
+            hint="If you know the signer, get the public key from them and run: `affidavit keys trust KEY.pem`",
         )
     if parsed.payload_type != payload_type:
         raise _invalid("the envelope holds another kind of document")
@@ -115,7 +115,7 @@ def verify(envelope: bytes, *, payload_type: str, trusted: TrustedKeys) -> Verif
 
 def _invalid(problem: str) -> SignatureInvalid:
     return SignatureInvalid(
-        problem, hint="Get the file again from its issuer, or run: affidavit certify RUN.toml -o CERT.json"
+        problem, hint="Get the file again from its issuer, or run: `affidavit certify RUN.toml -o CERT.json`"
     )
 
 

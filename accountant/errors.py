@@ -25,7 +25,8 @@
         └── PermitViolation             a mechanism drew more, or in another order, than certified
 
 A message never holds private text: it names the field, the record's position or a keyed
-digest. Every refusal carries a ``hint``, the command or value that would work.
+digest. Every refusal carries a ``hint``: the command or the value that works, between backticks as it
+is typed. Capitals (``RUN.toml``, ``CERT.json``) stand for files of the caller's; the command line fills them in.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
+
+from affidavit.accountant import remedies
 
 __all__ = [
     "AffidavitError",
@@ -88,11 +91,11 @@ class PlanError(UsageError):
     """A plan node's field is missing, unknown or out of range.
 
     ``path`` names the node's field (``plan.of.noise_multiplier``), ``problem`` what is wrong there,
-    ``allowed`` the range.
+    ``allowed`` the range, of which the hint gives an example where none is given.
     """
 
     def __init__(self, path: str, problem: str, *, allowed: str, hint: str = "") -> None:
-        super().__init__(f"{path}: {problem}; allowed: {allowed}", hint=hint)
+        super().__init__(f"{path}: {problem}; allowed: {allowed}", hint=hint or remedies.example(path, allowed))
         self.path = path
         self.problem = problem
         self.allowed = allowed
@@ -102,6 +105,7 @@ class RunFileError(UsageError):
     """A key of a run or audit file is unknown, missing or of a wrong type or value."""
 
     def __init__(self, key: str, problem: str, *, allowed: str = "", hint: str = "") -> None:
+        hint = hint or remedies.example(key, allowed)
         super().__init__(f"{key}: {problem}" + (f"; allowed: {allowed}" if allowed else ""), hint=hint)
         self.key = key
         self.allowed = allowed
@@ -226,7 +230,14 @@ class BudgetExceeded(BudgetError):
 
 
 class LedgerMissing(BudgetError):
-    """The ledger file or the named account does not exist; none is made silently."""
+    """The ledger file or the named account does not exist; none is made silently.
+
+    ``accounts`` are the names that the ledger does have.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", accounts: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.accounts = accounts
 
 
 class LedgerAltered(BudgetError):

@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shlex
 import stat
 import tempfile
 from collections.abc import Mapping
@@ -47,7 +48,8 @@ SecretName = Literal["commitment", "assignment", "ledger"]
 
 _SIGNING_KEY = "signing-key.pem"
 _SECRET_BYTES = 32
-_INIT_HINT = "Run: affidavit keys init"
+_INIT_HINT = "Run: `affidavit keys init`"
+_KEPT = "It signs already: `affidavit keys show`"
 
 
 def home_folder() -> Path:
@@ -152,7 +154,7 @@ class Keyring:
         )
 
         if self.exists() and not keep_existing:
-            raise UsageError(f"there is a signing key in {self.home} already", hint="Run: affidavit keys show")
+            raise UsageError(f"there is a signing key in {self.home} already", hint=_KEPT)
         self.home.mkdir(parents=True, exist_ok=True)
         self.home.chmod(0o700)
         for name in get_args(SecretName):
@@ -160,7 +162,7 @@ class Keyring:
         pem = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         created = _create(self.home / _SIGNING_KEY, pem)
         if not created and not keep_existing:
-            raise UsageError(f"there is a signing key in {self.home} already", hint="Run: affidavit keys show")
+            raise UsageError(f"there is a signing key in {self.home} already", hint=_KEPT)
         return self.signer().keyid
 
     def exists(self) -> bool:
@@ -181,7 +183,8 @@ class Keyring:
         if not isinstance(key, Ed25519PrivateKey):
             raise UsageError(
                 f"{path} is not an Ed25519 private key without a password",
-                hint="Restore it from a backup, or move it away and run: affidavit keys init",
+                hint=f"Restore it from a backup, or move it away: "
+                f"`mv {_quoted(path)} {_quoted(path)}.old`, then `affidavit keys init`",
             )
         return Signer.of(key)
 
@@ -193,7 +196,7 @@ class Keyring:
         except ValueError:
             value = b""
         if len(value) != _SECRET_BYTES:
-            raise UsageError(f"{path} does not hold {_SECRET_BYTES} bytes in hexadecimal", hint="Restore it.")
+            raise UsageError(f"{path} does not hold {_SECRET_BYTES} bytes in hexadecimal", hint=_restored(path))
         return value
 
     def trust(self, pem: bytes) -> str:
@@ -215,7 +218,7 @@ class Keyring:
             if path.stem != keyid_of(key):
                 raise UsageError(
                     f"{path} holds a key with another keyid than its name",
-                    hint=f"Remove it, or rename it: {keyid_of(key)}.pem",
+                    hint=f"Rename it: `mv {_quoted(path)} {_quoted(path.with_name(keyid_of(key) + '.pem'))}`",
                 )
             if path.stem not in known:
                 others.append(KeyInfo(path.stem, False, _public_pem(key)))
@@ -246,14 +249,29 @@ def _create(path: Path, content: bytes) -> bool:
         os.unlink(temporary)
 
 
+def _quoted(path: Path) -> str:
+    """As a shell reads it."""
+    return shlex.quote(str(path))
+
+
+def _restored(path: Path) -> str:
+    """How to come by a secret again; what was made with the old one does not fit a new one."""
+    moved = f"`mv {_quoted(path)} {_quoted(path)}.old`, then " if path.exists() else ""
+    return (
+        f"Restore it from a backup. Or make a new one; earlier certificates and ledgers then do not verify: {moved}"
+        "`affidavit keys init --keep-existing`"
+    )
+
+
 def _read_private(path: Path) -> bytes:
     try:
         mode = path.stat().st_mode
         content = files.read_bytes(path)
     except FileNotFoundError:
-        raise UsageError(f"there is no {path}", hint=_INIT_HINT) from None
+        hint = _restored(path) if (path.parent / _SIGNING_KEY).exists() else _INIT_HINT
+        raise UsageError(f"there is no {path}", hint=hint) from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint="Restore it from a backup.") from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
-        raise UsageError(f"{path} can be read by others", hint=f"Run: chmod 600 {path}")
+        raise UsageError(f"{path} can be read by others", hint=f"Run: `chmod 600 {_quoted(path)}`")
     return content

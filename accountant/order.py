@@ -209,5 +209,5 @@ def _way(path: str) -> tuple[int | None, ...]:
 def _violation(message: str) -> PermitViolation:
     return PermitViolation(
         message,
-        hint="The program is not the one that was planned. Certify its plan: affidavit certify RUN.toml -o CERT.json",
+        hint="The program is not the one that was planned. Certify its plan: `affidavit certify RUN.toml -o CERT.json`",
     )

@@ -51,7 +51,7 @@ class Permit:
         self, token: object, certificate: Certificate, *, order: Order, entry: str, noise: NoiseSource
     ) -> None:
         if token is not _TOKEN:
-            raise PermitViolation("a permit is not made by hand", hint="Use: with open_permit(...) as permit")
+            raise PermitViolation("a permit is not made by hand", hint="Use: `with open_permit(...) as permit:`")
         self._certificate = certificate
         self._entry = entry
         self._noise = GuardedNoise(noise, check=self._check_live)

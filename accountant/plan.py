@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, cast
 
-from affidavit.accountant import validate
+from affidavit.accountant import remedies, validate
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.nodes import (
     Approximate,
@@ -137,6 +137,20 @@ def leaf_kinds() -> tuple[str, ...]:
     return tuple(_LEAVES)
 
 
+# One value that each field takes; any other number may be 1.
+_NODE = {"kind": "gaussian", "noise_multiplier": 1.0}
+_EXAMPLES: dict[str, object] = {
+    "of": _NODE,
+    "parts": [_NODE],
+    "count": 100,
+    "rate": 0.01,
+    "population": 1000,
+    "sample": 10,
+    "delta": 1e-5,
+    "monotone": False,
+}
+
+
 def _positive(value: object, *, path: str) -> float:
     result = validate.number(value, path=path, allowed="a finite number > 0")
     if result <= 0.0:
@@ -149,16 +163,19 @@ def _keys(obj: Mapping[str, Any], path: str, required: tuple[str, ...], optional
     for key in obj:
         if key not in known:
             shown = key if isinstance(key, str) and len(key) <= 40 else "a key"
-            raise PlanError(f"{path}.{shown}", "unknown key", allowed=", ".join(known))
+            hint = remedies.known_key(key, known, obj, path=f"{path}.{shown}")
+            raise PlanError(f"{path}.{shown}", "unknown key", allowed=", ".join(known), hint=hint)
     for key in required:
         if key not in obj:
-            raise PlanError(f"{path}.{key}", "missing", allowed="a node with " + ", ".join(known))
+            hint = f"For example {remedies.setting(f'{path}.{key}', _EXAMPLES.get(key, 1.0))}."
+            raise PlanError(f"{path}.{key}", "missing", allowed="a node with " + ", ".join(known), hint=hint)
 
 
 def _parts(obj: Mapping[str, Any], key: str, path: str, depth: int) -> tuple[Plan, ...]:
     items = obj[key]
     if not isinstance(items, (list, tuple)):
-        raise PlanError(f"{path}.{key}", "not a list", allowed="a list of plan nodes")
+        hint = f"For example {remedies.setting(f'{path}.{key}', _EXAMPLES['parts'])}."
+        raise PlanError(f"{path}.{key}", "not a list", allowed="a list of plan nodes", hint=hint)
     return tuple(_parse(item, f"{path}.{key}[{i}]", depth + 1) for i, item in enumerate(items))
 
 
@@ -181,7 +198,8 @@ def _parallel(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
     parts = _parts(obj, "parts", path, depth)
     moves = None if obj.get("moves") is None else _parts(obj, "moves", path, depth)
     if moves is not None and len(moves) != len(parts):
-        raise PlanError(f"{path}.moves", f"{len(moves)} plans", allowed=f"one plan a part: {len(parts)}")
+        hint = f"Remove `{path}.moves`, or give each part its own."
+        raise PlanError(f"{path}.moves", f"{len(moves)} plans", allowed=f"one plan a part: {len(parts)}", hint=hint)
     return Parallel(parts, cast("Literal['moving', 'fixed']", membership), moves)
 
 
@@ -218,11 +236,13 @@ register_leaf(ZeroConcentrated, {"rho": validate.real})
 
 def _parse(obj: object, path: str, depth: int) -> Plan:
     if depth > MAX_DEPTH:
-        raise PlanError(path, "nested too deeply", allowed=f"at most {MAX_DEPTH} levels")
+        hint = "A compose inside a compose is one list of parts; the counts of a repeat inside a repeat multiply."
+        raise PlanError(path, "nested too deeply", allowed=f"at most {MAX_DEPTH} levels", hint=hint)
     if isinstance(obj, Plan):
         obj = to_dict(obj)
     if not isinstance(obj, Mapping):
-        raise PlanError(path, "not a plan node", allowed='an object with a "kind"')
+        hint = f"For example {remedies.setting(path, _EXAMPLES['of'])}."
+        raise PlanError(path, "not a plan node", allowed='an object with a "kind"', hint=hint)
     kinds = (*_INNER, *_LEAVES)
     if "kind" not in obj:
         raise PlanError(f"{path}.kind", "missing", allowed=" | ".join(kinds))
@@ -242,12 +262,15 @@ def parse_plan(obj: object, *, path: str = "plan") -> Plan:
 def parse_envelope(obj: object) -> Envelope:
     """Read ``{"relation", "delta"?, "plan"}``. Raises ``PlanError`` naming the field."""
     if not isinstance(obj, Mapping):
-        raise PlanError("plan file", "not an object", allowed='{"relation": ..., "delta": ..., "plan": ...}')
+        hint = f"For example `{json.dumps({'relation': 'add-remove', 'delta': 1e-5, 'plan': _EXAMPLES['of']})}`"
+        raise PlanError("plan file", "not an object", allowed='{"relation": ..., "delta": ..., "plan": ...}', hint=hint)
     for key in obj:
         if key not in ("relation", "delta", "plan"):
-            raise PlanError(str(key)[:40], "unknown key", allowed="relation, delta, plan")
+            hint = remedies.known_key(key, ("relation", "delta", "plan"), obj, path=str(key)[:40])
+            raise PlanError(str(key)[:40], "unknown key", allowed="relation, delta, plan", hint=hint)
     if "plan" not in obj:
-        raise PlanError("plan", "missing", allowed="a plan node")
+        hint = f"For example {remedies.setting('plan', _EXAMPLES['of'])}."
+        raise PlanError("plan", "missing", allowed="a plan node", hint=hint)
     delta = obj.get("delta")
     return Envelope(
         relation=validate.relation(obj.get("relation")),

@@ -207,7 +207,10 @@ def noise_source(randomness: Randomness) -> NoiseSource:
     if randomness == "secure":
         return SecureNoise()
     if isinstance(randomness, bool) or not isinstance(randomness, int) or randomness < 0:
-        raise UsageError("randomness is neither secure nor a seed", hint='Use "secure", or {seed = 7}.')
+        raise UsageError(
+            "randomness is neither secure nor a seed",
+            hint='For example `randomness = "secure"`, or `randomness = 7` for a test.',
+        )
     return SeededNoise(randomness)
 
 

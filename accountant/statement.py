@@ -68,7 +68,7 @@ class Claim:
         if math.isinf(epsilon_upper):
             raise NotSupported(
                 "the plan costs ε = ∞ at this δ: there is nothing to certify",
-                hint="Add noise, or ask for a larger δ: affidavit plan RUN.toml",
+                hint="Add noise, or ask for a larger δ: `affidavit plan RUN.toml`",
             )
         return cls(decimals.round_up(epsilon_upper), decimals.as_written(delta, path="delta"))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from affidavit.accountant import validate
 from affidavit.accountant.errors import PlanError
+from affidavit.accountant.remedies import setting
 
 __all__ = ["RECORD", "Unit", "parse_unit"]
 
@@ -43,8 +44,15 @@ def parse_unit(value: object, *, path: str = "unit") -> Unit:
     if value == "record":
         return RECORD
     if not isinstance(value, Mapping) or set(value) != {"key", "max_records"}:
-        raise PlanError(path, "not a unit of protection", allowed=_ALLOWED)
+        raise PlanError(
+            path, "not a unit of protection", allowed=_ALLOWED, hint=f"For example {setting(path, 'record')}."
+        )
     key = value["key"]
     if not isinstance(key, str) or not key or not key.isprintable() or len(key) > 100:
-        raise PlanError(f"{path}.key", "not a field's name", allowed=_ALLOWED)
+        raise PlanError(
+            f"{path}.key",
+            "not a field's name",
+            allowed=_ALLOWED,
+            hint=f"For example {setting(f'{path}.key', 'user_id')}.",
+        )
     return Unit(key, validate.whole(value["max_records"], path=f"{path}.max_records", minimum=1))

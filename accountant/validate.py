@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from numbers import Integral, Rational, Real
 from typing import Literal, cast, get_args
 
+from affidavit.accountant import remedies
 from affidavit.accountant.errors import PlanError
 
 Relation = Literal["add-remove", "zero-out", "substitution"]
@@ -87,7 +88,8 @@ def choice(value: object, *, path: str, options: Sequence[str]) -> str:
     """One of the given strings."""
     allowed = " | ".join(options)
     if not isinstance(value, str) or value not in options:
-        raise PlanError(path, f"{_shown(value)} is not known", allowed=allowed)
+        hint = remedies.did_you_mean(value, options, path=path)
+        raise PlanError(path, f"{_shown(value)} is not known", allowed=allowed, hint=hint)
     return value
 
 

@@ -35,7 +35,6 @@ Strict: an unknown key, a wrong type, a value out of range or a key that no atta
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -44,6 +43,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from affidavit.accountant import files
 from affidavit.accountant.errors import RunFileError
+from affidavit.accountant.remedies import did_you_mean, near_file, setting
+from affidavit.accountant.table_remedies import faults_of, known_beside, known_keys, remedy
 from affidavit.audits.attacks.cases import covered
 from affidavit.audits.attacks.extraction import PROMPTS
 from affidavit.audits.attacks.registry import MEMBERSHIP_ATTACKS, SHADOWED, MembershipName
@@ -77,6 +78,8 @@ _USED_BY: dict[str, frozenset[str]] = {
 }
 """Keys that only some attacks use."""
 
+_FILES = {"released": "out/synthetic.jsonl", "held_out": "held_out.jsonl"}
+
 
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -99,7 +102,7 @@ class PolicyTable(_Table):
 class AuditFile(_Table):
     """A whole audit file; relative paths start at ``folder``, where the file stands."""
 
-    attack: AttackName | tuple[AttackName, ...]
+    attack: Annotated[AttackName | tuple[AttackName, ...], Field(examples=["one-step"])]
     target: Target = "protected"
     members: Annotated[int, Field(ge=0, le=10**7)] = 0
     non_members: Annotated[int, Field(ge=0, le=10**7)] = 0
@@ -134,9 +137,15 @@ class AuditFile(_Table):
         for name in names:
             if name not in known:
                 shown = repr(name[:40]) if isinstance(name, str) else "not a name"
-                raise ValueError(f"{shown} is not known; allowed: {' | '.join(known)}")
+                raise RunFileError(
+                    "attack",
+                    f"{shown} is not known",
+                    allowed=" | ".join(known),
+                    hint=did_you_mean(name, known, path="attack") or 'For example `attack = "one-step"`.',
+                )
         if not names or len(set(names)) < len(names):
-            raise ValueError("name each attack once, and at least one")
+            hint = f"For example {setting('attack', list(dict.fromkeys(names)) or 'one-step')}."
+            raise RunFileError("attack", "one is named twice, or none", hint=hint)
         return value
 
     @model_validator(mode="before")
@@ -151,38 +160,58 @@ class AuditFile(_Table):
     def _consistent(self) -> AuditFile:
         for key in sorted(self.model_fields_set & _USED_BY.keys()):
             if not _USED_BY[key] & set(self.attacks):
-                raise ValueError(f"{key}: none of the attacks uses it; it is for {', '.join(sorted(_USED_BY[key]))}")
+                raise RunFileError(
+                    key,
+                    f"none of the attacks uses it; it is for {', '.join(sorted(_USED_BY[key]))}",
+                    hint=f"Remove `{key}`.",
+                )
         self._sized()
         if not self.kinds:
-            raise ValueError(f"kinds: at least one of {' | '.join(KINDS)}")
+            hint = 'For example `kinds = ["email"]`.'
+            raise RunFileError("kinds", "none is named", allowed=" | ".join(KINDS), hint=hint)
         if "region" in self.model_fields_set and not is_region(self.region):
-            raise ValueError('region: two letters of a country with phone numbers, such as "US" or "DE"')
+            raise RunFileError(
+                "region", "not two letters of a country with phone numbers", hint='For example `region = "US"`.'
+            )
         if self.prompt not in (known := [prompt.name for prompt in PROMPTS]):
-            raise ValueError(f"prompt: not known; allowed: {' | '.join(known)}")
+            hint = did_you_mean(self.prompt, known, path="prompt")
+            raise RunFileError("prompt", "not known", allowed=" | ".join(known), hint=hint)
         if self.mechanism and self.mechanism not in covered():
-            raise ValueError(f"mechanism: not known; allowed: {' | '.join(covered())}")
+            hint = did_you_mean(self.mechanism, covered(), path="mechanism")
+            raise RunFileError("mechanism", "not known", allowed=" | ".join(covered()), hint=hint)
         if "one-step" in self.attacks and self.members != self.non_members:
-            raise ValueError("non_members: the one-step audit makes as many trials with the record as without it")
+            raise RunFileError(
+                "non_members",
+                "the one-step audit makes as many trials with the record as without it",
+                hint=setting("non_members", self.members),
+            )
         if self.attacks == ("one-step",) and self.epsilons:
-            raise ValueError("epsilons: the one-step audit runs the certified mechanism; leave them out")
+            raise RunFileError("epsilons", "the one-step audit runs the certified mechanism", hint="Remove `epsilons`.")
         if self.game == "split" and self.thresholds:
-            raise ValueError('thresholds: they are for game = "per-run"; a split has no threshold to fix')
+            hint = 'Remove `thresholds`, or play `game = "per-run"`.'
+            raise RunFileError("thresholds", 'they are for game = "per-run"; a split has none to fix', hint=hint)
         if self.game == "per-run" and self.runs != 1:
-            raise ValueError("runs: in the per-run game members and non_members count the runs; leave it out")
+            raise RunFileError(
+                "runs", "in the per-run game members and non_members count the runs", hint="Remove `runs`."
+            )
         return self
 
     def _sized(self) -> None:
         searching = "released-text" in self.attacks
         if searching and len(self.attacks) > 1:
-            raise ValueError("attack: released-text searches a file; give it an audit file of its own")
+            raise RunFileError(
+                "attack",
+                "released-text searches a file, the others query a model",
+                hint='`attack = "released-text"`, and the others in an audit file of their own.',
+            )
         for key in ("members", "non_members"):
             if (getattr(self, key) > 0) == searching:
-                raise ValueError(
-                    f"{key}: " + ("all records are searched for; leave it out" if searching else "at least 1")
-                )
+                if searching:
+                    raise RunFileError(key, "all records are searched for", hint=f"Remove `{key}`.")
+                raise RunFileError(key, "missing", allowed="a whole number >= 1", hint=f"For example `{key} = 50`.")
         for key in ("released", "held_out"):
             if searching and getattr(self, key) is None:
-                raise ValueError(f"{key}: a file is needed")
+                raise RunFileError(key, "missing", allowed="a file", hint=f"For example {setting(key, _FILES[key])}.")
 
     @property
     def attacks(self) -> tuple[AttackName, ...]:
@@ -215,41 +244,28 @@ class AuditFile(_Table):
 def parse_audit(content: dict[str, Any], *, folder: Path = Path()) -> AuditFile:
     """A parsed TOML table as an audit file. Raises ``RunFileError`` naming the first wrong key."""
     if "folder" in content:
-        raise RunFileError("folder", "unknown key", allowed=", ".join(_known_keys(())))
+        raise RunFileError("folder", "unknown key", allowed=", ".join(known_keys(AuditFile)), hint="Remove `folder`.")
     try:
         return AuditFile.model_validate({**content, "folder": folder})
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-    location = tuple(str(step)[:40] for step in first["loc"])
-    message = first["msg"].removeprefix("Value error, ")
-    if not location:
-        key, _, message = message.partition(": ")
-        raise RunFileError(key, message)
+        first = faults_of(error)[0]
+    key = ".".join(str(step)[:40] for step in first["loc"])
+    hint = remedy(AuditFile, first, content=content)
     if first["type"] == "extra_forbidden":
-        known = _known_keys(location[:-1])
-        near = difflib.get_close_matches(location[-1], known, n=1)
-        raise RunFileError(
-            ".".join(location),
-            "unknown key",
-            allowed=", ".join(known),
-            hint=f"did you mean {near[0]}?" if near else "",
-        )
-    raise RunFileError(".".join(location), message[:1].lower() + message[1:])
-
-
-def _known_keys(location: tuple[str, ...]) -> list[str]:
-    table: type[BaseModel] = PolicyTable if location[:1] == ("policy",) else AuditFile
-    return [name for name, field in table.model_fields.items() if not field.exclude]
+        known = known_beside(AuditFile, first["loc"])
+        raise RunFileError(key, "unknown key", allowed=", ".join(known), hint=hint)
+    message = first["msg"].removeprefix("Value error, ")
+    raise RunFileError(key, message[:1].lower() + message[1:], hint=hint)
 
 
 def load_audit(path: Path) -> AuditFile:
     """Read an audit file. Raises ``RunFileError``."""
     try:
-        content = tomllib.loads(files.read_bytes(path).decode("utf-8"))
-    except FileNotFoundError:
-        raise RunFileError(path.name, "no such file", hint="see docs/audits.md: the keys of an audit file") from None
+        content = tomllib.loads(files.read_bytes(path).decode("utf-8-sig"))
     except OSError as error:
-        raise RunFileError(path.name, f"cannot be read: {error.strerror}", hint="Check the path.") from None
+        hint = near_file(path)
+        raise RunFileError(path.name, f"cannot be read: {error.strerror}", hint=hint) from None
     except (ValueError, RecursionError) as error:
-        raise RunFileError(path.name, f"not TOML: {error}") from None
+        hint = 'A whole audit file is `attack = "one-step"` and `members = 200` and `non_members = 200`, a line each.'
+        raise RunFileError(path.name, f"not TOML: {error}", hint=hint) from None
     return parse_audit(content, folder=path.parent)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -367,9 +368,14 @@ def merge(parts: Iterable[Findings]) -> Findings:
     """
     collected = tuple(parts)
     if not collected:
-        raise UsageError("no findings to merge", hint="run `affidavit audit` first")
+        raise UsageError(
+            "no findings to merge", hint="Run: `affidavit audit AUDIT.toml --certificate CERT.json -o DIR`"
+        )
     if len({part.certificate_sha256 for part in collected}) > 1:
-        raise UsageError("the findings are bound to different certificates", hint="report each certificate apart")
+        raise UsageError(
+            "the findings are bound to different certificates",
+            hint="Name one of them: `--certificate CERT.json`",
+        )
     return Findings(
         certificate_sha256=collected[0].certificate_sha256,
         items=tuple(item for part in collected for item in part.items),
@@ -387,13 +393,13 @@ def read(path: Path) -> Findings:
     try:
         content = files.read_bytes(path)
     except OSError as error:
-        hint = "affidavit audit AUDIT.toml --certificate CERT.json -o DIR"
+        hint = "Run: `affidavit audit AUDIT.toml --certificate CERT.json -o DIR`"
         raise UsageError(f"no findings at {path}: {error.strerror}", hint=hint) from None
-    return parse(content, name=path.name)
+    return parse(content, name=path.name, folder=shlex.quote(str(path.parent)))
 
 
-def parse(content: bytes | str, *, name: str = "findings") -> Findings:
-    """``read`` of a file's content; ``name`` is what errors call it. Raises ``UsageError``."""
+def parse(content: bytes | str, *, name: str = "findings", folder: str = "DIR") -> Findings:
+    """``read`` of a file's content; ``name`` and ``folder`` are what errors call it. Raises ``UsageError``."""
     from pydantic import ValidationError
 
     try:
@@ -401,9 +407,15 @@ def parse(content: bytes | str, *, name: str = "findings") -> Findings:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise UsageError(f"{name}: {where}: {first['msg']}", hint="run `affidavit audit` again") from None
+        raise UsageError(
+            f"{name}: {where}: {first['msg']}",
+            hint=f"Make them again: `affidavit audit AUDIT.toml --certificate CERT.json -o {folder}`",
+        ) from None
     if findings.schema != SCHEMA:
-        raise UsageError(f"{name}: schema {findings.schema[:60]!r} is not known", hint=f"expected {SCHEMA}")
+        raise UsageError(
+            f"{name}: schema {findings.schema[:60]!r} is not known",
+            hint=f"Known is `{SCHEMA}`: audit again, `affidavit audit AUDIT.toml --certificate CERT.json -o {folder}`",
+        )
     return findings
 
 

@@ -86,16 +86,22 @@ class Given:
     def text_model(self, attack: str) -> TextModel:
         """The model, which has to tell log-probabilities here. Raises ``UsageError``."""
         if self.model is None:
-            raise UsageError(f"the attack {attack} needs a language model", hint="pass model=")
+            raise UsageError(
+                f"the attack {attack} needs a language model",
+                hint="For example `model = ToyModel()`, of affidavit.generation.models.toy.",
+            )
         if not isinstance(self.model, TextModel):
             raise UsageError(
                 f"the attack {attack} needs log-probabilities, {self.model.name} shows text only",
-                hint="choose a local model, or an attack that needs answers alone: gap | inquiry | repeat | brainwash",
+                hint='`attack = "gap"` needs answers alone, as inquiry, repeat and brainwash do.',
             )
         return self.model
 
     def answering_model(self, attack: str) -> AnsweringModel:
         """The model. Raises ``UsageError``."""
         if self.model is None:
-            raise UsageError(f"the attack {attack} needs a language model", hint="pass model=")
+            raise UsageError(
+                f"the attack {attack} needs a language model",
+                hint="For example `model = ToyModel()`, of affidavit.generation.models.toy.",
+            )
         return self.model

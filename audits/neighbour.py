@@ -127,7 +127,7 @@ def neighbour_test(
     if any(len(secret) < _SHORTEST_SECRET for secret in secrets):
         raise UsageError(
             f"a secret of fewer than {_SHORTEST_SECRET} characters may stand in a text by chance",
-            hint="Plant a longer one, made at random.",
+            hint='Plant a longer one, made at random: `secret = "zanthorquil8817"`',
         )
     tally = _Tally()
     for seed in seeds:

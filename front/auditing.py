@@ -161,14 +161,13 @@ class Protected:
         if "queries" in type(self.run.generator).model_fields:
             raise NotSupported(
                 f"{self.run.kind} answers the run's public questions, and cannot be asked to extract anything",
-                hint='Use a membership attack such as "reference", "one-step" for its mechanisms, or "released-text" '
-                "for what it wrote.",
+                hint='`attack = "one-step"` audits its mechanisms, `attack = "reference"` who is a member.',
             )
 
     def _number(self, key: str) -> int:
         value = getattr(self.run.generator, key, None)
         if not isinstance(value, int):
-            raise NotSupported(f"{self.run.kind} has no {key}, which this audit sets", hint="Use attack one-step.")
+            raise NotSupported(f"{self.run.kind} has no {key}, which this audit sets", hint='`attack = "one-step"`')
         return value
 
 
@@ -194,7 +193,7 @@ def audit(
         raise WrongRun(
             "config",
             "the certificate is for another run file than the one given",
-            hint="Name the certified one: affidavit audit AUDIT.toml --run RUN.toml --certificate CERT.json -o DIR",
+            hint="Name the certified run file with --run, or certify this: `affidavit certify RUN.toml -o CERT.json`",
         )
     certified = Certified.of_certificate(found)
     if settings.attack == "one-step":
@@ -214,7 +213,10 @@ def audit(
         run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder, server=run.model.server
     )
     if model.digest != found.model_sha256:
-        raise UsageError("the model is not the certified one", hint="Restore the certified model.")
+        raise UsageError(
+            "the model is not the certified one",
+            hint="Restore the certified model, or certify with this one: `affidavit certify RUN.toml -o CERT.json`",
+        )
     # Releases with and without one record have the same private rows: their logits are computed once.
     protected = Protected(run, RememberingModel(model) if settings.game == "per-run" else model, certified)
     if settings.target == "protected" and not {"extraction", "canary"}.isdisjoint(settings.attacks):
@@ -383,7 +385,7 @@ def _calibrated(settings: RunFile, epsilon: float) -> RunFile:
     if key is None:
         raise NotSupported(
             f"{settings.kind} has no single setting for its noise",
-            hint="Leave epsilons out of the audit file: the certified run is audited as it is.",
+            hint="Remove `epsilons`: the certified run is audited as it is.",
         )
     return settings.with_generator(**{key: float(solve_run(settings, epsilon=epsilon, key=key).value)})
 

@@ -30,6 +30,7 @@ from affidavit.accountant.keys import Keyring, TrustedKeys
 from affidavit.accountant.plan import Compose, Parallel, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.receipt import Receipt
 from affidavit.accountant.recheck import recheck
+from affidavit.accountant.remedies import near_file
 from affidavit.accountant.risk import RiskLimits, risk_limits
 from affidavit.accountant.show import Facts, Shown, upper
 from affidavit.accountant.statement import NO_GUARANTEE
@@ -165,9 +166,8 @@ def prepare(run: RunFile, *, keyring: Keyring) -> tuple[RunSubject, tuple[Record
     try:
         content = files.read_bytes(run.data_path, most=files.DATA_BYTES)
     except OSError as error:
-        raise DataError(
-            f"the data file {run.data_path} cannot be read: {error.strerror}", hint="Check [data] path."
-        ) from None
+        problem = f"the data file {run.data_path} cannot be read: {error.strerror}"
+        raise DataError(problem, hint=near_file(run.data_path, "data.path")) from None
     records = parse_records(content, size=run.data.size, fields=run.fields)
     refuse_unlabelled(run, records)
     subject = RunSubject(
@@ -309,20 +309,25 @@ def _within_budget(run: RunFile, cost: CertifiedBound) -> None:
         f"more than the budget of {run.budget.epsilon:g}",
         requested=(cost.epsilon_upper, run.budget.delta),
         remaining=(run.budget.epsilon, run.budget.delta),
-        hint=_what_fits(run),
+        hint=_what_fits(run, cost),
     )
 
 
-def _what_fits(run: RunFile) -> str:
+def _what_fits(run: RunFile, cost: CertifiedBound) -> str:
     """One value for each parameter that could make the run fit, certified where it is named."""
     fitting = [
-        f"{solved.parameter} = {solved.value}"
+        f"`{solved.parameter} = {solved.value}`"
         for solved in fitting_values(run, epsilon=run.budget.epsilon)
         if solved.epsilon_certified is not None
     ]
     if not fitting:
-        return "No single parameter makes it fit. Raise [budget] epsilon or delta, or declare a larger data set."
+        return f"No single parameter makes it fit. A larger budget would: `budget.epsilon = {_covering(cost)}`"
     return "Each of these alone would fit: " + ", ".join(fitting) + "."
+
+
+def _covering(cost: CertifiedBound) -> str:
+    """A budget that covers the cost, in few digits."""
+    return decimals.show(decimals.round_up(cost.epsilon_upper, digits=3))
 
 
 def _summaries(table: Bound, cost: CertifiedBound) -> list[MethodSummary]:

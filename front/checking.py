@@ -35,10 +35,13 @@ def check_trace(
 
     level = check.ALPHA if alpha is None else alpha
     if not 0.0 < level < 1.0:
-        raise UsageError(f"alpha is {level:g}", hint="Give an alpha between 0 and 1, such as 0.001.")
+        raise UsageError(f"alpha is {level:g}", hint="For example `--alpha 0.001`.")
     if (certificate is None) == (plan is None):
         raise UsageError(
-            "a trace is held against one plan", hint="Give --certificate CERT.json, or --plan PLAN.json without one."
+            "a trace is held against one plan",
+            hint="`--certificate CERT.json`"
+            if plan is None
+            else "Remove `--plan`, or `--certificate` for a generator without one.",
         )
     if plan is not None:
         envelope = read_envelope(plan)

@@ -19,6 +19,7 @@ from affidavit.accountant.extras import require
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.recheck import recheck
+from affidavit.accountant.remedies import setting, unused
 from affidavit.accountant.unit import RECORD
 from affidavit.auditing import audit, report
 from affidavit.audits.auditfile import load_audit
@@ -112,12 +113,18 @@ def _prepare_folder(out: Path, model_name: str) -> None:
     """An empty folder with the demo's files; an earlier demo in it is removed, anything else is not."""
     if out.exists() and any(out.iterdir()):
         if not (out / MARKER).is_file():
-            raise UsageError(f"{out} is not empty and holds no earlier demo", hint="affidavit demo --out NEW_FOLDER")
+            raise UsageError(
+                f"{out} is not empty and holds no earlier demo",
+                hint=f"Choose another folder: {setting('--out', unused(out))}.",
+            )
         shutil.rmtree(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{out} cannot be made: {error.strerror}", hint="affidavit demo --out NEW_FOLDER") from None
+        raise UsageError(
+            f"{out} cannot be made: {error.strerror}",
+            hint=f"Choose another folder: {setting('--out', Path.home() / 'affidavit-demo')}.",
+        ) from None
     (out / MARKER).touch()
     with as_file(files("affidavit") / "demo_data") as shipped:
         for path in shipped.iterdir():

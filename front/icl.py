@@ -53,7 +53,7 @@ def task_for(
     """
     task = load_task(name) if isinstance(name, Path) else named_task(name)
     if name == "generic" and labels is None:
-        raise UsageError("the task generic has no labels of its own", hint="For example: --label spam --label ham")
+        raise UsageError("the task generic has no labels of its own", hint="For example: `--label spam --label ham`")
     task = task if labels is None else task.with_labels(labels)
     if instruction is not None:
         task = replace(task, instruction=instruction)
@@ -61,7 +61,7 @@ def task_for(
     if schema is None:
         return task
     if task.kind != "record":
-        raise UsageError(f"the task {name} writes no records", hint="Leave out --schema.")
+        raise UsageError(f"the task {name} writes no records", hint="Remove `--schema`.")
     return replace(task, schema=schema)
 
 
@@ -88,7 +88,7 @@ def icl(
     if (demonstrations is None) != (shots == 0):
         raise UsageError(
             "shots and demonstrations do not fit each other",
-            hint="With --demonstrations FILE give --shots 1 or more; without, --shots 0.",
+            hint="`--shots 0` without a file of demonstrations." if demonstrations is None else "`--shots 4`",
         )
     check_seeds(seeds)
     shown = load_examples(demonstrations, task, blank="drop") if demonstrations is not None else None

@@ -12,8 +12,14 @@ from typing import Any
 from affidavit.accountant import files
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.plan import Envelope, parse_envelope
+from affidavit.accountant.remedies import near_file
 
 __all__ = ["read_envelope"]
+
+_A_PLAN = (
+    'A whole plan file: `{"relation": "add-remove", "delta": 1e-05, '
+    '"plan": {"kind": "gaussian", "noise_multiplier": 1.0}}`'
+)
 
 
 def read_envelope(source: str, *, relation: str | None = None, delta: float | None = None) -> Envelope:
@@ -38,7 +44,7 @@ def _with_flags(content: dict[str, Any], *, relation: str | None, delta: float |
                 name,
                 f"--{name} {flag} disagrees with the plan file, which says {stated!r}",
                 allowed="the file's value",
-                hint=f"Drop --{name}, or change the file.",
+                hint=f"Remove `--{name}`, or change the file.",
             )
         content = {**content, name: flag}
     return content
@@ -54,19 +60,25 @@ def _parse(source: str) -> Any:
         if source == "-" and not text.lstrip().startswith(("{", "[")):
             return _toml(text, "stdin")
         raise PlanError(
-            _name(source), f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}", allowed="JSON or TOML"
+            _name(source),
+            f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}",
+            allowed="JSON or TOML",
+            hint=_A_PLAN,
         ) from None
     except RecursionError:
-        raise PlanError(_name(source), "nested too deeply", allowed="at most 64 levels") from None
+        raise PlanError(_name(source), "nested too deeply", allowed="at most 64 levels", hint=_A_PLAN) from None
     except ValueError:
-        raise PlanError(_name(source), "holds a number of too many digits", allowed="JSON or TOML") from None
+        raise PlanError(
+            _name(source), "holds a number of too many digits", allowed="JSON or TOML", hint=_A_PLAN
+        ) from None
 
 
 def _toml(text: str, source: str) -> Any:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise PlanError(_name(source), f"not TOML: {_reason(error)}", allowed="JSON or TOML") from None
+        problem = f"not TOML: {_reason(error)}"
+        raise PlanError(_name(source), problem, allowed="JSON or TOML", hint=_A_PLAN) from None
 
 
 def _reason(error: Exception) -> str:
@@ -89,9 +101,10 @@ def _text(source: str) -> str:
         data = _stdin() if source == "-" else files.read_bytes(Path(source))
         return data.decode("utf-8-sig")
     except OSError as error:
-        raise PlanError(_name(source), f"cannot be read: {error.strerror}", allowed="a readable file, or -") from None
+        problem = f"cannot be read: {error.strerror}"
+        raise PlanError(_name(source), problem, allowed="a readable file, or -", hint=_near_plan(source)) from None
     except UnicodeDecodeError:
-        raise PlanError(_name(source), "not UTF-8", allowed="JSON or TOML in UTF-8") from None
+        raise PlanError(_name(source), "not UTF-8", allowed="JSON or TOML in UTF-8", hint=_A_PLAN) from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -100,8 +113,19 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise PlanError(twice[:40], "the key occurs twice in one object", allowed="each key once")
+        raise PlanError(
+            twice[:40],
+            "the key occurs twice in one object",
+            allowed="each key once",
+            hint=f"Remove one `{twice[:40]}`.",
+        )
     return result
+
+
+def _near_plan(source: str) -> str:
+    """The command on the file that was meant, or one that reads a plan from stdin."""
+    near = near_file(Path(source))
+    return near if near.startswith("Did") else _A_PLAN
 
 
 def _name(source: str) -> str:

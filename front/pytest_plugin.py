@@ -104,7 +104,7 @@ def dp_certificate(pytestconfig: pytest.Config) -> Certificate:
     if not option and not ini:
         raise CertificateMissing(
             "no certificate is named for the tests",
-            hint="Run pytest --dp-certificate CERT.json, or set dp_certificate in the pytest configuration.",
+            hint="`pytest --dp-certificate certificate.json`, or dp_certificate in the pytest configuration.",
         )
     path = pytestconfig.invocation_params.dir / str(option) if option else pytestconfig.rootpath / str(ini)
     return verify(path).certificate

@@ -7,6 +7,8 @@ here reads the data; ``size`` and ``labels`` are declared public facts.
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +20,7 @@ from affidavit.accountant import files
 from affidavit.accountant.errors import NotSupported, PlanError, RunFileError
 from affidavit.accountant.plan import Plan
 from affidavit.accountant.randomness import Randomness as NoiseSetting
+from affidavit.accountant.remedies import near_file
 from affidavit.accountant.unit import RECORD, Unit, parse_unit
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import GeneratorConfig
@@ -53,8 +56,8 @@ def _noise(value: object) -> NoiseSetting:
 class Budget(StrictTable):
     """What the run may cost: (ε, δ) under the run's relation."""
 
-    epsilon: Annotated[float, Field(ge=0.0)]
-    delta: Annotated[float, Field(ge=0.0, le=1.0)]
+    epsilon: Annotated[float, Field(ge=0.0, examples=[1.0])]
+    delta: Annotated[float, Field(ge=0.0, le=1.0, examples=[1e-5])]
 
 
 class FieldNames(StrictTable):
@@ -67,9 +70,9 @@ class FieldNames(StrictTable):
 class Data(StrictTable):
     """The private records: ledger account, file (JSON Lines), declared public size; and the public records' file."""
 
-    name: Name
-    path: Name
-    size: Annotated[int, Field(ge=1)]
+    name: Annotated[Name, Field(examples=["my-records"])]
+    path: Annotated[Name, Field(examples=["train.jsonl"])]
+    size: Annotated[int, Field(ge=1, examples=[1000])]
     public: Name | None = None
     fields: FieldNames = FieldNames()
 
@@ -80,7 +83,7 @@ class Model(StrictTable):
     The other keys are for a server: ``api_key_env`` names the environment variable that holds the key.
     """
 
-    name: Name
+    name: Annotated[Name, Field(examples=["smollm2-135m"])]
     id: Name | None = None
     api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     top_logprobs: Annotated[int, Field(ge=1, le=100)] = 20
@@ -92,15 +95,15 @@ class Model(StrictTable):
     def _whole(self) -> Model:
         served = self.name.startswith(("http://", "https://"))
         if served and self.id is None:
-            raise RunFileError(
-                "model.id", "missing", hint='Add id = "...", the model that the server is to use, under [model].'
-            )
+            hint = 'The model that the server is to use, for example `model.id = "qwen2.5-7b"`.'
+            raise RunFileError("model.id", "missing", hint=hint)
         if served and "@" in self.name:
-            raise RunFileError(
-                "model.name", "holds a user or a password", hint="Name the variable with the key in api_key_env."
-            )
+            plain = re.sub(r"//[^/]*@", "//", self.name)
+            hint = f"`model.name = {json.dumps(plain)}`; the key stands in the variable that api_key_env names."
+            raise RunFileError("model.name", "holds a user or a password", hint=hint)
         if not served and (extra := sorted(self.model_fields_set - {"name"})):
-            raise RunFileError(f"model.{extra[0]}", f"is for a server, and {self.name[:80]!r} is none")
+            hint = f'Remove `model.{extra[0]}`, or name a server\'s address: `model.name = "http://localhost:8000/v1"`.'
+            raise RunFileError(f"model.{extra[0]}", f"is for a server, and {self.name[:80]!r} is none", hint=hint)
         return self
 
     @property
@@ -141,7 +144,7 @@ class RunFile(StrictTable):
     budget: Budget
     data: Data
     model: Model
-    generator: GeneratorConfig
+    generator: Annotated[GeneratorConfig, Field(examples=[{"kind": "prism", "labels": ["first", "second"]}])]
     randomness: Randomness = Randomness()
     folder: Annotated[Path, Field(exclude=True)] = Path()
 
@@ -167,9 +170,8 @@ class RunFile(StrictTable):
         try:
             return files.read_bytes(path, most=files.DATA_BYTES)
         except OSError as error:
-            raise RunFileError(
-                "data.public", f"{path} cannot be read: {error.strerror}", hint="Check [data] public."
-            ) from None
+            problem = f"{path} cannot be read: {error.strerror}"
+            raise RunFileError("data.public", problem, hint=near_file(path, "data.public")) from None
 
     @property
     def source(self) -> Generator:
@@ -186,7 +188,7 @@ class RunFile(StrictTable):
         if self.unit != RECORD:
             raise NotSupported(
                 f"no theorem is implemented for {self.kind} with the unit {self.unit}",
-                hint='Use unit = "record", and keep one record for each person.',
+                hint='`unit = "record"` is covered; keep one record for each person.',
             )
         return self.source.plan(self.generator, relation=self.relation, size=self.data.size)
 
@@ -247,11 +249,12 @@ def load_run(path: Path | str) -> RunFile:
 def parse_run(content: Mapping[str, Any], *, folder: Path = Path()) -> RunFile:
     """``load_run`` of a parsed TOML document; relative paths start at ``folder``."""
     if "folder" in content:
-        raise RunFileError("folder", "unknown key", allowed=", ".join(known_keys(RunFile)))
+        raise RunFileError("folder", "unknown key", allowed=", ".join(known_keys(RunFile)), hint="Remove `folder`.")
     table = content.get("generator")
     if not isinstance(table, Mapping):
         if "generator" in content:
-            raise RunFileError("generator", "not a table", allowed="[generator] with a kind")
+            hint = 'For example `generator = {kind = "prism", labels = ["first", "second"]}`.'
+            raise RunFileError("generator", "not a table", allowed="[generator] with a kind", hint=hint)
         return checked(RunFile, content)
     config = checked(generator(table.get("kind")).config, table, prefix="generator.")
     run = checked(RunFile, {**content, "generator": config, "folder": folder})
@@ -259,7 +262,7 @@ def parse_run(content: Mapping[str, Any], *, folder: Path = Path()) -> RunFile:
         raise RunFileError(
             "data.public",
             f"missing: {run.kind} with these settings uses public records",
-            hint='Add public = "public.jsonl" under [data]: JSON Lines, with the fields of the private file.',
+            hint='For example `data.public = "public.jsonl"`: JSON Lines, with the fields of the private file.',
         )
     if run.model.server is not None:
         check_access(run.source, config, top_logprobs=run.model.top_logprobs)

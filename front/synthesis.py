@@ -23,6 +23,7 @@ from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.errors import DataError, LedgerMissing, RunFileError, UsageError
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.permit import open_permit
+from affidavit.accountant.remedies import did_you_mean, setting, unused
 from affidavit.accountant.show import Facts, Shown
 from affidavit.certification import prepare
 from affidavit.generation.models import load_model
@@ -94,7 +95,7 @@ def generate(
             run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder, server=run.model.server
         )
         if model.digest != subject.model_sha256:
-            raise UsageError("the model given is not the run file's", hint="Leave it out, or change [model] name.")
+            raise UsageError("the model given is not the run file's", hint="Leave `model` out, or load the run file's.")
         public = public_records(run)
         if run.source.check is not None:
             run.source.check(run.generator, model, public=public)
@@ -146,10 +147,14 @@ def _check_account(run: RunFile, ledger: Ledger, claim: Claim, known: Sequence[s
         )
     except LedgerMissing as error:
         unit = run.unit.key and f"{run.unit.key}:{run.unit.max_records}"
+        if error.accounts:
+            ledger.check_owner(run.data.name, records=known)  # no command opens a second account for the same data
+        near = did_you_mean(run.data.name, error.accounts, path="data.name")
         raise LedgerMissing(
             error.message,
-            hint=f"Run: affidavit ledger init --dataset {shlex.quote(run.data.name)} --relation {run.relation} "
-            f"--unit {shlex.quote(unit or 'record')} --epsilon {run.budget.epsilon!r} --delta {run.budget.delta!r}",
+            hint=(f"{near} For other data: " if near else "Run: ")
+            + f"`affidavit ledger init --dataset {shlex.quote(run.data.name)} --relation {run.relation} "
+            f"--unit {shlex.quote(unit or 'record')} --epsilon {run.budget.epsilon!r} --delta {run.budget.delta!r}`",
         ) from None
 
 
@@ -160,18 +165,21 @@ def _claimed(out: Path) -> Iterator[None]:
     The folder itself is locked, so that a run that dies, however, leaves nothing behind. Raises ``UsageError`` for
     a folder that another run writes to or wrote to, or that cannot be used.
     """
-    elsewhere = "Choose another folder with -o DIR."
+    elsewhere = f"Choose another folder: {setting('-o', unused(out))}."
     try:
         out.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=out):
             pass  # it can be written
         descriptor = os.open(out, os.O_RDONLY)
     except OSError as error:
-        raise UsageError(f"{out} cannot be written: {error.strerror}", hint=elsewhere) from None
+        place = setting("-o", Path.home() / "affidavit-out")
+        raise UsageError(
+            f"{out} cannot be written: {error.strerror}", hint=f"Choose another folder: {place}."
+        ) from None
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except OSError:
             raise UsageError(f"another run is writing to {out}", hint=elsewhere) from None
         for name in ("synthetic.jsonl", "receipt.json", "trace.jsonl"):
             if (out / name).exists():

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from affidavit.accountant.errors import UsageError
+from affidavit.accountant.remedies import setting, unused
 
 __all__ = ["write_new", "write_whole"]
 
@@ -21,7 +22,10 @@ def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> N
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}", hint="Choose another folder.") from None
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}",
+            hint=f"Choose another place: {setting('-o', Path.home() / path.name)}.",
+        ) from None
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -40,5 +44,5 @@ def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> N
 def write_new(path: Path, content: str | bytes, *, private: bool = False) -> None:
     """``write_whole``, but never over an existing file (``UsageError``)."""
     if path.exists():
-        raise UsageError(f"{path} exists already", hint="Move it away, or choose another name.")
+        raise UsageError(f"{path} exists already", hint=f"Choose another name: {setting('-o', unused(path))}.")
     write_whole(path, content, private=private)

@@ -23,6 +23,7 @@ from affidavit.accountant.plan import Parallel, Plan
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import Count, GeneratorConfig, Labels, one_of
 from affidavit.generation.prompts import TASKS, PromptTemplate, prompt_rows, task_template
+from affidavit.generation.remedies import fewer_records, shorter_records
 
 if TYPE_CHECKING:
     from affidavit.generation.batches import Batch
@@ -88,9 +89,10 @@ def bucket_count(config: BatchedConfig, *, size: int) -> int:
     """
     buckets = size // (len(config.labels) * config.batch_size)
     if buckets < config.samples_per_label:
-        largest = size // (len(config.labels) * config.samples_per_label)
         needed = len(config.labels) * config.samples_per_label * config.batch_size
-        hint = f"With this size, batch_size can be at most {largest}." if largest else "The data set is too small."
+        hint = fewer_records(
+            "generator.batch_size", size=size, labels=len(config.labels), samples_per_label=config.samples_per_label
+        )
         raise RunFileError(
             "generator.batch_size",
             f"{len(config.labels)} labels x {config.samples_per_label} samples x {config.batch_size} records need "
@@ -120,7 +122,7 @@ def label_rows(config: BatchedConfig, model: LanguageModel) -> dict[str, PromptR
         raise RunFileError(
             "generator.max_record_tokens",
             f"prompts and answers need {longest} tokens, {model.name} reads {model.context_length}",
-            hint=f"Lower max_record_tokens by {longest - model.context_length}.",
+            hint=shorter_records(config.max_record_tokens, over=longest - model.context_length),
         )
     return rows
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from affidavit.accountant.errors import RunFileError
 from affidavit.generation.answers import greedy_answers
+from affidavit.generation.remedies import shorter_records
 
 if TYPE_CHECKING:
     from affidavit.generation.dataset import Record
@@ -55,5 +56,5 @@ def check_lengths(asking: Asking, queries: Sequence[str], *, candidates: int) ->
         raise RunFileError(
             "generator.max_record_tokens",
             f"prompts and answers need {over} tokens more than {model.name} reads",
-            hint=f"Lower max_record_tokens by {-(-over // (asking.shots + 1))}, or shots.",
+            hint=shorter_records(asking.max_record_tokens, over=over, records=asking.shots + 1),
         )

@@ -114,7 +114,9 @@ class FewShotConfig(SubsampledConfig):
         if getattr(self, needed) is None:
             raise RunFileError(f"generator.{needed}", f"missing: {self.mechanism} needs it", allowed="a number > 0")
         if getattr(self, other) is not None:
-            raise RunFileError(f"generator.{other}", f"not used by {self.mechanism}", hint=f"Remove {other}.")
+            raise RunFileError(
+                f"generator.{other}", f"not used by {self.mechanism}", hint=f"Remove `generator.{other}`."
+            )
         return self
 
 

@@ -40,6 +40,7 @@ from affidavit.accountant.plan import Plan, Repeat
 from affidavit.accountant.validate import Relation
 from affidavit.generation.batched import BatchedConfig, Writer, check_model, parallel_plan, write_batches
 from affidavit.generation.configs import Positive
+from affidavit.generation.remedies import at_least
 
 if TYPE_CHECKING:
     import numpy as np
@@ -107,7 +108,7 @@ class InvisibleInkConfig(BatchedConfig):
                 "generator.temperature",
                 f"logits may lie {spread / self.temperature:.4g} temperatures apart",
                 allowed=f"at most {MAX_SPREAD:g}",
-                hint=f"Set temperature to {spread / MAX_SPREAD:.4g} or more.",
+                hint=at_least("generator.temperature", spread / MAX_SPREAD),
             )
         return self
 
@@ -192,7 +193,7 @@ def public_grid(logits: NDArray[np.float32]) -> Totals:
 
     if np.isnan(logits).any() or not np.isfinite(logits.max()):
         raise AffidavitError(
-            "the model's logits for the public prompt are not finite", hint='Try [generator] dtype = "float32".'
+            "the model's logits for the public prompt are not finite", hint='Try `generator.dtype = "float32"`.'
         )
     below = np.maximum(logits.astype(np.float64) - float(logits.max()), -DEPTH)
     grid: Totals = np.rint(below * GRID).astype(np.int64)

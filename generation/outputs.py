@@ -29,6 +29,7 @@ from affidavit.accountant import receipt as receipts
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.keys import Signer
 from affidavit.accountant.plan import Leaf, Plan
+from affidavit.accountant.remedies import setting
 from affidavit.accountant.validate import Relation
 from affidavit.mechanisms.base import Noise, samplers
 
@@ -176,7 +177,10 @@ def write(
                 with contextlib.suppress(FileNotFoundError):
                     draft.unlink()
     except OSError as error:
-        raise UsageError(f"{folder} cannot be written: {error.strerror}", hint="Choose another folder.") from None
+        raise UsageError(
+            f"{folder} cannot be written: {error.strerror}",
+            hint=f"Choose another place: {setting('-o', Path.home() / folder.name)}.",
+        ) from None
     return written
 
 

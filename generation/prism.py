@@ -46,6 +46,7 @@ from affidavit.generation.batched import (
     write_batches,
 )
 from affidavit.generation.configs import Positive
+from affidavit.generation.remedies import at_least
 
 if TYPE_CHECKING:
     from affidavit.generation.aggregate import Totals
@@ -95,7 +96,7 @@ class PrismConfig(BatchedConfig):
                 "generator.temperature",
                 f"clip/temperature is {self.clip / self.temperature:.4g}",
                 allowed=f"at most {MAX_SPREAD / 2:g}",
-                hint=f"Set temperature to {2.0 * self.clip / MAX_SPREAD:g} or more.",
+                hint=at_least("generator.temperature", 2.0 * self.clip / MAX_SPREAD),
             )
         return self
 
@@ -172,7 +173,7 @@ def token_scores(config: PrismConfig, private: PrivateRows, public: Decoding) ->
     clipped, sound = clip_to_grid(logits, clip=config.clip)
     if not sound.all():
         raise AffidavitError(
-            "the model's logits for the public prompt are not finite", hint='Try [generator] dtype = "float32".'
+            "the model's logits for the public prompt are not finite", hint='Try `generator.dtype = "float32"`.'
         )
     rows = total(
         private.clipped(clip=config.clip),

@@ -43,6 +43,7 @@ from affidavit.accountant.plan import Compose, Plan, Repeat
 from affidavit.accountant.validate import Relation
 from affidavit.generation.batched import BatchedConfig, Writer, check_model, parallel_plan, write_batches
 from affidavit.generation.configs import Count, Positive
+from affidavit.generation.remedies import at_least
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,14 +124,14 @@ class PrivatePredictionConfig(BatchedConfig):
                     f"generator.{name}",
                     f"clip/{name} is {self.clip / temperature:.4g}",
                     allowed=f"at most {MAX_SPREAD / 2:g}",
-                    hint=f"Set {name} to {2.0 * self.clip / MAX_SPREAD:g} or more.",
+                    hint=at_least(f"generator.{name}", 2.0 * self.clip / MAX_SPREAD),
                 )
         if self.private_tokens > self.max_tokens:
             raise RunFileError(
                 "generator.private_tokens",
                 f"{self.private_tokens} private tokens of at most {self.max_tokens}",
                 allowed=f"1 to {self.max_tokens}",
-                hint=f"Set private_tokens to {self.max_tokens} or less.",
+                hint=f"At most `generator.private_tokens = {self.max_tokens}`.",
             )
         return self
 

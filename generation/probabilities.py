@@ -40,7 +40,7 @@ def support(public: NDArray[np.float32], *, top_k: int) -> Support:
     """
     if np.isnan(public).any():
         raise AffidavitError(
-            "the model's logits for the public prompt are not finite", hint='Try [generator] dtype = "float32".'
+            "the model's logits for the public prompt are not finite", hint='Try `generator.dtype = "float32"`.'
         )
     possible: Support = np.flatnonzero(public > -np.inf)
     if not possible.size:

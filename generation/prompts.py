@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from affidavit.accountant.errors import RunFileError
+from affidavit.accountant.remedies import did_you_mean, setting
 
 if TYPE_CHECKING:
     from affidavit.generation.models.base import LanguageModel
@@ -34,7 +35,7 @@ __all__ = [
     "task_template",
 ]
 
-_HINT = "Placeholders: {label} anywhere, {text} once in `private`; double a brace to print it."
+_HINT = "{label} may stand anywhere, {text} stands once in private; a brace to be printed is doubled."
 
 
 class PromptTemplate(BaseModel):
@@ -68,7 +69,9 @@ class PromptTemplate(BaseModel):
 
 def refused(name: str, problem: str) -> RunFileError:
     """The error about one field of a template."""
-    return RunFileError(f"generator.prompts.{name}", problem, hint=_HINT)
+    shown = {"record": "{text}", "between": "\n\n"}.get(name) or getattr(TASKS["generic"], name)
+    hint = f"For example {setting(f'generator.prompts.{name}', shown)}. {_HINT}"
+    return RunFileError(f"generator.prompts.{name}", problem, hint=hint)
 
 
 def _pieces(template: str, name: str) -> list[tuple[str, str | None]]:
@@ -154,7 +157,8 @@ TASKS: dict[str, PromptTemplate] = {
 def task_template(task: str) -> PromptTemplate:
     """The built-in template of a task. Raises ``RunFileError``."""
     if task not in TASKS:
-        raise RunFileError("generator.task", "not known", allowed=" | ".join(TASKS))
+        hint = did_you_mean(task, list(TASKS), path="generator.task")
+        raise RunFileError("generator.task", "not known", allowed=" | ".join(TASKS), hint=hint)
     return TASKS[task]
 
 

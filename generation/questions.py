@@ -48,10 +48,11 @@ class QuestionTemplate(BaseModel):
             raise RunFileError(
                 "generator.prompts.shown",
                 "not a question and its answer",
-                hint='Write {text} once and {label} once after it: "Question: {text}\\nAnswer: {label}".',
+                hint='For example `generator.prompts.shown = "Question: {text}\\nAnswer: {label}"`.',
             )
         if self.choose.count(_CANDIDATES) != 1:
-            raise RunFileError("generator.prompts.choose", "{candidates} does not stand there once", hint="Add it.")
+            hint = 'For example `generator.prompts.choose = "One of {candidates}. The answer"`.'
+            raise RunFileError("generator.prompts.choose", "{candidates} does not stand there once", hint=hint)
         return self
 
     @property

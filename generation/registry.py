@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from affidavit.accountant.errors import NotSupported, RunFileError
 from affidavit.accountant.plan import Plan
+from affidavit.accountant.remedies import did_you_mean
 from affidavit.generation.configs import GeneratorConfig
 
 __all__ = ["Access", "Generator", "check_access", "generator", "kinds"]
@@ -56,7 +57,8 @@ def kinds() -> tuple[str, ...]:
 def generator(kind: object) -> Generator:
     """The generator of a kind; its module is imported now. Raises ``RunFileError``."""
     if not isinstance(kind, str) or kind not in _MODULES:
-        raise RunFileError("generator.kind", "missing or not known", allowed=" | ".join(_MODULES))
+        hint = did_you_mean(kind, tuple(_MODULES), path="generator.kind")
+        raise RunFileError("generator.kind", "missing or not known", allowed=" | ".join(_MODULES), hint=hint)
     module = importlib.import_module(_MODULES[kind])
     return Generator(
         kind,
@@ -75,11 +77,12 @@ def check_access(source: Generator, config: GeneratorConfig, *, top_logprobs: in
         others = [kind for kind in _MODULES if generator(kind).access != "logits"]
         raise NotSupported(
             f"{source.kind} needs the logits of every token, and a server shows {top_logprobs}",
-            hint="Use a local model" + (f", or one of: {', '.join(others)}." if others else "."),
+            hint='`model = {name = "smollm2-135m"}` shows them all'
+            + (f"; a server is enough for {', '.join(others)}." if others else "."),
         )
     wanted = getattr(config, "top_k", 0)
     if source.access == "top" and not 0 < wanted <= top_logprobs:
         raise NotSupported(
             f"{source.kind} with top_k = {wanted} needs more tokens than the {top_logprobs} that the server shows",
-            hint=f"Set [generator] top_k to a number from 1 to {top_logprobs}.",
+            hint=f"At most `generator.top_k = {top_logprobs}`.",
         )

@@ -38,7 +38,7 @@ def poisson(count: int, *, rate: Rational, noise: Noise) -> list[int]:
     """
     _whole(count, "count")
     if isinstance(rate, bool) or not 0 <= rate <= 1:
-        raise UsageError("a sampling rate is not in [0, 1]", hint="Give a rate between 0 and 1.")
+        raise UsageError("a sampling rate is not in [0, 1]", hint="For example `rate = 0.1`.")
     return np.flatnonzero(_bernoulli(count, Fraction(rate), noise)).tolist()
 
 
@@ -53,7 +53,7 @@ def without_replacement(count: int, *, sample: int, noise: Noise) -> list[int]:
     if sample > count:
         raise UsageError(
             f"a sample of {sample} from {count} records without replacement",
-            hint=f"Sample at most {count}.",
+            hint=f"At most `sample = {count}`.",
         )
     moved: dict[int, int] = {}
     chosen: list[int] = []
@@ -94,4 +94,4 @@ def _bernoulli(count: int, rate: Fraction, noise: Noise) -> NDArray[np.bool_]:
 
 def _whole(value: int, name: str) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise UsageError(f"{name} is not a whole number >= 0", hint=f"Give a {name} >= 0.")
+        raise UsageError(f"{name} is not a whole number >= 0", hint=f"For example `{name} = 1`.")

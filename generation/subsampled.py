@@ -52,6 +52,7 @@ from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.plan import Parallel, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import Count, GeneratorConfig, Labels, one_of
+from affidavit.generation.remedies import shorter_records
 from affidavit.generation.shots import SHOT_TASKS, ShotRows, ShotTemplate, shot_rows
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def sample_size(config: SubsampledConfig, *, size: int) -> int:
             "generator.subsets",
             f"{config.subsets} subsets x {config.shots_per_subset} shots{labels} need {sample} records, "
             f"more than the declared size of {size}",
-            hint=f"With this size, subsets can be at most {largest}." if largest else "The data set is too small.",
+            hint=f"At most `generator.subsets = {largest}`." if largest else "`generator.shots_per_subset = 1`",
         )
     return sample
 
@@ -217,13 +218,14 @@ def _check_scheme(config: SubsampledConfig, relation: Relation) -> None:
         raise RunFileError(
             "generator.keeps_label",
             f"an assumption about replaced records, of which {relation} has none",
-            hint='Leave it out, or set relation = "substitution".',
+            hint='Remove `generator.keeps_label`, or `relation = "substitution"`.',
         )
     if config.sampling == "fixed-groups" and config.shots_per_subset > 1:
         raise RunFileError(
             "generator.sampling",
             f"fixed groups of several records cost the same under {relation} as under substitution",
-            hint='Set relation = "substitution", which covers it, or sampling = "poisson", or shots_per_subset = 1.',
+            hint='`relation = "substitution"` covers it; or `generator.sampling = "poisson"`, '
+            "or `generator.shots_per_subset = 1`.",
         )
 
 
@@ -233,7 +235,7 @@ def check_model(config: SubsampledConfig, model: LanguageModel) -> None:
         raise RunFileError(
             "model.name",
             f"{getattr(model, 'name', 'the model')} gives text only, and this generator needs next-token logits",
-            hint="Use a local model, or a server that returns top log-probabilities.",
+            hint='`model.name = "smollm2-135m"`, or a server that returns top log-probabilities.',
         )
     if config.top_k > model.vocabulary_size:
         raise RunFileError(
@@ -262,6 +264,6 @@ def label_rows(config: SubsampledConfig, model: LanguageModel) -> dict[str, Shot
         raise RunFileError(
             "generator.max_record_tokens",
             f"prompts and answers need {longest} tokens, {model.name} reads {model.context_length}",
-            hint=f"Lower max_record_tokens by {-(-over // config.shots_per_subset)}, or shots_per_subset.",
+            hint=shorter_records(config.max_record_tokens, over=over, records=config.shots_per_subset),
         )
     return rows

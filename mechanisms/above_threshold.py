@@ -41,6 +41,7 @@ from typing import ClassVar, NoReturn
 from affidavit.accountant import validate
 from affidavit.accountant.errors import PermitViolation, PlanError, UsageError
 from affidavit.accountant.plan import Leaf, Plan, Pure, register_leaf
+from affidavit.accountant.remedies import CERTIFY
 from affidavit.mechanisms.base import (
     Mechanism,
     Noise,
@@ -113,7 +114,10 @@ class SparseVector:
     def leaf(self) -> AboveThreshold:
         """The ``above-threshold`` leaf of one run: the ratios, rounded down."""
         if self.positives < 1 or self.sensitivity < 1:
-            raise UsageError("positives and sensitivity are whole numbers >= 1", hint="Give 1 or more of each.")
+            raise UsageError(
+                "positives and sensitivity are whole numbers >= 1",
+                hint="For example `positives = 1` and `sensitivity = 1`.",
+            )
         return AboveThreshold(
             float_at_most(positive(self.threshold_scale, name="threshold_scale") / self.sensitivity),
             float_at_most(positive(self.query_scale, name="query_scale") / self.sensitivity),
@@ -174,7 +178,7 @@ def start(permit: Permit, path: str, *, spec: SparseVector, threshold: int) -> S
             f"{path}: the sparse vector asked for is not covered by the certified one "
             f"(noise multipliers {asked.threshold_noise_multiplier:.6g} and {asked.query_noise_multiplier:.6g}, "
             f"{asked.positives} positives)",
-            hint="Raise the noise or certify what the generator uses: affidavit certify RUN.toml -o CERT.json",
+            hint=f"Raise the noise, or {CERTIFY}",
         )
     return Scan(spec, permit.noise, threshold=threshold)
 

@@ -145,7 +145,7 @@ def use_leaf(permit: Permit, path: str, kinds: Iterable[type[Leaf]]) -> Leaf:
         names = " or ".join(kind.kind for kind in expected)
         raise PermitViolation(
             f"{path} is certified as {leaf.kind}, but the mechanism that draws is {names}",
-            hint="Certify the plan that the generator states: affidavit certify RUN.toml -o CERT.json",
+            hint="Certify the plan that the generator states: `affidavit certify RUN.toml -o CERT.json`",
         )
     return leaf
 
@@ -153,7 +153,7 @@ def use_leaf(permit: Permit, path: str, kinds: Iterable[type[Leaf]]) -> Leaf:
 def positive(value: Rational, *, name: str) -> Fraction:
     """``value`` as an exact positive rational. Raises ``UsageError``."""
     if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)) or value <= 0:
-        raise UsageError(f"{name} is not a finite number > 0", hint=f"Give a {name} > 0.")
+        raise UsageError(f"{name} is not a finite number > 0", hint=f"For example `{name} = 1`.")
     return Fraction(value)
 
 

@@ -34,6 +34,7 @@ from typing import ClassVar
 from affidavit.accountant import validate
 from affidavit.accountant.errors import PermitViolation
 from affidavit.accountant.plan import Gaussian, Leaf, Plan, Pure, register_leaf
+from affidavit.accountant.remedies import CERTIFY
 from affidavit.mechanisms.base import Draw, Mechanism, Permit, Rational, float_at_least, positive, use_leaf
 from affidavit.mechanisms.exponential import ARITHMETIC_SLACK, Scores, sample
 
@@ -111,7 +112,7 @@ def release(
         raise PermitViolation(
             f"{path}: width/temperature is {float(width) / float(temperature):.6g}, "
             f"more than the certified range {getattr(leaf, 'range', math.nan):.6g}",
-            hint="Raise the temperature or certify the range that the generator needs: affidavit certify RUN.toml",
+            hint=f"Raise the temperature, or {CERTIFY}",
         )
     return tuple(sample(scores, temperature=exact_temperature, noise=permit.noise) for scores in choices)
 

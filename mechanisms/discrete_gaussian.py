@@ -76,7 +76,7 @@ def release(permit: Permit, path: str, value: int, *, standard_deviation: Ration
             f"{path}: noise multiplier {stated.noise_multiplier:.6g} on a grid of {stated.granularity:.6g} is not the "
             f"certified {getattr(leaf, 'noise_multiplier', float('nan')):.6g} on "
             f"{getattr(leaf, 'granularity', float('nan')):.6g}",
-            hint="Certify the noise and the grid that the generator uses: affidavit certify RUN.toml",
+            hint="Certify the noise and the grid that the generator uses: `affidavit certify RUN.toml -o CERT.json`",
         )
     return value + discrete_gaussian(deviation, noise=permit.noise)
 

@@ -118,7 +118,7 @@ class Clustering:
             largest = self.split_range * MAX_SPREAD * float(coldest) / self.weights.largest_spread(points)
             raise UsageError(
                 f"split_range = {self.split_range:g} is too cold for {points} points",
-                hint=f"Set split_range to {largest:.3g} or less.",
+                hint=f"At most `split_range = {_short(largest)}`.",
             )
 
 
@@ -314,3 +314,9 @@ class _Permitted:
 
     def _at(self, what: str, level: int) -> str:
         return f"{self._path}.parts[{self._places[what, level]}]"
+
+
+def _short(value: float) -> float:
+    """Three digits, never above ``value``."""
+    short = float(f"{value:.3g}")
+    return short if short <= value else float(f"{value * 0.995:.3g}")

@@ -58,11 +58,13 @@ class Weights:
     def __post_init__(self) -> None:
         if not (self.emptiness >= 0.0 and self.centreness >= 0.0 and self.emptiness + self.centreness > 0.0):
             raise UsageError(
-                "DPM's weights are not >= 0 with one of them > 0", hint="Set emptiness = 5, centreness = 1."
+                "DPM's weights are not >= 0 with one of them > 0",
+                hint="For example `emptiness = 5.0` and `centreness = 1.0`.",
             )
         if not (0.0 < self.edge < 0.5 and 0.0 <= self.height <= 1.0):
             raise UsageError(
-                "DPM's edge is not in (0, 1/2), or its height not in [0, 1]", hint="Set edge = 0.083, height = 0.3."
+                "DPM's edge is not in (0, 1/2), or its height not in [0, 1]",
+                hint="For example `edge = 0.083` and `height = 0.3`.",
             )
 
     @property

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import Exponential
+from affidavit.accountant.remedies import CERTIFY
 from affidavit.mechanisms.base import (
     Draw,
     Mechanism,
@@ -98,7 +99,7 @@ def draw(permit: Permit, path: str, scores: Scores, *, temperature: Rational, wi
         raise PermitViolation(
             f"{path}: width/temperature is {float(width) / float(temperature):.6g}, "
             f"more than the certified range {getattr(leaf, 'range', math.nan):.6g}",
-            hint="Raise the temperature or certify the range that the generator needs: affidavit certify RUN.toml",
+            hint=f"Raise the temperature, or {CERTIFY}",
         )
     return sample(scores, temperature=exact_temperature, noise=permit.noise)
 

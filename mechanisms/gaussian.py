@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import Gaussian
+from affidavit.accountant.remedies import CERTIFY
 from affidavit.mechanisms.base import Mechanism, Permit, Rational, float_at_most, positive, use_leaf
 
 __all__ = ["ASSUMPTIONS", "MECHANISM", "GaussianNoise", "release"]
@@ -65,7 +66,7 @@ def release(
         raise PermitViolation(
             f"{path}: noise multiplier {float(scale / sensitivity):.6g} is less than the certified "
             f"{getattr(leaf, 'noise_multiplier', float('nan')):.6g}",
-            hint="Raise the noise or certify the multiplier that the generator uses: affidavit certify RUN.toml",
+            hint=f"Raise the noise, or {CERTIFY}",
         )
     noise = permit.noise.standard_normal(vector.size).reshape(vector.shape)
     return vector + float(scale) * noise

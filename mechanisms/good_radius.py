@@ -52,7 +52,7 @@ class GoodRadius:
     def halvings(self) -> int:
         """⌈log2(√2/(2θ))⌉, and at least one."""
         if not 0.0 < self.tolerance < math.inf:
-            raise UsageError("tolerance is not a finite number > 0", hint="Give a tolerance between 0 and 0.7.")
+            raise UsageError("tolerance is not a finite number > 0", hint="For example `tolerance = 0.1`.")
         width, halvings = LARGEST, 0
         while width > self.tolerance:
             width, halvings = width / 2.0, halvings + 1

@@ -44,6 +44,7 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import Exponential, Pure
+from affidavit.accountant.remedies import CERTIFY
 from affidavit.mechanisms.base import (
     Mechanism,
     Noise,
@@ -81,12 +82,12 @@ class JointTopK:
     def leaf(self) -> Exponential:
         """The ``exponential`` leaf of one use: width/temperature and the slack, rounded up. Raises ``UsageError``."""
         if self.size < 1 or self.most < 1:
-            raise UsageError("size and most are whole numbers >= 1", hint="Ask for at least one thing.")
+            raise UsageError("size and most are whole numbers >= 1", hint="At least `size = 1` and `most = 1`.")
         temperature = positive(self.temperature, name="temperature")
         if self.most / temperature > _MOST_BITS:
             raise UsageError(
                 f"counts up to {self.most} at temperature {float(temperature):.3g} are too far apart to weigh",
-                hint=f"Raise the temperature to {self.most / _MOST_BITS:.3g} or more.",
+                hint=f"At least `temperature = {float(Fraction(self.most, _MOST_BITS))}`.",
             )
         return Exponential(float_at_least(positive(self.width, name="width") / temperature + ARITHMETIC_SLACK))
 
@@ -111,7 +112,7 @@ def _charge(permit: Permit, path: str, *, width: Rational, temperature: Rational
         raise PermitViolation(
             f"{path}: width/temperature is {float(width) / float(temperature):.6g}, more than the certified "
             f"{certified:.6g}",
-            hint="Raise the temperature or certify the range that the generator needs: affidavit certify RUN.toml",
+            hint=f"Raise the temperature, or {CERTIFY}",
         )
 
 

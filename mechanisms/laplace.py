@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import Laplace
+from affidavit.accountant.remedies import CERTIFY
 from affidavit.mechanisms.base import Mechanism, Noise, Permit, Rational, float_at_most, positive, use_leaf
 from affidavit.mechanisms.coins import exponential_coin, geometric
 
@@ -65,7 +66,7 @@ def release(
         raise PermitViolation(
             f"{path}: noise multiplier {float(exact / sensitivity):.6g} is less than the certified "
             f"{getattr(leaf, 'noise_multiplier', float('nan')):.6g}",
-            hint="Raise the noise or certify the multiplier that the generator uses: affidavit certify RUN.toml",
+            hint=f"Raise the noise, or {CERTIFY}",
         )
     drawn = [rounded_laplace(exact, noise=permit.noise) for _ in range(vector.size)]
     return vector.astype(np.int64) + np.array(drawn, dtype=np.int64).reshape(vector.shape)

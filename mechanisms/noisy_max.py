@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import Leaf, Pure, register_leaf
+from affidavit.accountant.remedies import CERTIFY
 from affidavit.accountant.validate import real
 from affidavit.mechanisms.base import Mechanism, Noise, Permit, Rational, float_at_least, positive, use_leaf
 from affidavit.mechanisms.coins import exponential_coins
@@ -81,7 +82,7 @@ def release(permit: Permit, path: str, scores: NDArray[np.int64], *, rate: Ratio
         raise PermitViolation(
             f"{path}: rate x width is {float(exact) * float(width):.6g}, more than the certified epsilon "
             f"{getattr(leaf, 'epsilon', float('nan')):.6g}",
-            hint="Lower the rate or certify the epsilon that the generator needs: affidavit certify RUN.toml",
+            hint=f"Lower the rate, or {CERTIFY}",
         )
     return sample(scores, rate=exact, noise=permit.noise)
 

@@ -42,6 +42,7 @@ from numpy.typing import NDArray
 from affidavit.accountant import validate
 from affidavit.accountant.errors import PermitViolation, PlanError, UsageError
 from affidavit.accountant.plan import Approximate, Leaf, Plan, register_leaf
+from affidavit.accountant.remedies import CERTIFY
 from affidavit.mechanisms.base import Mechanism, Permit, float_at_least, use_leaf
 from affidavit.mechanisms.coins import two_sided_geometric
 
@@ -95,7 +96,10 @@ class TestedTopK:
         ε shrinks in proportion; δ₀ may be kept, since the threshold lies further above the smaller gaps.
         """
         if not 1 <= gap_sensitivity <= self.gap_sensitivity:
-            raise UsageError("gap_sensitivity is not a whole number >= 1", hint="Use 1 for add-remove, else 2.")
+            raise UsageError(
+                "gap_sensitivity is not a whole number >= 1",
+                hint="`gap_sensitivity = 1` under add-remove, else `gap_sensitivity = 2`.",
+            )
         exact = Fraction(_epsilon(self.epsilon, path="epsilon")) * gap_sensitivity / self.gap_sensitivity
         return ProposeTestRelease(float_at_least(exact), _delta(self.delta, path="delta"))
 
@@ -138,7 +142,7 @@ def release(
     if not isinstance(leaf, ProposeTestRelease) or asked.epsilon > leaf.epsilon or asked.delta > leaf.delta:
         raise PermitViolation(
             f"{path}: a test at ε = {asked.epsilon:.6g}, δ = {asked.delta:.6g} is more than the certified one",
-            hint="Lower both or certify what the generator uses: affidavit certify RUN.toml -o CERT.json",
+            hint=f"Lower both, or {CERTIFY}",
         )
     gap = int(gaps(values)[size - 1])
     if gap + two_sided_geometric(1 / spec.scale, noise=permit.noise) < spec.threshold:

@@ -156,7 +156,7 @@ def certified_bound(
     of δ and ε is given; ``NotSupported`` where no certified method covers the plan.
     """
     if (delta is None) == (epsilon is None):
-        raise UsageError("give either delta or epsilon", hint="for example delta=1e-5")
+        raise UsageError("give either delta or epsilon", hint="For example `delta = 1e-05` and `epsilon = None`.")
     if delta is not None:
         delta = validate.fraction(delta, path="delta")
         (low, high), methods = _answers(plan, relation, lambda branch: _epsilon(branch, delta))

@@ -228,7 +228,7 @@ def _leaf(leaf: nodes.Leaf) -> Branch:
             return Branch(first=Fixed(rho=Fraction(rho)))
     raise NotSupported(
         f"no certified arithmetic for the leaf kind {leaf.kind!r}",
-        hint="kinds covered: gaussian, laplace, pure, approximate, exponential, zcdp",
+        hint="Covered are gaussian, laplace, pure, approximate, exponential and zcdp.",
     )
 
 

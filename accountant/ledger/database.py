@@ -110,7 +110,10 @@ def _sqlite_file(url: URL) -> Path | None:
     if url.get_backend_name() != "sqlite":
         return None
     if not url.database or url.database == ":memory:" or url.query:
-        raise UsageError("a ledger in memory forgets what was spent", hint="Use: sqlite:////path/to/ledger.db")
+        raise UsageError(
+            "a ledger in memory forgets what was spent",
+            hint="For example `export AFFIDAVIT_LEDGER=sqlite:////var/lib/affidavit/ledger.db`.",
+        )
     return Path(url.database).expanduser().absolute()
 
 
@@ -139,7 +142,8 @@ def _new_file(path: Path) -> None:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     except OSError as error:
         raise UsageError(
-            f"no ledger can be made at {path}: {error.strerror}", hint="Name another place in AFFIDAVIT_LEDGER."
+            f"no ledger can be made at {path}: {error.strerror}",
+            hint="Name a place that can be written: `export AFFIDAVIT_LEDGER=sqlite:///ledger.db`",
         ) from None
     os.close(descriptor)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
 
-from affidavit.accountant import decimals, validate
+from affidavit.accountant import decimals, remedies, validate
 from affidavit.accountant.clock import Clock, parse_instant, show_instant, utc_now
 from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerMissing, NotSupported, PlanError, UsageError
 from affidavit.accountant.keys import Keyring
@@ -36,7 +37,10 @@ CHECKPOINT_EVERY = 128
 MAX_CLOCK_SKEW = timedelta(minutes=5)
 """How far the clocks of machines that share a ledger may lie apart."""
 
-_INIT_HINT = "Run: affidavit ledger init --dataset NAME --relation R --unit record --epsilon E --delta D"
+_INIT_HINT = (
+    "Open it, for example: `affidavit ledger init --dataset my-records --relation add-remove --unit record "
+    "--epsilon 10 --delta 1e-5`"
+)
 
 
 def default_url(home: Path) -> str:
@@ -121,7 +125,7 @@ class Ledger:
         if filter != "basic":
             raise NotSupported(
                 f"the filter {str(filter)[:20]!r} is not available: certificates state (ε, δ), not a Rényi curve",
-                hint="Use: --filter basic",
+                hint="Use `--filter basic`.",
             )
         facts = {
             "kind": "open",
@@ -141,7 +145,8 @@ class Ledger:
             if dataset in state.accounts:
                 raise UsageError(
                     f"the account {dataset} exists; its budget is fixed",
-                    hint="Run: affidavit ledger show. New versions of the data are charged to the same account.",
+                    hint="New versions of the data are charged to the same account: "
+                    f"`affidavit ledger show {shlex.quote(dataset)}`",
                 )
             state = state.append(**facts)
         self._remember(state)
@@ -213,7 +218,7 @@ class Ledger:
             if is_open is None:
                 is_open = _still_open(found, entry)
             if not is_open:
-                raise UsageError("no open reservation has this id", hint="Run: affidavit ledger show")
+                raise UsageError("no open reservation has this id", hint="Which are open: `affidavit ledger show`")
             state = found.append(kind="commit", entry=entry, receipt_sha256=receipt_sha256)
         self._remember(state)
 
@@ -337,7 +342,11 @@ def _still_open(found: _Verified, entry: str) -> bool:
 def _account(accounts: Mapping[str, Account], dataset: str) -> Account:
     if dataset not in accounts:
         known = ", ".join(sorted(accounts)) or "none"
-        raise LedgerMissing(f"the ledger has no account {dataset!r} (it has: {known})", hint=_INIT_HINT)
+        raise LedgerMissing(
+            f"the ledger has no account {dataset!r} (it has: {known})",
+            hint="Which there are: `affidavit ledger show`" if accounts else _INIT_HINT,
+            accounts=tuple(accounts),
+        )
     return accounts[dataset]
 
 
@@ -345,7 +354,8 @@ def account_name(dataset: str, *, path: str = "dataset") -> str:
     """An account's name as it is. Raises ``PlanError`` for what cannot be one."""
     fits = isinstance(dataset, str) and 0 < len(dataset) <= 200 and dataset.isprintable() and dataset == dataset.strip()
     if not fits:
-        raise PlanError(path, "not a name", allowed="1 to 200 printable characters")
+        hint = f"For example {remedies.setting(path, 'my-records')}."
+        raise PlanError(path, "not a name", allowed="1 to 200 printable characters", hint=hint)
     return dataset
 
 
@@ -380,7 +390,7 @@ def _check_kind(account: Account, relation: Relation, unit: Unit) -> None:
         if held != asked:
             raise BudgetError(
                 f"the account {account.dataset} is for the {what} {held}, this run is certified for {asked}",
-                hint=f"State {what} = {held} in the run file and certify it again; costs of two {what}s do not add up.",
+                hint=f"State `{what} = {_spelled(held)}` and certify again; costs of two {what}s do not add up.",
             )
 
 
@@ -391,19 +401,26 @@ def _check_owner(accounts: Mapping[str, Account], dataset: str, records: Sequenc
             raise BudgetError(
                 f"about {part:.0%} of these records were charged to the account {other.dataset} before: the same data "
                 "under another name have no budget of their own",
-                hint=f"Charge that account: write `name = {json.dumps(other.dataset)}` under [data].",
+                hint=f"Charge that account: {remedies.setting('data.name', other.dataset)}",
             )
+
+
+def _spelled(held: str | Unit) -> str:
+    """As a run file states it."""
+    if isinstance(held, str) or held.key is None:
+        return f'"{held}"'
+    return f'{{key = "{held.key}", max_records = {held.max_records}}}'
 
 
 def _exceeded(account: Account, epsilon: Decimal, delta: Decimal) -> BudgetExceeded:
     epsilon_left, delta_left = account.remaining
     show = decimals.show
     if epsilon > epsilon_left > 0:
-        hint = f"What fits: affidavit calibrate RUN.toml --epsilon {show(epsilon_left)}"
+        hint = f"What fits: `affidavit calibrate RUN.toml --epsilon {show(epsilon_left)}`"
     elif epsilon <= epsilon_left and delta_left > 0:
-        hint = f"What fits: delta = {show(delta_left)} in the run file's [budget], certified again"
+        hint = f"What fits: `budget.delta = {show(delta_left)}`, certified again"
     else:
-        hint = "Nothing is left for these data: affidavit ledger show"
+        hint = "Nothing is left for these data, under this name or another: `affidavit ledger show`"
     return BudgetExceeded(
         f"the account {account.dataset} has (ε, δ) = ({show(epsilon_left)}, {show(delta_left)}) left of "
         f"({show(account.epsilon)}, {show(account.delta)}); this run costs ({show(epsilon)}, {show(delta)})",

@@ -37,7 +37,9 @@ class Brainwash:
 
     def __post_init__(self) -> None:
         if len(set(self.labels)) < 2:
-            raise UsageError("brainwash needs a wrong label", hint="choose records with at least two labels")
+            raise UsageError(
+                "brainwash needs a wrong label", hint='Give at least two labels, as in `labels = ["north", "south"]`.'
+            )
 
     def wrong(self, label: str) -> str:
         """The label that the model is told: the next in sorted order, around the end."""

@@ -37,7 +37,7 @@ def make_canaries(count: int, *, seed: int, labels: Sequence[str] = ()) -> tuple
     the mechanism's.
     """
     if count < 1:
-        raise UsageError(f"{count} canaries", hint="insert at least one canary")
+        raise UsageError(f"{count} canaries", hint="For example `members = 20` and `non_members = 20`.")
     generator = np.random.default_rng([seed, 0x6361])
     secrets: dict[str, None] = {}
     while len(secrets) < count:

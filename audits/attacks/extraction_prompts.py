@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from affidavit.accountant.errors import RunFileError
+from affidavit.accountant.remedies import did_you_mean
 from affidavit.audits.pii.identifier import IdentifierKind
 from affidavit.audits.textmodel import PromptTemplate
 
@@ -185,4 +186,9 @@ def prompt_named(name: str, *, kind: IdentifierKind = "email") -> ExtractionProm
     for prompt in prompts_for(kind):
         if prompt.name == name:
             return prompt
-    raise RunFileError("prompt", f"{name[:40]!r} is not known", allowed=" | ".join(prompt.name for prompt in PROMPTS))
+    raise RunFileError(
+        "prompt",
+        f"{name[:40]!r} is not known",
+        allowed=" | ".join(prompt.name for prompt in PROMPTS),
+        hint=did_you_mean(name, [prompt.name for prompt in PROMPTS], path="prompt"),
+    )

@@ -55,7 +55,7 @@ def lowest_mean(values: NDArray[np.float64], *, share: float) -> float:
     import numpy as np
 
     if not 0.0 < share <= 1.0:
-        raise UsageError(f"share is {share!r}", hint="the share of tokens lies in (0, 1], such as 0.2")
+        raise UsageError(f"share is {share!r}", hint="For example `share = 0.2`, at most 1.")
     if values.size == 0:
         return 0.0
     kept = max(1, int(share * values.size))

@@ -56,7 +56,9 @@ class LabelPrompt:
 def label_of(record: Record) -> str:
     """The record's label. Raises ``DataError`` naming nothing but the missing field."""
     if record.label is None:
-        raise DataError("a record has no label", hint="this attack needs records with a label field")
+        raise DataError(
+            "a record has no label", hint='This attack needs records with a label, as in `label = "north"`.'
+        )
     return record.label
 
 

@@ -84,7 +84,9 @@ class MembershipAttack(Attack, Protocol):
 def answering_model(view: View, attack: str) -> AnsweringModel:
     """The view's model. Raises ``UsageError`` when the attack is given text only."""
     if view.model is None:
-        raise UsageError(f"{attack} needs a model to query", hint="give the audit a model, or choose attack extraction")
+        raise UsageError(
+            f"{attack} needs a model to query", hint='Give the audit a model, or choose `attack = "extraction"`.'
+        )
     return view.model
 
 
@@ -94,7 +96,7 @@ def text_model(view: View, attack: str) -> TextModel:
     if not isinstance(model, TextModel):
         raise UsageError(
             f"{attack} needs log-probabilities, {model.name} shows text only",
-            hint="choose an attack that needs answers alone: gap | inquiry | repeat | brainwash",
+            hint='`attack = "gap"` needs answers alone, as inquiry, repeat and brainwash do.',
         )
     return model
 
@@ -105,6 +107,6 @@ def token_scoring_model(view: View, attack: str) -> TokenScoringModel:
     if not isinstance(model, TokenScoringModel):
         raise UsageError(
             f"{attack} needs the scores of every token, {model.name} shows sums only",
-            hint="choose an attack that needs no more than log-probabilities: loss | reference | zlib",
+            hint='`attack = "loss"` needs no more than log-probabilities, as reference and zlib do.',
         )
     return model

@@ -48,9 +48,11 @@ class RMIA:
 
     def __post_init__(self) -> None:
         if not self.shadows.prompts or not self.shadows.population:
-            raise UsageError("RMIA needs shadow prompts and a population", hint="at least one of each")
+            raise UsageError(
+                "RMIA needs shadow prompts and a population", hint="At least `shadow_prompts = 1` and `population = 1`."
+            )
         if not self.gamma > 0.0 or not 0.0 <= self.offline <= 1.0:
-            raise UsageError("gamma or offline is out of range", hint="gamma > 0, and offline in [0, 1]")
+            raise UsageError("gamma or offline is out of range", hint="For example `gamma = 2.0` and `offline = 0.3`.")
         self.shadow_scores = ShadowScores(self.prompt, self.name)
 
     def scores(self, view: View, records: Sequence[Record]) -> list[float]:

@@ -56,14 +56,14 @@ def make_shadows(records: Sequence[Record], *, prompts: int, shots: int, populat
         raise RunFileError(
             "shadow_prompts",
             f"{prompts} are asked for, {len(records)} shadow records make {possible} prompts of {shots}",
-            hint=f"set shadow_prompts to at most {possible}, or give more records",
+            hint=f"At most `shadow_prompts = {possible}`, or give more records.",
         )
     left = len(records) - prompts * shots
     if population > left:
         raise RunFileError(
             "population",
             f"{population} are asked for, {left} records are in no shadow prompt",
-            hint=f"set population to at most {left}, or give more records",
+            hint=f"At most `population = {left}`, or give more records.",
         )
     order = [records[i] for i in np.random.default_rng(seed).permutation(len(records))]
     chosen = [tuple(order[i * shots : (i + 1) * shots]) for i in range(prompts)]

@@ -67,7 +67,7 @@ class Demonstrating:
     def _served(self, epsilon: float) -> Demonstrate:
         serve = self.given.endpoint
         if serve is None:
-            hint = 'pass protected_endpoint=, or set through = "text"'
+            hint = 'Give `protected_endpoint`, or `through = "text"`.'
             raise UsageError("no protected endpoint was given", hint=hint)
 
         def demonstrate(members: Sequence[Record], seed: int) -> Demonstrated:

@@ -28,6 +28,7 @@ from affidavit.audits.exposure import Holder, exposures, holders
 from affidavit.audits.findings import Finding, Target, Utility
 from affidavit.audits.guessing import is_guessable, names_in
 from affidavit.audits.pii import Identifier, Pseudonyms
+from affidavit.audits.remedies import at_most_records
 from affidavit.audits.statistics.ceilings import coins_needed, one_run_ceiling
 from affidavit.audits.statistics.clopper_pearson import rate_interval
 from affidavit.audits.statistics.one_run import one_run_epsilon_lower
@@ -77,7 +78,7 @@ def candidates(records: Sequence[Record], attack: Extraction, prompt: Extraction
     if len(usable) < count:
         raise DataError(
             f"{len(usable)} records hold an identifier of their own, {count} are asked for",
-            hint=f"set members + non_members to at most {len(usable)}, or give more records",
+            hint=at_most_records(len(usable)),
         )
     guessable = frozenset(
         identifier

@@ -21,6 +21,7 @@ from affidavit.accountant.errors import DataError
 from affidavit.audits.attacks.protocol import MembershipAttack, View
 from affidavit.audits.certified import Certified
 from affidavit.audits.findings import Finding, Measure, Target, Utility
+from affidavit.audits.remedies import at_most_records
 from affidavit.audits.statistics.auc import (
     ScoredRun,
     exact_interval,
@@ -72,7 +73,7 @@ def score_runs(
     if members + non_members > len(pool):
         raise DataError(
             f"{members} members and {non_members} non-members from {len(pool)} records",
-            hint=f"set members + non_members to at most {len(pool)}",
+            hint=at_most_records(len(pool)),
         )
     generator = np.random.default_rng(seed)
     scored = []

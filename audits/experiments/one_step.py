@@ -87,9 +87,10 @@ def _busiest(certified: Certified, mechanism: str) -> tuple[str, Leaf, int, tupl
     auditable = [each for each in found if each[2] > 0]
     if not auditable:
         wanted = f" and that {mechanism} draws" if mechanism else ""
+        hint = "Remove `mechanism`." if mechanism else 'Choose another attack: `attack = "extraction"`'
         raise NotSupported(
             f"the plan has no leaf that the one-step audit knows{wanted}",
-            hint=f"it audits {', '.join(covered())}; choose another attack, such as extraction",
+            hint=f"{hint} It audits {', '.join(covered())}.",
         )
     return max(auditable, key=lambda each: each[2])
 

@@ -125,7 +125,7 @@ def prepare_search(
             "the released text is searched against records that were not in the data, and there are none"
             if not held_out
             else "every member nearly copies a held-out record",
-            hint='give records like the members\' that were not in the data: held_out = "held_out.jsonl"',
+            hint='Records like the members\' that were not in the data: `held_out = "held_out.jsonl"`',
         )
     inside = {record.id: detector.identifiers([record.text]) for record in unique.kept}
     outside = {record.id: detector.identifiers([record.text]) for record in held_out}

@@ -54,7 +54,7 @@ def _canaries(
     if background > len(records):
         raise DataError(
             f"{background} records are to be always in, {len(records)} are given",
-            hint=f"set background to at most {len(records)}",
+            hint=f"At most `background = {len(records)}`.",
         )
     chosen = np.random.default_rng(seed).permutation(len(records))[:background]
     always = tuple(records[int(i)] for i in chosen)

@@ -18,6 +18,7 @@ from affidavit.audits.experiments.demonstrating import Demonstrating, attack_set
 from affidavit.audits.experiments.membership import Demonstrate, Demonstrated, membership_finding, score_runs
 from affidavit.audits.findings import Finding, SelfTest, Target
 from affidavit.audits.given import Given, Results
+from affidavit.audits.remedies import at_most_records
 from affidavit.audits.self_tests import membership_self_test
 from affidavit.audits.statistics.auc import ScoredRun
 from affidavit.audits.textmodel import Record
@@ -35,7 +36,7 @@ def run_membership(given: Given, names: Sequence[MembershipName]) -> Results:
     if needed > len(records):
         raise DataError(
             f"{audit.members} members and {audit.non_members} non-members from {len(records)} records",
-            hint=f"set members + non_members to at most {len(records)}",
+            hint=at_most_records(len(records)),
         )
     pool, rest = records[:needed], records[needed:]
     settings = attack_settings(given, names, pool, rest)

@@ -30,7 +30,7 @@ def run_per_run(given: Given, names: Sequence[MembershipName]) -> Results:
     if given.audit.background >= len(records):
         raise DataError(
             f"one record and {given.audit.background} others from {len(records)} records",
-            hint=f"set background to at most {max(0, len(records) - 1)}",
+            hint=f"At most `background = {max(0, len(records) - 1)}`.",
         )
     pool, rest = records[: given.audit.background + 1], records[given.audit.background + 1 :]
     settings = attack_settings(given, names, pool, rest)

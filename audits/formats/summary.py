@@ -32,6 +32,6 @@ def append(findings: Findings, *, environment: Mapping[str, str] = os.environ) -
     except OSError as error:
         raise UsageError(
             f"GITHUB_STEP_SUMMARY names {path}, which cannot be written: {error.strerror}",
-            hint="Unset GITHUB_STEP_SUMMARY, or name a file that can be written.",
+            hint="`unset GITHUB_STEP_SUMMARY`, or name a file that can be written.",
         ) from None
     return path

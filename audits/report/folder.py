@@ -91,7 +91,7 @@ def _json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         content = None
     if not isinstance(content, dict):
-        raise UsageError(f"{path} is not a JSON object", hint="Make it again with `affidavit generate`.")
+        raise UsageError(f"{path} is not a JSON object", hint="Restore the file that was generated.")
     return content
 
 
@@ -155,7 +155,7 @@ def _findings(folder: Path, certificates_: dict[str, Certificate], *, only: bool
             bound = "no certificate" if sha256 is None else f"certificate {sha256[:12]}…, which is not in the folder"
             raise UsageError(
                 f"{path} is bound to {bound}",
-                hint="Put its certificate into the folder, or name the one to report: --certificate CERT.json",
+                hint="Put its certificate into the folder, or move away what belongs to another.",
             )
     return {
         sha256: records.merge(found) if found else Findings(certificate_sha256=sha256, items=())

@@ -95,4 +95,6 @@ class ReportInput(Shown):
 
     def __post_init__(self) -> None:
         if not self.chapters:
-            raise UsageError("a report needs a certificate", hint="affidavit certify RUN.toml -o DIR/certificate.json")
+            raise UsageError(
+                "a report needs a certificate", hint="Make one: `affidavit certify RUN.toml -o DIR/certificate.json`"
+            )

@@ -49,9 +49,15 @@ class ScoredRun:
 
     def __post_init__(self) -> None:
         if not self.members or not self.non_members:
-            raise UsageError("a run without members or without non-members", hint="score at least one of each")
+            raise UsageError(
+                "a run without members or without non-members",
+                hint="Score at least one of each, as in `members = [0.5]` and `non_members = [0.5]`.",
+            )
         if any(math.isnan(score) for score in (*self.members, *self.non_members)):
-            raise UsageError("a score is not a number", hint="an attack must score every record it is given")
+            raise UsageError(
+                "a score is not a number",
+                hint="An attack scores every record that it is given, as in `members = [0.5]`.",
+            )
 
 
 def auc(members: Sequence[float], non_members: Sequence[float]) -> float:
@@ -74,7 +80,7 @@ def mean_auc(runs: Sequence[ScoredRun]) -> float:
 def run_aucs(runs: Sequence[ScoredRun]) -> list[float]:
     """Each run's AUC."""
     if not runs:
-        raise UsageError("no runs were scored", hint="set runs to at least 1")
+        raise UsageError("no runs were scored", hint="For example `runs = 1`.")
     return [auc(run.members, run.non_members) for run in runs]
 
 
@@ -87,7 +93,7 @@ def true_positive_rate_at(members: Sequence[float], non_members: Sequence[float]
     import numpy as np
 
     if not 0.0 <= fpr <= 1.0:
-        raise UsageError(f"fpr is {fpr!r}", hint="a false positive rate lies in [0, 1], such as 0.01")
+        raise UsageError(f"fpr is {fpr!r}", hint="For example `fpr = 0.01`, a rate in [0, 1].")
     others = np.sort(np.asarray(non_members, dtype=np.float64))[::-1]
     allowed = int(np.floor(fpr * len(others) * (1.0 + 1e-12)))
     if allowed >= len(others):
@@ -149,7 +155,9 @@ def _betting_lower(values: Sequence[float], *, alpha: float) -> float:
 
     array = np.asarray(values, dtype=np.float64)
     if array.size == 0 or array.min() < 0.0 or array.max() > 1.0:
-        raise UsageError("the interval needs at least one value, all in [0, 1]", hint="one AUC per run")
+        raise UsageError(
+            "the interval needs at least one value, all in [0, 1]", hint="One AUC a run, as in `values = [0.5, 0.6]`."
+        )
     bets = np.arange(1, _BETS + 1) / _BETS
 
     def log_capital(mean: float) -> float:

@@ -30,7 +30,8 @@ class Counts:
         for hits, trials in ((self.true_positives, self.members), (self.false_positives, self.non_members)):
             if trials < 1 or not 0 <= hits <= trials:
                 raise UsageError(
-                    f"{hits} positives of {trials} runs", hint="each side needs at least one run, and no more positives"
+                    f"{hits} positives of {trials} runs",
+                    hint="No more positives than runs, at least one each: `members = 10` and `non_members = 10`.",
                 )
 
 
@@ -44,7 +45,7 @@ class RateLimits:
 
 def _level(alpha: float) -> float:
     if not 0.0 < alpha < 1.0:
-        raise UsageError(f"alpha is {alpha!r}", hint="alpha is an error probability inside (0, 1), such as 0.05")
+        raise UsageError(f"alpha is {alpha!r}", hint="For example `alpha = 0.05`, an error probability inside (0, 1)")
     return alpha
 
 

@@ -34,9 +34,12 @@ def clustered_interval(hits: Sequence[int], sizes: Sequence[int], *, alpha: floa
     Raises ``UsageError`` for no cluster, an empty one, or more hits than trials.
     """
     if not sizes or len(hits) != len(sizes) or any(not 0 <= h <= n or n < 1 for h, n in zip(hits, sizes, strict=True)):
-        raise UsageError("clusters must hold 0 to n hits of n >= 1 trials each", hint="leave empty clusters out")
+        raise UsageError(
+            "clusters must hold 0 to n hits of n >= 1 trials each",
+            hint="Leave empty clusters out, as in `hits = [1, 2]` and `sizes = [2, 2]`.",
+        )
     if not 0.0 < alpha < 1.0:
-        raise UsageError(f"alpha is {alpha!r}", hint="alpha is an error probability inside (0, 1), such as 0.05")
+        raise UsageError(f"alpha is {alpha!r}", hint="For example `alpha = 0.05`, an error probability inside (0, 1)")
     total = sum(sizes)
     if total == len(sizes):
         return rate_interval(sum(hits), total, alpha=alpha)

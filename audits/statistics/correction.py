@@ -24,7 +24,7 @@ class Level:
         if not 0.0 < self.total < 1.0 or self.tests < 1:
             raise UsageError(
                 f"alpha is {self.total!r} for {self.tests} tests",
-                hint="alpha is an error probability inside (0, 1), such as 0.05, for at least one test",
+                hint="For example `alpha = 0.05`, and `tests = 1`.",
             )
 
     @property

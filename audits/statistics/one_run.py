@@ -32,7 +32,7 @@ def _check(records: int, guesses: int, correct: int, delta: float) -> None:
     if not 0 <= correct <= guesses <= records or not 0.0 <= delta <= 1.0:
         raise UsageError(
             f"{correct} right of {guesses} guesses about {records} records at delta {delta!r}",
-            hint="right guesses <= guesses <= records, and delta in [0, 1]",
+            hint="For example `records = 100` and `guesses = 50` and `correct = 40` and `delta = 1e-05`.",
         )
 
 
@@ -74,7 +74,7 @@ def one_run_epsilon_lower(*, records: int, guesses: int, correct: int, delta: fl
 
     _check(records, guesses, correct, delta)
     if not 0.0 < alpha < 1.0:
-        raise UsageError(f"alpha is {alpha!r}", hint="alpha lies inside (0, 1), such as 0.05")
+        raise UsageError(f"alpha is {alpha!r}", hint="For example `alpha = 0.05`, inside (0, 1).")
 
     def p(epsilon: float) -> float:
         return one_run_p_value(epsilon, records=records, guesses=guesses, correct=correct, delta=delta)

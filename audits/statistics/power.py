@@ -36,7 +36,7 @@ def per_run_power(
 
     for rate in (true_positive_rate, false_positive_rate):
         if not 0.0 <= rate <= 1.0:
-            raise UsageError(f"a rate is {rate!r}", hint="rates lie in [0, 1]")
+            raise UsageError(f"a rate is {rate!r}", hint="For example `true_positive_rate = 0.6`, in [0, 1].")
     alarms = np.arange(non_members + 1)
     weights = binom.pmf(alarms, non_members, false_positive_rate)
     alarms, weights = alarms[weights > _NEGLIGIBLE], weights[weights > _NEGLIGIBLE]
@@ -55,7 +55,7 @@ def one_run_power(
     from scipy.stats import binom
 
     if not 0.0 <= accuracy <= 1.0:
-        raise UsageError(f"accuracy is {accuracy!r}", hint="an accuracy lies in [0, 1]")
+        raise UsageError(f"accuracy is {accuracy!r}", hint="For example `accuracy = 0.75`, in [0, 1].")
 
     def shows(correct: int) -> bool:
         lower = one_run_epsilon_lower(records=records, guesses=guesses, correct=correct, delta=delta, alpha=alpha)

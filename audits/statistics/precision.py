@@ -26,7 +26,7 @@ _RESAMPLES = 4000
 def best_threshold(runs: Sequence[ScoredRun]) -> float:
     """The score at or above which to say "member": the largest TPR − FPR over all scores of ``runs``."""
     if not runs:
-        raise UsageError("no runs to choose a threshold on", hint="set runs to at least 2")
+        raise UsageError("no runs to choose a threshold on", hint="For example `runs = 2`.")
     members = np.sort(np.concatenate([run.members for run in runs]))
     others = np.sort(np.concatenate([run.non_members for run in runs]))
     candidates = np.unique(np.concatenate([members, others]))

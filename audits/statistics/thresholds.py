@@ -58,7 +58,10 @@ def split(
     independent of that choice, so its bound holds at the full ``alpha``. Needs two runs a side.
     """
     if min(len(members), len(non_members)) < 2:
-        raise UsageError("one run a side cannot be split", hint="use at least two runs a side, or a fixed threshold")
+        raise UsageError(
+            "one run a side cannot be split",
+            hint="Give at least two runs a side, as in `members = [0.5, 0.6]` and `non_members = [0.4, 0.5]`.",
+        )
     choose_in, test_in = _halves(members, generator)
     choose_out, test_out = _halves(non_members, generator)
     candidates = sorted(set(choose_in) | set(choose_out))
@@ -79,7 +82,7 @@ def bonferroni(
 ) -> Thresholded:
     """The best of several thresholds fixed beforehand, each tested at α / (their number)."""
     if not thresholds:
-        raise UsageError("no thresholds were given", hint="give at least one threshold")
+        raise UsageError("no thresholds were given", hint="Give at least one, as in `thresholds = [0.5]`.")
     level = alpha / len(thresholds)
     best = max(
         thresholds,

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 
 from affidavit.accountant import files
 from affidavit.accountant.errors import UsageError
+from affidavit.accountant.remedies import near_file
 
 if TYPE_CHECKING:
     from affidavit.accountant.plan import Leaf
@@ -109,7 +110,7 @@ class Draw(_Event):
         return found
 
 
-_HINT = "See docs/trace.md for what a line may say."
+_HINT = 'Such a line is `{"event": "draw", "path": "plan", "use": 0}`; docs/trace.md says what else it may hold.'
 _KNOWN: Mapping[str, type[_Event]] = {"run": Run, "batch": Batch, "sample": Sample, "draw": Draw}
 
 
@@ -143,7 +144,9 @@ def parse(lines: Iterable[Mapping[str, Any]]) -> Trace:
             raise UsageError(f"trace, line {number}: {where}: {first['msg']}", hint=_HINT) from None
     runs = [event for event in events if isinstance(event, Run)]
     if len(runs) > 1 or (runs and events[0] is not runs[0]):
-        raise UsageError("trace: the run line stands once, first", hint=_HINT)
+        raise UsageError(
+            "trace: the run line stands once, first", hint='Keep one `{"event": "run"}`, as the first line.'
+        )
     return Trace(
         runs[0] if runs else None,
         tuple(event for event in events if isinstance(event, Batch)),
@@ -158,7 +161,8 @@ def read(path: Path) -> Trace:
     try:
         content = files.read_bytes(path, most=files.DATA_BYTES)
     except OSError as error:
-        raise UsageError(f"the trace {path} cannot be read: {error.strerror}", hint="Give a trace.jsonl.") from None
+        hint = near_file(path)
+        raise UsageError(f"the trace {path} cannot be read: {error.strerror}", hint=hint) from None
     return parse(_objects(content))
 
 

@@ -2,7 +2,8 @@
 
 Results go to stdout, everything else to stderr. Exit codes: 0 holds; 1 refuted, or a policy
 failed; 2 usage or a bad file; 3 the certificate is invalid, expired or for another run;
-4 the budget refuses; 5 inconclusive (underpowered); 70 a fault of ours; 130 interrupted.
+4 the budget refuses; 5 inconclusive (underpowered); 70 a fault of ours; 130 interrupted; 141 the
+reader of the output went away.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from affidavit.accountant.errors import AffidavitError
 from affidavit.cli._lazy import LazyGroup
+from affidavit.cli._remedies import interrupted
 
 __all__ = ["cli", "main"]
 
 INTERNAL = 70
 INTERRUPTED = 130
+PIPE_CLOSED = 141  # as a shell reports SIGPIPE: never 0 or 1, which would be an answer
 
 COMMANDS = {
     "sigma": "affidavit.cli.bounds:sigma",
@@ -47,8 +50,28 @@ COMMANDS = {
 }
 
 
+class _PipeClosed(Exception):
+    """Standard output or error was closed by who reads it. (click makes exit code 1 of an ``EPIPE``.)"""
+
+
+class _Commands(LazyGroup):
+    """The whole command line."""
+
+    def make_context(self, *arguments: Any, **keywords: Any) -> click.Context:
+        try:
+            return super().make_context(*arguments, **keywords)
+        except BrokenPipeError:  # of --help and --version, which print while the call is read
+            raise _PipeClosed from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _PipeClosed from None
+
+
 @click.group(
-    cls=LazyGroup,
+    cls=_Commands,
     commands_at=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit codes: 0 holds, 1 refuted or policy failed, 2 usage, 3 certificate, 4 budget, 5 inconclusive.",
@@ -68,10 +91,19 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; every error becomes a message on stderr and an exit code."""
+    given = None if arguments is None else list(arguments)
     try:
-        outcome = cli.main(
-            args=None if arguments is None else list(arguments), prog_name="affidavit", standalone_mode=False
-        )
+        code = _outcome(given)
+        sys.stdout.flush()
+    except (_PipeClosed, BrokenPipeError):
+        _close_pipes()
+        return PIPE_CLOSED
+    return code
+
+
+def _outcome(arguments: list[str] | None) -> int:
+    try:
+        outcome = cli.main(args=arguments, prog_name="affidavit", standalone_mode=False)
     except AffidavitError as error:
         _say(f"Error: {error.message}", error.hint)
         _trace_if_asked()
@@ -80,15 +112,23 @@ def run(arguments: Sequence[str] | None = None) -> int:
         error.show(file=sys.stderr)
         return 2
     except (click.Abort, KeyboardInterrupt):
-        _say("Interrupted. A reservation already made in the ledger stays spent.", "")
+        _say(*interrupted(arguments))
         return INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except (_PipeClosed, BrokenPipeError):
+        raise
     except Exception as error:  # the last resort: private text must not reach a traceback
         _internal(error)
         return INTERNAL
     return outcome if isinstance(outcome, int) else 0
+
+
+def _close_pipes() -> None:
+    """Point the closed ends elsewhere, so that the interpreter's last flush says nothing."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _say(message: str, hint: str) -> None:

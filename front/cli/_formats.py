@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from affidavit.accountant.errors import UsageError
+
 if TYPE_CHECKING:
     from affidavit.audits.findings import Findings
 
@@ -23,9 +25,9 @@ def format_option(*first: str) -> Callable[[Callable[..., Any]], Callable[..., A
 
 
 def with_json(form: str | None, *, as_json: bool, default: str) -> str:
-    """The format asked for, ``--json`` being short for ``--format json``. Raises ``click.UsageError``."""
+    """The format asked for, ``--json`` being short for ``--format json``. Raises ``UsageError``."""
     if as_json and form not in (None, "json"):
-        raise click.UsageError(f"--json and --format {form} ask for different things")
+        raise UsageError(f"--json and --format {form} ask for different things", hint="Remove `--json` or `--format`.")
     return "json" if as_json else form or default
 
 

@@ -1,4 +1,4 @@
-"""A command group that imports a command's module when the command is named."""
+"""Command groups: the nearest name of an unknown command, and modules that are imported when they are named."""
 
 from __future__ import annotations
 
@@ -8,10 +8,32 @@ from typing import Any
 
 import click
 
-__all__ = ["LazyGroup"]
+from affidavit.accountant.remedies import nearest
+from affidavit.cli._remedies import CallContext
+
+__all__ = ["Group", "LazyGroup"]
 
 
-class LazyGroup(click.Group):
+class Group(click.Group):
+    """A group that says which command was meant, and whose commands fill in the hints of their refusals."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if not args[0].startswith("-") and args[0] not in known:
+            near = nearest(args[0], known)
+            typed = f"{ctx.command_path} {near or '--help'}"
+            raise click.UsageError(
+                f"No such command {args[0][:40]!r}. " + (f"Did you mean `{typed}`?" if near else f"See `{typed}`."), ctx
+            )
+        name, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not isinstance(command, click.Group):
+            command.context_class = CallContext
+        return name, command, rest
+
+
+class LazyGroup(Group):
     """``commands_at`` maps each command's name to ``"module:attribute"``."""
 
     def __init__(self, *args: Any, commands_at: Mapping[str, str], **kwargs: Any) -> None:

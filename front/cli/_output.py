@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -43,9 +44,14 @@ def lower_digits(value: float, *, digits: int = 6) -> str:
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()
 ) -> None:
-    """A table on stdout, as wide as its content when stdout is not a terminal."""
+    """A table on stdout, as wide as its content when stdout is not a terminal.
+
+    On a terminal too narrow for the longest word of each column, every row is a list of its cells instead: no
+    number is cut or broken.
+    """
     from rich import box
     from rich.console import Console
+    from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
 
@@ -55,8 +61,32 @@ def print_table(
         table.add_column(column, justify="right" if index in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
+    if (
+        sys.stdout.isatty()
+        and Measurement.get(console, console.options.update(width=10_000), table).minimum > console.width
+    ):
+        click.echo("\n".join([title, *_as_lists(columns, rows, width=console.width)]).lstrip("\n"))
+        return
     with console.capture() as drawn:
         console.print(table)
     click.echo(
         "\n".join([title, *(line.rstrip() for line in drawn.get().rstrip().lstrip("\n").splitlines()), ""]).lstrip("\n")
     )
+
+
+def _as_lists(columns: Sequence[str], rows: Sequence[Sequence[str]], *, width: int) -> Iterator[str]:
+    """Each row as lines ``column: cell``, empty cells left out; words are kept whole."""
+    for row in rows:
+        yield ""
+        for index, (column, cell) in enumerate(zip(columns, row, strict=True)):
+            if cell:
+                line = f"{column}: {cell}" if column else cell
+                yield textwrap.fill(
+                    line,
+                    width,
+                    initial_indent="  " if index else "",
+                    subsequent_indent="    ",
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
+    yield ""

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["Asked", "asked", "plan_line", "plan_options", "relation_option", "required_delta", "use_options"]
 
 relation_option = click.option(
-    "--relation", help="Which data sets are neighbours: add-remove, zero-out or substitution; never assumed."
+    "--relation",
+    help="Which data sets are neighbours: add-remove, zero-out or substitution; never assumed: "
+    "required where no file states one.",
 )
 
 _MECHANISM = (

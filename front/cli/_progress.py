@@ -1,4 +1,4 @@
-"""Progress on stderr, on a terminal only."""
+"""Progress on stderr: bars on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -7,17 +7,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from affidavit.cli._output import note
+from affidavit.cli._watch import Watch, beating
+
 if TYPE_CHECKING:
     from affidavit.generation.prism import Progress
 
-__all__ = ["counting_progress", "generation_progress"]
+__all__ = ["counting_progress", "generation_progress", "step_progress"]
 
 
 @contextmanager
-def generation_progress() -> Iterator[Callable[[Progress], None] | None]:
-    """Yields what a generator reports to: a bar over all texts' tokens, or None away from a terminal."""
+def step_progress(doing: str) -> Iterator[Watch]:
+    """Yields what steps are told to, on a terminal or not; a long one is told again."""
+    with beating(Watch(doing)) as watch:
+        yield watch
+
+
+@contextmanager
+def generation_progress() -> Iterator[tuple[Callable[[Progress], None], Callable[[str], None]]]:
+    """Yields what a generator reports to, and what steps are told to: a bar over all texts' tokens, or lines."""
     if not sys.stderr.isatty():
-        yield None
+        with step_progress("Checking, and loading the model") as watch:
+            yield watch.text, watch.step
         return
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
@@ -42,14 +53,15 @@ def generation_progress() -> Iterator[Callable[[Progress], None] | None]:
                 text=seen.text[-60:].replace("\n", " "),
             )
 
-        yield report
+        yield report, note
 
 
 @contextmanager
-def counting_progress() -> Iterator[Callable[[str, int, int], None] | None]:
-    """Yields what loops report (what, done, all) to: a bar each with the time left, or None away from a terminal."""
+def counting_progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Yields what loops report (what, done, all) to: a bar each with the time left, or lines."""
     if not sys.stderr.isatty():
-        yield None
+        with step_progress("Reading, and loading the model") as watch:
+            yield watch.count
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn

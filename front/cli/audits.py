@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from affidavit.accountant.errors import UsageError
 from affidavit.cli._formats import format_option, publish, show, with_json
 from affidavit.cli._output import json_option, note, print_table
+from affidavit.cli._progress import step_progress
 
 if TYPE_CHECKING:
     from affidavit.audits.findings import Finding, Findings
@@ -17,7 +19,7 @@ __all__ = ["audit", "print_findings", "report"]
 
 
 @click.command()
-@click.argument("audit_file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="AUDIT.toml")
+@click.argument("audit_file", type=click.Path(dir_okay=False, path_type=Path), metavar="AUDIT.toml")
 @click.option("--certificate", type=click.Path(path_type=Path), metavar="CERT.json", help="What is to be refuted.")
 @click.option(
     "--run",
@@ -66,7 +68,8 @@ def audit(
     run = load_run(run_file or audit_file.parent / "run.toml")
     if receipt is not None:
         verify(certificates.read(certificate), receipt=receipt)
-    findings = run_audit(settings, run, certificate=certificate, progress=note)
+    with step_progress("Checking, and loading the model") as watch:
+        findings = run_audit(settings, run, certificate=certificate, progress=watch.step)
     write(findings, out / "findings.json")
     show(findings, form, lambda: print_findings(findings))
     note(f"Wrote {out / 'findings.json'} (private).")
@@ -93,11 +96,13 @@ def report(
 
     if form not in (None, "html"):
         if title or recompute:
-            raise click.UsageError("--title and --recompute are for the HTML page")
+            raise UsageError(
+                "--title and --recompute are for the HTML page", hint="Remove `--format`, or: `--format html`"
+            )
         publish(findings_in(folder, certificate=certificate), form, out)
         return
     if out is not None:
-        raise click.UsageError("the HTML page is DIR/report.html: leave -o out")
+        raise UsageError("the HTML page is always DIR/report.html", hint="Remove `-o`.")
     click.echo(str(write_report(folder, certificate=certificate, title=title, recompute=recompute)))
 
 

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["certify", "plan", "run_argument", "verify"]
 
-run_argument = click.argument(
-    "run_file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="RUN.toml"
-)
+run_argument = click.argument("run_file", type=click.Path(dir_okay=False, path_type=Path), metavar="RUN.toml")
 
 
 @click.command()

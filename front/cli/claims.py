@@ -19,7 +19,7 @@ def claims(*, markdown: bool, noise: bool, as_json: bool) -> None:
     from affidavit import claims as published
 
     if markdown and as_json:
-        raise UsageError("--markdown and --json exclude each other", hint="Choose one.")
+        raise UsageError("--markdown and --json exclude each other", hint="Remove `--json` or `--markdown`.")
     note("Computing every row anew; this takes a while.")
     assessed = published.claims(noise=noise)
     if as_json:

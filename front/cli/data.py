@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from affidavit.accountant.errors import UsageError
+from affidavit.cli._lazy import Group
 from affidavit.cli._output import json_option, note, print_json, print_table
 
 __all__ = ["data"]
 
 
-@click.group(no_args_is_help=True)
+@click.group(cls=Group, no_args_is_help=True)
 def data() -> None:
     """The public data sets of the examples: what they are, and how to make them. Uses no network."""
 

@@ -13,7 +13,7 @@ __all__ = ["experiment"]
 
 
 @click.command()
-@click.argument("grid_file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="GRID.toml")
+@click.argument("grid_file", type=click.Path(dir_okay=False, path_type=Path), metavar="GRID.toml")
 @click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR")
 @click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
 @click.option("--threads", type=click.IntRange(1, 256), help="Of each process's tensor library.")

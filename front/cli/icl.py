@@ -114,7 +114,7 @@ def icl(
             limit=limit,
             dtype=dtype,
             server=served,
-            progress=None if progress is None else partial(progress, "asking"),
+            progress=partial(progress, "seeds asked"),
         )
     if as_json:
         print_json(result.to_json())
@@ -134,5 +134,5 @@ def icl(
 def _whole_numbers(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts or not all(part.isdecimal() for part in parts):
-        raise UsageError("--seeds is not a list of whole numbers", hint="For example: --seeds 0,1,2")
+        raise UsageError("--seeds is not a list of whole numbers", hint="For example `--seeds 0,1,2`.")
     return [int(part) for part in parts]

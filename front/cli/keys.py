@@ -8,21 +8,23 @@ import click
 
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.keys import Keyring, read_pem
+from affidavit.cli._lazy import Group
 from affidavit.cli._output import json_option, note, print_json, print_table
 
 __all__ = ["keys"]
 
 
-@click.group(no_args_is_help=True)
+@click.group(cls=Group, no_args_is_help=True)
 def keys() -> None:
     """Signing keys, and the keys of others that are trusted here."""
 
 
 @keys.command()
-def init() -> None:
+@click.option("--keep-existing", is_flag=True, help="Make only what is missing.")
+def init(*, keep_existing: bool) -> None:
     """Make the signing key and the secrets in AFFIDAVIT_HOME; never overwrites one."""
     ring = Keyring.default()
-    click.echo(ring.init())
+    click.echo(ring.init(keep_existing=keep_existing))
     note(f"Made keys in {ring.home}. Keep this folder: whoever reads it can sign in your name.")
 
 
@@ -36,14 +38,14 @@ def show(*, pem: bool, as_json: bool) -> None:
     if pem:
         own = [info for info in known if info.own]
         if not own:
-            raise UsageError(f"there is no signing key in {ring.home}", hint="Run: affidavit keys init")
+            raise UsageError(f"there is no signing key in {ring.home}", hint="Run: `affidavit keys init`")
         click.echo(own[0].pem.decode("ascii"), nl=False)
     elif as_json:
         print_json([{"keyid": info.keyid, "own": info.own, "pem": info.pem.decode("ascii")} for info in known])
     elif known:
         print_table("", ("keyid", "whose"), [(info.keyid, "ours" if info.own else "trusted") for info in known])
     else:
-        note(f"There are no keys in {ring.home}. Run: affidavit keys init")
+        note(f"There are no keys in {ring.home}. Run: `affidavit keys init`")
 
 
 @keys.command()

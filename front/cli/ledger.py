@@ -9,7 +9,9 @@ import click
 from affidavit.accountant import decimals, validate
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.keys import Keyring
+from affidavit.accountant.remedies import setting
 from affidavit.accountant.unit import Unit, parse_unit
+from affidavit.cli._lazy import Group
 from affidavit.cli._output import json_option, note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ def _ledger() -> Ledger:
     return Ledger(keyring=Keyring.default())
 
 
-@click.group(no_args_is_help=True)
+@click.group(cls=Group, no_args_is_help=True)
 def ledger() -> None:
     """The budget of each data set: opened once, never raised, append-only."""
 
@@ -104,7 +106,10 @@ def _unit(text: str) -> Unit:
     if not separator:
         return parse_unit(text, path="--unit")
     if not most.isdecimal():
-        raise UsageError(f"--unit: {most!r} is not a whole number", hint="For example: --unit record, --unit user_id:5")
+        raise UsageError(
+            f"--unit: {most!r} is not a whole number",
+            hint=f"For example `--unit record` or {setting('--unit', f'{key}:5')}.",
+        )
     return parse_unit({"key": key, "max_records": int(most)}, path="--unit")
 
 

@@ -29,8 +29,8 @@ def generate(*, run_file: Path, certificate: Path | None, out: Path, as_json: bo
     from affidavit.synthesis import generate as synthesize
 
     run = load_run(run_file)
-    with generation_progress() as progress:
-        done = synthesize(run, certificate=certificate, out=out, progress=progress, tell=note)
+    with generation_progress() as (progress, tell):
+        done = synthesize(run, certificate=certificate, out=out, progress=progress, tell=tell)
     if as_json:
         print_json(
             {

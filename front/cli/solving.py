@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from affidavit.accountant import decimals
 from affidavit.accountant.errors import UsageError
+from affidavit.accountant.remedies import setting
 from affidavit.cli._bounds import print_designs, print_solution, print_solutions
 from affidavit.cli._output import json_option, print_json
 
@@ -41,13 +44,13 @@ def calibrate(
     run = _run_file(file)
     if run is None:
         if epsilon is None:
-            raise UsageError("--epsilon is missing", hint="Say which ε to meet: --epsilon 1")
+            raise UsageError("--epsilon is missing", hint="Say which ε to meet, for example `--epsilon 1`.")
         envelope = read_envelope(file, relation=relation, delta=delta)
         print_solution(solve_plan(envelope, epsilon=epsilon, path=path), as_json=as_json)
         return
     for flag, given in (("--delta", delta), ("--relation", relation)):
         if given is not None:
-            raise UsageError(f"{flag}: a run file states it", hint="Change the run file.")
+            raise UsageError(f"{flag}: a run file states it", hint=f"Remove `{flag}`: the run file says what holds.")
     target = run.budget.epsilon if epsilon is None else epsilon
     if not as_json:
         print_designs(cheaper_designs(run), delta=run.budget.delta)
@@ -58,12 +61,22 @@ def calibrate(
     if not solutions:
         raise UsageError(
             f"no single parameter brings this run to ε = {target:g}",
-            hint="Allow a larger epsilon or delta, or declare a larger data set.",
+            hint=_affordable(run),
         )
     if as_json:
         print_json([solved.to_json() for solved in solutions])
     else:
         print_solutions(solutions)
+
+
+def _affordable(run: RunFile) -> str:
+    """An ε that the run meets as it is."""
+    from affidavit.accountant.bound import bound
+
+    cost = bound(run.plan(), relation=run.relation, delta=run.budget.delta).epsilon_upper
+    if not math.isfinite(cost):
+        return "At this δ it costs ε = ∞: raise `budget.delta`, or the noise."
+    return f"As it is it meets {setting('--epsilon', decimals.show(decimals.round_up(cost, digits=3)))}."
 
 
 def _run_file(file: str) -> RunFile | None:

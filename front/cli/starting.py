@@ -211,8 +211,8 @@ def demo(ctx: click.Context, *, out: Path, model_name: str) -> None:
     from affidavit.cli.audits import print_findings
     from affidavit.demo import run_demo
 
-    with generation_progress() as progress:
-        done = run_demo(out, model_name=model_name, tell=note, progress=progress)
+    with generation_progress() as (progress, tell):
+        done = run_demo(out, model_name=model_name, tell=tell, progress=progress)
     for sample in done.generated.samples:
         click.echo(f"  {sample.label}: {' '.join(sample.text.split())}")
     click.echo("")

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from affidavit.accountant.errors import RunFileError
+from affidavit.accountant.remedies import did_you_mean
 from affidavit.experiments.files import Files, files
 from affidavit.experiments.gridfile import Dataset, Grid, Method
 from affidavit.generation.icl.evaluation import subset
@@ -126,7 +127,12 @@ class Cell:
         method, dataset = self.method, self.dataset
         source = generator(method.generator.get("kind"))
         if method.preset is not None and method.preset not in source.presets:
-            raise RunFileError("preset", f"{source.kind} has no such preset", allowed=" | ".join(source.presets))
+            hint = (
+                did_you_mean(method.preset, list(source.presets), path="methods.preset") or "Remove `methods.preset`."
+            )
+            raise RunFileError(
+                "preset", f"{source.kind} has no such preset", allowed=" | ".join(source.presets), hint=hint
+            )
         preset = source.presets[method.preset] if method.preset is not None else {}
         table = {**preset, **method.generator, **dict(self.settings)}
         if "labels" in self._known:
@@ -147,7 +153,7 @@ class Cell:
             raise RunFileError(
                 f"{self.dataset.name}, {self.label}: datasets.public",
                 "missing: there are no public records to show",
-                hint="Give the dataset public, or public_first.",
+                hint='For example `datasets.public = "public.jsonl"`, or `datasets.public_first = 100` of its lines.',
             )
         if self.method.generator:
             run = self.run()
@@ -186,11 +192,11 @@ def _check_baseline(baseline: str | None, run: RunFile) -> None:
         raise RunFileError(
             "baseline",
             f"aggregation without privacy is PRISM's, and {run.kind} has its own",
-            hint="Write epsilon = [inf] for the generator instead.",
+            hint="Remove `methods.baseline`, and set `methods.epsilon = [inf]` for the generator.",
         )
     if baseline == "public-only" and not isinstance(getattr(run.generator, "template", None), PromptTemplate):
         raise RunFileError(
-            "baseline", f"{run.kind} has no public prompt to write from", hint='Use generator = {kind = "prism"}.'
+            "baseline", f"{run.kind} has no public prompt to write from", hint='`methods.generator = {kind = "prism"}`'
         )
 
 
@@ -207,7 +213,9 @@ def expand(grid: Grid) -> tuple[Cell, ...]:
     """All cells, dataset by dataset; every generator's settings are checked. Raises ``RunFileError``."""
     cells = tuple(_cells(grid))
     if not cells:
-        raise RunFileError("methods", "no method is for any dataset")
+        raise RunFileError(
+            "methods", "no method is for any dataset", hint="Remove `methods.datasets`: then each is for all."
+        )
     for cell in cells:
         cell.check()
     return cells

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from affidavit.accountant.errors import DataError
+from affidavit.accountant.remedies import near_file
 from affidavit.experiments.gridfile import Dataset, Grid
 from affidavit.writing import write_whole
 
@@ -39,12 +40,21 @@ def write_parts(grid: Grid) -> None:
             _write(str(found.public), lines[: dataset.public_first])
 
 
+def check_there(grid: Grid, dataset: Dataset) -> None:
+    """That the dataset's files are there. Raises ``DataError`` naming the key."""
+    for key in ("path", "test", "public"):
+        name = getattr(dataset, key)
+        if name is not None and not (path := grid.folder / name).is_file():
+            raise DataError(f"there is no file {path}", hint=near_file(path, f"datasets.{key}"))
+
+
 def _lines(path: Path) -> list[bytes]:
     """The lines that hold something."""
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}", hint="Check the path.") from None
+        hint = near_file(path, "datasets.path")
+        raise DataError(f"{path} cannot be read: {error.strerror}", hint=hint) from None
     return [line for line in content.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AllowInfNan, BeforeValidator, Field, model_validator
 
 from affidavit.accountant.errors import RunFileError
+from affidavit.accountant.remedies import did_you_mean, near_file, setting
 from affidavit.accountant.validate import Relation
 from affidavit.generation.icl.tasks import TASKS, Task
 from affidavit.generation.icl.tasks import task as named_task
@@ -62,18 +63,21 @@ class Dataset(StrictTable):
     def _known(self) -> Dataset:
         if isinstance(self.task, OwnTask):
             if self.labels is not None:
-                raise RunFileError("datasets.labels", "stand in the task as well", hint="Say them once, in the task.")
+                raise RunFileError("datasets.labels", "stand in the task as well", hint="Remove `datasets.labels`.")
         elif self.task not in TASKS or self.task == "generic":
-            raise RunFileError(
-                "datasets.task",
-                "not known",
-                allowed=" | ".join(name for name in TASKS if name != "generic"),
-                hint='Or one of your own: task = {labels = ["spam", "ham"], instruction = "Say if it is spam or ham."}',
-            )
+            known = [name for name in TASKS if name != "generic"]
+            own = 'task = {labels = ["spam", "ham"], instruction = "Say if it is spam or ham."}'
+            hint = did_you_mean(self.task, known, path="datasets.task") or f"For example `datasets.{own}`, of your own."
+            raise RunFileError("datasets.task", "not known", allowed=" | ".join(known), hint=hint)
         elif self.labels is None and not TASKS[self.task].words:
-            raise RunFileError("datasets.labels", f"missing: the task {self.task} has no labels of its own")
+            hint = 'For example `datasets.labels = ["spam", "ham"]`.'
+            raise RunFileError("datasets.labels", f"missing: the task {self.task} has no labels of its own", hint=hint)
         if self.public is not None and self.public_first is not None:
-            raise RunFileError("datasets.public_first", "public names a file as well", hint="Say one of the two.")
+            raise RunFileError(
+                "datasets.public_first",
+                "public names a file as well",
+                hint="Remove `datasets.public_first` or `datasets.public`.",
+            )
         return self
 
     @property
@@ -126,14 +130,25 @@ class Method(StrictTable):
         where = f"methods.{self.name}"
         if self.baseline in _SHOWN_AS_THEY_ARE:
             if self.generator or self.grid or self.preset:
-                raise RunFileError(where, f"the baseline {self.baseline} has no generator, grid or preset")
+                hint = "Remove " + ", ".join(
+                    f"`methods.{key}`" for key in ("generator", "grid", "preset") if getattr(self, key)
+                )
+                raise RunFileError(where, f"the baseline {self.baseline} has no generator, grid or preset", hint=hint)
         elif "kind" not in self.generator:
-            raise RunFileError(f"{where}.generator.kind", "missing", hint='For example generator = {kind = "prism"}.')
+            raise RunFileError(
+                f"{where}.generator.kind", "missing", hint='For example `methods.generator = {kind = "prism"}`.'
+            )
         if self.baseline is not None and (self.solve or self.epsilon):
-            raise RunFileError(where, "a baseline has no ε to meet", hint="Remove solve and epsilon.")
+            raise RunFileError(
+                where,
+                "a baseline has no ε to meet",
+                hint="Remove " + ", ".join(f"`methods.{key}`" for key in ("solve", "epsilon") if getattr(self, key)),
+            )
         for key, values in self.grid.items():
             if not values or key in self.generator:
-                raise RunFileError(f"{where}.grid.{key}", "empty, or in generator as well", hint="Say it once.")
+                raise RunFileError(
+                    f"{where}.grid.{key}", "empty, or in generator as well", hint=f"Remove `methods.grid.{key}`."
+                )
         return self
 
 
@@ -168,18 +183,30 @@ class Grid(StrictTable):
             ("epsilon", list(map(str, self.epsilon))),
         ):
             if len(set(names)) != len(names):
-                raise RunFileError(what, "the same one twice", hint="Give each a name or value of its own.")
+                raise RunFileError(what, "the same one twice", hint=_apart(what))
         known = {one.name for one in self.datasets}
         for method in self.methods:
             if unknown := set(method.datasets) - known:
                 raise RunFileError(
-                    f"methods.{method.name}.datasets", f"no dataset {min(unknown)}", allowed=" | ".join(sorted(known))
+                    f"methods.{method.name}.datasets",
+                    f"no dataset {min(unknown)}",
+                    allowed=" | ".join(sorted(known)),
+                    hint=f"For example {setting('methods.datasets', sorted(known))}.",
                 )
         return self
 
 
+def _apart(what: str) -> str:
+    """What makes a list's names or values distinct."""
+    if what in ("datasets", "methods"):
+        return f'Give each another name, such as `{what}.name = "other"`.'
+    return "For example " + setting(what, {"seeds": [0, 1, 2], "epsilon": [1.0, 4.0]}[what]) + "."
+
+
 def load_grid(path: Path) -> Grid:
     """Read a grid file. Raises ``RunFileError`` naming the key."""
+    if not path.is_file():
+        raise RunFileError(str(path), "no such file", hint=f"{near_file(path)} docs/experiments.md shows whole ones.")
     return parse_grid(read_toml(path), folder=path.parent)
 
 
@@ -187,5 +214,5 @@ def parse_grid(content: Mapping[str, Any], *, folder: Path = Path()) -> Grid:
     """``load_grid`` of a parsed TOML document; relative paths start at ``folder``."""
     for name in ("folder", "parts"):
         if name in content:
-            raise RunFileError(name, "unknown key")
+            raise RunFileError(name, "unknown key", hint=f"Remove `{name}`.")
     return checked(Grid, {**content, "folder": folder.resolve()})

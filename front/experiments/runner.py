@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from affidavit.accountant.errors import RunFileError, UsageError
 from affidavit.accountant.keys import Keyring
+from affidavit.accountant.remedies import setting, unused
 from affidavit.experiments.cells import Cell, expand
-from affidavit.experiments.files import write_parts
+from affidavit.experiments.files import check_there, write_parts
 from affidavit.experiments.gridfile import Grid
 from affidavit.experiments.running import CellResult, read_result, run_cell
 from affidavit.experiments.settling import Settled, settle
@@ -87,7 +88,10 @@ def run_experiment(
         _do("running", execute(_run, [_Task(cell, out, threads) for cell in missing]), len(missing), progress)
     results = tuple(result for cell in cells if (result := read_result(_place(out, cell))) is not None)
     if not keyring.exists() or len(results) != len(cells):
-        raise UsageError(f"{out} lost files while it was used", hint="Run the experiment again in one place.")
+        raise UsageError(
+            f"{out} lost files while it was used",
+            hint=f"Run it anew in a folder of its own: {setting('-o', unused(out))}.",
+        )
     return Experiment(grid, results, len(cells) - len(missing))
 
 
@@ -102,13 +106,18 @@ def _keyring(out: Path) -> Keyring:
 def _prepare_folder(out: Path) -> Keyring:
     """The experiment's folder with keys of its own. Anything else that is there is refused."""
     if out.exists() and any(out.iterdir()) and not (out / MARKER).is_file():
-        raise UsageError(f"{out} is not empty and holds no experiment", hint="Choose a new folder with -o DIR.")
+        raise UsageError(
+            f"{out} is not empty and holds no experiment", hint=f"Choose a new folder: {setting('-o', unused(out))}."
+        )
     try:
         for name in ("cells", "runs", "settled"):
             (out / name).mkdir(parents=True, exist_ok=True)
         (out / MARKER).touch()
     except OSError as error:
-        raise UsageError(f"{out} cannot be written: {error.strerror}", hint="Choose a folder with -o DIR.") from None
+        raise UsageError(
+            f"{out} cannot be written: {error.strerror}",
+            hint=f"Choose another folder: {setting('-o', Path.home() / 'affidavit-experiment')}.",
+        ) from None
     keyring = _keyring(out)
     keyring.init(keep_existing=True)
     return keyring
@@ -119,6 +128,7 @@ def _check_inputs(grid: Grid, cells: Sequence[Cell]) -> None:
     model_digest(grid.model.name, base=grid.folder, server=grid.model.server)
     for cell in {cell.dataset.name: cell for cell in cells}.values():
         require_packages(cell.task.kind)
+        check_there(grid, cell.dataset)
         cell.test_examples()
         declared, head = cell.dataset.size, cell.dataset.public_first or 0
         held = len(load_examples(grid.folder / cell.dataset.path, cell.task).examples)
@@ -127,6 +137,7 @@ def _check_inputs(grid: Grid, cells: Sequence[Cell]) -> None:
             raise RunFileError(
                 f"datasets.{cell.dataset.name}.size",
                 f"{declared} is declared, the file holds {max(0, held - head)}{besides}",
+                hint=f"`datasets.size = {max(0, held - head)}`, or keep the file to its declared size.",
             )
 
 
@@ -142,7 +153,7 @@ def _workers(jobs: int, threads: int | None, model: LanguageModel | None) -> Ite
             _LOADED.clear()
         return
     if model is not None:
-        raise UsageError("a loaded model cannot be shared by processes", hint="Leave it out, or use one job.")
+        raise UsageError("a loaded model cannot be shared by processes", hint="`jobs = 1`, or leave `model` out.")
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = str(threads)  # read by the processes that are started below
     context = multiprocessing.get_context("spawn")

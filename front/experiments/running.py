@@ -11,6 +11,7 @@ each of its cells cost alone: publishing several of them about the same records 
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -197,7 +198,10 @@ def _generate(
     run = cell.run(settled.values)
     if cell.protected:
         if settled.certificate is None:
-            raise UsageError(f"{cell.label} was not certified", hint="Remove its file under settled/ and run again.")
+            raise UsageError(
+                f"{cell.label} was not certified",
+                hint=f"Settle it anew: `rm {shlex.quote(str(out / 'settled' / f'{cell.setting_id}.json'))}`",
+            )
         ledger = Ledger(keyring=keyring, url=f"sqlite:///{(attempt / 'ledger.db').resolve()}")
         ledger.init_account(
             run.data.name, relation=run.relation, unit=RECORD, epsilon=run.budget.epsilon, delta=run.budget.delta

@@ -16,6 +16,7 @@ from affidavit.accountant.bound import bound
 from affidavit.accountant.calibrate import Domain, solve
 from affidavit.accountant.errors import AffidavitError, NoValueFits, RunFileError, UsageError
 from affidavit.accountant.keys import Keyring
+from affidavit.accountant.remedies import did_you_mean, setting
 from affidavit.certification import certify
 from affidavit.experiments.cells import Cell, with_values
 from affidavit.runfile import RunFile
@@ -58,7 +59,10 @@ def noise_keys(run: RunFile) -> tuple[str, ...]:
     found = noise or tuple(key for key in keys if key.endswith(_EPSILON))
     if not found:
         raise RunFileError(
-            "methods.solve", f"which key is the noise of {run.kind} is not clear", allowed=" | ".join(counted)
+            "methods.solve",
+            f"which key is the noise of {run.kind} is not clear",
+            allowed=" | ".join(counted),
+            hint=f"For example {setting('methods.solve', [*counted][:1])}.",
         )
     return found
 
@@ -124,7 +128,10 @@ def _numbers(run: RunFile, keys: tuple[str, ...]) -> dict[str, float]:
     known = _flat(run.generator.model_dump())
     for key in keys:
         if key not in known:
-            raise RunFileError(f"methods.solve: {key}", "not a number that can be scaled", allowed=" | ".join(known))
+            hint = did_you_mean(key, list(known)) or f"For example {setting('methods.solve', [*known][:1])}."
+            raise RunFileError(
+                f"methods.solve: {key}", "not a number that can be scaled", allowed=" | ".join(known), hint=hint
+            )
     return {key: known[key] for key in keys}
 
 
@@ -164,7 +171,7 @@ def _noise_off(cell: Cell) -> dict[str, Value]:
     if here == halved:
         raise UsageError(
             f"{cell.label}: which way is less noise is not clear from {start}, each costs ε = {here:g}",
-            hint="Name its noise in solve, or leave ε = inf out for it.",
+            hint="Name its noise in `methods.solve`, or leave ε = inf out: `methods.epsilon = [4.0]`.",
         )
     step = 0.5 if halved > here else 2.0
     factor = 1.0
@@ -176,6 +183,7 @@ def _noise_off(cell: Cell) -> dict[str, Value]:
         factor *= step
     if factor == 1.0:
         raise UsageError(
-            f"{cell.label}: its noise cannot be turned down from {start}", hint="Leave ε = inf out for it."
+            f"{cell.label}: its noise cannot be turned down from {start}",
+            hint="Leave ε = inf out: `methods.epsilon = [4.0]`.",
         )
     return _scaled(start, factor)

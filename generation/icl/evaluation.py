@@ -88,7 +88,7 @@ def subset(examples: Sequence[Example], limit: int | None) -> tuple[Example, ...
 def check_seeds(seeds: Sequence[int]) -> None:
     """Raises ``UsageError`` unless there are some and no two are equal."""
     if not seeds or len(set(seeds)) != len(seeds):
-        raise UsageError("seeds are missing or not distinct", hint="For example: --seeds 0,1,2")
+        raise UsageError("seeds are missing or not distinct", hint="For example `--seeds 0,1,2`.")
 
 
 def evaluate(

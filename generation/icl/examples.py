@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from affidavit.accountant import files
 from affidavit.accountant.errors import DataError
+from affidavit.accountant.remedies import near_file
 from affidavit.generation.icl.structured import RecordRates, check_record, rates
 from affidavit.generation.icl.tasks import Task
 
@@ -59,7 +60,7 @@ def load_examples(path: Path, task: Task, *, blank: Literal["refuse", "drop"] = 
         else:
             examples.append(_example(path, number, line, task))
     if not examples and not texts and blank == "refuse":
-        raise DataError(f"{path} holds no examples", hint=f"One a line: {_shape(task)}")
+        raise DataError(f"{path} holds no examples", hint=f"One a line, such as `{_shape(task)}`.")
     return Loaded(tuple(examples), rates(texts, task.schema) if texts else None)
 
 
@@ -67,7 +68,7 @@ def _objects(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     try:
         content = files.read_bytes(path, most=files.DATA_BYTES).removeprefix(b"\xef\xbb\xbf")
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}", hint="Check the path.") from None
+        raise DataError(f"{path} cannot be read: {error.strerror}", hint=near_file(path)) from None
     for number, raw in enumerate(content.split(b"\n"), start=1):
         if not raw.strip():
             continue
@@ -76,7 +77,10 @@ def _objects(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         except (ValueError, RecursionError):
             line = None
         if not isinstance(line, dict):
-            raise DataError(f"{path}, line {number}: not one JSON object in UTF-8", hint="Write one object a line.")
+            raise DataError(
+                f"{path}, line {number}: not one JSON object in UTF-8",
+                hint='Write one object a line, such as `{"text": "…", "label": "…"}`.',
+            )
         yield number, line
 
 
@@ -96,11 +100,12 @@ def _example(path: Path, number: int, line: Mapping[str, Any], task: Task) -> Ex
     several = given if isinstance(given, list) else [given]
     answers = tuple(" ".join(_text(path, number, shown, one).split()) for one in several)
     if not answers:
-        raise DataError(f"{path}, line {number}, {shown}: empty", hint=f"Each line is {_shape(task)}")
+        raise DataError(f"{path}, line {number}, {shown}: empty", hint=f"Each line is such as `{_shape(task)}`.")
     if task.kind == "choose" and answers[0] not in task.words:
         raise DataError(
             f"{path}, line {number}, {shown}: not one of the task's labels",
-            hint=f"The task {task.name} knows {', '.join(list(task.words)[:20])}; --label states others.",
+            hint=f"The task {task.name} knows {', '.join(list(task.words)[:20])}. If the file's are others, declare "
+            "all of them with --label.",
         )
     return Example(cut(text, task), answers)
 
@@ -128,7 +133,10 @@ def _first(line: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
 def _text(path: Path, number: int, name: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         problem = "missing" if value is None else "not a string" if not isinstance(value, str) else "empty"
-        raise DataError(f"{path}, line {number}, {name}: {problem}", hint="Every example needs it, as a string.")
+        raise DataError(
+            f"{path}, line {number}, {name}: {problem}",
+            hint=f"Every example needs it, as in `{json.dumps({name: 'text'})}`.",
+        )
     return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

@@ -27,7 +27,7 @@ def choose_demonstrations(pool: Sequence[Example], task: Task, *, shots: int, se
     if shots > len(pool):
         raise UsageError(
             f"{shots} demonstrations are asked for and there are {len(pool)}",
-            hint=f"Lower the shots to {len(pool)} or fewer, or generate more texts (samples_per_label).",
+            hint=f"At most `shots = {len(pool)}`, or generate more texts.",
         )
     noise = np.random.default_rng([seed, shots])
     order = [int(index) for index in noise.permutation(len(pool))]

@@ -77,7 +77,7 @@ def load_schema(path: Path) -> dict[str, Any]:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
 
-    hint = "Give a JSON Schema (draft 2020-12) whose type is an object."
+    hint = 'The least: `{"type": "object"}`; see JSON Schema, draft 2020-12.'
     try:
         schema = json.loads(read_bytes(path).decode("utf-8"))
     except OSError as error:

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from affidavit.accountant.errors import UsageError
+from affidavit.accountant.remedies import did_you_mean
 
 __all__ = ["MOVIE_SCHEMA", "TASKS", "Kind", "Task", "own_task", "task"]
 
@@ -63,11 +64,10 @@ class Task:
     def with_labels(self, labels: Sequence[str]) -> Task:
         """The same question with other labels, each standing for itself. Raises ``UsageError``."""
         if self.kind != "choose":
-            raise UsageError(f"the task {self.name} has no labels to choose from", hint="Leave out --label.")
+            raise UsageError(f"the task {self.name} has no labels to choose from", hint="Remove `--label`.")
         if len(set(labels)) != len(labels) or len(labels) < 2 or not all(label.strip() for label in labels):
-            raise UsageError(
-                "labels are not at least two different words", hint="For example: --label spam --label ham"
-            )
+            hint = "For example: `--label spam --label ham`"
+            raise UsageError("labels are not at least two different words", hint=hint)
         known = {label: self.words.get(label, label) for label in labels}
         return replace(self, words=known, instruction=self.instruction.replace(_listed(self.words), _listed(known)))
 
@@ -170,5 +170,9 @@ def own_task(
 def task(name: str) -> Task:
     """A task by name. Raises ``UsageError``."""
     if name not in TASKS:
-        raise UsageError(f"no task called {name[:40]!r}", hint=f"One of: {', '.join(TASKS)}")
+        raise UsageError(
+            f"no task called {name[:40]!r}",
+            hint=did_you_mean(name, list(TASKS), path="--task")
+            or f"One of: {', '.join(TASKS)}; for example `--task ag-news`.",
+        )
     return TASKS[name]

@@ -53,6 +53,7 @@ from affidavit.accountant.plan import Parallel, Plan
 from affidavit.accountant.validate import Relation
 from affidavit.generation.ksa.choice import KeywordChoice
 from affidavit.generation.ksa.settings import KsaConfig, KsaSettings
+from affidavit.generation.remedies import fewer_records
 from affidavit.generation.subsampled import change_on_sample, steps_plan
 
 if TYPE_CHECKING:
@@ -125,10 +126,8 @@ def bucket_count(config: KsaSettings, *, size: int) -> int:
     buckets = size // (len(scheme.labels) * config.subsets)
     if buckets < scheme.samples_per_label:
         texts = len(scheme.labels) * scheme.samples_per_label
-        hint = (
-            f"With this size, subsets can be at most {size // texts}."
-            if size >= texts
-            else "The data set is too small."
+        hint = fewer_records(
+            "generator.subsets", size=size, labels=len(scheme.labels), samples_per_label=scheme.samples_per_label
         )
         raise RunFileError(
             "generator.subsets",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from affidavit.accountant.errors import RunFileError, UsageError
+from affidavit.accountant.remedies import setting
 from affidavit.generation.configs import Count, GeneratorConfig, Labels, one_of
 from affidavit.generation.ksa.choice import KeywordChoice, Mechanism
 from affidavit.generation.questions import QUESTION_TASKS, QuestionTemplate
@@ -67,22 +68,39 @@ class KsaSettings(GeneratorConfig):
                 "generator.fewest_keywords",
                 f"{self.fewest_keywords}, of at most {self.keywords} keywords",
                 allowed=f"1 to {self.keywords}",
-                hint=f"Set fewest_keywords to {self.keywords} or less.",
+                hint=f"At most `generator.fewest_keywords = {self.keywords}`.",
             )
         if self.sampling == "disjoint" and self.shots_per_subset > 1:
             raise RunFileError(
                 "generator.shots_per_subset",
                 f"{self.shots_per_subset} records a prompt, from batches that hold no fixed number of records",
                 allowed="1 with disjoint batches",
-                hint='Set sampling = "without-replacement" or "poisson", or shots_per_subset = 1.',
+                hint='`generator.sampling = "without-replacement"`, or `generator.shots_per_subset = 1`.',
             )
         try:
-            self.choice("replaced").cost("replaced")
+            self._costs()
         except UsageError as error:
-            raise RunFileError(
-                "generator.keyword_epsilon", error.message, hint="Lower keyword_epsilon, or subsets."
-            ) from None
+            hint = f"For example {setting('generator.keyword_epsilon', self._weighable())}, or fewer subsets."
+            raise RunFileError("generator.keyword_epsilon", error.message, hint=hint) from None
         return self
+
+    def _costs(self) -> None:
+        """That the noise can be made, whatever a record's change is. Raises ``UsageError``."""
+        changes: tuple[Change, ...] = ("replaced", "joins")
+        for change in changes:
+            self.choice(change).cost(change)
+
+    def _weighable(self) -> float:
+        """The first half of keyword_epsilon, of that, and so on, whose noise the draw can be made with."""
+        epsilon = self.keyword_epsilon
+        for _ in range(60):
+            epsilon /= 2.0
+            try:
+                self.model_copy(update={"keyword_epsilon": epsilon})._costs()
+            except UsageError:
+                continue
+            break
+        return float(f"{epsilon:.3g}")
 
     @property
     def needs_public(self) -> bool:

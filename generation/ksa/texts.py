@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant.errors import RunFileError
+from affidavit.accountant.remedies import setting
 from affidavit.generation.answers import greedy_answers, served
 from affidavit.generation.ksa.keywords import count_words, text_domain, vocabulary_domain
 from affidavit.generation.ksa.topics import Topic, topics
@@ -72,7 +73,7 @@ def _checked(config: KsaSettings, model: LanguageModel, public: Sequence[Record]
         raise RunFileError(
             "generator.use_public",
             "the vocabulary of a served model is not known, so it gives no public domain of keywords",
-            hint="Set use_public = true, with public records under [data].",
+            hint='`generator.use_public = true`, with records that are public: `data.public = "public.jsonl"`.',
         )
     vocabulary = () if config.use_public else vocabulary_domain(model)
     found = []
@@ -82,7 +83,7 @@ def _checked(config: KsaSettings, model: LanguageModel, public: Sequence[Record]
             raise RunFileError(
                 "data.public",
                 f"no public record for {topic.name!r}",
-                hint="Add one for each of [generator] labels, or set use_public = false.",
+                hint="`generator.use_public = false`, or add a public record for each label.",
             )
         said = topic.said
         domain = (
@@ -97,9 +98,17 @@ def _checked(config: KsaSettings, model: LanguageModel, public: Sequence[Record]
             "generator.keywords",
             f"{config.keywords} of a public domain of {len(smallest.domain)} words for {smallest.topic.name!r}",
             allowed=f"at most {len(smallest.domain) - 1}" if len(smallest.domain) > 1 else "a larger domain",
-            hint="Lower keywords or least_public, or add public records.",
+            hint=_of_domain(config, len(smallest.domain) - 1),
         )
     return found
+
+
+def _of_domain(config: KsaSettings, most: int) -> str:
+    """So many keywords as the domain has room for."""
+    if most < 1:
+        return "Add public records, with more words."
+    fewest = "" if config.fewest_keywords <= most else f" with {setting('generator.fewest_keywords', most)}"
+    return f"At most {setting('generator.keywords', most)}{fewest}, or add public records."
 
 
 def write_texts(

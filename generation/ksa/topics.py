@@ -16,6 +16,7 @@ from affidavit.generation.ksa.keywords import words
 from affidavit.generation.ksa.settings import KsaAnswersConfig, KsaConfig, KsaSettings
 from affidavit.generation.prompts import fill
 from affidavit.generation.questions import Asking
+from affidavit.generation.remedies import shorter_records
 from affidavit.generation.shots import ShotRows, ShotTemplate, shot_rows
 
 if TYPE_CHECKING:
@@ -174,7 +175,9 @@ def topics(config: KsaSettings, model: LanguageModel) -> tuple[Topic, ...]:
         raise RunFileError(
             "generator.max_record_tokens",
             f"prompts and answers need {longest} tokens, {model.name} reads {model.context_length}",
-            hint=f"Lower max_record_tokens by {longest - model.context_length}, or shots_per_subset.",
+            hint=shorter_records(
+                config.scheme.max_record_tokens, over=longest - model.context_length, records=config.shots_per_subset
+            ),
         )
     return found
 

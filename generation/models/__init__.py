@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from affidavit.accountant.errors import ModelMissing, UsageError
+from affidavit.accountant.remedies import did_you_mean, nearest, setting
 
 if __name__ != "affidavit.generation.models":
     raise ImportError("import affidavit.generation.models, not the bare folder")
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load_model", "model_digest"]
 
-_KNOWN = "toy, smollm2-135m, the path of a local Hugging Face folder, or the http address of a server"
+_PACKAGED = ("smollm2-135m", "toy")
 
 
 def model_digest(name: str, *, base: Path | None = None, server: ServerSettings | None = None) -> str:
@@ -76,9 +77,20 @@ def load_model(
     return TransformersModel(folder, name=folder.name, digest=weights_digest(folder), dtype=dtype, device=device)
 
 
+def _named(name: str, folder: Path) -> str:
+    beside = [one.name for one in folder.parent.iterdir() if one.is_dir()] if folder.parent.is_dir() else []
+    near = did_you_mean(name, _PACKAGED, path="model.name")
+    if not near and (similar := nearest(folder.name, beside)):
+        near = f"Did you mean {setting('model.name', str(Path(name).with_name(similar)))}?"
+    near = near or 'For example `model.name = "smollm2-135m"`;'
+    return near + " A local Hugging Face folder and the http address of a server are models too."
+
+
 def _server(server: ServerSettings | None) -> ServerSettings:
     if server is None:
-        raise UsageError("a served model needs its id", hint='Add id = "..." under [model], as the server lists it.')
+        raise UsageError(
+            "a served model needs its id", hint='As the server lists it, for example `model.id = "qwen2.5-7b"`.'
+        )
     return server
 
 
@@ -86,5 +98,5 @@ def _folder(name: str, base: Path | None) -> Path:
     folder = Path(name).expanduser()
     folder = folder if folder.is_absolute() else (base or Path()) / folder
     if not folder.is_dir():
-        raise ModelMissing(f"no model called {name!r}", hint=f"Set [model] name to {_KNOWN}.")
+        raise ModelMissing(f"no model called {name!r}", hint=_named(name, folder))
     return folder

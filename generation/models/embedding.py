@@ -66,7 +66,9 @@ class MiniLM:
 
     def __init__(self, *, max_tokens: int = 128) -> None:
         if not 3 <= max_tokens <= _LONGEST:
-            raise UsageError(f"minilm reads 3 to {_LONGEST} tokens, not {max_tokens}", hint="Lower max_tokens.")
+            raise UsageError(
+                f"minilm reads 3 to {_LONGEST} tokens, not {max_tokens}", hint=f"At most `max_tokens = {_LONGEST}`."
+            )
         folder = _folder()
         require("llm", purpose="minilm")
         import torch
@@ -139,7 +141,7 @@ def load_embedding(name: str, *, max_tokens: int = 128) -> EmbeddingModel:
         return ToyEmbedding()
     if name == "minilm":
         return MiniLM(max_tokens=max_tokens)
-    raise ModelMissing(f"no embedding model called {name[:40]!r}", hint="Set embedding to minilm or toy.")
+    raise ModelMissing(f"no embedding model called {name[:40]!r}", hint='`generator.embedding = "minilm"`')
 
 
 def _folder() -> Path:

@@ -68,7 +68,7 @@ class ServerModel:
         if len(given) < self.top_logprobs:
             raise ModelUnavailable(
                 f"{self._settings.url} gives {len(given)} tokens, [model] top_logprobs says {self.top_logprobs}",
-                hint=f"Set top_logprobs = {len(given)}, or allow more at the server.",
+                hint=f"`model.top_logprobs = {len(given)}`, or allow more at the server.",
             )
 
     def frame(self, template: Template) -> Frame:

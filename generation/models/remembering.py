@@ -37,7 +37,7 @@ class RememberingModel:
 
     def __init__(self, model: LanguageModel, *, most_rows: int = MOST_ROWS) -> None:
         if most_rows < 1:
-            raise UsageError(f"a memory of {most_rows} rows", hint="Remember at least one row.")
+            raise UsageError(f"a memory of {most_rows} rows", hint="At least `most_rows = 1`.")
         self.model = model
         self.name = model.name
         self.digest = model.digest

@@ -43,7 +43,7 @@ def text_at(answer: Any, *path: str | int) -> str:
     if not isinstance(answer, str):
         raise ModelUnavailable(
             f"the server's answer has no text at {'.'.join(map(str, path))}",
-            hint="Is it an OpenAI-compatible server?",
+            hint='Name an OpenAI-compatible server, up to its /v1: `model.name = "http://localhost:8000/v1"`',
         )
     return answer
 
@@ -56,7 +56,7 @@ def _scores_of(answer: Any) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise ModelUnavailable(
             "the server returns no log-probabilities",
-            hint="The completions end point must support logprobs. Text-only methods (ksa, sga) do without.",
+            hint="The completions end point must support logprobs. The kinds ksa and sga need text only.",
         )
     return found
 

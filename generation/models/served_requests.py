@@ -15,6 +15,7 @@ from typing import Any
 
 from affidavit.accountant.errors import ModelUnavailable, UsageError
 from affidavit.accountant.extras import require
+from affidavit.accountant.remedies import setting
 
 __all__ = ["Requests", "ServerSettings"]
 
@@ -54,7 +55,7 @@ class Requests:
             if not key:
                 raise UsageError(
                     f"the environment variable {settings.api_key_env} is not set",
-                    hint=f"export {settings.api_key_env}=..., the key of {settings.url}",
+                    hint=f"Set it to the key of {settings.url}: `export {settings.api_key_env}=secret`",
                 )
             headers["Authorization"] = f"Bearer {key}"
         self._settings = settings
@@ -90,20 +91,31 @@ class Requests:
                 self._sleep(wait)
         raise ModelUnavailable(
             f"{url}: {problem}, {settings.retries + 1} times",
-            hint="Is the server running? [model] timeout_s and retries say how long to wait.",
+            hint=_patience(settings),
         )
+
+
+def _patience(settings: ServerSettings) -> str:
+    """Longer than it was waited for, as far as a run file may say."""
+    longer, more = min(3600.0, 2.0 * settings.timeout_s), min(20, settings.retries + 4)
+    return (
+        f"Start the server, or wait longer: {setting('model.timeout_s', longer)} and {setting('model.retries', more)}"
+    )
 
 
 def _json(response: Any, url: str) -> Any:
     try:
         return response.json()
     except ValueError:
-        raise ModelUnavailable(f"{url}: not JSON", hint="Is it an OpenAI-compatible server?") from None
+        raise ModelUnavailable(
+            f"{url}: not JSON",
+            hint='Name an OpenAI-compatible server, up to its /v1: `model.name = "http://localhost:8000/v1"`',
+        ) from None
 
 
 def _advice(status: int, settings: ServerSettings) -> str:
     if status in (401, 403):
-        return "Set [model] api_key_env to the environment variable that holds the key."
+        return 'Name the environment variable that holds the key, such as `model.api_key_env = "OPENAI_API_KEY"`.'
     if status == 404:
         return "[model] name is the address up to and with /v1, id one of the models that it serves."
     return (

@@ -109,7 +109,7 @@ class TransformersModel(TokenModel):
                 if not np.array_equal(one.logits[:-1], changed.logits[:-1]):
                     raise NotSupported(
                         f"on {self.versions['device']} a row of {self.name} depends on the other rows of its batch",
-                        hint="Leave AFFIDAVIT_DEVICE out and generate on the processor.",
+                        hint="Generate on the processor: `unset AFFIDAVIT_DEVICE`",
                     )
 
     def frame(self, template: Template) -> Frame:
@@ -335,14 +335,14 @@ def device_wanted() -> Device:
     if named not in get_args(Device):
         raise UsageError(
             "AFFIDAVIT_DEVICE names no known device",
-            hint=f"Set it to {' or '.join(get_args(Device))}, or leave it out.",
+            hint="For example `export AFFIDAVIT_DEVICE=cpu`, or `unset AFFIDAVIT_DEVICE`.",
         )
     return cast("Device", named)
 
 
 def _accelerator(torch: Any) -> str:
     if not torch.cuda.is_available():
-        raise UsageError("AFFIDAVIT_DEVICE is cuda, but torch finds no GPU", hint="Leave AFFIDAVIT_DEVICE out.")
+        raise UsageError("AFFIDAVIT_DEVICE is cuda, but torch finds no GPU", hint="`unset AFFIDAVIT_DEVICE`")
     torch.backends.cuda.matmul.allow_tf32 = False
     return str(torch.cuda.get_device_name())
 

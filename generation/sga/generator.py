@@ -77,7 +77,7 @@ def plan(config: SgaConfig, *, relation: Relation, size: int) -> Plan:
         raise RunFileError(
             "generator.ensemble",
             f"{config.ensemble} prompts of {config.shots} records need {sample}, more than the declared size of {size}",
-            hint=f"With this size, ensemble can be at most {size // config.shots}, or lower shots.",
+            hint=f"At most `generator.ensemble = {size // config.shots}`, or fewer shots.",
         )
     check_padding(relation)
     _check_cold(config, relation, size=size)
@@ -103,7 +103,8 @@ def _check_cold(config: SgaConfig, relation: Relation, *, size: int) -> None:
         try:
             settings.check(points=points)
         except UsageError as error:
-            raise RunFileError(f"generator.{name}.split_range", error.message, hint=error.hint) from None
+            hint = error.hint.replace("`split_range", f"`generator.{name}.split_range")
+            raise RunFileError(f"generator.{name}.split_range", error.message, hint=hint) from None
 
 
 def check(config: SgaConfig, model: LanguageModel, *, public: Sequence[Record]) -> None:
@@ -118,13 +119,14 @@ def check(config: SgaConfig, model: LanguageModel, *, public: Sequence[Record]) 
         raise RunFileError(
             "data.public",
             f"{len(public)} public records; {config.ensemble} prompts of {config.shots} and one example need {needed}",
-            hint=f"Give {needed} public records, or lower ensemble or shots.",
+            hint=f"Give {needed} public records, or ask for fewer: "
+            f"`generator.ensemble = {max(1, (len(public) - 1) // config.shots)}`.",
         )
     if config.selection == "likelihood" and served(model):
         raise RunFileError(
             "generator.selection",
             "likelihood needs the probability of a whole text, which a server does not show",
-            hint='Set selection = "generate" or "top-1".',
+            hint='`generator.selection = "generate"` or `generator.selection = "top-1"`.',
         )
     load_embedding(config.embedding)
     check_lengths(asking(config, model), config.queries, candidates=config.candidates)

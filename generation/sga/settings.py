@@ -136,7 +136,7 @@ class SgaConfig(GeneratorConfig):
                 "generator.sampling",
                 "a coreset is chosen by clustering all private embeddings without noise: every record decides which "
                 "ones are shown, no bound on that is known, and no sample amplifies it",
-                hint='Set sampling = "without-replacement".',
+                hint='`generator.sampling = "without-replacement"`',
             )
         if sampling != "without-replacement":
             raise ValueError("not known; allowed: without-replacement")

@@ -185,7 +185,7 @@ def test_a_config_of_more_shadow_prompts_than_there_are_is_an_error() -> None:
     with pytest.raises(RunFileError, match="254 are asked for") as caught:
         _run(audit, records=_records(28))  # 20 on the two sides leave 8
     assert caught.value.key == "shadow_prompts"
-    assert "at most 8" in caught.value.hint
+    assert "`shadow_prompts = 8`" in caught.value.hint
 
 
 # -- one record, one score a run -----------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def test_out_means_absent_or_blank_as_the_relation_says() -> None:
 def test_the_background_must_fit_the_data() -> None:
     with pytest.raises(DataError, match="59 others") as caught:
         _run(_audit(game="per-run", background=59), records=_records(40))
-    assert "at most 39" in caught.value.hint
+    assert "`background = 39`" in caught.value.hint
 
 
 # -- canaries --------------------------------------------------------------------------------------------------------

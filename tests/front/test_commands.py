@@ -191,7 +191,7 @@ def test_an_audit_of_another_run_is_refused(workplace):
     workplace.edit("temperature = 1.0", "temperature = 2.0")
     refused = workplace.command("audit", audit, "--certificate", workplace.certificate, "-o", workplace.folder / "a")
     assert refused.code == 3
-    assert "--run RUN.toml" in refused.err
+    assert f"`affidavit certify {workplace.run_file} -o {workplace.certificate}`" in refused.err
 
 
 def test_a_report_of_the_whole_folder(workplace):

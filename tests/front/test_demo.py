@@ -34,7 +34,7 @@ def test_a_folder_with_something_else_in_it_is_left_alone(command, home, tmp_pat
     (tmp_path / "thesis" / "chapter.txt").write_text("years of work", encoding="utf-8")
     refused = command("demo", "--out", tmp_path / "thesis")
     assert refused.code == 2
-    assert "--out NEW_FOLDER" in refused.err
+    assert f"`--out {tmp_path / 'thesis-2'}`" in refused.err
     assert (tmp_path / "thesis" / "chapter.txt").read_text(encoding="utf-8") == "years of work"
 
 

@@ -112,8 +112,8 @@ def _used_folder(place):
 
 
 BEFORE_THE_LEDGER = [
-    (_no_certificate, 3, "no certificate was given", "affidavit certify RUN.toml -o CERT.json"),
-    (_missing_certificate, 3, "cannot be read", "affidavit certify RUN.toml -o CERT.json"),
+    (_no_certificate, 3, "no certificate was given", "affidavit certify {run} -o {certificate}"),
+    (_missing_certificate, 3, "cannot be read", "affidavit certify {run} -o {certificate}"),
     (_another_config, 3, "another config", "certify this run"),
     (_another_relation, 3, "certified relation zero-out", "certify this run"),
     (_another_data_set, 3, "other data", "certify the new data"),
@@ -124,8 +124,8 @@ BEFORE_THE_LEDGER = [
     (_record_without_id, 2, "line 5, id: missing", "Every record needs an id"),
     (_duplicate_ids, 2, "line 6, id: the same id as in line 3", "id of its own"),
     (_empty_label, 2, "line 7, label: empty", "Every record needs a label"),
-    (_batch_larger_than_size, 2, "more than the declared size of 24", "batch_size can be at most 12"),
-    (_used_folder, 2, "exists already", "-o DIR"),
+    (_batch_larger_than_size, 2, "more than the declared size of 24", "At most `generator.batch_size = 12`"),
+    (_used_folder, 2, "exists already", "-o {out}-2"),
 ]
 
 
@@ -137,7 +137,8 @@ def test_refused_before_anything_is_charged(workplace, refusal, code, message, h
     assert refused.code == code, refused.err
     assert refused.out == ""
     assert message in refused.err
-    assert hint in refused.err
+    names = {"run": workplace.run_file, "certificate": workplace.certificate, "out": workplace.out}
+    assert hint.format(**names) in refused.err
     assert "wind number" not in refused.err, "private text in a refusal"
     assert "Traceback" not in refused.err
     assert _nothing_written(workplace)

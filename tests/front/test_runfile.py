@@ -99,7 +99,7 @@ def test_the_plan_is_the_generators(tmp_path):
 def test_batches_larger_than_the_size_are_refused():
     with pytest.raises(RunFileError, match="more than the declared size of 24") as caught:
         parse_run(_with("generator.batch_size", 13)).plan()
-    assert "at most 12" in caught.value.hint
+    assert "At most `generator.batch_size = 12`" in caught.value.hint
 
 
 def test_a_unit_without_a_theorem_is_refused():

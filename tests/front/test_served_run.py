@@ -79,7 +79,7 @@ def test_more_tokens_than_the_server_shows_are_refused(empty_workplace: Any, ser
     _serve(empty_workplace, service, "few-shot", top_logprobs=10)
     refused = empty_workplace.certify()
     assert refused.code == 2
-    assert "top_k to a number from 1 to 10" in refused.err
+    assert "At most `generator.top_k = 10`" in refused.err
 
 
 def test_nothing_is_charged_where_the_server_fails_or_shows_less(

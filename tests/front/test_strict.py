@@ -43,8 +43,11 @@ def test_names_the_key_and_what_is_allowed(content: dict[str, object], key: str,
 
 def test_suggests_the_near_key_and_lists_the_other_faults() -> None:
     with pytest.raises(RunFileError) as near:
+        checked(Outer, {"inner": GOOD["inner"], "nmae": "b"})
+    assert "Did you mean `name`?" in near.value.hint
+    with pytest.raises(RunFileError) as twice:
         checked(Outer, {**GOOD, "nmae": "b"})
-    assert "Did you mean name?" in near.value.hint
+    assert twice.value.hint == "Remove `nmae`: name is there already."
     with pytest.raises(RunFileError) as several:
         checked(Outer, {"inner": {}})
     assert "inner.size" in several.value.hint

@@ -71,7 +71,7 @@ def test_certify_refuses_above_the_budget_and_names_values_that_fit(empty_workpl
     assert "more than the budget of 0.5" in refused.err
     assert not empty_workplace.certificate.exists()
     hint = refused.err.strip().splitlines()[-1]
-    named = dict(part.split(" = ") for part in hint.rstrip(".").partition(": ")[2].split(", "))
+    named = dict(part.strip("`").split(" = ") for part in hint.rstrip(".").partition(": ")[2].split(", "))
     assert {"generator.temperature", "generator.max_tokens"} <= set(named)
     temperature = named["generator.temperature"]
     empty_workplace.edit("temperature = 1.0", f"temperature = {temperature}")

@@ -384,7 +384,7 @@ def test_settings_that_contradict_each_other_are_refused(changes: dict[str, Any]
 
 def test_subsets_beyond_the_declared_size_are_refused_with_what_fits() -> None:
     for sampling in ("disjoint", "poisson", "without-replacement"):
-        with pytest.raises(RunFileError, match=r"generator\.subsets.*\n.*at most (12|24)"):
+        with pytest.raises(RunFileError, match=r"generator\.subsets.*\n.*At most `generator\.subsets = (12|24)`"):
             ksa.plan(_config(subsets=25, sampling=sampling), relation="zero-out", size=SIZE)
 
 

@@ -139,7 +139,7 @@ def test_a_busy_server_is_asked_again_and_no_longer_than_stated(service: Any) ->
         ((404, {}, b"SECRET"), "status 404", "/v1"),
         ((400, {}, b"SECRET"), "status 400", "top_logprobs"),
         ((200, {}, b"<html>SECRET"), "not JSON", "OpenAI-compatible"),
-        ((200, {}, b'{"error": "SECRET"}'), "no log-probabilities", "Text-only"),
+        ((200, {}, b'{"error": "SECRET"}'), "no log-probabilities", "need text only"),
         ((200, {}, b'{"choices": [{"logprobs": {"top_logprobs": [{"SECRET": "high"}]}}]}'), "likely tokens", "K"),
         ((200, {}, b'{"choices": [{"logprobs": {"top_logprobs": [{"SECRET": 3.5}]}}]}'), "likely tokens", "K"),
     ],

@@ -102,7 +102,9 @@ def test_what_a_run_costs(batch_size: int, temperature: float, epsilon: float) -
 
 def test_batches_larger_than_the_declared_size_are_refused_with_the_largest_that_fits() -> None:
     prism.plan(_config(batch_size=12), relation="zero-out", size=SIZE)
-    with pytest.raises(RunFileError, match=r"generator\.batch_size.*\n.*at most 12") as refusal:
+    with pytest.raises(
+        RunFileError, match=r"generator\.batch_size.*\n.*At most `generator\.batch_size = 12`"
+    ) as refusal:
         prism.plan(_config(batch_size=13), relation="zero-out", size=SIZE)
     assert refusal.value.exit_code == 2
 

@@ -94,7 +94,7 @@ def test_an_impossible_rate_is_refused(rate: float) -> None:
 
 
 def test_more_than_there_are_is_refused_with_the_value_that_works() -> None:
-    with pytest.raises(UsageError, match="Sample at most 3"):
+    with pytest.raises(UsageError, match="At most `sample = 3`"):
         without_replacement(3, sample=4, noise=noise_source(1))
 
 

@@ -252,7 +252,7 @@ def test_settings_out_of_range_are_refused(changes, match):
 def test_what_does_not_fit_is_refused_before_anything_is_charged():
     with pytest.raises(RunFileError, match=r"generator\.ensemble") as caught:
         sga.plan(_config(), relation="zero-out", size=11)
-    assert "at most 5" in caught.value.hint
+    assert "`generator.ensemble = 5`" in caught.value.hint
     with pytest.raises(RunFileError, match=r"generator\.dpm\.split_range"):
         sga.plan(_config(dpm={**DPM, "split_range": 1e5}), relation="zero-out", size=SIZE)
     with pytest.raises(RunFileError, match=r"data\.public: 12 public records"):

@@ -110,9 +110,11 @@ def test_a_record_that_changes_its_label_costs_a_coming_and_a_going() -> None:
 
 def test_samples_above_the_declared_size_are_refused_with_what_fits() -> None:
     _plan(_config(subsets=20), "zero-out")
-    with pytest.raises(RunFileError, match=r"(?s)21 subsets x 1 shots x 2 labels need 42 .*at most 20"):
+    with pytest.raises(
+        RunFileError, match=r"(?s)21 subsets x 1 shots x 2 labels need 42 .*At most `generator.subsets = 20`"
+    ):
         _plan(_config(subsets=21), "zero-out")
-    with pytest.raises(RunFileError, match="too small"):
+    with pytest.raises(RunFileError, match=r"`generator\.shots_per_subset = 1`"):
         _plan(_config(shots_per_subset=40), "zero-out")
 
 

@@ -288,7 +288,7 @@ def test_too_cold_a_choice_is_refused_whatever_the_points():
     chosen = _settings(split_range=2000.0)
     with pytest.raises(UsageError, match="too cold") as caught:
         release(_Permit(chosen.plan()), "plan", np.zeros((50, 2)), chosen)
-    value = float(caught.value.hint.split()[3])
+    value = float(caught.value.hint.split()[4].rstrip("`."))
     _settings(split_range=value).check(points=50)
 
 

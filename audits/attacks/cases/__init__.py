@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Leaf
+from affidavit.accountant.remedies import setting
 from affidavit.audits.attacks.cases import counts, gaussian, noisy_max, softmax, testing
 from affidavit.audits.attacks.cases.base import Case, EventCase, Inputs, Release
 
@@ -66,6 +67,6 @@ def cases_of(leaf: Leaf, *, mechanism: str = "") -> tuple[Case, ...]:
         as_drawn = f" as {mechanism} draws it" if mechanism else ""
         raise NotSupported(
             f"no chosen inputs for a leaf {leaf.kind!r}{as_drawn} with these parameters",
-            hint=f"the one-step audit covers the mechanisms {', '.join(_MAKERS)}, each with some noise",
+            hint=f"Covered are {', '.join(_MAKERS)}, with some noise: {setting('mechanism', next(iter(_MAKERS)))}.",
         )
     return found

@@ -1,0 +1,100 @@
+"""The names of the call in the place of a hint's capitals, and how to go on after Ctrl-C.
+
+A hint is written where the fault is found, which knows the plan but not the file: it says ``RUN.toml``, as the
+help does. Here, where the call is known, each such word becomes the file that was given for it. A file that
+the call did not name gets the name that the guide gives it, in the folder of the file that was named.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from affidavit.accountant.errors import AffidavitError
+
+__all__ = ["CallContext", "filled", "interrupted"]
+
+_USUAL = {"RUN.toml": "run.toml", "CERT.json": "certificate.json", "AUDIT.toml": "audit.toml", "DIR": "out"}
+_IN_FILES = ("relation", "delta", "epsilon", "unit")
+_SETTING = re.compile(r"`([a-z-]+) = ([^`]+)`")
+_TYPED = re.compile(r"`[^`]*`")
+_PLACEHOLDER = re.compile(
+    r"(?<![\w./-])(RUN\.toml|CERT\.json|PLAN\.json|AUDIT\.toml|GRID\.toml|TRACE\.jsonl|DIR)(?=[/\s`]|$)"
+)
+
+
+class CallContext(click.Context):
+    """A command's context that puts its own file names into the hint of a refusal that leaves it."""
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, AffidavitError):
+            error.hint = filled(error.hint, self)
+        super().__exit__(kind, error, trace)  # type: ignore[arg-type]
+
+
+def filled(hint: str, ctx: click.Context) -> str:
+    """The hint with the files that the call named."""
+    names = _files(ctx)
+
+    def typed(match: re.Match[str]) -> str:
+        named = _PLACEHOLDER.sub(lambda word: names.get(word[1], word[1]), match[0])
+        setting = _SETTING.fullmatch(named)
+        if setting is None or (flag := _flag(setting[1], ctx)) is None:
+            return named
+        return f"`{flag} {shlex.quote(_plain(setting[2]))}`"
+
+    return _TYPED.sub(typed, hint)
+
+
+def _flag(key: str, ctx: click.Context) -> str | None:
+    """The option that sets ``key`` in this call: one that was given, or one that no file could set instead."""
+    for option in ctx.command.params:
+        if isinstance(option, click.Option) and f"--{key}" in option.opts:
+            given = ctx.get_parameter_source(option.name or "") == click.core.ParameterSource.COMMANDLINE
+            return f"--{key}" if given or key not in _IN_FILES else None
+    return None
+
+
+def _plain(value: str) -> str:
+    """A value as an option takes it: a text without its quotes."""
+    return str(json.loads(value)) if value.startswith('"') else value
+
+
+def _files(ctx: click.Context) -> dict[str, str]:
+    """What each metavariable stands for in this call, as a shell reads it."""
+    given = dict(_given(ctx))
+    beside = next((path.parent for word, path in given.items() if word != "DIR"), given.get("DIR", Path()))
+    paths = {word: _nearby(beside, usual) for word, usual in _USUAL.items()} | given
+    return {word: shlex.quote(str(path)) for word, path in paths.items()}
+
+
+def _nearby(folder: Path, name: str) -> Path:
+    """The file of that name in the folder or the one above, if there is one; else where it would be."""
+    return next((place / name for place in (folder, folder.parent) if (place / name).exists()), folder / name)
+
+
+def _given(ctx: click.Context) -> Iterator[tuple[str, Path]]:
+    for parameter in ctx.command.params:
+        value = ctx.params.get(parameter.name or "")
+        if isinstance(value, (str, Path)) and parameter.metavar and str(value) != "-":
+            for word in parameter.metavar.strip("[]").split("|"):
+                yield word, Path(value)
+
+
+def interrupted(arguments: list[str] | None) -> tuple[str, str]:
+    """What Ctrl-C left behind, and how to go on: a message and a hint."""
+    typed = shlex.join(["affidavit", *(sys.argv[1:] if arguments is None else arguments)])
+    match typed.split()[1:2]:
+        case ["generate"]:
+            said = "Interrupted: nothing was written. What was reserved in the ledger stays spent"
+            return f"{said}: `affidavit ledger show`.", f"To begin anew, at its full cost: `{typed}`"
+        case ["experiment"]:
+            return "Interrupted. The cells that were finished are kept.", f"To go on: `{typed}`"
+        case _:
+            return "Interrupted. Files that were begun are not there; finished ones are whole.", f"Again: `{typed}`"

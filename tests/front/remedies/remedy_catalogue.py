@@ -1,0 +1,66 @@
+"""All cases, area by area; and the page that lists every refusal, as ``python remedy_catalogue.py`` writes it."""
+
+from __future__ import annotations
+
+import cases_api
+import cases_audits
+import cases_grids
+import cases_ledger
+import cases_models
+import cases_plans
+import cases_runs
+from remedy_sites import PACKAGES, ROOT, Site, sites
+
+CASES = [
+    *cases_plans.CASES,
+    *cases_runs.CASES,
+    *cases_ledger.CASES,
+    *cases_audits.CASES,
+    *cases_grids.CASES,
+    *cases_models.CASES,
+]
+
+API = cases_api.CASES
+EXECUTED = {case.at for case in CASES} | {case.at for case in API}
+PAGE = ROOT / "docs" / "refusals.md"
+
+AREAS = {
+    "front": "Commands and files",
+    "accountant": "Plans, certificates, ledger",
+    "mechanisms": "Mechanisms",
+    "generation": "Generators and models",
+    "audits": "Audits and reports",
+}
+HEAD = """# All refusals
+
+Every deliberate error, with its [exit code](exit-codes.md) and its remedy. Between backticks stands what can be typed;
+a capital word such as RUN.toml becomes the file of the call, and … is what is only known when it is said. ✓: a test
+makes the refusal, does what the remedy says, and sees the call succeed (or get past this refusal). This page is made
+by `python tests/front/remedies/remedy_catalogue.py`.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [HEAD]
+    for package in PACKAGES:
+        found = sorted({_row(site) for site in sites() if site.name.partition("/")[0] == package})
+        parts.append(
+            f"## {AREAS[package]}\n\n| code | refusal | remedy | |\n|---|---|---|---|\n" + "\n".join(found) + "\n"
+        )
+    return "\n".join(parts)
+
+
+def _row(site: Site) -> str:
+    message = site.message + ("" if site.allowed is None else f"; allowed: {site.allowed}")
+    hint = site.hint if site.hint is not None else "an example of what is allowed"
+    cells = (str(site.code), message, hint, "✓" if site.name in EXECUTED else "")
+    return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("\n", " ").replace("|", "\\|").replace("<", "&lt;").strip()
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
