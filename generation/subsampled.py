@@ -26,10 +26,11 @@ fixed-groups, N > 1    substitution        one group's vector:        Poisson(q,
 *poisson*: each record is in with probability q = M·N·L/n, and (N > 1) in a uniformly random one of M subsets, by a
 choice of its own; one record more changes that subset's vector only. *without-replacement*: m = M·N·L of the n places,
 in random order, cut into M subsets; the places are as many as were declared, so that a missing record leaves an empty
-one, and add-remove is zero-out (the accountant reads it so inside a part; alone it is refused). *fixed-groups*: the records are shared out once, at random, into groups that keep
-their prompts (so the model's cache serves all tokens), and each token Poisson-samples *groups*. Replacing a record
-leaves all others where they are. With N > 1 a record's group is there with or without it: the substitution row, also
-under zero-out, where it is refused; ``relation = "substitution"`` covers it, as one may replace a record by nothing.
+one, and add-remove is zero-out (the accountant reads it so inside a part; alone it is refused). *fixed-groups*: the
+records are shared out once, at random, into groups that keep their prompts (so the model's cache serves all tokens),
+and each token Poisson-samples *groups*. Replacing a record leaves all others where they are. With N > 1 a record's
+group is there with or without it: the substitution row, also under zero-out, where it is refused; ``relation =
+"substitution"`` covers it, as one may replace a record by nothing.
 
 **Labels.** L is the number of labels (``match_label``): every record is sampled whatever its label, and one of another
 label contributes nothing. So a sample holds about M·N of the label where labels are even, nothing depends on how many
