@@ -1,6 +1,6 @@
-"""What every run of the tests has alike (hypothesis' examples, the entropy), and a local server of the toy model.
+"""What every run of the tests has alike: hypothesis' examples, the entropy, what may be skipped; and a local server.
 
-The server answers as an OpenAI-compatible one would, with faults where a test asks.
+The server answers as an OpenAI-compatible one of the toy model would, with faults where a test asks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support.real_data import skip_without_data
+from support.skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401 (hooks)
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -25,6 +28,11 @@ SLOW_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_sl
 settings.register_profile("explore", SLOW_MACHINE, derandomize=False)
 settings.register_profile("repeat", SLOW_MACHINE, derandomize=True)
 settings.load_profile("repeat")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Real data are needed only where a test says so."""
+    skip_without_data(item)
 
 
 class ReplayedRandom(random.SystemRandom):

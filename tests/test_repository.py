@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
+THIS = Path(__file__).resolve().relative_to(ROOT)
 ROOMS = {
     "front": "affidavit",
     "accountant": "affidavit.accountant",
@@ -42,6 +43,16 @@ def test_every_folder_is_packaged_and_every_package_is_a_folder() -> None:
         parent, _, name = package.rpartition(".")
         inherited = f"{mapped.get(parent, '?')}/{name}"
         assert mapped.get(package, inherited) == folder, package
+
+
+def test_nothing_reads_what_lies_beside_the_clone() -> None:
+    """Tables of reference numbers are in tests/references; real data are where AFFIDAVIT_DATA says."""
+    beside = re.compile(r"\.\./shared|shared/(data|cases)|[\"']shared[\"'] */")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    tracked = [Path(name) for name in listed.split("\0") if name and not name.startswith(".ci/")]
+    assert Path("pyproject.toml") in tracked
+    texts = {name: (ROOT / name).read_text(encoding="utf-8", errors="replace") for name in tracked}
+    assert [name.as_posix() for name, text in texts.items() if name != THIS and beside.search(text)] == []
 
 
 def test_no_root_folder_shadows_the_package() -> None:

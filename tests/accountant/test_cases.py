@@ -1,4 +1,4 @@
-"""Every row of the project's table of plans, if the table is at hand.
+"""Every row of the project's table of plans.
 
 The references were computed outside this project (closed forms and exact sums in mpmath; other
 discretisations), so they are independent of the code under test.
@@ -6,37 +6,17 @@ discretisations), so they are independent of the code under test.
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 
 import pytest
 
 from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.plan import parse_envelope
-
-CASES = Path(__file__).resolve().parents[3] / "shared" / "cases"
-
-
-def _rows(name: str) -> list[dict]:
-    path = CASES / name
-    return json.loads(path.read_text()) if path.exists() else []
+from support.references import claims, fault, plans
 
 
-PLANS = _rows("plans.json")
-
-# The table gives [8.688, 8.727] for this row. Its own entry U13 of peer_faults.json brackets the same pair
-# of data sets by [8.599, 8.657], dp-accounting's pessimistic bound for it is 8.6306 (see below), and the
-# theorem that the row cites makes that pair dominating. So the row cannot be right; ours is 8.63.
-DISPUTED = {"wor-add-remove"}
-needs_cases = pytest.mark.skipif(not PLANS, reason="the table of cases lies beside the checkout, not in it")
-
-
-@needs_cases
-@pytest.mark.parametrize(
-    "row", [r for r in PLANS if r["verb"] != "error" and r["id"] not in DISPUTED], ids=lambda r: r["id"]
-)
+@pytest.mark.parametrize("row", plans("epsilon", "delta"), ids=lambda r: r["id"])
 def test_bracket(row: dict) -> None:
     found = bound(row["plan"], relation=row["relation"], delta=row["delta"], epsilon=row["epsilon"])
     if row["verb"] == "epsilon":
@@ -50,7 +30,7 @@ def test_bracket(row: dict) -> None:
         assert upper - lower <= max(1e-3 * upper, floor)
 
 
-def test_the_disputed_row_against_another_accountant() -> None:
+def test_a_fixed_size_sample_against_another_accountant() -> None:
     """Without replacement, add-remove: the pair ((1-q)N(0)+qN(1), N(0)), which dp-accounting knows as Poisson's."""
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -60,12 +40,10 @@ def test_the_disputed_row_against_another_accountant() -> None:
     theirs = pld.from_gaussian_mechanism(0.4, sampling_prob=1e-3, value_discretization_interval=5e-4)
     pessimistic = theirs.self_compose(1000).get_epsilon_for_delta(1e-6)
     assert found.epsilon_lower <= pessimistic
-    assert found.epsilon_upper <= 8.657
-    assert found.epsilon_upper >= 8.59931
+    assert found.epsilon_upper >= fault("U13")["right_lower"]
 
 
-@needs_cases
-@pytest.mark.parametrize("row", [r for r in PLANS if r["verb"] == "error"], ids=lambda r: r["id"])
+@pytest.mark.parametrize("row", plans("error"), ids=lambda r: r["id"])
 def test_refusal(row: dict) -> None:
     with pytest.raises(PlanError) as caught:
         parse_envelope({key: row[key] for key in ("relation", "delta", "plan")})
@@ -73,10 +51,7 @@ def test_refusal(row: dict) -> None:
     assert caught.value.allowed
 
 
-@pytest.mark.skipif(not _rows("claims.json"), reason="the table of cases lies beside the checkout, not in it")
-@pytest.mark.parametrize(
-    "row", [r for r in _rows("claims.json") if r["paper"] == "PRISM"], ids=lambda r: f"s{r['s']}-tau{r['tau']}"
-)
+@pytest.mark.parametrize("row", claims("PRISM"), ids=lambda r: f"s{r['s']}-tau{r['tau']}")
 @pytest.mark.parametrize(("relation", "widths"), [("zero-out", 1), ("substitution", 2)])
 def test_prism(row: dict, relation: str, widths: int) -> None:
     eta = widths * row["c"] / (row["s"] * row["tau"])

@@ -10,10 +10,10 @@ from affidavit.accountant.bound import bound
 from affidavit.audits.attacks.registry import MEMBERSHIP_ATTACKS
 from affidavit.audits.auditfile import load_audit
 from affidavit.runfile import load_run
+from support.real_data import real_data
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-SOURCES = {"dbpedia": DATA / "dbpedia14" / "train.jsonl", "enron": DATA / "enron" / "aeslc_train_pii.jsonl"}
+SOURCES = {"dbpedia": "dbpedia14/train.jsonl", "enron": "enron/aeslc_train_pii.jsonl"}
 AUDITS = [path for name in SOURCES for path in sorted((EXAMPLES / name).glob("audit*.toml"))]
 RUNS = [EXAMPLES / name / "run.toml" for name in SOURCES]
 
@@ -30,7 +30,7 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize("path", AUDITS, ids=_name)
-def test_an_audit_file_loads_and_fits_the_data_beside_it(path: Path) -> None:
+def test_an_audit_file_loads_and_fits_the_declared_size(path: Path) -> None:
     audit = load_audit(path)
     run = load_run(path.parent / "run.toml")
     if "one-step" not in audit.attacks:
@@ -58,15 +58,15 @@ def test_the_papers_numbers() -> None:
     assert (enron.max_tokens, enron.epsilons, enron.user) == (15, (1.0, 4.0, 8.0), "mailbox")
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_the_data_are_as_the_run_file_says(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "source"), [pytest.param(*one, marks=pytest.mark.data(one[1]), id=one[0]) for one in SOURCES.items()]
+)
+def test_the_data_are_as_the_run_file_says(name: str, source: str) -> None:
     """Declared labels and size, against the real file."""
     from affidavit.generation.dataset import load_records
 
-    if not SOURCES[name].exists():
-        pytest.skip(f"the real {name} data are not here")
     run = load_run(EXAMPLES / name / "run.toml")
-    records = load_records(SOURCES[name], size=run.data.size, fields=run.fields)
+    records = load_records(real_data(source), size=run.data.size, fields=run.fields)
     assert set(run.generator.labels) <= {record.label for record in records}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -13,8 +12,7 @@ from affidavit.audits.deduplicate import drop_near_copies, is_near_copy, shingle
 from affidavit.audits.guessing import NAME_RULES, PersonName, guesses, is_guessable, names_in, parse_name
 from affidavit.audits.pii import Identifier, Pseudonyms, distinct, find_mentions, normalise_email
 from affidavit.audits.textmodel import Record
-
-ENRON = Path(__file__).parents[3] / "shared" / "data" / "enron"
+from support.real_data import real_data
 
 SPELLINGS = [
     "jane.roe@example.com",
@@ -163,11 +161,11 @@ def test_the_index_agrees_with_pairwise_comparison() -> None:
     assert list(drop_near_copies(records, []).kept) == kept
 
 
-@pytest.mark.skipif(not (ENRON / "decodingtrust_email2name.jsonl").exists(), reason="real Enron data is not here")
+@pytest.mark.data("enron/decodingtrust_email2name.jsonl")
 def test_six_rules_recover_about_half_of_real_local_parts() -> None:
     """The theory notes say 55 %; over people whose two names are known, our reading of names finds 53 %."""
     tally: Counter[bool] = Counter()
-    for line in (ENRON / "decodingtrust_email2name.jsonl").read_text(encoding="utf-8").splitlines():
+    for line in real_data("enron/decodingtrust_email2name.jsonl").read_text(encoding="utf-8").splitlines():
         pair = json.loads(line)
         name, address = parse_name(pair["name"]), normalise_email(pair["email"])
         if name and address:
@@ -175,9 +173,9 @@ def test_six_rules_recover_about_half_of_real_local_parts() -> None:
     assert 0.50 < tally[True] / tally.total() < 0.60
 
 
-@pytest.mark.skipif(not (ENRON / "aeslc_train_pii.jsonl").exists(), reason="real Enron data is not here")
+@pytest.mark.data("enron/aeslc_train_pii.jsonl")
 def test_real_bodies_hold_hundreds_of_addresses_and_near_copies() -> None:
-    lines = (ENRON / "aeslc_train_pii.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = real_data("enron/aeslc_train_pii.jsonl").read_text(encoding="utf-8").splitlines()
     records = [Record(row["id"], row["body"]) for row in map(json.loads, lines)]
     plain = sum("@" in record.text for record in records)
     found = [record for record in records if find_mentions(record.text, kinds=["email"])]

@@ -8,7 +8,6 @@ Figures are asserted, addresses never shown. Measured on larger samples: the few
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -18,9 +17,10 @@ from affidavit.audits.auditfile import parse_audit
 from affidavit.audits.certified import Certified
 from affidavit.audits.run import run_audit
 from affidavit.audits.textmodel import Record, TextModel
+from support.models import smollm2
+from support.real_data import real_data
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-ENRON, DBPEDIA = DATA / "enron" / "aeslc_train_pii.jsonl", DATA / "dbpedia14" / "train.jsonl"
+ENRON, DBPEDIA = "enron/aeslc_train_pii.jsonl", "dbpedia14/train.jsonl"
 
 pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -31,19 +31,12 @@ CERTIFIED = Certified(
 
 @pytest.fixture(scope="module")
 def model() -> TextModel:
-    pytest.importorskip("torch")
-    from affidavit.accountant.errors import ModelMissing
-    from affidavit.generation.models import load_model
-
-    try:
-        return load_model("smollm2-135m")
-    except ModelMissing as error:
-        pytest.skip(error.message)
+    return smollm2()
 
 
-@pytest.mark.skipif(not ENRON.exists(), reason="real Enron data is not here")
+@pytest.mark.data(ENRON)
 def test_unprotected_extraction_leaks_real_addresses(model: TextModel) -> None:
-    rows = map(json.loads, ENRON.read_text(encoding="utf-8").splitlines())
+    rows = map(json.loads, real_data(ENRON).read_text(encoding="utf-8").splitlines())
     records = [Record(row["id"], row["body"]) for row in rows if len(row["body"]) < 500]
     audit = parse_audit({"attack": "extraction", "target": "unprotected", "members": 15, "non_members": 15, "runs": 2})
     findings = run_audit(audit, CERTIFIED, records=records, model=model)
@@ -55,10 +48,10 @@ def test_unprotected_extraction_leaks_real_addresses(model: TextModel) -> None:
     assert "@" not in findings.to_json()
 
 
-@pytest.mark.skipif(not DBPEDIA.exists(), reason="real DBpedia data is not here")
+@pytest.mark.data(DBPEDIA)
 @pytest.mark.parametrize(("attack", "at_least"), [("label-probability", 0.7), ("reference", 0.95)])
 def test_a_real_record_in_the_prompt_is_recognised(model: TextModel, attack: str, at_least: float) -> None:
-    rows = map(json.loads, DBPEDIA.read_text(encoding="utf-8").splitlines())
+    rows = map(json.loads, real_data(DBPEDIA).read_text(encoding="utf-8").splitlines())
     records = [Record(row["id"], row["text"], row["label"]) for row in rows][::30]
     audit = parse_audit(
         {"attack": attack, "target": "unprotected", "members": 10, "non_members": 10, "runs": 10, "seed": 1}

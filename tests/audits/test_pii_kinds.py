@@ -7,7 +7,6 @@ import importlib.util
 import json
 import re
 import socket
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +15,7 @@ from affidavit.audits.guessing import is_guessable, names_in
 from affidavit.audits.pii import KINDS, Held, Identifier, Pseudonyms, census, distinct, find_mentions, normalise_url
 from affidavit.audits.pii.folding import fold
 from affidavit.audits.pii.name import presidio_names
-
-ENRON = Path(__file__).parents[3] / "shared" / "data" / "enron" / "aeslc_train_pii.jsonl"
+from support.real_data import real_data
 
 PAGES = [
     "https://example.com/~jane",
@@ -209,10 +207,11 @@ def test_a_census_counts_identifiers_records_and_users() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not ENRON.exists(), reason="real Enron data is not here")
+@pytest.mark.data("enron/aeslc_train_pii.jsonl")
 def test_real_mail_holds_identifiers_in_all_but_seven_of_its_records() -> None:
     """1,051 bodies of 116 mailboxes were selected by a pattern; 7 hold ten digits that are no phone number."""
-    rows = [json.loads(line) for line in ENRON.read_text(encoding="utf-8").splitlines()]
+    text = real_data("enron/aeslc_train_pii.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in text.splitlines()]
     assert (len(rows), len({row["mailbox"] for row in rows})) == (1051, 116)
     *_, both = census([(row["mailbox"], row["body"]) for row in rows], kinds=("email", "phone"))
     assert (both.records, both.users) == (1044, 115)

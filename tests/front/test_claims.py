@@ -11,14 +11,12 @@ from pathlib import Path
 import pytest
 
 from affidavit.claims import Claim, assess, published, tally, to_json, to_markdown, to_rows
-
-CASES = Path(__file__).resolve().parents[3] / "shared" / "cases" / "claims.json"
-ROWS = json.loads(CASES.read_text()) if CASES.exists() else []
-needs_cases = pytest.mark.skipif(not ROWS, reason="the table of claims lies beside the checkout, not in it")
+from support.references import claims
 
 # The references are rounded to five digits and computed on grids: 0.2 % (issue 3), plus half a digit.
 CLOSE = 2e-3
 HALF_DIGIT = 6e-6
+TANG = [row for row in claims("Tang et al.") if "RNM" not in row["paper"]]
 
 
 def name(row: dict) -> str:
@@ -43,10 +41,6 @@ def find(*, paper: str, relation: str, sampler: str, claimed: float, **numbers: 
     ]
     assert len(found) == 1, [claim.setting for claim in found]
     return found[0]
-
-
-def gaussian_rows() -> list[dict]:
-    return [row for row in ROWS if row["paper"] == "Tang et al."]
 
 
 def expected_verdict(row: dict) -> str:
@@ -75,8 +69,7 @@ def tang(row: dict, relation: str, sampler: str) -> Claim:
     return claim
 
 
-@needs_cases
-@pytest.mark.parametrize("row", gaussian_rows(), ids=name)
+@pytest.mark.parametrize("row", TANG, ids=name)
 def test_tang_gaussian_as_run(row: dict) -> None:
     found = assess(tang(row, "substitution", "without replacement"))
     assert found.epsilon_upper == pytest.approx(row["epsilon_wor_substitution"], rel=CLOSE)
@@ -89,16 +82,14 @@ def test_tang_gaussian_as_run(row: dict) -> None:
         assert found.epsilon_lower == pytest.approx(row["claimed"], rel=0.05)
 
 
-@needs_cases
-@pytest.mark.parametrize("row", [r for r in gaussian_rows() if "epsilon_poisson_add_remove" in r], ids=name)
+@pytest.mark.parametrize("row", [r for r in TANG if "epsilon_poisson_add_remove" in r], ids=name)
 def test_tang_gaussian_as_accounted(row: dict) -> None:
     found = assess(tang(row, "add-remove", "Poisson"))
     assert found.epsilon_upper == pytest.approx(row["epsilon_poisson_add_remove"], rel=CLOSE)
     assert found.verdict == "holds"
 
 
-@needs_cases
-@pytest.mark.parametrize("row", [r for r in ROWS if r["paper"].startswith("Tang et al. RNM")], ids=name)
+@pytest.mark.parametrize("row", claims("Tang et al. RNM"), ids=name)
 def test_tang_noisy_max(row: dict) -> None:
     claimed = {2.73: 1, 3.34: 2, 3.95: 4, 4.57: 8}[row["sigma"]]
     claim = find(
@@ -114,8 +105,7 @@ def test_tang_noisy_max(row: dict) -> None:
     assert found.verdict == "holds"
 
 
-@needs_cases
-@pytest.mark.parametrize("row", [r for r in ROWS if r["paper"] == "AdaDPSyn"], ids=name)
+@pytest.mark.parametrize("row", claims("AdaDPSyn"), ids=name)
 def test_adadpsyn(row: dict) -> None:
     claim = find(
         paper="Gao et al.",
@@ -134,9 +124,8 @@ def test_adadpsyn(row: dict) -> None:
     assert found.verdict == expected_verdict(row)
 
 
-@needs_cases
 @pytest.mark.parametrize("relation", ["zero-out", "substitution"])
-@pytest.mark.parametrize("row", [r for r in ROWS if r["paper"] == "PRISM"], ids=name)
+@pytest.mark.parametrize("row", claims("PRISM"), ids=name)
 def test_prism(row: dict, relation: str) -> None:
     claim = find(
         paper="Bhusal",

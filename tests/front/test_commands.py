@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from support.references import plans
+
 GAUSSIAN = {"relation": "add-remove", "delta": 1e-5, "plan": {"kind": "gaussian", "noise_multiplier": 1.0}}
 
 
@@ -203,12 +205,7 @@ def test_a_report_of_the_whole_folder(workplace):
     assert "http://" not in page.replace("http://www.w3.org/", "")
 
 
-CASES = Path(__file__).resolve().parents[3] / "shared" / "cases" / "plans.json"
-ERRORS = [row for row in json.loads(CASES.read_text()) if row["verb"] == "error"] if CASES.exists() else []
-
-
-@pytest.mark.skipif(not ERRORS, reason="the table of cases lies beside the checkout, not in it")
-@pytest.mark.parametrize("row", ERRORS, ids=lambda row: row["id"])
+@pytest.mark.parametrize("row", plans("error"), ids=lambda row: row["id"])
 def test_malformed_plans_of_the_table_exit_2(command, tmp_path, row):
     """Each is refused with exit 2, by a message that names the field and what is allowed; nothing is written."""
     path = tmp_path / "plan.json"

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from affidavit.generation.models import toy
+from support.models import smollm2
+from support.real_data import real_data
 
 
 @pytest.fixture
@@ -162,15 +164,12 @@ def test_labels_and_instruction_of_ones_own_as_flags(
 
 @pytest.mark.slow
 @pytest.mark.model
+@pytest.mark.data("agnews/train.jsonl", "agnews/test.jsonl")
 def test_real_demonstrations_help_a_real_model(command: Any) -> None:
     """SmolLM2 on AG News: zero-shot about .5, four real demonstrations about .7 (seeds 0 and 1, 60 examples)."""
-    data = Path(__file__).resolve().parents[3] / "shared" / "data" / "agnews"
-    if not data.is_dir():
-        pytest.skip("needs the data set agnews in ../shared/data")
-    base = ["icl", data / "test.jsonl", "--task", "ag-news", "--limit", 60, "--seeds", "0,1", "--json"]
+    smollm2()
+    base = ["icl", real_data("agnews/test.jsonl"), "--task", "ag-news", "--limit", 60, "--seeds", "0,1", "--json"]
     none = command(*base)
-    if none.code == 2:
-        pytest.skip(none.err)
-    shown = command(*base, "--demonstrations", data / "train.jsonl")
+    shown = command(*base, "--demonstrations", real_data("agnews/train.jsonl"))
     assert none.json["mean"] > 0.35  # chance is .25, three standard errors of 60 examples .17
     assert shown.json["mean"] > none.json["mean"]

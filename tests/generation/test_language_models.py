@@ -17,6 +17,7 @@ from affidavit.generation.models import digests, load_model, model_digest, smoll
 from affidavit.generation.models.base import LanguageModel
 from affidavit.generation.prism import PrismConfig, label_rows
 from affidavit.generation.prompts import PromptTemplate
+from support import models as installed
 
 
 def test_a_missing_wheel_is_refused_with_the_two_commands(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,12 +92,7 @@ def test_a_conversion_that_dies_leaves_no_checkpoint(tmp_path: Path, monkeypatch
 
 @pytest.fixture(scope="module", params=["bfloat16", "float32"])
 def smol(request: pytest.FixtureRequest) -> LanguageModel:
-    pytest.importorskip("torch")
-    try:
-        smollm2.source_file()
-    except ModelMissing as error:
-        pytest.skip(error.hint)
-    return load_model("smollm2-135m", dtype=request.param)
+    return installed.smollm2(dtype=request.param)
 
 
 WORDING = PromptTemplate(private="News: {text} Write more.", public="Write news.", answer_prefix="Text:")
@@ -228,7 +224,7 @@ def test_greedy_text_answers_and_keeps_the_order_of_prompts(smol: LanguageModel)
 def test_any_local_folder_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tiny random Llama with a word tokenizer and no chat template, saved as a Hugging Face folder."""
     monkeypatch.setenv("AFFIDAVIT_CACHE", str(tmp_path / "cache"))
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason=f"torch is not installed: {installed.HOW}")
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 

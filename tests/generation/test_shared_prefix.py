@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from affidavit.accountant.errors import ModelMissing, UsageError
-from affidavit.generation.models import load_model, smollm2
+from affidavit.accountant.errors import UsageError
 from affidavit.generation.models.base import LanguageModel, TokenModel, common_prefix
 from affidavit.generation.models.counted import CountedModel
 from affidavit.generation.models.toy import ToyModel
+from support.models import smollm2
 
 BEGINNING = "Say which it is.\n\nArticle: Oil rose on Monday.\nAnswer: Business\n\n"
 PROMPTS = [
@@ -21,12 +21,7 @@ CHOICES = [" World", " Sports", " Educational Institution", " Mean of Transporta
 
 @pytest.fixture(scope="module", params=["bfloat16", "float32"])
 def smol(request: pytest.FixtureRequest) -> LanguageModel:
-    pytest.importorskip("torch")
-    try:
-        smollm2.source_file()
-    except ModelMissing as error:
-        pytest.skip(error.hint)
-    return load_model("smollm2-135m", dtype=request.param)
+    return smollm2(dtype=request.param)
 
 
 def _tolerance(model: LanguageModel) -> float:
@@ -56,9 +51,8 @@ def test_more_prompts_than_a_batch_keep_their_order(smol: LanguageModel) -> None
 
 
 @pytest.mark.model
+@pytest.mark.parametrize("smol", ["float32"], indirect=True)  # in bfloat16 near ties may fall either way
 def test_continuations_over_a_shared_beginning_are_greedy_text(smol: LanguageModel) -> None:
-    if getattr(smol, "dtype", "") != "float32":
-        pytest.skip("in bfloat16 near ties may fall either way")
     quick = smol.continuations(PROMPTS, max_tokens=6, stop="\n")
     assert quick == [text.partition("\n")[0] for text in smol.generate(PROMPTS, max_tokens=6)]
 

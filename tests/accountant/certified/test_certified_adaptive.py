@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from affidavit.accountant.certified import certified_bound, certified_curve
 from affidavit.accountant.certified.adaptive import adaptive_curve, spacing
-
-CASES = Path(__file__).resolve().parents[4] / "shared" / "cases"
-PRISM = [
-    row
-    for row in (json.loads((CASES / "claims.json").read_text()) if (CASES / "claims.json").exists() else [])
-    if row["paper"] == "PRISM"
-]
+from support.references import claims
 
 
 def steps(*pairs: tuple[float, int]) -> dict:
@@ -90,7 +82,7 @@ def test_adaptive_optimum_of_two_steps() -> None:
     assert 0.2209 <= found.delta_lower <= found.delta_upper <= 0.2211
 
 
-@pytest.mark.parametrize("row", PRISM, ids=lambda r: f"s{r['s']}-tau{r['tau']}")
+@pytest.mark.parametrize("row", claims("PRISM"), ids=lambda r: f"s{r['s']}-tau{r['tau']}")
 @pytest.mark.parametrize(("relation", "widths"), [("zero-out", 1), ("substitution", 2)])
 def test_prism_rows(row: dict, relation: str, widths: int) -> None:
     eta = widths * row["c"] / (row["s"] * row["tau"])

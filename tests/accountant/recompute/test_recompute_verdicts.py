@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import math
 from pathlib import Path
 
@@ -12,11 +11,8 @@ import pytest
 from affidavit.accountant import recompute as package
 from affidavit.accountant.errors import NotSupported, PlanError
 from affidavit.accountant.recompute import check_claim, recompute
+from support.references import plans
 
-CASES = Path(__file__).resolve().parents[4] / "shared" / "cases" / "plans.json"
-ROWS = json.loads(CASES.read_text()) if CASES.exists() else []
-# See tests/accountant/test_cases.py: the row contradicts the theorem that it cites.
-DISPUTED = {"wor-add-remove"}
 # Without replacement under substitution the upper side is a curve that no single pair reaches; the
 # verifier's lower side is an explicit pair of data sets, so its bracket is wider by the difference.
 ONE_SIDED = {"wor-substitution-a"}
@@ -32,10 +28,7 @@ def compose(*parts: dict) -> dict:
     return {"kind": "compose", "parts": list(parts)}
 
 
-@pytest.mark.skipif(not ROWS, reason="the table of cases lies beside the checkout, not in it")
-@pytest.mark.parametrize(
-    "row", [r for r in ROWS if r["verb"] == "epsilon" and r["id"] not in DISPUTED], ids=lambda r: r["id"]
-)
+@pytest.mark.parametrize("row", plans("epsilon"), ids=lambda r: r["id"])
 def test_epsilon_of_the_reference_rows(row: dict) -> None:
     found = recompute(row["plan"], relation=row["relation"], delta=row["delta"])
     # The references carry about twelve digits.
@@ -45,8 +38,7 @@ def test_epsilon_of_the_reference_rows(row: dict) -> None:
         assert found.epsilon_upper - found.epsilon_lower <= max(1e-3 * found.epsilon_upper, 1e-6)
 
 
-@pytest.mark.skipif(not ROWS, reason="the table of cases lies beside the checkout, not in it")
-@pytest.mark.parametrize("row", [r for r in ROWS if r["verb"] == "delta"], ids=lambda r: r["id"])
+@pytest.mark.parametrize("row", plans("delta"), ids=lambda r: r["id"])
 def test_delta_of_the_reference_rows(row: dict) -> None:
     above = check_claim(row["plan"], relation=row["relation"], epsilon=row["epsilon"], delta=row["upper"] * 1.001)
     below = check_claim(row["plan"], relation=row["relation"], epsilon=row["epsilon"], delta=row["lower"] * 0.999)

@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from affidavit.experiments.cells import expand
-from affidavit.experiments.gridfile import load_grid, parse_grid
+from affidavit.experiments.gridfile import Dataset, load_grid, parse_grid
 from affidavit.experiments.runner import run_experiment
 from affidavit.experiments.settling import noise_keys
+from affidavit.generation.icl.examples import load_examples
+from affidavit.generation.icl.tasks import task as named_task
 from affidavit.generation.registry import kinds
+from support.real_data import real_data
 
 pytestmark = pytest.mark.usefixtures("same_entropy")
 
@@ -23,6 +26,7 @@ CASES = ROOT / "tests" / "conformance" / "generators"
 EXAMPLES = ROOT / "docs" / "examples" / "experiments"
 TARGET = 8.0
 LABELS = ["north", "south"]
+SHIPPED = sorted(path.stem for path in EXAMPLES.glob("*.toml"))
 
 
 def _grid(kind: str, folder: Path, **method: Any) -> Any:
@@ -115,10 +119,38 @@ def test_a_generator_that_answers_is_asked_the_test_questions(tmp_path: Path) ->
     assert len(asked) == 2
 
 
-@pytest.mark.parametrize("name", ["methods", "shots", "shots_all", "sga", "subsets"])
-def test_the_shipped_grids_are_whole(name: str) -> None:
-    """Every cell of the examples has settings that are a run, with a key to solve for."""
-    cells = expand(load_grid(EXAMPLES / f"{name}.toml"))
+def _write(path: Path, labels: tuple[str, ...], count: int) -> None:
+    lines = ({"id": str(n), "text": f"text number {n}", "label": labels[n % len(labels)]} for n in range(count))
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_shipped_grids_are_whole(name: str, tmp_path: Path) -> None:
+    """Every cell of the examples has settings that are a run, with a key to solve for; on records made here."""
+    content = tomllib.loads((EXAMPLES / f"{name}.toml").read_text(encoding="utf-8"))
+    for table, dataset in zip(content["datasets"], load_grid(EXAMPLES / f"{name}.toml").datasets, strict=True):
+        table |= {"path": f"{dataset.name}.jsonl", "test": f"{dataset.name}-test.jsonl"}
+        _write(tmp_path / table["path"], dataset.all_labels, dataset.size + (dataset.public_first or 0))
+        _write(tmp_path / table["test"], dataset.all_labels, 200)
+    cells = expand(parse_grid(content, folder=tmp_path))
     for cell in {cell.setting_id: cell for cell in cells}.values():
+        cell.check()
         if cell.protected:
             assert noise_keys(cell.run())
+
+
+def _dataset(name: str, dataset: Dataset) -> Any:
+    """One data set of a shipped grid, with its two files as ``DATASET/FILE``."""
+    files = tuple("/".join(Path(path).parts[-2:]) for path in (dataset.path, dataset.test))
+    return pytest.param(dataset, files, marks=pytest.mark.data(*files), id=f"{name}-{dataset.name}")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "files"),
+    [_dataset(name, dataset) for name in SHIPPED for dataset in load_grid(EXAMPLES / f"{name}.toml").datasets],
+)
+def test_the_data_are_as_the_shipped_grids_say(dataset: Dataset, files: tuple[str, str]) -> None:
+    """The declared size is the file's, and no label is another than the declared ones."""
+    private, _ = (load_examples(real_data(name), named_task(dataset.task)).examples for name in files)
+    assert len(private) == dataset.size + (dataset.public_first or 0)
+    assert {answer for one in private for answer in one.answers} <= set(dataset.all_labels)

@@ -11,8 +11,8 @@ import pytest
 from affidavit.accountant.errors import DataError, UsageError
 from affidavit.generation.icl.examples import load_examples
 from affidavit.generation.icl.tasks import TASKS, task
+from support.real_data import real_data
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 FILES = {
     "ag-news": "agnews", "trec": "trec", "dbpedia": "dbpedia14", "mit-g": "mitg", "mit-d": "mitd",
     "dialogsum": "dialogsum", "medical": "icliniq", "wikimovies": "wikimovies",
@@ -81,14 +81,17 @@ def test_synthetic_records_are_counted_and_only_valid_ones_are_shown(tmp_path: P
     assert json.loads(example.answers[0]) == {"title": "Rain", "year": 1999, "genre": "Drama"}
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_the_real_files_are_read_whole(name: str) -> None:
-    folder = DATA / FILES[name]
-    if not folder.is_dir():
-        pytest.skip(f"needs the data set {FILES[name]} in ../shared/data")
-    for part in ("train", "test"):
-        file = folder / f"{part}.jsonl"
-        assert len(load_examples(file, task(name)).examples) == len(file.read_bytes().splitlines())
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        pytest.param(name, f"{folder}/{part}.jsonl", marks=pytest.mark.data(f"{folder}/{part}.jsonl"))
+        for name, folder in FILES.items()
+        for part in ("train", "test")
+    ],
+)
+def test_the_real_files_are_read_whole(name: str, part: str) -> None:
+    file = real_data(part)
+    assert len(load_examples(file, task(name)).examples) == len(file.read_bytes().splitlines())
 
 
 def test_labels_of_ones_own_replace_those_in_the_instruction() -> None:
