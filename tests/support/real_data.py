@@ -40,9 +40,9 @@ def skip_without_data(item: pytest.Item) -> None:
 
 def missing(name: str) -> str:
     """Why a test that needs ``DATASET/FILE`` is skipped, and what runs it."""
-    dataset = name.partition("/")[0]
-    lacking = name if FOLDER is not None and (FOLDER / dataset).is_dir() else dataset
+    folder, _, file = name.partition("/")
+    dataset = "decodingtrust" if file.startswith("decodingtrust_") else folder  # two sets in one folder
     return (
-        f"{VARIABLE} names no folder with {lacking}: `affidavit data make {dataset} ORIGINAL -o data/` makes it, "
+        f"{VARIABLE} names no folder with {dataset}: `affidavit data show {dataset}` says what makes it in data/, "
         f"then `{VARIABLE}=data make test`"
     )
