@@ -13,7 +13,7 @@ import pytest
 from affidavit.accountant.certificate import Claim
 from affidavit.accountant.errors import PermitViolation
 from affidavit.accountant.keys import Keyring
-from affidavit.accountant.ledger import Ledger, database
+from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.order import Order
 from affidavit.accountant.permit import open_permit
 from affidavit.accountant.randomness import SecureNoise, noise_source
@@ -33,13 +33,6 @@ def test_sqlite_writes_are_on_disk_before_they_are_granted(ledger: Ledger) -> No
     with ledger._database.transaction(write=True) as connection:
         full = 2
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == full
-
-
-def test_on_postgresql_the_session_sets_what_a_grant_rests_on() -> None:
-    statements = database._ON_POSTGRESQL_WRITE
-    assert "SET LOCAL synchronous_commit = on" in statements
-    assert "LOCK TABLE ledger_entries IN EXCLUSIVE MODE" in statements
-    assert any(statement.startswith("SET LOCAL lock_timeout = '60s'") for statement in statements)
 
 
 def test_an_anchor_is_on_disk_before_it_replaces_the_last(

@@ -39,6 +39,21 @@ def test_the_database_refuses_to_change_history(ledger: Ledger, statement: str) 
     assert ledger.verify() == 3
 
 
+def test_the_session_sets_what_a_grant_rests_on(ledger: Ledger) -> None:
+    """The tests' server has synchronous_commit off: what is on was put on."""
+    init(ledger)
+    assert run_sql(ledger, "SHOW synchronous_commit") == [("off",)]
+    with ledger._database.transaction(write=True) as connection:
+        settings = {
+            name: connection.exec_driver_sql(f"SHOW {name}").scalar() for name in ("synchronous_commit", "lock_timeout")
+        }
+        locks = connection.exec_driver_sql(
+            "SELECT mode FROM pg_locks WHERE relation = 'ledger_entries'::regclass AND granted"
+        ).scalars()
+        assert "ExclusiveLock" in set(locks)
+    assert settings == {"synchronous_commit": "on", "lock_timeout": "1min"}
+
+
 def test_a_database_without_our_tables_is_no_ledger(ledger: Ledger) -> None:
     run_sql(ledger, "CREATE TABLE ledger_entries (number integer)")
     with pytest.raises(LedgerMissing):

@@ -15,6 +15,7 @@ import pytest
 from affidavit.datasets import catalogue, check, make
 from affidavit.datasets.catalogue import DataSet, Source
 from affidavit.datasets.page import to_markdown
+from support.real_data import real_data
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*/*.toml"))
@@ -93,10 +94,8 @@ def test_the_real_original_gives_the_files_that_are_known(
     assert {file.verdict for file in check(tmp_path) if file.data_set == found.name} == {"as made"}
 
 
+@pytest.mark.data
 def test_the_data_that_tests_read_are_as_made() -> None:
-    where = os.environ.get("AFFIDAVIT_DATA")
-    if not where:
-        pytest.skip("needs AFFIDAVIT_DATA, a folder of data sets: see `affidavit data list`")
     assert {
-        (str(file.path), file.verdict, file.detail) for file in check(Path(where)) if file.verdict == "differs"
+        (str(file.path), file.verdict, file.detail) for file in check(real_data()) if file.verdict == "differs"
     } == set()
