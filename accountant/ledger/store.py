@@ -137,8 +137,7 @@ class Ledger:
             "filter": filter,
         }
         self._keyring.secret("ledger")
-        if not self._database.exists():
-            self._check_here("")
+        if not self._is_there():
             self._database.create()
         with self._verified(write=True) as found:
             state = found if found.end.count else found.append(kind="ledger", id=secrets.token_hex(16))
@@ -245,8 +244,7 @@ class Ledger:
     @contextmanager
     def _verified(self, *, write: bool, whole: bool = False) -> Iterator[_Verified]:
         """A transaction on a ledger that verifies. Raises ``LedgerMissing``, ``LedgerAltered``."""
-        if not self._database.exists():
-            self._check_here("")
+        if not self._is_there():
             raise LedgerMissing(f"there is no ledger at {self.url}", hint=_INIT_HINT)
         key = self._keyring.secret("ledger")
         # The anchor before the entries, which may only be ahead of it.
@@ -261,20 +259,25 @@ class Ledger:
                 anchor.check(end, mac=macs.get(anchor.head.count))
             yield _Verified(connection, key, self._now(history.latest, write=write), history, end)
 
+    def _is_there(self) -> bool:
+        """Whether there is a ledger. Raises ``LedgerAltered`` where one was written, and there is none."""
+        here = self._anchors.at(self.url)  # before the look: what is made meanwhile was not there before
+        there = self._database.exists()
+        if here is not None and not there:
+            here.check_here("")
+        return there
+
     def _identity(self, key: bytes) -> str:
         """The ledger's id, from its first entry; empty for a ledger that is just being made."""
+        here = self._anchors.at(self.url)
         with self._database.transaction(write=False) as connection:
             rows = _read(connection, 1, last=1)
             if not rows and connection.execute(select(func.count()).select_from(entries)).scalar():
                 raise altered("entry 1 is missing", entry=1)
         identity = History.read(walk(rows, key=key)).identity
-        self._check_here(identity)
+        if here is not None:
+            here.check_here(identity)
         return identity
-
-    def _check_here(self, identity: str) -> None:
-        anchor = self._anchors.at(self.url)
-        if anchor is not None:
-            anchor.check_here(identity)
 
     def _now(self, latest: str, *, write: bool) -> str:
         """The time to write: never before the last entry's. Raises ``BudgetError`` where the clock is behind it."""

@@ -8,9 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from affidavit.accountant.errors import BudgetExceeded
 from affidavit.accountant.keys import Keyring
-from affidavit.accountant.ledger import Ledger
+from affidavit.accountant.ledger import Ledger, store
+from affidavit.accountant.ledger.database import Database
 from affidavit.accountant.unit import RECORD
 from support.ledgers import init, reserve
 
@@ -100,3 +103,27 @@ def test_processes_can_open_the_ledger_together(ledger: Ledger, keyring: Keyring
         worker.join(timeout=60)
     assert {account.dataset for account in ledger.accounts()} == {f"set {i}" for i in range(4)}
     assert ledger.verify() == 5
+
+
+@pytest.mark.parametrize("place", ["before the file is there", "before its first entry is there"])
+def test_a_ledger_that_another_makes_meanwhile_is_not_taken_for_one_that_is_gone(
+    ledger: Ledger, keyring: Keyring, clock: Any, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one writes, and notes it in the anchor, after this one looked and before it acts on what it saw."""
+    made: list[str] = []
+
+    def another(seen: Any) -> Any:
+        if not seen and not made:
+            made.append("set 0")
+            Ledger(keyring=keyring, url=ledger.url, clock=clock).init_account("set 0", **facts)
+        return seen
+
+    facts: dict[str, Any] = {"relation": "zero-out", "unit": RECORD, "epsilon": 1, "delta": 0}
+    exists, read = Database.exists, store._read
+    if place == "before the file is there":
+        monkeypatch.setattr(Database, "exists", lambda self: another(exists(self)))
+    else:
+        monkeypatch.setattr(store, "_read", lambda *args, **kwargs: another(read(*args, **kwargs)))
+    ledger.init_account("set 1", **facts)
+    assert made
+    assert [account.dataset for account in ledger.accounts()] == ["set 0", "set 1"]
