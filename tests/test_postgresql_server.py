@@ -14,9 +14,15 @@ import pytest
 from support import postgresql as postgres
 
 TESTS = Path(__file__).parent
-STARTED = (
-    "from support import postgresql as p; import time\nwith p.running(p.programs()) as s: print(s.folder, flush=True)"
-)
+# A run in the background is started with SIGINT ignored, as its children are.
+STARTED = """
+import signal, time
+from support import postgresql
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with postgresql.running(postgresql.programs()) as server:
+    print(server.folder, flush=True)
+    time.sleep(120)
+"""
 
 
 @pytest.fixture
@@ -29,7 +35,7 @@ def programs() -> postgres.Programs:
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_it_ends_when_the_tests_are_ended(programs: postgres.Programs, end: signal.Signals) -> None:
-    command = [sys.executable, "-c", f"{STARTED}; time.sleep(600)"]
+    command = [sys.executable, "-c", STARTED]
     with subprocess.Popen(command, cwd=TESTS, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as tests:
         assert tests.stdout is not None
         folder = Path(tests.stdout.readline().strip())

@@ -35,6 +35,9 @@ SETTINGS = {
     "shared_buffers": "16MB",
 }
 
+# What watches the server holds nothing of the tests' but its end of the pipe.
+STREAMS: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+
 # Ends the server and removes its folder when the tests' end of the pipe closes, however they ended.
 WATCH = """
 folder=$1; shift
@@ -142,7 +145,7 @@ def running(found: Programs) -> Iterator[Server]:
     flags = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
     command = ["sh", "-c", WATCH, "sh", folder, found.path("postgres"), "-D", data, *flags]
     # In a session of its own: Ctrl-C is for the tests, whose end ends the server.
-    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, **common) as process:
+    with subprocess.Popen(command, **STREAMS, start_new_session=True, **common) as process:
         server = Server(folder)
         server.prepare(process)
         yield server
