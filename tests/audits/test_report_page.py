@@ -106,7 +106,11 @@ def _account() -> Account:
         earlier, entry="e2", certificate_sha256=SHA, epsilon=Decimal("3.10341"), ended="2026-11-27T23:04:00Z"
     )
     opened = "2026-11-20T09:00:00Z"
-    return Account("support-mail", "zero-out", RECORD, Decimal(20), Decimal("0.005"), "basic", opened, (earlier, ours))
+    return Account(
+        "support-mail", "zero-out", RECORD, Decimal(20), Decimal("0.005"), "basic", opened,
+        spent_epsilon=earlier.epsilon + ours.epsilon, spent_delta=earlier.delta + ours.delta, runs=2,
+        reservations=(earlier, ours),
+    )  # fmt: skip
 
 
 def _chapter(**changes: Any) -> Chapter:
