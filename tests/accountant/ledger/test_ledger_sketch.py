@@ -37,7 +37,7 @@ def test_a_new_name_is_no_new_budget(books: Ledger) -> None:
     for again in (_records(0, 200), _records(0, 200)[::-1], _records(150, 400), _records(0, 30), shouted):
         with pytest.raises(BudgetError, match="charged to the account letters before") as refusal:
             _reserve(books, "post", again)
-        assert '`name = "letters"`' in refusal.value.hint
+        assert '`data.name = "letters"`' in refusal.value.hint
     assert books.balance("post").runs == 0
     _reserve(books, "letters", _records(0, 230))
     _reserve(books, "post", _records(300, 500))
