@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import cases_api
 import cases_audits
 import cases_grids
@@ -22,6 +24,9 @@ CASES = [
 
 API = cases_api.CASES
 EXECUTED = {case.at for case in CASES} | {case.at for case in API}
+LEFT = Path(__file__).with_name("without_case.txt")
+"""The places that make an error and have no case yet, one a line. The list may only become shorter."""
+
 PAGE = ROOT / "docs" / "refusals.md"
 
 AREAS = {
@@ -62,5 +67,11 @@ def _cell(text: str) -> str:
     return text.replace("\n", " ").replace("|", "\\|").replace("<", "&lt;").strip()
 
 
+def without_case() -> set[str]:
+    """The places that make an error and have no case."""
+    return {site.name for site in sites()} - EXECUTED
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    LEFT.write_text("".join(f"{name}\n" for name in sorted(without_case())), encoding="utf-8")
