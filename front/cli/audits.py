@@ -56,7 +56,7 @@ def audit(
     from affidavit.auditing import audit as run_audit
     from affidavit.auditing import strict_in_ci
     from affidavit.audits.auditfile import load_audit
-    from affidavit.audits.findings import write
+    from affidavit.audits.findings import sourced, write
     from affidavit.audits.formats import summary
     from affidavit.certification import verify
     from affidavit.runfile import load_run
@@ -66,7 +66,7 @@ def audit(
     run = load_run(run_file or audit_file.parent / "run.toml")
     if receipt is not None:
         verify(certificates.read(certificate), receipt=receipt)
-    findings = run_audit(settings, run, certificate=certificate, progress=note)
+    findings = sourced(run_audit(settings, run, certificate=certificate, progress=note), audit_file)
     write(findings, out / "findings.json")
     show(findings, form, lambda: print_findings(findings))
     note(f"Wrote {out / 'findings.json'} (private).")
