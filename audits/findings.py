@@ -13,7 +13,7 @@ import os
 import shlex
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -48,6 +48,7 @@ __all__ = [
     "merge",
     "parse",
     "read",
+    "sourced",
     "write",
 ]
 
@@ -117,7 +118,8 @@ class Finding(Shown):
     ``limit``           what the certificate allows the statistic to be, where it limits it.
     ``epsilon_lower``   a valid lower bound at ``alpha`` (two-sided share stated in
                         ``correction``), or null where the data allow none.
-    ``ceiling``         the ``epsilon_lower`` of a perfect attack on as much data.
+    ``ceiling``         the largest ``epsilon_lower`` that this attack could have shown on as much data: never
+                        wrong, with the answers that it can give, and no more than its own control shows.
     ``leaked``          distinct identifiers of members found in the output; ``guessable`` of
                         them anyone could have guessed; ``held_out_leaked`` counts identifiers
                         of records that were not in the data.
@@ -125,11 +127,13 @@ class Finding(Shown):
                         what its output gives away; ``note`` says what was found.
     ``access``          what the attacker had to see.
     ``control``         a comparison, not the target of this audit: shown, but neither the
-                        policy nor the exit code looks at it.
+                        policy nor the exit code looks at it, and it is bound to no claim.
     ``curve_points``    the attack's ROC as (false positive rate, true positive rate).
     ``point``           where the attack was held against the claim's trade-off curve.
     ``exposures``       the leaks counted per identifier, record and user, for each kind.
     ``overlap``         passages that the texts share with private records.
+    ``source``          the audit file or certificate that asked for it, where that lies in the folder the audit
+                        was run from (a repository, in CI): what code scanning points to.
     ``swap``            the attack tells records that were used from records that were not, which
                         changes two records: under add-remove and zero-out the claim's curve
                         limits it only when applied twice.
@@ -169,6 +173,7 @@ class Finding(Shown):
     exposures: tuple[Exposure, ...] = ()
     overlap: Overlap | None = None
     note: str = ""
+    source: str = ""
 
     def facts(self) -> Facts:
         """The verdict and its numbers; no note, place or digest of what leaked."""
@@ -191,6 +196,15 @@ class Finding(Shown):
             "" if self.leaked is None else f"{self.leaked} leaked",
         ]
         return "".join(f", {each}" for each in found if each)
+
+    @property
+    def badge(self) -> str:
+        """The verdict, or what stands in its place where no claim was put to the test."""
+        if self.control:
+            if self.check:
+                return "NOT CHECKED"
+            return "LEAKED, AS IT MUST" if self.verdict in ("LEAKED", "VIOLATION") else "DID NOT LEAK"
+        return "COUNTED" if self.only_counts else self.verdict
 
     @property
     def only_counts(self) -> bool:
@@ -305,6 +319,7 @@ class Findings(Shown):
         """
         found = [outcome for item in self.audited for outcome in self.outcomes_of(item)]
         found.extend(("inconclusive", test.reason) for test in self.self_tests if not test.passed)
+        found = list(dict.fromkeys(found))
         if not self.audited:
             found.append(("inconclusive", "nothing was audited"))
         order: tuple[Outcome, ...] = ("refuted", "policy-failed", "inconclusive")
@@ -312,7 +327,7 @@ class Findings(Shown):
         return tuple(found) or (("holds", "no item contradicts the claim"),)
 
     def outcomes_of(self, item: Finding) -> tuple[tuple[Outcome, str], ...]:
-        """What one item comes to, its self-tests aside; nothing for a control or where nothing is wrong."""
+        """What one item comes to, with its attack's self-tests; nothing for a control or where nothing is wrong."""
         if item.control:
             return ()
         found: list[tuple[Outcome, str]] = []
@@ -325,8 +340,15 @@ class Findings(Shown):
             found.append(("refuted", f"{where}: {reason}"))
         found.extend(("policy-failed", f"{where}: {broken}") for broken in self.policy.broken_by(item))
         if item.verdict == "UNDERPOWERED" and not item.only_counts and not self.policy.allow_underpowered:
-            reason = item.note if item.check else "a perfect attack could not have shown a violation"
+            reason = (
+                item.note
+                if item.check
+                else "it could not have shown a violation" + (f" ({item.note})" if item.note else "")
+            )
             found.append(("inconclusive", f"{where}: {reason}"))
+        if not item.check and (item.verdict != "VIOLATION" or false_alarm):
+            failed = (test for test in self.self_tests if test.attack == item.attack and not test.passed)
+            found.extend(("inconclusive", test.reason) for test in failed)
         return tuple(found)
 
     @property
@@ -359,6 +381,15 @@ def json_schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of a findings file."""
     schema = _adapter().json_schema(mode="serialization")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA, **schema}
+
+
+def sourced(findings: Findings, path: Path | None, *, base: Path | None = None) -> Findings:
+    """With ``path`` as every item's source, if it is a file in ``base`` (default: the working folder) or below."""
+    root = (base or Path.cwd()).resolve()
+    if path is None or not path.is_file() or not path.resolve().is_relative_to(root):
+        return findings
+    source = path.resolve().relative_to(root).as_posix()
+    return replace(findings, items=tuple(replace(item, source=source) for item in findings.items))
 
 
 def merge(parts: Iterable[Findings]) -> Findings:

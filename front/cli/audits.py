@@ -58,7 +58,7 @@ def audit(
     from affidavit.auditing import audit as run_audit
     from affidavit.auditing import strict_in_ci
     from affidavit.audits.auditfile import load_audit
-    from affidavit.audits.findings import write
+    from affidavit.audits.findings import sourced, write
     from affidavit.audits.formats import summary
     from affidavit.certification import verify
     from affidavit.runfile import load_run
@@ -69,7 +69,7 @@ def audit(
     if receipt is not None:
         verify(certificates.read(certificate), receipt=receipt)
     with step_progress("Checking, and loading the model") as watch:
-        findings = run_audit(settings, run, certificate=certificate, progress=watch.step)
+        findings = sourced(run_audit(settings, run, certificate=certificate, progress=watch.step), audit_file)
     write(findings, out / "findings.json")
     show(findings, form, lambda: print_findings(findings))
     note(f"Wrote {out / 'findings.json'} (private).")
@@ -122,7 +122,7 @@ def _row(item: Finding) -> tuple[str, ...]:
     result = "" if item.statistic is None else f"{item.statistic_name} {item.statistic:.3g}"
     if item.leaked is not None:
         result = f"{item.leaked} leaked, {item.leaked_beyond_guessable} beyond the guessable"
-    elif item.point is not None and item.statistic is not None:
+    elif item.point is not None and item.statistic is not None and item.claim is not None:
         side = "above" if item.statistic > 0.0 else "below"
         result = f"{abs(item.statistic):.3f} {side} the certified curve"
     return (
@@ -131,5 +131,5 @@ def _row(item: Finding) -> tuple[str, ...]:
         result,
         "" if item.epsilon_lower is None else f"{item.epsilon_lower:.3g}",
         "" if item.ceiling is None else f"{item.ceiling:.3g}",
-        "not judged" if item.control else "counted" if item.only_counts else item.verdict,
+        item.badge.lower() if item.control or item.only_counts else item.verdict,
     )
