@@ -39,7 +39,7 @@ def check_trace(
     if (certificate is None) == (plan is None):
         raise UsageError(
             "a trace is held against one plan",
-            hint="`--certificate CERT.json`"
+            hint="`--certificate CERT.json`; of a generator that is not ours, its plan with --plan."
             if plan is None
             else "Remove `--plan`, or `--certificate` for a generator without one.",
         )
