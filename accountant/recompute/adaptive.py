@@ -62,7 +62,7 @@ class Window:
         uses = sum(n for _, n in ranges)
         if uses * (window.right - window.left) / window.spacing * cells * 16.0 > _COST_LIMIT:
             raise NotSupported(
-                f"{uses} exponential uses are out of the verifier's reach", hint="verify without --recompute"
+                f"{uses} exponential uses are out of the verifier's reach", hint="Remove `--recompute`."
             )
         return window
 
