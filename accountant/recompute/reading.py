@@ -202,7 +202,7 @@ def _check_populations(node: Poisson | WithoutReplacement, at: _Reading) -> None
     if inner and not fits:
         raise NotSupported(
             "a sample without replacement from another population than the sample around it, or from a random one",
-            hint="set the inner population to the outer sample",
+            hint="Remove `--recompute`, and set the inner population to the outer sample.",
         )
     if at.relation is None and isinstance(node, WithoutReplacement):
         raise NotSupported("the verifier has no formula for a sample of a sample", hint="Remove `--recompute`.")

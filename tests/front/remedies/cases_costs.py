@@ -117,7 +117,8 @@ PLANS: list[Refused] = [
      compose(poisson(laplace()), poisson(gaussian()))),
     ("certified/product.py:_binomial", _certified, poisson(repeat(10**10, pure(1e-6))),
      poisson(repeat(100, pure(1e-6)))),
-    ("certified/product.py:_counted", _certified, poisson(compose(*(repeat(50, pure(0.1 + 0.01 * i * i)) for i in range(4)))),
+    ("certified/product.py:_counted", _certified,
+     poisson(compose(*(repeat(50, pure(0.1 + 0.01 * i * i)) for i in range(4)))),
      poisson(repeat(200, pure(0.2)))),
     ("certified/stairs.py:chunked", _certified, compose(*(pure(0.0001 * (i + 1)) for i in range(2001))),
      repeat(2001, pure(0.2001))),
@@ -130,7 +131,8 @@ PLANS: list[Refused] = [
     ("changes.py:_covering", _bounded,
      drawn(10, 5, parallel(gaussian(), gaussian(), moves=[pure(0.1), pure(0.1)], membership="fixed")),
      drawn(10, 5, parallel(gaussian(), gaussian(), moves=[gaussian(), gaussian()], membership="fixed"))),
-    ("changes.py:_check_no_inner_population", _bounded, poisson(drawn(10, 5, gaussian())), poisson(poisson(gaussian()))),
+    ("changes.py:_check_no_inner_population", _bounded, poisson(drawn(10, 5, gaussian())),
+     poisson(poisson(gaussian()))),
     ("changes.py:_check_inner_populations", _bounded, drawn(100, 10, drawn(20, 5, gaussian())),
      drawn(100, 10, drawn(10, 5, gaussian()))),
     ("scenario.py:_flatten", _bounded, compose(*islice(cycle([exponential(0.01), exponential(0.02)]), 4097)),
@@ -140,8 +142,6 @@ PLANS: list[Refused] = [
     ("pld/steps.py:_poisson", _step, poisson(drawn(10, 5, gaussian())), poisson(poisson(gaussian()))),
     ("pld/steps.py:_check_inner", _step, drawn(100, 10, drawn(20, 5, gaussian())),
      drawn(100, 10, drawn(10, 5, gaussian()))),
-    ("recompute/reading.py:_check_populations", _verified, drawn(100, 10, poisson(drawn(20, 5, gaussian()))),
-     drawn(100, 10, poisson(gaussian()))),
     ("recompute/reading.py:_joined", _verified, compose(*islice(cycle([pure(1e-3), pure(2e-3)]), 8194)),
      compose(repeat(4097, pure(1e-3)), repeat(4097, pure(2e-3)))),
     ("recompute/reading.py:_limited", _verified, parallel(*unlike(513)), parallel(*[approximate(5.13, 5.13e-4)] * 513)),
@@ -167,11 +167,11 @@ WITHOUT: list[tuple[str, Node, Relation]] = [
 
 
 def _uncovered(place: Place) -> None:
-    place.save("plan.json", {**PLAN, "plan": drawn(10, 5, zcdp())})
+    place.save("plan.json", {**PLAN, "relation": "zero-out", "plan": drawn(10, 5, zcdp())})
 
 
 def _covered(place: Place) -> None:
-    place.save("plan.json", {**PLAN, "plan": drawn(10, 5, gaussian())})
+    place.set("plan.json", "plan", drawn(10, 5, gaussian()))
 
 
 CASES = [
@@ -193,6 +193,12 @@ API = [
     *(
         Api(f"accountant/recompute/{at}", _verified, {"plan": plan, "relation": relation}, {"again": False})
         for at, plan, relation in WITHOUT
+    ),
+    Api(
+        "accountant/recompute/reading.py:_check_populations",
+        _verified,
+        {"plan": drawn(100, 10, drawn(20, 5, gaussian()))},
+        {"plan": drawn(100, 10, drawn(10, 5, gaussian())), "again": False},
     ),
     Api(
         "accountant/recompute/reading.py:_repeated",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import cases_accountant
-import cases_costs
 import cases_api
 import cases_audits
+import cases_costs
 import cases_grids
 import cases_ledger
 import cases_mechanisms
