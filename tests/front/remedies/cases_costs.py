@@ -109,6 +109,8 @@ PLANS: list[Refused] = [
     ("certified/branches.py:times", _certified, repeat(20_000, compose(exponential(1.0), exponential(0.5))),
      repeat(20_000, repeat(2, exponential(1.0)))),
     ("certified/discrete.py:_pair", _certified, discrete(1e-5), discrete(1.0 / 5000)),
+    ("certified/mixture.py:times", _certified, compose(gaussian(), repeat(90_000, pure(1e-4)), exponential(0.01)),
+     compose(gaussian(), zcdp(90_000 * 1e-8 / 2), exponential(0.01))),
     ("certified/on_sample.py:_exponential_on_sample", _certified, poisson(repeat(2, exponential())),
      poisson(compose(exponential(), pure()))),
     ("certified/on_sample.py:_attained_on_sample", _certified, poisson(zcdp()), zcdp()),
