@@ -216,19 +216,8 @@ _TOKEN = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_-]*)|\[(\d+)\]")
 
 
 def _tokens(path: str) -> list[str | int]:
-    position, tokens = 0, []
-    while position < len(path):
-        match = _TOKEN.match(path, position)
-        if match is None:
-            raise PlanError(
-                path,
-                "not a path",
-                allowed="for example plan.of.noise_multiplier or plan.parts[0].range",
-                hint="For example `plan.noise_multiplier`.",
-            )
-        tokens.append(match[1] if match[1] else int(match[2]))
-        position = match.end()
-    return tokens[1:] if tokens and tokens[0] == "plan" else tokens
+    """The keys and indices of one of ``solvable_paths``."""
+    return [match[1] or int(match[2]) for match in _TOKEN.finditer(path.removeprefix("plan"))]
 
 
 def _numeric_paths(node: Any, path: str) -> list[str]:

@@ -205,8 +205,8 @@ def encode(certificate: Certificate) -> bytes:
         return rfc8785.dumps(statement)
     except rfc8785.CanonicalizationError:
         raise NotSupported(
-            "the plan holds a whole number above 2^53, which JSON readers do not keep exactly",
-            hint="Nest two repeats instead: their counts multiply.",
+            "a population, a sample or the size of the data is above 2^53, which JSON readers do not keep exactly",
+            hint=f"At most `population = {2**53 - 1}`: a population stated smaller costs more, never less.",
         ) from None
 
 

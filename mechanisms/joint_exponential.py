@@ -183,7 +183,7 @@ def _pick(weights: list[int], noise: Noise) -> int:
         if rest < weight:
             return index
         rest -= weight
-    raise UsageError("no sequence has any weight", hint="Ask for no more things than the domain holds.")
+    raise AssertionError("a number below the sum of the weights lies within one of them")
 
 
 def _fill(before: list[int], here: list[int], place: int, noise: Noise) -> list[int]:

@@ -226,10 +226,7 @@ def _leaf(leaf: nodes.Leaf) -> Branch:
             return Branch(steps=((Fraction(spread), 1),)) if spread > 0 else Branch()
         case nodes.ZeroConcentrated(rho=rho):
             return Branch(first=Fixed(rho=Fraction(rho)))
-    raise NotSupported(
-        f"no certified arithmetic for the leaf kind {leaf.kind!r}",
-        hint="Covered are gaussian, laplace, pure, approximate, exponential and zcdp.",
-    )
+    raise TypeError(type(leaf).__name__)
 
 
 def _sampled(node: nodes.Poisson | nodes.WithoutReplacement, relation: Relation, *, enters: bool = False) -> Branch:
@@ -265,14 +262,13 @@ def _branch(case: Plan, relation: Relation) -> Branch:
             return _sampled(node, "substitution" if both else "zero-out", enters=not leaves)
         case nodes.Poisson() | nodes.WithoutReplacement():
             return _sampled(case, relation)
-    raise NotSupported(f"no certified arithmetic for the node kind {case.kind!r}", hint="compose, repeat, parallel")
+    raise TypeError(type(case).__name__)
 
 
 def expand(plan: Plan, relation: Relation) -> tuple[Branch, ...]:
     """The undominated branches of a plan under a relation, which bound it from above; never empty.
 
-    Raises ``NotSupported`` for a leaf kind without certified arithmetic, and when differing
-    parallel parts combine in too many ways.
+    Raises ``NotSupported`` when differing parallel parts combine in too many ways.
     """
     return _pruned(_branch(case, relation) for case in cases(plan, relation).upper)
 

@@ -79,7 +79,7 @@ def _pair(variance: Fraction, shift: int, bits: int) -> DiscretePair:
     if variance > WIDEST**2:
         raise NotSupported(
             f"a discrete Gaussian of {float(variance) ** 0.5:g} grid steps in certified arithmetic",
-            hint=f"a granularity of at least noise_multiplier/{WIDEST}, or affidavit epsilon (float64)",
+            hint=f"a granularity of at least noise_multiplier/{WIDEST}, or float64: `affidavit epsilon PLAN.json`",
         )
     reach = math.isqrt(int(2 * bits * variance)) + 2
     half = 1 / (2 * ball(variance))

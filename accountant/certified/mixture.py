@@ -72,7 +72,7 @@ class LossMasses:
         if len(self.upper_mass) * len(other.upper_mass) > MAX_PRODUCT:
             raise NotSupported(
                 "Gaussian, pure and exponential mechanisms together: the mixture has too many losses",
-                hint="state the pure mechanisms with one common epsilon, or fewer uses",
+                hint="state the pure mechanisms as one zcdp leaf, rho = uses x epsilon^2 / 2, or fewer uses",
             )
 
         def outer(f: np.ufunc, a: Array, b: Array, direction: float) -> Array:

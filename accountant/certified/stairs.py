@@ -38,8 +38,9 @@ def chunked(uses: Uses) -> Iterator[Stairs]:
     """
     if sum(count for _, count in uses) > MAX_USES:
         raise NotSupported(
-            f"more than {MAX_USES} pure or approximate mechanisms of many different epsilons",
-            hint="round the epsilons up to a few common values",
+            f"more than {MAX_USES} pure or approximate mechanisms, of too many different losses together",
+            hint="round the epsilons up to a few common values; or state many pure mechanisms as one zcdp leaf, "
+            "rho = uses x epsilon^2 / 2",
         )
     single = sorted((use for use, count in uses for _ in range(count)), key=lambda use: (use.epsilon, repr(use)))
     number = -(-len(single) // PER_CHUNK.bit_length())

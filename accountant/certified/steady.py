@@ -62,4 +62,4 @@ def _worth(loss: float, eta: float, count: int, goal: Goal) -> float:
         return float(np.max(above_p - np.exp(min(goal.epsilon or 0.0, 700.0)) * above_q))
     excess = above_p - goal.delta
     kept = (excess > 0.0) & (above_q > 0.0)
-    return float(np.max(np.log(excess[kept] / above_q[kept]), initial=0.0))
+    return float(np.max(np.log(excess[kept]) - np.log(above_q[kept]), initial=0.0))

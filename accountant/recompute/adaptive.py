@@ -61,9 +61,7 @@ class Window:
         window = cls(spacing, -min(left, reach + widest) - further, min(right, reach + widest) + further)
         uses = sum(n for _, n in ranges)
         if uses * (window.right - window.left) / window.spacing * cells * 16.0 > _COST_LIMIT:
-            raise NotSupported(
-                f"{uses} exponential uses are out of the verifier's reach", hint="verify without --recompute"
-            )
+            raise NotSupported(f"{uses} exponential uses are out of the verifier's reach", hint="Remove `--recompute`.")
         return window
 
     @property

@@ -81,7 +81,7 @@ class AtomicLaw:
         if uses > 1 and upper and self._uniform() and (len(self.losses) - 1) * uses < _MAX_TRANSFORM:
             return self._transformed(uses)
         if uses > _MAX_USES:
-            raise NotSupported(f"recomputing {uses} uses one by one is out of reach", hint="verify without --recompute")
+            raise NotSupported(f"recomputing {uses} uses one by one is out of reach", hint="Remove `--recompute`.")
         result, square = POINT_MASS, self
         while uses:
             if uses & 1:
@@ -164,7 +164,7 @@ def binomial_law(*, epsilon: float, delta: float, uses: int) -> AtomicLaw:
     if uses > _MAX_USES:
         raise NotSupported(
             f"recomputing {uses} uses of a pure mechanism one by one is out of reach",
-            hint=f"verify without --recompute, or use at most {_MAX_USES} uses",
+            hint=f"Remove `--recompute`, or use at most {_MAX_USES} uses.",
         )
     survive = -math.expm1(uses * math.log1p(-delta)) if delta < 1.0 else 1.0
     losses = epsilon * (2.0 * np.arange(uses + 1, dtype=np.float64) - uses)

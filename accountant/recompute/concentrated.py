@@ -65,7 +65,7 @@ def concentrated_profile(steps: Iterable[tuple[Plan, int]]) -> ConcentratedProfi
                 share = mpmath.mpf(eta) ** 2 / 8
             case _:
                 raise NotSupported(
-                    f"the verifier cannot add {leaf.kind!r} to a zCDP leaf", hint="verify without --recompute"
+                    f"the verifier cannot add {leaf.kind!r} to a zCDP leaf", hint="Remove `--recompute`."
                 )
         total += uses * share
     return ConcentratedProfile(rounded_up(float(total)))

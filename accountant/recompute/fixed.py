@@ -152,7 +152,7 @@ def fixed_part(nodes: Iterable[Step], relation: Relation, direction: Direction, 
                     names["multinomial sum"] = None
             case _:
                 raise NotSupported(
-                    f"the verifier has no second formula for {node.kind!r}", hint="verify without --recompute"
+                    f"the verifier has no second formula for {node.kind!r}", hint="Remove `--recompute`."
                 )
     return FixedPart(precision, atoms, tuple(smooth), tuple(names), whole if len(nodes) == 1 else None)
 

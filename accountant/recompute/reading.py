@@ -150,7 +150,7 @@ def _limited(items: Iterable[tuple[Step, ...]]) -> list[tuple[Step, ...]]:
     if len(kept) > _MAX_CASES:
         raise NotSupported(
             f"the parallel nodes leave {len(kept)} unlike cases to recompute",
-            hint="make the parts alike, or verify without --recompute",
+            hint="Remove `--recompute`, or make the parts alike.",
         )
     return kept
 
@@ -179,7 +179,7 @@ def _sequences(plan: Plan, at: _Reading) -> list[tuple[Step, ...]]:
         case Leaf():
             return [((plan, 1),)]
         case _:
-            raise NotSupported(f"the verifier cannot read a {plan.kind!r} node", hint="verify without --recompute")
+            raise TypeError(type(plan).__name__)
 
 
 def _seen(node: Poisson | WithoutReplacement, at: _Reading) -> Plan:
@@ -202,10 +202,10 @@ def _check_populations(node: Poisson | WithoutReplacement, at: _Reading) -> None
     if inner and not fits:
         raise NotSupported(
             "a sample without replacement from another population than the sample around it, or from a random one",
-            hint="set the inner population to the outer sample",
+            hint="Remove `--recompute`, and set the inner population to the outer sample.",
         )
     if at.relation is None and isinstance(node, WithoutReplacement):
-        raise NotSupported("the verifier has no formula for a sample of a sample", hint="verify without --recompute")
+        raise NotSupported("the verifier has no formula for a sample of a sample", hint="Remove `--recompute`.")
 
 
 def _samples(plan: Plan) -> Iterator[WithoutReplacement]:
@@ -227,7 +227,7 @@ def _bounded_product(options: list[list[tuple[Step, ...]]]) -> Iterator[tuple[tu
         if total > 16 * _MAX_CASES:
             raise NotSupported(
                 "the parallel nodes leave too many unlike cases to recompute",
-                hint="make the parts alike, or verify without --recompute",
+                hint="Remove `--recompute`, or make the parts alike.",
             )
     return product(*options)
 
@@ -243,7 +243,7 @@ def _joined(parts: Iterable[tuple[Step, ...]]) -> tuple[Step, ...]:
     if len(result) > _MAX_STEPS:
         raise NotSupported(
             f"more than {_MAX_STEPS} changes of mechanism in one plan",
-            hint="group equal neighbouring leaves in a repeat, or verify without --recompute",
+            hint="Remove `--recompute`, or group equal neighbouring leaves in a repeat.",
         )
     return tuple(result)
 
@@ -259,7 +259,7 @@ def _repeated(sequence: tuple[Step, ...], count: int) -> tuple[Step, ...]:
     if count * len(sequence) > 16 * _MAX_STEPS:
         raise NotSupported(
             f"{count} rounds of unlike exponential leaves are too many to recompute in their order",
-            hint="group equal neighbouring leaves in a repeat, or verify without --recompute",
+            hint="Remove `--recompute`, or group equal neighbouring leaves in a repeat.",
         )
     return _joined([sequence] * count)
 

@@ -102,7 +102,7 @@ def _inner(of: Plan, *, upper: bool) -> tuple[float | None, AtomicLaw]:
                 part = AtomicLaw(np.zeros(1), np.zeros(1), 1.0)
             case _:
                 raise NotSupported(
-                    f"the verifier has no formula for {leaf.kind!r} inside a sample", hint="verify without --recompute"
+                    f"the verifier has no formula for {leaf.kind!r} inside a sample", hint="Remove `--recompute`."
                 )
         law = law.compose(part, upper=upper)
     return None, law
@@ -167,7 +167,7 @@ def _present_or_absent(rate: float, of: Plan, absent: Plan, *, removed: bool, up
         raise NotSupported(
             "the verifier reads `absent` where it and what it goes with are pure or exponential, or Gaussian and it "
             "costs less",
-            hint="verify without --recompute",
+            hint="Remove `--recompute`.",
         )
     if costs[0] == 0.0 or presence[0] == 0.0:
         return _diluted_atoms(_inner(of, upper=upper)[1], rate)

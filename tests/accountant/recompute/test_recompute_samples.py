@@ -151,7 +151,7 @@ def test_others_beside_an_exponential_mechanism_on_its_sample() -> None:
 def test_costs_of_different_kinds_are_refused() -> None:
     with pytest.raises(NotSupported, match="absent") as refusal:
         recompute(Poisson(0.1, Pure(1.0), absent=Gaussian(1.0)), relation="substitution", delta=1e-3)
-    assert "without --recompute" in refusal.value.hint
+    assert "Remove `--recompute`" in refusal.value.hint
 
 
 def test_costs_too_small_to_tell() -> None:

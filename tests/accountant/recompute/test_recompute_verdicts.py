@@ -112,7 +112,7 @@ def test_edges_of_delta() -> None:
 def test_what_has_no_second_formula_is_refused(plan: dict, relation: str) -> None:
     with pytest.raises(NotSupported) as refusal:
         check_claim(plan, relation=relation, epsilon=1e6, delta=0.1)
-    assert "without --recompute" in refusal.value.hint
+    assert "Remove `--recompute`" in refusal.value.hint
 
 
 def test_bad_input_is_refused_by_name() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import cases_accountant
 import cases_api
 import cases_audits
+import cases_costs
 import cases_grids
 import cases_ledger
+import cases_mechanisms
 import cases_models
 import cases_plans
 import cases_runs
@@ -20,9 +23,11 @@ CASES = [
     *cases_audits.CASES,
     *cases_grids.CASES,
     *cases_models.CASES,
+    *cases_accountant.CASES,
+    *cases_costs.CASES,
 ]
 
-API = cases_api.CASES
+API = [*cases_api.CASES, *cases_mechanisms.CASES, *cases_accountant.API, *cases_costs.API]
 EXECUTED = {case.at for case in CASES} | {case.at for case in API}
 LEFT = Path(__file__).with_name("without_case.txt")
 """The places that make an error and have no case yet, one a line. The list may only become shorter."""
