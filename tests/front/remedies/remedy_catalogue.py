@@ -6,9 +6,11 @@ from pathlib import Path
 
 import cases_api
 import cases_audits
+import cases_data
 import cases_grids
 import cases_ledger
 import cases_models
+import cases_numbers
 import cases_plans
 import cases_runs
 from remedy_sites import PACKAGES, ROOT, Site, sites
@@ -20,6 +22,8 @@ CASES = [
     *cases_audits.CASES,
     *cases_grids.CASES,
     *cases_models.CASES,
+    *cases_numbers.CASES,
+    *cases_data.CASES,
 ]
 
 API = cases_api.CASES
