@@ -48,7 +48,7 @@ def _made(at: str, name: str, broken: dict[str, str | bytes], whole: dict[str, s
         at,
         f"data make {name} {originals} --any-version",
         files(all_files),
-        by_hand=lambda place: files(dict(whole))(place),
+        by_hand=files(dict(whole)),
     )
 
 
@@ -83,10 +83,9 @@ CASES = [
     Case("front/datasets/originals.py:find", "data make agnews test.csv --any-version", by_hand=_version),
     Case(
         "front/datasets/originals.py:find#2",
-        "data make trec train.txt --any-version",
+        "data make trec . --any-version",
         files({"train.txt": TREC["train.txt"]}),
         by_hand=files(dict(TREC)),
-        then=(2,),
     ),
     Case(
         "front/datasets/originals.py:find#3",

@@ -8,6 +8,7 @@ import cases_api
 import cases_audits
 import cases_data
 import cases_grids
+import cases_init
 import cases_ledger
 import cases_models
 import cases_numbers
@@ -24,6 +25,7 @@ CASES = [
     *cases_models.CASES,
     *cases_numbers.CASES,
     *cases_data.CASES,
+    *cases_init.CASES,
 ]
 
 API = cases_api.CASES
