@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import zipfile
 from collections.abc import Callable
 
@@ -68,6 +69,7 @@ def _converted(place: Place) -> None:
 WHOLE = file("letters.csv", rows())
 JSON_LINES = file("letters.jsonl", _jsonl(_objects()))
 THREE = rows(header="id,text,label\n", cells="{n},{text},{label}")
+MIXED = b"\xef\xbb\xbf" + rows(cells="{text} à,{label}").encode("cp1252")
 
 CASES = [
     Case("front/cli/starting.py:init", "init train.jsonl --relation zero-out --model toy --declare-public"),
@@ -153,12 +155,12 @@ CASES = [
     _init("front/tables/encoding.py:_as_asked", "letters.csv", rows(), "--encoding utf-99"),
     _init("front/tables/encoding.py:_as_asked", "letters.csv", rows(), "--encoding rot13"),
     _init("front/tables/encoding.py:_as_asked", "letters.csv", rows(), "--encoding zip"),
-    _init("front/tables/encoding.py:_cut", "letters.csv", rows(), "--encoding idna", past=True),
+    _init("front/tables/encoding.py:_cut", "letters.csv", rows(cells="{text} à,{label}"), "--encoding idna"),
     _init("front/tables/encoding.py:_cut", "letters.csv", rows(cells="{text} à,{label}"), "--encoding ascii"),
     _init(
         "front/tables/encoding.py:_cut",
         "letters.csv",
-        b"\xef\xbb\xbf" + rows(cells="{text} à,{label}").encode("cp1252"),
+        MIXED,
         past=True,
     ),
     _init(
@@ -175,6 +177,12 @@ CASES = [
     _init("front/tables/jsonfile.py:read_json#2", "letters.jsonl", "{\n", by_hand=JSON_LINES),
     _init("front/tables/parquet.py:read_parquet", "letters.jsonl", b"PAR1 and no more", by_hand=JSON_LINES),
     _init("front/tables/reading.py:read_table#2", "letters.csv", _zip(), by_hand=WHOLE),
+    Case(
+        "front/tables/reading.py:read_table",
+        f"init letters.csv {PUBLIC}",
+        lambda place: os.mkfifo(place.folder / "letters.csv"),
+        by_hand=lambda place: ((place.folder / "letters.csv").unlink(), WHOLE(place)),
+    ),
     # accounts
     Case("front/accounts.py:_refuse_small", f"init train.jsonl {PUBLIC} --account-epsilon 0.5"),
     Case("front/accounts.py:_refuse_small", f"init train.jsonl {PUBLIC} --account-delta 1e-9"),

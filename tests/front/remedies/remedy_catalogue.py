@@ -13,6 +13,7 @@ import cases_ledger
 import cases_models
 import cases_numbers
 import cases_plans
+import cases_rest
 import cases_runs
 from remedy_sites import PACKAGES, ROOT, Site, sites
 
@@ -26,6 +27,7 @@ CASES = [
     *cases_numbers.CASES,
     *cases_data.CASES,
     *cases_init.CASES,
+    *cases_rest.CASES,
 ]
 
 API = cases_api.CASES
