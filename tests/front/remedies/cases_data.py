@@ -95,6 +95,7 @@ CASES = [
         then=(0, 2),
     ),
     Case("front/datasets/making.py:make#2", "data make agnews test.csv --any-version", _stands),
+    _made("front/datasets/making.py:make", "agnews", {"test.csv": "x,y\n1,2\n"}, {"test.csv": AGNEWS}),
     _made("front/datasets/agnews.py:_rows", "agnews", {"test.csv": "1,2\n9,a,b\n"}, {"test.csv": AGNEWS}),
     _made("front/datasets/agnews.py:_rows#2", "agnews", {"test.csv": '1,"a"b,c\n'}, {"test.csv": AGNEWS}),
     _made("front/datasets/originals.py:decoded", "agnews", {"test.csv": b"\xff\xfe1,a,b\n"}, {"test.csv": AGNEWS}),

@@ -174,7 +174,7 @@ CASES = [
         '{\n"train": 3}',
         by_hand=file("letters.json", _jsonl(_objects())),
     ),
-    _init("front/tables/jsonfile.py:read_json#2", "letters.jsonl", "{\n", by_hand=JSON_LINES),
+    _init("front/tables/jsonfile.py:read_json", "letters.jsonl", "{\n", by_hand=JSON_LINES),
     _init("front/tables/parquet.py:read_parquet", "letters.jsonl", b"PAR1 and no more", by_hand=JSON_LINES),
     _init("front/tables/reading.py:read_table#2", "letters.csv", _zip(), by_hand=WHOLE),
     Case(

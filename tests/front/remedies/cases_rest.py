@@ -11,7 +11,10 @@ from typing import Any
 from cases_audits import MEMBERSHIP, _generator, _released
 from cases_grids import PRISM, _grid, _icl, _with
 from cases_runs import KSA, SGA, with_settings
-from remedy_cases import RUN, Case, Place, dumped
+from remedy_cases import RUN, Api, Case, Place, dumped
+
+from affidavit.experiments import runner
+from affidavit.generation.models.toy import ToyModel
 
 OWN: dict[str, Any] = {"labels": ["north", "south"], "instruction": "Say where the wind comes from."}
 
@@ -146,6 +149,11 @@ CASES = [
         by_hand=lambda place: place.set("grid.toml", "methods.solve", ["temperature"]),
         past=True,
     ),
+    _grid(
+        "front/experiments/settling.py:_noise_off#2",
+        _with({"generator": {**PRISM, "temperature": 0.02}, "epsilon": [float("inf")]}),
+        past=True,
+    ),
     _grid("front/experiments/running.py:_generate", _unsettled),
     Case(
         "front/synthesis.py:public_records",
@@ -162,3 +170,11 @@ CASES = [
         then=(0, 1, 5),
     ),
 ]
+
+
+def _work(*, jobs: int, model: object = None) -> None:
+    with runner._workers(jobs, None, model):  # type: ignore[arg-type]
+        pass
+
+
+API = [Api("front/experiments/runner.py:_workers", _work, {"jobs": 2, "model": ToyModel()})]
