@@ -12,6 +12,7 @@ from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerMissi
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Account, Ledger
 from affidavit.accountant.ledger.sketch import sketch
+from affidavit.accountant.remedies import setting
 from affidavit.accountant.unit import RECORD
 from affidavit.accountant.validate import Relation
 from affidavit.generation.dataset import Record
@@ -109,7 +110,7 @@ def _refuse_small(plan: AccountPlan) -> None:
         if have < each:
             raise UsageError(
                 f"an account with {name} = {decimals.show(have)} does not pay for one run of {decimals.show(each)}",
-                hint=f"Use --account-{name} {decimals.show(each)} or more, or a smaller --{name}.",
+                hint=f"Use `--account-{name} {decimals.show(each)}` or more, or a smaller --{name}.",
             )
 
 
@@ -125,11 +126,12 @@ def _refuse_other(
     if found.relation != relation:
         raise BudgetError(
             f"the account {found.dataset} is for {found.relation}, not {relation}; costs of the two do not add up",
-            hint=f"Use --relation {found.relation}, or an account of other data with --name NAME.",
+            hint=f"Use `--relation {found.relation}`, or another account, with --name, for other data.",
         )
     if found.unit != RECORD:
         raise BudgetError(
-            f"the account {found.dataset} is for the unit {found.unit}", hint=f"See it: `affidavit ledger show {shown}`"
+            f"the account {found.dataset} is for the unit {found.unit}",
+            hint=f"Open another: {setting('--name', f'{found.dataset}-2')}. See it: `affidavit ledger show {shown}`",
         )
     for name, given, have, want in (
         ("epsilon", account_epsilon, found.epsilon, asked[0]),
@@ -139,7 +141,7 @@ def _refuse_other(
             raise BudgetError(
                 f"the account {found.dataset} exists with {name} = {decimals.show(have)}, for good, and "
                 f"{decimals.show(want)} is asked for",
-                hint=f"Leave --account-{name} out. See the account: `affidavit ledger show {shown}`",
+                hint=f"Remove `--account-{name}`. See the account: `affidavit ledger show {shown}`",
             )
 
 
@@ -147,15 +149,15 @@ def _cannot_pay(plan: AccountPlan) -> BudgetExceeded:
     epsilon, delta = plan.found.remaining if plan.found is not None else (plan.epsilon, plan.delta)
     flags = []
     if epsilon < plan.cost[0] and epsilon > 0:
-        flags.append(f"--epsilon {decimals.show(epsilon)}")
+        flags.append(f"`--epsilon {decimals.show(epsilon)}`")
     if delta < plan.cost[1] and delta > 0:
-        flags.append(f"--delta {decimals.show(delta)}")
+        flags.append(f"`--delta {decimals.show(delta)}`")
     return BudgetExceeded(
         f"the account {plan.name} has (ε, δ) = ({decimals.show(epsilon)}, {decimals.show(delta)}) left, and a run is "
         f"to cost ({decimals.show(plan.cost[0])}, {decimals.show(plan.cost[1])})",
         requested=(float(plan.cost[0]), float(plan.cost[1])),
         remaining=(float(epsilon), float(delta)),
-        hint=f"What fits: {' '.join(flags)}"
+        hint=f"What fits: {' and '.join(flags)}"
         if flags and epsilon > 0 and (delta > 0 or plan.cost[1] == 0)
         else f"Nothing is left for these data: `affidavit ledger show {shlex.quote(plan.name)}`",
     )

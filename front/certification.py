@@ -30,7 +30,7 @@ from affidavit.accountant.keys import Keyring, TrustedKeys
 from affidavit.accountant.plan import Compose, Parallel, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.receipt import Receipt
 from affidavit.accountant.recheck import recheck
-from affidavit.accountant.remedies import near_file
+from affidavit.accountant.remedies import near_file, setting
 from affidavit.accountant.risk import RiskLimits, risk_limits
 from affidavit.accountant.show import Facts, Shown, upper
 from affidavit.accountant.statement import NO_GUARANTEE
@@ -277,7 +277,9 @@ def verify(
     where there is no second formula for the plan, ``UsageError`` for a file that cannot be read.
     """
     if text is not None and receipt is None:
-        raise UsageError("a text is held against its receipt", hint="Add: --receipt receipt.json")
+        raise UsageError(
+            "a text is held against its receipt", hint=f"Add {setting('--receipt', text.with_name('receipt.json'))}."
+        )
     keys = Keyring.default().trusted() if trusted is None else trusted
     envelope = certificate if isinstance(certificate, bytes) else certificates.read(Path(certificate))
     found = certificates.verify_envelope(envelope, trusted=keys, clock=clock)

@@ -62,8 +62,8 @@ class LabelCounts:
         return DataError(
             f"0 of {self.total:,} records have one of the declared labels ({len(self.counts)} of them): "
             "nothing would stand behind the texts." + self._near([label for label, _ in self.counts]),
-            hint="Write the labels as the data do, letter by letter, in `labels` under [generator]; a label field of "
-            'another name is told by `fields = {text = "text", label = "category"}` under [data].',
+            hint="Write the labels as the data do, letter by letter, in generator.labels; a label field of another "
+            'name is told by `data.fields = {text = "text", label = "category"}`.',
         )
 
 

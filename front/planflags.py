@@ -240,9 +240,11 @@ class PlanFlags:
             return None if rate is None or rate == 1 else "poisson"
         validate.choice(self.sampling, path="--sampling", options=SAMPLINGS)
         if rate is None:
+            # Without replacement another relation would be refused next.
+            relation = "substitution" if self.sampling == "without-replacement" else self.relation
             raise UsageError(
                 "--sampling needs to know how much a step takes",
-                hint=f"Such as: {self.command(name, records=60000, batch=256)}",
+                hint=f"Such as: {self.command(name, records=60000, batch=256, relation=relation)}",
             )
         return self.sampling
 
@@ -283,7 +285,8 @@ def _exact(text: str, *, path: str) -> Fraction:
         return Fraction(str(text).strip())
     except (ValueError, ZeroDivisionError):
         allowed = "a number such as 0.01 or 256/60000"
-        raise PlanError(path, f"{str(text)[:40]!r} is not a number", allowed=allowed) from None
+        hint = f"For example `{path} {'60' if path == '--epochs' else '0.01'}`."
+        raise PlanError(path, f"{str(text)[:40]!r} is not a number", allowed=allowed, hint=hint) from None
 
 
 def _numbers(rate: Fraction, *, written: str | None) -> dict[str, int]:

@@ -63,7 +63,7 @@ class Declared:
         if room < 1:
             raise UsageError(
                 f"{self.size} records are too few for {len(self.labels)} labels",
-                hint="Give fewer labels, each with --label; or one for all records, with --one-label text.",
+                hint="Give fewer labels; or one for all: remove `--label`, `--labels-file`, then `--one-label text`.",
             )
         return replace(self, batch_size=min(room, MAX_BATCH))
 

@@ -65,7 +65,7 @@ def solve_plan(envelope: Envelope, *, epsilon: float, path: str | None = None) -
             "delta",
             "missing",
             allowed="a number in [0, 1]",
-            hint='Say it: `--delta 1e-5`, or `"delta": 1e-5` in the file.',
+            hint="Say it: `--delta 1e-5`, or `delta = 1e-5` in the file.",
         )
     delta = envelope.delta
     target = validate.real(epsilon, path="--epsilon")

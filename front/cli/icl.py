@@ -92,7 +92,7 @@ def icl(
 
     names = list(dict.fromkeys((*labels, *labels_of(labels_file))))
     if task_name is None and not names:
-        raise UsageError("no task", hint="Name one, --task ag-news, or its labels: --label spam --label ham")
+        raise UsageError("no task", hint="Name one, `--task ag-news`, or its labels: `--label spam --label ham`.")
     task = task_for(
         Path(task_name) if task_name is not None and task_name.endswith(".toml") else task_name or "generic",
         labels=names or None,

@@ -92,7 +92,7 @@ def init(
         raise UsageError(f"{out} exists already", hint=f"Choose another name: `{again(ctx, ['-o', str(_free(out))])}`")
     if records_only and data is None:
         raise UsageError(
-            "--records-only needs a file to read", hint="For example: affidavit init letters.csv --records-only"
+            "--records-only needs a file to read", hint="For example: `affidavit init letters.csv --records-only`"
         )
     chosen = None if records_only else validate.relation(relation or ask_relation(ctx), path="--relation")
     stated = tuple(dict.fromkeys((*labels, *labels_of(labels_file), *((one_label,) if one_label else ()))))

@@ -40,12 +40,12 @@ def make(wanted: DataSet, originals: Sequence[Path], *, out: Path, any_version: 
     with other content stands in the way; ``DataError`` where an original is not in its format. Nothing is written then.
     """
     command = shlex.join(["affidavit", "data", "make", wanted.name, *map(str, originals)])
-    source, held, known = find(wanted, originals, any_version=any_version, command=f"{command}{_to(out)}")
+    source, held, known = find(wanted, originals, any_version=any_version, command=command, to=_to(out))
     try:
         made = _converter(wanted)(held, _choice(wanted, known=known))
         contents = {file: _lines(wanted, file, records) for file, records in made.items()}
     except DataError as error:
-        raise DataError(error.message, hint=where(wanted, source)) from None
+        raise DataError(error.message, hint=where(wanted, source, to=_to(out))) from None
     if known:
         _agree(wanted, source, contents)
     contents[wanted.note] = _note(wanted, source, held, known=known, contents=contents).encode("utf-8")

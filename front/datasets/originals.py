@@ -69,23 +69,23 @@ def parsed(text: str, place: str) -> Any:
 
 
 def find(
-    wanted: DataSet, given: Sequence[Path], *, any_version: bool, command: str
+    wanted: DataSet, given: Sequence[Path], *, any_version: bool, command: str, to: str = ""
 ) -> tuple[Source, list[Given], bool]:
     """The source whose originals were given, what they hold, and whether they are the known version.
 
     An original is found by its name, in a given folder as well, or in a copy of its repository; a single one under
     any name. Raises ``UsageError`` where originals are missing, or are another version and ``any_version`` is not set;
-    ``command`` is what was called, for the hint.
+    ``command`` is what was called, and ``to`` its ``-o``, for the hint.
     """
     away = [str(path) for path in given if not path.exists()]
     if away:
-        raise UsageError(f"{', '.join(away)}: not there", hint=where(wanted))
+        raise UsageError(f"{', '.join(away)}: not there", hint=where(wanted, to=to))
     found = [(source, _located(source, given)) for source in wanted.sources]
     complete = [(source, paths) for source, paths in found if all(paths)]
     if not complete:
         source, paths = max(found, key=lambda pair: sum(path is not None for path in pair[1]))
         absent = [original.name for original, path in zip(source.originals, paths, strict=True) if path is None]
-        raise UsageError(f"{wanted.name} is made from {', '.join(absent)}, not given", hint=where(wanted))
+        raise UsageError(f"{wanted.name} is made from {', '.join(absent)}, not given", hint=where(wanted, to=to))
     read = [
         (source, [_read(o, p) for o, p in zip(source.originals, paths, strict=True) if p]) for source, paths in complete
     ]
@@ -100,16 +100,16 @@ def find(
         for held, known in zip(originals, source.originals, strict=True)
         if held.sha256 != known.sha256
     ]
-    onward = f"Or go on with this version, whose records are chosen otherwise: `{command} --any-version`"
-    raise UsageError("\n".join(differing), hint=f"{where(wanted, source)}\n{onward}")
+    onward = f"Or go on with this version, whose records are chosen otherwise: `{command}{to} --any-version`"
+    raise UsageError("\n".join(differing), hint=f"{where(wanted, source, to=to)}\n{onward}")
 
 
-def where(wanted: DataSet, source: Source | None = None) -> str:
+def where(wanted: DataSet, source: Source | None = None, *, to: str = "") -> str:
     """Where to download the originals, and the command for them."""
     source = source or wanted.sources[0]
     unpack = " and unpack" if any(original.is_folder for original in source.originals) else ""
     addresses = "\n".join(f"  {address}" for address in dict.fromkeys(source.downloads()))
-    return f"Download{unpack}:\n{addresses}\nThen: `{wanted.command(source)}`"
+    return f"Download{unpack}:\n{addresses}\nThen: `{wanted.command(source)}{to}`"
 
 
 def _located(source: Source, given: Sequence[Path]) -> list[Path | None]:

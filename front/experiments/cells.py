@@ -212,10 +212,6 @@ def with_values(table: Mapping[str, Any], values: Mapping[str, float | int]) -> 
 def expand(grid: Grid) -> tuple[Cell, ...]:
     """All cells, dataset by dataset; every generator's settings are checked. Raises ``RunFileError``."""
     cells = tuple(_cells(grid))
-    if not cells:
-        raise RunFileError(
-            "methods", "no method is for any dataset", hint="Remove `methods.datasets`: then each is for all."
-        )
     for cell in cells:
         cell.check()
     return cells

@@ -153,7 +153,7 @@ def _workers(jobs: int, threads: int | None, model: LanguageModel | None) -> Ite
             _LOADED.clear()
         return
     if model is not None:
-        raise UsageError("a loaded model cannot be shared by processes", hint="`jobs = 1`, or leave `model` out.")
+        raise UsageError("a loaded model cannot be shared by processes", hint="`jobs = 1`, or remove `model`.")
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = str(threads)  # read by the processes that are started below
     context = multiprocessing.get_context("spawn")

@@ -91,7 +91,7 @@ def choose(table: Table, wanted: Wanted) -> Chosen:
     if wanted.id is not None and identity is None:
         raise TableUnclear(
             f"{table.path}: no column {wanted.id[:40]!r} for the id among {_counted(table.width, 'column')}",
-            hint="Leave --id-column out: records without an id get a random one that is kept.",
+            hint="Remove `--id-column`: records without an id get a random one that is kept.",
         )
     if len({text, label, identity} - {None}) != sum(each is not None for each in (text, label, identity)):
         raise TableUnclear(
@@ -175,7 +175,7 @@ def _unclear(table: Table, wanted: Wanted, *, missing: str) -> TableUnclear:
     return TableUnclear(
         f"{table.path}: {named} among {what}{hidden}",
         ways=ways,
-        hint="" if ways else "Name the columns, by name or number: --text-column 1 --label-column 2",
+        hint="" if ways else "Name the columns, by name or number: `--text-column 1` and `--label-column 2`",
     )
 
 

@@ -23,6 +23,9 @@ from affidavit.tables.table import places
 __all__ = ["Curated", "curate"]
 
 
+_OTHER_COLUMNS = "Name the columns that hold them, by name or number, with --text-column and --label-column."
+
+
 @dataclass(frozen=True, slots=True)
 class Curated:
     """The records of a file, and lines about it for the operator, without anything that stands in it.
@@ -94,16 +97,14 @@ def curate(chosen: Chosen, *, drop_incomplete: bool = False) -> Curated:
     if faults and not drop_incomplete:
         raise _incomplete(chosen, faults, len(whole))
     if not whole:
-        raise TableUnclear(
-            f"{table.path} holds no records with a text and a label", hint="Are these the right columns?"
-        )
+        raise TableUnclear(f"{table.path} holds no records with a text and a label", hint=_OTHER_COLUMNS)
     ids = [identity for identity, _, _ in whole]
     own = None not in ids and len(set(ids)) == len(ids)
     if chosen.id is not None and not own and "id" in chosen.given:
         raise TableUnclear(
             f"{table.path}: {chosen.shown('id')} does not hold an id of its own for every record: "
             f"{ids.count(None):,} are missing, {len(ids) - ids.count(None) - len(set(ids) - {None}):,} repeat another",
-            hint="Leave --id-column out: every record then gets a random id that is kept.",
+            hint="Remove `--id-column`: every record then gets a random id that is kept.",
         )
     records = tuple(
         Record(identity if own and identity is not None else secrets.token_hex(8), text, label)
@@ -128,7 +129,7 @@ def _incomplete(chosen: Chosen, faults: dict[str, list[int]], left: int) -> Tabl
     listed = "; ".join(f"{len(found):,} {fault} ({places(table.place_word, found)})" for fault, found in faults.items())
     ways = (Way(f"To leave them out and keep {left:,} records", ("--drop-incomplete",)),) if left else ()
     return TableUnclear(
-        f"{table.path}: records are not whole: {listed}", ways=ways, hint="" if ways else "Are these the right columns?"
+        f"{table.path}: records are not whole: {listed}", ways=ways, hint="" if ways else _OTHER_COLUMNS
     )
 
 

@@ -58,7 +58,8 @@ def separator(given: str) -> str:
     found = _NAMED.get(given.lower(), given)
     if len(found) != 1 or found in '"\r\n\0':
         raise UsageError(
-            f"--delimiter {given[:20]!r} is not one character", hint="For example: --delimiter ';' or --delimiter tab"
+            f"--delimiter {given[:20]!r} is not one character",
+            hint="For example: `--delimiter ';'` or `--delimiter tab`",
         )
     return found
 
@@ -119,5 +120,5 @@ def _unreadable(text: str, path: Path, delimiter: str | None) -> TableUnclear:
     return TableUnclear(
         f"{path} cannot be read with the separator {delimiter!r}",
         ways=ways,
-        hint="" if ways else "Leave --delimiter out.",
+        hint="" if ways else "Remove `--delimiter`.",
     )

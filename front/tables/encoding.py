@@ -56,17 +56,14 @@ def decode(content: bytes, *, name: str, encoding: str | None = None) -> Decoded
 
 def _as_asked(content: bytes, name: str, encoding: str) -> Decoded:
     try:
-        codec = codecs.lookup(encoding)
-        text, _ = codec.decode(content, "strict")
-    except LookupError:
+        text = content.decode(encoding)
+    except LookupError:  # also for what is known and gives no text, such as rot13
         raise UsageError(
-            f"--encoding {encoding[:40]!r} is not known", hint="For example: --encoding utf-8, utf-16 or cp1252"
+            f"--encoding {encoding[:40]!r} is not known", hint="For example: `--encoding utf-8` or `--encoding cp1252`"
         ) from None
-    except UnicodeDecodeError as error:
-        raise _cut(content, error, name, f"is not {codec.name}") from None
-    if not isinstance(text, str):
-        raise UsageError(f"--encoding {encoding[:40]!r} gives no text", hint="For example: --encoding cp1252")
-    return Decoded(text.removeprefix("\ufeff"), codec.name)
+    except UnicodeError as error:
+        raise _cut(content, error, name, f"is not {codecs.lookup(encoding).name}") from None
+    return Decoded(text.removeprefix("\ufeff"), codecs.lookup(encoding).name)
 
 
 def _without_mark(content: bytes) -> Decoded | None:
@@ -106,8 +103,8 @@ def _guess(content: bytes, name: str) -> Decoded:
     )
 
 
-def _cut(content: bytes, error: UnicodeDecodeError, name: str, problem: str) -> DataError:
-    line = content.count(b"\n", 0, error.start) + 1
+def _cut(content: bytes, error: UnicodeError, name: str, problem: str) -> DataError:
+    line = content.count(b"\n", 0, error.start if isinstance(error, UnicodeDecodeError) else 0) + 1
     return TableUnclear(
         f"{name}, line {line}: the file {problem}",
         ways=(Way("If it was written on Windows", ("--encoding", _COMMON)),),

@@ -35,8 +35,6 @@ def _parsed(text: str) -> Any:
 def read_json(text: str, path: Path, *, member: str | None, encoding: str) -> Table:
     """The rows of a JSON file. Raises ``DataError``, showing nothing of it."""
     body = text.strip()
-    if not body:
-        raise DataError(f"{path} holds no records", hint=_NO_RECORDS)
     try:
         whole = _parsed(body)
     except (ValueError, RecursionError):
