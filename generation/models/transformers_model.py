@@ -49,7 +49,8 @@ def weights_digest(folder: Path) -> str:
     if not files or not (folder / "config.json").is_file():
         raise ModelMissing(
             "the model folder holds no config.json with weight files",
-            hint="Give a local Hugging Face folder (config.json, *.safetensors, tokenizer.json), or smollm2-135m.",
+            hint="Give a local Hugging Face folder (config.json, *.safetensors, tokenizer.json), or "
+            '`model.name = "smollm2-135m"`.',
         )
     return folder_digest(files, base=folder)
 
