@@ -445,7 +445,7 @@ def parse(content: bytes | str, *, name: str = "findings", folder: str = "DIR") 
     if findings.schema != SCHEMA:
         raise UsageError(
             f"{name}: schema {findings.schema[:60]!r} is not known",
-            hint=f"Known is `{SCHEMA}`: audit again, `affidavit audit AUDIT.toml --certificate CERT.json -o {folder}`",
+            hint=f"Known is {SCHEMA}: audit again, `affidavit audit AUDIT.toml --certificate CERT.json -o {folder}`",
         )
     return findings
 

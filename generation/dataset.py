@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 from affidavit.accountant.errors import DataError
 from affidavit.accountant.files import DATA_BYTES, read_bytes
+from affidavit.accountant.remedies import near_file
 
 __all__ = ["Fields", "Record", "load_records", "parse_records"]
 
@@ -52,7 +53,8 @@ def load_records(path: Path, *, size: int, fields: Fields = _FIELDS) -> tuple[Re
         content = read_bytes(path, most=DATA_BYTES)
     except OSError as error:
         raise DataError(
-            f"the data file {path} cannot be read: {error.strerror or type(error).__name__}", hint="Check [data] path."
+            f"the data file {path} cannot be read: {error.strerror or type(error).__name__}",
+            hint=near_file(path, "data.path"),
         ) from None
     return parse_records(content, size=size, fields=fields)
 

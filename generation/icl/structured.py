@@ -16,6 +16,7 @@ from typing import Any
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.extras import require
 from affidavit.accountant.files import read_bytes
+from affidavit.accountant.remedies import near_file
 
 __all__ = ["CheckedRecord", "RecordRates", "check_record", "load_schema", "rates"]
 
@@ -81,7 +82,7 @@ def load_schema(path: Path) -> dict[str, Any]:
     try:
         schema = json.loads(read_bytes(path).decode("utf-8"))
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint=hint) from None
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint=near_file(path)) from None
     except (ValueError, RecursionError):
         raise UsageError(f"{path} is not JSON in UTF-8", hint=hint) from None
     try:

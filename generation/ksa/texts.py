@@ -73,7 +73,7 @@ def _checked(config: KsaSettings, model: LanguageModel, public: Sequence[Record]
         raise RunFileError(
             "generator.use_public",
             "the vocabulary of a served model is not known, so it gives no public domain of keywords",
-            hint='`generator.use_public = true`, with records that are public: `data.public = "public.jsonl"`.',
+            hint='`generator.use_public = true` with `data.public = "public.jsonl"`, a file of public records.',
         )
     vocabulary = () if config.use_public else vocabulary_domain(model)
     found = []

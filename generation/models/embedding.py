@@ -75,6 +75,8 @@ class MiniLM:
         import transformers
         from transformers import AutoModel, AutoTokenizer
 
+        from affidavit.generation.models.transformers_model import load_faults
+
         self._torch = torch
         self._width = max_tokens
         self.digest = file_digest(folder / "model.safetensors")
@@ -84,7 +86,7 @@ class MiniLM:
         try:
             self._tokenizer = AutoTokenizer.from_pretrained(folder, **where)
             self._model = AutoModel.from_pretrained(folder, dtype=torch.float32, **where).eval()
-        except (OSError, ValueError, ImportError) as error:
+        except load_faults() as error:
             raise ModelMissing(f"minilm could not be loaded: {type(error).__name__}", hint=_install()) from error
         finally:
             if progress:

@@ -140,7 +140,7 @@ class ServerModel:
         """Not shown by a server: it would take the whole distribution of every token."""
         raise NotSupported(
             "this attack needs the probabilities of all tokens, a server shows a few",
-            hint="Use a local model, or an attack on text or on label probabilities.",
+            hint='`attack = "loss"` needs log-probabilities alone, as reference and zlib do; or audit a local model.',
         )
 
     def next_token_rows(self, texts: Sequence[str]) -> Logits:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers.cache_utils import Cache
 
-__all__ = ["Device", "Dtype", "TransformersModel", "device_wanted", "weights_digest"]
+__all__ = ["Device", "Dtype", "TransformersModel", "device_wanted", "load_faults", "weights_digest"]
 
 Dtype: TypeAlias = Literal["auto", "bfloat16", "float32"]
 Device: TypeAlias = Literal["cpu", "cuda"]
@@ -49,9 +49,19 @@ def weights_digest(folder: Path) -> str:
     if not files or not (folder / "config.json").is_file():
         raise ModelMissing(
             "the model folder holds no config.json with weight files",
-            hint="Give a local Hugging Face folder (config.json, *.safetensors, tokenizer.json), or smollm2-135m.",
+            hint="Give a local Hugging Face folder (config.json, *.safetensors, tokenizer.json), or "
+            '`model.name = "smollm2-135m"`.',
         )
     return folder_digest(files, base=folder)
+
+
+def load_faults() -> tuple[type[Exception], ...]:
+    """What loading a folder raises whose files are damaged, incomplete, or of a kind that is not known here."""
+    from pickle import UnpicklingError
+
+    from safetensors import SafetensorError
+
+    return (OSError, ValueError, ImportError, RuntimeError, EOFError, UnpicklingError, SafetensorError)
 
 
 class TransformersModel(TokenModel):
@@ -77,10 +87,11 @@ class TransformersModel(TokenModel):
         try:
             self._tokenizer = AutoTokenizer.from_pretrained(folder, **where)
             model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, self.dtype), **where)
-        except (OSError, ValueError, ImportError) as error:
+        except load_faults() as error:
             raise ModelMissing(
                 f"{name} could not be loaded: {type(error).__name__}",
-                hint=f"A newer release may read it: `{pip_install()} --upgrade transformers`",
+                hint="Copy its folder anew if it is not whole; a newer release may read it: "
+                f"`{pip_install()} --upgrade transformers`",
             ) from error
         finally:
             if progress:

@@ -65,8 +65,10 @@ def cases_of(leaf: Leaf, *, mechanism: str = "") -> tuple[Case, ...]:
     found = maker(leaf) if maker is not None else ()
     if not found:
         as_drawn = f" as {mechanism} draws it" if mechanism else ""
+        others = [name for name, make in _MAKERS.items() if make(leaf)]
+        named = setting("mechanism", leaf.kind if leaf.kind in others else others[0]) if others else ""
         raise NotSupported(
             f"no chosen inputs for a leaf {leaf.kind!r}{as_drawn} with these parameters",
-            hint=f"Covered are {', '.join(_MAKERS)}, with some noise: {setting('mechanism', next(iter(_MAKERS)))}.",
+            hint=f"For this leaf: {named}." if named else f"Covered are {', '.join(_MAKERS)}, with some noise.",
         )
     return found
