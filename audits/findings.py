@@ -117,7 +117,8 @@ class Finding(Shown):
     ``limit``           what the certificate allows the statistic to be, where it limits it.
     ``epsilon_lower``   a valid lower bound at ``alpha`` (two-sided share stated in
                         ``correction``), or null where the data allow none.
-    ``ceiling``         the ``epsilon_lower`` of a perfect attack on as much data.
+    ``ceiling``         the largest ``epsilon_lower`` that this attack could have shown on as much data: never
+                        wrong, with the answers that it can give, and no more than its own control shows.
     ``leaked``          distinct identifiers of members found in the output; ``guessable`` of
                         them anyone could have guessed; ``held_out_leaked`` counts identifiers
                         of records that were not in the data.
@@ -125,7 +126,7 @@ class Finding(Shown):
                         what its output gives away; ``note`` says what was found.
     ``access``          what the attacker had to see.
     ``control``         a comparison, not the target of this audit: shown, but neither the
-                        policy nor the exit code looks at it.
+                        policy nor the exit code looks at it, and it is bound to no claim.
     ``curve_points``    the attack's ROC as (false positive rate, true positive rate).
     ``point``           where the attack was held against the claim's trade-off curve.
     ``exposures``       the leaks counted per identifier, record and user, for each kind.
@@ -191,6 +192,15 @@ class Finding(Shown):
             "" if self.leaked is None else f"{self.leaked} leaked",
         ]
         return "".join(f", {each}" for each in found if each)
+
+    @property
+    def badge(self) -> str:
+        """The verdict, or what stands in its place where no claim was put to the test."""
+        if self.control:
+            if self.check:
+                return "NOT CHECKED"
+            return "LEAKED, AS IT MUST" if self.verdict in ("LEAKED", "VIOLATION") else "DID NOT LEAK"
+        return "COUNTED" if self.only_counts else self.verdict
 
     @property
     def only_counts(self) -> bool:
@@ -325,7 +335,11 @@ class Findings(Shown):
             found.append(("refuted", f"{where}: {reason}"))
         found.extend(("policy-failed", f"{where}: {broken}") for broken in self.policy.broken_by(item))
         if item.verdict == "UNDERPOWERED" and not item.only_counts and not self.policy.allow_underpowered:
-            reason = item.note if item.check else "a perfect attack could not have shown a violation"
+            reason = (
+                item.note
+                if item.check
+                else "it could not have shown a violation" + (f" ({item.note})" if item.note else "")
+            )
             found.append(("inconclusive", f"{where}: {reason}"))
         return tuple(found)
 

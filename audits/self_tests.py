@@ -22,12 +22,11 @@ import numpy as np
 
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.attacks.one_step import ENOUGH_POWER, MOST_TRIALS, OneStep, OneStepResult
-from affidavit.audits.experiments.extraction import Candidates, ExtractionTally
+from affidavit.audits.experiments.extraction import Candidates, ExtractionTally, shown_by
 from affidavit.audits.experiments.one_step import OneStepAudit
 from affidavit.audits.findings import Policy, SelfTest
 from affidavit.audits.statistics.auc import ScoredRun, exact_interval, mean_auc, run_aucs
 from affidavit.audits.statistics.clopper_pearson import epsilon_lower
-from affidavit.audits.statistics.one_run import one_run_epsilon_lower
 from affidavit.audits.statistics.thresholds import split
 
 __all__ = [
@@ -65,9 +64,7 @@ def extraction_self_test(
 ) -> SelfTest:
     """``result`` is the attack on unprotected text, or on text made without any private record."""
     level = min(alpha, NULL_ALPHA) if fault == "null pair" else alpha
-    lower = one_run_epsilon_lower(
-        records=result.coins, guesses=result.guesses, correct=result.correct, delta=delta, alpha=level
-    )
+    lower = shown_by(result, delta=delta, alpha=level)
     beyond = len(result.leaked - pool.guessable)
     return _self_test(
         fault,

@@ -1,18 +1,28 @@
 """Verdicts: what an audit may say about a certificate.
 
 ``VIOLATION``      a valid lower bound exceeds what the certificate claims.
-``UNDERPOWERED``   even a perfect attack, with this many runs at this α and δ, could not have
-                   shown a violation: silence means nothing.
+``UNDERPOWERED``   this attack, at its best with this many runs at this α and δ, could not have
+                   shown a violation, or its own control does not: silence means nothing.
 ``CONSISTENT``     the test could have shown a violation and did not. Never "pass".
+
+A control is the same attack where nothing protects. It is held against no claim, so it has none of these:
+
+``LEAKED``         it succeeds there, as it must.
+``DID NOT LEAK``   it does not, so what it says elsewhere is worth nothing.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-__all__ = ["Verdict", "decide", "decide_epsilon"]
+__all__ = ["Verdict", "control_verdict", "decide", "decide_epsilon"]
 
-Verdict = Literal["VIOLATION", "CONSISTENT", "UNDERPOWERED"]
+Verdict = Literal["VIOLATION", "CONSISTENT", "UNDERPOWERED", "LEAKED", "DID NOT LEAK"]
+
+
+def control_verdict(*, leaked: bool) -> Verdict:
+    """What a control says: that the attack works where it must, or not."""
+    return "LEAKED" if leaked else "DID NOT LEAK"
 
 
 def decide(*, violated: bool, perfect_attack_would_violate: bool) -> Verdict:
@@ -30,8 +40,8 @@ def decide(*, violated: bool, perfect_attack_would_violate: bool) -> Verdict:
 def decide_epsilon(*, epsilon_lower: float, ceiling: float, epsilon_certified: float) -> Verdict:
     """The verdict when both sides are an ε at the certificate's δ.
 
-    ``ceiling`` is the lower bound that a perfect attack would have reached; at or below the
-    certified ε the test is underpowered.
+    ``ceiling`` is the lower bound that the attack could have reached; at or below the certified ε the test
+    is underpowered.
     """
     return decide(
         violated=epsilon_lower > epsilon_certified,

@@ -3,8 +3,11 @@
 In every run each candidate record is in the data by its own fair coin. Text is generated from
 the records that are in; a record whose identifier stands in the text is guessed "in", about the
 others the attacker says nothing. Right guesses against all guesses give a valid ε bound (one-run
-audit, fresh coins each run), and the identifiers of records that were out are the control: what
-the model invents or knows from elsewhere shows there as well.
+audit, fresh coins each run; for a number of guesses that follows from the output), and the identifiers of
+records that were out are the control: what the model invents or knows from elsewhere shows there as well.
+
+Such an attack can be right about the records that were in, and no others: that is its ceiling. And an attack that
+does not show more than the claim where nothing protects can say nothing of the claim where something does.
 
 A candidate has identifiers that no other candidate has, and is no near-copy of another;
 otherwise its coin would not decide whether they are in the data. Under substitution a record
@@ -33,9 +36,19 @@ from affidavit.audits.statistics.ceilings import coins_needed, one_run_ceiling
 from affidavit.audits.statistics.clopper_pearson import rate_interval
 from affidavit.audits.statistics.one_run import one_run_epsilon_lower
 from affidavit.audits.textmodel import Record
-from affidavit.audits.verdict import decide_epsilon
+from affidavit.audits.verdict import control_verdict, decide_epsilon
 
-__all__ = ["BLANK", "Candidates", "ExtractionTally", "Generate", "candidates", "extraction_finding", "tally"]
+__all__ = [
+    "BLANK",
+    "Candidates",
+    "ExtractionTally",
+    "Generate",
+    "candidates",
+    "extraction_ceiling",
+    "extraction_finding",
+    "shown_by",
+    "tally",
+]
 
 Generate = Callable[[Sequence[Record], int], Sequence[str]]
 """The records that are in, and the run's seed → the texts that are released."""
@@ -154,6 +167,23 @@ def _present(
     return [record for record, coin in zip(records, coins, strict=True) if coin]
 
 
+def shown_by(result: ExtractionTally, *, delta: float, alpha: float) -> float:
+    """The ε that the tally proves."""
+    return one_run_epsilon_lower(
+        records=result.coins,
+        guesses=result.guesses,
+        correct=result.correct,
+        delta=delta,
+        alpha=alpha,
+        guesses_fixed=False,
+    )
+
+
+def extraction_ceiling(result: ExtractionTally, *, delta: float, alpha: float) -> float:
+    """What it would have proved with every record found that was in, and none that was not."""
+    return one_run_ceiling(records=result.coins, guesses=result.members, delta=delta, alpha=alpha, guesses_fixed=False)
+
+
 def extraction_finding(
     pool: Candidates,
     result: ExtractionTally,
@@ -166,20 +196,27 @@ def extraction_finding(
     pseudonyms: Pseudonyms,
     users: Mapping[str, str] | None = None,
     utility: Utility | None = None,
+    unprotected: ExtractionTally | None = None,
     control: bool = False,
 ) -> Finding:
-    """The tally as a finding: leaks counted and named by digest, ε bound, ceiling, verdict."""
+    """The tally as a finding: leaks counted and named by digest, ε bound, ceiling, verdict.
+
+    ``unprotected``: the same attack, by the same coins, without protection; its ε is the most that is believed of
+    this one. A ``control`` is that attack itself: held against no claim.
+    """
     delta = certified.delta
-    lower = one_run_epsilon_lower(
-        records=result.coins, guesses=result.guesses, correct=result.correct, delta=delta, alpha=alpha
-    )
-    ceiling = one_run_ceiling(records=result.coins, delta=delta, alpha=alpha)
-    verdict = decide_epsilon(epsilon_lower=lower, ceiling=ceiling, epsilon_certified=certified.epsilon)
+    lower = shown_by(result, delta=delta, alpha=alpha)
+    ceiling = extraction_ceiling(result, delta=delta, alpha=alpha)
     trials = max(1, len(result.ever_in))
     note = f"prompt {prompt.name}; {len(pool.guessable)} of {sum(map(len, pool.identifiers))} identifiers guessable"
-    if verdict == "UNDERPOWERED":
-        needed = coins_needed(certified.epsilon, alpha=alpha)
-        note += f"; power at this epsilon needs more than {needed} coins ((members + non_members) x runs)"
+    if control:
+        verdict = control_verdict(leaked=lower > 0.0 or bool(result.leaked - pool.guessable))
+    else:
+        shown = None if unprotected is None else shown_by(unprotected, delta=delta, alpha=alpha)
+        best, ceiling = ceiling, ceiling if shown is None else min(ceiling, shown)
+        verdict = decide_epsilon(epsilon_lower=lower, ceiling=ceiling, epsilon_certified=certified.epsilon)
+        if verdict == "UNDERPOWERED":
+            note += f"; {_missing(certified, unprotected, best=best, alpha=alpha)}"
     out = result.coins - result.members
     return Finding(
         attack=attack.name,
@@ -192,11 +229,11 @@ def extraction_finding(
         statistic=len(result.leaked) / trials,
         interval=rate_interval(len(result.leaked), trials, alpha=alpha),
         interval_method="Clopper-Pearson over identifiers; approximate, since texts share identifiers' fates",
-        claim=certified.claim(),
+        claim=None if control else certified.claim(),
         epsilon_lower=lower,
         ceiling=ceiling,
         alpha=alpha,
-        correction="one-run audit over independent coins, abstaining; guesses fixed by the rule",
+        correction="one-run audit over independent coins, for any number of guesses",
         leaked=len(result.leaked),
         guessable=len(result.leaked & pool.guessable),
         held_out_leaked=len(result.held_out_leaked),
@@ -222,6 +259,23 @@ def _holders(pool: Candidates, present: frozenset[Identifier], users: Mapping[st
     return holders(
         {record.id: own for record, own in zip(pool.records, pool.identifiers, strict=True) if own <= present}, users
     )
+
+
+def _missing(certified: Certified, unprotected: ExtractionTally | None, *, best: float, alpha: float) -> str:
+    """Why it has no power, and what would give it some."""
+    epsilon, delta = certified.epsilon, certified.delta
+    if best <= epsilon or unprotected is None:
+        why, share = f"with every record found that is in, it proves {best:.3f}", 0.5
+    else:
+        found, inside = unprotected.correct, unprotected.members
+        shown = shown_by(unprotected, delta=delta, alpha=alpha)
+        why = f"without protection it proves {shown:.3f}: of {inside} that are in it finds {found}"
+        why += f", and {unprotected.guesses - found} that are not" if unprotected.guesses > found else ""
+        share = found / unprotected.coins
+    needed = coins_needed(epsilon, alpha=alpha, delta=delta, share=share) if share > 0.0 else None
+    if needed is None:
+        return f"{why}; no number of coins would do for this attack at this delta"
+    return f"{why}; power at this epsilon needs {needed} coins ((members + non_members) x runs)"
 
 
 def _curve_points(result: ExtractionTally) -> tuple[tuple[float, float], ...]:

@@ -33,7 +33,7 @@ from affidavit.audits.statistics.auc import (
 )
 from affidavit.audits.statistics.precision import precision
 from affidavit.audits.textmodel import AnsweringModel, Record
-from affidavit.audits.verdict import decide
+from affidavit.audits.verdict import control_verdict, decide
 
 __all__ = ["Demonstrate", "Demonstrated", "membership_finding", "score_runs"]
 
@@ -99,18 +99,29 @@ def membership_finding(
     seed: int,
     dropped: int = 0,
     utility: Utility | None = None,
+    unprotected: Sequence[ScoredRun] = (),
     control: bool = False,
 ) -> Finding:
-    """Mean AUC over runs with its resampled interval, held against the certificate's limit by an exact one."""
+    """Mean AUC over runs with its resampled interval, held against the certificate's limit by an exact one.
+
+    ``unprotected``: the same attack without protection; its AUC is the most that is believed of this one. A
+    ``control`` is that attack itself: held against no claim.
+    """
     aucs = run_aucs(runs)
     limit = certified.swap_auc_limit()
     exact, _ = exact_interval(aucs, alpha=alpha)
     perfect, _ = exact_interval([1.0] * len(aucs), alpha=alpha)
+    best = min(perfect, exact_interval(run_aucs(unprotected), alpha=alpha)[0]) if unprotected else perfect
     generator = np.random.default_rng(seed)
-    verdict = decide(violated=exact > limit, perfect_attack_would_violate=perfect > limit)
     interval = resampled_interval(aucs, alpha=alpha, generator=generator)
     note = f"exact lower limit of the mean AUC: {exact:.4f}"
-    if verdict == "UNDERPOWERED" and limit < 1.0:
+    if control:
+        verdict = control_verdict(leaked=exact > 0.5)
+    else:
+        verdict = decide(violated=exact > limit, perfect_attack_would_violate=best > limit)
+    if verdict == "UNDERPOWERED" and perfect > limit:
+        note += f"; without protection it is {best:.4f}, and the certificate admits {limit:.4f}"
+    elif verdict == "UNDERPOWERED" and limit < 1.0:
         note += f"; power at this epsilon needs more than {math.ceil(math.log(alpha / 2.0) / math.log(limit))} runs"
     steps = 1.0 if certified.relation == "substitution" else 2.0
     return Finding(
@@ -125,10 +136,10 @@ def membership_finding(
         interval=interval,
         interval_method=_RESAMPLED,
         measures=_measures(runs, alpha=alpha, generator=generator),
-        limit=limit,
-        claim=certified.claim(),
+        limit=None if control else limit,
+        claim=None if control else certified.claim(),
         epsilon_lower=None,
-        ceiling=max(0.0, math.log(perfect / (1.0 - perfect))) / steps,
+        ceiling=max(0.0, math.log(best / (1.0 - best))) / steps if best > 0.0 else 0.0,
         alpha=alpha,
         correction="verdict by an exact interval over runs; no epsilon from pooled scores",
         dropped_near_copies=dropped,

@@ -24,7 +24,7 @@ from affidavit.audits.statistics.clopper_pearson import epsilon_lower
 from affidavit.audits.statistics.thresholds import Thresholded, bonferroni, fixed, split
 from affidavit.audits.statistics.tradeoff import perfect_attack_violates, violation_test
 from affidavit.audits.textmodel import AnsweringModel, Record
-from affidavit.audits.verdict import decide
+from affidavit.audits.verdict import control_verdict, decide
 
 __all__ = ["per_run_finding", "play", "thresholded"]
 
@@ -89,18 +89,35 @@ def per_run_finding(
     thresholds: Sequence[float],
     alpha: float,
     seed: int,
+    unprotected: ScoredRun | None = None,
     control: bool = False,
 ) -> Finding:
-    """Counts held against the certificate's whole trade-off curve, ε at its δ beside it."""
+    """Counts held against the certificate's whole trade-off curve, ε at its δ beside it.
+
+    ``unprotected``: the same attack without protection, by a threshold found in the same way; what it refutes is
+    the most that is believed of this one. A ``control`` is that attack itself: held against no claim.
+    """
     delta = certified.delta
     at = thresholded(scores, thresholds, delta=delta, alpha=alpha, seed=seed)
     counts, level = at.counts, at.alpha
     test = violation_test(counts, certified.curve, alpha=level)
     sides = {"members": counts.members, "non_members": counts.non_members}
+    lower = epsilon_lower(counts, delta=delta, alpha=level)
     powered = perfect_attack_violates(certified.curve, **sides, alpha=level)
-    verdict = decide(violated=test.violated, perfect_attack_would_violate=powered)
+    ceiling = per_run_ceiling(**sides, delta=delta, alpha=level)
     note = f"threshold {at.threshold:g}"
-    if verdict == "UNDERPOWERED":
+    shown = powered
+    if unprotected is not None:
+        works = thresholded(unprotected, thresholds, delta=delta, alpha=alpha, seed=seed)
+        shown = powered and violation_test(works.counts, certified.curve, alpha=works.alpha).violated
+        ceiling = min(ceiling, epsilon_lower(works.counts, delta=delta, alpha=works.alpha))
+    if control:
+        verdict = control_verdict(leaked=lower > 0.0)
+    else:
+        verdict = decide(violated=test.violated, perfect_attack_would_violate=shown)
+    if verdict == "UNDERPOWERED" and powered:
+        note += f"; without protection it proves {ceiling:.3f}, which is no contradiction to the claim either"
+    elif verdict == "UNDERPOWERED":
         needed = runs_needed(certified.epsilon, alpha=level, delta=delta)
         note += "" if needed is None else f"; power at this epsilon needs {needed} runs a side to be counted"
     return Finding(
@@ -110,13 +127,13 @@ def per_run_finding(
         n_members=counts.members,
         n_non_members=counts.non_members,
         runs=counts.members + counts.non_members,
-        statistic_name="TPR lower limit minus what the certified curve admits",
-        statistic=test.excess,
+        statistic_name="TPR lower limit" if control else "TPR lower limit minus what the certified curve admits",
+        statistic=test.limits.true_positive_rate_lower if control else test.excess,
         interval=None,
-        limit=0.0,
-        claim=certified.claim(),
-        epsilon_lower=epsilon_lower(counts, delta=delta, alpha=level),
-        ceiling=per_run_ceiling(**sides, delta=delta, alpha=level),
+        limit=None if control else 0.0,
+        claim=None if control else certified.claim(),
+        epsilon_lower=lower,
+        ceiling=ceiling,
         alpha=alpha,
         correction=f"{at.correction}; Clopper-Pearson over independent runs, half on each rate",
         access=tuple(sorted(attack.needs)),

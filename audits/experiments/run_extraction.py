@@ -88,11 +88,12 @@ class _Extracting:
             for epsilon, generate in protected.items():
                 given.tell(f"{name}: protected, epsilon {epsilon:g}")
                 result = self._tally(generate)
-                items.append(self._finding(result, "protected", given.claim_at(epsilon), reference))
+                items.append(self._finding(result, "protected", given.claim_at(epsilon), reference, open_result))
             items.append(self._finding(open_result, "unprotected", given.certified, reference, control=True))
         else:
             result = open_result if audit.target == "unprotected" else null_result
-            items.append(self._finding(result, audit.target, given.certified, reference))
+            shown = None if audit.target == "unprotected" else open_result
+            items.append(self._finding(result, audit.target, given.certified, reference, shown))
         policy, delta = audit.policy.policy(), given.certified.delta
         options: dict[str, Any] = {"attack": name, "policy": policy, "delta": delta, "alpha": given.alpha}
         return items, [
@@ -110,6 +111,7 @@ class _Extracting:
         target: Target,
         claim: Certified,
         reference: float | None,
+        unprotected: ExtractionTally | None = None,
         *,
         control: bool = False,
     ) -> Finding:
@@ -125,6 +127,7 @@ class _Extracting:
             pseudonyms=self.names,
             users=self.given.users,
             utility=None if value is None else Utility(name=FLUENCY, value=value, reference=reference),
+            unprotected=unprotected,
             control=control,
         )
 

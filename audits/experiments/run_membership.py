@@ -86,10 +86,11 @@ class _Inferring:
         if target == "protected":
             for epsilon, shown in protected.items():
                 given.tell(f"{name}: protected, epsilon {epsilon:g}")
-                items.append(self._finding(self._score(shown), target, given.claim_at(epsilon)))
+                items.append(self._finding(self._score(shown), target, given.claim_at(epsilon), open_runs))
             items.append(self._finding(open_runs, "unprotected", given.certified, control=True))
         else:
-            items.append(self._finding(open_runs if target == "unprotected" else null_runs, target, given.certified))
+            chosen, shown_by = (open_runs, ()) if target == "unprotected" else (null_runs, open_runs)
+            items.append(self._finding(chosen, target, given.certified, shown_by))
         tests: list[SelfTest] = [
             membership_self_test("noise off", name, open_runs, alpha=given.alpha),
             membership_self_test("null pair", name, null_runs, alpha=given.alpha),
@@ -110,7 +111,13 @@ class _Inferring:
         )
 
     def _finding(
-        self, runs: Sequence[ScoredRun], target: Target, claim: Certified, *, control: bool = False
+        self,
+        runs: Sequence[ScoredRun],
+        target: Target,
+        claim: Certified,
+        unprotected: Sequence[ScoredRun] = (),
+        *,
+        control: bool = False,
     ) -> Finding:
         return membership_finding(
             runs,
@@ -120,5 +127,6 @@ class _Inferring:
             alpha=self.given.alpha,
             seed=self.given.audit.seed,
             dropped=self.dropped,
+            unprotected=unprotected,
             control=control,
         )

@@ -67,11 +67,13 @@ class _Playing:
             for epsilon, shown in protected.items():
                 given.tell(f"{name}: protected, epsilon {epsilon:g}")
                 scores = self._play(shown)
-                items.append(self._finding(scores, target, given.claim_at(epsilon)))
+                items.append(self._finding(scores, target, given.claim_at(epsilon), open_scores))
             items.append(self._finding(open_scores, "unprotected", given.certified, control=True))
         else:
             chosen = open_scores if target == "unprotected" else null_scores
-            items.append(self._finding(chosen, target, given.certified))
+            items.append(
+                self._finding(chosen, target, given.certified, None if target == "unprotected" else open_scores)
+            )
         delta = given.certified.delta
         return items, [
             per_run_self_test("noise off", name, open_scores, delta=delta, alpha=given.alpha, seed=given.audit.seed),
@@ -92,7 +94,15 @@ class _Playing:
             seed=audit.seed,
         )
 
-    def _finding(self, scores: ScoredRun, target: Target, claim: Certified, *, control: bool = False) -> Finding:
+    def _finding(
+        self,
+        scores: ScoredRun,
+        target: Target,
+        claim: Certified,
+        unprotected: ScoredRun | None = None,
+        *,
+        control: bool = False,
+    ) -> Finding:
         return per_run_finding(
             scores,
             self.attack,
@@ -101,5 +111,6 @@ class _Playing:
             thresholds=self.given.audit.thresholds,
             alpha=self.given.alpha,
             seed=self.given.audit.seed,
+            unprotected=unprotected,
             control=control,
         )

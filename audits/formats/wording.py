@@ -43,7 +43,8 @@ def judge(findings: Findings) -> tuple[Judged, ...]:
 
 def _judged(item: Finding, outcomes: Sequence[tuple[Outcome, str]]) -> Judged:
     if item.control:
-        return Judged(item, "not judged", (item.note or "a comparison, not the target of the audit",))
+        told = item.note if item.check else f"control: {item.badge.lower()}" + (f" ({item.note})" if item.note else "")
+        return Judged(item, "not judged", (told,))
     reasons = tuple(reason for _, reason in outcomes)
     found = {outcome for outcome, _ in outcomes}
     if "refuted" in found:
@@ -57,7 +58,7 @@ def _judged(item: Finding, outcomes: Sequence[tuple[Outcome, str]]) -> Judged:
 
 def measured(item: Finding) -> tuple[tuple[str, str], ...]:
     """A finding's numbers as (name, value), those that it has."""
-    found: list[tuple[str, str]] = [("verdict", item.verdict)]
+    found: list[tuple[str, str]] = [("verdict", item.badge if item.control else item.verdict)]
     if item.statistic is not None:
         found.append((item.statistic_name, f"{item.statistic:.4g}"))
     if item.interval is not None:
@@ -66,7 +67,7 @@ def measured(item: Finding) -> tuple[tuple[str, str], ...]:
     for name, value in (
         ("limit by the certificate", item.limit),
         ("epsilon at least", item.epsilon_lower),
-        ("a perfect attack would show", item.ceiling),
+        ("it could have shown", item.ceiling),
     ):
         if value is not None:
             found.append((name, f"{value:.4g}"))

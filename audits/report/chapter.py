@@ -164,7 +164,6 @@ def _groups(items: Iterable[Finding]) -> list[Context]:
 
 
 def _row(item: Finding) -> Context:
-    expected = item.control and item.verdict == "VIOLATION" and item.target == "unprotected"
     trials = f"{item.n_members:,} used, {item.n_non_members:,} not" + (f"; {item.runs:,} runs" if item.runs > 1 else "")
     return {
         "attack": words.attack_name(item) + ("" if words.is_certified(item) else f", {words.setting_name(item)}"),
@@ -179,8 +178,7 @@ def _row(item: Finding) -> Context:
         "epsilon_lower": NOTHING if item.epsilon_lower is None else fixed_lower(item.epsilon_lower),
         "ceiling": NOTHING if item.ceiling is None else fixed_lower(item.ceiling),
         "certified": NOTHING if item.claim is None else fixed_upper(item.claim.epsilon),
-        "verdict": _shown_verdict(item),
-        "expected": expected,
+        "verdict": item.badge,
     }
 
 
@@ -192,15 +190,8 @@ def _check(item: Finding) -> Context:
         "statistic": ""
         if item.statistic is None
         else f"{item.statistic_name} {measured(item.statistic)}, α = {short(item.alpha)}",
-        "verdict": _shown_verdict(item),
+        "verdict": item.badge,
     }
-
-
-def _shown_verdict(item: Finding) -> str:
-    """A check that could not be made reads so, and a count reads as one."""
-    if item.check and item.control:
-        return "NOT CHECKED"
-    return "COUNTED" if item.only_counts else item.verdict
 
 
 def _measure(measure: Measure) -> str:
@@ -211,7 +202,7 @@ def _measure(measure: Measure) -> str:
 
 def _legend(items: Iterable[Finding]) -> list[tuple[str, str]]:
     """What each verdict means; those that are no verdict on a claim only where they occur."""
-    shown = {_shown_verdict(item) for item in items}
+    shown = {item.badge for item in items}
     return [*words.VERDICTS.items(), *((name, told) for name, told in words.NO_VERDICTS.items() if name in shown)]
 
 

@@ -161,11 +161,13 @@ def draw_leaks(items: Iterable[Finding], *, prefix: str = "") -> Drawing | None:
 
 def draw_tradeoffs(items: Iterable[Finding], curve: PrivacyCurve, *, prefix: str = "") -> list[Drawing]:
     """One plot a limit: the certificate's curve, once or twice applied, and each part audited by itself."""
+    shown = list(items)
+    relations = {item.claim.relation for item in shown if item.claim is not None}
     groups: dict[tuple[str, bool], list[Finding]] = {}
-    for item in items:
+    for item in shown:
         if item.curve_points or item.point is not None:
             subject = _WHOLE if item.claim is None else item.claim.subject
-            two_steps = item.swap and (item.claim is None or item.claim.relation != "substitution")
+            two_steps = item.swap and relations != {"substitution"}  # a control states none of its own
             groups.setdefault((subject, two_steps), []).append(item)
     return [
         _tradeoff(f"{prefix}tradeoff-{number}", subject, group, curve, two_steps=two_steps)
@@ -245,7 +247,8 @@ def draw_power(items: Iterable[Finding], *, prefix: str = "") -> Drawing | None:
             title="Power of each attack, as ε",
             description=". ".join(told) + ".",
         ),
-        caption="Bar: the largest ε that a perfect attack on as many trials could have proved. Upright line: the "
+        caption="Bar: the largest ε that this attack could have proved on as many trials: never wrong, and no better "
+        "than without protection. Upright line: the "
         "certified ε. A bar that ends short of its line is a test without power: whatever it finds, it cannot expose "
         "a false claim. Dot: what the attack did prove; beyond the line, the claim is refuted.",
     )

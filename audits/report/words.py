@@ -75,14 +75,16 @@ VERDICTS: dict[Verdict, str] = {
     "VIOLATION": "the attack did better than the certificate allows; the claim is false, but for the audit's "
     "own chance of error α",
     "CONSISTENT": "the test could have exposed a false claim of this size, and did not",
-    "UNDERPOWERED": "with this few trials even a perfect attack could not have exposed a false claim; silence "
-    "says nothing",
+    "UNDERPOWERED": "this attack could not have exposed a false claim, for too few trials, or because it does not "
+    "succeed without protection either; silence says nothing",
 }
 """What each verdict means."""
 
 NO_VERDICTS = {
     "COUNTED": "what was found is counted and held against the policy; no ε can be inferred from a count",
     "NOT CHECKED": "what there was to look at does not allow this check",
+    "LEAKED, AS IT MUST": "a control: the same attack where nothing protects, and it succeeds; so it can",
+    "DID NOT LEAK": "a control: the same attack fails where nothing protects; its silence elsewhere says nothing",
 }
 """What stands in place of a verdict where no claim was put to the test."""
 
@@ -228,7 +230,7 @@ def headline(findings: Findings, *, guarantee: str = "", recomputed: Recomputati
         sentences.append("None found a fault.")
     if tallies["UNDERPOWERED"]:
         these = capital(count(tallies["UNDERPOWERED"], "attack" if len(tests) == attacks else "test"))
-        sentences.append(f"{these} had too few trials to be able to: that silence means nothing.")
+        sentences.append(f"{these} could not have: that silence means nothing.")
     leaked = max((item.leaked_beyond_guessable for item in audited), default=0)
     if leaked > findings.policy.max_leaked:
         tolerated = count(findings.policy.max_leaked, "are tolerated", "are tolerated").replace("no ", "none ")
@@ -344,7 +346,7 @@ def not_shown(certificate: Certificate, findings: Findings, *, recomputed: Recom
             "that it is right; “affidavit verify --recompute” does.",
         )
     if any(item.verdict == "UNDERPOWERED" for item in findings.tests):
-        items.append("An UNDERPOWERED attack is no evidence either way; it needs more trials.")
+        items.append("An UNDERPOWERED attack is no evidence either way; its note says what it lacks.")
     return tuple(items)
 
 

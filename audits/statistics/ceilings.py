@@ -1,7 +1,8 @@
-"""Ceilings: the lower bound that a perfect attack would have reached with as much data.
+"""Ceilings: the lower bound that an attack would have reached with as much data, had it never been wrong.
 
 An audit whose ceiling is at or below the certified ε could not have shown a violation. With
-α = .05 and δ = 0, 50 runs a side can never speak against ε = 2.6 or more.
+α = .05 and δ = 0, 50 runs a side can never speak against ε = 2.6 or more. A ceiling is of an attack, not of the
+data: one that says "in" or nothing can be right about those that are in, half of the coins, and no more.
 """
 
 from __future__ import annotations
@@ -19,17 +20,39 @@ def per_run_ceiling(*, members: int, non_members: int, alpha: float, delta: floa
     return epsilon_lower(Counts(members, members, 0, non_members), delta=delta, alpha=alpha)
 
 
-def one_run_ceiling(*, records: int, alpha: float, delta: float = 0.0) -> float:
-    """One-run ceiling: every coin guessed, and guessed right."""
-    return one_run_epsilon_lower(records=records, guesses=records, correct=records, delta=delta, alpha=alpha)
+def one_run_ceiling(
+    *, records: int, alpha: float, delta: float = 0.0, guesses: int | None = None, guesses_fixed: bool = True
+) -> float:
+    """One-run ceiling: ``guesses`` of the coins guessed (default: all of them), every one of them right."""
+    told = records if guesses is None else guesses
+    return one_run_epsilon_lower(
+        records=records, guesses=told, correct=told, delta=delta, alpha=alpha, guesses_fixed=guesses_fixed
+    )
 
 
-def coins_needed(epsilon: float, *, alpha: float) -> int:
-    """About how many coins a one-run audit needs before a perfect attack exceeds ``epsilon`` (δ = 0).
+def coins_needed(epsilon: float, *, alpha: float, delta: float = 0.0, share: float = 1.0) -> int | None:
+    """How many coins a one-run audit needs before an attack that is right about ``share`` of them exceeds ``epsilon``.
 
-    All m guesses right has probability q^m with q = 1/(1 + e^−ε): m > ln α / ln q.
+    r right guesses of r have probability q^r with q = 1/(1 + e^−ε), and m δ (1 − q) is added to it for any number of
+    guesses (``one_run``): the first m with q^(share m) + m δ (1 − q) < α. None where there is none, since with δ > 0
+    more coins are no remedy for ever: the sum falls, and rises again.
     """
-    return math.floor(math.log(alpha) / -math.log1p(math.exp(-epsilon))) + 1
+    log_q, wrong = -math.log1p(math.exp(-epsilon)), 1.0 / (1.0 + math.exp(epsilon))
+
+    def enough(coins: int) -> bool:
+        return math.exp(math.floor(share * coins) * log_q) + coins * delta * wrong < alpha
+
+    if delta == 0.0:
+        most = math.log(alpha) / log_q / share
+    else:  # where the sum is least
+        most = math.log(max(1.0, -share * log_q / (delta * wrong))) / (-share * log_q)
+    low, high = 0, math.ceil(most) + math.ceil(1.0 / share)
+    if not enough(high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def runs_needed(epsilon: float, *, alpha: float, delta: float = 0.0, maximum: int = 10**9) -> int | None:

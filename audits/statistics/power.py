@@ -49,7 +49,15 @@ def per_run_power(
 
 
 def one_run_power(
-    accuracy: float, epsilon: float, /, *, records: int, guesses: int, delta: float, alpha: float
+    accuracy: float,
+    epsilon: float,
+    /,
+    *,
+    records: int,
+    guesses: int,
+    delta: float,
+    alpha: float,
+    guesses_fixed: bool = True,
 ) -> float:
     """P(the one-run audit shows more than ``epsilon``) each of ``guesses`` right with probability ``accuracy``."""
     from scipy.stats import binom
@@ -58,7 +66,9 @@ def one_run_power(
         raise UsageError(f"accuracy is {accuracy!r}", hint="For example `accuracy = 0.75`, in [0, 1].")
 
     def shows(correct: int) -> bool:
-        lower = one_run_epsilon_lower(records=records, guesses=guesses, correct=correct, delta=delta, alpha=alpha)
+        lower = one_run_epsilon_lower(
+            records=records, guesses=guesses, correct=correct, delta=delta, alpha=alpha, guesses_fixed=guesses_fixed
+        )
         return lower > epsilon
 
     if not shows(guesses):

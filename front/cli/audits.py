@@ -122,7 +122,7 @@ def _row(item: Finding) -> tuple[str, ...]:
     result = "" if item.statistic is None else f"{item.statistic_name} {item.statistic:.3g}"
     if item.leaked is not None:
         result = f"{item.leaked} leaked, {item.leaked_beyond_guessable} beyond the guessable"
-    elif item.point is not None and item.statistic is not None:
+    elif item.point is not None and item.statistic is not None and item.claim is not None:
         side = "above" if item.statistic > 0.0 else "below"
         result = f"{abs(item.statistic):.3f} {side} the certified curve"
     return (
@@ -131,5 +131,5 @@ def _row(item: Finding) -> tuple[str, ...]:
         result,
         "" if item.epsilon_lower is None else f"{item.epsilon_lower:.3g}",
         "" if item.ceiling is None else f"{item.ceiling:.3g}",
-        "not judged" if item.control else "counted" if item.only_counts else item.verdict,
+        item.badge.lower() if item.control or item.only_counts else item.verdict,
     )

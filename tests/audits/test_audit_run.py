@@ -118,7 +118,8 @@ def test_a_silent_generator_leaks_nothing_and_the_attack_is_shown_to_work() -> N
     findings = _extraction(_audit(), protected_generate=_nothing)
     protected, control = findings.items
     assert (protected.leaked, protected.epsilon_lower, protected.verdict) == (0, 0.0, "CONSISTENT")
-    assert (control.target, control.control, control.verdict) == ("unprotected", True, "VIOLATION")
+    assert (control.target, control.control, control.verdict) == ("unprotected", True, "LEAKED")
+    assert (control.claim, control.badge) == (None, "LEAKED, AS IT MUST")
     assert [test.passed for test in findings.self_tests] == [True, True]
     assert findings.exit_code == 0
 

@@ -91,7 +91,14 @@ def _finding(**changes: Any) -> Finding:
 def _leaks() -> tuple[Finding, Finding]:
     protected = _finding(attack="extraction", leaked=0, guessable=0, held_out_leaked=0, curve_points=())
     unprotected = replace(
-        protected, target="unprotected", control=True, verdict="VIOLATION", leaked=58, guessable=17, epsilon_lower=5.6
+        protected,
+        target="unprotected",
+        control=True,
+        claim=None,
+        verdict="LEAKED",
+        leaked=58,
+        guessable=17,
+        epsilon_lower=5.6,
     )
     return protected, unprotected
 
@@ -312,7 +319,7 @@ def test_limits_follow_from_the_curve_unless_the_certificate_states_them(page: _
         (
             (_finding(), _finding(verdict="UNDERPOWERED")),
             "Inconclusive",
-            "Two attacks tried to prove the certificate false. None did. One attack had too few trials to be able to: "
+            "Two attacks tried to prove the certificate false. None did. One attack could not have: "
             "that silence means nothing.",
         ),
         (
@@ -342,7 +349,9 @@ def test_the_headline_says_the_outcome(items: tuple[Finding, ...], status: str, 
 def test_a_control_that_succeeds_raises_no_alarm(html: str, page: _Page) -> None:
     assert "Not refuted" in page.text
     assert "0 of 2" in page.text
-    assert "as it should be: a control" in page.text
+    assert html.count('<span class="chip expected">LEAKED, AS IT MUST</span>') == 2, "its badge, and the legend's"
+    silent = _Page(render(_report(findings=_findings(*_leaks()[:1], replace(_leaks()[1], verdict="DID NOT LEAK")))))
+    assert "DID NOT LEAK" in silent.text
     assert html.count('<span class="chip alarm">VIOLATION</span>') == 1, "in the legend only"
 
 

@@ -1,0 +1,145 @@
+"""The one-run bound for a number of guesses that follows from the output: exact cases, and what an attack can reach."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import expit
+from scipy.stats import binom
+
+from affidavit.audits.statistics.ceilings import coins_needed, one_run_ceiling
+from affidavit.audits.statistics.one_run import one_run_epsilon_lower, one_run_p_value
+
+COINS, DELTA, EPSILON, ALPHA = 10_000, 1e-5, 0.05, 0.05
+
+
+def _accused(revealed: int, *, guesses_fixed: bool) -> float:
+    """The exact chance that a true claim is refuted, of a mechanism whose output says how many guesses to make.
+
+    With probability mδ/i it reveals i coins, of which none is revealed more often than δ, and only those are guessed;
+    else each coin's response is right with probability q, and all are guessed. It is (ε, δ)-DP for each coin.
+    """
+
+    def refutes(guesses: int, correct: int) -> bool:
+        options = {"records": COINS, "guesses": guesses, "correct": correct, "delta": DELTA}
+        return one_run_p_value(EPSILON, **options, guesses_fixed=guesses_fixed) < ALPHA  # type: ignore[arg-type]
+
+    low, high = COINS // 2, COINS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if refutes(COINS, middle) else (middle, high)
+    revealing = COINS * DELTA / revealed
+    response = float(binom.sf(high - 1, COINS, expit(EPSILON)))
+    return revealing * refutes(revealed, revealed) + (1.0 - revealing) * response
+
+
+def test_the_theorem_for_a_fixed_number_does_not_bear_one_that_follows_from_the_output() -> None:
+    assert max(_accused(i, guesses_fixed=True) for i in range(1, 30)) == pytest.approx(0.0609, abs=5e-5)
+
+
+def test_the_bound_for_any_number_does() -> None:
+    worst = max(_accused(i, guesses_fixed=False) for i in range(1, 40))
+    assert 0.0 < worst <= ALPHA
+
+
+def _kernels(generator: np.random.Generator) -> tuple[int, NDArray[np.float64]]:
+    """Chances of a handful of outputs for each of the 2^m coins: (m, a row for each)."""
+    m = int(generator.integers(1, 4))
+    outputs = int(generator.integers(2, 7))
+    base = generator.dirichlet(np.full(outputs, 0.5))
+    mixed = float(generator.uniform(0.05, 1.0))
+    rows = [(1 - mixed) * base + mixed * generator.dirichlet(np.full(outputs, 0.3)) for _ in range(2**m)]
+    return m, np.asarray(rows)
+
+
+def _smallest_delta(m: int, rows: NDArray[np.float64], epsilon: float) -> float:
+    worst = 0.0
+    for s, i in itertools.product(range(2**m), range(m)):
+        worst = max(worst, float(np.maximum(0.0, rows[s] - math.exp(epsilon) * rows[s ^ (1 << i)]).sum()))
+    return worst
+
+
+def _best_guesses(m: int, posterior: NDArray[np.float64], counts: int) -> tuple[tuple[int, int], ...]:
+    """(coin, guess) of the ``counts`` coins that one output says most about."""
+    chances = [sum(posterior[s] for s in range(2**m) if s >> i & 1) for i in range(m)]
+    order = sorted(range(m), key=lambda i: -abs(chances[i] - 0.5))
+    return tuple((i, int(chances[i] > 0.5)) for i in order[:counts])
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.4, 1.5, 3.0])
+def test_no_mechanism_of_three_coins_beats_it_whatever_it_says_and_however_often_it_is_silent(epsilon: float) -> None:
+    """Exact, over invented mechanisms: every number of guesses at every output, every set of thresholds."""
+    generator = np.random.default_rng(int(10 * epsilon))
+    q, tightest = float(expit(epsilon)), 0.0
+    for _ in range(25):
+        m, rows = _kernels(generator)
+        delta = _smallest_delta(m, rows, epsilon)
+        outputs = rows.shape[1]
+        for told in generator.integers(0, m + 1, size=(8, outputs)):
+            right = np.zeros((m + 1, m + 1))  # [guesses, right ones]
+            for y, number in enumerate(int(each) for each in told):
+                guesses = _best_guesses(m, rows[:, y], number)
+                for s in range(2**m):
+                    right[number, sum((s >> i & 1) == guess for i, guess in guesses)] += rows[s, y] / 2**m
+            for limits in itertools.product(*(range(1, r + 2) for r in range(1, m + 1))):
+                found = sum(right[r, v:].sum() for r, v in enumerate(limits, start=1))
+                blind = max(float(binom.sf(v - 1, r, q)) for r, v in enumerate(limits, start=1))
+                allowed = blind + m * delta * (1.0 - q)
+                assert found <= allowed + 1e-12
+                if 0.0 < allowed < 1.0:
+                    tightest = max(tightest, found / allowed)
+    assert tightest > 0.7, "the search comes near the bound, so it could have passed it"
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (1.0, 1e-3), (3.0, 0.02)])
+def test_one_coin_attains_it(epsilon: float, delta: float) -> None:
+    """A coin that is told with probability δ, and answered by randomised response else."""
+    told = delta + (1.0 - delta) * expit(epsilon)
+    allowed = one_run_p_value(epsilon, records=1, guesses=1, correct=1, delta=delta, guesses_fixed=False)
+    assert allowed == pytest.approx(told, rel=1e-12)
+
+
+@pytest.mark.parametrize(("coins", "all_of_them", "half"), [(60, 2.80, 2.07), (240, 3.60, 2.88), (1000, 3.49, 2.76)])
+def test_ceilings_of_the_theory_notes_for_a_fixed_number(coins: int, all_of_them: float, half: float) -> None:
+    for guesses, value in ((coins, all_of_them), (coins // 2, half)):
+        found = one_run_ceiling(records=coins, guesses=guesses, delta=1e-3, alpha=0.05)
+        assert found == pytest.approx(value, abs=5e-3)
+
+
+@pytest.mark.parametrize(("coins", "half"), [(60, 2.21), (120, 2.93), (240, 3.63), (1000, 5.07)])
+def test_ceilings_for_any_number_are_where_the_sum_is_alpha(coins: int, half: float) -> None:
+    found = one_run_ceiling(records=coins, guesses=coins // 2, delta=1e-3, alpha=0.05, guesses_fixed=False)
+    assert found == pytest.approx(half, abs=5e-3)
+    assert expit(found) ** (coins // 2) + coins * 1e-3 * expit(-found) == pytest.approx(0.05, rel=1e-6)
+
+
+def test_a_large_delta_proves_nothing_small_and_the_limit_is_fixed_before() -> None:
+    """At m δ = 1 whole coins may be revealed: below ε = ln 39 nothing is said, above it what the sum says."""
+    lower: Callable[[int], float] = lambda right: one_run_epsilon_lower(  # noqa: E731
+        records=1000, guesses=500, correct=right, delta=1e-3, alpha=0.05, guesses_fixed=False
+    )
+    assert lower(470) == 0.0
+    assert lower(500) > lower(498) > math.log(39.0)
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "share"), [(3.104, 1e-3, 0.5), (1.0, 1e-5, 0.5), (2.0, 0.0, 0.3)])
+def test_coins_needed_are_the_first_with_power(epsilon: float, delta: float, share: float) -> None:
+    needed = coins_needed(epsilon, alpha=0.05, delta=delta, share=share)
+    assert needed is not None
+
+    def ceiling(coins: int) -> float:
+        return one_run_ceiling(
+            records=coins, guesses=math.floor(share * coins), delta=delta, alpha=0.05, guesses_fixed=False
+        )
+
+    assert ceiling(needed) > epsilon
+    assert ceiling(needed - 1) <= epsilon
+
+
+def test_no_number_of_coins_helps_where_delta_is_too_large() -> None:
+    assert coins_needed(0.5, alpha=0.05, delta=0.05, share=0.5) is None
