@@ -177,11 +177,11 @@ def _facts(tally: _Tally, before: Observed, after: Observed, where: str) -> None
 
 
 def _steps(tally: _Tally, before: Observed, after: Observed, changed: frozenset[str], where: str) -> None:
-    moved = changed or _only_in_one(before, after)
     streams: dict[str, tuple[list[Step], list[Step]]] = {}
     for side, observed in enumerate((before, after)):
         for step in observed.steps:
             streams.setdefault(step.stream, ([], []))[side].append(step)
+    moved = changed or _only_in_one(streams.values())
     for first, second in streams.values():
         if _stream(tally, first, second, moved, where):
             ends = len(first) == len(second)
@@ -208,9 +208,18 @@ def _stream(tally: _Tally, first: list[Step], second: list[Step], moved: frozens
     return True
 
 
-def _only_in_one(before: Observed, after: Observed) -> frozenset[str]:
-    """Names that one run has and the other has not: at most one a side, or records were lost on the way."""
-    names = [{name for step in observed.steps for name in step.members or ()} for observed in (before, after)]
+def _only_in_one(streams: Iterable[tuple[list[Step], list[Step]]]) -> frozenset[str]:
+    """Names that one run has and the other has not: at most one a side, or records were lost on the way.
+
+    Of what is compared, up to the first output that differs: behind it samples are fresh ones of other records.
+    """
+    names: tuple[set[str], set[str]] = (set(), set())
+    for first, second in streams:
+        for a, b in zip(first, second, strict=False):
+            names[0].update(a.members or ())
+            names[1].update(b.members or ())
+            if a.place != b.place or a.output != b.output:
+                break
     alone = (names[0] - names[1], names[1] - names[0])
     return frozenset().union(*(side for side in alone if len(side) == 1))
 

@@ -1,7 +1,8 @@
 """The neighbour test for the generators of this package: what to record of a run, and which neighbours to try.
 
 A run is observed from outside: the model is wrapped, so that what every row computes is seen with the shape of
-the batch it was computed in; the rest is the run's own trace. Noise is seeded, which is what the test needs.
+the batch it was computed in; the rest is the run's own trace. Noise is seeded, and aligned by record: a fresh sample is
+the same with a record and without it, but for that record.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from affidavit.accountant.plan import Parallel, Plan
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.plan import Leaf, Parallel, Plan
 from affidavit.accountant.validate import Relation
+from affidavit.aligned_noise import AlignedNoise
 from affidavit.auditing import TrialPermit
 from affidavit.audits.neighbour import Observed, Step, combine, neighbour_test
 from affidavit.audits.trace.samples import subsample_nodes
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from affidavit.generation.models.base import Decoding, LanguageModel, Logits
     from affidavit.generation.registry import Generator
 
-__all__ = ["Trial", "neighbours", "try_neighbours"]
+__all__ = ["Pair", "Trial", "neighbours", "try_neighbours"]
 
 _PHRASE = "quartz heron 7391 vellum orbit 2048 tansy"
 _NOT_AN_OUTPUT = {
@@ -45,6 +46,26 @@ _NOT_AN_OUTPUT = {
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """Two neighbours. ``removed``: the place in ``before`` of the record that ``after`` lacks, if it lacks one."""
+
+    before: tuple[Record, ...]
+    after: tuple[Record, ...]
+    removed: int | None = None
+
+
+@dataclass(slots=True)
+class _AlignedPermit(TrialPermit):
+    """A trial's permit that tells the noise what is drawn."""
+
+    def use(self, path: str) -> Leaf:
+        leaf = TrialPermit.use(self, path)
+        if isinstance(self.noise, AlignedNoise):
+            self.noise.begin(path)
+        return leaf
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """A generator in one configuration, to be run on one data set after another."""
 
@@ -59,12 +80,13 @@ class Trial:
         """What a run costs."""
         return self.source.plan(self.config, relation=self.relation, size=self.size)
 
-    def observe(self, records: Sequence[Record], seed: int) -> Observed:
-        """One run under seeded noise."""
+    def observe(self, records: Sequence[Record], seed: int, *, removed: int | None = None) -> Observed:
+        """One run under seeded noise; ``removed`` is the place of the record that it lacks of its neighbour's."""
         plan = self.plan()
         watched = _WatchedModel(self.model)
+        held = len(records) + (removed is not None)
         done = self.source.run(
-            TrialPermit(plan, self.relation, SeededNoise(seed)),
+            _AlignedPermit(plan, self.relation, AlignedNoise(seed, held=held, size=self.size, removed=removed)),
             self.config,
             records,
             watched,
@@ -84,28 +106,33 @@ class Trial:
 
 def try_neighbours(trial: Trial, records: Sequence[Record], *, seeds: Sequence[int] = (1, 2)) -> CheckReport:
     """The neighbour test over every kind of neighbour that the trial's relation knows."""
-    return combine(
-        neighbour_test(trial.observe, before, after, secrets=(_PHRASE,), seeds=seeds)
-        for before, after in neighbours(records, relation=trial.relation)
-    )
+    return combine(_try(trial, pair, seeds) for pair in neighbours(records, relation=trial.relation))
 
 
-def neighbours(records: Sequence[Record], *, relation: Relation) -> Iterator[tuple[Sequence[Record], Sequence[Record]]]:
+def _try(trial: Trial, pair: Pair, seeds: Sequence[int]) -> CheckReport:
+    def run(records: tuple[Record, ...], seed: int) -> Observed:
+        return trial.observe(records, seed, removed=pair.removed if records is pair.after else None)
+
+    return neighbour_test(run, pair.before, pair.after, secrets=(_PHRASE,), seeds=seeds)
+
+
+def neighbours(records: Sequence[Record], *, relation: Relation) -> Iterator[Pair]:
     """Pairs of neighbours in which the changed record holds a secret phrase.
 
-    A record is taken from the end, so that all others keep their position: a sample by position is as fresh as
-    one by name, but with equal noise only an unmoved position shows the same coin. Replaced records stand first,
-    in the middle and last, and get a longer text, and once another id and label.
+    The first record, one in the middle and the last is removed: what goes by position, or by what stands first,
+    is seen only where a record is missing before others. Replaced ones stand in the same places, and get a longer
+    text, and another id and label.
     """
-    if relation != "substitution":
-        last = dataclasses.replace(records[-1], text=f"{records[-1].text} {_PHRASE}")
-        yield [*records[:-1], last], records[:-1]
-        return
     for place in sorted({0, len(records) // 2, len(records) - 1}):
-        longer = dataclasses.replace(records[place], text=f"{_PHRASE} {records[place].text} " * 3)
-        yield records, [*records[:place], longer, *records[place + 1 :]]
-    other = next((record.label for record in records if record.label != records[-1].label), records[-1].label)
-    yield records, [*records[:-1], Record("another-record", _PHRASE, other)]
+        mine, before, behind = records[place], tuple(records[:place]), tuple(records[place + 1 :])
+        if relation != "substitution":
+            marked = dataclasses.replace(mine, text=f"{mine.text} {_PHRASE}")
+            yield Pair((*before, marked, *behind), (*before, *behind), removed=place)
+            continue
+        longer = dataclasses.replace(mine, text=f"{_PHRASE} {mine.text} " * 3)
+        yield Pair(tuple(records), (*before, longer, *behind))
+        other = next((record.label for record in records if record.label != mine.label), mine.label)
+        yield Pair(tuple(records), (*before, Record("another-record", _PHRASE, other), *behind))
 
 
 def _steps(trace: Sequence[Mapping[str, Any]], plan: Plan) -> Iterator[Step]:
