@@ -315,6 +315,7 @@ class Findings(Shown):
         """
         found = [outcome for item in self.audited for outcome in self.outcomes_of(item)]
         found.extend(("inconclusive", test.reason) for test in self.self_tests if not test.passed)
+        found = list(dict.fromkeys(found))
         if not self.audited:
             found.append(("inconclusive", "nothing was audited"))
         order: tuple[Outcome, ...] = ("refuted", "policy-failed", "inconclusive")
@@ -322,7 +323,7 @@ class Findings(Shown):
         return tuple(found) or (("holds", "no item contradicts the claim"),)
 
     def outcomes_of(self, item: Finding) -> tuple[tuple[Outcome, str], ...]:
-        """What one item comes to, its self-tests aside; nothing for a control or where nothing is wrong."""
+        """What one item comes to, with its attack's self-tests; nothing for a control or where nothing is wrong."""
         if item.control:
             return ()
         found: list[tuple[Outcome, str]] = []
@@ -341,6 +342,9 @@ class Findings(Shown):
                 else "it could not have shown a violation" + (f" ({item.note})" if item.note else "")
             )
             found.append(("inconclusive", f"{where}: {reason}"))
+        if not item.check and (item.verdict != "VIOLATION" or false_alarm):
+            failed = (test for test in self.self_tests if test.attack == item.attack and not test.passed)
+            found.extend(("inconclusive", test.reason) for test in failed)
         return tuple(found)
 
     @property

@@ -1,14 +1,16 @@
 """Self-tests: before an audit is believed, it must see a planted fault and not see an absent one.
 
     noise off    the same attack on what comes out without protection: every audit must catch it
-    half noise   the one-step audit must catch a mechanism with half its noise
+    half noise   the one-step audit must see a mechanism with half its noise as what it is
     null pair    nothing to find (both sides alike, no private record used): none may catch it
 
 "Caught" is what breaks a promise: a refuted curve (one-step), leaks beyond the policy or a
 positive ε (extraction, per-run game), an AUC that is surely above one half (membership: few runs cannot refute
 a certificate, but an attack that sees nothing without protection proves nothing with it). The
 null pair is held to a level of at most 1e-3, so that an honest audit does not fail its own test
-once in twenty.
+once in twenty. Whether half the noise would refute a curve is decided by its predicted power (``one_step_finding``),
+not by whether it did this time: the self-test asks whether its counts are those that were predicted, each within
+limits that it leaves once in a million audits.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Literal
 import numpy as np
 
 from affidavit.accountant.tradeoff import PrivacyCurve
-from affidavit.audits.attacks.one_step import ENOUGH_POWER, MOST_TRIALS, OneStep, OneStepResult
+from affidavit.audits.attacks.one_step import OneStep, OneStepResult
 from affidavit.audits.experiments.extraction import Candidates, ExtractionTally, shown_by
 from affidavit.audits.experiments.one_step import OneStepAudit
 from affidavit.audits.findings import Policy, SelfTest
@@ -30,6 +32,7 @@ from affidavit.audits.statistics.clopper_pearson import epsilon_lower
 from affidavit.audits.statistics.thresholds import split
 
 __all__ = [
+    "HALF_NOISE_ALPHA",
     "NULL_ALPHA",
     "extraction_self_test",
     "membership_self_test",
@@ -38,6 +41,7 @@ __all__ = [
 ]
 
 NULL_ALPHA = 1e-3
+HALF_NOISE_ALPHA = 1e-6
 
 Fault = Literal["noise off", "half noise", "null pair"]
 
@@ -109,27 +113,29 @@ def one_step_self_tests(audit: OneStepAudit) -> tuple[SelfTest, ...]:
     quiet = replace(audit.design, alpha=min(audit.design.alpha, NULL_ALPHA))
     nothing = replace(audit.certified, curve=PrivacyCurve(((0.0, 0.0),)))  # ε = 0: the strictest claim
     quietly = replace(audit, attack=OneStep(quiet, audit.attack.relation, audit.attack.noise), certified=nothing)
-    results: dict[Fault, OneStepResult] = {
-        "noise off": audit.run(case.noise_off()),
-        "half noise": audit.run(case.half_noise(case.release)),
-        "null pair": quietly.run(case.release, null=True),
-    }
-    return tuple(
-        _self_test(fault, "one-step", caught=result.violated, detail=_one_step_detail(fault, result, audit))
-        for fault, result in results.items()
+    off, null = audit.run(case.noise_off()), quietly.run(case.release, null=True)
+    return (
+        _self_test("noise off", "one-step", caught=off.violated, detail=_excess(off, "certified curve")),
+        _half_noise(audit),
+        _self_test("null pair", "one-step", caught=null.violated, detail=_excess(null, "curve of no difference")),
     )
 
 
-def _one_step_detail(fault: Fault, result: OneStepResult, audit: OneStepAudit) -> str:
-    """What was seen; where half the noise was missed, also how many trials would have noticed it."""
-    against = "curve of no difference" if fault == "null pair" else "certified curve"
-    detail = f"excess over the {against} {result.excess:+.3f}"
-    if fault != "half noise":
-        return detail
-    detail += f"; predicted power {audit.design.power:.3f}"
-    if result.violated or audit.design.power >= ENOUGH_POWER:
-        return detail
-    needed = audit.trials_needed()
-    if needed is None:
-        return f"{detail}; a use costs so little that {MOST_TRIALS} trials a side would not notice it either"
-    return f"{detail}; members = {needed} and non_members = {needed} would notice it"
+def _excess(result: OneStepResult, curve: str) -> str:
+    return f"excess over the {curve} {result.excess:+.3f}"
+
+
+def _half_noise(audit: OneStepAudit) -> SelfTest:
+    """Whether both counts are within what half the noise gives but for once in a million audits."""
+    from scipy.stats import binom
+
+    result = audit.run(audit.design.case.half_noise(audit.design.case.release))
+    counts, rates = result.counts[0], audit.design.rates(noise=0.5)
+    seen = ((counts.true_positives, counts.members), (counts.false_positives, counts.non_members))
+    caught, told = True, []
+    for (hits, trials), rate in zip(seen, rates, strict=True):
+        low, high = binom.ppf(HALF_NOISE_ALPHA / 4.0, trials, rate), binom.isf(HALF_NOISE_ALPHA / 4.0, trials, rate)
+        caught &= bool(low <= hits <= high)
+        told.append(f"{hits} of {trials}, {int(low)} to {int(high)} predicted")
+    detail = f"with the record {told[0]}; without it {told[1]}; predicted power {audit.design.power:.3f}"
+    return _self_test("half noise", "one-step", caught=caught, detail=detail)

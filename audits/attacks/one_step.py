@@ -36,10 +36,13 @@ if TYPE_CHECKING:
 
     from affidavit.mechanisms.base import Noise
 
-__all__ = ["MOST_TRIALS", "AuditPermit", "Design", "OneStep", "OneStepResult", "design", "sub_plan", "trials_needed"]
+__all__ = ["ENOUGH_POWER", "MOST_TRIALS", "REQUIRED_POWER", "AuditPermit", "Design", "OneStep", "OneStepResult", "design", "sub_plan", "trials_needed"]
 
 DIRECTIONS = 2
 ENOUGH_POWER = 0.999
+"""What a design aims at."""
+REQUIRED_POWER = 0.95
+"""Below it an audit that refutes nothing says nothing: decided by the prediction, before any draw."""
 MOST_TRIALS = 200_000
 """The most trials a side that are considered where fewer have no power: beyond, an audit takes hours."""
 
@@ -100,6 +103,18 @@ class Design:
     power: float
 
     @property
+    def powered(self) -> bool:
+        """Whether half the noise would surely enough be caught."""
+        return self.power >= REQUIRED_POWER
+
+    def rates(self, *, noise: float) -> tuple[float, float]:
+        """The chance of the event with the record and without it, at a share of the certified noise."""
+        hit, alarm = (
+            self.case.tail(self.threshold, uses=self.uses, member=member, noise=noise) for member in (True, False)
+        )
+        return hit, alarm
+
+    @property
     def plan(self) -> Plan:
         """What one trial runs."""
         return sub_plan(self.case.leaf, uses=self.uses * self.case.leaf_uses)
@@ -130,8 +145,7 @@ def design(
     """The pair, the number of uses and the threshold with the most power against half the noise.
 
     ``curves`` gives the certified curve of a number of releases. The first of ``uses`` whose
-    power reaches 99.9 % is taken, so that an audit is no slower than it must be, and its self-test
-    does not fail by chance.
+    power reaches 99.9 % is taken, so that an audit is no slower than it must be.
     """
     best: Design | None = None
     for count in uses:
@@ -185,10 +199,10 @@ def _candidates(
 
 def _power(plan: Design, curve: TradeoffCurve) -> float:
     """Of either direction: they cannot both refute."""
-    rates = [plan.case.tail(plan.threshold, uses=plan.uses, member=member, noise=0.5) for member in (True, False)]
+    rates = plan.rates(noise=0.5)
     return sum(
         per_run_power(hits, alarms, curve, members=plan.trials, non_members=plan.trials, alpha=plan.alpha / DIRECTIONS)
-        for hits, alarms in (rates, [1.0 - rate for rate in rates])
+        for hits, alarms in (rates, (1.0 - rates[0], 1.0 - rates[1]))
     )
 
 

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Leaf, leaves
 from affidavit.audits.attacks.cases import Case, Release, cases_of, covered
-from affidavit.audits.attacks.one_step import Design, OneStep, OneStepResult, design, sub_plan, trials_needed
+from affidavit.audits.attacks.one_step import (
+    MOST_TRIALS,
+    REQUIRED_POWER,
+    Design,
+    OneStep,
+    OneStepResult,
+    design,
+    sub_plan,
+    trials_needed,
+)
 from affidavit.audits.certified import Certified
 from affidavit.audits.findings import Finding, OperatingPoint, Target
 from affidavit.audits.statistics.ceilings import per_run_ceiling
@@ -25,7 +34,7 @@ from affidavit.audits.verdict import decide
 if TYPE_CHECKING:
     from affidavit.mechanisms.base import Noise
 
-__all__ = ["OneStepAudit", "one_step_finding", "prepare"]
+__all__ = ["OneStepAudit", "one_step_finding", "power_in_words", "prepare"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +111,23 @@ def _doublings(count: int) -> list[int]:
     return uses if uses[-1] == count else [*uses, count]
 
 
-def one_step_finding(audit: OneStepAudit, result: OneStepResult, *, target: Target, control: bool = False) -> Finding:
-    """The result as a finding: counts held against the curve, ε at the certificate's δ beside it."""
+def one_step_finding(audit: OneStepAudit, result: OneStepResult, *, target: Target) -> Finding:
+    """The result as a finding: counts held against the curve, ε at the certificate's δ beside it.
+
+    Whether silence means anything is decided by the power that was predicted before any draw, so that the same
+    audit of a sound mechanism ends in the same verdict every time.
+    """
     settled, certified = audit.design, audit.certified
     trials, alpha = settled.trials, settled.alpha
     level = alpha / len(result.counts)
     better = max(range(len(result.tests)), key=lambda i: result.tests[i].excess)
     counts, test = result.counts[better], result.tests[better]
-    powered = perfect_attack_violates(certified.curve, members=trials, non_members=trials, alpha=level)
+    perfect = perfect_attack_violates(certified.curve, members=trials, non_members=trials, alpha=level)
+    verdict = decide(violated=result.violated, perfect_attack_would_violate=perfect and settled.powered)
     return Finding(
         attack=audit.attack.name,
         target=target,
-        verdict=decide(violated=result.violated, perfect_attack_would_violate=powered),
+        verdict=verdict,
         n_members=trials,
         n_non_members=trials,
         runs=2 * trials,
@@ -126,7 +140,6 @@ def one_step_finding(audit: OneStepAudit, result: OneStepResult, *, target: Targ
         ceiling=per_run_ceiling(members=trials, non_members=trials, delta=certified.delta, alpha=level),
         alpha=alpha,
         correction="threshold fixed beforehand; Bonferroni over two directions; Clopper-Pearson, half on each rate",
-        control=control,
         curve_points=result.curve_points,
         point=OperatingPoint(
             false_positive_rate=counts.false_positives / counts.non_members,
@@ -134,5 +147,18 @@ def one_step_finding(audit: OneStepAudit, result: OneStepResult, *, target: Targ
             false_positive_upper=test.limits.false_positive_rate_upper,
             true_positive_lower=test.limits.true_positive_rate_lower,
         ),
-        note=f"{settled.uses} uses a trial; power against half the noise, predicted: {settled.power:.3f}",
+        note=power_in_words(audit, missing=verdict == "UNDERPOWERED"),
     )
+
+
+def power_in_words(audit: OneStepAudit, *, missing: bool | None = None) -> str:
+    """The predicted power; where it is ``missing`` (default: where it is too small), what would give more."""
+    settled = audit.design
+    told = f"{settled.uses} uses a trial; power against half the noise, predicted: {settled.power:.3f}"
+    if not (not settled.powered if missing is None else missing):
+        return told
+    told += f", needed: {REQUIRED_POWER:g}"
+    needed = audit.trials_needed()
+    if needed is None:
+        return f"{told}; a use costs so little that {MOST_TRIALS} trials a side would not notice it either"
+    return f"{told}; members = {needed} and non_members = {needed} would notice it"

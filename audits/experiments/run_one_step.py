@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from affidavit.audits.attacks.cases import Release
-from affidavit.audits.experiments.one_step import one_step_finding, prepare
+from affidavit.audits.experiments.one_step import one_step_finding, power_in_words, prepare
 from affidavit.audits.given import Given, Results
 from affidavit.audits.self_tests import one_step_self_tests
 
@@ -28,7 +28,7 @@ def run_one_step(given: Given, *, release: Release | None = None, noise: Noise |
         mechanism=audit.mechanism,
     )
     case = prepared.design.case
-    given.tell(f"one-step: {prepared.design.trials} trials a side, {prepared.design.uses} uses each")
+    given.tell(f"one-step: {prepared.design.trials} trials a side, {power_in_words(prepared)}")
     under_audit = case.noise_off() if audit.target == "unprotected" else release or case.release
     result = prepared.run(under_audit, null=audit.target == "null")
     given.tell("one-step: self-tests")

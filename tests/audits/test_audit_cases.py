@@ -88,6 +88,8 @@ def test_the_audit_accepts_the_true_mechanism_and_catches_half_its_noise(mechani
     tests = {test.name: test for test in one_step_self_tests(audit)}
     assert all(test.passed for test in tests.values()), tests
     assert set(tests) == {"noise off", "half noise", "null pair"}
+    case = audit.design.case
+    assert audit.run(case.half_noise(case.release)).violated
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from affidavit.audits.attacks.cases.softmax import ExponentialCase
 from affidavit.audits.attacks.one_step import MOST_TRIALS, AuditPermit, OneStep
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.one_step import OneStepAudit, one_step_finding, prepare
+from affidavit.audits.findings import Findings
+from affidavit.audits.formats import render
 from affidavit.audits.self_tests import one_step_self_tests
 from affidavit.audits.statistics.clopper_pearson import Counts
 from affidavit.audits.statistics.tradeoff import violation_test
@@ -113,11 +116,13 @@ def test_a_leaf_too_small_for_its_uses_says_how_little_power_there_is() -> None:
     audit = _audit(Exponential(0.05), trials=200)
     assert audit.design.power < 0.5
     tests = {test.name: test for test in one_step_self_tests(audit)}
-    assert tests["half noise"].observed == "not caught"
+    assert tests["half noise"].passed, "the attack works; whether it has power is not its luck"
     assert "predicted power" in tests["half noise"].detail
+    finding = one_step_finding(audit, audit.run(audit.design.case.release), target="protected")
+    assert finding.verdict == "UNDERPOWERED"
     needed = audit.trials_needed()
     assert needed is not None
-    assert f"members = {needed} and non_members = {needed} would notice it" in tests["half noise"].detail
+    assert f"needed: 0.95; members = {needed} and non_members = {needed} would notice it" in finding.note
     assert _audit(Exponential(0.05), trials=needed).design.power >= 0.999
 
 
@@ -133,9 +138,38 @@ def test_the_sparse_vector_says_how_many_trials_notice_half_its_noise() -> None:
 def test_a_use_that_costs_next_to_nothing_is_said_to_be_out_of_reach() -> None:
     audit = _audit(AboveThreshold(100.0, 200.0, 1, monotone=False), trials=100)
     assert audit.trials_needed() is None
-    tests = {test.name: test for test in one_step_self_tests(audit)}
-    assert tests["half noise"].observed == "not caught"
-    assert f"{MOST_TRIALS} trials a side would not notice it either" in tests["half noise"].detail
+    finding = one_step_finding(audit, audit.run(audit.design.case.release), target="protected")
+    assert finding.verdict == "UNDERPOWERED"
+    assert f"{MOST_TRIALS} trials a side would not notice it either" in finding.note
+
+
+def _exit_codes(trials: int, seeds: Sequence[int]) -> set[int]:
+    codes = set()
+    for seed in seeds:
+        audit = _audit(Exponential(1.0), seed=seed, trials=trials, alpha=1e-3)
+        item = one_step_finding(audit, audit.run(audit.design.case.release), target="protected")
+        found = Findings(certificate_sha256=None, items=(item,), self_tests=one_step_self_tests(audit))
+        codes.add(found.exit_code)
+        assert (found.exit_code == 0) == ("holds" in {outcome for outcome, _ in found.outcomes()})
+        assert (found.exit_code == 0) == ("✅ holds" in render(found, "markdown"))
+    return codes
+
+
+@pytest.mark.parametrize(("trials", "low", "high", "code"), [(230, 0.3, 0.7, 5), (1000, 0.999, 1.0, 0)])
+def test_the_same_job_ends_with_the_same_exit_code_in_20_of_20_runs(
+    trials: int, low: float, high: float, code: int
+) -> None:
+    """Also where half the noise would be caught about every other time."""
+    assert low < _audit(Exponential(1.0), trials=trials, alpha=1e-3).design.power < high
+    assert _exit_codes(trials, range(20)) == {code}
+
+
+def test_the_self_test_fails_where_half_the_noise_is_not_seen_as_such(
+    one_use: OneStepAudit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(one_use.design.case), "half_noise", lambda _self, release: release)
+    failed = [test.name for test in one_step_self_tests(one_use) if not test.passed]
+    assert failed == ["half noise"]
 
 
 def test_gaussian_leaves_are_audited_too() -> None:
