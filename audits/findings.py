@@ -13,7 +13,7 @@ import os
 import shlex
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -48,6 +48,7 @@ __all__ = [
     "merge",
     "parse",
     "read",
+    "sourced",
     "write",
 ]
 
@@ -131,6 +132,8 @@ class Finding(Shown):
     ``point``           where the attack was held against the claim's trade-off curve.
     ``exposures``       the leaks counted per identifier, record and user, for each kind.
     ``overlap``         passages that the texts share with private records.
+    ``source``          the audit file or certificate that asked for it, where that lies in the folder the audit
+                        was run from (a repository, in CI): what code scanning points to.
     ``swap``            the attack tells records that were used from records that were not, which
                         changes two records: under add-remove and zero-out the claim's curve
                         limits it only when applied twice.
@@ -170,6 +173,7 @@ class Finding(Shown):
     exposures: tuple[Exposure, ...] = ()
     overlap: Overlap | None = None
     note: str = ""
+    source: str = ""
 
     def facts(self) -> Facts:
         """The verdict and its numbers; no note, place or digest of what leaked."""
@@ -377,6 +381,15 @@ def json_schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of a findings file."""
     schema = _adapter().json_schema(mode="serialization")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA, **schema}
+
+
+def sourced(findings: Findings, path: Path | None, *, base: Path | None = None) -> Findings:
+    """With ``path`` as every item's source, if it is a file in ``base`` (default: the working folder) or below."""
+    root = (base or Path.cwd()).resolve()
+    if path is None or not path.is_file() or not path.resolve().is_relative_to(root):
+        return findings
+    source = path.resolve().relative_to(root).as_posix()
+    return replace(findings, items=tuple(replace(item, source=source) for item in findings.items))
 
 
 def merge(parts: Iterable[Findings]) -> Findings:

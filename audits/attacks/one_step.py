@@ -36,7 +36,18 @@ if TYPE_CHECKING:
 
     from affidavit.mechanisms.base import Noise
 
-__all__ = ["ENOUGH_POWER", "MOST_TRIALS", "REQUIRED_POWER", "AuditPermit", "Design", "OneStep", "OneStepResult", "design", "sub_plan", "trials_needed"]
+__all__ = [
+    "ENOUGH_POWER",
+    "MOST_TRIALS",
+    "REQUIRED_POWER",
+    "AuditPermit",
+    "Design",
+    "OneStep",
+    "OneStepResult",
+    "design",
+    "sub_plan",
+    "trials_needed",
+]
 
 DIRECTIONS = 2
 ENOUGH_POWER = 0.999

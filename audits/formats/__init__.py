@@ -2,7 +2,7 @@
 
     wording     what every format says of one finding, in the same words
     junit       JUnit XML: a test case a finding (CI systems)
-    sarif       SARIF 2.1.0: a result a finding, and one a leaked span (code scanning)
+    sarif       SARIF 2.1.0: a result a finding that fails, and one a leaked span (code scanning); sarif-all: all
     markdown    a page that people look at (a job's summary)
     summary     the same page, appended to GitHub's job summary where there is one
 
@@ -21,7 +21,7 @@ if __name__ != "affidavit.audits.formats":
 
 __all__ = ["FORMATS", "Format", "render"]
 
-Format = Literal["json", "junit", "sarif", "markdown"]
+Format = Literal["json", "junit", "sarif", "sarif-all", "markdown"]
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 
@@ -32,10 +32,10 @@ def render(findings: Findings, form: Format) -> str:
         from affidavit.audits.formats import junit
 
         return junit.render(findings)
-    if form == "sarif":
+    if form in ("sarif", "sarif-all"):
         from affidavit.audits.formats import sarif
 
-        return sarif.render(findings)
+        return sarif.render(findings, everything=form == "sarif-all")
     if form == "markdown":
         from affidavit.audits.formats import markdown
 

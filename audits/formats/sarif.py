@@ -2,8 +2,11 @@
 
     refuted, policy failed      kind fail, level error
     inconclusive                kind open: evaluated, and not enough to decide
-    holds                       kind pass
-    not judged                  kind notApplicable
+    holds                       kind pass            only with ``everything``
+    not judged                  kind notApplicable   only with ``everything``
+
+Code scanning shows every result as an alert, whatever its kind: so a green run has none. What is tolerated (kind fail,
+level note) is left out as well. A finding points to the audit file that asked for it, where that is known.
 
 A leak points to where it stands: the number of the output as an artifact (``AUDIT_OUTPUTS``; outputs are
 not kept as files) and a region of characters. It is named by the identifier's HMAC, as a partial
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from affidavit.audits.formats.wording import HEADLINES, Judged, Judgement, judge, measured, rule_id
 
@@ -41,29 +45,33 @@ _TITLES = {
 }
 
 
-def render(*findings: Findings) -> str:
-    """The JSON document: a run for each findings file."""
-    log = {"$schema": SCHEMA_URI, "version": "2.1.0", "runs": [_run(each) for each in findings]}
+def render(*findings: Findings, everything: bool = False) -> str:
+    """The JSON document: a run for each findings file. ``everything``: also what holds, is tolerated or not judged."""
+    runs = [_run(each, everything=everything) for each in findings]
+    log = {"$schema": SCHEMA_URI, "version": "2.1.0", "runs": runs}
     return json.dumps(log, indent=2, allow_nan=False) + "\n"
 
 
-def _run(findings: Findings) -> dict[str, Any]:
+def _run(findings: Findings, *, everything: bool) -> dict[str, Any]:
     from importlib.metadata import version
 
     judged = judge(findings)
     results = [_result(each) for each in judged]
     for each in judged:
         results += _spans(each, findings)
+    asked = {item.attack: item.source for item in findings.items}
     results += [
         {
             "ruleId": _SELF_TEST,
             "kind": "pass" if test.passed else "open",
             "level": "none",
             "message": {"text": f"{test.name} of {test.attack}: {test.observed}, must be {test.expected}"},
-            "locations": [_file("findings.json")],
+            "locations": [_file(asked.get(test.attack, ""))],
         }
         for test in findings.self_tests
     ]
+    if not everything:
+        results = [result for result in results if result["level"] == "error" or result["kind"] == "open"]
     rules = _rules(judged, {result["ruleId"] for result in results})
     for result in results:
         result["ruleIndex"] = [rule["id"] for rule in rules].index(result["ruleId"])
@@ -87,6 +95,7 @@ def _run(findings: Findings) -> dict[str, Any]:
 
 def _rules(judged: tuple[Judged, ...], used: set[str]) -> list[dict[str, Any]]:
     titles = {rule_id(each.item): each.item.attack.partition(" at plan")[0] for each in judged}
+    titles = {name: title for name, title in titles.items() if name in used}
     titles |= {name: title for name, title in _TITLES.items() if name in used}
     return [{"id": name, "shortDescription": {"text": title}} for name, title in titles.items()]
 
@@ -99,7 +108,7 @@ def _result(judged: Judged) -> dict[str, Any]:
         "kind": kind,
         "level": level,
         "message": {"text": f"{judged.title}: {reasons or judged.judgement}"},
-        "locations": [_file("findings.json")],
+        "locations": [_file(judged.item.source)],
         "properties": dict(measured(judged.item)),
     }
 
@@ -138,8 +147,8 @@ def _spans(judged: Judged, findings: Findings) -> list[dict[str, Any]]:
     return found
 
 
-def _file(name: str) -> dict[str, Any]:
-    return {"physicalLocation": {"artifactLocation": {"uri": name}}}
+def _file(source: str) -> dict[str, Any]:
+    return {"physicalLocation": {"artifactLocation": {"uri": quote(source or "findings.json")}}}
 
 
 def _place(output: int, start: int, end: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ __all__ = ["format_option", "publish", "show", "with_json"]
 
 def format_option(*first: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """``--format``, with what is particular to the command first; that is the default."""
-    choices = (*first, "json", "junit", "sarif", "markdown")
+    choices = (*first, "json", "junit", "sarif", "sarif-all", "markdown")
     return click.option(
         "--format", "form", type=click.Choice(choices), default=None, help=f"How it is written; default {first[0]}."
     )

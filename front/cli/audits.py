@@ -58,7 +58,7 @@ def audit(
     from affidavit.auditing import audit as run_audit
     from affidavit.auditing import strict_in_ci
     from affidavit.audits.auditfile import load_audit
-    from affidavit.audits.findings import write
+    from affidavit.audits.findings import sourced, write
     from affidavit.audits.formats import summary
     from affidavit.certification import verify
     from affidavit.runfile import load_run
@@ -69,7 +69,8 @@ def audit(
     if receipt is not None:
         verify(certificates.read(certificate), receipt=receipt)
     with step_progress("Checking, and loading the model") as watch:
-        findings = run_audit(settings, run, certificate=certificate, progress=watch.step)
+        found = run_audit(settings, run, certificate=certificate, progress=watch.step)
+    findings = sourced(found, audit_file)
     write(findings, out / "findings.json")
     show(findings, form, lambda: print_findings(findings))
     note(f"Wrote {out / 'findings.json'} (private).")

@@ -42,13 +42,13 @@ def check_trace(
 
     Exit 1 for a fault, 5 where the trace is too short to show one, 0 if what it records is as planned.
     """
-    from affidavit.audits.findings import write
+    from affidavit.audits.findings import sourced, write
     from affidavit.audits.formats import summary
     from affidavit.checking import check_trace as check
 
     form = with_json(form, as_json=as_json, default="table")
     report = check(trace, certificate=certificate, plan=plan, alpha=alpha)
-    findings = report.findings()
+    findings = sourced(report.findings(), certificate or (None if plan is None else Path(plan)))
     if out is not None:
         write(findings, out / "findings.json")
         note(f"Wrote {out / 'findings.json'} (private).")

@@ -13,7 +13,7 @@ from junitparser import JUnitXml
 
 from affidavit.accountant.errors import UsageError
 from affidavit.audits.checks import Check, CheckReport
-from affidavit.audits.findings import Claim, Finding, Findings, Leak, Overlap, OverlapSpan, Policy, SelfTest
+from affidavit.audits.findings import Claim, Finding, Findings, Leak, Overlap, OverlapSpan, Policy, SelfTest, sourced
 from affidavit.audits.formats import FORMATS, render, sarif, summary
 from affidavit.audits.formats import markdown as markdown_format
 
@@ -131,10 +131,30 @@ def test_sarif_fits_the_schema(findings):
     assert run["invocations"][0]["exitCode"] == findings.exit_code
     errors = [result for result in run["results"] if result["level"] == "error"]
     assert bool(errors) == (findings.exit_code == 1)
+    assert bool(run["results"]) == (findings.exit_code != 0) or not findings.items
+    assert {result["kind"] for result in run["results"]} <= {"fail", "open"}
+    whole = json.loads(render(findings, "sarif-all"))
+    jsonschema.Draft4Validator(SCHEMA).validate(whole)
+    assert len(whole["runs"][0]["results"]) >= len(findings.items)
+
+
+def test_sarif_points_to_the_audit_file_where_it_lies_in_the_repository(tmp_path):
+    audit = tmp_path / "privacy audits" / "audit.toml"
+    audit.parent.mkdir()
+    audit.touch()
+    for path, base, uri in (
+        (audit, tmp_path, "privacy%20audits/audit.toml"),
+        (audit, tmp_path / "elsewhere", "findings.json"),
+        (tmp_path / "missing.toml", tmp_path, "findings.json"),
+        (None, tmp_path, "findings.json"),
+    ):
+        (run,) = json.loads(render(sourced(INCONCLUSIVE, path, base=base), "sarif"))["runs"]
+        places = {result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in run["results"]}
+        assert places == {uri}
 
 
 def test_sarif_shows_spans_by_digest_and_region():
-    (run,) = json.loads(render(EVERYTHING, "sarif"))["runs"]
+    (run,) = json.loads(render(EVERYTHING, "sarif-all"))["runs"]
     leaked = [result for result in run["results"] if result["ruleId"] == "leaked-identifier"]
     assert len(leaked) == 2, "a control's leaks are not results"
     first = leaked[0]

@@ -93,14 +93,15 @@ def test_a_foreign_trace_needs_a_plan_and_no_certificate(command, tmp_path, monk
 def test_every_format_on_stdout_and_in_a_file(audited, tmp_path):
     shown = _audit(audited, "--format", "sarif")
     assert shown.code == 0, shown.err
-    for form in ("json", "junit", "sarif", "markdown"):
+    assert json.loads(shown.out)["runs"][0]["results"] == [], "a green run raises no alert"
+    for form in ("json", "junit", "sarif", "sarif-all", "markdown"):
         path = tmp_path / form
         written = audited.command("report", audited.out, "--format", form, "-o", path)
         assert (written.code, written.out) == (0, "")
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         printed = audited.command("report", audited.out, "--format", form).out
         assert printed == path.read_text(encoding="utf-8")
-        assert "one-step" in printed
+        assert ("one-step" in printed) == (form != "sarif")
     assert shown.out == (tmp_path / "sarif").read_text(encoding="utf-8")
 
 
@@ -184,7 +185,7 @@ def test_the_action_names_its_outputs_and_uses_every_input():
     for output in action["outputs"].values():
         name = output["value"].removeprefix("${{ steps.audit.outputs.").removesuffix(" }}")
         assert f"{name}=" in used
-    scripts = [step["run"] for step in action["runs"]["steps"]]
+    scripts = [step["run"] for step in action["runs"]["steps"] if "run" in step]
     assert not any("${{" in script for script in scripts), "an input in a script could be code"
 
 
@@ -195,6 +196,34 @@ def test_the_page_shows_a_workflow_that_fits_the_action():
     inputs = _action()["inputs"]
     assert set(step["with"]) <= set(inputs)
     assert {name for name, each in inputs.items() if each.get("required")} <= set(step["with"])
+
+
+@pytest.mark.parametrize(
+    ("codes", "worst"),
+    [([0, 0], 0), ([0, 5], 5), ([5, 1, 0], 1), ([1, 3, 2], 3), ([3, 2, 1], 3), ([2, 4], 4), ([70, 3], 70)],
+)
+def test_the_action_keeps_the_worst_code_and_no_key(tmp_path, monkeypatch, codes, worst):
+    """Its own script, with a stand-in for the command that ends as it is told to."""
+    stub = tmp_path / "bin" / "affidavit"
+    stub.parent.mkdir()
+    stub.write_text(
+        '#!/bin/sh\necho "$AFFIDAVIT_HOME" >> homes\ncase "$1" in audit) exit "${2%.toml}" ;; esac\n', encoding="utf-8"
+    )
+    stub.chmod(0o755)
+    (step,) = [step for step in _action()["runs"]["steps"] if step.get("id") == "audit"]
+    given = {"AUDITS": " ".join(f"{code}.toml" for code in codes), "SIGNER": "a key", "OUTPUT": "found"}
+    given |= {name: "" for name in step["env"] if name not in given}
+    done = subprocess.run(
+        ["bash", "-e", "-c", step["run"]],
+        cwd=tmp_path,
+        env={"PATH": f"{stub.parent}:{os.environ['PATH']}", "AFFIDAVIT_HOME": "/nobody", **given},
+        check=False,
+    )
+    assert done.returncode == worst
+    homes = set((tmp_path / "homes").read_text(encoding="utf-8").split())
+    assert len(homes) == 1
+    assert "/nobody" not in homes
+    assert not Path(homes.pop()).exists()
 
 
 @pytest.mark.slow

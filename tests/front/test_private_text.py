@@ -20,7 +20,7 @@ import pytest
 from affidavit.audits.auditfile import AttackName
 
 SIZE = 24
-FORMATS = ("json", "junit", "sarif", "markdown")
+FORMATS = ("json", "junit", "sarif", "sarif-all", "markdown")
 # Long enough that keys, signatures and digests, fresh in every run, do not hold one by chance: below 1e-7 a run.
 CANARY = re.compile(
     rb"zq(?:lantern|keeper|vaulted|doorway|identity|mailbox|labelled)"
