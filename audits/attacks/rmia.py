@@ -4,11 +4,11 @@ Zarifzadeh, Liu and Shokri (2024, "Low-cost high-power membership inference atta
 the probability of x's label under the audited prompt and p(x) that without knowledge of it, the score
 is the share of a population z with
 
-    [p(x|θ)/p(x)] / [p(z|θ)/p(z)] ≥ γ.
+    [p(x|θ)/p(x)] / [p(z|θ)/p(z)] > γ,
 
-p(x) is estimated offline, from shadow prompts that do not hold x: ½((1+a) p_out(x) + (1−a)), which
-allows for the half of all prompts that do. The same estimate is made for z, so that a record that is
-not in ranks uniformly among the population.
+strictly: a population record that gains as much counts for nothing. p(x) is estimated offline, from shadow prompts that
+do not hold x: ½((1+a) p_out(x) + (1−a)), which allows for the half of all prompts that do. The same estimate is made
+for z, so that a record that is not in ranks uniformly among the population.
 """
 
 from __future__ import annotations
@@ -67,4 +67,4 @@ class RMIA:
         with np.errstate(divide="ignore"):
             gains = np.asarray(with_view) - np.log(prior)
         own, others = gains[: len(records)], gains[len(records) :]
-        return [float(np.mean(gain - others >= np.log(self.gamma))) for gain in own]
+        return [float(np.mean(gain - others > np.log(self.gamma))) for gain in own]

@@ -3,6 +3,10 @@
 Carlini et al. (2021, "Extracting training data from large language models"): the bytes that zlib
 needs measure how much there is to predict in a text without any knowledge of the language; a low
 loss on a text that compresses badly is what memory looks like.
+
+One thing differs from the source: it divides the log-perplexity, a mean over tokens, by the compressed length, which
+makes long texts score low for their length alone. Here the sum over tokens is divided: nats a compressed byte. For
+texts of one length the two rank alike.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ __all__ = ["ZlibRatio"]
 
 @dataclass(frozen=True, slots=True)
 class ZlibRatio:
-    """Score: ln P(text | context) / (compressed length in bytes), at most 0."""
+    """Score: ln P(text | context), summed over tokens, / (compressed length in bytes); at most 0."""
 
     name = "zlib"
     needs = access("log-probabilities")

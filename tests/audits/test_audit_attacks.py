@@ -390,6 +390,14 @@ def test_rmia_is_a_share_of_the_population_and_fair_to_non_members() -> None:
         RMIA(shadows, gamma=0.0)
 
 
+def test_rmia_counts_no_record_of_the_population_that_gains_as_much() -> None:
+    """The population scored against itself: each is left out of its own share."""
+    shadows = make_shadows(_records(40, seed=3), prompts=8, shots=1, population=16, seed=0)
+    scores = RMIA(shadows).scores(View((), Confident()), list(shadows.population))
+    assert max(scores) <= 15 / 16
+    assert min(scores) == 0.0
+
+
 def test_shadow_prompts_are_disjoint_and_move_with_the_seed() -> None:
     records = _records(20)
     made = make_shadows(records, prompts=6, shots=3, population=2, seed=1)
