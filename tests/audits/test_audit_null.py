@@ -147,6 +147,21 @@ def _one_run_at_1(generator: np.random.Generator) -> bool:
 
 
 @method
+def _one_run_of_any_number_at_1(generator: np.random.Generator) -> bool:
+    """Randomised response at ε = 1 on 200 coins; with probability m δ/i, i coins are revealed and only those guessed."""
+    revealed, delta = 8, 2e-3
+    if generator.random() < 200 * delta / revealed:
+        guesses = right = revealed
+    else:
+        guesses = int(generator.integers(20, 201))
+        right = int(generator.binomial(guesses, SHARE))
+    lower = one_run_epsilon_lower(
+        records=200, guesses=guesses, correct=right, delta=delta, alpha=ALPHA, guesses_fixed=False
+    )
+    return lower > 1.0
+
+
+@method
 def _exact_interval_of_aucs_at_0(generator: np.random.Generator) -> bool:
     lower, _ = exact_interval(list(generator.beta(0.5, 0.5, size=30)), alpha=ALPHA)
     return lower > 0.5
@@ -215,6 +230,13 @@ def test_forty_null_audits(name: str) -> None:
 def test_a_thousand_null_audits(name: str) -> None:
     generator = np.random.default_rng([2027, len(name)])
     assert sum(METHODS[name](generator) for _ in range(1000)) <= _limit(1000, ALPHA)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in METHODS if name.startswith("one run")])
+def test_ten_thousand_null_audits_of_one_run(name: str) -> None:
+    generator = np.random.default_rng([2028, len(name)])
+    assert sum(METHODS[name](generator) for _ in range(10_000)) <= _limit(10_000, ALPHA)
 
 
 def test_the_audits_are_not_silent_by_construction() -> None:

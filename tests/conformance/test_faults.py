@@ -351,7 +351,7 @@ def _fallback_to_raw_text(permit, config, records, model, *, size, public=()):
 
 
 def test_a_fallback_that_emits_raw_private_text_11():
-    assert _found(try_neighbours(_trial(_fallback_to_raw_text), _records())) == {11}
+    assert _found(try_neighbours(_trial(_fallback_to_raw_text), _records(), seeds=range(1, 7))) == {11}
 
 
 def _batched_by_position(records: Sequence[tuple[str, str]], seed: int) -> Observed:
