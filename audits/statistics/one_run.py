@@ -32,6 +32,15 @@ the chance that v or more are right changes at step i by
 In sum P[V ≥ v | y] ≤ P[Bin(G, q) ≥ v] + (1 − q) Σ E[φᵢ | y] for every v, so for v(G); take the mean over y. ∎
 For m = r = 1 it is attained. At large ε it is also far below the first: 2a against 1 − q.
 
+At small ε, m δ (1 − q) alone may exceed α. Then less is paid for a φ, at a price λ < 1 − q fixed beforehand, and a
+player who may buy φ's is let win more: with k guesses to go of which j must be right, J₀(j) = 1 for j ≤ 0, else 0,
+
+    Jₖ(j) = max over 0 ≤ φ ≤ 1 of (q + (1 − q)φ) Jₖ₋₁(j − 1) + (1 − q)(1 − φ) Jₖ₋₁(j) − λ φ,
+
+and by induction over the coins P[V ≥ v | y] ≤ J_G(v) + λ Σ E[φᵢ | y], so P[V ≥ v(R)] ≤ max over r of J_r(v(r)) plus
+m δ λ. At λ = 1 − q nothing is worth buying, and J is β. The price is λ = min(1 − q, α/(2 m δ)): no more than half of α
+goes to δ. J grows with ε at a fixed price: what succeeds with probability q + (1 − q)φ is bought for less where q is larger.
+
 Independent repetitions with fresh coins pool: their product is (ε, δ)-DP for each coin, so ``m``, ``r`` and
 ``v`` add up. One (ε, δ) is tested.
 """
@@ -101,9 +110,8 @@ def one_run_epsilon_lower(
 
     That is the infimum of the confidence set {ε: p(ε) ≥ α}. p grows with ε wherever it is near
     α in practice, but the term with δ need not be monotone, so the first crossing is searched
-    for on a grid, then bisected; the end returned is the lower one. With ``guesses_fixed=False`` the term with δ
-    falls with ε: a claim below the ε at which it is α/2, fixed before any output, is tested as that one (what is
-    (ε, δ)-DP is so for every larger ε), and the search begins there.
+    for on a grid, then bisected; the end returned is the lower one. With ``guesses_fixed=False`` the search begins
+    where the price of the term with δ is that of (1 − q); below, the test is of one price and monotone.
     """
     import numpy as np
 
@@ -116,9 +124,9 @@ def one_run_epsilon_lower(
             epsilon, records=records, guesses=guesses, correct=correct, delta=delta, guesses_fixed=guesses_fixed
         )
 
-    start = 0.0 if guesses_fixed else _first_tested(records, delta, alpha)
+    start = 0.0 if guesses_fixed else _full_price_from(records, delta, alpha)
     if p(start) >= alpha:
-        return 0.0
+        return 0.0 if start == 0.0 else _below(start, guesses, correct, alpha, price=alpha / (2.0 * records * delta))
     top = start + 1.0
     while p(top) < alpha:  # ends: p tends to 1 as q does, since v ≤ r
         top *= 2.0
@@ -131,7 +139,31 @@ def one_run_epsilon_lower(
     return low
 
 
-def _first_tested(records: int, delta: float, alpha: float) -> float:
+def _full_price_from(records: int, delta: float, alpha: float) -> float:
     """The ε at which m δ (1 − q) is α/2; 0 where it is never more."""
     most = 2.0 * records * delta / alpha
     return 0.0 if most <= 2.0 else math.log(most - 1.0)
+
+
+def _below(most: float, guesses: int, correct: int, alpha: float, *, price: float) -> float:
+    """The largest ε below ``most``, from below, with J_r(v) < α/2 at this price: the other half of α is paid to δ."""
+    if _played(0.0, guesses, correct, price) >= alpha / 2.0:
+        return 0.0
+    low, high = 0.0, most
+    while high - low > 1e-6:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _played(middle, guesses, correct, price) < alpha / 2.0 else (low, middle)
+    return low
+
+
+def _played(epsilon: float, guesses: int, correct: int, price: float) -> float:
+    """J_r(v): the best that a player of ``guesses`` coins can do who pays ``price`` for a coin that is surely right."""
+    import numpy as np
+
+    wrong = 1.0 / (1.0 + math.exp(epsilon))
+    value = np.zeros(correct + 1)
+    value[0] = 1.0
+    for _ in range(guesses):
+        step = wrong * (value[:-1] - value[1:])
+        value[1:] += (value[:-1] - value[1:]) - step + np.maximum(0.0, step - price)
+    return float(value[correct])

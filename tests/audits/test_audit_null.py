@@ -148,7 +148,7 @@ def _one_run_at_1(generator: np.random.Generator) -> bool:
 
 @method
 def _one_run_of_any_number_at_1(generator: np.random.Generator) -> bool:
-    """Randomised response at ε = 1 on 200 coins; with probability m δ/i, i coins are revealed and only those guessed."""
+    """Randomised response at ε = 1; with probability m δ/i, i of m coins are revealed and only those guessed."""
     revealed, delta = 8, 2e-3
     if generator.random() < 200 * delta / revealed:
         guesses = right = revealed

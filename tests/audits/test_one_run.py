@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import binom
 
+from affidavit.audits.statistics import one_run
 from affidavit.audits.statistics.ceilings import coins_needed, one_run_ceiling
 from affidavit.audits.statistics.one_run import one_run_epsilon_lower, one_run_p_value
 
@@ -118,13 +120,61 @@ def test_ceilings_for_any_number_are_where_the_sum_is_alpha(coins: int, half: fl
     assert expit(found) ** (coins // 2) + coins * 1e-3 * expit(-found) == pytest.approx(0.05, rel=1e-6)
 
 
-def test_a_large_delta_proves_nothing_small_and_the_limit_is_fixed_before() -> None:
-    """At m δ = 1 whole coins may be revealed: below ε = ln 39 nothing is said, above it what the sum says."""
+def test_with_a_large_delta_weak_evidence_still_proves_something() -> None:
+    """At m δ = 1 whole coins may be revealed: below ε = ln 39 (1 − q) would cost more than half of α."""
     lower: Callable[[int], float] = lambda right: one_run_epsilon_lower(  # noqa: E731
         records=1000, guesses=500, correct=right, delta=1e-3, alpha=0.05, guesses_fixed=False
     )
-    assert lower(470) == 0.0
-    assert lower(500) > lower(498) > math.log(39.0)
+    found = [lower(right) for right in (260, 400, 470, 490, 498, 500)]
+    assert found[0] == 0.0
+    assert found == sorted(found)
+    assert 0.5 < found[1] < found[2] < math.log(39.0) < found[5]
+
+
+def _exact(epsilon: float, guesses: int, correct: int, price: float) -> float:
+    """J by its definition."""
+    q = float(expit(epsilon))
+
+    @cache
+    def value(left: int, needed: int) -> float:
+        if needed <= 0 or left == 0:
+            return float(needed <= 0)
+        up, stay = value(left - 1, needed - 1), value(left - 1, needed)
+        return max(q * up + (1 - q) * stay, up - price)
+
+    return value(guesses, correct)
+
+
+@pytest.mark.parametrize(("epsilon", "guesses", "correct"), [(0.0, 12, 9), (0.7, 30, 24), (2.0, 40, 38)])
+def test_the_game_is_the_recursion_written_out_and_at_full_price_a_binomial_tail(
+    epsilon: float, guesses: int, correct: int
+) -> None:
+    wrong = float(expit(-epsilon))
+    for price in (0.01, 0.1, 0.3 * wrong):
+        found = one_run._played(epsilon, guesses, correct, price)
+        assert found == pytest.approx(_exact(epsilon, guesses, correct, price), rel=1e-9)
+        assert found >= binom.sf(correct - 1, guesses, 1.0 - wrong) - 1e-12
+    tail = float(binom.sf(correct - 1, guesses, 1.0 - wrong))
+    assert one_run._played(epsilon, guesses, correct, wrong) == pytest.approx(tail, rel=1e-9)
+
+
+@pytest.mark.parametrize("revealed", [1, 3, 7, 11, 20, 40])
+def test_the_lower_price_bears_the_mechanism_that_reveals(revealed: int) -> None:
+    """m δ (1 − q) is more than α: a claim that is true is refuted by what is revealed, or by luck, at most α."""
+    coins, delta, epsilon = 400, 1e-3, 0.5
+
+    def refutes(guesses: int, correct: int) -> bool:
+        options = {"records": coins, "guesses": guesses, "correct": correct, "delta": delta}
+        return one_run_epsilon_lower(**options, alpha=ALPHA, guesses_fixed=False) > epsilon  # type: ignore[arg-type]
+
+    low, high = coins // 2, coins
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if refutes(coins, middle) else (middle, high)
+    revealing = coins * delta / revealed
+    response = float(binom.sf(high - 1, coins, expit(epsilon)))
+    assert high < coins, "more than every coin right is not needed"
+    assert min(1.0, revealing) * refutes(revealed, revealed) + response <= ALPHA
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "share"), [(3.104, 1e-3, 0.5), (1.0, 1e-5, 0.5), (2.0, 0.0, 0.3)])
