@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from affidavit.audits.statistics.clopper_pearson import Counts, epsilon_lower
-from affidavit.audits.statistics.one_run import one_run_epsilon_lower
+from affidavit.audits.statistics.one_run import one_run_epsilon_lower, one_run_refutes
 
 __all__ = ["coins_needed", "one_run_ceiling", "per_run_ceiling", "runs_needed"]
 
@@ -33,22 +33,21 @@ def one_run_ceiling(
 def coins_needed(epsilon: float, *, alpha: float, delta: float = 0.0, share: float = 1.0) -> int | None:
     """How many coins a one-run audit needs before an attack that is right about ``share`` of them exceeds ``epsilon``.
 
-    r right guesses of r have probability q^r with q = 1/(1 + e^−ε), and m δ (1 − q) is added to it for any number of
-    guesses (``one_run``): the first m with q^(share m) + m δ (1 − q) < α. None where there is none, since with δ > 0
-    more coins are no remedy for ever: the sum falls, and rises again.
+    For any number of guesses. Without δ, r right guesses of r have probability q^r with q = 1/(1 + e^−ε), so that
+    r > ln α / ln q; with it more are needed, and more are no remedy for ever, as m coins may reveal m δ of them.
+    None where up to 16 times as many as without δ would not do.
     """
-    log_q, wrong = -math.log1p(math.exp(-epsilon)), 1.0 / (1.0 + math.exp(epsilon))
 
     def enough(coins: int) -> bool:
-        return math.exp(math.floor(share * coins) * log_q) + coins * delta * wrong < alpha
+        told = math.floor(share * coins)
+        return one_run_refutes(epsilon, records=coins, guesses=told, correct=told, delta=delta, alpha=alpha)
 
-    if delta == 0.0:
-        most = math.log(alpha) / log_q / share
-    else:  # where the sum is least
-        most = math.log(max(1.0, -share * log_q / (delta * wrong))) / (-share * log_q)
-    low, high = 0, math.ceil(most) + math.ceil(1.0 / share)
-    if not enough(high):
+    least = math.log(alpha) / -math.log1p(math.exp(-epsilon)) / share
+    numbers = [math.ceil(least * 1.25**step) + math.ceil(1.0 / share) for step in range(14)]
+    high = next((coins for coins in numbers if enough(coins)), None)
+    if high is None:
         return None
+    low = 0 if high == numbers[0] else numbers[numbers.index(high) - 1]
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)

@@ -39,7 +39,7 @@ player who may buy φ's is let win more: with k guesses to go of which j must be
 
 and by induction over the coins P[V ≥ v | y] ≤ J_G(v) + λ Σ E[φᵢ | y], so P[V ≥ v(R)] ≤ max over r of J_r(v(r)) plus
 m δ λ. At λ = 1 − q nothing is worth buying, and J is β. The price is λ = min(1 − q, α/(2 m δ)): no more than half of α
-goes to δ. J grows with ε at a fixed price: what succeeds with probability q + (1 − q)φ is bought for less where q is larger.
+goes to δ. J grows with ε at a fixed price: what succeeds with probability q + (1 − q)φ costs less where q is larger.
 
 Independent repetitions with fresh coins pool: their product is (ε, δ)-DP for each coin, so ``m``, ``r`` and
 ``v`` add up. One (ε, δ) is tested.
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["one_run_epsilon_lower", "one_run_p_value"]
+__all__ = ["one_run_epsilon_lower", "one_run_p_value", "one_run_refutes"]
 
 _GRID = 257
 
@@ -137,6 +137,15 @@ def one_run_epsilon_lower(
         middle = 0.5 * (low + high)
         low, high = (middle, high) if p(middle) < alpha else (low, middle)
     return low
+
+
+def one_run_refutes(epsilon: float, /, *, records: int, guesses: int, correct: int, delta: float, alpha: float) -> bool:
+    """The test of one (ε, δ) for any number of guesses."""
+    _check(records, guesses, correct, delta)
+    if epsilon >= _full_price_from(records, delta, alpha):
+        options = {"records": records, "guesses": guesses, "correct": correct}
+        return one_run_p_value(epsilon, **options, delta=delta, guesses_fixed=False) < alpha
+    return _played(epsilon, guesses, correct, alpha / (2.0 * records * delta)) < alpha / 2.0
 
 
 def _full_price_from(records: int, delta: float, alpha: float) -> float:

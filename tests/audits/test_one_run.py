@@ -192,4 +192,4 @@ def test_coins_needed_are_the_first_with_power(epsilon: float, delta: float, sha
 
 
 def test_no_number_of_coins_helps_where_delta_is_too_large() -> None:
-    assert coins_needed(0.5, alpha=0.05, delta=0.05, share=0.5) is None
+    assert coins_needed(0.5, alpha=0.05, delta=0.2, share=0.5) is None
