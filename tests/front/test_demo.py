@@ -90,5 +90,9 @@ def test_the_whole_demo_on_smollm2(command, home, tmp_path):
     findings = json.loads((out / "audit-extraction" / "findings.json").read_text(encoding="utf-8"))
     protected, unprotected = findings["items"]
     assert unprotected["target"] == "unprotected"
+    assert (protected["verdict"], unprotected["verdict"], unprotected["claim"]) == ("CONSISTENT", "LEAKED", None)
+    assert protected["ceiling"] > protected["claim"]["epsilon"], (
+        "the attack proves more than the claim without protection"
+    )
     assert unprotected["leaked"] - unprotected["guessable"] > 0, "an attack that never succeeds proves nothing"
     assert protected["leaked"] - protected["guessable"] == 0
