@@ -99,6 +99,12 @@ def test_after_an_output_differs_its_stream_is_not_compared_and_others_are():
     assert _found(_test(before, changed)) == {"support"}
 
 
+def test_a_row_may_be_asked_once_more_in_another_place_but_must_agree_somewhere():
+    alone, both = Observed(computed={"row": {"a"}}), Observed(computed={"row": {"a", "b"}})
+    assert not _test(alone, both).faults
+    assert _found(_test(alone, Observed(computed={"row": {"b"}}))) == {"other records' rows"}
+
+
 def test_raw_text_is_found_and_not_repeated():
     secret = "quartz heron vellum orbit"
     report = _test(Observed(texts=("fine", f"see: {secret}.")), Observed(texts=("fine",)), secrets=(secret,))
