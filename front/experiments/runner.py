@@ -198,5 +198,6 @@ def _model(task: _Task) -> LanguageModel:
         grid = task.cell.grid
         _LOADED["model"] = load_model(grid.model.name, base=grid.folder, server=grid.model.server)
         if task.threads is not None and "torch" in sys.modules:
-            sys.modules["torch"].set_num_threads(task.threads)
+            torch = sys.modules["torch"]  # a model may have chosen fewer, for rows that stay apart
+            torch.set_num_threads(min(task.threads, torch.get_num_threads()))
     return _LOADED["model"]

@@ -37,7 +37,7 @@ Device: TypeAlias = Literal["cpu", "cuda"]
 _WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
 _MARK = "\x02message\x03"
 _SCORED_ROWS = 8
-_CHECKED_ROWS = 32
+_CHECKED_SHAPES = {"cpu": ((4, 24), (9, 41)), "device": ((4, 24), (32, 24), (32, 97))}
 _CHOICE_ROWS = 32
 
 _Score = TypeVar("_Score")
@@ -104,24 +104,46 @@ class TransformersModel(TokenModel):
         self.vocabulary_size = int(config.vocab_size)
         self.context_length = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
         self.stop_tokens = _stop_tokens(model, self._tokenizer)
-        if device != "cpu":
-            self._check_rows_apart()
+        self._keep_rows_apart()
 
-    def _check_rows_apart(self) -> None:
-        """Raises ``NotSupported`` if on this device a row moves by one bit when another row changes."""
-        rows = [[(7 * row + 3 * place) % self.vocabulary_size for place in range(24)] for row in range(_CHECKED_ROWS)]
-        other = [*rows[:-1], [(token + 1) % self.vocabulary_size for token in rows[-1][:13]]]
-        for width in (24, 97):
-            one, changed = self.start(rows, width=width), self.start(other, width=width)
+    def _keep_rows_apart(self) -> None:
+        """Have no row move by one bit when another one changes, or all change places.
+
+        Several threads share out a product of float32 matrices by rows, and kernels differ at the seams: then one
+        thread computes. Raises ``NotSupported`` where rows depend on one another all the same.
+        """
+        if self._rows_apart():
+            return
+        if self.device == "cpu" and self._torch.get_num_threads() > 1:
+            self._torch.set_num_threads(1)
+            if self._rows_apart():
+                self.versions["threads"] = "1, for rows that stay apart"
+                return
+        raise NotSupported(
+            f"on {self.versions.get('device', 'this processor')} a row of {self.name} depends on the other rows of its "
+            "batch",
+            hint="Generate on the processor: `unset AFFIDAVIT_DEVICE`"
+            if self.device != "cpu"
+            else "Use a model whose rows are independent (mixtures of experts are not), such as "
+            '`model.name = "smollm2-135m"`.',
+        )
+
+    def _rows_apart(self) -> bool:
+        """Whether rows keep their bits while one is made shorter, and while all move by one place."""
+        for count, width in _CHECKED_SHAPES["cpu" if self.device == "cpu" else "device"]:
+            rows = [[(7 * row + 3 * place) % self.vocabulary_size for place in range(24)] for row in range(count)]
+            shorter = [*rows[:-1], [(token + 1) % self.vocabulary_size for token in rows[-1][:13]]]
+            plain, changed = self.start(rows, width=width), self.start(shorter, width=width)
+            moved = self.start([*rows[1:], rows[0]], width=width)
             for step in range(3):
                 if step:
-                    one.append([step] * _CHECKED_ROWS)
-                    changed.append([step] * _CHECKED_ROWS)
-                if not np.array_equal(one.logits[:-1], changed.logits[:-1]):
-                    raise NotSupported(
-                        f"on {self.versions['device']} a row of {self.name} depends on the other rows of its batch",
-                        hint="Generate on the processor: `unset AFFIDAVIT_DEVICE`",
-                    )
+                    for decoding in (plain, changed, moved):
+                        decoding.append([step] * count)
+                if not np.array_equal(plain.logits[:-1], changed.logits[:-1]):
+                    return False
+                if not np.array_equal(plain.logits[1:], moved.logits[:-1]):
+                    return False
+        return True
 
     def frame(self, template: Template) -> Frame:
         """The chat template around a message; a model without one gets its start token only."""
@@ -288,7 +310,9 @@ class _Decoding:
 
         self._owner = model
         self._cache = roomy_cache() if cache is None else cache
-        ids, mask, positions = model._pad(rows, width)
+        # One column that no row fills: where every row is as wide as the batch, transformers drops the mask and takes
+        # another attention kernel, so that one shorter record would move the bits of all other rows.
+        ids, mask, positions = model._pad(rows, width + 1)
         positions = positions + before
         self._mask = mask if not before else model._torch.cat([mask.new_ones(len(rows), before), mask], dim=1)
         self._next = positions[:, -1:] + 1

@@ -127,8 +127,9 @@ def test_a_full_disk_is_said(workplace, monkeypatch):
 
 def test_of_several_runs_into_one_folder_one_is_paid_for(workplace):
     """Processes of their own, at once: the folder is claimed before the ledger is asked."""
-    account = workplace.ledger.balance("letters")
-    assert account.runs == 0
+    workplace.ledger.init_account("roomy", relation="zero-out", unit=RECORD, epsilon=40, delta="0.01")
+    workplace.edit('name = "letters"', 'name = "roomy"')
+    assert workplace.certify().code == 0
     program = "import sys; from affidavit.cli import main; main(sys.argv[1:])"
     arguments = ["generate", workplace.run_file, "--certificate", workplace.certificate, "-o", workplace.out]
     started = [
@@ -139,7 +140,7 @@ def test_of_several_runs_into_one_folder_one_is_paid_for(workplace):
     for process in started:
         process.stderr.close()
     assert codes == [0, 2, 2, 2]
-    assert workplace.ledger.balance("letters").runs == 1
+    assert workplace.ledger.balance("roomy").runs == 1
 
 
 def test_a_refused_run_leaves_its_folder_free(workplace):

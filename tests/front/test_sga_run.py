@@ -83,7 +83,7 @@ def test_an_extraction_is_refused_before_the_model_is_asked(asking):
     audit.write_text('attack = "extraction"\nmembers = 4\nnon_members = 4\n', encoding="utf-8")
     refused = asking.command("audit", audit, "--certificate", asking.certificate, "-o", asking.out)
     assert refused.code == 2
-    assert "released-text" in refused.err
+    assert 'attack = "reference"' in refused.err
     assert "without protection" not in refused.err
     assert not asking.out.exists()
 
