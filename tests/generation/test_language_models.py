@@ -134,6 +134,18 @@ def test_a_changed_record_leaves_every_other_row_bit_identical(smol: LanguageMod
 
 
 @pytest.mark.model
+def test_a_shorter_row_among_full_ones_moves_no_other(smol: LanguageModel) -> None:
+    """With every row as wide as the batch nothing is padded, and the mask used to be dropped for another kernel."""
+    full = [[(7 * row + 3 * place) % smol.vocabulary_size for place in range(20)] for row in range(5)]
+    plain, changed = smol.start(full, width=20), smol.start([*full[:-1], full[-1][:9]], width=20)
+    for token in (5, 6, 7):
+        assert np.array_equal(plain.logits[:-1], changed.logits[:-1])
+        for decoding in (plain, changed):
+            decoding.append([token] * len(full))
+    assert np.array_equal(plain.logits[:-1], changed.logits[:-1])
+
+
+@pytest.mark.model
 def test_a_rows_place_does_not_matter(smol: LanguageModel) -> None:
     before = _clipped(smol, TEXTS)
     for shift in (1, 2):
