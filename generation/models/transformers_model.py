@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers.cache_utils import Cache
 
-__all__ = ["Device", "Dtype", "TransformersModel", "device_wanted", "load_faults", "weights_digest"]
+__all__ = ["Device", "Dtype", "TransformersModel", "device_wanted", "load_faults", "rows_apart", "weights_digest"]
 
 Dtype: TypeAlias = Literal["auto", "bfloat16", "float32"]
 Device: TypeAlias = Literal["cpu", "cuda"]
@@ -53,6 +53,27 @@ def weights_digest(folder: Path) -> str:
             '`model.name = "smollm2-135m"`.',
         )
     return folder_digest(files, base=folder)
+
+
+def rows_apart(model: TokenModel, shapes: Sequence[tuple[int, int]]) -> bool:
+    """Whether rows keep their bits while one is made shorter, and while all move by one place.
+
+    ``shapes``: (rows, width) of the batches that are tried, for three steps each.
+    """
+    for count, width in shapes:
+        rows = [[(7 * row + 3 * place) % model.vocabulary_size for place in range(24)] for row in range(count)]
+        shorter = [*rows[:-1], [(token + 1) % model.vocabulary_size for token in rows[-1][:13]]]
+        plain, changed = model.start(rows, width=width), model.start(shorter, width=width)
+        moved = model.start([*rows[1:], rows[0]], width=width)
+        for step in range(3):
+            if step:
+                for decoding in (plain, changed, moved):
+                    decoding.append([step] * count)
+            if not np.array_equal(plain.logits[:-1], changed.logits[:-1]):
+                return False
+            if not np.array_equal(plain.logits[1:], moved.logits[:-1]):
+                return False
+    return True
 
 
 def load_faults() -> tuple[type[Exception], ...]:
@@ -129,21 +150,7 @@ class TransformersModel(TokenModel):
         )
 
     def _rows_apart(self) -> bool:
-        """Whether rows keep their bits while one is made shorter, and while all move by one place."""
-        for count, width in _CHECKED_SHAPES["cpu" if self.device == "cpu" else "device"]:
-            rows = [[(7 * row + 3 * place) % self.vocabulary_size for place in range(24)] for row in range(count)]
-            shorter = [*rows[:-1], [(token + 1) % self.vocabulary_size for token in rows[-1][:13]]]
-            plain, changed = self.start(rows, width=width), self.start(shorter, width=width)
-            moved = self.start([*rows[1:], rows[0]], width=width)
-            for step in range(3):
-                if step:
-                    for decoding in (plain, changed, moved):
-                        decoding.append([step] * count)
-                if not np.array_equal(plain.logits[:-1], changed.logits[:-1]):
-                    return False
-                if not np.array_equal(plain.logits[1:], moved.logits[:-1]):
-                    return False
-        return True
+        return rows_apart(self, _CHECKED_SHAPES["cpu" if self.device == "cpu" else "device"])
 
     def frame(self, template: Template) -> Frame:
         """The chat template around a message; a model without one gets its start token only."""
