@@ -1,6 +1,7 @@
 """Every error that affidavit raises on purpose, as one tree.
 
     AffidavitError                      exit 70 (a fault of ours if nothing below fits)
+    ├── DisagreementError               two accountants contradict each other
     ├── UsageError                      exit 2: the caller asked for something malformed
     │   ├── PlanError                   a plan or a privacy parameter is out of its range
     │   ├── RunFileError                a run or audit file has a wrong or unknown key
@@ -79,6 +80,10 @@ class AffidavitError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class DisagreementError(AffidavitError):
+    """Two accountants contradict each other beyond their stated errors; one of them is wrong."""
 
 
 class UsageError(AffidavitError):

@@ -25,19 +25,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from affidavit.accountant.bound import Bound
-from affidavit.accountant.errors import AffidavitError, PackageMissing
+from affidavit.accountant.errors import DisagreementError, PackageMissing
 from affidavit.accountant.extras import install, require
 from affidavit.accountant.plan import Gaussian, Laplace, Plan, Poisson
 from affidavit.accountant.scenario import Scenario, scenarios
 from affidavit.accountant.validate import Relation
 
-__all__ = ["DisagreementError", "SecondOpinion", "check_opinions", "second_opinions"]
+__all__ = ["SecondOpinion", "check_opinions", "second_opinions"]
 
 EPS_ERROR, DELTA_ERROR = 0.01, 1e-12
-
-
-class DisagreementError(AffidavitError):
-    """Two accountants contradict each other beyond their stated errors; one of them is wrong."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,26 +25,26 @@ from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.certificate import Certificate, Claim, CurvePoint, MethodSummary, RunSubject
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.commitment import fingerprint
-from affidavit.accountant.errors import BudgetExceeded, DataError, LedgerMissing, UsageError
+from affidavit.accountant.errors import BudgetExceeded, DataError, LedgerMissing, NotSupported, UsageError
 from affidavit.accountant.keys import Keyring, TrustedKeys
 from affidavit.accountant.plan import Compose, Parallel, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.receipt import Receipt
 from affidavit.accountant.recheck import recheck
 from affidavit.accountant.remedies import near_file, setting
 from affidavit.accountant.risk import RiskLimits, risk_limits
-from affidavit.accountant.show import Facts, Shown, upper
+from affidavit.accountant.settle import Settled, settle
+from affidavit.accountant.show import Facts, Shown, lower, upper
 from affidavit.accountant.statement import NO_GUARANTEE
 from affidavit.accountant.tradeoff import PrivacyCurve, epsilon_grid
 from affidavit.accountant.validate import Relation
 from affidavit.generation.dataset import Record, parse_records
 from affidavit.labelling import refuse_unlabelled, tell_labels
 from affidavit.runfile import RunFile
-from affidavit.solving import certified_epsilon, fitting_values
+from affidavit.solving import fitting_values
 
 if TYPE_CHECKING:
-    from affidavit.accountant.certified import CertifiedBound
     from affidavit.accountant.ledger import Ledger
-    from affidavit.accountant.recompute import ClaimCheck
+    from affidavit.accountant.verifier import ClaimCheck
 
 __all__ = ["CertifiedRun", "PlannedRun", "Verification", "certify", "plan_run", "prepare", "verify"]
 
@@ -54,28 +54,28 @@ _ROUND_OFF = 1e-12
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlannedRun(Shown):
-    """What a run is and costs, before data, model or keys exist: ``cost`` in float64.
+    """What a run is and costs, before data, model or keys exist.
 
-    ``epsilon_certified``: what a certificate would state; None where ``cost`` exceeds the budget already, or certified
-    arithmetic has no theorem for the run.
+    ``cost``: what a certificate would state, from both sides (``settle``); ``certifiable`` is False where the verifier
+    has no formula for the run, and ``cost`` then what the issuing engine says alone.
     """
 
     run: RunFile
     plan: Plan
     cost: Bound
-    epsilon_certified: float | None
+    certifiable: bool
 
     def facts(self) -> Facts:
         """What it would cost, and what the budget allows."""
         budget = self.run.budget
-        cost = self.cost.epsilon_upper if self.epsilon_certified is None else self.epsilon_certified
+        cost = self.cost.epsilon_upper
         answer = "fits" if self.fits else "does not fit"
         rows = (
             ("data", f"{self.run.data.name}, {self.run.data.size} records"),
             ("generator", self.run.kind),
             ("ε at most", f"{upper(cost)} at δ = {budget.delta:g} ({self.run.relation})"),
             ("budget", f"ε = {budget.epsilon:g}, δ = {budget.delta:g}"),
-            ("certified", "" if self.epsilon_certified is None else upper(self.epsilon_certified)),
+            ("certifiable", "yes" if self.certifiable else "no"),
         )
         line = f"{self.run.kind} costs ε <= {upper(cost)} at δ = {budget.delta:g}, {self.run.relation}"
         return Facts(f"{line}; {answer} the budget of {budget.epsilon:g}", (), rows)
@@ -83,7 +83,7 @@ class PlannedRun(Shown):
     @property
     def fits(self) -> bool:
         """Whether ``certify`` would find the run within its budget."""
-        return self.epsilon_certified is not None and self.epsilon_certified <= self.run.budget.epsilon
+        return self.certifiable and self.cost.epsilon_upper <= self.run.budget.epsilon
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -92,7 +92,7 @@ class CertifiedRun(Shown):
 
     envelope: bytes
     certificate: Certificate
-    cost: CertifiedBound
+    cost: Settled
     curve: PrivacyCurve
     risk: RiskLimits
 
@@ -124,10 +124,14 @@ class Verification(Shown):
         claim = self.certificate.facts().line
         with_text = "" if self.receipt is None else "; receipt" if self.text_lines is None else "; receipt and text"
         rows = tuple(
-            (f"ε <= {check.epsilon:.12g}", f"{check.delta:g}", f"{check.delta_lower:.6g} to {check.delta_upper:.6g}")
+            (
+                f"ε <= {check.epsilon:.12g}",
+                f"{check.delta:g}",
+                f"{lower(check.recomputed.epsilon_lower)} to {upper(check.recomputed.epsilon_upper)}",
+            )
             for check in self.checks
         )
-        columns = ("claim", "δ claimed", "δ recomputed") if rows else ()
+        columns = ("claim", "at δ", "ε recomputed") if rows else ()
         return Facts(f"{self.answer}: {claim}{with_text}", columns, rows)
 
     @property
@@ -148,9 +152,11 @@ def plan_run(run: RunFile) -> PlannedRun:
     Raises ``RunFileError`` where the run's settings do not fit its size, ``NotSupported``.
     """
     plan = run.plan()
-    cost = bound(plan, relation=run.relation, delta=run.budget.delta)
-    within = cost.epsilon_upper <= run.budget.epsilon
-    return PlannedRun(run, plan, cost, certified_epsilon(run) if within else None)
+    try:
+        cost, certifiable = settle(plan, relation=run.relation, delta=run.budget.delta).bound, True
+    except NotSupported:
+        cost, certifiable = bound(plan, relation=run.relation, delta=run.budget.delta), False
+    return PlannedRun(run, plan, cost, certifiable)
 
 
 def prepare(run: RunFile, *, keyring: Keyring) -> tuple[RunSubject, tuple[Record, ...]]:
@@ -182,11 +188,11 @@ def prepare(run: RunFile, *, keyring: Keyring) -> tuple[RunSubject, tuple[Record
     return subject, records
 
 
-def _curve(plan: Plan, relation: Relation, claim: CertifiedBound) -> PrivacyCurve:
-    """The certified profile, from the claim on nowhere above it: the claim was computed with more care."""
-    from affidavit.accountant.certified import certified_curve
+def _curve(plan: Plan, relation: Relation, claim: Settled) -> PrivacyCurve:
+    """The profile as the verifier has it, from the claim on nowhere above it: the claim was computed with more care."""
+    from affidavit.accountant.verifier import recomputed_curve
 
-    points = certified_curve(plan, relation=relation, points=epsilon_grid(claim.epsilon_upper))
+    points = recomputed_curve(plan, relation=relation, points=epsilon_grid(claim.epsilon_upper))
     return PrivacyCurve(tuple((e, min(d, claim.delta) if e >= claim.epsilon_upper else d) for e, d in points))
 
 
@@ -204,15 +210,13 @@ def certify(
     called with lines for the operator, how many records each label has among them.
 
     Raises ``BudgetExceeded`` (with the parameter values that would fit), ``BudgetError`` as the account does,
-    ``DataError``, ``ModelMissing``, ``UsageError`` without keys, ``NotSupported`` where no certified method is.
+    ``DataError``, ``ModelMissing``, ``UsageError`` without keys, ``NotSupported`` where the verifier has no formula.
     """
-    from affidavit.accountant.certified import certified_bound
-
     keyring = keyring or Keyring.default()
     plan = run.plan()
     budget_delta = decimals.as_written(run.budget.delta, path="budget.delta")
     delta = decimals.float_at_most(budget_delta)
-    cost = certified_bound(plan, relation=run.relation, delta=delta)
+    cost = settle(plan, relation=run.relation, delta=delta)
     _within_budget(run, cost)
     claim = Claim.of(epsilon_upper=cost.epsilon_upper, delta=run.budget.delta)
     signer = keyring.signer()
@@ -227,7 +231,7 @@ def certify(
         claims=[claim],
         signer=signer,
         curve=[CurvePoint.of(epsilon=epsilon, delta_upper=delta) for epsilon, delta in curve.points],
-        methods=_summaries(bound(plan, relation=run.relation, delta=run.budget.delta), cost),
+        methods=_summaries(cost),
         risk_upper={name: min(1.0, limit * (1.0 + _ROUND_OFF)) for name, limit in risk.as_dict().items()},
         arithmetic=cost.arithmetic,
         assumptions=_assumptions(run, plan),
@@ -301,7 +305,7 @@ def _content(path: Path) -> bytes:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint="Check the path.") from None
 
 
-def _within_budget(run: RunFile, cost: CertifiedBound) -> None:
+def _within_budget(run: RunFile, cost: Settled) -> None:
     allowed = decimals.as_written(run.budget.epsilon, path="budget.epsilon")
     if math.isfinite(cost.epsilon_upper) and decimals.round_up(cost.epsilon_upper) <= allowed:
         return
@@ -315,7 +319,7 @@ def _within_budget(run: RunFile, cost: CertifiedBound) -> None:
     )
 
 
-def _what_fits(run: RunFile, cost: CertifiedBound) -> str:
+def _what_fits(run: RunFile, cost: Settled) -> str:
     """One value for each parameter that could make the run fit, certified where it is named."""
     fitting = [
         f"`{solved.parameter} = {solved.value}`"
@@ -327,17 +331,17 @@ def _what_fits(run: RunFile, cost: CertifiedBound) -> str:
     return "Each of these alone would fit: " + ", ".join(fitting) + "."
 
 
-def _covering(cost: CertifiedBound) -> str:
+def _covering(cost: Settled) -> str:
     """A budget that covers the cost, in few digits."""
     return decimals.show(decimals.round_up(cost.epsilon_upper, digits=3))
 
 
-def _summaries(table: Bound, cost: CertifiedBound) -> list[MethodSummary]:
+def _summaries(cost: Settled) -> list[MethodSummary]:
     rows = [
         MethodSummary.of(
             row.name, epsilon_lower=row.epsilon_lower, epsilon_upper=row.epsilon_upper, applies=row.applies, why=row.why
         )
-        for row in table.methods
+        for row in cost.bound.methods
     ]
     certified = MethodSummary.of(
         "certified",

@@ -16,6 +16,7 @@ from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.calibrate import FORWARD_SHARE, Calibrated, Domain, calibrate, solve
 from affidavit.accountant.errors import NotSupported, NoValueFits, PlanError, RunFileError
 from affidavit.accountant.plan import Envelope, Plan, parse_plan, to_dict
+from affidavit.accountant.settle import settle
 from affidavit.accountant.validate import Relation
 from affidavit.runfile import RunFile
 
@@ -93,11 +94,9 @@ def solvable_keys(run: RunFile) -> tuple[str, ...]:
 
 
 def certified_epsilon(run: RunFile) -> float | None:
-    """The ε that a certificate for the run would state; None where certified arithmetic has no theorem for it."""
-    from affidavit.accountant.certified import certified_bound
-
+    """The ε that a certificate for the run would state; None where the verifier has no formula for it."""
     try:
-        return certified_bound(run.plan(), relation=run.relation, delta=run.budget.delta).epsilon_upper
+        return settle(run.plan(), relation=run.relation, delta=run.budget.delta).epsilon_upper
     except NotSupported:
         return None
 
@@ -105,7 +104,7 @@ def certified_epsilon(run: RunFile) -> float | None:
 def solve_run(run: RunFile, *, epsilon: float, key: str) -> Solution:
     """The value of ``generator.<key>`` at which the run costs at most ``epsilon`` at its budget's δ, as certified.
 
-    Certified arithmetic knows fewer theorems than the search, which then aims lower.
+    What both engines confirm may be a little more than the search found, which then aims lower.
     Raises ``RunFileError`` for a key that is not a number, ``NoValueFits``.
     """
     name = key.removeprefix("generator.")

@@ -62,7 +62,7 @@ def epsilon(
         return
     plan, where = found.envelope.plan, found.envelope.relation
     at = required_delta("epsilon", plan_file, flags, found.envelope)
-    result = bound(plan, relation=where, delta=at, method=method)
+    result = _settled(found, delta=at) if method is None else bound(plan, relation=where, delta=at, method=method)
     opinions = _asked_elsewhere(result) if second_opinion else ()
     curve = privacy_curve(plan, relation=where, delta=at) if method is None else None
     if as_json:
@@ -77,6 +77,21 @@ def epsilon(
     if opinions:
         print_opinions(opinions)
     click.echo(sentence(result))
+
+
+def _settled(found: Asked, *, delta: float) -> Bound:
+    """What a certificate would state, or what the issuing engine says alone, with a word on it."""
+    from affidavit.accountant.bound import bound
+    from affidavit.accountant.errors import NotSupported
+    from affidavit.accountant.settle import settle
+
+    plan, relation = found.envelope.plan, found.envelope.relation
+    try:
+        return settle(plan, relation=relation, delta=delta).bound
+    except NotSupported as error:
+        result = bound(plan, relation=relation, delta=delta)
+        note(f"Not confirmed by the verifier, so no certificate would state it: {error.message}.")
+        return result
 
 
 def _say_plan(found: Asked) -> None:

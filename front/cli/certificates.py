@@ -47,7 +47,7 @@ def plan(*, run_file: Path, as_json: bool) -> None:
                 **epsilon_json(planned.cost),
                 "plan": to_dict(planned.plan),
                 "budget": {"epsilon": planned.run.budget.epsilon, "delta": planned.run.budget.delta},
-                "epsilon_certified": planned.epsilon_certified,
+                "certifiable": planned.certifiable,
                 "fits": planned.fits,
                 "minutes": minutes,
             }
@@ -79,14 +79,12 @@ def _note_labels(run: RunFile) -> None:
 
 def _covered(planned: PlannedRun) -> str:
     """Whether the budget does, by the number that a certificate would state."""
-    budget, stated = planned.run.budget.epsilon, planned.epsilon_certified
+    budget = planned.run.budget.epsilon
     if planned.fits:
         return f"The budget of ε = {budget:g} covers it."
     refused = f"The budget of ε = {budget:g} does not cover it"
-    if stated is not None:
-        refused += f", certified at ε = {upper_digits(stated)}"
-    elif planned.cost.epsilon_upper <= budget:
-        refused = "Certified arithmetic has no theorem for it"
+    if not planned.certifiable and planned.cost.epsilon_upper <= budget:
+        refused = "The verifier has no formula for it"
     return refused + ": `affidavit certify` would refuse."
 
 
@@ -97,7 +95,7 @@ def _covered(planned: PlannedRun) -> str:
 def certify(*, run_file: Path, out: Path, as_json: bool) -> None:
     """Sign a certificate for a run: exit 4 if it costs more than [budget] or than its account has left.
 
-    The number is computed in outward-rounded arithmetic. Valid for 90 days.
+    The number is computed twice, by two engines that share no formula, and holds by both. Valid for 90 days.
     """
     from affidavit.accountant.keys import Keyring
     from affidavit.accountant.ledger import Ledger
@@ -212,7 +210,7 @@ def _verification_json(result: Verification) -> dict[str, Any]:
                 "answer": check.answer,
                 "epsilon_lower": check.recomputed.epsilon_lower,
                 "epsilon_upper": check.recomputed.epsilon_upper,
-                "how": check.recomputed.how,
+                "how": check.recomputed.method,
             }
             for check in result.checks
         ],
@@ -236,7 +234,7 @@ def _print_verification(result: Verification, path: Path) -> None:
     for check in result.checks:
         low, high = lower_digits(check.recomputed.epsilon_lower), upper_digits(check.recomputed.epsilon_upper)
         rows.append(("number", f"recomputed: {check.answer}; ε is between {low} and {high}"))
-        rows.append(("how", check.recomputed.how))
+        rows.append(("how", check.recomputed.method))
     if not result.checks:
         rows.append(("number", "not recomputed"))
     if result.receipt is not None:

@@ -17,6 +17,7 @@ from affidavit.accountant.calibrate import Domain, solve
 from affidavit.accountant.errors import AffidavitError, NoValueFits, RunFileError, UsageError
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.remedies import did_you_mean, setting
+from affidavit.accountant.settle import settle as settled
 from affidavit.certification import certify
 from affidavit.experiments.cells import Cell, with_values
 from affidavit.runfile import RunFile
@@ -94,8 +95,6 @@ def settle(cell: Cell, folder: Path, *, keyring: Keyring) -> Settled:
 
 
 def _certified(cell: Cell, folder: Path, keyring: Keyring) -> Settled:
-    from affidavit.accountant.certified import certified_bound
-
     base = cell.run()
     keys = cell.method.solve or noise_keys(base)
     target = cell.epsilon
@@ -105,7 +104,7 @@ def _certified(cell: Cell, folder: Path, keyring: Keyring) -> Settled:
         except NoValueFits as error:
             return Settled({}, math.inf, refused=error.message)
         run = cell.run(values)
-        found = certified_bound(run.plan(), relation=run.relation, delta=run.budget.delta).epsilon_upper
+        found = settled(run.plan(), relation=run.relation, delta=run.budget.delta).epsilon_upper
         if found <= cell.epsilon:
             certified = certify(run, keyring=keyring)
             name = f"{cell.setting_id}.certificate.json"

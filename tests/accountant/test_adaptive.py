@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound, profile_points
 from affidavit.accountant.plan import Compose, Exponential, Gaussian, Laplace, Plan, Poisson, Pure, Repeat
-from affidavit.accountant.recompute import recompute
 from affidavit.accountant.validate import Relation
+from affidavit.accountant.verifier import recompute
 
 
 def exponential(count: int, eta: float) -> dict:

@@ -12,11 +12,10 @@ import pytest
 from affidavit.accountant import decimals, validate
 from affidavit.accountant.bound import bound
 from affidavit.accountant.calibrate import calibrate
-from affidavit.accountant.certified import certified_bound
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.plan import canonical_json, parse_plan
-from affidavit.accountant.recompute import recompute
 from affidavit.accountant.statement import Claim
+from affidavit.accountant.verifier import recompute
 
 PLAIN = {
     "kind": "repeat",
@@ -64,7 +63,7 @@ def test_every_number_beside_the_plan_too():
     node = PLAIN["of"]["of"]
     by_numpy = calibrate(node, epsilon=epsilon, delta=delta, **asked)
     assert by_numpy == calibrate(node, epsilon=1.0, delta=1e-5, **asked)
-    assert certified_bound(node, delta=delta, **asked) == certified_bound(node, delta=1e-5, **asked)
+    assert recompute(node, delta=delta, **asked) == recompute(node, delta=1e-5, **asked)
     assert recompute(node, relation="add-remove", delta=delta) == recompute(node, relation="add-remove", delta=1e-5)
 
 

@@ -10,7 +10,6 @@ import pytest
 from affidavit.accountant import plan as plans
 from affidavit.accountant import validate
 from affidavit.accountant.bound import bound, profile_points
-from affidavit.accountant.certified import certified_bound
 from affidavit.accountant.plan import (
     Compose,
     Exponential,
@@ -27,7 +26,7 @@ from affidavit.accountant.plan import (
     register_leaf,
     to_dict,
 )
-from affidavit.accountant.recompute import recompute
+from affidavit.accountant.verifier import recompute
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ def test_every_entry_point_charges_what_the_kind_registered(survey: Survey) -> N
     asked = {"relation": "zero-out", "delta": 1e-5}
     ours, theirs = bound(node, **asked), bound(spelled, **asked)
     assert (ours.epsilon_lower, ours.epsilon_upper) == (theirs.epsilon_lower, theirs.epsilon_upper)
-    assert certified_bound(node, **asked) == certified_bound(spelled, **asked)
+    assert recompute(node, **asked) == recompute(spelled, **asked)
     assert recompute(node, **asked) == recompute(spelled, **asked)
     points = {"relation": "zero-out", "delta": 1e-5, "epsilons": (0.5, 1.0)}
     assert profile_points(node, **points) == profile_points(spelled, **points)

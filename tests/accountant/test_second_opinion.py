@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.second_opinion import DisagreementError, check_opinions, second_opinions
+from affidavit.accountant.errors import DisagreementError
+from affidavit.accountant.second_opinion import check_opinions, second_opinions
 
 GAUSS = {"kind": "gaussian", "noise_multiplier": 1.0}
 SAMPLED = {"kind": "repeat", "count": 100, "of": {"kind": "subsample", "scheme": "poisson", "rate": 0.05, "of": GAUSS}}

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.certified import certified_bound
 from affidavit.accountant.risk import risk_limits
 from affidavit.accountant.show import MOST_ROWS, Facts, Shown, between, table
 from affidavit.accountant.tradeoff import PrivacyCurve, privacy_curve
+from affidavit.accountant.verifier import recompute
 
 GAUSSIAN = {"kind": "gaussian", "noise_multiplier": 1.0}
 ALLOWED = {"div", "p", "table", "thead", "tbody", "tr", "th", "td"}
@@ -94,8 +94,8 @@ def test_curves_limits_and_certified_bounds():
     limits = repr(risk_limits(curve))
     assert limits.startswith("RiskLimits(area under the ROC curve <= 0.7")
     assert len(limits) < 200
-    certified = certified_bound(GAUSSIAN, relation="add-remove", delta=1e-5)
-    assert repr(certified) == "CertifiedBound(4.37717 <= ε <= 4.37718 at δ = 1e-05, add-remove, certified)"
+    certified = recompute(GAUSSIAN, relation="add-remove", delta=1e-5)
+    assert repr(certified) == "Recomputed(4.37717 <= ε <= 4.37718 at δ = 1e-05, add-remove, certified)"
     for shown in (curve, risk_limits(curve), certified, PrivacyCurve(())):
         assert Reader(shown._repr_html_()).tags <= ALLOWED
 

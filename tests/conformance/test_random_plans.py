@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.bound import Bound, bound
-from affidavit.accountant.certified import certified_bound
 from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.verifier import recompute
 
 Node = dict[str, Any]
 
@@ -129,7 +129,7 @@ def check_certified(plan: Node, relation: str, delta: float) -> None:
     """Outward-rounded arithmetic and float64 bracket the same number."""
     found = bounded(plan, relation, delta=delta, explicit=True)
     try:
-        certified = certified_bound(plan, relation=relation, delta=delta)
+        certified = recompute(plan, relation=relation, delta=delta)
     except NotSupported:
         assume(False)
         raise

@@ -8,11 +8,10 @@ import pytest
 from scipy.special import ndtri_exp
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.certified import certified_bound
 from affidavit.accountant.errors import PermitViolation
 from affidavit.accountant.plan import Compose, Exponential, Gaussian, Repeat, WithoutReplacement, core
 from affidavit.accountant.randomness import SeededNoise
-from affidavit.accountant.recompute import recompute
+from affidavit.accountant.verifier import recompute
 from affidavit.mechanisms.bounded_range import BoundedRange, JointSelection, costs, gaussian_multiplier, release
 
 RANGES = (1e-6, 9.999e-4, 1.001e-3, 0.03, 0.5, 2.0, 9.0, 60.0, 1300.0, 1500.0)
@@ -67,7 +66,7 @@ def test_every_engine_takes_it_on_a_sample():
     """``exponential`` is refused there by certified arithmetic."""
     plan = Repeat(10, WithoutReplacement(100, 10, Compose((BoundedRange(0.4), Gaussian(3.0)))))
     asked = {"relation": "substitution", "delta": 1e-4}
-    certified = certified_bound(plan, **asked)
+    certified = recompute(plan, **asked)
     assert certified.epsilon_lower <= bound(plan, **asked).epsilon_upper <= certified.epsilon_upper * (1 + 1e-6)
     assert recompute(plan, **asked).epsilon_upper == pytest.approx(certified.epsilon_upper, rel=1e-2)
 

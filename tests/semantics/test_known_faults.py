@@ -8,9 +8,8 @@ import random
 import pytest
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.certified import certified_bound
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.recompute import check_claim, recompute
+from affidavit.accountant.verifier import check_claim, recompute
 
 from .interpreter import attack, optimum
 from .plans import (
@@ -30,7 +29,7 @@ from .plans import (
 
 def sides(plan: Node, relation: str, *, delta: float) -> list[tuple[float, float]]:
     """(lower, upper) ε of float64 and of balls."""
-    both = (ask(plan, relation=relation, delta=delta) for ask in (bound, certified_bound))  # type: ignore[operator]
+    both = (ask(plan, relation=relation, delta=delta) for ask in (bound, recompute))  # type: ignore[operator]
     return [(found.epsilon_lower, found.epsilon_upper) for found in both]
 
 
@@ -75,7 +74,7 @@ def test_the_interpreter_sees_the_displaced_record(relation: str) -> None:
     reached = run(plan, relation, 0.5)
     alone = bound(without_replacement(4, 2, pure(1.0)), relation=relation, epsilon=0.5)
     assert reached > 1.3 * alone.delta_upper
-    for ask in (bound, certified_bound):
+    for ask in (bound, recompute):
         assert ask(plan, relation=relation, epsilon=0.5).delta_upper >= reached * (1 - 1e-9)  # type: ignore[operator]
 
 
@@ -129,9 +128,7 @@ def test_a_sample_of_a_sample_is_a_smaller_sample() -> None:
         with pytest.raises(NotSupported, match="Poisson"):
             bound(poisson(outer, without_replacement(10, 5, pure(1.0))), relation="add-remove", delta=0.1)
     with pytest.raises(NotSupported, match="population"):
-        certified_bound(
-            without_replacement(10, 10, without_replacement(20, 5, pure(1.0))), relation="zero-out", delta=0.1
-        )
+        recompute(without_replacement(10, 10, without_replacement(20, 5, pure(1.0))), relation="zero-out", delta=0.1)
 
 
 def test_the_largest_loss_of_a_sample_of_a_poisson_sample() -> None:
@@ -150,7 +147,7 @@ def test_a_repeated_node_is_its_copies() -> None:
     node = parallel(exponential(1.0), gaussian(2.0602))
     for relation in ("add-remove", "zero-out"):
         for plan in (repeat(2, node), compose(node, node)):
-            for ask in (bound, certified_bound):
+            for ask in (bound, recompute):
                 found = ask(plan, relation=relation, epsilon=1.6)  # type: ignore[operator]
                 assert 0.005394 <= found.delta_lower <= found.delta_upper <= 0.005400
             assert check_claim(plan, relation=relation, epsilon=1.6, delta=0.00487).answer == "does not hold"
@@ -162,7 +159,7 @@ def test_parts_that_are_crossed_run_in_any_order() -> None:
     first = bound(compose(gaussian(2.0602), exponential(1.0)), relation="zero-out", epsilon=1.6)
     last = bound(compose(exponential(1.0), gaussian(2.0602)), relation="zero-out", epsilon=1.6)
     assert last.delta_upper < first.delta_lower
-    for ask in (bound, certified_bound):
+    for ask in (bound, recompute):
         found = ask(plan, relation="substitution", epsilon=1.6)  # type: ignore[operator]
         assert found.delta_upper >= first.delta_lower
         assert found.delta_lower <= last.delta_upper
@@ -175,7 +172,7 @@ def test_a_part_more_never_costs_less() -> None:
         parallel(exponential(0.5), exponential(2.0)),
         parallel(exponential(0.5), exponential(2.0), exponential(0.1)),
     )
-    for ask in (bound, certified_bound, recompute):
+    for ask in (bound, recompute, recompute):
         few, more = (ask(plan, relation="substitution", delta=1e-3).epsilon_upper for plan in (two, three))  # type: ignore[operator]
         assert more >= few * (1 - 1e-9)
 
@@ -201,7 +198,7 @@ def test_one_part_is_left_and_the_other_entered() -> None:
     """Poisson samples in two parts, σ = .3, q = 1/2, substitution: δ(0) = .490789; two pairs that both leave: .6705."""
     node = poisson(0.5, gaussian(0.3))
     plan = parallel(node, node, moves=[node, node])
-    for ask in (bound, certified_bound):
+    for ask in (bound, recompute):
         found = ask(plan, relation="substitution", epsilon=0.0)  # type: ignore[operator]
         assert found.delta_lower <= 0.490790
         assert found.delta_upper >= 0.490788
@@ -214,7 +211,7 @@ def test_leaving_and_entering_randomised_response() -> None:
     node = poisson(0.5, pure(1.5))
     plan = parallel(node, node, moves=[node, node])
     exact = optimum(plan, "substitution", 0.0)
-    for ask in (bound, certified_bound):
+    for ask in (bound, recompute):
         found = ask(plan, relation="substitution", epsilon=0.0)  # type: ignore[operator]
         assert found.delta_upper >= exact * (1 - 1e-9)
 
@@ -236,7 +233,7 @@ def test_leaving_a_part_costs_no_more_than_replacing_in_it() -> None:
     """Replacing includes becoming null. ``moves`` that state more are an upper side, and nothing reaches them."""
     plan = parallel(pure(0.3), pure(0.3), moves=[pure(1.0), pure(1.0)])
     exact = optimum(plan, "substitution", 0.2)
-    for ask in (bound, certified_bound):
+    for ask in (bound, recompute):
         assert ask(plan, relation="substitution", epsilon=0.2).delta_lower <= exact * (1 + 1e-9)  # type: ignore[operator]
     assert check_claim(plan, relation="substitution", epsilon=0.2, delta=exact * 1.01).answer != "does not hold"
 
@@ -251,7 +248,7 @@ def test_what_moves_state_holds_inside_a_part_too() -> None:
     ):
         # Two outcomes of losses ±0.4 each are more than 0.2 to the law without the record allows, twice.
         most = bound(repeat(2, pure(0.4)), relation="zero-out", epsilon=0.3).delta_upper
-        for ask in (bound, certified_bound):
+        for ask in (bound, recompute):
             found = ask(plan, relation="substitution", epsilon=0.3)  # type: ignore[operator]
             assert found.delta_lower <= most
             assert found.delta_upper >= run(plan, "substitution", 0.3) - 1e-9
@@ -262,7 +259,7 @@ def test_twice_a_move_is_reached_inside_a_part() -> None:
     """Softmax and noise: half way between the two lies the law without the record."""
     for one, other in ((exponential(0.4), exponential(0.2)), (gaussian(1.0), gaussian(2.0))):
         plan = parallel(one, one, moves=[other, other])
-        for ask in (bound, certified_bound, recompute):
+        for ask in (bound, recompute, recompute):
             inside = ask(one, relation="substitution", delta=1e-3)  # type: ignore[operator]
             assert ask(plan, relation="substitution", delta=1e-3).epsilon_lower >= inside.epsilon_lower * (1 - 1e-9)  # type: ignore[operator]
 
@@ -272,7 +269,7 @@ def test_a_part_with_a_poisson_sample_must_say_what_leaving_it_costs() -> None:
     node = poisson(0.5, pure(0.1))
     plan = parallel(node, node)
     assert run(plan, "substitution", 5.0) >= 0.5
-    for ask in (bound, certified_bound, recompute):
+    for ask in (bound, recompute, recompute):
         with pytest.raises(NotSupported) as caught:
             ask(plan, relation="substitution", delta=0.1)  # type: ignore[operator]
         assert '"moves"' in caught.value.hint
@@ -290,7 +287,7 @@ def test_a_part_with_a_poisson_sample_must_say_what_leaving_it_costs() -> None:
 def test_exactly_the_failure_that_is_stated() -> None:
     """(1, 1e-5) at δ = 1e-5 is 1: what is left when the failure has all of δ."""
     plan = approximate(1.0, 1e-5)
-    for ask in (bound, certified_bound, recompute):
+    for ask in (bound, recompute, recompute):
         found = ask(plan, relation="zero-out", delta=1e-5)  # type: ignore[operator]
         assert found.epsilon_lower == pytest.approx(1.0)
         assert found.epsilon_upper == pytest.approx(1.0)

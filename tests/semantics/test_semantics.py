@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import pytest
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.certified import certified_bound
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.recompute import check_claim
+from affidavit.accountant.verifier import check_claim, recompute
 
 from .interpreter import TooLargeError, attack, is_exhaustible, optimum
 from .plans import Node, plan
@@ -68,7 +67,7 @@ def check(ran: Ran, *, balls: bool, verdict: bool) -> int:
         pass
     if balls:
         try:
-            certified = certified_bound(ran.plan, relation=ran.relation, epsilon=ran.epsilon)  # type: ignore[arg-type]
+            certified = recompute(ran.plan, relation=ran.relation, epsilon=ran.epsilon)  # type: ignore[arg-type]
             check_sides(ran, certified.delta_lower, certified.delta_upper)
             answers += 1
         except NotSupported:

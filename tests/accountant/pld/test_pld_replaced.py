@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.certified import certified_bound
 from affidavit.accountant.plan import Compose, Gaussian, Poisson, Pure, Repeat
+from affidavit.accountant.verifier import recompute
 
 
 def reached(absent: float, rate: float, count: int, delta: float) -> float:
@@ -49,7 +49,7 @@ def test_both_arithmetics_agree_in_between(replaced: float, count: int) -> None:
     plan = Repeat(count, Poisson(0.2, Pure(replaced), absent=Pure(1.0)))
     for delta in (1e-3, 0.0):
         found = bound(plan, relation="substitution", delta=delta)
-        certified = certified_bound(plan, relation="substitution", delta=delta)
+        certified = recompute(plan, relation="substitution", delta=delta)
         assert found.epsilon_upper == pytest.approx(certified.epsilon_upper, rel=1e-3)
         assert found.epsilon_lower <= certified.epsilon_upper * (1 + 1e-9)
         assert certified.epsilon_lower <= found.epsilon_upper * (1 + 1e-9)

@@ -9,11 +9,10 @@ from typing import Any
 from remedy_cases import PLAN, Api, Case, Place
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.certified import certified_bound
 from affidavit.accountant.plan import parse_plan
 from affidavit.accountant.pld.steps import one_step
-from affidavit.accountant.recompute import recompute
 from affidavit.accountant.validate import Relation
+from affidavit.accountant.verifier import recompute
 
 Node = dict[str, Any]
 
@@ -76,7 +75,7 @@ def _bounded(*, plan: Node, relation: Relation = "zero-out") -> object:
 
 
 def _certified(*, plan: Node, relation: Relation = "zero-out") -> object:
-    return certified_bound(plan, relation=relation, delta=1e-5)
+    return recompute(plan, relation=relation, delta=1e-5)
 
 
 def _step(*, plan: Node, relation: Relation = "zero-out") -> object:
@@ -87,7 +86,7 @@ def _verified(*, plan: Node, relation: Relation = "zero-out", again: bool = True
     """The recomputed numbers, or those of the certificate alone."""
     if again:
         return recompute(plan, relation=relation, delta=1e-5)
-    return certified_bound(plan, relation=relation, delta=1e-5)
+    return recompute(plan, relation=relation, delta=1e-5)
 
 
 Refused = tuple[str, Callable[..., object], Node, Node]
@@ -193,17 +192,17 @@ API = [
     ),
     *(Api(f"accountant/{at}", call, {"plan": plan}, {"plan": covered}) for at, call, plan, covered in PLANS),
     *(
-        Api(f"accountant/recompute/{at}", _verified, {"plan": plan, "relation": relation}, {"again": False})
+        Api(f"accountant/verifier/{at}", _verified, {"plan": plan, "relation": relation}, {"again": False})
         for at, plan, relation in WITHOUT
     ),
     Api(
-        "accountant/recompute/reading.py:_check_populations",
+        "accountant/verifier/reading.py:_check_populations",
         _verified,
         {"plan": drawn(100, 10, drawn(20, 5, gaussian()))},
         {"plan": drawn(100, 10, drawn(10, 5, gaussian())), "again": False},
     ),
     Api(
-        "accountant/recompute/reading.py:_repeated",
+        "accountant/verifier/reading.py:_repeated",
         _verified,
         {"plan": repeat(70_000, compose(exponential(1e-3), exponential(2e-3)))},
         {"plan": repeat(70_000, repeat(2, exponential(2e-3))), "again": False},

@@ -1,0 +1,105 @@
+"""The one number: what is shown, signed and verified is the smallest ε that both engines confirm.
+
+``bound`` issues a bracket in float64 with every error charged; ``verifier`` computes another one, in its own reading
+of the plan, by other formulas and in outward-rounded arithmetic. A plan's ε is at most the smaller of the two upper
+sides, but only the larger is confirmed by both: that is the settled ε. So whoever recomputes a certificate finds that
+it holds. Sides that contradict each other settle nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from affidavit.accountant import validate
+from affidavit.accountant.bound import Bound, bound
+from affidavit.accountant.errors import DisagreementError
+from affidavit.accountant.plan import Plan, parse_plan
+from affidavit.accountant.show import Facts, Shown
+from affidavit.accountant.validate import Relation
+from affidavit.accountant.verifier import Recomputed, recompute
+
+__all__ = ["Settled", "settle"]
+
+FINE = 1e-5
+"""Tolerance of a lattice in float64: it costs a few tenths of a second."""
+MARGIN = 1e-9
+"""Room above what the verifier says, relative: its float64 parts may differ in the last digits elsewhere."""
+CONTRADICTION = 1e-9
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Settled(Shown):
+    """``bound`` with the settled ε as its upper side, and what the verifier said."""
+
+    bound: Bound
+    recomputed: Recomputed
+
+    @property
+    def epsilon_lower(self) -> float:
+        """The plan costs at least this much (see ``Bound.attained``)."""
+        return self.bound.epsilon_lower
+
+    @property
+    def epsilon_upper(self) -> float:
+        """What a certificate states."""
+        return self.bound.epsilon_upper
+
+    @property
+    def delta(self) -> float:
+        """The δ that both hold at."""
+        return self.bound.delta_upper
+
+    @property
+    def method(self) -> str:
+        """How it was issued, and confirmed."""
+        return f"{self.bound.method}, confirmed by {self.recomputed.method}"
+
+    @property
+    def arithmetic(self) -> str:
+        """How rounding is controlled, in both."""
+        return f"float64 with every error charged, confirmed in {self.recomputed.arithmetic}"
+
+    def facts(self) -> Facts:
+        """The bracket, and both engines' words."""
+        found = self.bound.facts()
+        rows = (("confirmed by", self.recomputed.method), ("arithmetic", self.arithmetic))
+        return Facts(f"{found.line}, confirmed", found.columns, (*found.rows, *rows))
+
+
+def settle(plan: Plan | Mapping[str, Any], *, relation: Relation, delta: float) -> Settled:
+    """The settled ε of ``plan`` at ``delta``.
+
+    Raises ``PlanError`` on bad input, ``NotSupported`` where either engine has no theorem for the plan,
+    ``DisagreementError`` where the two contradict each other.
+    """
+    return _settled(parse_plan(plan), validate.relation(relation), validate.fraction(delta, path="delta"))
+
+
+@lru_cache(maxsize=64)
+def _settled(plan: Plan, relation: Relation, delta: float) -> Settled:
+    found = recompute(plan, relation=relation, delta=delta)
+    issued = bound(plan, relation=relation, delta=delta)
+    if issued.method == "pld":
+        issued = bound(plan, relation=relation, delta=delta, tolerance=FINE)
+    _check(issued, found)
+    lower, upper = max(issued.epsilon_lower, found.epsilon_lower), issued.epsilon_upper
+    if found.epsilon_upper > upper:
+        upper = found.epsilon_upper * (1.0 + MARGIN)
+    return Settled(replace(issued, epsilon_lower=min(lower, upper), epsilon_upper=upper), found)
+
+
+def _check(issued: Bound, found: Recomputed) -> None:
+    """Raises ``DisagreementError`` where one engine's lower side is above the other's upper side."""
+    for least, most in (
+        (issued.epsilon_lower, found.epsilon_upper),
+        (found.epsilon_lower, issued.epsilon_upper),
+    ):
+        if least * (1.0 - CONTRADICTION) > most and math.isfinite(most):
+            raise DisagreementError(
+                f"the two engines contradict each other about this plan: at least {least!r} and at most {most!r}",
+                hint="Nothing is certified. Please report the plan: `affidavit epsilon` with `--show-plan` prints it.",
+            )

@@ -1,0 +1,147 @@
+"""Profiles: certified answers to both questions, and how several of them combine.
+
+A ``Profile`` gives δ at ε and ε at δ as a pair (lower, upper). It is built for a ``Goal``, because
+lattices are cut where nothing matters for it any more (every cut is charged).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from affidavit.accountant.verifier.search import Sides
+
+__all__ = ["SMALLEST", "TAIL", "Best", "Blatant", "Goal", "OneSide", "Profile", "worst"]
+
+SMALLEST = 1e-280
+TAIL = 1e-5
+"""What may be cut off, relative to the δ asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What will be asked: ε at ``delta``, or δ at values of ε up to ``epsilon``.
+
+    ``expected`` is the δ that lattices must resolve, where it is not ``delta``: an earlier, too coarse δ
+    at that ε, or what approximate mechanisms leave of ``delta``. ``rough``: a curve, for which a few
+    per cent of δ do.
+    """
+
+    delta: float | None = None
+    epsilon: float | None = None
+    expected: float | None = None
+    rough: bool = False
+
+    def tail(self, rho: float) -> float:
+        """A mass that is negligible beside the δ in question, for a plan of about ρ-zCDP."""
+        delta = self.expected or self.delta
+        if delta is None:
+            gap = max(0.0, (self.epsilon or 0.0) - rho)
+            delta = math.exp(-gap * gap / (4 * rho)) if gap < 50 * math.sqrt(rho) else SMALLEST
+        return max(SMALLEST, delta * TAIL)
+
+
+class Profile(Protocol):
+    """A two-sided privacy profile."""
+
+    @property
+    def method(self) -> str:
+        """How it is computed."""
+        ...
+
+    def delta(self, epsilon: float) -> Sides:
+        """(lower, upper) δ at ε."""
+        ...
+
+    def epsilon(self, delta: float) -> Sides:
+        """(lower, upper) ε at δ."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Blatant:
+    """No noise: δ(ε) = 1 for every ε."""
+
+    method: str = "no noise"
+
+    def delta(self, epsilon: float) -> Sides:  # noqa: ARG002
+        """(1, 1)."""
+        return 1.0, 1.0
+
+    def epsilon(self, delta: float) -> Sides:
+        """inf, except at δ = 1."""
+        return (0.0, 0.0) if delta >= 1.0 else (math.inf, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """Several valid profiles of the same thing: the largest lower and the smallest upper side."""
+
+    profiles: tuple[Profile, ...]
+
+    @property
+    def method(self) -> str:
+        """All of them."""
+        return " + ".join(dict.fromkeys(profile.method for profile in self.profiles))
+
+    def delta(self, epsilon: float) -> Sides:
+        """(lower, upper) δ at ε."""
+        lower, upper = zip(*(profile.delta(epsilon) for profile in self.profiles), strict=True)
+        return max(lower), min(upper)
+
+    def epsilon(self, delta: float) -> Sides:
+        """(lower, upper) ε at δ."""
+        lower, upper = zip(*(profile.epsilon(delta) for profile in self.profiles), strict=True)
+        return max(lower), min(upper)
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """Alternatives of which the worst counts: the largest lower and the largest upper side."""
+
+    profiles: tuple[Profile, ...]
+
+    @property
+    def method(self) -> str:
+        """All of them."""
+        return "; ".join(dict.fromkeys(profile.method for profile in self.profiles))
+
+    def delta(self, epsilon: float) -> Sides:
+        """(lower, upper) δ at ε."""
+        lower, upper = zip(*(profile.delta(epsilon) for profile in self.profiles), strict=True)
+        return max(lower), max(upper)
+
+    def epsilon(self, delta: float) -> Sides:
+        """(lower, upper) ε at δ."""
+        lower, upper = zip(*(profile.epsilon(delta) for profile in self.profiles), strict=True)
+        return max(lower), max(upper)
+
+
+@dataclass(frozen=True, slots=True)
+class OneSide:
+    """Only the lower or only the upper side of a profile is valid for the thing at hand."""
+
+    profile: Profile
+    keep: str
+
+    @property
+    def method(self) -> str:
+        """The profile's, and which side."""
+        return f"{self.profile.method} ({self.keep} side)"
+
+    def delta(self, epsilon: float) -> Sides:
+        """(lower, upper) δ at ε."""
+        lower, upper = self.profile.delta(epsilon)
+        return (lower, 1.0) if self.keep == "lower" else (0.0, upper)
+
+    def epsilon(self, delta: float) -> Sides:
+        """(lower, upper) ε at δ."""
+        lower, upper = self.profile.epsilon(delta)
+        return (lower, math.inf) if self.keep == "lower" else (0.0, upper)
+
+
+def worst(profiles: Sequence[Profile]) -> Profile:
+    """The profile of alternatives."""
+    return profiles[0] if len(profiles) == 1 else Worst(tuple(profiles))

@@ -1,0 +1,67 @@
+r"""One use of an exponential mechanism as a pair, to be sampled: the pointwise largest curve.
+
+Of bounded range η no single pair dominates every use and is attained (``adaptive``), but the largest
+hockey-stick of any of them, H(α) = (√E - √α)²/(E - 1) for 1/E <= α <= E = e^η, is convex, with H(α) = 1 - α
+below and 0 above, hence the curve of a pair (Zhu, Dong, Wang 2022, Proposition 9): with α = e^l,
+    Q(L > l) = -H'(α) = (√(E/α) - 1)/(E - 1),   P(L > l) = H(α) + α Q(L > l) = (E - √(Eα))/(E - 1).
+It dominates every use, whatever the adversary chose before, so it may be sampled and composed as any dominating
+pair. As H(1/α) = (H(α) - 1 + α)/α, it is its own reverse. An upper side only; a use that is attained is
+t = η/2, the pure mechanism of ε = η/2.
+
+``beside`` are pure and approximate mechanisms on the same sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flint import arb
+
+from affidavit.accountant.verifier.balls import Ball
+from affidavit.accountant.verifier.pairs import Atom, Tails
+from affidavit.accountant.verifier.product import Atoms
+
+__all__ = ["ExponentialPair"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialPair:
+    """The envelope of one use of range ``range`` > 0, composed with ``beside``."""
+
+    range: Ball
+    beside: Atoms
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """None: the loss of the envelope has a density."""
+        return ()
+
+    @property
+    def bottom(self) -> Ball | None:
+        """-η and the smallest loss beside; -inf under Q with a failure."""
+        return self.beside.losses[-1] - self.range if self.beside.failure.is_zero() else None
+
+    @property
+    def infinite(self) -> Ball:
+        """The failure."""
+        return self.beside.failure
+
+    def above(self, loss: Ball) -> Tails:
+        """See ``Pair``."""
+        p, q = arb(0), arb(0)
+        for other, mass in zip(self.beside.losses, self.beside.masses, strict=True):
+            inside, outside = self._alone(loss - other)
+            p, q = p + mass * inside, q + mass * (-other).exp() * outside
+        kept = 1 - self.beside.failure
+        return self.beside.failure + kept * p, kept * q
+
+    def _alone(self, loss: Ball) -> Tails:
+        """The envelope's own tails; the formulas leave [0, 1] exactly where the loss leaves [-η, η]."""
+        if loss >= self.range:
+            return arb(0), arb(0)
+        if loss <= -self.range:
+            return arb(1), arb(1)
+        rest = -(-self.range).expm1()
+        p = -((loss - self.range) / 2).expm1() / rest
+        q = (-self.range).exp() * ((self.range - loss) / 2).expm1() / rest
+        return p.max(arb(0)).min(arb(1)), q.max(arb(0)).min(arb(1))

@@ -1,0 +1,174 @@
+r"""One pair on a uniform loss lattice, from above and from below, in balls.
+
+Upper side: connect the dots (Doroshenko et al. 2022, Theorem 4.1). Between lattice losses a < b the
+masses (P, Q) of the interval are split between its ends so that both are kept: the right end gets
+(P - e^a Q)/(1 - e^{-h}). That replaces the hockey-stick curve between the lattice points by its chord, which lies
+above it. Mass above the lattice becomes +inf, mass below it moves up to its lowest point.
+
+Lower side: a post-processing. Atoms on the lattice are groups of their own. Cut the other losses
+into cells around the lattice points, a little below centre, so that the ratio P/Q of each cell is a
+little below e^l. Going up, the group of lattice point l gets what is left of its own cell and just so
+much of the next one (or ones, where they are light) as makes its ratio e^l. Groups are (randomised)
+functions of the outcome, so their pair is dominated by (P, Q) (data processing), and both sides are
+O(h²) from the truth. What is left at the upper end goes to a lattice point below its loss, which only
+lowers every hockey-stick. A pair whose loss is bounded above (``Reversed``) is grouped from the
+other end: it is the mirror image of the groups of its reverse, losses negated and P and Q exchanged.
+
+Everything is an enclosure of exact real masses, and a lattice mass p has Q-mass e^{-l} p exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+from flint import arb
+
+from affidavit.accountant.verifier.balls import Ball, ball
+from affidavit.accountant.verifier.discrete import DiscretePair
+from affidavit.accountant.verifier.pairs import Mixed, Pair, Reversed, Tails
+
+__all__ = ["LatticeMasses", "from_above", "from_below", "on_grid", "reach"]
+
+TINY = 1e-12
+BELOW_CENTRE = 0.03
+"""How far cells are moved down, in units of the spacing; must exceed the drift of a cell's ratio, O(h)."""
+
+
+ZERO = arb(0)
+
+
+@dataclass(frozen=True, slots=True)
+class LatticeMasses:
+    """P-masses at losses (first + i) * spacing + offset, and the mass on +inf."""
+
+    first: int
+    masses: tuple[Ball, ...]
+    infinite: Ball
+    offset: Ball = ZERO
+
+
+def _index(loss: Ball, step: Ball) -> int:
+    return int(float((loss / step).floor().mid()))
+
+
+def reach(pair: Pair, negligible: float) -> tuple[float, float]:
+    """Losses between which all but about ``negligible`` of P lies (a search: sizes lattices only)."""
+
+    def beyond(loss: float) -> bool:
+        tail = pair.above(arb(loss))[0]
+        return float(tail - pair.infinite if loss > 0 else 1 - tail) <= negligible
+
+    top = _edge(beyond, 1.0)
+    return (_edge(beyond, -1.0) if pair.bottom is None else float(pair.bottom)), top
+
+
+def _edge(beyond: Callable[[float], bool], loss: float) -> float:
+    """A loss of the given sign that is beyond, but not by more than about a tenth."""
+    while not beyond(loss):
+        loss *= 2.0
+    while abs(loss) > TINY and beyond(loss / 2):
+        loss /= 2.0
+    inner = loss / 2
+    for _ in range(4):
+        middle = (inner + loss) / 2
+        inner, loss = (inner, middle) if beyond(middle) else (middle, loss)
+    return loss
+
+
+def from_above(pair: Pair, step: Ball, low: float, high: float) -> LatticeMasses:
+    """A pair on the lattice that dominates ``pair``; ``low``, ``high`` as from ``reach``."""
+    first, last = _index(arb(low), step) - 1, _index(arb(high), step) + 1
+    losses = [i * step for i in range(first, last + 1)]
+    tails = [pair.above(loss) for loss in losses]
+    masses = [arb(0)] * len(losses)
+    masses[0] = 1 - tails[0][0]
+    shrink = 1 - (-step).exp()
+    for i in range(len(losses) - 1):
+        p, q = _between(tails[i], tails[i + 1])
+        right = (p - losses[i].exp() * q) / shrink
+        masses[i] += p - right
+        masses[i + 1] += right
+    return LatticeMasses(first, tuple(masses), tails[-1][0])
+
+
+def on_grid(pair: DiscretePair, parts: int, *, upward: bool) -> LatticeMasses:
+    """A discrete Gaussian on the lattice of spacing (its own spacing)/parts, as it is."""
+    first, last = pair.shift - pair.reach, pair.shift + pair.reach
+    tails = [pair.tail(x - pair.shift) for x in range(first - 1, last + 1)]
+    masses = [arb(0)] * ((last - first) * parts + 1)
+    for i, (lower, upper) in enumerate(pairwise(tails)):
+        masses[i * parts] = (lower - upper).nonnegative_part()
+    if upward:
+        masses[0] += 1 - tails[0]
+    offset = -ball(pair.spacing * pair.shift / 2)
+    return LatticeMasses(first * parts, tuple(masses), tails[-1] if upward else arb(0), offset)
+
+
+def _between(lower: Tails, upper: Tails) -> Tails:
+    return lower[0] - upper[0], lower[1] - upper[1]
+
+
+def from_below(pair: Pair, step: Ball, low: float, high: float) -> LatticeMasses:
+    """A pair on the lattice that ``pair`` dominates."""
+    if isinstance(pair, Reversed):
+        first, masses, (p, q) = _grouped(Mixed(pair.on_sample, pair.rate), step, -high, -low)
+        ceiling = ((first + len(masses) - 1) * step).exp()
+        if p <= ceiling * q:
+            masses[-1] += ceiling * q
+        mirrored = [mass * (-(first + i) * step).exp() for i, mass in enumerate(masses)]
+        return LatticeMasses(-(first + len(masses) - 1), tuple(reversed(mirrored)), arb(0))
+    first, masses, left = _grouped(pair, step, low, high)
+    for i in range(len(masses) - 1, -1, -1):
+        if left[0] >= ((first + i) * step).exp() * left[1]:
+            masses[i] += left[0]
+            break
+    return LatticeMasses(first, tuple(masses), pair.infinite)
+
+
+def _grouped(pair: Pair, step: Ball, low: float, high: float) -> tuple[int, list[Ball], Tails]:
+    """The groups' P-masses on the lattice points from the first one up, and what is left above.
+
+    Loss +inf is a group of its own, left out here.
+    """
+    first, last = _index(arb(low), step) - 1, _index(arb(high), step) + 1
+    edge = step * (0.5 - BELOW_CENTRE)
+    atoms = {place: atom for atom in pair.atoms if (place := _place(atom.loss, step)) is not None}
+    tails = []
+    for i in range(first, last + 1):
+        p, q = pair.above(i * step + edge)
+        p = p - pair.infinite
+        for place, atom in atoms.items():
+            if place > i:
+                p, q = p - atom.mass, q - atom.mass * (-atom.loss).exp()
+        tails.append((p, q))
+    whole = sum((atom.mass for atom in atoms.values()), arb(0))
+    whole_q = sum((atom.mass * (-atom.loss).exp() for atom in atoms.values()), arb(0))
+    grown = [(i * step).exp() for i in range(first, last + 1)]
+    masses = [arb(0)] * len(grown)
+    for place, atom in atoms.items():
+        masses[place - first] += atom.mass
+    share, cell = arb(1), (1 - pair.infinite - whole - tails[0][0], 1 - whole_q - tails[0][1])
+    target = 0
+    for i, (lower, upper) in enumerate(pairwise(tails), start=1):
+        above = _between(lower, upper)
+        lacking = share * (grown[target] * cell[1] - cell[0])
+        while lacking < 0 and target < i:
+            target += 1
+            lacking = share * (grown[target] * cell[1] - cell[0])
+        surplus = above[0] - grown[target] * above[1]
+        # Rounded up to an exact number: the group's ratio is then at least e^l, and errors do not travel upwards.
+        taken = (lacking.nonnegative_part() / surplus).upper() if surplus > 0 else arb.nan()
+        if lacking < 0 or not taken <= 1:
+            share, cell = arb(1), (share * cell[0] + above[0], share * cell[1] + above[1])
+            continue
+        masses[target] += grown[target] * (share * cell[1] + taken * above[1])
+        share, cell, target = 1 - taken, above, i
+    return first, masses, (share * cell[0], share * cell[1])
+
+
+def _place(loss: Ball, step: Ball) -> int | None:
+    """The lattice index of a loss, if it is on the lattice."""
+    index = (loss / step).unique_fmpz()
+    return None if index is None else int(index)

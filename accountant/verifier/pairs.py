@@ -1,0 +1,348 @@
+r"""Dominating pairs of one use, as tail functions in balls.
+
+A pair (P, Q) is known by ``above(l)`` = (P(L > l), Q(L > l)), L = log dP/dQ the privacy loss. A symmetric pair
+has the same loss in both directions: P(L > l) = Q(L < -l).
+
+Sampling (docs/theory/sampling.md), for a symmetric pair (P, Q) that dominates the mechanism *on the sample*, rate γ:
+
+- ``Mixed``: (γP + (1-γ)Q, Q). Poisson sampling under add-remove and zero-out (Zhu, Dong, Wang 2022, Theorem 11);
+  sampling without replacement under add-remove, with (P, Q) dominating *substitutions* on the sample, γ = m/n and
+  n of the larger data set (couple the new record with the one it displaces; attained, Lebeda et al. 2024).
+  The mixture's loss is log(1 - γ + γ e^{L}), so it exceeds l iff L exceeds λ(l) = log(1 + (e^l - 1)/γ).
+- ``Reversed``: (Q, γP + (1-γ)Q), the other direction of the same pair of data sets.
+- ``Combined``: without replacement under substitution. δ at α >= 1 is γ h(1 + (α-1)/γ), below 1 its
+  reflection 1 - α + α δ(1/α), h the curve of (P, Q) (Balle, Barthe, Gaboardi 2018, Theorem 2; Zhu, Dong,
+  Wang 2022). Under zero-out an unsampled record's place is taken by another record, so the same
+  curve holds, h over zero-out *and* substitution pairs: the leaf's substitution sensitivity covers both.
+  An upper side: each half is attained by a ``Mixed`` pair, both together by none.
+- ``Diluted``: Poisson sampling under substitution, where only substitution costs are known. The outputs without
+  the place have probability 1-γ under both, so δ(α) <= (1-γ) max(0, 1-α) + γ h(α); attained when they are disjoint
+  from the others.
+- ``PresentOrAbsent``: the same where k, the curve of taking the record away from the sample, is known too. With
+  α' = 1 + γ(α-1) >= 1 and β = α'/α, advanced joint convexity gives H(α') = γ[(1-β) k(α) + β h(α)], and reflection
+  below 1. With β = γ + (1-γ)/α, H/γ = (1-γ) k + γ h + (1-γ)(h-k)/α, whose second derivative in α is
+  (1-γ)(1-1/α) k'' + (γ + (1-γ)/α) h'' + 2(1-γ)(P_h - P_k)/α³, P the probabilities of losses above log α: H is
+  convex where h's exceeds k's for α >= 1, which for Gaussians is that h's is the more revealing. Then H is
+  the curve of the pair with Q(L > l) = -H'(e^l), P(L > l) = H + e^l Q.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from flint import arb
+
+from affidavit.accountant.verifier.balls import Ball
+from affidavit.accountant.verifier.product import ProductProfile
+
+__all__ = [
+    "Atom",
+    "Combined",
+    "Diluted",
+    "LaplacePair",
+    "Mixed",
+    "Pair",
+    "Plain",
+    "PresentOrAbsent",
+    "Reversed",
+    "Tails",
+]
+
+Tails = tuple[Ball, Ball]
+NEARLY = 1e-6
+"""A Laplace width this close to a whole number of lattice cells is moved onto the lattice."""
+
+
+class Atom(NamedTuple):
+    """A single loss with P-mass ``mass`` and Q-mass e^{-loss} ``mass``."""
+
+    loss: Ball
+    mass: Ball
+
+
+class Pair(Protocol):
+    """One direction of one use."""
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """Losses of positive mass that are worth keeping apart (not all need be named)."""
+        ...
+
+    @property
+    def bottom(self) -> Ball | None:
+        """The essential infimum of the loss, or None for -inf."""
+        ...
+
+    @property
+    def infinite(self) -> Ball:
+        """P(L = inf)."""
+        ...
+
+    def above(self, loss: Ball) -> Tails:
+        """(P(L > loss), Q(L > loss))."""
+        ...
+
+
+class Symmetric(Pair, Protocol):
+    """A pair that is its own reverse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Gaussians and two-point pairs together, unsampled."""
+
+    profile: ProductProfile
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """None."""
+        return ()
+
+    @property
+    def bottom(self) -> Ball | None:
+        """-inf with a Gaussian or a failure, else the smallest loss."""
+        if self.profile.mu is not None or not self.profile.atoms.failure.is_zero():
+            return None
+        return self.profile.atoms.losses[-1]
+
+    @property
+    def infinite(self) -> Ball:
+        """The failure."""
+        return self.profile.atoms.failure
+
+    def above(self, loss: Ball) -> Tails:
+        """See ``Pair``."""
+        return self.profile.event(loss)
+
+
+@dataclass(frozen=True, slots=True)
+class LaplacePair:
+    """Laplace noise of scale b against itself moved by 1, ``width`` = 1/b: the loss is (1 - 2x)/b cut to ±1/b.
+
+    The pair is the more revealing the wider it is, so a width rounded up (down) is an upper (lower) side.
+    """
+
+    width: Ball
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """Half of P at 1/b, half of Q at -1/b."""
+        return Atom(self.width, arb(0.5)), Atom(-self.width, (-self.width).exp() / 2)
+
+    @property
+    def bottom(self) -> Ball | None:
+        """-1/b."""
+        return -self.width
+
+    @property
+    def infinite(self) -> Ball:
+        """None."""
+        return arb(0)
+
+    def above(self, loss: Ball) -> Tails:
+        """See ``Pair``; on [-1/b, 1/b) the event is x < (1 - loss b)/2. Undecided ends give balls that hold both."""
+        if loss < -self.width:
+            return arb(1), arb(1)
+        if loss >= self.width:
+            return arb(0), arb(0)
+        place = (1 - loss / self.width) / 2
+        p, q = 1 - (-place * self.width).exp() / 2, ((place - 1) * self.width).exp() / 2
+        if not loss >= -self.width:
+            p, q = p.union(arb(1)), q.union(arb(1))
+        if not loss < self.width:
+            p, q = p.union(arb(0)), q.union(arb(0))
+        return p, q
+
+    def aligned(self, step: Ball, *, upward: bool) -> LaplacePair:
+        """The pair with its ends on the lattice, if they are all but there."""
+        cells = (self.width / step + (NEARLY if not upward else -NEARLY)).floor() + (1 if upward else 0)
+        whole = cells.unique_fmpz()
+        if whole is None or not abs(whole * step - self.width) <= 2 * NEARLY * step:
+            return self
+        rounded = whole * step
+        return LaplacePair(rounded) if (rounded >= self.width if upward else rounded <= self.width) else self
+
+
+def _through(pair: Pair, loss: Ball, rate: Ball, *, turned: bool = False) -> Tails:
+    """The tails of ``pair`` at λ, log(1 - rate + rate e^λ) = loss, or (``turned``) at -λ.
+
+    Where the mixture's loss always exceeds ``loss``, λ is -inf.
+    """
+    argument = 1 + loss.expm1() / rate
+    everything, nothing = (arb(1), arb(1)), (arb(0), arb(0))
+    limit = nothing if turned else everything
+    if argument <= 0:
+        return limit
+    top = argument if argument > 0 else argument.upper()
+    inner = top.log()
+    p, q = pair.above(-inner if turned else inner)
+    return (p, q) if argument > 0 else (p.union(limit[0]), q.union(limit[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """(γP + (1-γ)Q, Q)."""
+
+    on_sample: Symmetric
+    rate: Ball
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """None."""
+        return ()
+
+    @property
+    def bottom(self) -> Ball | None:
+        """log(1 - γ + γ e^(smallest loss))."""
+        floor = (-self.rate).log1p()
+        inner = self.on_sample.bottom
+        return floor if inner is None else (1 - self.rate + self.rate * inner.exp()).log()
+
+    @property
+    def infinite(self) -> Ball:
+        """That on the sample, when sampled."""
+        return self.rate * self.on_sample.infinite
+
+    def above(self, loss: Ball) -> Tails:
+        """See ``Pair``."""
+        p, q = _through(self.on_sample, loss, self.rate)
+        return self.rate * p + (1 - self.rate) * q, q
+
+
+@dataclass(frozen=True, slots=True)
+class Reversed:
+    """(Q, γP + (1-γ)Q): its loss exceeds l iff the mixture's is below -l, iff L < λ(-l)."""
+
+    on_sample: Symmetric
+    rate: Ball
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """None."""
+        return ()
+
+    @property
+    def bottom(self) -> Ball | None:
+        """-log(1 - γ + γ e^(largest loss)); the largest is minus the smallest."""
+        inner = self.on_sample.bottom
+        return None if inner is None else -((1 - self.rate + self.rate * (-inner).exp()).log())
+
+    @property
+    def infinite(self) -> Ball:
+        """None: the mixture has all of Q in it."""
+        return arb(0)
+
+    def above(self, loss: Ball) -> Tails:
+        """See ``Pair``; by symmetry Q(L < λ) = P(L > -λ) and P(L < λ) = Q(L > -λ)."""
+        p, q = _through(self.on_sample, -loss, self.rate, turned=True)
+        return p, (1 - self.rate) * p + self.rate * q
+
+
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """The symmetric pair whose curve is the larger one of ``Mixed`` and of its reverse's reflection."""
+
+    on_sample: Symmetric
+    rate: Ball
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """None."""
+        return ()
+
+    @property
+    def bottom(self) -> Ball | None:
+        """Minus the largest loss of the mixture."""
+        inner = self.on_sample.bottom
+        return None if inner is None else -((1 - self.rate + self.rate * (-inner).exp()).log())
+
+    @property
+    def infinite(self) -> Ball:
+        """That on the sample, when sampled."""
+        return self.rate * self.on_sample.infinite
+
+    def above(self, loss: Ball) -> Tails:
+        """See ``Pair``; below 0 by P(L > l) = 1 - Q(L >= -l), and an atom sits at 0."""
+        if loss >= 0:
+            return self._right(loss)
+        if loss < 0:
+            p, q = self._right(-loss)
+            return 1 - q, 1 - p
+        raise ValueError("the sign of the loss is undecided")
+
+    def _right(self, loss: Ball) -> Tails:
+        p, q = _through(self.on_sample, loss, self.rate)
+        return self.rate * p + (1 - self.rate) * q, q
+
+
+@dataclass(frozen=True, slots=True)
+class Diluted:
+    """With probability γ the pair (P, Q), otherwise loss 0."""
+
+    on_sample: Symmetric
+    rate: Ball
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """Loss 0 for the records outside the sample, and what is on the sample."""
+        inner = tuple(Atom(atom.loss, self.rate * atom.mass) for atom in self.on_sample.atoms)
+        return (Atom(arb(0), 1 - self.rate), *inner)
+
+    @property
+    def bottom(self) -> Ball | None:
+        """That of the pair on the sample."""
+        return self.on_sample.bottom
+
+    @property
+    def infinite(self) -> Ball:
+        """That on the sample, when sampled."""
+        return self.rate * self.on_sample.infinite
+
+    def above(self, loss: Ball) -> Tails:
+        """See ``Pair``."""
+        p, q = self.on_sample.above(loss)
+        idle = arb(0) if loss >= 0 else 1 - self.rate
+        return self.rate * p + idle, self.rate * q + idle
+
+
+@dataclass(frozen=True, slots=True)
+class PresentOrAbsent:
+    """Poisson sampling under substitution: ``replaced`` is h's Gaussian pair, ``absent`` k's, the less revealing."""
+
+    replaced: Plain
+    absent: Plain
+    rate: Ball
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """None (an atom sits at loss 0, not kept apart)."""
+        return ()
+
+    @property
+    def bottom(self) -> Ball | None:
+        """-inf."""
+        return None
+
+    @property
+    def infinite(self) -> Ball:
+        """None."""
+        return arb(0)
+
+    def above(self, loss: Ball) -> Tails:
+        """See ``Pair``; below 0 by P(L > l) = 1 - Q(L >= -l)."""
+        if loss >= 0:
+            return self._right(loss)
+        if loss < 0:
+            p, q = self._right(-loss)
+            return 1 - q, 1 - p
+        raise ValueError("the sign of the loss is undecided")
+
+    def _right(self, loss: Ball) -> Tails:
+        outer = loss.exp()
+        inner = 1 + loss.expm1() / self.rate
+        beta = outer / inner
+        (ph, qh), (pk, qk) = self.replaced.above(inner.log()), self.absent.above(inner.log())
+        h, k = ph - inner * qh, pk - inner * qk
+        q = (1 - beta) * qk + beta * qh + (1 - self.rate) * (h - k) / inner**2
+        return self.rate * ((1 - beta) * k + beta * h) + outer * q, q

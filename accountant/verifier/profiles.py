@@ -1,0 +1,348 @@
+"""Which method a branch gets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.plan import Approximate, Laplace, Pure
+from affidavit.accountant.verifier.adaptive import (
+    AdaptiveCurve,
+    Lines,
+    Start,
+    adaptive_curve,
+    cost_in_seconds,
+    lattice_points,
+    spacing,
+)
+from affidavit.accountant.verifier.balls import ball, down, down_array, precision, up_array
+from affidavit.accountant.verifier.branches import Branch, Fixed, Steps, Use
+from affidavit.accountant.verifier.combine import SMALLEST, TAIL, Best, Blatant, Goal, OneSide, Profile, worst
+from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
+from affidavit.accountant.verifier.laplace import LaplaceProfile
+from affidavit.accountant.verifier.mixture import (
+    LossMasses,
+    MixtureProfile,
+    NoSteps,
+    gaussian_masses,
+    two_point_masses,
+)
+from affidavit.accountant.verifier.product import MAX_ATOMS, ProductProfile, two_point_product
+from affidavit.accountant.verifier.sampled import Front, expected_delta, fronts
+from affidavit.accountant.verifier.search import Sides
+from affidavit.accountant.verifier.softmax import SoftmaxProfile
+from affidavit.accountant.verifier.stairs import losses_of
+from affidavit.accountant.verifier.steady import MOST_STEPS, steady_profile
+from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
+
+__all__ = ["profile_of"]
+
+BITS = 256
+CELLS = (96, 80, 64, 56, 48, 40, 32, 28, 24, 20, 16, 12, 8, 6)
+ENOUGH = 40
+"""Cells to a range for a relative width of about 5e-4 to 8e-4 (it falls with their square)."""
+QUICK, AFFORDABLE = 0.5, 6.0
+"""Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
+COARSE_WIDTH, FRONT_WIDTH, NARROW = 2e-3, 4e-4, 8e-4
+"""Relative bracket widths: of a first look, of lattices in front of exponential steps, and aimed at."""
+NARROW_DELTA, ROUGH_DELTA = 5e-3, 3e-2
+REFINEMENTS, MAX_WORK = 3, 128 << 16
+"""Refinements at most; places times bits of a refined transform."""
+START_TERMS = 200_000
+MANY_STEPS = 2_000
+"""Exponential steps from which on a strategy without memory may exceed the recursion's lower side."""
+
+
+def _two_point(fixed: Fixed) -> list[tuple[Pure | Approximate, int]]:
+    return [(use, count) for use, count in fixed.uses if isinstance(use, (Pure, Approximate))]
+
+
+def _rho(fixed: Fixed, steps: Steps) -> float:
+    """About how much zCDP all of it is: sizes lattices, never a bound."""
+    pure = sum(count * float(use.epsilon) ** 2 / 2 for use, count in _two_point(fixed))
+    exact = fixed.rho + fixed.mu_squared / 2 + sum((count * r * r for r, count in steps), Fraction(0)) / 8
+    try:
+        return float(exact) + pure
+    except OverflowError:
+        return math.inf
+
+
+def _product(fixed: Fixed, tail: float) -> ProductProfile:
+    with precision(BITS):
+        mu = ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None
+        atoms = two_point_product(_two_point(fixed), budget=tail)
+    if mu is None:
+        method = "optimal composition (two-point product)"
+    else:
+        method = "Gaussian closed form" + ("" if atoms.trivial else " x two-point product")
+    return ProductProfile(mu, atoms, method, BITS)
+
+
+def _on_lattice(fixed: Fixed) -> bool:
+    """Whether there is no exact product."""
+    return len(_two_point(fixed)) < len(fixed.uses) or losses_of(_two_point(fixed)) > MAX_ATOMS
+
+
+def _masses(fixed: Fixed, tail: float) -> tuple[LossMasses | None, ...]:
+    """The loss distribution of fixed pairs, in each direction where the two differ."""
+    if fixed.empty:
+        return (None,)
+    if _on_lattice(fixed):
+        forward, backward = fronts(fixed, negligible=tail)
+        found = (forward, backward) if forward.directed else (forward,)
+        closed = [front.closed_form() for front in found]
+        return tuple(
+            front.masses(front.spacing(FRONT_WIDTH)) if form is None else _times_gaussian(form, tail)
+            for front, form in zip(found, closed, strict=True)
+        )
+    return (_times_gaussian(_product(fixed, tail), tail),)
+
+
+def _times_gaussian(product: ProductProfile, tail: float) -> LossMasses:
+    points = two_point_masses(product.atoms)
+    return points if product.mu is None else gaussian_masses(product.mu, budget=tail).times(points)
+
+
+def _lattice(steps: Steps, top: float) -> Fraction | None:
+    """The finest affordable spacing, or None."""
+    for cells in CELLS:
+        step = spacing(steps, cells)
+        if cost_in_seconds(steps, step, top) <= (QUICK if cells > ENOUGH else AFFORDABLE):
+            return step
+    return None
+
+
+def _start(last: Fixed, steps: Steps, step: Fraction, top: float, tail: float) -> Start | None:
+    """The recursion's start when ``last`` runs after all steps; None if there is none, it costs too
+    much, or its pair is not symmetric.
+    """
+    if last.empty or _on_lattice(last):
+        return None
+    product = _product(last, tail)
+    points = lattice_points(steps, step, top)
+    if product.mu is not None and points * len(product.atoms.losses) > START_TERMS:
+        return None
+    with precision(BITS):
+        events = [product.event(ball(i * step)) for i in range(points)]
+        growth = [ball(i * step).exp() for i in range(points)]
+        inside = np.maximum(down_array([p for p, _ in events]), 0.0)
+        weight = up_array([q * g for (_, q), g in zip(events, growth, strict=True)])
+        rest = product.atoms.rest
+        upper = up_array([p - q * g + rest for (p, q), g in zip(events, growth, strict=True)])
+    return Start(np.minimum.accumulate(np.clip(upper, 0.0, 1.0)), Lines(inside, weight))
+
+
+def _ended(steps: Steps, step: Fraction, last: Fixed, tail: float) -> tuple[AdaptiveCurve, bool]:
+    """The curve of all steps followed by ``last``, and whether ``last`` is really in it."""
+    whole = float(sum(count * spread for spread, count in steps))
+    if not last.empty:
+        top = zcdp_top(_rho(last, steps), tail)
+        start = _start(last, steps, step, top, tail) if cost_in_seconds(steps, step, top) <= 2 * AFFORDABLE else None
+        if start is not None:
+            return adaptive_curve(steps, step, top, negligible=tail, start=start), True
+    top = min(whole, zcdp_top(_rho(Fixed(), steps), tail))
+    return adaptive_curve(steps, step, top, negligible=tail), last.empty
+
+
+def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
+    """Exponential steps between fixed pairs; None when no lattice is affordable."""
+    steps = branch.steps
+    tail = goal.tail(_rho(branch.fixed, steps))
+    step = _lattice(steps, zcdp_top(_rho(Fixed(), steps), tail))
+    if step is None:
+        return None
+    curve, ended = _ended(steps, step, Fixed() if branch.interleaved else branch.last, tail)
+    front = branch.first.plus(branch.between)
+    masses = _masses(front if ended and not branch.interleaved else branch.fixed, tail)
+    lower_curve, lower_masses = curve, masses
+    if not branch.between.empty or not ended or (branch.interleaved and not branch.last.empty):
+        after = branch.between.plus(branch.last)
+        lower_curve, _ = _ended(steps, step, replace(after, uses=tuple(_two_point(after))), tail)
+        lower_masses = _masses(branch.first, tail)
+    name = "exact adaptive composition of exponential mechanisms"
+    method = name if branch.fixed.empty else f"{name} with fixed pairs"
+    pairs = [(above, lower_masses[i % len(lower_masses)]) for i, above in enumerate(masses)]
+    found = worst(
+        [
+            MixtureProfile(curve, above, lower_curve, below, _reach(curve.top + float(step), above), method)
+            for above, below in pairs
+        ]
+    )
+    if not _on_lattice(branch.between.plus(branch.last)):
+        return found
+    # Pairs that are not symmetric cannot start the recursion; a strategy without memory can wait for them.
+    return Best((found, OneSide(profile_of(_pure_steps(branch, 2), goal), "lower")))
+
+
+def _reach(top: float, masses: LossMasses | None) -> float:
+    """An ε beyond which nothing resolved is left."""
+    return top + (0.0 if masses is None else max(0.0, float(masses.upper_loss.max())))
+
+
+def _sampled(fixed: Fixed, goal: Goal) -> Profile:
+    """Everything on one lattice, refined until the bracket is narrow or stops shrinking."""
+    delta = goal.expected or goal.delta or expected_delta(fixed, goal.epsilon or 0.0)
+    tail = max(SMALLEST, delta * TAIL)
+    found: list[Profile] = []
+    pending: list[tuple[float, Front, Profile | None]] = []
+    forward, backward = fronts(fixed, negligible=tail)
+    for front in (forward, backward) if forward.directed else (forward,):
+        exact = front.closed_form() or front.single()
+        if exact is not None:
+            found.append(exact)
+        elif not forward.directed:
+            pending.append((0.0, front, None))
+        else:
+            # A quick look at the upper side: it may show that this direction does not matter.
+            quick = _lattice_profile(front, front.spacing(COARSE_WIDTH, resolve=False), two_sided=False)
+            pending.append((_asked(quick, goal)[1], front, quick))
+    floor = max((_asked(profile, goal)[0] for profile in found), default=0.0)
+    for upper, front, look in sorted(pending, key=lambda item: -item[0]):
+        if look is not None and upper <= floor:
+            found.append(look)
+            continue
+        found.append(_refined(front, goal, floor))
+        floor = max(floor, _asked(found[-1], goal)[0])
+    result = worst(found)
+    if forward.attained or forward.single() is not None:
+        return result
+    # One upper side serves both directions; the explicit pairs below it differ in them.
+    other = _lattice_profile(backward, backward.spacing(NARROW / 2))
+    return Best((result, OneSide(other, "lower")))
+
+
+def _lattice_profile(front: Front, step: float, *, two_sided: bool = True) -> MixtureProfile:
+    masses = front.masses(step, two_sided=two_sided)
+    method = "privacy loss distribution, connect the dots and grouped cells"
+    return MixtureProfile(NoSteps(), masses, NoSteps(), masses, _reach(0.0, masses), method)
+
+
+def _asked(profile: Profile, goal: Goal) -> Sides:
+    return profile.epsilon(goal.delta) if goal.delta is not None else profile.delta(goal.epsilon or 0.0)
+
+
+def _refined(front: Front, goal: Goal, floor: float) -> Profile:
+    """The profile on finer and finer lattices, until it is narrow or another direction costs more (``floor``)."""
+    aim = NARROW if goal.delta is not None else ROUGH_DELTA if goal.rough else NARROW_DELTA
+    step = front.spacing(COARSE_WIDTH if front.attained else NARROW / 2)
+    profile = _lattice_profile(front, step)
+    lower, upper = _asked(profile, goal)
+    for _ in range(REFINEMENTS if front.attained else 0):
+        width = upper - lower
+        if upper <= floor or width <= max(aim * upper, 1e-7 if goal.delta is not None else 0.0):
+            break
+        # The bracket is O(spacing²) wide.
+        places = 1 if profile.masses is None else len(profile.masses.upper_mass)
+        finest = places * front.bits / MAX_WORK
+        factor = max(0.15, finest, math.sqrt(0.6 * aim * upper / width) if width < math.inf else 0.5)
+        if factor > 0.8:
+            break
+        step *= factor
+        profile = _lattice_profile(front, step)
+        again = _asked(profile, goal)
+        shrunk = again[1] - again[0] < 0.7 * width
+        lower, upper = again
+        if not shrunk:
+            break
+    return profile
+
+
+def _zcdp(branch: Branch, goal: Goal) -> Profile:
+    """Upper side from zCDP of the leaves and steps; fixed pairs in front."""
+    rho = branch.fixed.rho + sum((count * r * r for r, count in branch.steps), Fraction(0)) / 8
+    rest = replace(branch.fixed, rho=Fraction(0))
+    tail = goal.tail(_rho(rest, ()) + float(rho))
+    top = max(zcdp_top(float(rho), tail), float(goal.epsilon or 0.0))
+    curve = zcdp_curve(rho, top)
+    sides = [
+        MixtureProfile(curve, masses, curve, None, _reach(top, masses), "zCDP conversion")
+        for masses in _masses(rest, tail)
+    ]
+    return OneSide(worst(sides), "upper")
+
+
+def _pure_steps(branch: Branch, share: int) -> Branch:
+    """The steps replaced by pure mechanisms of ε = range/share."""
+    uses: dict[Use, int] = {}
+    for spread, count in branch.steps:
+        # Rounded to the safe side of each use: outwards for share 1 (upper), inwards for 2 (lower).
+        epsilon = float(spread / share)
+        if share == 1 and Fraction(epsilon) < spread:
+            epsilon = math.nextafter(epsilon, math.inf)
+        if share == 2 and Fraction(epsilon) * 2 > spread:
+            epsilon = math.nextafter(epsilon, 0.0)
+        leaf = Pure(epsilon)
+        uses[leaf] = uses.get(leaf, 0) + count
+    extra = Fixed(uses=tuple(sorted(uses.items(), key=repr)))
+    return Branch(first=branch.fixed.plus(extra))
+
+
+def _coarse(branch: Branch, goal: Goal) -> Profile:
+    """Order-free bounds: zCDP and optimal pure composition above, the strategy t = range/2 at every
+    step (two-point losses ±range/2) below. For too many steps, or unequal ones in unknown order.
+    """
+    options: list[Profile] = [
+        _zcdp(branch, goal),
+        OneSide(profile_of(_pure_steps(branch, 2), goal), "lower"),
+    ]
+    try:
+        options.append(OneSide(profile_of(_pure_steps(branch, 1), goal), "upper"))
+    except NotSupported:
+        return Best(tuple(options))
+    return Best(tuple(options))
+
+
+def profile_of(branch: Branch, goal: Goal) -> Profile:
+    """The certified profile of a branch.
+
+    Raises ``NotSupported`` when no certified method covers it.
+    """
+    if branch.blatant:
+        return Blatant()
+    fixed = branch.fixed
+    if fixed.rho:
+        gaussian = replace(
+            branch,
+            first=_as_gaussian(branch.first),
+            between=_as_gaussian(branch.between),
+            last=_as_gaussian(branch.last),
+        )
+        return Best((_zcdp(branch, goal), OneSide(profile_of(gaussian, goal), "lower")))
+    if goal.delta is not None and (failure := _failure(fixed)) > 0.0:
+        if failure > goal.delta:
+            return Blatant(f"mass above {goal.delta!r} on an infinite loss")
+        goal = replace(goal, expected=max(goal.delta - failure, 1e-9 * goal.delta))
+    if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
+        return SoftmaxProfile(branch.steps[0][0])
+    if branch.steps:
+        ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
+        found = (_adaptive(branch, goal) if ordered else None) or _coarse(branch, goal)
+        spread, count = branch.steps[0]
+        if len(branch.steps) == 1 and fixed.empty and MANY_STEPS <= count <= MOST_STEPS:
+            steady = steady_profile(spread, count, goal, budget=goal.tail(_rho(fixed, branch.steps)))
+            found = Best((found, OneSide(steady, "lower")))
+        return found
+    match fixed:
+        case Fixed(mu_squared=0, uses=((Laplace(noise_multiplier=scale), 1),)):
+            return LaplaceProfile(scale)
+    if (samples := gaussian_samples(fixed, goal)) is not None:
+        return samples
+    if _on_lattice(fixed):
+        return _sampled(fixed, goal)
+    return _product(fixed, goal.tail(_rho(fixed, ())) * 1e-6)
+
+
+def _failure(fixed: Fixed) -> float:
+    """A lower side of the mass on loss +inf that approximate mechanisms have in all."""
+    leaves = [(use, count) for use, count in fixed.uses if isinstance(use, Approximate)]
+    with precision(BITS):
+        return down(two_point_product([(replace(use, epsilon=0.0), n) for use, n in leaves], budget=1.0).failure)
+
+
+def _as_gaussian(fixed: Fixed) -> Fixed:
+    """zCDP leaves replaced by the Gaussian that is as private: a strategy, hence a lower side."""
+    return replace(fixed, mu_squared=fixed.mu_squared + 2 * fixed.rho, rho=Fraction(0))

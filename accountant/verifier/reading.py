@@ -1,0 +1,383 @@
+"""A plan, read by the verifier in its own way: every case that the neighbours may choose (docs/theory/semantics.md).
+
+A case is a ``Branch``: one adaptive composition.
+
+``parallel`` (disjoint parts, intrinsic key): under add-remove and zero-out the changed record sits in one part. Under
+substitution with moving membership it may also leave part i and enter part j, so the costs of both compose; ``moves``
+states those costs, else the substitution costs serve, which include becoming null (not below a Poisson sample, where
+null is absence). Inside a part that it leaves or enters it is in one part again. The two may interleave: a case for
+the upper side has the fixed mechanisms first, whose outcomes then help with every choice, one for the lower side the
+declared order. A part does not know how many records it has: a sample without replacement fills up with nulls there,
+and leaving it is becoming null.
+
+Samples. A Poisson sample holds the record or not: one case for each case below it. Below a sample without
+replacement any other record may stand in the changed one's place, so there it is replaced, its parts its own even
+where membership is fixed. If a record leaves (add-remove), each one that may take its place is a case; otherwise
+advanced joint convexity mixes two replacements, and one of them has to cost as much as every other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+from typing import Literal
+
+from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.plan import (
+    Approximate,
+    Compose,
+    DiscreteGaussian,
+    Exponential,
+    Gaussian,
+    Laplace,
+    Leaf,
+    Parallel,
+    Plan,
+    Poisson,
+    Pure,
+    Repeat,
+    WithoutReplacement,
+    ZeroConcentrated,
+)
+from affidavit.accountant.validate import Relation
+from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Use, undominated
+
+__all__ = ["Cases", "cases"]
+
+_MAX_PRODUCT = 4096
+_FEW_ORDERS = 64
+
+Side = Literal["upper", "lower"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """No case of the plan costs more than one of ``upper``; each of ``lower`` is reached. Never empty."""
+
+    upper: tuple[Branch, ...]
+    lower: tuple[Branch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """How the change reaches a node.
+
+    ``way``: the record leaves, enters or becomes null here though the relation is substitution. ``stated``: what that
+    costs is what the leaves say. ``part``: inside a part. ``crosses``: whether a replaced record may leave one part
+    for another, ``free``: also where membership is fixed. ``null``: being replaced includes becoming null.
+    ``population``: the smallest one that the plan's samples without replacement are drawn from.
+    """
+
+    relation: Relation
+    side: Side
+    way: Literal["leaves", "enters", "null"] | None = None
+    stated: bool = True
+    part: bool = False
+    crosses: bool = True
+    free: bool = False
+    null: bool = True
+    population: int | None = None
+
+
+def cases(plan: Plan, relation: Relation) -> Cases:
+    """All cases of ``plan``. Raises ``NotSupported`` where they are too many, or no theorem covers them."""
+    population = min((node.population for node in _samples(plan)), default=None)
+    above = _branches(plan, _Place(relation, "upper", population=population))
+    below = _branches(plan, _Place(relation, "lower", population=population))
+    return Cases(above, below or (Branch(),))
+
+
+def _branches(plan: Plan, at: _Place) -> tuple[Branch, ...]:
+    match plan:
+        case Compose(parts=parts):
+            return undominated(map(Branch.joined, _bounded_product([_branches(part, at) for part in parts])))
+        case Repeat(count=0) | Poisson(rate=0.0) | WithoutReplacement(sample=0):
+            return (Branch(),)
+        case Repeat(count=count, of=of):
+            return _repeated(_branches(of, at), count, at.side)
+        case Parallel():
+            return undominated(_parallel(plan, at))
+        case Poisson(rate=rate, of=of):
+            _check_no_population(of)
+            return _branches(of, at) if rate == 1.0 else _poisson(plan, at)
+        case WithoutReplacement(population=population, sample=sample, of=of):
+            _check_populations(plan)
+            if sample == population:  # below, leaves state what substitution costs
+                return _branches(of, replace(at, stated=False, null=True))
+            return _without_replacement(plan, at)
+        case Leaf():
+            return (_leaf(plan),)
+        case _:
+            raise TypeError(type(plan).__name__)
+
+
+def _leaf(leaf: Leaf) -> Branch:
+    match leaf:
+        case Gaussian(noise_multiplier=sigma) if sigma > 0:
+            return Branch(first=Fixed(mu_squared=1 / Fraction(sigma) ** 2))
+        case Laplace(noise_multiplier=noise) | DiscreteGaussian(noise_multiplier=noise) if noise > 0:
+            return _one(leaf)
+        case Gaussian() | Laplace() | DiscreteGaussian():
+            return Branch(blatant=True)
+        case Pure(epsilon=epsilon):
+            return _one(leaf) if epsilon > 0 else Branch()
+        case Approximate(epsilon=epsilon, delta=delta):
+            return _one(leaf) if epsilon > 0 or delta > 0 else Branch()
+        case Exponential(range=spread):
+            return Branch(steps=((Fraction(spread), 1),)) if spread > 0 else Branch()
+        case ZeroConcentrated(rho=rho):
+            return Branch(first=Fixed(rho=Fraction(rho)))
+    raise TypeError(type(leaf).__name__)
+
+
+def _one(use: Use) -> Branch:
+    return Branch(first=Fixed(uses=((use, 1),)))
+
+
+def _repeated(inner: Sequence[Branch], count: int, side: Side) -> tuple[Branch, ...]:
+    """Every copy has slots of its own: any sequence of cases."""
+    if len(inner) == 1 or count == 1:
+        return undominated(one.times(count) for one in inner)
+    ranges = {spread for one in inner for spread, _ in one.steps}
+    if len(ranges) > 1 and len(inner) ** count <= _FEW_ORDERS:
+        return undominated(map(Branch.joined, product(inner, repeat=count)))
+    if side == "lower" and ranges:  # some sequences, in an order that is reached
+        return undominated(one.times(count) for one in inner)
+    found: tuple[Branch, ...] = (Branch(),)
+    for _ in range(count):
+        both = ((one, other) for one in found for other in inner)
+        joined = (Branch.in_any_order(pair) if ranges else Branch.joined(pair) for pair in both)
+        found = undominated(joined)
+    return found
+
+
+def _poisson(node: Poisson, at: _Place) -> tuple[Branch, ...]:
+    rate = Fraction(node.rate)
+    if at.relation != "substitution":
+        return _sampled("poisson", rate, at.relation, _branches(node.of, at))
+    enters = at.way == "enters"
+    if node.absent is not None:
+        absent = _covering(_branches(node.absent, _Place("zero-out", at.side)))
+        below = _branches(node.of, at if at.way is not None else replace(at, null=at.null and at.free))
+        if absent != Branch():
+            return _sampled("poisson", rate, "substitution", below, mirrored=enters, absent=absent)
+        return _sampled("poisson", rate, "substitution", below, mirrored=enters)
+    if at.way is None:
+        return _sampled("poisson", rate, "substitution", _branches(node.of, replace(at, null=at.null and at.free)))
+    if not at.stated and not at.free:
+        raise NotSupported(
+            "a record that leaves a part with a Poisson sample: what a sample costs without it is not stated",
+            hint='state "moves" of the parallel node, or "absent" of the subsample node',
+        )
+    below = _branches(node.of, replace(at, relation="zero-out", way=None))
+    return _sampled("poisson", rate, "zero-out", below, mirrored=enters)
+
+
+def _without_replacement(node: WithoutReplacement, at: _Place) -> tuple[Branch, ...]:
+    sample, of = node.sample, node.of
+    while (inner := _only_sample(of)) is not None:  # a sample of a sample is a smaller sample
+        _check_populations(inner)
+        sample, of = inner.sample, inner.of
+        if sample == 0:
+            return (Branch(),)
+    rate = Fraction(sample, node.population)
+    free = _Place("substitution", at.side, stated=False, free=True)
+    leaving = at.relation == "add-remove" and not at.part and node.population == at.population
+    if leaving:
+        return _sampled("without-replacement", rate, "add-remove", _branches(of, free))
+    replaces = at.relation == "substitution" and at.way is None
+    if at.side == "upper":
+        below: tuple[Branch, ...] = (_covering(_branches(of, free)),)
+    else:  # explicit data: all others are alike
+        below = _branches(of, replace(free, free=at.free) if replaces else replace(free, way="null"))
+    relation: Relation = "substitution" if replaces else "zero-out"
+    return _sampled("without-replacement", rate, relation, below, mirrored=at.way == "enters")
+
+
+def _sampled(
+    scheme: str,
+    rate: Fraction,
+    relation: Relation,
+    below: Iterable[Branch],
+    *,
+    mirrored: bool = False,
+    absent: Branch | None = None,
+) -> tuple[Branch, ...]:
+    uses = (Branch() if of == Branch() else _one(Sampled(scheme, rate, relation, of, mirrored, absent)) for of in below)
+    return undominated(uses)
+
+
+def _covering(options: Sequence[Branch]) -> Branch:
+    """The one that costs at least what every other does."""
+    for option in options:
+        if all(option.covers(other) for other in options):
+            return option
+    raise NotSupported(
+        "a sample over parallel parts of which none costs at least what each other does",
+        hint="make the parts alike: state each part's cost by its costliest member, or put the subsample inside a part",
+    )
+
+
+def _only_sample(of: Plan) -> WithoutReplacement | None:
+    match of:
+        case WithoutReplacement():
+            return of
+        case Repeat(count=1, of=inner) | Compose(parts=(inner,)):
+            return _only_sample(inner)
+    return None
+
+
+def _check_no_population(of: Plan) -> None:
+    if next(_samples(of), None) is not None:
+        raise NotSupported(
+            "sampling without replacement inside a Poisson sample: the inner population is random",
+            hint="swap the two, or use one scheme for both",
+        )
+
+
+def _check_populations(node: WithoutReplacement) -> None:
+    for inner in _samples(node.of):
+        if inner.population != node.sample:
+            raise NotSupported(
+                f"a sample of {node.sample} cannot be the population of {inner.population} of the inner sampling",
+                hint=f"set the inner population to {node.sample}",
+            )
+
+
+def _samples(plan: Plan) -> Iterator[WithoutReplacement]:
+    """The outermost samples without replacement."""
+    match plan:
+        case WithoutReplacement():
+            yield plan
+        case Compose(parts=parts) | Parallel(parts=parts):
+            for part in parts:
+                yield from _samples(part)
+        case Repeat(of=of) | Poisson(of=of):
+            yield from _samples(of)
+
+
+def _bounded_product(options: Sequence[Sequence[Branch]]) -> Iterator[tuple[Branch, ...]]:
+    if math.prod(map(len, options)) > _MAX_PRODUCT:
+        raise NotSupported(
+            "the parallel nodes leave too many unlike cases to recompute",
+            hint="Make the parts alike: state each part's cost by its costliest member.",
+        )
+    return product(*options)
+
+
+def _parallel(node: Parallel, at: _Place) -> Iterator[Branch]:
+    if not node.parts:
+        yield Branch()
+    inside, moves = replace(at, part=True), node.moves is not None
+    costs = node.moves if node.moves is not None else node.parts
+    if moves and at.side == "lower":
+        # Replacing in a part includes becoming null: a mechanism satisfies both.
+        pairs = zip(node.parts, costs, strict=True)
+        costs = tuple(cost if _costs_no_more(cost, part) else Compose(()) for part, cost in pairs)
+    if at.relation != "substitution" or at.way is not None:
+        if not at.stated and not moves:
+            _check_null(at)
+        for part in dict.fromkeys(node.parts if at.stated else costs):
+            yield from _branches(part, replace(inside, stated=at.stated or moves))
+        return
+    told = node.moves if at.side == "lower" else None
+    for part in dict.fromkeys(node.parts if told is None else map(_told, node.parts, told)):
+        yield from _branches(part, replace(inside, crosses=at.crosses and told is None))
+    if (node.membership == "fixed" and not at.free) or len(node.parts) < 2 or not at.crosses:
+        return
+    if not moves:
+        _check_null(at)
+    kinds = list(dict.fromkeys(costs))
+    for i, left in enumerate(kinds):
+        for entered in kinds[i:]:
+            if left != entered or costs.count(left) > 1:
+                here = _branches(left, replace(inside, way="leaves", stated=moves))
+                there = _branches(entered, replace(inside, way="enters", stated=moves))
+                for pair in product(here, there):
+                    yield from _interleaved(*pair) if at.side == "upper" else [Branch.joined(pair)]
+
+
+def _check_null(at: _Place) -> None:
+    if not at.null:
+        raise NotSupported(
+            "a record that leaves a part below a Poisson sample: what the part costs without it is not stated",
+            hint='state "moves" of the parallel node: what each part costs when a record leaves or enters it',
+        )
+
+
+def _interleaved(one: Branch, other: Branch) -> list[Branch]:
+    """Upper sides of the two in any interleaving."""
+    steps = (*one.steps, *other.steps)
+    if one.fixed.empty and other.fixed.empty and sum(uses for _, uses in steps) == 2:
+        return [Branch.joined((one, other)), Branch.joined((other, one))]
+    return [Branch.in_any_order((one, other))]
+
+
+# What makes a leaf cost more: the larger value (+1) or the smaller one (−1) of each field.
+_DEARER: dict[type[Plan], dict[str, int]] = {
+    Gaussian: {"noise_multiplier": -1},
+    Laplace: {"noise_multiplier": -1},
+    Pure: {"epsilon": 1},
+    Approximate: {"epsilon": 1, "delta": 1},
+    Exponential: {"range": 1},
+    ZeroConcentrated: {"rho": 1},
+}
+
+
+def _costs_no_more(move: Plan, part: Plan) -> bool:
+    """Whether leaving a part costs at most what replacing inside it does, which includes becoming null.
+
+    Below a Poisson sample it does not include it: there what is stated is all that is known.
+    """
+    if move == part:
+        return True
+    match move, part:
+        case Poisson(), Poisson():
+            return True
+        case Repeat(count=n, of=one), Repeat(count=m, of=other):
+            return n <= m and _costs_no_more(one, other)
+        case Compose(parts=ones), Compose(parts=others):
+            return len(ones) == len(others) and all(map(_costs_no_more, ones, others))
+        case WithoutReplacement(of=one), WithoutReplacement(of=other):
+            return replace(move, of=other) == part and _costs_no_more(one, other)
+        case Leaf(), Leaf() if type(move) is type(part):
+            signs = _DEARER.get(type(part), {})
+            return bool(signs) and all(
+                (getattr(part, name) - getattr(move, name)) * sign >= 0 for name, sign in signs.items()
+            )
+    return False
+
+
+_NEARLY = 1.0 - 1e-12
+
+
+def _told(part: Plan, move: Plan) -> Plan:
+    """A part for the lower side, its mechanisms as far apart as ``moves`` leave them; nothing where that is not clear.
+
+    Two laws are no further apart than by way of a third one, the law without the record.
+    """
+    match part, move:
+        case Repeat(count=count, of=one), Repeat(of=other):
+            return Repeat(count, _told(one, other))
+        case Compose(parts=ones), Compose(parts=others) if len(ones) == len(others):
+            return Compose(tuple(map(_told, ones, others)))
+        case Parallel(parts=ones), Parallel(parts=others) if len(ones) == len(others):
+            return replace(part, parts=tuple(map(_told, ones, others)), moves=None)
+        case Poisson(absent=Plan() as gone), Poisson(of=of) if _costs_no_more(gone, of):
+            return part
+        case WithoutReplacement(), WithoutReplacement() if part == move:
+            return part
+        case Leaf(), Leaf() if _costs_no_more(part, move):
+            return part
+        case Gaussian(noise_multiplier=one), Gaussian(noise_multiplier=other) if one >= 0.5 * other * _NEARLY:
+            return part
+        case Laplace(noise_multiplier=one), Laplace(noise_multiplier=other) if one >= 0.5 * other * _NEARLY:
+            return part
+        case Exponential(range=one), Exponential(range=other) if one * _NEARLY <= 2.0 * other:
+            return part
+        case Pure(epsilon=one), Pure(epsilon=other):
+            return Pure(min(one, math.log1p(2.0 * math.expm1(other)) * _NEARLY))
+    return Compose(())

@@ -1,0 +1,270 @@
+"""ε again, by other formulas, other code and other arithmetic than what issued it.
+
+    >>> from affidavit.accountant.verifier import recompute
+    >>> found = recompute({"kind": "gaussian", "noise_multiplier": 1.0}, relation="add-remove", delta=1e-5)
+    >>> round(found.epsilon_upper, 6)
+    4.377178
+
+Both sides are computed in outward-rounded arithmetic (docs/theory/arithmetic.md): python-flint balls; where a lattice
+recursion or a contour integral would be too slow in balls, float64 with a proven allowance for every rounding. A plan
+is read here in the verifier's own way (``reading``); only the plan's parser, the errors and the border checks
+are shared with the issuing engine.
+
+    what                               how
+    gaussian                           closed form
+    samples of gaussians               contour integral of the transform of the loss
+    pure, approximate                  product of binomials, on a lattice where there are too many losses
+    laplace, discrete gaussian         closed form once, else a lattice
+    samples of these, and mixtures     lattice: connect the dots above, merged outcomes below
+    exponential                        recursion over the likelihood ratio; closed form once; envelope on a sample
+    zcdp                               conversion above, the Gaussian of equal ρ below
+    parallel                           every case of the changed record (``reading``)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import flint
+
+from affidavit.accountant import validate
+from affidavit.accountant.errors import NotSupported, UsageError
+from affidavit.accountant.plan import Approximate, Laplace, Plan, Pure, core, parse_plan
+from affidavit.accountant.show import Facts, Shown, between
+from affidavit.accountant.validate import Relation
+from affidavit.accountant.verifier.balls import BITS, Ball, ball, down, precision, up
+from affidavit.accountant.verifier.branches import Branch, Sampled
+from affidavit.accountant.verifier.combine import SMALLEST, Goal
+from affidavit.accountant.verifier.profiles import profile_of
+from affidavit.accountant.verifier.reading import cases
+from affidavit.accountant.verifier.replaced import PureCost, largest_loss
+from affidavit.accountant.verifier.search import Sides
+
+ROUNDS, STRIDE = 4, 1e-12
+"""A δ whose lower side is lost is computed again, on lattices cut at ``STRIDE`` times its upper side."""
+
+__all__ = ["Answer", "ClaimCheck", "Recomputed", "check_claim", "recompute", "recomputed_curve"]
+
+Answer = Literal["holds", "does not hold", "undecided"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Recomputed(Shown):
+    """A two-sided bound in outward-rounded arithmetic.
+
+    When δ was given, ``delta_lower`` = ``delta_upper`` is that δ and the plan's ε is in
+    [epsilon_lower, epsilon_upper]; when ε was given, the other way round. ``method`` names the theorems,
+    ``arithmetic`` how rounding is controlled.
+    """
+
+    epsilon_lower: float
+    epsilon_upper: float
+    delta_lower: float
+    delta_upper: float
+    method: str
+    arithmetic: str
+    relation: Relation
+
+    def facts(self) -> Facts:
+        """The bracket, the theorems and the arithmetic."""
+        sides = between(
+            epsilon_lower=self.epsilon_lower,
+            epsilon_upper=self.epsilon_upper,
+            delta_lower=self.delta_lower,
+            delta_upper=self.delta_upper,
+        )
+        rows = (("relation", self.relation), ("method", self.method), ("arithmetic", self.arithmetic))
+        return Facts(f"{sides}, {self.relation}, recomputed", (), rows)
+
+    @property
+    def delta(self) -> float:
+        """The δ that ``epsilon_upper`` holds at."""
+        return self.delta_upper
+
+
+def _arithmetic(methods: Sequence[str]) -> str:
+    balls = f"balls of {BITS} bits (python-flint {flint.__version__})"
+    if any("adaptive" in method or "zCDP" in method for method in methods):
+        return f"{balls}; float64 with outward rounding"
+    return balls
+
+
+def _largest_loss(branch: Branch, *, forward: bool) -> Ball | None:
+    """The largest loss of any outcome in one direction; None when there is none."""
+    fixed = branch.fixed
+    if branch.blatant or fixed.mu_squared or fixed.rho:
+        return None
+    total = ball(sum((count * spread for spread, count in branch.steps), Fraction(0)))
+    for use, count in fixed.uses:
+        match use:
+            case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon, delta=0.0):
+                total += count * ball(epsilon)
+            case Laplace(noise_multiplier=scale):
+                total += ball(count / Fraction(scale))
+            case Sampled(of=of) if (inner := _largest_loss(of, forward=True)) is not None:
+                total += count * _amplified(use, inner, forward=forward != use.mirrored)
+            case _:
+                return None
+    return total
+
+
+def _amplified(use: Sampled, inner: Ball, *, forward: bool) -> Ball:
+    """The largest loss of a sampled use, from that on the sample (the pairs of ``certified.pairs``)."""
+    rate = ball(use.rate)
+    if use.absent is not None and (replaced := PureCost.of(use.of)) and (absent := PureCost.of(use.absent)):
+        return largest_loss(replaced, absent, use.rate)
+    if use.scheme == "poisson" and use.relation == "substitution":
+        return inner
+    if forward or (use.scheme == "without-replacement" and use.relation != "add-remove"):
+        return (1 + rate * inner.expm1()).log()
+    return -(1 + rate * (-inner).expm1()).log()
+
+
+def _pure_epsilon(branch: Branch) -> tuple[float, float]:
+    """(lower, upper) of the largest loss of both directions: the least ε with δ(ε) = 0."""
+    with precision():
+        both = [_largest_loss(branch, forward=forward) for forward in (True, False)]
+        if both[0] is None or both[1] is None:
+            return math.inf, math.inf
+        return max(map(down, both)), max(map(up, both))
+
+
+_Found = tuple[Sides, str]
+"""Both sides of one branch, and the theorems."""
+
+
+def _answers(
+    plan: Plan | Mapping[str, Any], relation: Relation, ask: Callable[[Branch], _Found]
+) -> tuple[Sides, list[str]]:
+    """The largest lower side of the branches that are reached, the largest upper side of those that bound the plan."""
+    found = cases(core(parse_plan(plan)), validate.relation(relation))
+    above = {branch: ask(branch) for branch in found.upper}
+    low = 0.0
+    for branch in found.lower:
+        try:
+            low = max(low, (above[branch] if branch in above else ask(branch))[0][0])
+        except NotSupported:
+            continue
+    return (low, max(upper for (_, upper), _ in above.values())), [method for _, method in above.values()]
+
+
+def recompute(
+    plan: Plan | Mapping[str, Any],
+    *,
+    relation: Relation,
+    delta: float | None = None,
+    epsilon: float | None = None,
+) -> Recomputed:
+    """Bounds on ε at ``delta``, or on δ at ``epsilon`` (give exactly one).
+
+    The upper side holds for every pair of neighbours under ``relation`` and every adaptive choice
+    the plan admits; the lower side is reached by an explicit strategy, up to what the method's
+    docstring states.
+
+    Raises ``PlanError`` for a malformed plan, relation, δ or ε; ``UsageError`` unless exactly one
+    of δ and ε is given; ``NotSupported`` where there is no second formula for the plan.
+    """
+    if (delta is None) == (epsilon is None):
+        raise UsageError("give either delta or epsilon", hint="For example `delta = 1e-05` and `epsilon = None`.")
+    if delta is not None:
+        delta = validate.fraction(delta, path="delta")
+        (low, high), methods = _answers(plan, relation, lambda branch: _epsilon(branch, delta))
+        return Recomputed(low, high, delta, delta, _joined(methods), _arithmetic(methods), relation)
+    epsilon = validate.real(epsilon, path="epsilon")
+    (low, high), methods = _answers(plan, relation, lambda branch: _delta(branch, epsilon))
+    return Recomputed(epsilon, epsilon, low, high, _joined(methods), _arithmetic(methods), relation)
+
+
+def _epsilon(branch: Branch, delta: float) -> _Found:
+    """ε of one branch: at most that at δ = 0, where δ is too small for the profile to resolve."""
+    if delta == 1.0:
+        return (0.0, 0.0), "every mechanism is (0, 1)-DP"
+    largest = _pure_epsilon(branch)
+    if delta == 0.0:
+        return largest, "largest loss"
+    profile = profile_of(branch, Goal(delta=delta))
+    lower, upper = profile.epsilon(delta)
+    return (lower, min(upper, largest[1])), profile.method
+
+
+def _delta(branch: Branch, epsilon: float) -> _Found:
+    """δ of one branch at ε; lattices are fitted to the answer once or twice, as it is not known before."""
+    if epsilon >= _pure_epsilon(branch)[1]:
+        return (0.0, 0.0), "largest loss"
+    profile = profile_of(branch, Goal(epsilon=epsilon))
+    lower, upper = profile.delta(epsilon)
+    for _ in range(ROUNDS):
+        if lower > 0.0 or upper < SMALLEST:
+            break
+        profile = profile_of(branch, Goal(epsilon=epsilon, expected=upper * STRIDE))
+        again = profile.delta(epsilon)
+        lower, upper = max(lower, again[0]), min(upper, again[1])
+    return (lower, upper), profile.method
+
+
+def _upper_curve(branch: Branch, grid: Sequence[float]) -> list[float]:
+    """δ_upper of one branch at rising ε's; 0 from its largest loss on, to which no lattice could be fitted."""
+    largest = _pure_epsilon(branch)[1]
+    inside = [point for point in grid if point < largest]
+    profile = profile_of(branch, Goal(epsilon=inside[-1], rough=True)) if inside else None
+    return [profile.delta(point)[1] if profile and point < largest else 0.0 for point in grid]
+
+
+def _joined(methods: Sequence[str]) -> str:
+    return "; ".join(dict.fromkeys(methods))
+
+
+def recomputed_curve(
+    plan: Plan | Mapping[str, Any], *, relation: Relation, points: Sequence[float]
+) -> tuple[tuple[float, float], ...]:
+    """An upper profile: (ε, δ_upper) for each ε >= 0 in ``points``, in rising order.
+
+    Each pair holds for both directions of every pair of neighbours, so all of them together
+    bound the trade-off curve. The profile is computed once for all points.
+    Raises as ``recompute``.
+    """
+    grid = sorted({validate.real(point, path=f"points[{i}]") for i, point in enumerate(points)})
+    branches = cases(core(parse_plan(plan)), validate.relation(relation)).upper
+    if not grid:
+        return ()
+    curves = [_upper_curve(branch, grid) for branch in branches]
+    best = 1.0
+    curve = []
+    for point, *deltas in zip(grid, *curves, strict=True):
+        best = min(best, max(deltas))
+        curve.append((point, best))
+    return tuple(curve)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ClaimCheck(Shown):
+    """What a claim (``epsilon``, ``delta``) looks like after recomputing.
+
+    "does not hold": the lower side of ε at ``delta`` is above ``epsilon``; "undecided": the claim is between the sides.
+    """
+
+    answer: Answer
+    epsilon: float
+    delta: float
+    recomputed: Recomputed
+
+    def facts(self) -> Facts:
+        """The answer and the bracket."""
+        sides = self.recomputed.facts()
+        return Facts(f"{self.answer}: claimed ε <= {self.epsilon:.12g} at δ = {self.delta:g}; {sides.line}", (), ())
+
+
+def check_claim(plan: Plan | Mapping[str, Any], *, relation: Relation, epsilon: float, delta: float) -> ClaimCheck:
+    """Whether ``plan`` is (``epsilon``, ``delta``)-DP under ``relation``. Raises as ``recompute``."""
+    epsilon = validate.real(epsilon, path="epsilon")
+    found = recompute(plan, relation=relation, delta=delta)
+    answer: Answer = "undecided"
+    if found.epsilon_upper <= epsilon:
+        answer = "holds"
+    elif found.epsilon_lower > epsilon:
+        answer = "does not hold"
+    return ClaimCheck(answer, epsilon, found.delta, found)

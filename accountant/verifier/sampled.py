@@ -1,0 +1,318 @@
+r"""Everything with a dominating pair, sampled or not, composed on one lattice.
+
+Each leaf becomes a pair (``pairs``), each pair a lattice distribution from above and from below
+(``lattice``), and their composition one transform in balls (``convolve``). The two directions of a pair of data
+sets are composed apart and the larger δ is taken at the end. Two-valued losses (pure mechanisms, also
+Poisson-sampled ones) stay outside the transform, as exact binomials.
+
+Substitution under sampling without replacement: the upper side composes the ``Combined`` curve, the lower side
+the ``Mixed`` pair (all other records equal to the new one), so the bracket holds a gap of
+the theory, not of arithmetic. So is it with an exponential mechanism on the sample (``envelope``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from flint import arb, ctx
+
+from affidavit.accountant.plan import Approximate, DiscreteGaussian, Laplace, Pure
+from affidavit.accountant.verifier.balls import Ball, ball, down, down_array, precision, up, up_array
+from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
+from affidavit.accountant.verifier.convolve import Composed, Uses, compose, log_tail_bound, window_of
+from affidavit.accountant.verifier.discrete import DiscretePair, discrete_pairs
+from affidavit.accountant.verifier.lattice import LatticeMasses, from_above, from_below, on_grid, reach
+from affidavit.accountant.verifier.mixture import LossMasses, two_point_masses
+from affidavit.accountant.verifier.on_sample import gaussian_pair, reached, sampled_pairs
+from affidavit.accountant.verifier.pairs import LaplacePair, Mixed, Pair, Reversed
+from affidavit.accountant.verifier.product import MAX_ATOMS, Atoms, ProductProfile, TwoValued, two_point_product
+from affidavit.accountant.verifier.replaced import ReplacedPair
+from affidavit.accountant.verifier.single import SingleProfile
+from affidavit.accountant.verifier.stairs import chunked, losses_of
+
+__all__ = ["Front", "expected_delta", "fronts"]
+
+GUARD_BITS = 72
+"""Bits beyond the smallest mass that matters: room for lattice differences and for the transform."""
+COARSE_CELLS = 600
+MAX_SIZE, MAX_TAILS = 1 << 17, 40_000
+"""Places of a transform, and lattice points at which tails are evaluated for one side: seconds each."""
+STEP_BITS = 34
+LARGE = 20
+"""Losses above it take more bits."""
+LATTICE_BELOW_ZERO = 1.2
+"""Cells between a mixture's smallest loss and 0: without a lattice point there its bulk has no place below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """All uses seen in one direction of the pair of data sets.
+
+    ``upper`` and ``lower`` list (pair, count); they differ where the tight upper pair is not attained.
+    ``binomials`` are the two-valued ones, ``mu`` the unsampled Gaussians; a lattice has those in it already.
+    """
+
+    mu: Ball | None
+    upper: tuple[tuple[Pair, int], ...]
+    lower: tuple[tuple[Pair, int], ...]
+    binomials: tuple[TwoValued, ...]
+    plain: tuple[tuple[Pure | Approximate, int], ...]
+
+
+def _single_pure(branch: Branch) -> Ball | None:
+    """ε if the branch is one use of a pure mechanism."""
+    match branch:
+        case Branch(first=Fixed(mu_squared=0, rho=0, uses=((Pure(epsilon=epsilon), 1),)), steps=(), blatant=False):
+            return ball(epsilon)
+    return None
+
+
+def _two_valued(epsilon: Ball, rate: Ball, count: int, *, forward: bool) -> TwoValued:
+    """A pure mechanism under mixture sampling: ``Mixed`` (forward) or ``Reversed``."""
+    high = (1 - rate + rate * epsilon.exp()).log()
+    low = (1 - rate + rate * (-epsilon).exp()).log()
+    chance = 1 / (1 + (-epsilon).exp())
+    if forward:
+        return TwoValued(high, low, rate * chance + (1 - rate) * (1 - chance), count)
+    return TwoValued(-low, -high, chance, count)
+
+
+def _direction(fixed: Fixed, *, forward: bool) -> Direction:
+    upper: list[tuple[Pair, int]] = []
+    lower: list[tuple[Pair, int]] = []
+    binomials: list[TwoValued] = []
+    plain: list[tuple[Pure | Approximate, int]] = []
+    for use, count in fixed.uses:
+        match use:
+            case Pure() | Approximate():
+                plain.append((use, count))
+            case Laplace(noise_multiplier=scale):
+                pair = LaplacePair(ball(1 / Fraction(scale)))
+                upper.append((pair, count))
+                lower.append((pair, count))
+            case Sampled():
+                epsilon = _single_pure(use.of)
+                mixture = use.relation == "add-remove" or (use.scheme == "poisson" and use.relation == "zero-out")
+                if epsilon is not None and mixture:
+                    toward = forward != use.mirrored
+                    binomials.append(_two_valued(epsilon, ball(use.rate), count, forward=toward))
+                    continue
+                above, below = sampled_pairs(use, forward=forward)
+                upper.append((above, count))
+                lower.append((below, count))
+            case DiscreteGaussian():
+                discrete, beneath = discrete_pairs(use, ctx.prec)
+                upper.append((discrete, count))
+                if beneath is not None:
+                    lower.append((beneath, count))
+    if losses_of(plain) > MAX_ATOMS:
+        stairs = [(pair, 1) for pair in chunked(plain)]
+        upper, lower, plain = [*upper, *stairs], [*lower, *stairs], []
+    mu = ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None
+    if mu is not None and upper:
+        gaussian = gaussian_pair(fixed.mu_squared)
+        upper.append((gaussian, 1))
+        lower.append((gaussian, 1))
+    same = [id(pair) for pair, _ in upper] == [id(pair) for pair, _ in lower]
+    pairs = tuple(upper)
+    return Direction(mu, pairs, pairs if same else tuple(lower), tuple(binomials), tuple(plain))
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A lattice spacing; ``unit`` is the discrete Gaussian, if any, whose losses lie ``parts`` places apart on it."""
+
+    step: Ball
+    unit: DiscretePair | None = None
+    parts: int = 1
+
+
+def fronts(fixed: Fixed, *, negligible: float) -> tuple[Front, Front]:
+    """Both directions; ``negligible`` is a mass that may be cut off."""
+    bits = int(GUARD_BITS - math.log2(negligible)) + _further_bits(fixed)
+    with precision(bits):
+        forward, backward = (_direction(fixed, forward=forward) for forward in (True, False))
+    return Front(forward, negligible, bits), Front(backward, negligible, bits)
+
+
+def _further_bits(fixed: Fixed) -> int:
+    """For losses so large that e^loss is beyond the precision."""
+    largest = max((_loss_on_sample(use) for use, _ in fixed.uses if isinstance(use, Sampled)), default=0)
+    return max(0, int(2 * (largest - LARGE) / math.log(2)))
+
+
+def _loss_on_sample(use: Sampled) -> Fraction:
+    """About the largest loss of the mechanisms of bounded loss on a sample."""
+    sizes = Fraction(0)
+    for branch in [use.of] if use.absent is None else [use.of, use.absent]:
+        sizes += sum((spread * n for spread, n in branch.steps), Fraction(0))
+        for leaf, n in branch.fixed.uses:
+            sizes += n * Fraction(leaf.epsilon) if isinstance(leaf, (Pure, Approximate)) else 0
+    return sizes
+
+
+def expected_delta(fixed: Fixed, epsilon: float) -> float:
+    """About the δ at ε of everything that needs a lattice; 1 if nothing does."""
+    negligible = 1e-30
+    while True:
+        logs = [front.log_tail(epsilon) for front in fronts(fixed, negligible=negligible) if front.direction.upper]
+        log = max(logs, default=0.0)
+        if log > math.log(negligible) + 30 or negligible < 1e-250:
+            return math.exp(max(log, -600.0))
+        negligible = max(negligible**2, 1e-300)
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """One direction on its way to a loss distribution, in balls of ``bits`` bits."""
+
+    direction: Direction
+    negligible: float
+    bits: int
+
+    def closed_form(self) -> ProductProfile | None:
+        """The exact profile, when there are only Gaussians and two-valued losses."""
+        if self.direction.upper:
+            return None
+        with precision(self.bits):
+            return ProductProfile(self.direction.mu, self._atoms(), "two-point losses of a sample", self.bits)
+
+    @property
+    def attained(self) -> bool:
+        """Whether the same pairs serve on both sides, so that the bracket closes as the lattice gets finer."""
+        return self.direction.upper is self.direction.lower
+
+    def single(self) -> SingleProfile | None:
+        """The exact profile, when there is only one use."""
+        match self.direction:
+            case Direction(mu=None, upper=((above, 1),), lower=((below, 1),), binomials=(), plain=()):
+                return SingleProfile(above, above if reached(above) else below, self.bits)
+        return None
+
+    @property
+    def directed(self) -> bool:
+        """Whether the upper pairs depend on the direction."""
+        mixtures = any(isinstance(pair, (Mixed, Reversed)) for pair, _ in self.direction.upper)
+        return mixtures or bool(self.direction.binomials)
+
+    def spacing(self, width: float, *, resolve: bool = True) -> float:
+        """A spacing for which the bracket is about ``width`` of ε wide at the mass asked for.
+
+        ``resolve``: fine enough for the lower side too, which needs lattice points below a mixture's bulk.
+        """
+        uses = self.direction.upper
+        with precision(self.bits):
+            total = sum(count for _, count in uses)
+            spans = [reach(pair, self.negligible / total) for pair, _ in uses]
+            coarse = max(high - low for low, high in spans) / COARSE_CELLS
+            parts = self._parts(Grid(arb(coarse)), upward=True)
+            window, theta, _ = window_of(parts, coarse, math.sqrt(self.negligible))
+            epsilon = max(window.last * coarse, coarse)
+            wanted = math.sqrt(6 * width * epsilon / (total * (1 + theta)))
+            floors = [
+                -float((-pair.rate).log1p()) / LATTICE_BELOW_ZERO
+                for pair, _ in self.direction.lower
+                if isinstance(pair, (Mixed, Reversed))
+            ]
+            least = max(
+                sum(high - low for low, high in spans) / MAX_TAILS,
+                1.5 * (window.last - window.first) * coarse * len(uses) / MAX_SIZE,
+            )
+            return max(least, min([wanted, 4 * coarse, *(floors if resolve else [])]))
+
+    def log_tail(self, epsilon: float) -> float:
+        """About log δ at ε, by Chernoff in floats; it fits lattices to an ε asked for."""
+        uses = self.direction.upper
+        with precision(self.bits):
+            spans = [reach(pair, self.negligible) for pair, _ in uses]
+            coarse = max(high - low for low, high in spans) / COARSE_CELLS
+            parts = self._parts(Grid(arb(coarse)), upward=True)
+        return min(0.0, log_tail_bound(parts, coarse, epsilon))
+
+    def _parts(self, grid: Grid, *, upward: bool) -> Uses:
+        uses = self.direction.upper if upward else self.direction.lower
+        total = sum(count for _, count in uses)
+        made: list[tuple[LatticeMasses, int]] = []
+        for pair, count in uses:
+            if grid.unit is not None and pair is grid.unit:
+                made.append((on_grid(grid.unit, grid.parts, upward=upward), count))
+                continue
+            low, high = reach(pair, self.negligible / total)
+            fitted = pair.aligned(grid.step, upward=upward) if isinstance(pair, LaplacePair) else pair
+            made.append(((from_above if upward else from_below)(fitted, grid.step, low, high), count))
+        return made
+
+    def _atoms(self) -> Atoms:
+        return two_point_product(self.direction.plain, budget=self.negligible, others=self.direction.binomials)
+
+    def masses(self, spacing: float, *, two_sided: bool = True) -> LossMasses:
+        """The loss distribution on a lattice of about that spacing, times the two-point losses."""
+        with precision(self.bits):
+            result = self._lattice(spacing, two_sided=two_sided)
+            if self.direction.binomials or self.direction.plain:
+                result = result.times(two_point_masses(self._atoms()))
+            return result
+
+    def _lattice(self, spacing: float, *, two_sided: bool) -> LossMasses:
+        grid = self._grid(spacing, upward=True)
+        above = self._composed(grid, upward=True)
+        while above is None:
+            spacing *= 2
+            grid = self._grid(spacing, upward=True)
+            above = self._composed(grid, upward=True)
+        losses = up_array([(above.first + i) * grid.step + above.offset for i in range(len(above.masses))])
+        masses = np.maximum(up_array(above.masses), 0.0)
+        infinite = up(above.infinite + above.outside)
+        grid = self._grid(spacing, upward=False)
+        below = self._composed(grid, upward=False) if two_sided else None
+        if below is None:
+            return LossMasses(masses, losses, infinite, np.zeros(1), np.zeros(1))
+        return LossMasses(
+            masses,
+            losses,
+            infinite,
+            np.maximum(down_array(below.masses), 0.0),
+            down_array([(below.first + i) * grid.step + below.offset for i in range(len(below.masses))]),
+            down(below.infinite - below.outside),
+        )
+
+    def _grid(self, spacing: float, *, upward: bool) -> Grid:
+        """A lattice of about the given spacing, with lattice points where much of the mass sits.
+
+        With a discrete Gaussian whose losses are far apart, a fraction of their distance. Otherwise a short
+        binary fraction, so that lattice losses are exact: with a Laplace leaf, one that all but divides
+        its width, on the side where rounding to it is safe; with a mixture, one that puts a lattice
+        point at its smallest loss or just above; with a replaced record, one just below the largest loss.
+        """
+        wanted, toward = spacing, 0
+        for pair, _ in self.direction.upper if upward else self.direction.lower:
+            match pair:
+                case DiscretePair(spacing=apart) if apart > spacing / 4:
+                    parts = max(1, math.ceil(float(apart) / spacing))
+                    return Grid(ball(apart / parts), pair, parts)
+                case LaplacePair(width=width):
+                    anchor, toward = float(width), int(upward)
+                case Mixed(rate=rate) | Reversed(rate=rate):
+                    anchor = -float((-rate).log1p())
+                case ReplacedPair(stairs=stairs):
+                    anchor = float(stairs.losses[0])
+                case _:
+                    continue
+            if spacing < anchor:
+                wanted = anchor / math.ceil(anchor / spacing)
+            break
+        exponent = math.floor(math.log2(wanted)) - STEP_BITS
+        return Grid(arb(math.ldexp(math.floor(math.ldexp(wanted, -exponent)) + toward, exponent)))
+
+    def _composed(self, grid: Grid, *, upward: bool) -> Composed | None:
+        """One side of the composition; None if the window is too large (or nothing is left of a lower side)."""
+        parts = self._parts(grid, upward=upward)
+        if not all(sum(part.masses, arb(0)) > 0.5 for part, _ in parts):
+            return None
+        window, above, below = window_of(parts, float(grid.step), self.negligible)
+        if window.size > MAX_SIZE:
+            return None
+        return compose(parts, grid.step, window, theta=above if upward else -below)

@@ -1,0 +1,134 @@
+"""Shown, signed and verified are one number: what both engines confirm."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from affidavit.accountant import settle as module
+from affidavit.accountant.bound import bound
+from affidavit.accountant.errors import DisagreementError, NotSupported
+from affidavit.accountant.plan import (
+    Approximate,
+    Compose,
+    Exponential,
+    Gaussian,
+    Parallel,
+    Plan,
+    Poisson,
+    Pure,
+    Repeat,
+    WithoutReplacement,
+)
+from affidavit.accountant.settle import settle
+from affidavit.accountant.validate import Relation
+from affidavit.accountant.verifier import check_claim, recompute
+
+E1, E3 = Exponential(1.0), Exponential(3.0)
+PLANS: list[tuple[Plan, Relation]] = [
+    (Poisson(1 / 6, E3), "zero-out"),
+    (Repeat(8, Poisson(1 / 6, E3)), "zero-out"),
+    (Repeat(12, Poisson(0.05, E1)), "add-remove"),
+    (Repeat(8, WithoutReplacement(60, 10, E1)), "add-remove"),
+    (Repeat(8, WithoutReplacement(60, 10, E1)), "substitution"),
+    (Repeat(8, WithoutReplacement(60, 10, E1)), "zero-out"),
+    (Repeat(8, Poisson(0.1, E1)), "substitution"),
+    (Repeat(4, Poisson(0.1, E3, absent=Exponential(1.5))), "substitution"),
+    (Compose((Repeat(4, Poisson(0.1, E1)), Pure(0.3), Gaussian(2.0))), "zero-out"),
+    (Repeat(2, Poisson(0.1, Compose((E1, Approximate(0.2, 1e-6))))), "zero-out"),
+    (Repeat(15, Poisson(0.1, Pure(1.0), absent=Pure(0.5))), "substitution"),
+    (Repeat(160, Poisson(0.1, Pure(1.0), absent=Pure(0.5))), "substitution"),
+    (Repeat(15, Poisson(0.1, Pure(0.8), absent=Pure(0.5))), "substitution"),
+    (Repeat(15, Poisson(0.1, Pure(0.3), absent=Pure(0.5))), "substitution"),
+    (Parallel((Repeat(5, Poisson(0.1, Pure(1.0), absent=Pure(0.5))),) * 2), "substitution"),
+    (
+        Parallel(
+            (Repeat(5, Poisson(0.1, Pure(1.0), absent=Pure(0.5))),) * 2,
+            moves=(Repeat(5, Poisson(0.1, Pure(0.5), absent=Pure(0.5))),) * 2,
+        ),
+        "substitution",
+    ),
+]
+
+
+@pytest.mark.parametrize(("plan", "relation"), PLANS)
+def test_what_is_settled_is_confirmed(plan: Plan, relation: Relation) -> None:
+    """By the verifier, and by what is shown; a number below what a mechanism reaches is refuted."""
+    settled = settle(plan, relation=relation, delta=1e-4)
+    assert check_claim(plan, relation=relation, epsilon=settled.epsilon_upper, delta=1e-4).answer == "holds"
+    assert settled.epsilon_upper >= settled.recomputed.epsilon_upper
+    shown = bound(plan, relation=relation, delta=1e-4)
+    assert shown.epsilon_lower <= settled.epsilon_upper
+    below = 0.99 * settled.recomputed.epsilon_lower
+    assert check_claim(plan, relation=relation, epsilon=below, delta=1e-4).answer == "does not hold"
+
+
+def test_costs_of_different_kinds_are_refused() -> None:
+    with pytest.raises(NotSupported, match="absent"):
+        settle(Poisson(0.1, Pure(1.0), absent=Gaussian(1.0)), relation="substitution", delta=1e-3)
+
+
+def test_costs_too_small_to_tell() -> None:
+    plan = Repeat(3, Poisson(0.1, Pure(1e-20), absent=Pure(1e-20)))
+    again = recompute(plan, relation="substitution", delta=1e-12)
+    assert again.epsilon_lower == 0.0
+    assert again.epsilon_upper <= 1e-9
+
+
+def test_exact_numbers_are_settled_exactly() -> None:
+    assert settle(Repeat(4, Pure(0.5)), relation="add-remove", delta=0.0).epsilon_upper == 2.0
+    assert settle(Gaussian(1.0), relation="add-remove", delta=1.0).epsilon_upper == 0.0
+    assert settle(Gaussian(0.0), relation="add-remove", delta=0.5).epsilon_upper == math.inf
+
+
+@pytest.mark.parametrize("side", ["issued", "recomputed"])
+def test_engines_that_contradict_each_other_settle_nothing(side: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever of the two is wrong."""
+    plan = Repeat(3, Gaussian(1.25))
+    name, engine = ("bound", bound) if side == "issued" else ("recompute", recompute)
+
+    def halved(*given: object, **named: object) -> object:
+        found = engine(*given, **named)  # type: ignore[operator]
+        return replace(found, epsilon_lower=found.epsilon_lower / 2, epsilon_upper=found.epsilon_upper / 2)
+
+    monkeypatch.setattr(module, name, halved)
+    module._settled.cache_clear()
+    with pytest.raises(DisagreementError, match="contradict"):
+        settle(plan, relation="add-remove", delta=1e-5)
+    module._settled.cache_clear()
+
+
+sizes = st.floats(math.log(0.05), math.log(4.0)).map(math.exp)
+leaves = st.one_of(sizes.map(Pure), sizes.map(Exponential))
+
+
+def check_both(of: Plan, absent: Plan, rate: float, count: int, delta: float) -> None:
+    """Two engines that share nothing enclose one number; count n is n composes."""
+    use = Poisson(rate, of, absent=absent)
+    plan = Repeat(count, use)
+    issued = bound(plan, relation="substitution", delta=delta)
+    again = recompute(plan, relation="substitution", delta=delta)
+    assert issued.epsilon_lower <= again.epsilon_upper * (1 + 1e-9) + 1e-9
+    assert again.epsilon_lower <= issued.epsilon_upper * (1 + 1e-9) + 1e-9
+    composed = recompute(Compose((use,) * count), relation="substitution", delta=delta)
+    assert composed.epsilon_upper == pytest.approx(again.epsilon_upper, rel=1e-9, abs=1e-12)
+
+
+drawn = {"of": leaves, "absent": leaves, "rate": st.floats(0.01, 0.9), "delta": st.sampled_from([1e-2, 1e-4, 1e-8])}
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@given(**drawn, count=st.integers(1, 4))
+def test_both_engines_agree(of: Plan, absent: Plan, rate: float, count: int, delta: float) -> None:
+    check_both(of, absent, rate, count, delta)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(**drawn, count=st.integers(1, 60))
+def test_both_engines_agree_on_many_plans(of: Plan, absent: Plan, rate: float, count: int, delta: float) -> None:
+    check_both(of, absent, rate, count, delta)

@@ -1,0 +1,89 @@
+"""The contour integral of sampled Gaussians: against the closed form, direct integration and the issuing engine."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from affidavit.accountant.verifier.bracket import epsilon_bracket
+from affidavit.accountant.verifier.contour import contour_profile
+from affidavit.accountant.verifier.smooth import diluted_pair, removal_pair, replacement_curve
+
+
+def gaussian(mu: float, epsilon: float) -> float:
+    """δ of the Gaussian mechanism of shift ``mu`` (Balle and Wang 2018, Theorem 8), 40 digits."""
+    with mpmath.workdps(40):
+        shift = mpmath.mpf(epsilon) / mu
+        return float(mpmath.ncdf(mu / 2 - shift) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - shift))
+
+
+@pytest.mark.parametrize(
+    ("sigma", "uses", "delta"), [(2.0, 2, 1e-5), (2.0, 7, 1e-5), (5.0, 40, 1e-12), (1.0, 5, 1e-40)]
+)
+def test_contour_of_a_full_sample_is_the_closed_form(sigma: float, uses: int, delta: float) -> None:
+    """At rate 1 the sampled Gaussian is the Gaussian itself."""
+    law = removal_pair(rate=1.0, sigma=sigma, removed=True)
+    profile = contour_profile([(law, uses)], precision=0.0, delta=delta, epsilon=None)
+    found = epsilon_bracket(profile, delta, start=1.0)
+    mu = math.sqrt(uses) / sigma
+    assert gaussian(mu, found.lower) >= delta * (1 - 1e-12)
+    assert gaussian(mu, found.upper) <= delta * (1 + 1e-12)
+    assert found.upper - found.lower <= 1e-6 * found.upper
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_contour_of_two_uses_against_direct_integration(removed: bool) -> None:
+    """δ of two uses = E over the first of δ of the second at what is left of ε."""
+    rate, sigma, epsilon = 0.2, 1.0, 0.3
+    law = removal_pair(rate=rate, sigma=sigma, removed=removed)
+    sign = 1.0 if removed else -1.0
+
+    def loss(x: float) -> float:
+        return sign * math.log1p(rate * math.expm1((x - 0.5) / sigma**2))
+
+    def density(x: float) -> float:
+        base = norm.pdf(x, scale=sigma)
+        return base * (1.0 + rate * math.expm1((x - 0.5) / sigma**2)) if removed else base
+
+    expected, error = quad(lambda x: density(x) * law.delta(epsilon - loss(x)).upper, -9.0, 10.0, limit=200)
+    found = contour_profile([(law, 2)], precision=0.0, delta=expected, epsilon=epsilon).delta(epsilon)
+    assert found.lower <= expected + error
+    assert found.upper >= expected - error
+    assert found.upper - found.lower < 1e-5 * expected
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0])
+def test_replacement_curve_of_one_use_is_its_formula(epsilon: float) -> None:
+    """γ h(1 + (α−1)/γ) for α >= 1, and its reflection (DESIGN's theory, section 4)."""
+    rate, sigma = 0.1, 0.7
+    law = replacement_curve(rate=rate, sigma=sigma)
+    above = rate * gaussian(1 / sigma, math.log1p(math.expm1(epsilon) / rate))
+    assert law.delta(epsilon).upper == pytest.approx(above, rel=1e-12)
+    assert law.delta(-epsilon).upper == pytest.approx(1.0 - math.exp(-epsilon) + math.exp(-epsilon) * above, rel=1e-12)
+
+
+def test_nothing_is_lost_beyond_the_largest_loss() -> None:
+    """Added at rate 0.2 the loss never exceeds −log 0.8 a use."""
+    law = removal_pair(rate=0.2, sigma=1.0, removed=False)
+    found = contour_profile([(law, 2)], precision=0.0, delta=1e-9, epsilon=0.6).delta(0.6)
+    assert found.lower == 0.0
+    assert found.upper < 1e-100
+
+
+def test_tiny_delta_keeps_relative_accuracy() -> None:
+    law = removal_pair(rate=0.01, sigma=1.0, removed=True)
+    for delta in (1e-30, 1e-100):
+        profile = contour_profile([(law, 100)], precision=0.0, delta=delta, epsilon=None)
+        found = epsilon_bracket(profile, delta, start=1.0)
+        assert 0.0 < found.upper - found.lower <= 1e-6 * found.upper
+
+
+def test_poisson_under_substitution_is_the_diluted_curve() -> None:
+    law = diluted_pair(rate=0.2, sigma=1.5)
+    for epsilon in (-0.4, 0.0, 0.7):
+        expected = 0.8 * max(0.0, -math.expm1(epsilon)) + 0.2 * gaussian(1 / 1.5, epsilon)
+        assert law.delta(epsilon).upper == pytest.approx(expected, rel=1e-12)
