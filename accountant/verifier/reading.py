@@ -142,9 +142,10 @@ def _repeated(inner: Sequence[Branch], count: int, side: Side) -> tuple[Branch, 
     if len(inner) == 1 or count == 1:
         return undominated(one.times(count) for one in inner)
     ranges = {spread for one in inner for spread, _ in one.steps}
-    if len(ranges) > 1 and len(inner) ** count <= _FEW_ORDERS:
+    ordered = len(ranges) > 1 or (side == "lower" and bool(ranges))
+    if ordered and len(inner) ** count <= _FEW_ORDERS:
         return undominated(map(Branch.joined, product(inner, repeat=count)))
-    if side == "lower" and ranges:  # some sequences, in an order that is reached
+    if ordered and side == "lower":  # some sequences, in an order that is reached
         return undominated(one.times(count) for one in inner)
     found: tuple[Branch, ...] = (Branch(),)
     for _ in range(count):

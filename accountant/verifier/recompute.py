@@ -244,7 +244,8 @@ def recomputed_curve(
 class ClaimCheck(Shown):
     """What a claim (``epsilon``, ``delta``) looks like after recomputing.
 
-    "does not hold": the lower side of ε at ``delta`` is above ``epsilon``; "undecided": the claim is between the sides.
+    "does not hold": the lower side of ε at ``delta`` is above ``epsilon``, or that of δ at ``epsilon`` above ``delta``;
+    "undecided": the claim is between the sides of both.
     """
 
     answer: Answer
@@ -267,4 +268,10 @@ def check_claim(plan: Plan | Mapping[str, Any], *, relation: Relation, epsilon: 
         answer = "holds"
     elif found.epsilon_lower > epsilon:
         answer = "does not hold"
+    else:
+        at_claim = recompute(plan, relation=relation, epsilon=epsilon)
+        if at_claim.delta_upper <= delta:
+            answer = "holds"
+        elif at_claim.delta_lower > delta:
+            answer = "does not hold"
     return ClaimCheck(answer, epsilon, found.delta, found)

@@ -95,7 +95,7 @@ def test_curves_limits_and_certified_bounds():
     assert limits.startswith("RiskLimits(area under the ROC curve <= 0.7")
     assert len(limits) < 200
     certified = recompute(GAUSSIAN, relation="add-remove", delta=1e-5)
-    assert repr(certified) == "Recomputed(4.37717 <= ε <= 4.37718 at δ = 1e-05, add-remove, certified)"
+    assert repr(certified) == "Recomputed(4.37717 <= ε <= 4.37718 at δ = 1e-05, add-remove, recomputed)"
     for shown in (curve, risk_limits(curve), certified, PrivacyCurve(())):
         assert Reader(shown._repr_html_()).tags <= ALLOWED
 

@@ -56,7 +56,7 @@ def check_sides(ran: Ran, lower: float, upper: float) -> None:
         assert lower <= ran.largest * (1 + RELATIVE) + ABSOLUTE, (ran, lower)
 
 
-def check(ran: Ran, *, balls: bool, verdict: bool) -> int:
+def check(ran: Ran, *, number: bool, verdict: bool) -> int:
     """Every engine that answers; how many did."""
     answers = 0
     try:
@@ -65,10 +65,10 @@ def check(ran: Ran, *, balls: bool, verdict: bool) -> int:
         answers += 1
     except NotSupported:
         pass
-    if balls:
+    if number:
         try:
-            certified = recompute(ran.plan, relation=ran.relation, epsilon=ran.epsilon)  # type: ignore[arg-type]
-            check_sides(ran, certified.delta_lower, certified.delta_upper)
+            again = recompute(ran.plan, relation=ran.relation, epsilon=ran.epsilon)  # type: ignore[arg-type]
+            check_sides(ran, again.delta_lower, again.delta_upper)
             answers += 1
         except NotSupported:
             pass
@@ -76,7 +76,6 @@ def check(ran: Ran, *, balls: bool, verdict: bool) -> int:
         try:
             checked = check_claim(ran.plan, relation=ran.relation, epsilon=ran.epsilon, delta=claim)
             assert checked.answer != "holds", (ran, checked)
-            check_sides(ran, checked.delta_lower, 1.0)
             answers += 1
         except NotSupported:
             pass
@@ -88,12 +87,12 @@ BATCH = 20
 
 @pytest.mark.parametrize("first", range(0, 300, BATCH))
 def test_no_bound_is_below_an_attack(first: int) -> None:
-    """Of each three plans, all are asked of float64, one each of balls and of the verifier."""
+    """Of each three plans, all are asked of what issues, one each of the verifier's number and of its verdict."""
     answers = 0
     for number in range(first, first + BATCH):
         if (ran := run(number)) is not None:
             answers += check(
-                ran, balls=number % 3 == first // BATCH % 3, verdict=number % 3 == (first // BATCH + 1) % 3
+                ran, number=number % 3 == first // BATCH % 3, verdict=number % 3 == (first // BATCH + 1) % 3
             )
     assert answers >= BATCH // 2
 
@@ -105,5 +104,5 @@ def test_no_bound_is_below_thousands_of_attacks(first: int) -> None:
     answers = 0
     for number in range(first, first + 250):
         if (ran := run(number)) is not None:
-            answers += check(ran, balls=True, verdict=True)
+            answers += check(ran, number=True, verdict=True)
     assert answers >= 250
