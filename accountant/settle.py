@@ -17,15 +17,16 @@ from typing import Any
 from affidavit.accountant import validate
 from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.errors import DisagreementError
-from affidavit.accountant.plan import Plan, parse_plan
+from affidavit.accountant.plan import Plan, core, parse_plan
+from affidavit.accountant.scenario import scenarios
 from affidavit.accountant.show import Facts, Shown
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier import Recomputed, recompute
 
-__all__ = ["Settled", "settle"]
+__all__ = ["Settled", "issue", "settle"]
 
-FINE = 1e-5
-"""Tolerance of a lattice in float64: it costs a few tenths of a second."""
+LATTICE, RECURSION = 1e-5, 1e-4
+"""Tolerances where a finer bracket costs some tenths of a second: one lattice, or exponential mechanisms alone."""
 MARGIN = 1e-9
 """Room above what the verifier says, relative: its float64 parts may differ in the last digits elsewhere."""
 CONTRADICTION = 1e-9
@@ -82,14 +83,22 @@ def settle(plan: Plan | Mapping[str, Any], *, relation: Relation, delta: float) 
 @lru_cache(maxsize=64)
 def _settled(plan: Plan, relation: Relation, delta: float) -> Settled:
     found = recompute(plan, relation=relation, delta=delta)
-    issued = bound(plan, relation=relation, delta=delta)
-    if issued.method == "pld":
-        issued = bound(plan, relation=relation, delta=delta, tolerance=FINE)
+    issued = issue(plan, relation=relation, delta=delta)
     _check(issued, found)
     lower, upper = max(issued.epsilon_lower, found.epsilon_lower), issued.epsilon_upper
     if found.epsilon_upper > upper:
         upper = found.epsilon_upper * (1.0 + MARGIN)
     return Settled(replace(issued, epsilon_lower=min(lower, upper), epsilon_upper=upper), found)
+
+
+def issue(plan: Plan, *, relation: Relation, delta: float) -> Bound:
+    """What the issuing engine says, as finely as is cheap. Raises as ``bound``."""
+    found = bound(plan, relation=relation, delta=delta)
+    if found.method == "pld":
+        return bound(plan, relation=relation, delta=delta, tolerance=LATTICE)
+    if found.method == "adaptive" and not any(one.fixed for one in scenarios(core(plan), relation)):
+        return bound(plan, relation=relation, delta=delta, tolerance=RECURSION)
+    return found
 
 
 def _check(issued: Bound, found: Recomputed) -> None:
