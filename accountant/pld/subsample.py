@@ -50,7 +50,7 @@ import numpy as np
 
 from affidavit.accountant.pld.curve import Array, Curve, Logs, log_complement
 
-__all__ = ["Combined", "Diluted", "Lesser", "Mixed", "PoissonSubstitution"]
+__all__ = ["Combined", "Diluted", "Lesser", "Mixed", "PoissonSubstitution", "TwoSided"]
 
 
 def _inner_loss(loss: Array, rate: float) -> Array:
@@ -136,24 +136,24 @@ class Mixed(Curve):
         return max(0.0, self.rate * low - slack), min(1.0, self.rate * high + slack)
 
 
-class Combined(Curve):
-    """Without replacement under substitution, 0 < ``rate`` = m/n < 1, for a symmetric ``curve``."""
+class TwoSided(Curve):
+    """The symmetric curve that is ``half``'s for α >= 1, and its mirror image below."""
 
-    __slots__ = ("accuracy", "atoms", "bottom", "high", "infinity", "low", "mixed", "polygon")
+    __slots__ = ("accuracy", "atoms", "bottom", "half", "high", "infinity", "low", "polygon")
 
-    def __init__(self, curve: Curve, rate: float) -> None:
-        self.mixed = Mixed(curve, rate)
-        self.accuracy, self.polygon = curve.accuracy, self.mixed.polygon
-        self.high, self.infinity = self.mixed.high, self.mixed.infinity
+    def __init__(self, half: Curve) -> None:
+        self.half = half
+        self.accuracy, self.polygon = half.accuracy, half.polygon
+        self.high, self.infinity = half.high, half.infinity
         self.bottom = self.infinity
         self.low = -self.high
-        positive = tuple(atom for atom in self.mixed.atoms if atom > 0.0)
+        positive = tuple(atom for atom in half.atoms if atom > 0.0)
         self.atoms = (*(-atom for atom in reversed(positive)), 0.0, *positive)
 
     def logs(self, loss: Array) -> Logs:
         negative = loss < 0.0
         # P(L <= l) = Q(L >= -l) for l < 0: the tail just below -l.
-        outer = self.mixed.logs(np.where(negative, np.nextafter(-loss, -math.inf), loss))
+        outer = self.half.logs(np.where(negative, np.nextafter(-loss, -math.inf), loss))
         p_side = np.where(negative, outer.q_tail, outer.p_tail)
         q_side = np.where(negative, outer.p_tail, outer.q_tail)
         p_rest, q_rest = log_complement(p_side), log_complement(q_side)
@@ -165,10 +165,19 @@ class Combined(Curve):
         )
 
     def delta(self, epsilon: float) -> tuple[float, float]:
-        return self.mixed.delta(epsilon) if epsilon >= 0.0 else super().delta(epsilon)
+        return self.half.delta(epsilon) if epsilon >= 0.0 else super().delta(epsilon)
 
     def swapped(self) -> Curve:
         return self
+
+
+class Combined(TwoSided):
+    """Without replacement under substitution, 0 < ``rate`` = m/n < 1, for a symmetric ``curve``."""
+
+    __slots__ = ()
+
+    def __init__(self, curve: Curve, rate: float) -> None:
+        super().__init__(Mixed(curve, rate))
 
 
 class Diluted(Curve):

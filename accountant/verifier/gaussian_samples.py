@@ -16,9 +16,16 @@ from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
 from affidavit.accountant.verifier.combine import Goal
 from affidavit.accountant.verifier.contour import contour_profile
 from affidavit.accountant.verifier.search import Sides
-from affidavit.accountant.verifier.smooth import SmoothLaw, diluted_pair, removal_pair, replacement_curve
+from affidavit.accountant.verifier.smooth import (
+    SmoothLaw,
+    diluted_pair,
+    removal_pair,
+    replaced_curve,
+    replaced_pair,
+    replacement_curve,
+)
 
-__all__ = ["gaussian_samples"]
+__all__ = ["gaussian", "gaussian_samples"]
 
 _ACCURACY, _SHARP = 1e-7, 1e-10
 """Relative, of ε: where δ is given, and where ε is."""
@@ -63,7 +70,7 @@ def gaussian_samples(fixed: Fixed, goal: Goal) -> GaussianSamples | None:
 
     None if there is something else or no sample, or if a lattice is quicker.
     """
-    sampled = [(use, count) for use, count in fixed.uses if isinstance(use, Sampled) and _mu_squared(use)]
+    sampled = [(use, count) for use, count in fixed.uses if isinstance(use, Sampled) and _smooth(use)]
     if not sampled or len(sampled) < len(fixed.uses) or goal.rough:
         return None
     known: dict[Part, Profile] = {}
@@ -87,28 +94,48 @@ def _part(mu_squared: Fraction, sampled: Sequence[tuple[Sampled, int]], *, forwa
     return tuple((_law(use, forward=forward, upper=upper), count) for use, count in sampled), precision
 
 
-def _mu_squared(use: Sampled) -> Fraction | None:
-    """Σ 1/σ² of what runs on the sample, if it is Gaussian and the cost without the record not stated."""
-    match use:
-        case Sampled(
-            of=Branch(first=Fixed(mu_squared=mu_squared, rho=0, uses=()), steps=(), blatant=False), absent=None
-        ):
-            return mu_squared
+def _smooth(use: Sampled) -> bool:
+    """Whether what runs on the sample is Gaussian, and costs no less than what it costs without the record."""
+    on_sample = gaussian(use.of)
+    if use.absent is None or not on_sample:
+        return bool(on_sample)
+    return 0 < (gaussian(use.absent) or 0) <= on_sample
+
+
+def gaussian(branch: Branch) -> Fraction | None:
+    """Σ 1/σ² of Gaussians alone."""
+    match branch:
+        case Branch(first=Fixed(rho=0, uses=()), steps=(), blatant=False):
+            return branch.first.mu_squared
     return None
 
 
 def _law(use: Sampled, *, forward: bool, upper: bool) -> SmoothLaw:
-    mu_squared = _mu_squared(use) or Fraction(0)
-    sigma = 1.0 / math.sqrt(mu_squared)
-    if Fraction(sigma) ** 2 * mu_squared != 1:
-        for _ in range(2):
-            sigma = math.nextafter(sigma, 0.0 if upper else math.inf)
     rate = float(use.rate)
     if Fraction(rate) != use.rate:  # a larger rate dominates
         rate = math.nextafter(rate, 1.0 if upper else 0.0)
-    replaced = use.scheme == "without-replacement" and use.relation != "add-remove"
+    mu_squared, presence = gaussian(use.of) or Fraction(0), use.absent and gaussian(use.absent)
+    removed = forward != use.mirrored
+    if presence:
+        mu_squared = min(mu_squared, 4 * presence)
+        sigma, before = _noise(mu_squared, upper=upper), 0.5
+        if mu_squared < 4 * presence:
+            before = 1.0 if presence == mu_squared else math.nextafter(math.sqrt(presence / mu_squared), 0.0)
+        if upper and before != 0.5:
+            return replaced_curve(rate=rate, sigma=sigma, before=before)
+        return replaced_pair(rate=rate, sigma=sigma, before=before, removed=removed)
+    sigma = _noise(mu_squared, upper=upper)
     if use.scheme == "poisson" and use.relation == "substitution":
         return diluted_pair(rate=rate, sigma=sigma)
-    if replaced and upper:
+    if use.scheme == "without-replacement" and use.relation != "add-remove" and upper:
         return replacement_curve(rate=rate, sigma=sigma)
-    return removal_pair(rate=rate, sigma=sigma, removed=forward != use.mirrored)
+    return removal_pair(rate=rate, sigma=sigma, removed=removed)
+
+
+def _noise(mu_squared: Fraction, *, upper: bool) -> float:
+    """1/μ, four units in the last place to the safe side unless it is exact."""
+    sigma = 1.0 / math.sqrt(mu_squared)
+    if Fraction(sigma) ** 2 * mu_squared != 1:
+        for _ in range(4):
+            sigma = math.nextafter(sigma, 0.0 if upper else math.inf)
+    return sigma

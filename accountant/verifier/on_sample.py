@@ -126,6 +126,8 @@ def _present_or_absent(use: Sampled, absent: Branch, *, forward: bool) -> tuple[
             Branch(first=Fixed(mu_squared=smaller, rho=0, uses=()), steps=(), blatant=False),
         ) if smaller <= larger:
             gone, rate = gaussian_pair(smaller), ball(use.rate)
+            if smaller == larger:
+                return Combined(gone, rate), (Mixed if forward else Reversed)(gone, rate)
             return PresentOrAbsent(gaussian_pair(larger), gone, rate), (Mixed if forward else Reversed)(gone, rate)
         case (
             Branch(first=Fixed(mu_squared=both, rho=0, uses=()), steps=(), blatant=False),

@@ -13,6 +13,9 @@ Without replacement, substitution. With h the Gaussian hockey-stick of the sampl
     image, and what remains, (1−γ)(1 − 2Φ(−1/2σ)), as an atom at loss 0. An upper side.
     The lower side are explicit neighbouring data, all others like the new record: the removal pair.
 
+Poisson, substitution, where presence and replacement cost μ_a and μ_r (``three_gaussians``): mixtures with m = a and
+    m = a − 1, a = μ_a/μ_r in [1/2, 1], σ = 1/μ_r: on x > a − 1/2 that pair, its mirror image, and the rest in an atom.
+
 Poisson, substitution. Only the cost of substituting on the sample is known. By convexity
     H_α <= (1−q)(1−α)₊ + q h(α), reached where outputs without the record are disjoint from the others:
     q times the Gaussian pair, and an atom 1 − q at loss 0.
@@ -51,6 +54,8 @@ __all__ = [
     "SmoothLaw",
     "diluted_pair",
     "removal_pair",
+    "replaced_curve",
+    "replaced_pair",
     "replacement_curve",
 ]
 
@@ -320,13 +325,28 @@ def removal_pair(*, rate: float, sigma: float, removed: bool) -> SmoothLaw:
     return SmoothLaw((Piece(mixture, plain, sigma) if removed else Piece(plain, mixture, sigma),))
 
 
+def replaced_pair(*, rate: float, sigma: float, before: float, removed: bool) -> SmoothLaw:
+    """The sum moves by ``before`` = a with the old record, by a − 1 with the new one; or the two swapped."""
+    old, new = _replaced(rate, before)
+    return SmoothLaw((Piece(old, new, sigma) if removed else Piece(new, old, sigma),))
+
+
+def replaced_curve(*, rate: float, sigma: float, before: float) -> SmoothLaw:
+    """That pair above loss 0, its mirror image below, the rest in an atom at 0."""
+    old, new = _replaced(rate, before)
+    middle = before - 0.5  # where the loss is 0
+    halves = Piece(old, new, sigma, middle), Piece(new, old, sigma, middle)
+    tails = (float(component.tail(mpmath.mpf(middle), sigma)) for component in (old, new))
+    return SmoothLaw(halves, max(0.0, 1.0 - math.fsum(tails)))
+
+
+def _replaced(rate: float, before: float) -> tuple[Component, Component]:
+    return Component(rate, before), Component(rate, before - 1.0) if before < 1.0 else Component(0.0, 0.0)
+
+
 def replacement_curve(*, rate: float, sigma: float) -> SmoothLaw:
     """The curve for substitution without replacement; its own mirror image."""
-    mixture, plain = Component(rate, 1.0), Component(0.0, 0.0)
-    tail = 0.5 * math.erfc(0.5 / (sigma * math.sqrt(2.0)))
-    return SmoothLaw(
-        (Piece(mixture, plain, sigma, 0.5), Piece(plain, mixture, sigma, 0.5)), (1.0 - rate) * (1.0 - 2.0 * tail)
-    )
+    return replaced_curve(rate=rate, sigma=sigma, before=1.0)
 
 
 def diluted_pair(*, rate: float, sigma: float) -> SmoothLaw:

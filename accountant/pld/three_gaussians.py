@@ -1,0 +1,114 @@
+r"""Poisson sampling under substitution of Gaussian noise: the exact curve, from two sensitivities on the sample.
+
+Let the noise have covariance I, and let the sum move by a with the old record and by b with the new one, against the
+sample without either: |a|, |b| <= μ_a (``absent``), |a − b| <= μ_r (``replaced``), μ_a <= μ_r <= 2μ_a (by way of the
+sample without them, no two are further apart). P = (1−q)N(0) + qN(a), Q = (1−q)N(0) + qN(b).
+
+Theorem. For every α >= 1 the largest H_α(P‖Q) is that of a = μ_a and b = −(μ_r − μ_a) on a line; for α < 1 it is its
+mirror image, 1 − α + α H_{1/α}. The same holds for adaptive compositions on one sample, with μ_a² and μ_r² added up.
+
+Proof. With X = e^{a·x − |a|²/2}, Y = e^{b·x − |b|²/2}, x ~ N(0, I), and k = (1−q)(α−1),
+    H_α(P‖Q) = E f(X, Y),   f = (qX − qαY − k)₊,
+which depends on a and b only by s = |a|, t = |b| and c = a·b. In u = ln X, v = ln Y, jointly normal with variances
+s², t², covariance c and means −s²/2, −t²/2, Plackett's identity (1954) gives
+    ∂E f/∂c = E f_uv,   ∂E f/∂(s²) = ½ E X² f_XX,   ∂E f/∂(t²) = ½ E Y² f_YY   (c held fixed),
+and with g >= 0 the density of qX − qαY at k: X² f_XX = (qX)² g, Y² f_YY = (qαY)² g, f_uv = −(qX)(qαY) g <= 0. So E f
+falls in c, which is best at its least, max(−st, (s² + t² − μ_r²)/2).
+- Where −st is the larger (s + t <= μ_r): ∂c/∂(s²), ∂c/∂(t²) <= 0, so E f rises in s and in t.
+- Else c = (s² + t² − μ_r²)/2, whose derivatives are ½: ∂E f/∂(s²) = ½ E g qX (qX − qαY) = ½ k E g qX >= 0 and
+  ∂E f/∂(t²) = ½ E g qαY (qαY − qX) = −½ k E g qαY <= 0.
+So s = μ_a and t = μ_r − μ_a, with c = −st. For α < 1 exchange P and Q.
+Adaptive uses choose a_i, b_i by what came before. By backward induction the value V(X, Y) of what follows keeps what
+was used of f: V is convex in X and in Y, V_XY <= 0, and along rays (λX, λY) V_X rises and V_Y falls (for k >= 0): each
+survives an expectation over (X e^…, Y e^…). So each use is best at its own s_i, t_i, c_i = −s_i t_i. ∎
+
+At μ_r = 2μ_a the pair N(μ_a), N(−μ_a) is one pair for every α: it dominates and is attained (the antipodal pair of
+Schuchardt, Stoian, Kosmala and Günnemann 2024, and of dp-accounting). Between, the pair reaches the half α >= 1, its
+exchange the other: the curve dominates, the pair is the lower side.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from affidavit.accountant.nodes import Compose, Gaussian, Plan, Repeat
+from affidavit.accountant.pld.curve import Array, Curve, Direction, Logs, OneStep
+from affidavit.accountant.pld.subsample import TwoSided
+
+__all__ = ["ThreeGaussians", "gaussian_shift", "replaced_gaussian"]
+
+ROUNDING = 1e-11
+"""Relative error of a tail by that of the point where it begins: 2⁻⁵⁰ of it, times a hazard of at most 40 there."""
+HALVINGS = 120
+
+
+def gaussian_shift(plan: Plan) -> float | None:
+    """√(Σ 1/σ²) of Gaussians alone; None if there is something else, or no noise."""
+    match plan:
+        case Gaussian(noise_multiplier=sigma):
+            return 1.0 / sigma if sigma > 0.0 else None
+        case Repeat(count=count, of=of):
+            inner = gaussian_shift(of)
+            return None if inner is None else math.sqrt(count) * inner
+        case Compose(parts=parts):
+            shifts = [gaussian_shift(part) for part in parts]
+            return None if None in shifts else math.hypot(*(shift for shift in shifts if shift is not None))
+    return None
+
+
+class ThreeGaussians(Curve):
+    """(1−q)N(0) + qN(``right``) against (1−q)N(0) + qN(−``left``); ``right`` >= ``left`` > 0, 0 < q < 1."""
+
+    __slots__ = ("left", "rate", "right")
+    accuracy = ROUNDING
+
+    def __init__(self, *, right: float, left: float, rate: float) -> None:
+        self.right, self.left, self.rate = right, left, rate
+
+    def _loss(self, x: Array) -> Array:
+        return self._log_mixture(x, self.right) - self._log_mixture(x, -self.left)
+
+    def _log_mixture(self, x: Array, mean: float) -> Array:
+        """ln of (1−q)N(0) + qN(mean) against N(0)."""
+        z = mean * x - 0.5 * mean * mean
+        small = np.log1p(self.rate * np.expm1(np.minimum(z, 1.0)))
+        large = z + math.log(self.rate) + np.log1p((1.0 - self.rate) / self.rate * np.exp(-np.maximum(z, 1.0)))
+        return np.where(z < 1.0, small, large)
+
+    def _point(self, loss: Array) -> Array:
+        """Where the loss, which rises in x, is reached: by bisection to the last digits."""
+        # Each mixture is between its parts, so the loss is between right·x − … and what the left one adds.
+        reach = (np.abs(loss) - math.log(self.rate) - math.log1p(-self.rate) + 1.0) / min(self.left, self.right)
+        low, high = -reach - self.left - self.right, reach + self.left + self.right
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            above = self._loss(middle) > loss
+            low, high = np.where(above, low, middle), np.where(above, middle, high)
+        return 0.5 * (low + high)
+
+    def logs(self, loss: Array) -> Logs:
+        finite = np.isfinite(loss)
+        x = np.where(finite, self._point(np.where(finite, loss, 0.0)), loss)
+        kept, rest = math.log(self.rate), math.log1p(-self.rate)
+
+        def mixed(sign: float, mean: float) -> Array:
+            return np.logaddexp(rest + log_ndtr(sign * x), kept + log_ndtr(sign * (x - mean)))
+
+        return Logs(mixed(-1.0, self.right), mixed(-1.0, -self.left), mixed(1.0, self.right), mixed(1.0, -self.left))
+
+    def swapped(self) -> Curve:
+        """Of the antipodal pair the same: x → −x."""
+        return self if self.left == self.right else super().swapped()
+
+
+def replaced_gaussian(*, replaced: float, absent: float, rate: float) -> OneStep:
+    """One use with the shifts μ_r = ``replaced`` > μ_a = ``absent`` > 0 on the sample, 0 < ``rate`` < 1."""
+    left = min(replaced, 2.0 * absent) - absent
+    pair = ThreeGaussians(right=absent, left=left, rate=rate)
+    if left == absent:
+        return OneStep.attained(pair, symmetric=True)
+    upper = TwoSided(pair)
+    return OneStep(Direction(upper, pair), Direction(upper, pair.swapped()))
