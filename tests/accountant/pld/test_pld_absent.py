@@ -24,7 +24,7 @@ from affidavit.accountant.plan import (
 )
 from affidavit.accountant.verifier import recompute
 
-TREC = {1.36: 0.82, 0.95: 1.47, 0.69: 2.69, 0.51: 5.06}
+TREC = {1.36: 0.76, 0.95: 1.30, 0.69: 2.27, 0.51: 4.15}
 """Noise multiplier of replacing a record -> the ε of docs/theory/sampling.md (80 of 835 records, 15 steps)."""
 
 
