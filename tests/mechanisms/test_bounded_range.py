@@ -63,12 +63,12 @@ def test_the_profile_is_that_of_the_closed_form_or_more(eta):
 
 
 def test_every_engine_takes_it_on_a_sample():
-    """``exponential`` is refused there by certified arithmetic."""
+    """``exponential`` beside noise is refused there by the verifier."""
     plan = Repeat(10, WithoutReplacement(100, 10, Compose((BoundedRange(0.4), Gaussian(3.0)))))
     asked = {"relation": "substitution", "delta": 1e-4}
-    certified = recompute(plan, **asked)
-    assert certified.epsilon_lower <= bound(plan, **asked).epsilon_upper <= certified.epsilon_upper * (1 + 1e-6)
-    assert recompute(plan, **asked).epsilon_upper == pytest.approx(certified.epsilon_upper, rel=1e-2)
+    again = recompute(plan, **asked)
+    assert again.epsilon_lower <= bound(plan, **asked).epsilon_upper
+    assert bound(plan, **asked).epsilon_upper == pytest.approx(again.epsilon_upper, rel=1e-3)
 
 
 def test_nothing_costs_nothing():
