@@ -17,7 +17,7 @@ from affidavit.accountant.errors import TableUnclear, UsageError, Way
 from affidavit.accountant.validate import Relation
 from affidavit.generation.dataset import Fields
 from affidavit.tables.columns import MOST_LABELS
-from affidavit.writing import write_new
+from affidavit.writing import write_whole
 
 if TYPE_CHECKING:
     from affidavit.accounts import AccountPlan
@@ -180,7 +180,7 @@ def set_up(declared: Declared, out: Path, *, records: RecordsFile | None, accoun
     keyring = Keyring.default()
     written: list[Path] = []
     try:
-        write_new(out, run_text(declared))
+        write_whole(out, run_text(declared))
         written.append(out)
         if records is not None and records.write():
             written.append(records.path)

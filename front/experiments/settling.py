@@ -50,21 +50,12 @@ def noise_keys(run: RunFile) -> tuple[str, ...]:
     """The keys that are the generator's noise: everything larger that costs less, else its ε's.
 
     Noise multipliers, other ``…_noise`` and the ``temperature``, as far as the cost depends on them; where
-    there are none, keys that end in ``epsilon``. Raises ``RunFileError`` where no key has such a name,
-    listing those that the cost depends on.
+    there are none, keys that end in ``epsilon``. Every generator has one or the other.
     """
     counted = solvable_keys(run)
     keys = [key for key in _flat(run.generator.model_dump()) if "." in key or key in counted]
     noise = tuple(key for key in keys if key.endswith(_NOISE) or key == _TEMPERATURE)
-    found = noise or tuple(key for key in keys if key.endswith(_EPSILON))
-    if not found:
-        raise RunFileError(
-            "methods.solve",
-            f"which key is the noise of {run.kind} is not clear",
-            allowed=" | ".join(counted),
-            hint=f"For example {setting('methods.solve', [*counted][:1])}.",
-        )
-    return found
+    return noise or tuple(key for key in keys if key.endswith(_EPSILON))
 
 
 def _flat(table: Mapping[str, object], prefix: str = "") -> dict[str, float]:
@@ -117,7 +108,7 @@ def _certified(cell: Cell, folder: Path, keyring: Keyring) -> Settled:
 
 def _solve(run: RunFile, keys: tuple[str, ...], epsilon: float) -> dict[str, Value]:
     names = tuple(key.removeprefix("generator.") for key in keys)
-    if len(names) == 1 and "." not in names[0]:
+    if len(names) == 1 and names[0] in run.numbers() and "." not in names[0]:
         return {names[0]: solve_run(run, epsilon=epsilon, key=names[0]).value}
     start = _numbers(run, names)
     found = solve(_cost(run, start), epsilon=epsilon, start=1.0, domain=_FACTORS, name=" and ".join(names))
