@@ -115,10 +115,9 @@ def solve_run(run: RunFile, *, epsilon: float, key: str) -> Solution:
     name = key.removeprefix("generator.")
     if name not in run.numbers():
         known = solvable_keys(run)
-        meant = remedies.setting("--solve", f"generator.{remedies.nearest(name, known) or known[0]}")
-        raise RunFileError(
-            f"generator.{name}", "not a number that can be solved for", allowed=" | ".join(known), hint=f"Such as {meant}."
-        )
+        hint = f"Such as {remedies.setting('--solve', f'generator.{remedies.nearest(name, known) or known[0]}')}."
+        problem = "not a number that can be solved for"
+        raise RunFileError(f"generator.{name}", problem, allowed=" | ".join(known), hint=hint)
     target = aim = validate.real(epsilon, path="--epsilon")
     for _ in range(ATTEMPTS):
         found = _searched(run, epsilon=aim, name=name)

@@ -16,7 +16,16 @@ from affidavit.planflags import MECHANISMS, SAMPLINGS, PlanFlags, as_json
 if TYPE_CHECKING:
     from affidavit.accountant.plan import Envelope
 
-__all__ = ["Asked", "asked", "plan_line", "plan_options", "relation_option", "required_delta", "required_relation", "use_options"]
+__all__ = [
+    "Asked",
+    "asked",
+    "plan_line",
+    "plan_options",
+    "relation_option",
+    "required_delta",
+    "required_relation",
+    "use_options",
+]
 
 _NEIGHBOURS = "Which data sets are neighbours: add-remove, zero-out or substitution; never assumed"
 relation_option = click.option("--relation", help=f"{_NEIGHBOURS}: required where no file states one.")
