@@ -85,9 +85,7 @@ def scaled(values: Mapping[str, float], factor: float) -> dict[str, Value]:
     return {key: float(f"{value * factor:.12g}") for key, value in values.items()}
 
 
-def cost_of_scaling(
-    run: RunFile, start: Mapping[str, float], *, certified: bool = False
-) -> Callable[[float], float]:
+def cost_of_scaling(run: RunFile, start: Mapping[str, float], *, certified: bool = False) -> Callable[[float], float]:
     """ε of the run with every key scaled; a setting that the generator refuses costs more than any budget."""
 
     def cost(factor: float) -> float:
