@@ -15,6 +15,7 @@ import cases_generation
 import cases_grids
 import cases_init
 import cases_ledger
+import cases_machine
 import cases_mechanisms
 import cases_models
 import cases_numbers
@@ -39,6 +40,7 @@ CASES = [
     *cases_findings.CASES,
     *cases_generation.CASES,
     *cases_folders.CASES,
+    *cases_machine.CASES,
 ]
 
 API = [
@@ -50,6 +52,7 @@ API = [
     *cases_findings.API,
     *cases_generation.API,
     *cases_folders.API,
+    *cases_machine.API,
 ]
 EXECUTED = {case.at for case in CASES} | {case.at for case in API}
 LEFT = Path(__file__).with_name("without_case.txt")
