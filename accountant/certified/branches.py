@@ -24,7 +24,6 @@ from affidavit.accountant.validate import Relation
 
 __all__ = ["Branch", "Fixed", "Sampled", "Steps", "Use", "expand", "reached"]
 
-MAX_BRANCHES = 256
 MAX_RUNS = 20_000
 
 
@@ -196,11 +195,6 @@ def _pruned(branches: Iterable[Branch]) -> tuple[Branch, ...]:
             continue
         kept = [other for other in kept if not branch.covers(other)]
         kept.append(branch)
-    if len(kept) > MAX_BRANCHES:
-        raise NotSupported(
-            f"parallel parts that differ combine in more than {MAX_BRANCHES} ways",
-            hint="give the parts of each parallel node the same parameters (the largest cost of each)",
-        )
     return tuple(kept)
 
 

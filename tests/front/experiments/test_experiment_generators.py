@@ -13,10 +13,10 @@ import pytest
 from affidavit.experiments.cells import expand
 from affidavit.experiments.gridfile import Dataset, load_grid, parse_grid
 from affidavit.experiments.runner import run_experiment
-from affidavit.noise import noise_keys
 from affidavit.generation.icl.examples import load_examples
 from affidavit.generation.icl.tasks import task as named_task
 from affidavit.generation.registry import kinds
+from affidavit.noise import noise_keys
 from support.real_data import real_data
 
 pytestmark = pytest.mark.usefixtures("same_entropy")

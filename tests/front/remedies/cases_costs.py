@@ -108,9 +108,6 @@ REPLACED: list[Refused] = [
 """Under substitution: where, who is asked, the plan, and the plan that does what the remedy says."""
 
 PLANS: list[Refused] = [
-    ("certified/branches.py:_pruned", _certified,
-     compose(*(parallel(gaussian(1.0 + i), pure(1.0 + i)) for i in range(9))),
-     compose(*[parallel(gaussian(), gaussian())] * 9)),
     ("certified/branches.py:times", _certified, repeat(20_000, compose(exponential(1.0), exponential(0.5))),
      repeat(20_000, repeat(2, exponential(1.0)))),
     ("certified/discrete.py:_pair", _certified, discrete(1e-5), discrete(1.0 / 5000)),

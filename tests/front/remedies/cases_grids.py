@@ -116,9 +116,11 @@ CASES = [
         ),
         past=True,
     ),
-    _grid("front/experiments/cells.py:_named", _with({"generator": {**PRISM, "batch_size": 13}})),
-    _grid("front/experiments/cells.py:_named", _with({"generator": {k: v for k, v in PRISM.items() if k != "batch_size"},
-                                                      "grid": {"batch_size": [6, 13]}})),
+    _grid("front/experiments/naming.py:renamed", _with({"generator": {**PRISM, "batch_size": 13}})),
+    _grid(
+        "front/experiments/naming.py:renamed",
+        _with({"generator": {k: v for k, v in PRISM.items() if k != "batch_size"}, "grid": {"batch_size": [6, 13]}}),
+    ),
     _grid("front/experiments/runner.py:_check_inputs", _with(datasets__size=20)),
     _grid("front/experiments/files.py:check_there", _with(datasets__path="trains.jsonl")),
     _grid(

@@ -156,12 +156,12 @@ INSTALLING: dict[str, str] = {}
 
 
 AGAIN = {
-    "front/experiments/cells.py:_named",
+    "front/experiments/naming.py:renamed",
     "front/datasets/making.py:make",
     "front/cli/starting.py:init#3",
     "front/cli/_declaring.py:declare#2",
 }
-"""Where a fault is said again: with the cell's name, or with the command that gets past it."""
+"""Where a fault is said again: with the grid's keys, or with the command that gets past it."""
 
 DECODING = "accountant/statement.py:decode"
 """Where the fault of a signed statement is said again, as the certificate's."""
