@@ -37,7 +37,7 @@ TORCH = "torch is not installed: `make test` installs it"
 
 
 def _hidden(*names: str) -> Callable[[Place], None]:
-    return lambda place: HIDDEN.update(names)
+    return lambda _: HIDDEN.update(names)
 
 
 def _full_disk(place: Place) -> None:
