@@ -53,8 +53,9 @@ _OTHER_NAMES = {
 
 
 def nearest(word: object, known: Sequence[str]) -> str | None:
-    """The known word that was meant: the same but for case and separators, another name of it, the one that it begins, or a
-    near spelling.
+    """The known word that was meant: the same but for case and separators, another name of it, its beginning, or nearly.
+
+    A beginning ends where a part of the word does, and is that of no other one.
     """
     if not isinstance(word, str) or not 0 < len(word) <= 80:
         return None
