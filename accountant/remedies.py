@@ -53,7 +53,7 @@ _OTHER_NAMES = {
 
 
 def nearest(word: object, known: Sequence[str]) -> str | None:
-    """The known word that was meant: the same but for case and separators, another name of it, its beginning, or nearly.
+    """The known word that was meant: the same but for case and separators, another name, its beginning, or nearly.
 
     A beginning ends where a part of the word does, and is that of no other one.
     """
