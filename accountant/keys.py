@@ -14,6 +14,7 @@ commitments to guessed data and forge ledger entries: it is what has to be kept.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import secrets
@@ -144,7 +145,7 @@ class Keyring:
         """Create the folder, the signing key and the secrets; returns the keyid.
 
         With ``keep_existing`` only what is missing is made. Otherwise an existing signing key
-        is a ``UsageError``: a key is never overwritten.
+        is a ``UsageError``, as a link to one that is gone always is: a key is never overwritten.
         """
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import (
@@ -153,16 +154,21 @@ class Keyring:
             PrivateFormat,
         )
 
+        path = self.home / _SIGNING_KEY
         if self.exists() and not keep_existing:
             raise UsageError(f"there is a signing key in {self.home} already", hint=_KEPT)
+        if path.is_symlink() and not path.exists():
+            raise UsageError(
+                f"{path} is a link to a key that is not there",
+                hint=f"Put the key back where it leads, or make a new one: `rm {_quoted(path)}`, "
+                "then `affidavit keys init --keep-existing`",
+            )
         self.home.mkdir(parents=True, exist_ok=True)
         self.home.chmod(0o700)
         for name in get_args(SecretName):
             _create(self.home / f"{name}.key", secrets.token_hex(_SECRET_BYTES).encode() + b"\n")
         pem = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        created = _create(self.home / _SIGNING_KEY, pem)
-        if not created and not keep_existing:
-            raise UsageError(f"there is a signing key in {self.home} already", hint=_KEPT)
+        _create(path, pem)  # or keep the one that another process has made by now
         return self.signer().keyid
 
     def exists(self) -> bool:
@@ -232,19 +238,16 @@ class Keyring:
         return (self.signer(),) if self.exists() else ()
 
 
-def _create(path: Path, content: bytes) -> bool:
-    """Write a new file, 0600, whole or not at all; False if there is one already."""
+def _create(path: Path, content: bytes) -> None:
+    """Write a new file, 0600, whole or not at all; one that is there already stays."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        try:
+        with contextlib.suppress(FileExistsError):
             os.link(temporary, path)
-        except FileExistsError:
-            return False
-        return True
     finally:
         os.unlink(temporary)
 

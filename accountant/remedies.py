@@ -53,7 +53,10 @@ _OTHER_NAMES = {
 
 
 def nearest(word: object, known: Sequence[str]) -> str | None:
-    """The known word that was meant: the same but for case and separators, another name of it, or a near spelling."""
+    """The known word that was meant: the same but for case and separators, another name, its beginning, or nearly.
+
+    A beginning ends where a part of the word does, and is that of no other one.
+    """
     if not isinstance(word, str) or not 0 < len(word) <= 80:
         return None
     plain = _plain(word)
@@ -61,7 +64,8 @@ def nearest(word: object, known: Sequence[str]) -> str | None:
     for candidate in (plain, _OTHER_NAMES.get(plain, "")):
         if candidate in by_plain:
             return by_plain[candidate]
-    near = difflib.get_close_matches(plain, list(by_plain), n=1)
+    begun = [one for one in by_plain if one.startswith(f"{plain}-")]
+    near = begun if len(begun) == 1 else difflib.get_close_matches(plain, list(by_plain), n=1)
     return by_plain[near[0]] if near else None
 
 

@@ -82,8 +82,8 @@ def settle(plan: Plan | Mapping[str, Any], *, relation: Relation, delta: float) 
 
 @lru_cache(maxsize=64)
 def _settled(plan: Plan, relation: Relation, delta: float) -> Settled:
-    found = recompute(plan, relation=relation, delta=delta)
     issued = issue(plan, relation=relation, delta=delta)
+    found = recompute(plan, relation=relation, delta=delta)
     _check(issued, found)
     lower, upper = max(issued.epsilon_lower, found.epsilon_lower), issued.epsilon_upper
     if found.epsilon_upper > upper:

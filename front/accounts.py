@@ -12,12 +12,13 @@ from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerMissi
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Account, Ledger
 from affidavit.accountant.ledger.sketch import sketch
-from affidavit.accountant.remedies import setting
+from affidavit.accountant.remedies import did_you_mean, setting
 from affidavit.accountant.unit import RECORD
 from affidavit.accountant.validate import Relation
 from affidavit.generation.dataset import Record
+from affidavit.runfile import RunFile
 
-__all__ = ["RUNS", "AccountPlan", "plan_account"]
+__all__ = ["RUNS", "AccountPlan", "how_to_open", "plan_account"]
 
 RUNS = 5
 """For so many runs, if nothing else is said, and if their δ together stay below one in the number of records."""
@@ -160,4 +161,19 @@ def _cannot_pay(plan: AccountPlan) -> BudgetExceeded:
         hint=f"What fits: {' and '.join(flags)}"
         if flags and epsilon > 0 and (delta > 0 or plan.cost[1] == 0)
         else f"Nothing is left for these data: `affidavit ledger show {shlex.quote(plan.name)}`",
+    )
+
+
+def how_to_open(run: RunFile, ledger: Ledger, accounts: Sequence[str], records: Sequence[str]) -> str:
+    """The command for a run's account that is not among ``accounts``; first, the one of them that may be meant.
+
+    Raises ``BudgetError`` where another account was charged for the same records: no command opens a second one.
+    """
+    if accounts:
+        ledger.check_owner(run.data.name, records=records)
+    unit = f"{run.unit.key}:{run.unit.max_records}" if run.unit.key else "record"
+    near = did_you_mean(run.data.name, accounts, path="data.name")
+    return (f"{near} For other data: " if near else "Run: ") + (
+        f"`affidavit ledger init --dataset {shlex.quote(run.data.name)} --relation {run.relation} "
+        f"--unit {shlex.quote(unit)} --epsilon {run.budget.epsilon!r} --delta {run.budget.delta!r}`"
     )

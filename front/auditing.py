@@ -109,7 +109,7 @@ class Protected:
             labels=[label],
             samples_per_label=1,
             prompts=wording,
-            max_tokens=min(max_tokens, self._number("max_tokens")),
+            max_tokens=min(max_tokens, int(self.run.numbers()["max_tokens"])),
         )
 
         def shown(record: Record | AuditRecord) -> Record:
@@ -163,12 +163,6 @@ class Protected:
                 f"{self.run.kind} answers the run's public questions, and cannot be asked to extract anything",
                 hint='`attack = "one-step"` audits its mechanisms, `attack = "reference"` who is a member.',
             )
-
-    def _number(self, key: str) -> int:
-        value = getattr(self.run.generator, key, None)
-        if not isinstance(value, int):
-            raise NotSupported(f"{self.run.kind} has no {key}, which this audit sets", hint='`attack = "one-step"`')
-        return value
 
 
 def audit(

@@ -222,8 +222,8 @@ def certify(
     signer = keyring.signer()
     subject, records = prepare(run, keyring=keyring)
     tell_labels(run, records, tell)
-    if ledger is not None:
-        _asked(ledger, run, claim, records, keyring)
+    if ledger is not None and (missing := _asked(ledger, run, claim, records, keyring)) and tell is not None:
+        tell(missing)
     curve = _curve(plan, run.relation, cost)
     risk = risk_limits(curve)
     envelope = certificates.issue(
@@ -244,9 +244,13 @@ def certify(
     )
 
 
-def _asked(ledger: Ledger, run: RunFile, claim: Claim, records: Sequence[Record], keyring: Keyring) -> None:
-    """Whether the run's account would pay; one that is not open yet is nobody's refusal. Raises ``BudgetError``."""
+def _asked(ledger: Ledger, run: RunFile, claim: Claim, records: Sequence[Record], keyring: Keyring) -> str:
+    """Ask the run's account whether it would pay. Raises ``BudgetError``.
+
+    One that is not open yet is no reason to refuse: what opens it is returned, to be said.
+    """
     from affidavit.accountant.ledger.sketch import sketch
+    from affidavit.accounts import how_to_open
 
     known = sketch(((each.label, each.text) for each in records), key=keyring.secret("commitment"))
     try:
@@ -258,8 +262,9 @@ def _asked(ledger: Ledger, run: RunFile, claim: Claim, records: Sequence[Record]
             delta=claim.delta,
             records=known,
         )
-    except LedgerMissing:
-        return
+    except LedgerMissing as error:
+        return f"{error.message}; a run needs it. {how_to_open(run, ledger, error.accounts, known)}"
+    return ""
 
 
 def verify(

@@ -14,6 +14,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, model_validator
 
 from affidavit.accountant.errors import RunFileError
+from affidavit.accountant.remedies import setting
 from affidavit.generation.icl.tasks import Task, own_task
 from affidavit.strict import StrictTable, checked, read_toml
 
@@ -45,10 +46,12 @@ class OwnTask(StrictTable):
     @model_validator(mode="after")
     def _whole(self) -> OwnTask:
         if len(set(self.labels)) != len(self.labels):
-            raise RunFileError("task.labels", "a label stands there twice", hint="Name each once.")
+            once = setting("labels", list(dict.fromkeys(self.labels)))
+            raise RunFileError("labels", "one stands there twice", hint=f"Name each once: {once}.")
         if unknown := set(self.words) - set(self.labels):
+            key = f"words.{min(unknown)[:40]}"
             raise RunFileError(
-                f"task.words.{min(unknown)[:40]}", "no label of the task", allowed=" | ".join(self.labels)
+                key, "no label of the task", allowed=" | ".join(self.labels), hint=f"Remove `{key}`, or name a label."
             )
         return self
 

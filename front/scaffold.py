@@ -8,35 +8,39 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from affidavit.accountant.errors import TableUnclear, UsageError, Way
+from affidavit import starters
+from affidavit.accountant.errors import TableUnclear, Way
 from affidavit.accountant.validate import Relation
 from affidavit.generation.dataset import Fields
+from affidavit.generation.registry import generator
 from affidavit.tables.columns import MOST_LABELS
-from affidavit.writing import write_new
+from affidavit.writing import write_whole
 
 if TYPE_CHECKING:
     from affidavit.accounts import AccountPlan
     from affidavit.tables.canonical import RecordsFile
 
-__all__ = ["LONGEST_LABEL", "READABLE_TEMPERATURE", "Declared", "proposed_labels", "run_text", "set_up"]
+__all__ = ["LONGEST_LABEL", "Declared", "proposed_labels", "run_text", "set_up"]
 
 LONGEST_LABEL = 80
 ENOUGH = 10
 """In so many records labels come again."""
-MAX_BATCH = 128
 AS_NAMED_HERE = Fields()
-READABLE_TEMPERATURE = 1.2
-"""Above it SmolLM2's text falls apart at a clip of 10."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Public facts for a run file: what the operator stands for, not what the data say."""
+    """Public facts for a run file: what the operator stands for, not what the data say.
+
+    ``settings``: the generator's own, once ``with_settings`` chose them. ``changed``: what those were that the budget
+    asked to change.
+    """
 
     name: str
     path: str
@@ -47,41 +51,50 @@ class Declared:
     delta: float
     fields: Fields = AS_NAMED_HERE
     model: str = "smollm2-135m"
-    max_tokens: int = 40
-    max_record_tokens: int = 96
-    clip: float = 10.0
-    temperature: float = 0.7
-    batch_size: int = 0
+    kind: str = "prism"
+    queries: tuple[str, ...] = ()
+    public: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    changed: Mapping[str, float] = field(default_factory=dict)
 
-    def with_fields(self, fields: Fields) -> Declared:
-        """With the names that the file has for text and label."""
-        return replace(self, fields=fields)
+    def value(self, key: str) -> Any:
+        """A setting, of an inner table with a dot."""
+        found: Any = self.settings
+        for step in key.split("."):
+            found = found[step]
+        return found
 
-    def with_batches(self) -> Declared:
-        """With the largest batches for which every label has one, up to ``MAX_BATCH``."""
-        room = self.size // max(1, len(self.labels))
-        if room < 1:
-            raise UsageError(
-                f"{self.size} records are too few for {len(self.labels)} labels",
-                hint="Give fewer labels; or one for all: remove `--label`, `--labels-file`, then `--one-label text`.",
-            )
-        return replace(self, batch_size=min(room, MAX_BATCH))
+    def with_settings(self) -> Declared:
+        """With the generator's local settings, fitted to the size. Raises ``UsageError`` where that is too small."""
+        source = generator(self.kind)
+        found = starters.settings(
+            source, size=self.size, labels=self.labels, queries=self.queries, public=self.public is not None
+        )
+        return replace(self, settings=found)
 
     def within_budget(self) -> Declared:
-        """With the temperature raised, if need be, until the run costs no more than its budget.
+        """With the noise changed, if need be, until the run costs no more than its budget.
 
-        Raises ``NoValueFits`` where no temperature does.
+        Raises ``NoValueFits`` where no noise does; ``RunFileError``, ``NotSupported`` as the generator does.
         """
         from affidavit.certification import plan_run
+        from affidavit.noise import fitting_noise
         from affidavit.runfile import parse_run
-        from affidavit.solving import solve_run
 
         run = parse_run(tomllib.loads(run_text(self)))
         if plan_run(run).fits:
             return self
         # A hair below the budget: certified numbers are rounded outward.
-        solved = solve_run(run, epsilon=self.epsilon * (1.0 - 1e-3), key="temperature")
-        return replace(self, temperature=float(solved.value))
+        found = fitting_noise(run, epsilon=self.epsilon * (1.0 - 1e-3))
+        settings = deepcopy(dict(self.settings))
+        changed = {}
+        for key, value in found.items():
+            *outer, last = key.split(".")
+            table = settings
+            for step in outer:
+                table = table[step]
+            changed[key], table[last] = table.get(last, value), float(value)
+        return replace(self, settings=settings, changed=changed)
 
 
 def proposed_labels(labels: Sequence[str], *, records: int) -> tuple[str, ...]:
@@ -104,7 +117,6 @@ def proposed_labels(labels: Sequence[str], *, records: int) -> tuple[str, ...]:
 
 def run_text(declared: Declared) -> str:
     """The commented run file."""
-    labels = ", ".join(_quoted(label) for label in declared.labels)
     named = declared.fields
     fields = (
         []
@@ -131,31 +143,38 @@ def run_text(declared: Declared) -> str:
         (f"name = {_quoted(declared.name)}", "the ledger account that pays"),
         (f"path = {_quoted(declared.path)}", f"one record a line: id (unique), {named.text}, {named.label}"),
         *fields,
+        *(
+            [(f"public = {_quoted(declared.public)}", "public records, with the same fields")]
+            if declared.public
+            else []
+        ),
         (f"size = {declared.size}", "declared, a public fact; never read from the data"),
         ("", ""),
         ("[model]", ""),
         (f"name = {_quoted(declared.model)}", "or a folder that holds a Hugging Face model"),
         ("", ""),
-        ("[generator]", ""),
-        ('kind = "prism"', ""),
-        (f"labels = [{labels}]", "declared, a public fact; never read from the data"),
-        ("samples_per_label = 1", "each from its own disjoint batch: more cost nothing extra"),
-        (f"max_tokens = {declared.max_tokens}", "every token costs"),
-        (
-            f"max_record_tokens = {declared.max_record_tokens}",
-            "longer records are cut, shorter ones padded: length must not show",
-        ),
-        (f"batch_size = {declared.batch_size}", "records behind one sample: more cost less"),
-        (f"clip = {declared.clip!r}", "how far one record can move a token's score"),
-        (
-            f"temperature = {declared.temperature!r}",
-            f"higher costs less, reads worse; above {READABLE_TEMPERATURE} text falls apart",
-        ),
+        *_generator_lines(declared),
         ("", ""),
         ("[randomness]", ""),
         ('noise = "secure"', "or {seed = 7}: reproducible, carries no guarantee"),
     ]
     return "".join(_commented(setting, remark) for setting, remark in lines)
+
+
+def _generator_lines(declared: Declared) -> Iterator[tuple[str, str]]:
+    yield "[generator]", ""
+    yield f"kind = {_quoted(declared.kind)}", ""
+    for key, value, remark in starters.with_remarks(declared.settings):
+        if isinstance(value, Mapping):
+            yield from (("", ""), (f"[generator.{key}]", remark))
+            yield from ((f"{inner} = {_value(content)}", "") for inner, content in value.items())
+        else:
+            yield f"{key} = {_value(value)}", remark
+
+
+def _value(value: object) -> str:
+    """As TOML has it."""
+    return f"[{', '.join(map(_value, value))}]" if isinstance(value, list) else _quoted(value)
 
 
 def _commented(setting: str, remark: str) -> str:
@@ -164,12 +183,12 @@ def _commented(setting: str, remark: str) -> str:
     return f"{setting:<28} # {remark}\n" if setting else f"# {remark}\n"
 
 
-def _quoted(text: str) -> str:
-    """A TOML basic string: JSON's escapes are TOML's."""
+def _quoted(text: object) -> str:
+    """A TOML basic string, number or truth: JSON's escapes are TOML's."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def set_up(declared: Declared, out: Path, *, records: RecordsFile | None, account: AccountPlan) -> Iterator[str]:
+def set_up(declared: Declared, out: Path, *, records: Sequence[RecordsFile], account: AccountPlan) -> Iterator[str]:
     """Write records, run file, keys and account, where they are not there; yields what was done, for the operator.
 
     What was written is removed again if a later step fails.
@@ -180,11 +199,12 @@ def set_up(declared: Declared, out: Path, *, records: RecordsFile | None, accoun
     keyring = Keyring.default()
     written: list[Path] = []
     try:
-        write_new(out, run_text(declared))
+        write_whole(out, run_text(declared))
         written.append(out)
-        if records is not None and records.write():
-            written.append(records.path)
-            yield f"Wrote {records.path}, readable by you only."
+        for file in records:
+            if file.write():
+                written.append(file.path)
+                yield f"Wrote {file.path}, readable by you only."
         if not keyring.exists():
             keyring.init(keep_existing=True)
             yield f"Made keys in {keyring.home}: keep this folder, whoever reads it can sign in your name."

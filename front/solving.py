@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from affidavit.accountant import decimals, validate
+from affidavit.accountant import decimals, remedies, validate
 from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.calibrate import FORWARD_SHARE, Calibrated, Domain, calibrate, solve
 from affidavit.accountant.errors import NotSupported, NoValueFits, PlanError, RunFileError
@@ -33,7 +33,8 @@ __all__ = [
 DIGITS = 6
 TOLERANCE = 1e-4
 ATTEMPTS, MARGIN = 6, 1e-4
-"""Searches for a value that is certified within the target, each for less than the one before by this share more."""
+"""Searches in float64 for a value that is certified within the target, each for less than the one before by this share
+more; then one by settled numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,38 +110,38 @@ def solve_run(run: RunFile, *, epsilon: float, key: str) -> Solution:
     """
     name = key.removeprefix("generator.")
     if name not in run.numbers():
-        raise RunFileError(
-            f"generator.{name}", "not a number that can be solved for", allowed=" | ".join(solvable_keys(run))
-        )
+        known = solvable_keys(run)
+        hint = f"Such as {remedies.setting('--solve', f'generator.{remedies.nearest(name, known) or known[0]}')}."
+        problem = "not a number that can be solved for"
+        raise RunFileError(f"generator.{name}", problem, allowed=" | ".join(known), hint=hint)
     target = aim = validate.real(epsilon, path="--epsilon")
-    least = math.inf
     for _ in range(ATTEMPTS):
         found = _searched(run, epsilon=aim, name=name)
         stated = certified_epsilon(run.with_generator(**{name: found.value}))
         if stated is None or stated <= target:
             return replace(found, target_epsilon=target, epsilon_certified=stated)
-        least = min(least, stated)
         aim *= target / stated * (1.0 - MARGIN)
-    raise NoValueFits(
-        f"generator.{name}: no value found is certified at epsilon <= {target:g}",
-        best_epsilon=least,
-        hint=_larger(least),
-    )
+    found = _searched(run, epsilon=target, name=name, certified=True)
+    return replace(found, epsilon_certified=found.epsilon_upper)
 
 
-def _searched(run: RunFile, *, epsilon: float, name: str) -> Solution:
-    """In float64."""
+def _searched(run: RunFile, *, epsilon: float, name: str, certified: bool = False) -> Solution:
+    """By what issues alone, or by what both engines confirm, which takes longer."""
     start = run.numbers()[name]
     integer = isinstance(start, int)
 
     def forward(value: float | int) -> Bound:
         changed = run.with_generator(**{name: int(value) if integer else float(value)})
+        if certified:
+            return settle(changed.plan(), relation=run.relation, delta=run.budget.delta).bound
         return bound(changed.plan(), relation=run.relation, delta=run.budget.delta)
+
+    refused = (RunFileError, NotSupported) if certified else RunFileError
 
     def cost(value: float) -> float:
         try:
             return forward(value).epsilon_upper
-        except RunFileError:  # a value that the generator does not allow costs more than any budget
+        except refused:  # a value that the generator does not allow costs more than any budget
             return math.inf
 
     domain = Domain(1, 10**6, integer=True) if integer else Domain(1e-6, 1e6)
@@ -158,18 +159,15 @@ def fitting_values(run: RunFile, *, epsilon: float) -> Iterator[Solution]:
 
 
 def _checked(found: Calibrated, *, target: float, integer: bool, forward: Callable[[float | int], Bound]) -> Solution:
-    """Round to the side away from the value that does not fit, and bound what is left anew."""
+    """Round to the side away from the value that does not fit, and bound what is left anew.
+
+    Where rounding costs too much, the value as it was found, whose cost the search has seen to fit.
+    """
     value: float | int = int(found.value) if integer else _rounded(found)
     result = forward(value)
     if result.epsilon_upper > target:
         value = found.value
         result = forward(value)
-    if result.epsilon_upper > target:
-        raise NoValueFits(
-            f"{found.path}: the value found does not stand the check",
-            best_epsilon=result.epsilon_upper,
-            hint=_larger(result.epsilon_upper),
-        )
     return Solution(
         parameter=found.path,
         value=value,
@@ -180,13 +178,6 @@ def _checked(found: Calibrated, *, target: float, integer: bool, forward: Callab
         relation=result.relation,
         method=result.method,
     )
-
-
-def _larger(least: float) -> str:
-    """The target that the best value seen would meet."""
-    if not math.isfinite(least):
-        return "No target would do: solve for another parameter."
-    return f"Allow more: `--epsilon {decimals.show(decimals.round_up(least * (1.0 + 10.0 * MARGIN), digits=DIGITS))}`"
 
 
 def _rounded(found: Calibrated) -> float:

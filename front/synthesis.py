@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.errors import DataError, LedgerMissing, RunFileError, UsageError
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.permit import open_permit
-from affidavit.accountant.remedies import did_you_mean, setting, unused
+from affidavit.accountant.remedies import setting, unused
 from affidavit.accountant.show import Facts, Shown
 from affidavit.certification import prepare
 from affidavit.generation.models import load_model
@@ -136,6 +135,8 @@ def public_records(run: RunFile) -> tuple[Record, ...]:
 
 def _check_account(run: RunFile, ledger: Ledger, claim: Claim, known: Sequence[str]) -> None:
     """Refuse what the account would, before a model is loaded; say which command opens one that is not there."""
+    from affidavit.accounts import how_to_open
+
     try:
         ledger.check(
             run.data.name,
@@ -146,16 +147,7 @@ def _check_account(run: RunFile, ledger: Ledger, claim: Claim, known: Sequence[s
             records=known,
         )
     except LedgerMissing as error:
-        unit = run.unit.key and f"{run.unit.key}:{run.unit.max_records}"
-        if error.accounts:
-            ledger.check_owner(run.data.name, records=known)  # no command opens a second account for the same data
-        near = did_you_mean(run.data.name, error.accounts, path="data.name")
-        raise LedgerMissing(
-            error.message,
-            hint=(f"{near} For other data: " if near else "Run: ")
-            + f"`affidavit ledger init --dataset {shlex.quote(run.data.name)} --relation {run.relation} "
-            f"--unit {shlex.quote(unit or 'record')} --epsilon {run.budget.epsilon!r} --delta {run.budget.delta!r}`",
-        ) from None
+        raise LedgerMissing(error.message, hint=how_to_open(run, ledger, error.accounts, known)) from None
 
 
 @contextmanager

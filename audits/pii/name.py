@@ -44,23 +44,17 @@ def presidio_names(model: str = "") -> NameFinder:
     before. Raises ``PackageMissing``, or ``NotSupported`` with the command that fetches the model.
     """
     require("names", "presidio_analyzer", purpose="finding names")
-    return _presidio_finder(model or _installed_model())
-
-
-def _installed_model() -> str:
-    found = next((name for name in _MODELS if importlib.util.find_spec(name) is not None), None)
+    wanted = (model,) if model else _MODELS
+    found = next((name for name in wanted if importlib.util.find_spec(name) is not None), None)
     if found is None:
-        raise NotSupported("Presidio has no English model of spaCy's to find names with", hint=_fetch(_MODELS[-1]))
-    return found
-
-
-def _fetch(model: str) -> str:
-    return f"Run `{shlex.quote(sys.executable)} -m spacy download {shlex.quote(model)}`"
+        raise NotSupported(
+            f"to find names with, Presidio needs a model of spaCy's: {' or '.join(wanted)}",
+            hint=f"Run `{shlex.quote(sys.executable)} -m spacy download {shlex.quote(wanted[-1])}`",
+        )
+    return _presidio_finder(found)
 
 
 def _presidio_finder(model: str) -> NameFinder:
-    if importlib.util.find_spec(model) is None:
-        raise NotSupported(f"the spaCy model {model} is not installed", hint=_fetch(model))
     analyzer: Any = importlib.import_module("presidio_analyzer")
     nlp_engine: Any = importlib.import_module("presidio_analyzer.nlp_engine")
     settings = {"nlp_engine_name": "spacy", "models": [{"lang_code": "en", "model_name": model}]}

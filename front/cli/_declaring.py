@@ -88,20 +88,27 @@ def declare(
     size: int | None,
     stated: tuple[str, ...],
     declare_public: bool,
+    labelled: bool = True,
 ) -> Facts:
     """The public size and labels: from flags, or from the data if the operator says that they are public.
+
+    Not ``labelled``: there are none, and what stands in their place in the data is private answers.
 
     Raises ``UsageError`` where nobody said so, ``DataError`` where they do not fit the records, ``TableUnclear`` where
     the labels found look like something else.
     """
     if found is None:
-        return Facts(size or 2400, stated or ("First label", "Second label"))
+        return Facts(size or 2400, (stated or ("First label", "Second label")) if labelled else ())
     held = len(found.records)
     if size is not None and size != held:
         raise DataError(
             f"--size {size} is declared, and the file holds {held:,} records",
             hint=f"Declare what it holds: `{again(ctx, ['--size', str(held)])}`",
         )
+    if not labelled:
+        if size is None and not declare_public:
+            _confirm(ctx, held, (), stated=True)
+        return Facts(held, ())
     labels = stated or proposed_labels(sorted({record.label for record in found.records}), records=held)
     if not (size is not None and stated) and not declare_public:
         _confirm(ctx, held, labels, stated=bool(stated))

@@ -16,13 +16,21 @@ from affidavit.planflags import MECHANISMS, SAMPLINGS, PlanFlags, as_json
 if TYPE_CHECKING:
     from affidavit.accountant.plan import Envelope
 
-__all__ = ["Asked", "asked", "plan_line", "plan_options", "relation_option", "required_delta", "use_options"]
+__all__ = [
+    "Asked",
+    "asked",
+    "plan_line",
+    "plan_options",
+    "relation_option",
+    "required_delta",
+    "required_relation",
+    "use_options",
+]
 
-relation_option = click.option(
-    "--relation",
-    help="Which data sets are neighbours: add-remove, zero-out or substitution; never assumed: "
-    "required where no file states one.",
-)
+_NEIGHBOURS = "Which data sets are neighbours: add-remove, zero-out or substitution; never assumed"
+relation_option = click.option("--relation", help=f"{_NEIGHBOURS}: required where no file states one.")
+required_relation = click.option("--relation", help=f"{_NEIGHBOURS}.  [required]")
+"""Where no file can state one. Not click's own ``required``: the refusal says which there are."""
 
 _MECHANISM = (
     click.option(

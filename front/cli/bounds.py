@@ -17,7 +17,16 @@ from affidavit.cli._bounds import (
     sentence,
 )
 from affidavit.cli._output import json_option, lower_digits, note, print_json, upper_digits
-from affidavit.cli._planflags import Asked, asked, plan_line, plan_options, relation_option, required_delta, use_options
+from affidavit.cli._planflags import (
+    Asked,
+    asked,
+    plan_line,
+    plan_options,
+    relation_option,
+    required_delta,
+    required_relation,
+    use_options,
+)
 
 if TYPE_CHECKING:
     from affidavit.accountant.bound import Bound
@@ -152,7 +161,7 @@ def delta(
 @click.option("--delta", "delta_flag", type=float, required=True, help="δ at which ε is asked for.")
 @click.option("--mechanism", metavar="KIND", help="gaussian | laplace; gaussian if left out.")
 @use_options
-@relation_option
+@required_relation
 @json_option
 def sigma(
     *,

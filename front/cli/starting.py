@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,12 @@ from affidavit.accountant import validate
 from affidavit.accountant.errors import DataError, TableUnclear, UsageError
 from affidavit.cli._again import again, ways_on
 from affidavit.cli._output import note
+from affidavit.generation.dataset import Fields
 
 if TYPE_CHECKING:
     from affidavit.tables.canonical import RecordsFile
-    from affidavit.tables.columns import Wanted
+    from affidavit.tables.columns import Chosen, Wanted
+    from affidavit.tables.curation import Curated
 
 __all__ = ["demo", "init"]
 
@@ -49,6 +52,9 @@ _file = click.Path(dir_okay=False, path_type=Path)
 @click.option("--account-epsilon", metavar="E", help="Budget of the account, for good; several runs' if left out.")
 @click.option("--account-delta", metavar="D", help="Budget of the account, for good; several runs' if left out.")
 @click.option("--model", default="smollm2-135m", show_default=True)
+@click.option("--generator", "kind", metavar="KIND", default="prism", show_default=True, help="What writes the texts.")
+@click.option("--public", type=_file, metavar="FILE", help="Public records, for generators that use them.")
+@click.option("--query", "queries", multiple=True, metavar="TEXT", help="A public question to answer; repeatable.")
 @click.pass_context
 def init(
     ctx: click.Context,
@@ -77,6 +83,9 @@ def init(
     account_epsilon: str | None,
     account_delta: str | None,
     model: str,
+    kind: str,
+    public: Path | None,
+    queries: tuple[str, ...],
 ) -> None:
     """Write a commented run file for DATA (CSV, TSV, JSON Lines, JSON or Parquet), with keys and a ledger account.
 
@@ -85,7 +94,9 @@ def init(
     """
     from affidavit.accounts import plan_account
     from affidavit.cli._declaring import ask_relation, declare, labels_of
-    from affidavit.scaffold import READABLE_TEMPERATURE, Declared, set_up
+    from affidavit.cli._starting import fitted, said_of_noise, starter
+    from affidavit.scaffold import Declared, set_up
+    from affidavit.starters import answers
     from affidavit.tables.columns import Wanted
 
     if not records_only and out.exists():
@@ -95,17 +106,23 @@ def init(
             "--records-only needs a file to read", hint="For example: `affidavit init letters.csv --records-only`"
         )
     chosen = None if records_only else validate.relation(relation or ask_relation(ctx), path="--relation")
+    source = starter(ctx, kind, queries=queries, public=public is not None)
     stated = tuple(dict.fromkeys((*labels, *labels_of(labels_file), *((one_label,) if one_label else ()))))
     try:
         wanted = Wanted(text_column, label_column, id_column, header, one_label)
-        found = None if data is None else _read(
-            data, wanted, encoding=encoding, delimiter=delimiter, member=member,
-            drop_incomplete=drop_incomplete, target=records,
-        )  # fmt: skip
+        read = [
+            _read(file, wanted, encoding=encoding, delimiter=delimiter, member=member, drop_incomplete=drop_incomplete)
+            for file in (data, public)
+            if file is not None
+        ]
+        files = _files(read, target=records if data is not None else None)
+        found = files[0] if data is not None else None
         if chosen is None:
             _records_only(found)
             return
-        facts = declare(ctx, found, size=size, stated=stated, declare_public=declare_public)
+        facts = declare(
+            ctx, found, size=size, stated=stated, declare_public=declare_public, labelled=not answers(source)
+        )
     except TableUnclear as error:
         raise DataError(error.message, hint=ways_on(ctx, error)) from None
     declared = Declared(
@@ -117,10 +134,12 @@ def init(
         epsilon=validate.real(epsilon, path="--epsilon"),
         delta=validate.fraction(delta, path="--delta"),
         model=model,
+        kind=kind,
+        queries=queries,
+        public=None if public is None else _relative(files[-1].path, out),
+        fields=files[0].fields if files else Fields(),
     )
-    if found is not None:
-        declared = declared.with_fields(found.fields)
-    declared = declared.with_batches().within_budget()
+    declared = fitted(ctx, declared)
     account = plan_account(
         declared.name,
         relation=chosen,
@@ -131,14 +150,11 @@ def init(
         account_delta=account_delta,
         records=found.records if found is not None else (),
     )
-    for line in set_up(declared, out, records=found, account=account):
+    for line in set_up(declared, out, records=files, account=account):
         note(line)
     click.echo(str(out))
-    if declared.temperature > READABLE_TEMPERATURE:
-        note(
-            f"With ε = {epsilon:g} and {declared.batch_size} records behind each text, the temperature has to be "
-            f"{declared.temperature:g}: expect poor text. More records or a larger ε would help."
-        )
+    for line in said_of_noise(declared):
+        note(line)
     note(f"Next: affidavit plan {shlex.quote(str(out))}")
 
 
@@ -150,10 +166,8 @@ def _read(
     delimiter: str | None,
     member: str | None,
     drop_incomplete: bool,
-    target: Path | None,
-) -> RecordsFile:
-    """The records of a file, and where a run will read them. Says what was found; writes nothing."""
-    from affidavit.tables.canonical import records_file
+) -> tuple[Chosen, Curated]:
+    """The records of a file. Says what was found; writes nothing."""
     from affidavit.tables.columns import choose
     from affidavit.tables.curation import curate
     from affidavit.tables.reading import read_table
@@ -163,7 +177,18 @@ def _read(
     curated = curate(chosen, drop_incomplete=drop_incomplete)
     for line in curated.said:
         note(line)
-    return records_file(chosen, curated, target=target)
+    return chosen, curated
+
+
+def _files(read: Sequence[tuple[Chosen, Curated]], *, target: Path | None) -> list[RecordsFile]:
+    """Where a run will read the private and the public records, both by the same fields."""
+    from affidavit.tables.canonical import beside, records_file
+
+    targets = [target, *[None] * len(read)][: len(read)]
+    found = [records_file(*one, target=place) for one, place in zip(read, targets, strict=True)]
+    if len({file.fields for file in found}) > 1:
+        found = [records_file(*one, target=place or beside(one[0])) for one, place in zip(read, targets, strict=True)]
+    return found
 
 
 def _records_only(found: RecordsFile | None) -> None:

@@ -46,13 +46,13 @@ def make(wanted: DataSet, originals: Sequence[Path], *, out: Path, any_version: 
         contents = {file: _lines(wanted, file, records) for file, records in made.items()}
     except DataError as error:
         raise DataError(error.message, hint=where(wanted, source, to=_to(out))) from None
-    if known:
-        _agree(wanted, source, contents)
-    contents[wanted.note] = _note(wanted, source, held, known=known, contents=contents).encode("utf-8")
+    flag = " --any-version" if any_version else ""
+    if known and not any_version:
+        _agree(wanted, source, contents, onward=f"{command}{_to(out)} --any-version")
+    contents[wanted.note] = _note(wanted, source, held, known=known, contents=contents, flag=flag).encode("utf-8")
     folder = out / wanted.folder
     standing = [folder / file for file, content in contents.items() if _differs(folder / file, content)]
     if standing:
-        flag = " --any-version" if any_version else ""
         raise UsageError(
             f"{', '.join(map(str, standing))}: there already, with other content",
             hint=f"Choose another folder: `{command} -o {shlex.quote(str(_free(out)))}{flag}`",
@@ -100,16 +100,18 @@ def _lines(wanted: DataSet, file: str, records: Sequence[Record]) -> bytes:
         raise DataError(f"{file}: a text holds half of a surrogate pair, which no UTF-8 can write") from None
 
 
-def _agree(wanted: DataSet, source: Source, contents: dict[str, bytes]) -> None:
+def _agree(wanted: DataSet, source: Source, contents: dict[str, bytes], *, onward: str) -> None:
     for file, expected in wanted.expected(source).items():
         if hashlib.sha256(contents[file]).hexdigest() != expected:
             raise AffidavitError(
                 f"{wanted.name}: {file} does not come out as it should. This is a fault of affidavit.",
-                hint="`affidavit data list` shows the digest that was expected.",
+                hint=f"Please report it. To have it as it came out: `{onward}`",
             )
 
 
-def _note(wanted: DataSet, source: Source, held: Sequence[Given], *, known: bool, contents: dict[str, bytes]) -> str:
+def _note(
+    wanted: DataSet, source: Source, held: Sequence[Given], *, known: bool, contents: dict[str, bytes], flag: str
+) -> str:
     lines = [wanted.title, ""]
     for original, given in zip(source.originals, held, strict=True):
         lines += [f"original: {source.repository} {original.path}"]
@@ -123,7 +125,6 @@ def _note(wanted: DataSet, source: Source, held: Sequence[Given], *, known: bool
         lines += [wanted.warning, ""]
     for file, content in contents.items():
         lines += [f"{file}: {_count(content)} records, sha256 {hashlib.sha256(content).hexdigest()}"]
-    flag = "" if known else " --any-version"
     return "\n".join([*lines, "", f"made by: {wanted.command(source)}{flag}", ""])
 
 

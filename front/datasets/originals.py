@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,13 +130,14 @@ def _locate(original: Original, given: Sequence[Path]) -> Path | None:
 
 
 def _fits(original: Original, path: Path) -> bool:
-    return any(path.glob(original.pattern)) if original.is_folder else path.is_file()
+    return any(m.is_file() for m in path.glob(original.pattern)) if original.is_folder else path.is_file()
 
 
 def _read(original: Original, path: Path) -> Given:
-    members = sorted(path.glob(original.pattern)) if original.is_folder else [path]
+    members = sorted(m for m in path.glob(original.pattern) if m.is_file()) if original.is_folder else [path]
     try:
         files = {(m.relative_to(path).as_posix() if original.is_folder else m.name): m.read_bytes() for m in members}
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="Give a file that you may read.") from None
+        readable = f"`chmod -R u+rX {shlex.quote(str(path))}`"
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint=f"Make it readable: {readable}.") from None
     return Given(path.name, files, original.is_folder)

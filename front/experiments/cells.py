@@ -16,6 +16,7 @@ from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.remedies import did_you_mean
 from affidavit.experiments.files import Files, files
 from affidavit.experiments.gridfile import Dataset, Grid, Method
+from affidavit.experiments.naming import of_run, renamed
 from affidavit.generation.icl.evaluation import subset
 from affidavit.generation.icl.examples import Example, load_examples
 from affidavit.generation.icl.tasks import Task
@@ -163,12 +164,12 @@ class Cell:
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """Say of which cell a run file's fault is."""
+        """Say of which cell a run file's fault is, in the grid's keys."""
         try:
             yield
         except RunFileError as error:
-            problem = error.message.removeprefix(f"{error.key}: ")
-            raise RunFileError(f"{self.dataset.name}, {self.label}: {error.key}", problem, hint=error.hint) from None
+            rename = of_run(varying=self.method.grid, own_labels="labels" in self.method.generator)
+            raise renamed(error, rename, at=f"{self.dataset.name}, {self.label}: ") from None
 
     def _digest(self, *, with_seed: bool) -> str:
         facts = {

@@ -6,15 +6,16 @@ baseline. Everything is checked here, before a model is loaded or anything is ch
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AllowInfNan, BeforeValidator, Field, model_validator
+from pydantic import AllowInfNan, BeforeValidator, Field, WrapValidator, model_validator
 
 from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.remedies import did_you_mean, near_file, setting
 from affidavit.accountant.validate import Relation
+from affidavit.experiments.naming import of_task, renamed
 from affidavit.generation.icl.tasks import TASKS, Task
 from affidavit.generation.icl.tasks import task as named_task
 from affidavit.owntask import OwnTask
@@ -35,6 +36,14 @@ def _several(value: object) -> object:
     return tuple(value) if isinstance(value, list) else (value,) if isinstance(value, str) else value
 
 
+def _said_here(value: object, checked: Callable[[object], object]) -> object:
+    """A task of one's own, whose faults are said with the grid's keys."""
+    try:
+        return checked(value)
+    except RunFileError as error:
+        raise renamed(error, of_task) from None
+
+
 Epsilon = Annotated[float, Field(gt=0.0), AllowInfNan(True)]
 Epsilons = Annotated[tuple[Epsilon, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
 Seeds = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_as_tuple), Field(min_length=1)]
@@ -50,7 +59,7 @@ class Dataset(StrictTable):
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")]
-    task: str | OwnTask
+    task: Annotated[str | OwnTask, WrapValidator(_said_here)]
     path: Name
     size: Annotated[int, Field(ge=1)]
     test: Name

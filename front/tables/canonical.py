@@ -20,7 +20,7 @@ from affidavit.tables.columns import Chosen
 from affidavit.tables.curation import Curated
 from affidavit.writing import write_whole
 
-__all__ = ["RecordsFile", "records_file", "stem"]
+__all__ = ["RecordsFile", "beside", "records_file", "stem"]
 
 _ENDING = ".records"
 
@@ -46,13 +46,19 @@ def stem(path: Path) -> str:
     return path.stem.removesuffix(_ENDING)
 
 
+def beside(chosen: Chosen) -> Path:
+    """Where a table's records go, if nothing else is said."""
+    path = chosen.table.path
+    return path.with_name(f"{stem(path)}{_ENDING}.jsonl")
+
+
 def records_file(chosen: Chosen, curated: Curated, *, target: Path | None = None) -> RecordsFile:
     """Where a run reads these records; nothing is written yet. Raises ``TableUnclear`` where others stand there."""
     path = chosen.table.path
     fields = None if target is not None else _in_place(chosen, curated)
     if fields is not None:
         return RecordsFile(path, fields, curated.records, None)
-    target = target or path.with_name(f"{stem(path)}{_ENDING}.jsonl")
+    target = target or beside(chosen)
     if target.exists():
         kept = _kept(target, curated.records)
         if kept is None or target.resolve() == path.resolve():

@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from affidavit.accountant.errors import DataError, TableUnclear, UsageError, Way
+from affidavit.accountant.errors import DataError, UsageError
 from affidavit.tables.table import Row, Table
 
 __all__ = ["SEPARATORS", "read_delimited", "separator"]
@@ -26,7 +26,6 @@ __all__ = ["SEPARATORS", "read_delimited", "separator"]
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _NAMED = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "pipe": "|"}
 _TRIED_ROWS = 20_000
-_LONGEST_CELL = 1 << 26
 _ALIKE = 0.9
 """So large a share of the rows must have as many cells as most have, or it is no table with this separator."""
 
@@ -66,12 +65,10 @@ def separator(given: str) -> str:
 
 def read_delimited(text: str, path: Path, *, delimiter: str | None, encoding: str) -> Table:
     """The rows of a file of separated values, or of one text a line. Whether row one is a header is left open."""
-    csv.field_size_limit(_LONGEST_CELL)
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     if not text.strip():
         raise DataError(f"{path} holds no records", hint='One a line: {"id": "...", "text": "...", "label": "..."}')
     dialect = _dialect(text, delimiter)
-    if dialect is None:
-        raise _unreadable(text, path, delimiter)
     rows, empty = [], 0
     for line, cells in dialect.rows(text):
         if any(cell.strip() for cell in cells):
@@ -87,8 +84,8 @@ def read_delimited(text: str, path: Path, *, delimiter: str | None, encoding: st
     return Table(path, how, width, kept, undecided=True, empty_lines=empty, broken=ragged)
 
 
-def _dialect(text: str, delimiter: str | None) -> _Dialect | None:
-    """The best dialect; None where a separator was asked for and the file cannot be read with it."""
+def _dialect(text: str, delimiter: str | None) -> _Dialect:
+    """The best dialect. Without quotes, every file can be read with a separator that was asked for."""
     best: tuple[float, int, bool, int] | None = None
     found: _Dialect | None = None
     for candidate in (delimiter,) if delimiter is not None else tuple(SEPARATORS):
@@ -105,20 +102,8 @@ def _dialect(text: str, delimiter: str | None) -> _Dialect | None:
             rank = (round(alike, 4), len(widths) if alike == 1.0 else 0, quoted, usual)
             if best is None or rank > best:
                 best, found = rank, dialect
-    return found or (_Dialect("", quoted=False) if delimiter is None else None)
+    return found or _Dialect("", quoted=False)
 
 
 def _usual(widths: list[int]) -> int:
     return Counter(widths).most_common(1)[0][0] if widths else 0
-
-
-def _unreadable(text: str, path: Path, delimiter: str | None) -> TableUnclear:
-    """A file that cannot be read with the separator that was asked for."""
-    found = _dialect(text, None)
-    flags = ("--delimiter", found.delimiter) if found is not None and found.delimiter else ()
-    ways = (Way("What it can be read with", flags),) if flags else ()
-    return TableUnclear(
-        f"{path} cannot be read with the separator {delimiter!r}",
-        ways=ways,
-        hint="" if ways else "Remove `--delimiter`.",
-    )

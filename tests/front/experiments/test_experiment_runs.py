@@ -21,9 +21,9 @@ from affidavit.experiments import running
 from affidavit.experiments.cells import expand
 from affidavit.experiments.gridfile import Grid, parse_grid
 from affidavit.experiments.runner import run_experiment
-from affidavit.experiments.settling import noise_keys
 from affidavit.experiments.tables import markdown, summaries
 from affidavit.generation.models.toy import ToyModel
+from affidavit.noise import noise_keys
 
 GRID = """\
 title = "A toy table"

@@ -99,6 +99,8 @@ REPLACED: list[Refused] = [
      poisson(gaussian(), absent=gaussian(2.0))),
     ("pld/steps.py:_poisson_substitution", _step, poisson(gaussian(), absent=poisson(gaussian())),
      poisson(gaussian(), absent=gaussian())),
+    ("pld/steps.py:_without_replacement", _step,
+     drawn(10, 5, poisson(repeat(2, poisson(gaussian(), absent=gaussian())))), drawn(10, 5, gaussian())),
     ("recompute/reading.py:_seen", _verified, parallel(poisson(gaussian()), poisson(pure())),
      parallel(poisson(gaussian()), poisson(pure()), moves=[poisson(gaussian()), poisson(pure())])),
 ]  # fmt: skip

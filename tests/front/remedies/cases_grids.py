@@ -99,9 +99,9 @@ CASES = [
     _grid("front/experiments/cells.py:_table", _with({"generator": PRISM, "preset": "papr"}), past=True),
     _grid("front/experiments/cells.py:_table", _with({"generator": PRISM, "preset": "xyzzy"})),
     _grid("front/experiments/gridfile.py:_distinct#2", _with({"generator": PRISM, "datasets": ["wind"]})),
-    _grid("front/solving.py:solve_run", _with({"generator": PRISM, "solve": ["labels"]}), past=True),
+    _grid("front/noise.py:scaled_numbers", _with({"generator": PRISM, "solve": ["labels"]})),
     _grid(
-        "front/experiments/settling.py:_numbers",
+        "front/noise.py:scaled_numbers",
         _with({"generator": PRISM, "epsilon": [float("inf")], "solve": ["minibatch_rows"]}),
         past=True,
     ),
@@ -116,7 +116,11 @@ CASES = [
         ),
         past=True,
     ),
-    _grid("front/experiments/cells.py:_named", _with({"generator": {**PRISM, "batch_size": 13}}), past=True),
+    _grid("front/experiments/naming.py:renamed", _with({"generator": {**PRISM, "batch_size": 13}})),
+    _grid(
+        "front/experiments/naming.py:renamed",
+        _with({"generator": {k: v for k, v in PRISM.items() if k != "batch_size"}, "grid": {"batch_size": [6, 13]}}),
+    ),
     _grid("front/experiments/runner.py:_check_inputs", _with(datasets__size=20)),
     _grid("front/experiments/files.py:check_there", _with(datasets__path="trains.jsonl")),
     _grid(

@@ -96,9 +96,23 @@ CASES = [
         )
         for number, content in ((2, b"\xff\xfe\xff"), (3, "\n"), (4, '{"text": "the wind"}\n'))
     ),
-    Case("front/scaffold.py:with_batches", f"init {PUBLIC} --size 1"),
+    Case("front/starters.py:settings", f"init {PUBLIC} --size 1"),
+    Case("front/cli/_starting.py:starter", f"init train.jsonl {PUBLIC} --generator prsm"),
+    Case("front/cli/_starting.py:starter", f"init train.jsonl {PUBLIC} --generator gpt", past=True),
+    Case("front/cli/_starting.py:starter#2", f"init train.jsonl {PUBLIC} --generator ksa-answers"),
+    Case("front/cli/_starting.py:starter#3", f"init train.jsonl {PUBLIC} --query 'What now?'"),
     Case(
-        "front/scaffold.py:with_batches",
+        "front/cli/_starting.py:starter#4",
+        f"init train.jsonl {PUBLIC} --generator sga --query 'What now?' --epsilon 900",
+        file("public.csv", rows()),
+    ),
+    Case(
+        "front/cli/_starting.py:fitted",
+        f"init train.jsonl {PUBLIC} --generator sga --query 'What now?' --public public.csv",
+        file("public.csv", rows()),
+    ),
+    Case(
+        "front/starters.py:settings",
         f"init letters.csv {PUBLIC} --label north --label south --label west --label east",
         file("letters.csv", rows(count=3)),
     ),

@@ -47,6 +47,8 @@ CASES = [
     Case("front/cli/_planflags.py:asked#2", "delta plan.json --epsilon 1 --noise 1"),
     Case("front/solving.py:solve_plan", "calibrate plan.json --epsilon 1", _no_delta, file="plan.json"),
     Case("front/cli/solving.py:calibrate#3", "calibrate run.toml --epsilon 0.001", with_settings(SGA)),
+    Case("front/solving.py:solve_run", "calibrate run.toml --epsilon 1 --solve generator.labels"),
+    Case("front/solving.py:solve_run", "calibrate run.toml --epsilon 1 --solve batchsize"),
     Case("front/cli/solving.py:calibrate#3", "calibrate run.toml --epsilon 0.001", with_settings(PREDICTION)),
     Case(
         "front/planfile.py:_parse#3",

@@ -136,12 +136,10 @@ CASES = [
     _grid(
         "front/owntask.py:_whole",
         _with(datasets__labels=None, datasets__task={**OWN, "labels": ["north", "south", "south"]}),
-        by_hand=lambda place: place.set("grid.toml", "datasets.task", OWN),
     ),
     _grid(
         "front/owntask.py:_whole#2",
         _with(datasets__labels=None, datasets__task={**OWN, "words": {"west": "West"}}),
-        by_hand=lambda place: place.set("grid.toml", "datasets.task", OWN),
     ),
     _grid(
         "front/experiments/settling.py:_noise_off",

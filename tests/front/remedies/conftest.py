@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,8 +12,33 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from remedy_cases import Place
+from remedy_cases import HIDDEN, INSTALLING, Place
 from remedy_sites import Recorder
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """What ``HIDDEN`` names is not found; a folder, ``PIP_TARGET``, is looked into first."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(site)
+    INSTALLING["PYTHONPATH"] = str(site)
+    spec, version = importlib.util.find_spec, importlib.metadata.version
+
+    def known_version(name: str) -> str:
+        if name in HIDDEN:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name in HIDDEN else spec(name, *more))
+    monkeypatch.setattr(importlib.metadata, "version", known_version)
+    modules = set(sys.modules)
+    yield
+    HIDDEN.clear()
+    INSTALLING.clear()
+    for name in set(sys.modules) - modules:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(site)):
+            del sys.modules[name]
 
 
 @pytest.fixture

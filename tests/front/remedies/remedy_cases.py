@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from remedy_sites import Recorder
+from remedy_sites import ROOT, Recorder
 from remedy_typed import Step, alternatives, changed, dumped, with_flag, without_flag
 
 from affidavit.accountant.errors import AffidavitError
@@ -147,13 +148,20 @@ class Place:
         assert done.code == 0, done.err
 
 
+HIDDEN: set[str] = set()
+"""Modules and packages that look as if they were not installed, until a command has installed them."""
+
+INSTALLING: dict[str, str] = {}
+"""What a command that installs something is told by variables: where from, and where to."""
+
+
 AGAIN = {
-    "front/experiments/cells.py:_named",
+    "front/experiments/naming.py:renamed",
     "front/datasets/making.py:make",
     "front/cli/starting.py:init#3",
     "front/cli/_declaring.py:declare#2",
 }
-"""Where a fault is said again: with the cell's name, or with the command that gets past it."""
+"""Where a fault is said again: with the grid's keys, or with the command that gets past it."""
 
 DECODING = "accountant/statement.py:decode"
 """Where the fault of a signed statement is said again, as the certificate's."""
@@ -280,17 +288,30 @@ def _command(text: str, place: Place, codes: tuple[int, ...]) -> None:
         case "unset":
             place.monkeypatch.delenv(arguments[0])
         case _:
-            subprocess.run(["bash", "-c", text], cwd=place.folder, check=True, capture_output=True)
+            typed(text, place.folder)
+
+
+def typed(text: str, folder: Path) -> None:
+    """Run another program's command, offline: pip finds what it is to install, and what was hidden shows again."""
+    offline = {**os.environ, "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", **INSTALLING}
+    done = subprocess.run(["bash", "-c", text], cwd=folder, capture_output=True, text=True, env=offline, check=False)
+    assert done.returncode == 0, (text, done.stderr)
+    HIDDEN.clear()
+    importlib.invalidate_caches()
 
 
 @dataclass(frozen=True)
 class Api:
-    """A call of Python's that is refused at ``at``; the remedy's settings are its keywords."""
+    """A call of Python's that is refused at ``at``; the remedy's settings are its keywords.
+
+    ``hidden``: what is not installed, until the remedy's command was run.
+    """
 
     at: str
     call: Callable[..., object]
     given: dict[str, Any] = field(default_factory=dict)
     by_hand: dict[str, Any] | None = None
+    hidden: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.at
@@ -299,6 +320,7 @@ class Api:
 def check_api(case: Api, recorder: Recorder) -> int:
     """Refuse, change the keywords as the hint says, and see that it works."""
     recorder.seen.clear()
+    HIDDEN.update(case.hidden)
     with pytest.raises(AffidavitError) as caught:
         case.call(**case.given)
     said_again = recorder.seen[-1:] == [DECODING] != [case.at]
@@ -312,9 +334,11 @@ def check_api(case: Api, recorder: Recorder) -> int:
     for steps in offered:
         given = dict(case.given)
         for step in steps:
-            assert step.kind in ("setting", "remove"), step
+            assert step.kind in ("setting", "remove", "command"), step
             if step.kind == "remove":
                 given.pop(step.text)
+            elif step.kind == "command":
+                typed(step.text, ROOT)
             else:
                 key, value = step.setting
                 given[key.rpartition(".")[2]] = value

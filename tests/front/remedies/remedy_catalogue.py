@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import cases_accountant
 import cases_api
 import cases_audits
@@ -15,6 +13,7 @@ import cases_generation
 import cases_grids
 import cases_init
 import cases_ledger
+import cases_machine
 import cases_mechanisms
 import cases_models
 import cases_numbers
@@ -39,6 +38,7 @@ CASES = [
     *cases_findings.CASES,
     *cases_generation.CASES,
     *cases_folders.CASES,
+    *cases_machine.CASES,
 ]
 
 API = [
@@ -50,11 +50,9 @@ API = [
     *cases_findings.API,
     *cases_generation.API,
     *cases_folders.API,
+    *cases_machine.API,
 ]
 EXECUTED = {case.at for case in CASES} | {case.at for case in API}
-LEFT = Path(__file__).with_name("without_case.txt")
-"""The places that make an error and have no case yet, one a line. The list may only become shorter."""
-
 PAGE = ROOT / "docs" / "refusals.md"
 
 AREAS = {
@@ -67,9 +65,9 @@ AREAS = {
 HEAD = """# All refusals
 
 Every deliberate error, with its [exit code](exit-codes.md) and its remedy. Between backticks stands what can be typed;
-a capital word such as RUN.toml becomes the file of the call, and … is what is only known when it is said. ✓: a test
-makes the refusal, does what the remedy says, and sees the call succeed (or get past this refusal). This page is made
-by `python tests/front/remedies/remedy_catalogue.py`.
+a capital word such as RUN.toml becomes the file of the call, and … is what is only known when it is said. A test makes
+each refusal, does what the remedy says, and sees the call succeed (or get past this refusal). This page is made by
+`python tests/front/remedies/remedy_catalogue.py`.
 """
 
 
@@ -78,28 +76,19 @@ def page() -> str:
     parts = [HEAD]
     for package in PACKAGES:
         found = sorted({_row(site) for site in sites() if site.name.partition("/")[0] == package})
-        parts.append(
-            f"## {AREAS[package]}\n\n| code | refusal | remedy | |\n|---|---|---|---|\n" + "\n".join(found) + "\n"
-        )
+        parts.append(f"## {AREAS[package]}\n\n| code | refusal | remedy |\n|---|---|---|\n" + "\n".join(found) + "\n")
     return "\n".join(parts)
 
 
 def _row(site: Site) -> str:
     message = site.message + ("" if site.allowed is None else f"; allowed: {site.allowed}")
     hint = site.hint if site.hint is not None else "an example of what is allowed"
-    cells = (str(site.code), message, hint, "✓" if site.name in EXECUTED else "")
-    return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
+    return "| " + " | ".join(_cell(cell) for cell in (str(site.code), message, hint)) + " |"
 
 
 def _cell(text: str) -> str:
     return text.replace("\n", " ").replace("|", "\\|").replace("<", "&lt;").strip()
 
 
-def without_case() -> set[str]:
-    """The places that make an error and have no case."""
-    return {site.name for site in sites()} - EXECUTED
-
-
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
-    LEFT.write_text("".join(f"{name}\n" for name in sorted(without_case())), encoding="utf-8")

@@ -8,6 +8,7 @@ import shlex
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 COMMANDS = {"affidavit", "chmod", "mv", "rm", "iconv", "export", "unset", "pip", "python", "pytest"}
@@ -64,7 +65,7 @@ def alternatives(hint: str) -> list[tuple[Step, ...]]:
 def _kind(text: str, *, removing: bool) -> Literal["command", "flag", "setting", "remove", "file", "word"]:
     if removing:
         return "remove"
-    if text.split(maxsplit=1)[0] in COMMANDS:
+    if Path(text.split(maxsplit=1)[0]).name in COMMANDS:
         return "command"
     if text.startswith("-"):
         return "flag"
