@@ -49,6 +49,7 @@ __all__ = [
     "CertificateMissing",
     "ClaimRefused",
     "DataError",
+    "DisagreementError",
     "LedgerAltered",
     "LedgerMissing",
     "ModelMissing",

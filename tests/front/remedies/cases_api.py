@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from remedy_cases import Api
 
-from affidavit.accountant import bound, certified, decimals, randomness, strictjson, subject
+from affidavit.accountant import bound, decimals, randomness, strictjson, subject, verifier
 from affidavit.accountant.plan import parse_plan
 from affidavit.accountant.tradeoff import privacy_curve
 from affidavit.audits import neighbour
@@ -41,10 +41,10 @@ def _rng() -> np.random.Generator:
 
 def _per_run(*, true_positive_rate: float) -> float:
     curve = privacy_curve(GAUSSIAN, relation="add-remove", delta=1e-5)
-    return power.per_run_power(true_positive_rate, 0.0, recomputed_curve(curve), members=10, non_members=10, alpha=0.05)
+    return power.per_run_power(true_positive_rate, 0.0, certified_curve(curve), members=10, non_members=10, alpha=0.05)
 
 
-def recomputed_curve(curve: Any) -> Any:
+def certified_curve(curve: Any) -> Any:
     """Something with the one method that is asked before anything is computed."""
     return SimpleNamespace(false_negative_rate=lambda rate: max(0.0, 1.0 - 2.0 * rate), curve=curve)
 
@@ -73,8 +73,8 @@ CASES = [
         lambda *, delta=None, epsilon=None: bound.bound(GAUSSIAN, relation="add-remove", delta=delta, epsilon=epsilon),
     ),
     Api(
-        "accountant/verifier/bound.py:recompute",
-        lambda *, delta=None, epsilon=None: certified.recompute(
+        "accountant/verifier/recompute.py:recompute",
+        lambda *, delta=None, epsilon=None: verifier.recompute(
             GAUSSIAN, relation="add-remove", delta=delta, epsilon=epsilon
         ),
     ),
