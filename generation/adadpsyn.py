@@ -42,7 +42,7 @@ from affidavit.accountant.plan import Compose, Plan, Repeat
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import Positive
 from affidavit.generation.few_shot import gaussian_sum
-from affidavit.generation.probabilities import GRID, Grid, Support, on_simplex, total
+from affidavit.generation.probabilities import GRID, Grid, on_simplex, total
 from affidavit.generation.subsampled import SubsampledConfig, change_on_sample, check_model, steps_plan
 from affidavit.mechanisms import coverage, gaussian, good_radius, projected_mean
 from affidavit.mechanisms.coverage import CoverageCount
@@ -133,8 +133,8 @@ class AdaptiveMean:
         round_ = Compose((self.count.leaf(), self.mean.leaf()))
         return Compose((self.search.plan(), self.first.leaf(), Repeat(self.iterations, round_)))
 
-    def weigh(self, logits: NDArray[np.float32], tokens: Support) -> Grid | None:
-        return on_simplex(logits, tokens)
+    def weigh(self, logits: NDArray[np.float32]) -> Grid | None:
+        return on_simplex(logits)
 
     def choose(self, recorder: Recorder, path: str, rows: list[Grid], *, width: int) -> int:
         """The best token of the last mean; the trace notes what decided on the way."""

@@ -37,7 +37,7 @@ from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.plan import Leaf, Plan
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import Positive
-from affidavit.generation.probabilities import GRID, Grid, Support, on_simplex, scaled_to_best, total
+from affidavit.generation.probabilities import GRID, Grid, on_simplex, scaled_to_best, total
 from affidavit.generation.subsampled import SubsampledConfig, change_on_sample, check_model, steps_plan
 from affidavit.mechanisms import gaussian, noisy_max
 from affidavit.mechanisms.gaussian import GaussianNoise
@@ -185,8 +185,8 @@ class _GaussianStep:
     def leaf(self) -> Leaf:
         return self.spec.leaf()
 
-    def weigh(self, logits: NDArray[np.float32], tokens: Support) -> Grid | None:
-        return on_simplex(logits, tokens)
+    def weigh(self, logits: NDArray[np.float32]) -> Grid | None:
+        return on_simplex(logits)
 
     def choose(self, recorder: Recorder, path: str, rows: list[Grid], *, width: int) -> int:
         recorder.drawing(self.spec.leaf())
@@ -209,8 +209,8 @@ class _NoisyMaxStep:
     def leaf(self) -> Leaf:
         return self.spec.leaf()
 
-    def weigh(self, logits: NDArray[np.float32], tokens: Support) -> Grid | None:
-        return scaled_to_best(logits, tokens)
+    def weigh(self, logits: NDArray[np.float32]) -> Grid | None:
+        return scaled_to_best(logits)
 
     def choose(self, recorder: Recorder, path: str, rows: list[Grid], *, width: int) -> int:
         recorder.drawing(self.spec.leaf())

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from affidavit.accountant.errors import AffidavitError, RunFileError
+from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.plan import Plan, Repeat
 from affidavit.accountant.validate import Relation
 from affidavit.generation.batched import (
@@ -167,18 +167,9 @@ class _Writer(Writer[PrismConfig]):
 
 def token_scores(config: PrismConfig, private: PrivateRows, public: Decoding) -> Totals:
     """2·s·2^20·ẑ for the next token: a whole number for every entry of the vocabulary."""
-    from affidavit.generation.aggregate import blend, clip_to_grid, total
+    from affidavit.generation.aggregate import blend, clipped
 
-    logits = public.logits
-    clipped, sound = clip_to_grid(logits, clip=config.clip)
-    if not sound.all():
-        raise AffidavitError(
-            "the model's logits for the public prompt are not finite", hint='Try `generator.dtype = "float32"`.'
-        )
-    rows = total(
-        private.clipped(clip=config.clip),
-        vocabulary=logits.shape[1],
-        batch_size=config.batch_size,
-        clip=config.clip,
-    )
-    return blend(rows, clipped[0], batch_size=config.batch_size)
+    measure = clipped(config.clip)
+    row = measure.row(public)
+    rows = private.total(measure, vocabulary=row.shape[0], batch_size=config.batch_size, clip=config.clip)
+    return blend(rows, row, batch_size=config.batch_size)

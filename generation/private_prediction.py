@@ -226,6 +226,7 @@ class _Writer(Writer[PrivatePredictionConfig]):
 
     def _differs(self, tokens: NDArray[np.int64]) -> bool:
         """Whether the sparse vector says that private and public predictions are far apart."""
+        from affidavit.generation.aggregate import picked
         from affidavit.generation.probabilities import GRID
         from affidavit.mechanisms.above_threshold import start
 
@@ -237,7 +238,8 @@ class _Writer(Writer[PrivatePredictionConfig]):
                 threshold_noise_multiplier=float(Fraction(spec.threshold_scale) / spec.sensitivity),
                 query_noise_multiplier=float(Fraction(spec.query_scale) / spec.sensitivity),
             )
-        apart = distance(self.private.logits(), self.public.logits[0], tokens, batch_size=self.config.batch_size)
+        rows = (picked(part, tokens, rows=realised) for part, realised in self.private.decodings)
+        apart = distance(rows, picked(self.public, tokens, rows=1)[0], batch_size=self.config.batch_size)
         above = self._scan.above(apart)
         self.recorder.note(queries=self._scan.queries, above=above)
         if above:
@@ -254,14 +256,16 @@ class _Writer(Writer[PrivatePredictionConfig]):
         return int(tokens[sample(scores, temperature=temperature, noise=self.recorder.secret).value])
 
     def _private_token(self, tokens: NDArray[np.int64]) -> int:
-        from affidavit.generation.aggregate import total
+        from affidavit.generation.aggregate import brought, clipped
 
         config = self.config
-        scores = total(
-            self.private.clipped(clip=config.clip),
-            vocabulary=self.public.logits.shape[1],
-            batch_size=config.batch_size,
-            clip=config.clip,
+        scores = brought(
+            self.private.total(
+                clipped(config.clip),
+                vocabulary=self._model.vocabulary_size,
+                batch_size=config.batch_size,
+                clip=config.clip,
+            )
         )
         path = f"{self.part}.of.parts[1]" if config.use_public_tokens else f"{self.part}.of"
         token = int(tokens[self.draw(path, scores[tokens], spec=self._token)])
@@ -269,16 +273,15 @@ class _Writer(Writer[PrivatePredictionConfig]):
         return token
 
 
-def distance(
-    private: Iterable[Logits], public: NDArray[np.float32], tokens: NDArray[np.int64], *, batch_size: int
-) -> int:
-    """s·2^40·‖(1/s) Σ p_i − u‖₁ over ``tokens``, an exact whole number; unsound rows contribute nothing.
+def distance(private: Iterable[Logits], public: NDArray[np.float32], *, batch_size: int) -> int:
+    """s·2^40·‖(1/s) Σ p_i − u‖₁ over the tokens whose logits these are, an exact whole number; unsound rows contribute
+    nothing.
 
     One row more or fewer moves it by at most 2^40, one replaced row by at most 2·2^40.
     """
     from affidavit.generation.probabilities import on_simplex, total
 
-    shares = [share for logits in private for row in logits if (share := on_simplex(row, tokens)) is not None]
-    own = on_simplex(public, tokens)
-    summed = total(shares, width=tokens.size)
+    shares = [share for logits in private for row in logits if (share := on_simplex(row)) is not None]
+    own = on_simplex(public)
+    summed = total(shares, width=public.size)
     return int(abs(summed - (0 if own is None else own * batch_size)).sum())
