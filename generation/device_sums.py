@@ -26,9 +26,7 @@ def clip_to_grid(logits: torch.Tensor, *, clip: float) -> tuple[torch.Tensor, to
     return _whole(grid, sound, clip=clip)
 
 
-def clip_difference(
-    logits: torch.Tensor, public: torch.Tensor, *, clip: float
-) -> tuple[torch.Tensor, torch.Tensor]:
+def clip_difference(logits: torch.Tensor, public: torch.Tensor, *, clip: float) -> tuple[torch.Tensor, torch.Tensor]:
     """As ``invisible_ink.clip_difference``."""
     peaks = logits.amax(dim=1, keepdim=True)
     sound = peaks[:, 0].isfinite()

@@ -37,7 +37,7 @@ class TokenStep(Protocol):
     """What is released from one sample."""
 
     def weigh(self, logits: NDArray[np.float32]) -> Grid | None:
-        """What one row contributes, of the public vocabulary's logits; None for an unsound row, which contributes nothing."""
+        """What one row contributes, by its logits of the public vocabulary; None for an unsound row: nothing."""
         ...
 
     def choose(self, recorder: Recorder, path: str, rows: list[Grid], *, width: int) -> int:

@@ -19,7 +19,7 @@ import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -117,7 +117,9 @@ class _Step:
             self._compute()
         self._graph = graph
 
-    def load(self, states: Sequence[tuple[torch.Tensor, torch.Tensor]], mask: torch.Tensor, after: torch.Tensor) -> None:
+    def load(
+        self, states: Sequence[tuple[torch.Tensor, torch.Tensor]], mask: torch.Tensor, after: torch.Tensor
+    ) -> None:
         """``states``: keys and values of every layer; ``mask``: which tokens of each row there are, (rows, tokens);
         ``after``: the position of each row's next token, (rows, 1)."""
         self._ahead()
@@ -220,7 +222,8 @@ class Replayed:
         step = self._steps.take(like, mask.shape[0], self._used)
         step.load(states, mask, after)
         self._step = step
-        self._returns: Callable[[], object] = weakref.finalize(self, self._steps.give_back, step)
+        self._returns: weakref.finalize[Any, Any] = weakref.finalize(self, self._steps.give_back, step)
+        self._returns.atexit = False
 
     @property
     def device_logits(self) -> torch.Tensor:

@@ -418,6 +418,7 @@ def _accelerator(torch: Any) -> str:
     if not torch.cuda.is_available():
         raise UsageError("AFFIDAVIT_DEVICE is cuda, but torch finds no GPU", hint="`unset AFFIDAVIT_DEVICE`")
     torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cuda.enable_cudnn_sdp(False)  # its bfloat16 kernel does not repeat itself beyond 128 places
     return str(torch.cuda.get_device_name())
 
 

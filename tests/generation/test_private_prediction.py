@@ -108,10 +108,7 @@ def test_the_distance_is_between_mean_probabilities_not_softmaxes_of_means() -> 
     public = np.zeros(3, dtype=np.float32)
     flat = [np.zeros((1, 3), dtype=np.float32)] * 9
     sure = np.array([[900.0, 0.0, 0.0]], dtype=np.float32)
-    moved = abs(
-        distance([*flat, sure], public, batch_size=10)
-        - distance([*flat, flat[0]], public, batch_size=10)
-    )
+    moved = abs(distance([*flat, sure], public, batch_size=10) - distance([*flat, flat[0]], public, batch_size=10))
     assert moved <= 2 * GRID
     mean = (sum(part[0] for part in flat) + sure[0]) / 10
     naive = np.abs(on_simplex(mean) - on_simplex(public)).sum()  # type: ignore[operator]
