@@ -128,6 +128,10 @@ class TransformersModel(TokenModel):
         self.vocabulary_size = int(config.vocab_size)
         self.context_length = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
         self.stop_tokens = _stop_tokens(model, self._tokenizer)
+        if device != "cpu":
+            from affidavit.generation.models.fused import fuse_norms
+
+            fuse_norms(self._model)
         self._steps = self._recorded_steps(config)
         self._keep_rows_apart()
 
