@@ -38,8 +38,18 @@ from pydantic import Field, model_validator
 from affidavit.accountant.errors import AffidavitError, RunFileError
 from affidavit.accountant.plan import Plan, Repeat
 from affidavit.accountant.validate import Relation
-from affidavit.generation.batched import BatchedConfig, Writer, check_model, parallel_plan, write_batches
+from affidavit.generation.batched import (
+    BatchedConfig,
+    Writer,
+    check_model,
+    parallel_plan,
+    sample_size,
+    trial_size,
+    work,
+    write_batches,
+)
 from affidavit.generation.configs import Positive
+from affidavit.generation.contract import Access, Baseline, Makes
 from affidavit.generation.remedies import at_least
 
 if TYPE_CHECKING:
@@ -54,18 +64,25 @@ if TYPE_CHECKING:
     from affidavit.mechanisms.exponential import SoftmaxSampling
 
 __all__ = [
+    "ACCESS",
+    "BASELINES",
     "CONFIG",
     "DEPTH",
+    "MAKES",
     "PRESETS",
     "InvisibleInkConfig",
     "check",
     "clip_difference",
     "difference",
     "mechanism",
+    "noise_keys",
     "plan",
     "public_grid",
     "run",
+    "sample_size",
     "support",
+    "trial_size",
+    "work",
 ]
 
 DEPTH = 100.0
@@ -116,6 +133,9 @@ class InvisibleInkConfig(BatchedConfig):
 
 
 CONFIG = InvisibleInkConfig
+ACCESS: Access = "logits"
+MAKES: Makes = "texts"
+BASELINES: frozenset[Baseline] = frozenset({"public-only"})
 
 
 def mechanism(config: InvisibleInkConfig, *, relation: Relation) -> SoftmaxSampling:
@@ -126,6 +146,11 @@ def mechanism(config: InvisibleInkConfig, *, relation: Relation) -> SoftmaxSampl
     rows = 2 if relation == "substitution" else 1
     width = 2 * rows * grid_bound(config.clip)
     return SoftmaxSampling(width=width, temperature=config.batch_size * GRID * Fraction(config.temperature))
+
+
+def noise_keys(config: InvisibleInkConfig) -> tuple[str, ...]:  # noqa: ARG001
+    """The temperature."""
+    return ("temperature",)
 
 
 def plan(config: InvisibleInkConfig, *, relation: Relation, size: int) -> Plan:

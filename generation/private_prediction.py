@@ -41,8 +41,18 @@ from pydantic import Field, model_validator
 from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.plan import Compose, Plan, Repeat
 from affidavit.accountant.validate import Relation
-from affidavit.generation.batched import BatchedConfig, Writer, check_model, parallel_plan, write_batches
+from affidavit.generation.batched import (
+    BatchedConfig,
+    Writer,
+    check_model,
+    parallel_plan,
+    sample_size,
+    trial_size,
+    work,
+    write_batches,
+)
 from affidavit.generation.configs import Count, Positive
+from affidavit.generation.contract import Access, Baseline, Makes
 from affidavit.generation.remedies import at_least
 
 if TYPE_CHECKING:
@@ -56,15 +66,22 @@ if TYPE_CHECKING:
     from affidavit.mechanisms.exponential import SoftmaxSampling
 
 __all__ = [
+    "ACCESS",
+    "BASELINES",
     "CONFIG",
+    "MAKES",
     "PRESETS",
     "PrivatePredictionConfig",
     "check",
     "distance",
+    "noise_keys",
     "plan",
     "run",
+    "sample_size",
     "scan_mechanism",
     "token_mechanism",
+    "trial_size",
+    "work",
 ]
 
 MAX_CLIP = 1000.0
@@ -142,6 +159,9 @@ class PrivatePredictionConfig(BatchedConfig):
 
 
 CONFIG = PrivatePredictionConfig
+ACCESS: Access = "logits"
+MAKES: Makes = "texts"
+BASELINES: frozenset[Baseline] = frozenset({"public-only"})
 
 
 def token_mechanism(config: PrivatePredictionConfig, *, relation: Relation) -> SoftmaxSampling:
@@ -162,6 +182,11 @@ def scan_mechanism(config: PrivatePredictionConfig, *, relation: Relation) -> Sp
     sigma = config.batch_size * GRID * Fraction(config.distance_noise)
     rows = 2 if relation == "substitution" else 1
     return SparseVector(threshold_scale=sigma, query_scale=2 * sigma, sensitivity=rows * GRID)
+
+
+def noise_keys(config: PrivatePredictionConfig) -> tuple[str, ...]:
+    """The temperature of private tokens, and the sparse vector's noise where it runs."""
+    return ("temperature", "distance_noise") if config.use_public_tokens else ("temperature",)
 
 
 def plan(config: PrivatePredictionConfig, *, relation: Relation, size: int) -> Plan:
