@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from affidavit.accountant import decimals
 from affidavit.accountant.bound import bound
 from affidavit.accountant.calibrate import Domain, solve
 from affidavit.accountant.errors import NoValueFits, RunFileError
 from affidavit.accountant.remedies import did_you_mean, setting
 from affidavit.runfile import RunFile
-from affidavit.solving import certified_epsilon, solve_run
+from affidavit.solving import DIGITS, certified_epsilon, solve_run
 
 __all__ = ["Value", "noise_values", "scaled", "scaled_cost", "solve_noise"]
 
@@ -46,7 +47,11 @@ def solve_noise(run: RunFile, *, epsilon: float, keys: Sequence[str] = ()) -> di
             return values
         least = min(least, stated)
         target *= epsilon / stated * (1.0 - _MARGIN)
-    raise NoValueFits(f"no value found is certified at ε = {epsilon:g}", best_epsilon=least, hint="Allow a larger ε.")
+    raise NoValueFits(
+        f"no value found is certified at ε = {epsilon:g}",
+        best_epsilon=least,
+        hint=f"Allow more: `epsilons = [{decimals.show(decimals.round_up(least * (1.0 + _MARGIN), digits=DIGITS))}]`.",
+    )
 
 
 def noise_values(run: RunFile, keys: Sequence[str]) -> dict[str, float]:

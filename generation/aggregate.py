@@ -147,10 +147,11 @@ def blend(private: Totals | torch.Tensor, public: GridLogits | torch.Tensor, *, 
     That is 2·s·GRID times the paper's ẑ = (z̄ + u)/2; integers stay exact where a division would not.
     """
     if isinstance(private, np.ndarray) or isinstance(public, np.ndarray):
-        return brought(private) + np.int64(batch_size) * brought(public).astype(np.int64)
+        summed: Totals = brought(private) + np.int64(batch_size) * brought(public).astype(np.int64)
+        return summed
     return brought(private + batch_size * public.long())
 
 
 def brought(numbers: NDArray[Any] | torch.Tensor) -> NDArray[Any]:
     """The same numbers on the processor."""
-    return numbers if isinstance(numbers, np.ndarray) else cast("NDArray[Any]", numbers.cpu().numpy())
+    return numbers if isinstance(numbers, np.ndarray) else numbers.cpu().numpy()

@@ -142,7 +142,7 @@ def work(config: SubsampledConfig, *, size: int) -> Work:
         rate = sampling_rate(config, size=size)
         groups = group_count(config, size=size) / (config.shares if config.shots_per_subset == 1 else 1)
         rows = whole_minibatches(groups * (1.0 - (1.0 - rate) ** config.max_tokens), config.minibatch_rows)
-        read, decoded = rows * width, rows * config.max_tokens
+        read, decoded = float(rows * width), rows * config.max_tokens
     else:
         rows = whole_minibatches(config.subsets, config.minibatch_rows)
         read, decoded = config.max_tokens * rows * (width + config.max_tokens / 2), 0

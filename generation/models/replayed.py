@@ -63,9 +63,8 @@ class _PlacedLayer(DynamicLayer):
     def load(self, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Begin with these states. All else becomes zero: a masked value counts 0 times, and 0 x NaN is NaN."""
         for buffer, states in ((self.keys, keys), (self.values, values)):
-            room = cast("torch.Tensor", buffer)
-            room.zero_()
-            room[:, :, : states.shape[2]].copy_(states)
+            buffer.zero_()
+            buffer[:, :, : states.shape[2]].copy_(states)
 
     def update(
         self,
@@ -75,10 +74,9 @@ class _PlacedLayer(DynamicLayer):
         **kwargs: Any,  # noqa: ARG002
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Write the states of one token; returns the whole buffers."""
-        keys, values = cast("torch.Tensor", self.keys), cast("torch.Tensor", self.values)
-        keys.index_copy_(2, self._place, key_states)
-        values.index_copy_(2, self._place, value_states)
-        return keys, values
+        self.keys.index_copy_(2, self._place, key_states)
+        self.values.index_copy_(2, self._place, value_states)
+        return self.keys, self.values
 
 
 class _Step:
@@ -101,7 +99,7 @@ class _Step:
             held.hold(cast("torch.Tensor", layer.keys), cast("torch.Tensor", layer.values), length, self._place)
             self._layers.append(held)
         self._cache.layers = list(self._layers)
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def record(self) -> None:
@@ -133,10 +131,7 @@ class _Step:
 
     def states(self, used: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """What ``load`` takes: the states of the first ``used`` tokens."""
-        return [
-            (cast("torch.Tensor", layer.keys)[:, :, :used], cast("torch.Tensor", layer.values)[:, :, :used])
-            for layer in self._layers
-        ]
+        return [(layer.keys[:, :, :used], layer.values[:, :, :used]) for layer in self._layers]
 
     def present(self, used: int) -> torch.Tensor:
         """Which of the first ``used`` tokens of each row there are, and the position after them."""

@@ -101,7 +101,7 @@ CASES = [
     _grid("front/experiments/gridfile.py:_distinct#2", _with({"generator": PRISM, "datasets": ["wind"]})),
     _grid("front/solving.py:solve_run", _with({"generator": PRISM, "solve": ["labels"]}), past=True),
     _grid(
-        "front/experiments/settling.py:_numbers",
+        "front/noise.py:noise_values",
         _with({"generator": PRISM, "epsilon": [float("inf")], "solve": ["minibatch_rows"]}),
         past=True,
     ),
