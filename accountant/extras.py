@@ -27,7 +27,7 @@ _AUDIT = {
     "phonenumbers": "phonenumbers",
     "stdnum": "python-stdnum",
 }
-_LLM = {"safetensors": "safetensors", "torch": "torch", "transformers": "transformers"}
+_LLM = {"accelerate": "accelerate", "safetensors": "safetensors", "torch": "torch", "transformers": "transformers"}
 
 EXTRAS: Mapping[str, Mapping[str, str]] = {
     "audit": _AUDIT,
@@ -39,7 +39,7 @@ EXTRAS: Mapping[str, Mapping[str, str]] = {
     },
     "server": {"httpx2": "httpx2"},
     "llm": _LLM,
-    "demo": {**_AUDIT, **_LLM, "accelerate": "accelerate", "gguf": "gguf"},
+    "demo": {**_AUDIT, **_LLM, "gguf": "gguf"},
     "names": {"presidio_analyzer": "presidio-analyzer", "spacy": "spacy"},
     "postgres": {"psycopg": "psycopg"},
     "parquet": {"pyarrow": "pyarrow"},

@@ -32,9 +32,9 @@ from affidavit.audits.textmodel import Record as AuditRecord
 from affidavit.generation.dataset import Fields, Record, load_records
 from affidavit.generation.models import load_model
 from affidavit.generation.models.remembering import RememberingModel
+from affidavit.noise import solve_noise
 from affidavit.records import parse_all, read_all, read_texts
 from affidavit.runfile import RunFile
-from affidavit.solving import solve_run
 
 if TYPE_CHECKING:
     from affidavit.accountant.ledger import Account, Ledger
@@ -50,10 +50,6 @@ __all__ = ["CI_ALPHA", "audit", "findings_in", "in_ci", "report", "strict_in_ci"
 
 CI_ALPHA = 1e-3
 """A job that runs on every push may not cry wolf once in twenty: α in CI, unless the audit file states one."""
-
-
-_NOISE_KEYS = ("temperature", "noise_multiplier", "noise_epsilon", "keyword_epsilon")
-"""What a generator's noise is called, the first that it has."""
 
 
 @dataclass(slots=True)
@@ -149,7 +145,7 @@ class Protected:
     ) -> tuple[Sample, ...]:
         settings = _crowded(settings)
         if epsilon != self.certified.epsilon:
-            settings = _calibrated(settings, epsilon)
+            settings = settings.with_generator(**solve_noise(settings, epsilon=epsilon))
         permit = TrialPermit(settings.plan(), settings.relation)
         done: Generated = settings.source.run(
             permit, settings.generator, records, self.model, size=settings.data.size, public=public
@@ -158,7 +154,7 @@ class Protected:
 
     def check_extraction(self) -> None:
         """Refuse a generator of answers: what it is asked is public, not to give away what its prompts show."""
-        if "queries" in type(self.run.generator).model_fields:
+        if self.run.source.makes == "answers":
             raise NotSupported(
                 f"{self.run.kind} answers the run's public questions, and cannot be asked to extract anything",
                 hint='`attack = "one-step"` audits its mechanisms, `attack = "reference"` who is a member.',
@@ -334,18 +330,16 @@ def _crowded(settings: RunFile) -> RunFile:
     A text costs what it costs whatever the size; at the declared size most of a trial's few records
     would fall into batches from which nothing is released, and the audit would see little.
     """
-    scheme = getattr(settings.generator, "scheme", settings.generator)
-    batches = "subsets" if getattr(settings.generator, "sampling", None) == "disjoint" else "batch_size"
-    labels, samples, batch = (getattr(scheme, name, None) for name in ("labels", "samples_per_label", batches))
-    if not (isinstance(labels, tuple) and isinstance(samples, int) and isinstance(batch, int)):
+    least = settings.source.trial_size(settings.generator)
+    if least is None:
         return settings
-    data = settings.data.model_copy(update={"size": len(labels) * samples * batch})
-    return settings.model_copy(update={"data": data})
+    return settings.model_copy(update={"data": settings.data.model_copy(update={"size": least})})
 
 
 def _thin_samples(settings: AuditFile, run: RunFile) -> str:
     """A warning where samples, certified for the declared size, hold next to none of a trial's records; else empty."""
-    size, present, sample = run.data.size, settings.members, _sample_size(run)
+    size, present = run.data.size, settings.members
+    sample = run.source.sample_size(run.generator, size=size)
     if settings.game == "per-run" or "canary" in settings.attacks:
         present = settings.background + 1
     if settings.target != "protected" or sample is None or 2 * present >= size:
@@ -355,33 +349,6 @@ def _thin_samples(settings: AuditFile, run: RunFile) -> str:
         f"a sample is certified for {size} records; of the {present} in a trial it holds about {seen:.2g}, and "
         f"an attack sees little. Give about {size} members, or certify a run of about {present} records"
     )
-
-
-def _sample_size(run: RunFile) -> int | None:
-    """How many records are sampled for a token or a text, of the declared size; None where none are sampled."""
-    from affidavit.generation.ksa.settings import KsaSettings
-    from affidavit.generation.sga.settings import SgaConfig
-    from affidavit.generation.subsampled import SubsampledConfig, sample_size
-
-    match run.generator:
-        case SubsampledConfig() as config:
-            return sample_size(config, size=run.data.size)
-        case KsaSettings() as config if config.sampling != "disjoint":
-            return sample_size(config.scheme, size=run.data.size)
-        case SgaConfig() as config:
-            return config.ensemble * config.shots
-    return None
-
-
-def _calibrated(settings: RunFile, epsilon: float) -> RunFile:
-    """The run at another ε, by the setting that is its noise. Raises ``NotSupported``, ``NoValueFits``."""
-    key = next((key for key in _NOISE_KEYS if key in settings.numbers()), None)
-    if key is None:
-        raise NotSupported(
-            f"{settings.kind} has no single setting for its noise",
-            hint="Remove `epsilons`: the certified run is audited as it is.",
-        )
-    return settings.with_generator(**{key: float(solve_run(settings, epsilon=epsilon, key=key).value)})
 
 
 def _literal(text: str) -> str:

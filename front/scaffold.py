@@ -78,14 +78,14 @@ class Declared:
         Raises ``NoValueFits`` where no noise does; ``RunFileError``, ``NotSupported`` as the generator does.
         """
         from affidavit.certification import plan_run
-        from affidavit.noise import fitting_noise
+        from affidavit.noise import solve_noise
         from affidavit.runfile import parse_run
 
         run = parse_run(tomllib.loads(run_text(self)))
         if plan_run(run).fits:
             return self
         # A hair below the budget: certified numbers are rounded outward.
-        found = fitting_noise(run, epsilon=self.epsilon * (1.0 - 1e-3))
+        found = solve_noise(run, epsilon=self.epsilon * (1.0 - 1e-3))
         settings = deepcopy(dict(self.settings))
         changed = {}
         for key, value in found.items():

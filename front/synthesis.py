@@ -96,8 +96,7 @@ def generate(
         if model.digest != subject.model_sha256:
             raise UsageError("the model given is not the run file's", hint="Leave `model` out, or load the run file's.")
         public = public_records(run)
-        if run.source.check is not None:
-            run.source.check(run.generator, model, public=public)
+        run.source.check(run.generator, model, public=public)
         with open_permit(
             envelope,
             subject,

@@ -41,9 +41,18 @@ from pydantic import Field
 from affidavit.accountant.plan import Compose, Plan, Repeat
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import Positive
+from affidavit.generation.contract import Access, Baseline, Makes
 from affidavit.generation.few_shot import gaussian_sum
-from affidavit.generation.probabilities import GRID, Grid, Support, on_simplex, total
-from affidavit.generation.subsampled import SubsampledConfig, change_on_sample, check_model, steps_plan
+from affidavit.generation.probabilities import GRID, Grid, on_simplex, total
+from affidavit.generation.subsampled import (
+    SubsampledConfig,
+    change_on_sample,
+    check_model,
+    sample_size,
+    steps_plan,
+    trial_size,
+    work,
+)
 from affidavit.mechanisms import coverage, gaussian, good_radius, projected_mean
 from affidavit.mechanisms.coverage import CoverageCount
 from affidavit.mechanisms.gaussian import GaussianNoise
@@ -57,7 +66,23 @@ if TYPE_CHECKING:
     from affidavit.generation.prism import Progress
     from affidavit.generation.recorder import Recorder
 
-__all__ = ["ACCESS", "CONFIG", "PRESETS", "AdaDPSynConfig", "AdaptiveMean", "adaptive_mean", "check", "plan", "run"]
+__all__ = [
+    "ACCESS",
+    "BASELINES",
+    "CONFIG",
+    "MAKES",
+    "PRESETS",
+    "AdaDPSynConfig",
+    "AdaptiveMean",
+    "adaptive_mean",
+    "check",
+    "noise_keys",
+    "plan",
+    "run",
+    "sample_size",
+    "trial_size",
+    "work",
+]
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
@@ -111,7 +136,9 @@ class AdaDPSynConfig(SubsampledConfig):
 
 
 CONFIG = AdaDPSynConfig
-ACCESS = "top"
+ACCESS: Access = "top"
+MAKES: Makes = "texts"
+BASELINES: frozenset[Baseline] = frozenset(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +160,8 @@ class AdaptiveMean:
         round_ = Compose((self.count.leaf(), self.mean.leaf()))
         return Compose((self.search.plan(), self.first.leaf(), Repeat(self.iterations, round_)))
 
-    def weigh(self, logits: NDArray[np.float32], tokens: Support) -> Grid | None:
-        return on_simplex(logits, tokens)
+    def weigh(self, logits: NDArray[np.float32]) -> Grid | None:
+        return on_simplex(logits)
 
     def choose(self, recorder: Recorder, path: str, rows: list[Grid], *, width: int) -> int:
         """The best token of the last mean; the trace notes what decided on the way."""
@@ -207,6 +234,11 @@ def adaptive_mean(config: AdaDPSynConfig, change: Change) -> AdaptiveMean:
         coverage=config.coverage,
         fraction=config.fraction,
     )
+
+
+def noise_keys(config: AdaDPSynConfig) -> tuple[str, ...]:  # noqa: ARG001
+    """The three multipliers, in proportion."""
+    return ("radius_noise_multiplier", "mean_noise_multiplier", "count_noise_multiplier")
 
 
 def plan(config: AdaDPSynConfig, *, relation: Relation, size: int) -> Plan:

@@ -9,26 +9,88 @@ integers: no order of summation and no other row can change a bit of what one ro
 The sum over a batch is held between ±s·C. A batch is a hash bucket and may hold more than the public
 s records; the mean over s then still is in [−c, c], as in the paper. Holding is coordinatewise, monotone
 and 1-Lipschitz, so one row still moves every coordinate by an amount in [−C, C].
+
+Where a model computes on a device the same integers are made there (``device_sums``), and one vector comes back.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from affidavit.generation.models.base import Logits
+from affidavit.accountant.errors import AffidavitError
+from affidavit.generation.models.base import Decoding, Logits
 
-__all__ = ["GRID", "GridLogits", "Totals", "blend", "clip_to_grid", "grid_bound", "total"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "GRID",
+    "GridLogits",
+    "Measure",
+    "OnDevice",
+    "Totals",
+    "blend",
+    "brought",
+    "clip_to_grid",
+    "clipped",
+    "grid_bound",
+    "picked",
+    "total",
+]
 
 GRID = 1 << 20
 """Grid points per unit of logit."""
 
 GridLogits: TypeAlias = NDArray[np.int32]
 Totals: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What a row of logits contributes, in whole numbers between ±C, and whether it was sound; two ways to compute it.
+
+    ``on_host`` and ``on_device`` give the same numbers: on the processor, and where the logits are.
+    """
+
+    on_host: Callable[[Logits], tuple[GridLogits, NDArray[np.bool_]]]
+    on_device: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+
+    def row(self, decoding: Decoding) -> GridLogits | torch.Tensor:
+        """What the first row contributes, where it was computed. Raises ``AffidavitError`` if it is unsound."""
+        grid, sound = (
+            self.on_device(decoding.device_logits[:1])
+            if isinstance(decoding, OnDevice)
+            else self.on_host(decoding.logits[:1])
+        )
+        if not sound.all():
+            raise AffidavitError(
+                "the model's logits for the public prompt are not finite", hint='Try `generator.dtype = "float32"`.'
+            )
+        return grid[0]
+
+
+@runtime_checkable
+class OnDevice(Protocol):
+    """A decoding whose logits can be had where they were computed, besides on the processor."""
+
+    @property
+    def device_logits(self) -> torch.Tensor:
+        """As ``Decoding.logits``, valid until the next token is appended."""
+        ...
+
+
+def picked(decoding: Decoding, tokens: NDArray[np.int64], *, rows: int) -> Logits:
+    """The logits of ``tokens`` in the first ``rows`` rows: no others are brought from the device."""
+    if not isinstance(decoding, OnDevice):
+        return decoding.logits[:rows, tokens]
+    held = decoding.device_logits
+    return cast("Logits", held[:rows, held.new_tensor(tokens).long()].cpu().numpy())
 
 
 def grid_bound(clip: float) -> int:
@@ -46,7 +108,7 @@ def clip_to_grid(logits: Logits, *, clip: float) -> tuple[GridLogits, NDArray[np
     peaks = logits.max(axis=1, keepdims=True)
     sound = np.isfinite(peaks[:, 0])
     peaks = np.where(sound[:, None], peaks, np.float32(0.0))
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):  # a warning would tell what a private row holds
         grid = logits - peaks
         grid += np.float32(clip)
         np.maximum(grid, np.float32(-clip), out=grid)
@@ -68,9 +130,28 @@ def total(parts: Iterable[GridLogits], *, vocabulary: int, batch_size: int, clip
     return np.clip(result, -bound, bound)
 
 
-def blend(private: Totals, public: GridLogits, *, batch_size: int) -> Totals:
-    """The private sum plus s times the public row.
+def clipped(clip: float) -> Measure:
+    """``clip_to_grid``, wherever the logits are."""
+
+    def on_device(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        from affidavit.generation.device_sums import clip_to_grid
+
+        return clip_to_grid(logits, clip=clip)
+
+    return Measure(lambda logits: clip_to_grid(logits, clip=clip), on_device)
+
+
+def blend(private: Totals | torch.Tensor, public: GridLogits | torch.Tensor, *, batch_size: int) -> Totals:
+    """The private sum plus s times the public row, on the processor; both from one device come as one vector.
 
     That is 2·s·GRID times the paper's ẑ = (z̄ + u)/2; integers stay exact where a division would not.
     """
-    return private + np.int64(batch_size) * public.astype(np.int64)
+    if isinstance(private, np.ndarray) or isinstance(public, np.ndarray):
+        summed: Totals = brought(private) + np.int64(batch_size) * brought(public).astype(np.int64)
+        return summed
+    return brought(private + batch_size * public.long())
+
+
+def brought(numbers: NDArray[Any] | torch.Tensor) -> NDArray[Any]:
+    """The same numbers on the processor."""
+    return numbers if isinstance(numbers, np.ndarray) else numbers.cpu().numpy()

@@ -12,6 +12,7 @@ is left of its part of the plan is then left unused, and not refunded.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.plan import Parallel, Plan
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import Count, GeneratorConfig, Labels, one_of
+from affidavit.generation.contract import TEMPLATE_TOKENS, Work
 from affidavit.generation.prompts import TASKS, PromptTemplate, prompt_rows, task_template
 from affidavit.generation.remedies import fewer_records, shorter_records
 
@@ -42,7 +44,10 @@ __all__ = [
     "check_model",
     "label_rows",
     "parallel_plan",
+    "sample_size",
     "text_sample",
+    "trial_size",
+    "work",
     "write_batches",
 ]
 
@@ -109,6 +114,24 @@ def parallel_plan(config: BatchedConfig, part: Callable[[Relation], Plan], *, re
     if relation != "substitution":
         return Parallel((part(relation),) * texts)
     return Parallel((part(relation),) * texts, membership="moving", moves=(part("zero-out"),) * texts)
+
+
+def sample_size(config: BatchedConfig, *, size: int) -> None:
+    """None: records are in batches, none is sampled."""
+
+
+def trial_size(config: BatchedConfig) -> int:
+    """The least size that the batches fit."""
+    return len(config.labels) * config.samples_per_label * config.batch_size
+
+
+def work(config: BatchedConfig, *, size: int) -> Work:
+    """Every text reads the prompts of its batch once, and the public one, and decodes all of them."""
+    labels = len(config.labels)
+    buckets = max(1, size // (labels * config.batch_size))
+    rows = math.ceil(size / (labels * buckets) / config.minibatch_rows) * config.minibatch_rows + 1
+    rows *= labels * config.samples_per_label
+    return Work(rows * (config.max_record_tokens + TEMPLATE_TOKENS), rows * config.max_tokens)
 
 
 def label_rows(config: BatchedConfig, model: LanguageModel) -> dict[str, PromptRows]:

@@ -14,12 +14,15 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from affidavit.generation.aggregate import GridLogits, clip_to_grid
+from affidavit.generation.aggregate import GridLogits, OnDevice, grid_bound, total
 from affidavit.generation.models.base import Logits
 
 if TYPE_CHECKING:
+    import torch
+
+    from affidavit.generation.aggregate import Measure, Totals
     from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import Decoding, LanguageModel
     from affidavit.generation.prompts import PromptRows
@@ -68,15 +71,15 @@ def assign(
 class PrivateRows:
     """The rows of one batch while they decode.
 
-    ``truncated`` counts the records that were cut, ``summed`` the rows that were last given out clipped, and
-    ``unsound`` those of them whose logits were not finite: all for the private trace.
+    ``truncated`` counts the records that were cut, ``summed`` the rows that were last summed, and ``unsound`` those of
+    them whose logits were not finite: all for the private trace.
     """
 
     def __init__(self, model: LanguageModel, rows: PromptRows, texts: Sequence[str], *, minibatch_rows: int) -> None:
         encoded = [model.encode(text) for text in texts]
         self.truncated = sum(len(tokens) > rows.max_record_tokens for tokens in encoded)
         self.summed = 0
-        self.unsound = 0
+        self._unsound: int | torch.Tensor = 0
         self._minibatch_rows = minibatch_rows
         self._parts: list[tuple[Decoding, int]] = []
         dummy = rows.row(())
@@ -90,13 +93,38 @@ class PrivateRows:
         for decoding, realised in self._parts:
             yield decoding.logits[:realised]
 
-    def clipped(self, *, clip: float) -> Iterator[GridLogits]:
-        """The same, clipped, in grid units."""
-        self.summed = self.unsound = 0
+    @property
+    def decodings(self) -> tuple[tuple[Decoding, int], ...]:
+        """The minibatches, and how many rows of each are realised."""
+        return tuple(self._parts)
+
+    @property
+    def unsound(self) -> int:
+        """How many rows that were last summed contributed nothing."""
+        return int(self._unsound)
+
+    def total(self, measure: Measure, *, vocabulary: int, batch_size: int, clip: float) -> Totals | torch.Tensor:
+        """The sum of what the realised rows contribute, held between ±s·C: exact, in any order.
+
+        It stays where the rows are (``aggregate.brought`` fetches it); of no rows, on the processor.
+        """
+        self.summed = sum(realised for _, realised in self._parts)
+        self._unsound = 0
+        held = [(part.device_logits, realised) for part, realised in self._parts if isinstance(part, OnDevice)]
+        if not held or len(held) < len(self._parts):
+            return total(self._measured(measure), vocabulary=vocabulary, batch_size=batch_size, clip=clip)
+        bound = batch_size * grid_bound(clip)
+        pairs = [measure.on_device(logits[:realised]) for logits, realised in held]
+        self._unsound = cast("torch.Tensor", sum((~sound).sum() for _, sound in pairs))
+        sums = [grid.long().sum(dim=0) for grid, _ in pairs]
+        return sum(sums[1:], start=sums[0]).clamp(-bound, bound)
+
+    def _measured(self, measure: Measure) -> Iterator[GridLogits]:
+        unsound = 0
         for logits in self.logits():
-            grid, sound = clip_to_grid(logits, clip=clip)
-            self.summed += len(grid)
-            self.unsound += int((~sound).sum())
+            grid, sound = measure.on_host(logits)
+            unsound += int((~sound).sum())
+            self._unsound = unsound
             yield grid
 
     def append(self, token: int) -> None:

@@ -37,8 +37,17 @@ from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.plan import Leaf, Plan
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import Positive
-from affidavit.generation.probabilities import GRID, Grid, Support, on_simplex, scaled_to_best, total
-from affidavit.generation.subsampled import SubsampledConfig, change_on_sample, check_model, steps_plan
+from affidavit.generation.contract import Access, Baseline, Makes
+from affidavit.generation.probabilities import GRID, Grid, on_simplex, scaled_to_best, total
+from affidavit.generation.subsampled import (
+    SubsampledConfig,
+    change_on_sample,
+    check_model,
+    sample_size,
+    steps_plan,
+    trial_size,
+    work,
+)
 from affidavit.mechanisms import gaussian, noisy_max
 from affidavit.mechanisms.gaussian import GaussianNoise
 from affidavit.mechanisms.noisy_max import ExponentialNoisyMax
@@ -53,15 +62,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACCESS",
+    "BASELINES",
     "CONFIG",
+    "MAKES",
     "PRESETS",
     "ROOT_TWO",
     "FewShotConfig",
     "check",
     "gaussian_sum",
+    "noise_keys",
     "noisy_best",
     "plan",
     "run",
+    "sample_size",
+    "trial_size",
+    "work",
 ]
 
 ROOT_TWO = Fraction(math.sqrt(2.0))
@@ -121,7 +136,9 @@ class FewShotConfig(SubsampledConfig):
 
 
 CONFIG = FewShotConfig
-ACCESS = "top"
+ACCESS: Access = "top"
+MAKES: Makes = "texts"
+BASELINES: frozenset[Baseline] = frozenset(())
 
 
 def gaussian_sum(noise_multiplier: float, change: Change) -> GaussianNoise:
@@ -134,6 +151,11 @@ def noisy_best(noise_epsilon: float, change: Change) -> ExponentialNoisyMax:
     """Noise of rate σ/2 on sums of scores in [0, 1], both in grid units."""
     width = 2 if change == "replaced" else 1
     return ExponentialNoisyMax(rate=Fraction(noise_epsilon) / (2 * GRID), width=width * GRID)
+
+
+def noise_keys(config: FewShotConfig) -> tuple[str, ...]:
+    """The one that its mechanism reads."""
+    return ("noise_multiplier",) if config.mechanism == "gaussian" else ("noise_epsilon",)
 
 
 def plan(config: FewShotConfig, *, relation: Relation, size: int) -> Plan:
@@ -185,8 +207,8 @@ class _GaussianStep:
     def leaf(self) -> Leaf:
         return self.spec.leaf()
 
-    def weigh(self, logits: NDArray[np.float32], tokens: Support) -> Grid | None:
-        return on_simplex(logits, tokens)
+    def weigh(self, logits: NDArray[np.float32]) -> Grid | None:
+        return on_simplex(logits)
 
     def choose(self, recorder: Recorder, path: str, rows: list[Grid], *, width: int) -> int:
         recorder.drawing(self.spec.leaf())
@@ -209,8 +231,8 @@ class _NoisyMaxStep:
     def leaf(self) -> Leaf:
         return self.spec.leaf()
 
-    def weigh(self, logits: NDArray[np.float32], tokens: Support) -> Grid | None:
-        return scaled_to_best(logits, tokens)
+    def weigh(self, logits: NDArray[np.float32]) -> Grid | None:
+        return scaled_to_best(logits)
 
     def choose(self, recorder: Recorder, path: str, rows: list[Grid], *, width: int) -> int:
         recorder.drawing(self.spec.leaf())

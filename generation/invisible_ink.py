@@ -38,32 +38,51 @@ from pydantic import Field, model_validator
 from affidavit.accountant.errors import AffidavitError, RunFileError
 from affidavit.accountant.plan import Plan, Repeat
 from affidavit.accountant.validate import Relation
-from affidavit.generation.batched import BatchedConfig, Writer, check_model, parallel_plan, write_batches
+from affidavit.generation.batched import (
+    BatchedConfig,
+    Writer,
+    check_model,
+    parallel_plan,
+    sample_size,
+    trial_size,
+    work,
+    write_batches,
+)
 from affidavit.generation.configs import Positive
+from affidavit.generation.contract import Access, Baseline, Makes
 from affidavit.generation.remedies import at_least
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
     from numpy.typing import NDArray
 
-    from affidavit.generation.aggregate import GridLogits, Totals
+    from affidavit.generation.aggregate import GridLogits, Measure, Totals
     from affidavit.generation.dataset import Record
-    from affidavit.generation.models.base import LanguageModel, Logits
+    from affidavit.generation.models.base import Decoding, LanguageModel, Logits
     from affidavit.generation.outputs import Generated, GeneratorPermit
     from affidavit.mechanisms.exponential import SoftmaxSampling
 
 __all__ = [
+    "ACCESS",
+    "BASELINES",
     "CONFIG",
     "DEPTH",
+    "MAKES",
     "PRESETS",
     "InvisibleInkConfig",
     "check",
     "clip_difference",
+    "difference",
     "mechanism",
+    "noise_keys",
     "plan",
     "public_grid",
     "run",
+    "sample_size",
     "support",
+    "trial_size",
+    "work",
 ]
 
 DEPTH = 100.0
@@ -114,6 +133,9 @@ class InvisibleInkConfig(BatchedConfig):
 
 
 CONFIG = InvisibleInkConfig
+ACCESS: Access = "logits"
+MAKES: Makes = "texts"
+BASELINES: frozenset[Baseline] = frozenset({"public-only"})
 
 
 def mechanism(config: InvisibleInkConfig, *, relation: Relation) -> SoftmaxSampling:
@@ -124,6 +146,11 @@ def mechanism(config: InvisibleInkConfig, *, relation: Relation) -> SoftmaxSampl
     rows = 2 if relation == "substitution" else 1
     width = 2 * rows * grid_bound(config.clip)
     return SoftmaxSampling(width=width, temperature=config.batch_size * GRID * Fraction(config.temperature))
+
+
+def noise_keys(config: InvisibleInkConfig) -> tuple[str, ...]:  # noqa: ARG001
+    """The temperature."""
+    return ("temperature",)
 
 
 def plan(config: InvisibleInkConfig, *, relation: Relation, size: int) -> Plan:
@@ -165,24 +192,33 @@ class _Writer(Writer[InvisibleInkConfig]):
         return mechanism(self.config, relation=self.recorder.relation)
 
     def token(self) -> int:
-        from affidavit.generation.aggregate import total
+        from affidavit.generation.aggregate import brought
 
         config = self.config
         logits = self.public.logits[0]
         public = public_grid(logits)
         tokens = support(public, top_k=config.top_k, clip=config.clip, batch_size=config.batch_size)
-        parts = [clip_difference(rows, logits, clip=config.clip) for rows in self.private.logits()]
-        added = total(
-            (grid for grid, _ in parts), vocabulary=public.size, batch_size=config.batch_size, clip=config.clip
+        measure = difference(self.public, logits, clip=config.clip)
+        added = brought(
+            self.private.total(measure, vocabulary=public.size, batch_size=config.batch_size, clip=config.clip)
         )
         scores = (config.batch_size * public + added)[tokens]
         token = int(tokens[self.draw(f"{self.part}.of", scores, spec=self._spec)])
-        self.recorder.note(
-            token=token,
-            rows=sum(len(grid) for grid, _ in parts),
-            unsound_rows=sum(int((~sound).sum()) for _, sound in parts),
-        )
+        self.recorder.note(token=token, rows=self.private.summed, unsound_rows=self.private.unsound)
         return token
+
+
+def difference(public: Decoding, logits: NDArray[np.float32], *, clip: float) -> Measure:
+    """``clip_difference`` to the public row, wherever the rows are. ``logits``: the public row's, on the processor."""
+    from affidavit.generation.aggregate import Measure, OnDevice
+
+    def on_device(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        from affidavit.generation import device_sums
+
+        held = public.device_logits[0] if isinstance(public, OnDevice) else rows.new_tensor(logits)
+        return device_sums.clip_difference(rows, held, clip=clip)
+
+    return Measure(lambda rows: clip_difference(rows, logits, clip=clip), on_device)
 
 
 def public_grid(logits: NDArray[np.float32]) -> Totals:
@@ -214,7 +250,7 @@ def clip_difference(
     bound = grid_bound(clip)
     peaks = logits.max(axis=1, keepdims=True)
     sound = np.isfinite(peaks[:, 0])
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):  # a warning would tell what a private row holds
         grid = (logits - np.where(sound[:, None], peaks, np.float32(0.0))) - (public - public.max())
         grid = np.clip(np.nan_to_num(grid, nan=0.0), np.float32(-clip), np.float32(clip))
     whole = np.clip(np.rint(grid * np.float32(GRID)).astype(np.int64), -bound, bound).astype(np.int32)

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from affidavit.accountant.errors import AffidavitError, RunFileError
+from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.plan import Plan, Repeat
 from affidavit.accountant.validate import Relation
 from affidavit.generation.batched import (
@@ -42,10 +42,14 @@ from affidavit.generation.batched import (
     bucket_count,
     label_rows,
     parallel_plan,
+    sample_size,
     text_sample,
+    trial_size,
+    work,
     write_batches,
 )
 from affidavit.generation.configs import Positive
+from affidavit.generation.contract import Access, Baseline, Makes
 from affidavit.generation.remedies import at_least
 
 if TYPE_CHECKING:
@@ -57,7 +61,10 @@ if TYPE_CHECKING:
     from affidavit.mechanisms.exponential import SoftmaxSampling
 
 __all__ = [
+    "ACCESS",
+    "BASELINES",
     "CONFIG",
+    "MAKES",
     "PRESETS",
     "PrismConfig",
     "Progress",
@@ -65,10 +72,14 @@ __all__ = [
     "check",
     "label_rows",
     "mechanism",
+    "noise_keys",
     "plan",
     "run",
+    "sample_size",
     "text_sample",
     "token_scores",
+    "trial_size",
+    "work",
 ]
 
 MAX_CLIP = 1000.0
@@ -102,6 +113,9 @@ class PrismConfig(BatchedConfig):
 
 
 CONFIG = PrismConfig
+ACCESS: Access = "logits"
+MAKES: Makes = "texts"
+BASELINES: frozenset[Baseline] = frozenset({"aggregation", "public-only"})
 
 
 def mechanism(config: PrismConfig, *, relation: Relation) -> SoftmaxSampling:
@@ -116,6 +130,11 @@ def mechanism(config: PrismConfig, *, relation: Relation) -> SoftmaxSampling:
     rows = 2 if relation == "substitution" else 1
     width = 2 * rows * grid_bound(config.clip)
     return SoftmaxSampling(width=width, temperature=2 * config.batch_size * GRID * Fraction(config.temperature))
+
+
+def noise_keys(config: PrismConfig) -> tuple[str, ...]:  # noqa: ARG001
+    """The temperature."""
+    return ("temperature",)
 
 
 def plan(config: PrismConfig, *, relation: Relation, size: int) -> Plan:
@@ -167,18 +186,9 @@ class _Writer(Writer[PrismConfig]):
 
 def token_scores(config: PrismConfig, private: PrivateRows, public: Decoding) -> Totals:
     """2·s·2^20·ẑ for the next token: a whole number for every entry of the vocabulary."""
-    from affidavit.generation.aggregate import blend, clip_to_grid, total
+    from affidavit.generation.aggregate import blend, clipped
 
-    logits = public.logits
-    clipped, sound = clip_to_grid(logits, clip=config.clip)
-    if not sound.all():
-        raise AffidavitError(
-            "the model's logits for the public prompt are not finite", hint='Try `generator.dtype = "float32"`.'
-        )
-    rows = total(
-        private.clipped(clip=config.clip),
-        vocabulary=logits.shape[1],
-        batch_size=config.batch_size,
-        clip=config.clip,
-    )
-    return blend(rows, clipped[0], batch_size=config.batch_size)
+    measure = clipped(config.clip)
+    row = measure.row(public)
+    rows = private.total(measure, vocabulary=row.shape[0], batch_size=config.batch_size, clip=config.clip)
+    return blend(rows, row, batch_size=config.batch_size)

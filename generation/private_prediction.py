@@ -41,8 +41,18 @@ from pydantic import Field, model_validator
 from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.plan import Compose, Plan, Repeat
 from affidavit.accountant.validate import Relation
-from affidavit.generation.batched import BatchedConfig, Writer, check_model, parallel_plan, write_batches
+from affidavit.generation.batched import (
+    BatchedConfig,
+    Writer,
+    check_model,
+    parallel_plan,
+    sample_size,
+    trial_size,
+    work,
+    write_batches,
+)
 from affidavit.generation.configs import Count, Positive
+from affidavit.generation.contract import Access, Baseline, Makes
 from affidavit.generation.remedies import at_least
 
 if TYPE_CHECKING:
@@ -56,15 +66,22 @@ if TYPE_CHECKING:
     from affidavit.mechanisms.exponential import SoftmaxSampling
 
 __all__ = [
+    "ACCESS",
+    "BASELINES",
     "CONFIG",
+    "MAKES",
     "PRESETS",
     "PrivatePredictionConfig",
     "check",
     "distance",
+    "noise_keys",
     "plan",
     "run",
+    "sample_size",
     "scan_mechanism",
     "token_mechanism",
+    "trial_size",
+    "work",
 ]
 
 MAX_CLIP = 1000.0
@@ -142,6 +159,9 @@ class PrivatePredictionConfig(BatchedConfig):
 
 
 CONFIG = PrivatePredictionConfig
+ACCESS: Access = "logits"
+MAKES: Makes = "texts"
+BASELINES: frozenset[Baseline] = frozenset({"public-only"})
 
 
 def token_mechanism(config: PrivatePredictionConfig, *, relation: Relation) -> SoftmaxSampling:
@@ -162,6 +182,11 @@ def scan_mechanism(config: PrivatePredictionConfig, *, relation: Relation) -> Sp
     sigma = config.batch_size * GRID * Fraction(config.distance_noise)
     rows = 2 if relation == "substitution" else 1
     return SparseVector(threshold_scale=sigma, query_scale=2 * sigma, sensitivity=rows * GRID)
+
+
+def noise_keys(config: PrivatePredictionConfig) -> tuple[str, ...]:
+    """The temperature of private tokens, and the sparse vector's noise where it runs."""
+    return ("temperature", "distance_noise") if config.use_public_tokens else ("temperature",)
 
 
 def plan(config: PrivatePredictionConfig, *, relation: Relation, size: int) -> Plan:
@@ -226,6 +251,7 @@ class _Writer(Writer[PrivatePredictionConfig]):
 
     def _differs(self, tokens: NDArray[np.int64]) -> bool:
         """Whether the sparse vector says that private and public predictions are far apart."""
+        from affidavit.generation.aggregate import picked
         from affidavit.generation.probabilities import GRID
         from affidavit.mechanisms.above_threshold import start
 
@@ -237,7 +263,8 @@ class _Writer(Writer[PrivatePredictionConfig]):
                 threshold_noise_multiplier=float(Fraction(spec.threshold_scale) / spec.sensitivity),
                 query_noise_multiplier=float(Fraction(spec.query_scale) / spec.sensitivity),
             )
-        apart = distance(self.private.logits(), self.public.logits[0], tokens, batch_size=self.config.batch_size)
+        rows = (picked(part, tokens, rows=realised) for part, realised in self.private.decodings)
+        apart = distance(rows, picked(self.public, tokens, rows=1)[0], batch_size=self.config.batch_size)
         above = self._scan.above(apart)
         self.recorder.note(queries=self._scan.queries, above=above)
         if above:
@@ -254,14 +281,16 @@ class _Writer(Writer[PrivatePredictionConfig]):
         return int(tokens[sample(scores, temperature=temperature, noise=self.recorder.secret).value])
 
     def _private_token(self, tokens: NDArray[np.int64]) -> int:
-        from affidavit.generation.aggregate import total
+        from affidavit.generation.aggregate import brought, clipped
 
         config = self.config
-        scores = total(
-            self.private.clipped(clip=config.clip),
-            vocabulary=self.public.logits.shape[1],
-            batch_size=config.batch_size,
-            clip=config.clip,
+        scores = brought(
+            self.private.total(
+                clipped(config.clip),
+                vocabulary=self._model.vocabulary_size,
+                batch_size=config.batch_size,
+                clip=config.clip,
+            )
         )
         path = f"{self.part}.of.parts[1]" if config.use_public_tokens else f"{self.part}.of"
         token = int(tokens[self.draw(path, scores[tokens], spec=self._token)])
@@ -269,16 +298,15 @@ class _Writer(Writer[PrivatePredictionConfig]):
         return token
 
 
-def distance(
-    private: Iterable[Logits], public: NDArray[np.float32], tokens: NDArray[np.int64], *, batch_size: int
-) -> int:
-    """s·2^40·‖(1/s) Σ p_i − u‖₁ over ``tokens``, an exact whole number; unsound rows contribute nothing.
+def distance(private: Iterable[Logits], public: NDArray[np.float32], *, batch_size: int) -> int:
+    """s·2^40·‖(1/s) Σ p_i − u‖₁ over the tokens whose logits these are, an exact whole number; unsound rows contribute
+    nothing.
 
     One row more or fewer moves it by at most 2^40, one replaced row by at most 2·2^40.
     """
     from affidavit.generation.probabilities import on_simplex, total
 
-    shares = [share for logits in private for row in logits if (share := on_simplex(row, tokens)) is not None]
-    own = on_simplex(public, tokens)
-    summed = total(shares, width=tokens.size)
+    shares = [share for logits in private for row in logits if (share := on_simplex(row)) is not None]
+    own = on_simplex(public)
+    summed = total(shares, width=public.size)
     return int(abs(summed - (0 if own is None else own * batch_size)).sum())

@@ -51,9 +51,9 @@ def support(public: NDArray[np.float32], *, top_k: int) -> Support:
     return np.sort(possible[best])
 
 
-def on_simplex(logits: NDArray[np.float32], tokens: Support) -> Grid | None:
-    """A row's distribution over ``tokens``; None for an unsound row."""
-    weights = _weights(logits, tokens)
+def on_simplex(logits: NDArray[np.float32]) -> Grid | None:
+    """A row's distribution over the tokens whose logits these are; None for an unsound row."""
+    weights = _weights(logits)
     if weights is None:
         return None
     shares: Grid = np.floor(weights / weights.sum() * GRID).astype(np.int64)
@@ -63,9 +63,9 @@ def on_simplex(logits: NDArray[np.float32], tokens: Support) -> Grid | None:
     return shares
 
 
-def scaled_to_best(logits: NDArray[np.float32], tokens: Support) -> Grid | None:
-    """A row's probabilities over ``tokens``, divided by the largest; None for an unsound row."""
-    weights = _weights(logits, tokens)
+def scaled_to_best(logits: NDArray[np.float32]) -> Grid | None:
+    """A row's probabilities over these tokens, divided by the largest; None for an unsound row."""
+    weights = _weights(logits)
     return None if weights is None else np.floor(weights * GRID).astype(np.int64)
 
 
@@ -77,9 +77,9 @@ def total(rows: list[Grid], *, width: int) -> Grid:
     return result
 
 
-def _weights(logits: NDArray[np.float32], tokens: Support) -> NDArray[np.float64] | None:
-    """exp(logit − best) over ``tokens``: in [0, 1], the best exactly 1."""
-    chosen = logits[tokens].astype(np.float64)
+def _weights(logits: NDArray[np.float32]) -> NDArray[np.float64] | None:
+    """exp(logit − best): in [0, 1], the best exactly 1."""
+    chosen = logits.astype(np.float64)
     best = chosen.max()
     if np.isnan(best) or best == np.inf:
         return None

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, cast
 
 from affidavit.accountant.errors import NotSupported, RunFileError
-from affidavit.accountant.plan import Plan
 from affidavit.accountant.remedies import did_you_mean
 from affidavit.generation.configs import GeneratorConfig
+from affidavit.generation.contract import Generator, GeneratorModule
 
-__all__ = ["Access", "Generator", "check_access", "generator", "kinds"]
+if TYPE_CHECKING:
+    from affidavit.generation import adadpsyn, few_shot, invisible_ink, prism, private_prediction
+    from affidavit.generation.ksa import answers as ksa_answers
+    from affidavit.generation.ksa import generator as ksa
+    from affidavit.generation.sga import generator as sga
 
-Access: TypeAlias = Literal["logits", "top", "text"]
+    # The type checker holds every module against the contract here; at run time each is imported when it is named.
+    _CHECKED: tuple[GeneratorModule, ...] = (
+        prism,
+        few_shot,
+        adadpsyn,
+        private_prediction,
+        invisible_ink,
+        ksa,
+        ksa_answers,
+        sga,
+    )
+
+__all__ = ["Generator", "check_access", "generator", "kinds"]
 
 _MODULES = {
     "prism": "affidavit.generation.prism",
@@ -28,27 +42,6 @@ _MODULES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Generator:
-    """A generator's module, as a value.
-
-    ``plan(config, *, relation, size)``: what a run costs.
-    ``run(permit, config, records, model, *, size, progress, public)``: the run itself.
-    ``check(config, model, *, public)``: raises what can be said against a run from its settings, model and
-    public records alone, before anything is charged; absent where there is nothing to check.
-    ``access``: what it needs to see of a model's next token: all ``logits``, the ``top`` K of a K in its
-    settings (``top_k``), or only ``text``. A module says so in ``ACCESS``; unsaid, it needs all.
-    """
-
-    kind: str
-    config: type[GeneratorConfig]
-    plan: Callable[..., Plan]
-    run: Callable[..., Any]
-    presets: Mapping[str, Mapping[str, Any]]
-    check: Callable[..., None] | None = None
-    access: Access = "logits"
-
-
 def kinds() -> tuple[str, ...]:
     """The known generators."""
     return tuple(_MODULES)
@@ -59,16 +52,7 @@ def generator(kind: object) -> Generator:
     if not isinstance(kind, str) or kind not in _MODULES:
         hint = did_you_mean(kind, tuple(_MODULES), path="generator.kind")
         raise RunFileError("generator.kind", "missing or not known", allowed=" | ".join(_MODULES), hint=hint)
-    module = importlib.import_module(_MODULES[kind])
-    return Generator(
-        kind,
-        module.CONFIG,
-        module.plan,
-        module.run,
-        module.PRESETS,
-        check=getattr(module, "check", None),
-        access=getattr(module, "ACCESS", "logits"),
-    )
+    return Generator.of(kind, cast("GeneratorModule", importlib.import_module(_MODULES[kind])))
 
 
 def check_access(source: Generator, config: GeneratorConfig, *, top_logprobs: int) -> None:

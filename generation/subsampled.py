@@ -53,6 +53,7 @@ from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.plan import Parallel, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import Count, GeneratorConfig, Labels, one_of
+from affidavit.generation.contract import TEMPLATE_TOKENS, Work, whole_minibatches
 from affidavit.generation.remedies import shorter_records
 from affidavit.generation.shots import SHOT_TASKS, ShotRows, ShotTemplate, shot_rows
 
@@ -72,6 +73,8 @@ __all__ = [
     "sample_size",
     "sampling_rate",
     "steps_plan",
+    "trial_size",
+    "work",
 ]
 
 Sampling: TypeAlias = Literal["poisson", "without-replacement", "fixed-groups"]
@@ -126,6 +129,25 @@ def group_count(config: SubsampledConfig, *, size: int) -> int:
     """The groups of ``fixed-groups``: one a record for N = 1, else ⌊n/(N·L)⌋ of N·L places each."""
     places = config.shots_per_subset * config.shares
     return size if config.shots_per_subset == 1 else size // places
+
+
+def trial_size(config: SubsampledConfig) -> None:
+    """None: records are sampled, no batch has to be filled."""
+
+
+def work(config: SubsampledConfig, *, size: int) -> Work:
+    """Prompts read anew for every token, or, in fixed groups, those kept that any token samples."""
+    width = config.shots_per_subset * config.max_record_tokens + TEMPLATE_TOKENS
+    if config.sampling == "fixed-groups":
+        rate = sampling_rate(config, size=size)
+        groups = group_count(config, size=size) / (config.shares if config.shots_per_subset == 1 else 1)
+        rows = whole_minibatches(groups * (1.0 - (1.0 - rate) ** config.max_tokens), config.minibatch_rows)
+        read, decoded = float(rows * width), rows * config.max_tokens
+    else:
+        rows = whole_minibatches(config.subsets, config.minibatch_rows)
+        read, decoded = config.max_tokens * rows * (width + config.max_tokens / 2), 0
+    texts = len(config.labels) * config.samples_per_label
+    return Work(texts * read, texts * (decoded + config.max_tokens))
 
 
 def sampling_rate(config: SubsampledConfig, *, size: int) -> float:

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.generation.aggregate import picked
+
 if TYPE_CHECKING:
     from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import Decoding, LanguageModel
+    from affidavit.generation.probabilities import Support
     from affidavit.generation.shots import ShotRows, ShotTemplate
 
 __all__ = ["CachedRows", "Encoded", "fresh_logits"]
@@ -51,13 +54,14 @@ def fresh_logits(
     *,
     generated: Sequence[int],
     minibatch_rows: int,
+    tokens: Support,
 ) -> Iterator[NDArray[np.float32]]:
-    """Next-token logits of every prompt followed by ``generated``, by a prefill of all of it."""
+    """Logits of the next ``tokens`` of every prompt followed by ``generated``, by a prefill of all of it."""
     whole = [(*prompt, *generated) for prompt in prompts]
     for decoding, realised in _started(
         model, rows, whole, width=rows.width + len(generated), generated=generated, minibatch_rows=minibatch_rows
     ):
-        yield from decoding.logits[:realised]
+        yield from picked(decoding, tokens, rows=realised)
 
 
 class CachedRows:
@@ -71,13 +75,14 @@ class CachedRows:
             model, rows, list(prompts), width=rows.width, generated=(), minibatch_rows=minibatch_rows
         )
 
-    def logits(self, chosen: Iterable[int]) -> Iterator[NDArray[np.float32]]:
-        """Next-token logits of the prompts at the given positions."""
+    def logits(self, chosen: Iterable[int], tokens: Support) -> Iterator[NDArray[np.float32]]:
+        """Logits of the next ``tokens`` of the prompts at the given positions."""
         held: dict[int, NDArray[np.float32]] = {}
         for index in chosen:
             part, row = divmod(index, self._minibatch_rows)
             if part not in held:
-                held[part] = self._parts[part][0].logits
+                decoding, realised = self._parts[part]
+                held[part] = picked(decoding, tokens, rows=realised)
             yield held[part][row]
 
     def append(self, token: int) -> None:

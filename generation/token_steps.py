@@ -36,8 +36,8 @@ _Rows = Iterator[NDArray[np.float32]]
 class TokenStep(Protocol):
     """What is released from one sample."""
 
-    def weigh(self, logits: NDArray[np.float32], tokens: Support) -> Grid | None:
-        """What one row contributes; None for an unsound row, which contributes nothing."""
+    def weigh(self, logits: NDArray[np.float32]) -> Grid | None:
+        """What one row contributes, by its logits of the public vocabulary; None for an unsound row: nothing."""
         ...
 
     def choose(self, recorder: Recorder, path: str, rows: list[Grid], *, width: int) -> int:
@@ -81,7 +81,7 @@ class _Fresh:
         self._source = source
         self._generated: list[int] = []
 
-    def next(self) -> tuple[Drawn, _Rows]:
+    def next(self, vocabulary: Support) -> tuple[Drawn, _Rows]:
         source = self._source
         drawn = draw_subsets(source.config, size=source.size, held=len(source.relevant), noise=source.recorder.secret)
         prompts = [prompt for subset in drawn.subsets if (prompt := source.prompt(subset)) is not None]
@@ -91,6 +91,7 @@ class _Fresh:
             prompts,
             generated=self._generated,
             minibatch_rows=source.config.minibatch_rows,
+            tokens=vocabulary,
         )
         return drawn, rows
 
@@ -114,10 +115,11 @@ class _Cached:
         )
         self._used = 0
 
-    def next(self) -> tuple[Drawn, _Rows]:
+    def next(self, vocabulary: Support) -> tuple[Drawn, _Rows]:
         drawn = self._drawn[self._used]
         self._used += 1
-        return drawn, self._rows.logits(self._position[group] for group in drawn.groups if group in self._position)
+        held = (self._position[group] for group in drawn.groups if group in self._position)
+        return drawn, self._rows.logits(held, vocabulary)
 
     def append(self, token: int) -> None:
         self._rows.append(token)
@@ -186,9 +188,9 @@ def _text(
             public.append(tokens[-1:])
             private.append(tokens[-1])
         vocabulary = support(public.logits[0], top_k=config.top_k)
-        drawn, logits = private.next()
+        drawn, logits = private.next(vocabulary)
         source.note_sample(path, drawn, groups)
-        weighed = [step.weigh(row, vocabulary) for row in logits]
+        weighed = [step.weigh(row) for row in logits]
         sound = [row for row in weighed if row is not None]
         token = int(vocabulary[step.choose(recorder, f"{path}.of", sound, width=vocabulary.size)])
         recorder.note(token=token, unsound_rows=len(weighed) - len(sound))

@@ -20,8 +20,6 @@ from affidavit.experiments.naming import of_run, renamed
 from affidavit.generation.icl.evaluation import subset
 from affidavit.generation.icl.examples import Example, load_examples
 from affidavit.generation.icl.tasks import Task
-from affidavit.generation.prism import PrismConfig
-from affidavit.generation.prompts import PromptTemplate
 from affidavit.generation.registry import generator
 from affidavit.runfile import RunFile, parse_run
 
@@ -189,13 +187,13 @@ class Cell:
 
 def _check_baseline(baseline: str | None, run: RunFile) -> None:
     """That a baseline means something for a generator. Raises ``RunFileError``."""
-    if baseline == "aggregation" and not isinstance(run.generator, PrismConfig):
+    if baseline == "aggregation" and baseline not in run.source.baselines:
         raise RunFileError(
             "baseline",
             f"aggregation without privacy is PRISM's, and {run.kind} has its own",
             hint="Remove `methods.baseline`, and set `methods.epsilon = [inf]` for the generator.",
         )
-    if baseline == "public-only" and not isinstance(getattr(run.generator, "template", None), PromptTemplate):
+    if baseline == "public-only" and baseline not in run.source.baselines:
         raise RunFileError(
             "baseline", f"{run.kind} has no public prompt to write from", hint='`methods.generator = {kind = "prism"}`'
         )

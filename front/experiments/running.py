@@ -228,8 +228,7 @@ def _unprotected(cell: Cell, run: RunFile, model: CountedModel, keyring: Keyring
         return baselines.answers_noise_off(
             config, records, model, size=run.data.size, public=public, noise=SecureNoise()
         )
-    if run.source.check is not None:
-        run.source.check(config, model, public=public)
+    run.source.check(config, model, public=public)
     permit = TrialPermit(run.plan(), run.relation)
     made = run.source.run(permit, config, records, model, size=run.data.size, public=public)
     return baselines.unprotected(made)

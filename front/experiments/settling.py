@@ -16,7 +16,7 @@ from affidavit.accountant.errors import AffidavitError, NoValueFits, UsageError
 from affidavit.accountant.keys import Keyring
 from affidavit.certification import certify
 from affidavit.experiments.cells import Cell
-from affidavit.noise import Value, cost_of_scaling, fitting_noise, noise_keys, scaled, scaled_numbers
+from affidavit.noise import Value, noise_values, scaled, scaled_cost, solve_noise
 from affidavit.writing import write_whole
 
 __all__ = ["Settled", "settle"]
@@ -51,7 +51,7 @@ def settle(cell: Cell, folder: Path, *, keyring: Keyring) -> Settled:
 
 def _certified(cell: Cell, folder: Path, keyring: Keyring) -> Settled:
     try:
-        values = fitting_noise(cell.run(), epsilon=cell.epsilon, keys=cell.method.solve)
+        values = solve_noise(cell.run(), epsilon=cell.epsilon, keys=cell.method.solve)
     except NoValueFits as error:
         return Settled({}, math.inf, refused=error.message)
     certified = certify(cell.run(values), keyring=keyring)
@@ -68,10 +68,9 @@ def _noise_off(cell: Cell) -> dict[str, Value]:
     if cell.method.baseline is not None or not cell.method.generator:
         return {}
     run = cell.run()
-    keys = cell.method.solve or noise_keys(run)
-    start = scaled_numbers(run, tuple(key.removeprefix("generator.") for key in keys))
-    cost = cost_of_scaling(run, start)
-    here, halved = cost(1.0), cost(0.5)
+    keys = cell.method.solve or run.source.noise_keys(run.generator)
+    start = noise_values(run, tuple(key.removeprefix("generator.") for key in keys))
+    here, halved = scaled_cost(run, start, 1.0), scaled_cost(run, start, 0.5)
     if here == halved:
         raise UsageError(
             f"{cell.label}: which way is less noise is not clear from {start}, each costs ε = {here:g}",

@@ -4,13 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from affidavit.generation.ksa.generator import ACCESS, check, plan, run
+from affidavit.generation.contract import Baseline, Makes
+from affidavit.generation.ksa.costs import noise_keys, plan, sample_size, trial_size, work
+from affidavit.generation.ksa.generator import ACCESS, check, run
 from affidavit.generation.ksa.generator import PRESETS as LABELLED
 from affidavit.generation.ksa.settings import KsaAnswersConfig
 
-__all__ = ["ACCESS", "CONFIG", "PRESETS", "KsaAnswersConfig", "check", "plan", "run"]
+__all__ = [
+    "ACCESS",
+    "BASELINES",
+    "CONFIG",
+    "MAKES",
+    "PRESETS",
+    "KsaAnswersConfig",
+    "check",
+    "noise_keys",
+    "plan",
+    "run",
+    "sample_size",
+    "trial_size",
+    "work",
+]
 
 CONFIG = KsaAnswersConfig
+MAKES: Makes = "answers"
+BASELINES: frozenset[Baseline] = frozenset()
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {**LABELLED["paper"], "task": "medical"},

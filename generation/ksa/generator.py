@@ -48,23 +48,37 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from affidavit.accountant.errors import RunFileError
-from affidavit.accountant.plan import Parallel, Plan
-from affidavit.accountant.validate import Relation
-from affidavit.generation.ksa.choice import KeywordChoice
+from affidavit.generation.contract import Access, Baseline, Makes
+from affidavit.generation.ksa.costs import noise_keys, plan, run_choice, sample_size, trial_size, work
 from affidavit.generation.ksa.settings import KsaConfig, KsaSettings
-from affidavit.generation.remedies import fewer_records
-from affidavit.generation.subsampled import change_on_sample, steps_plan
+from affidavit.generation.ksa.texts import check_public, write_texts
 
 if TYPE_CHECKING:
     from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import LanguageModel
     from affidavit.generation.outputs import Generated, GeneratorPermit
 
-__all__ = ["ACCESS", "CONFIG", "PRESETS", "KsaConfig", "bucket_count", "check", "plan", "run", "run_choice"]
+__all__ = [
+    "ACCESS",
+    "BASELINES",
+    "CONFIG",
+    "MAKES",
+    "PRESETS",
+    "KsaConfig",
+    "check",
+    "noise_keys",
+    "plan",
+    "run",
+    "run_choice",
+    "sample_size",
+    "trial_size",
+    "work",
+]
 
 CONFIG = KsaConfig
-ACCESS = "text"
+ACCESS: Access = "text"
+MAKES: Makes = "texts"
+BASELINES: frozenset[Baseline] = frozenset()
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
@@ -100,47 +114,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 ``local``: for SmolLM2."""
 
 
-def run_choice(config: KsaSettings, relation: Relation) -> KeywordChoice:
-    """The private step as it runs under ``relation``."""
-    if config.sampling == "disjoint":
-        return config.choice("replaced" if relation == "substitution" else "joins")
-    pure = config.sampling == "poisson" and relation == "substitution"
-    return config.choice(change_on_sample(config.scheme, relation), pure=pure)
-
-
-def plan(config: KsaSettings, *, relation: Relation, size: int) -> Plan:
-    """The plan of a run on ``size`` records. Raises ``RunFileError`` where the subsets do not fit."""
-    step = run_choice(config, relation)
-    if config.sampling != "disjoint":
-        return steps_plan(config.scheme, step.cost, relation=relation, size=size)
-    bucket_count(config, size=size)
-    joins, texts = step.cost("joins"), len(list(config.numbered()))
-    if relation != "substitution":
-        return Parallel((joins,) * texts)
-    return Parallel((step.cost("replaced"),) * texts, membership="moving", moves=(joins,) * texts)
-
-
-def bucket_count(config: KsaSettings, *, size: int) -> int:
-    """The buckets, of each label, of about ``subsets`` records. Raises ``RunFileError`` where they are too few."""
-    scheme = config.scheme
-    buckets = size // (len(scheme.labels) * config.subsets)
-    if buckets < scheme.samples_per_label:
-        texts = len(scheme.labels) * scheme.samples_per_label
-        hint = fewer_records(
-            "generator.subsets", size=size, labels=len(scheme.labels), samples_per_label=scheme.samples_per_label
-        )
-        raise RunFileError(
-            "generator.subsets",
-            f"{texts} texts x {config.subsets} records are more than the declared size of {size}",
-            hint=hint,
-        )
-    return buckets
-
-
 def check(config: KsaSettings, model: LanguageModel, *, public: Sequence[Record]) -> None:
     """Raises ``RunFileError`` where prompts, public records or the public domain do not fit, before any charge."""
-    from affidavit.generation.ksa.texts import check_public
-
     check_public(config, model, public)
 
 
@@ -159,7 +134,5 @@ def run(
     ``size`` is the declared size; ``public`` records are used with ``use_public``. Raises ``PermitViolation`` where
     the permit's plan is not this configuration's, ``RunFileError`` where settings do not fit model or public data.
     """
-    from affidavit.generation.ksa.texts import write_texts
-
     step = run_choice(config, permit.relation)
     return write_texts(permit, config, records, model, step=step, size=size, progress=progress, public=public)

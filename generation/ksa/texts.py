@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.remedies import setting
 from affidavit.generation.answers import greedy_answers, served
+from affidavit.generation.ksa.costs import bucket_count
 from affidavit.generation.ksa.keywords import count_words, text_domain, vocabulary_domain
 from affidavit.generation.ksa.topics import Topic, topics
 
@@ -191,7 +192,6 @@ def _disjoint(
 ) -> Iterator[_Asked]:
     """A batch a text. Where every record concerns every topic, all of them count as one label."""
     from affidavit.generation.batches import assign
-    from affidavit.generation.ksa.generator import bucket_count
 
     place = {record.id: index for index, record in enumerate(records)}
     scheme = config.scheme

@@ -8,12 +8,16 @@ as one call a prompt.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.generation.aggregate import OnDevice
 from affidavit.generation.models.base import Decoding, Frame, LanguageModel, Logits, Template, TokenModel
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["CountedModel"]
 
@@ -45,7 +49,7 @@ class CountedModel(TokenModel):
 
     def start(self, rows: Sequence[Sequence[int]], *, width: int) -> Decoding:
         self.calls += len(rows)
-        return _CountedDecoding(self, self._model.start(rows, width=width))
+        return _counted(self, self._model.start(rows, width=width))
 
     def generate(self, prompts: Sequence[str], *, max_tokens: int, template: Template = "plain") -> list[str]:
         if isinstance(self._model, TokenModel):
@@ -62,6 +66,12 @@ class CountedModel(TokenModel):
         return self._model.choice_log_likelihoods(prompts, choices)
 
 
+def _counted(model: CountedModel, decoding: Decoding) -> Decoding:
+    if isinstance(decoding, OnDevice):
+        return _CountedOnDevice(model, decoding)
+    return _CountedDecoding(model, decoding)
+
+
 class _CountedDecoding:
     def __init__(self, model: CountedModel, decoding: Decoding) -> None:
         self._model = model
@@ -74,3 +84,11 @@ class _CountedDecoding:
     def append(self, tokens: Sequence[int]) -> None:
         self._model.calls += len(tokens)
         self._decoding.append(tokens)
+
+
+class _CountedOnDevice(_CountedDecoding):
+    """The same over logits that stay where they were computed."""
+
+    @property
+    def device_logits(self) -> torch.Tensor:
+        return cast("OnDevice", self._decoding).device_logits

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from transformers.cache_utils import Cache
 
+    from affidavit.generation.models.replayed import Replayed, Steps
+
 __all__ = ["Device", "Dtype", "TransformersModel", "device_wanted", "load_faults", "rows_apart", "weights_digest"]
 
 Dtype: TypeAlias = Literal["auto", "bfloat16", "float32"]
@@ -107,6 +109,8 @@ class TransformersModel(TokenModel):
         transformers.utils.logging.disable_progress_bar()
         try:
             self._tokenizer = AutoTokenizer.from_pretrained(folder, **where)
+            if device != "cpu":
+                where["device_map"] = {"": device}  # straight there: the processor never holds the weights
             model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, self.dtype), **where)
         except load_faults() as error:
             raise ModelMissing(
@@ -117,15 +121,30 @@ class TransformersModel(TokenModel):
         finally:
             if progress:
                 transformers.utils.logging.enable_progress_bar()
-        loaded: Any = model.eval()
-        self._model = loaded.to(device)
+        self._model: Any = model.eval()
         arguments = inspect.signature(type(model).forward).parameters
         self._cache_argument = "cache" if "cache" in arguments else "past_key_values"
         config = model.config.get_text_config()
         self.vocabulary_size = int(config.vocab_size)
         self.context_length = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
         self.stop_tokens = _stop_tokens(model, self._tokenizer)
+        if device != "cpu":
+            from affidavit.generation.models.fused import fuse_norms
+
+            fuse_norms(self._model)
+        self._steps = self._recorded_steps(config)
         self._keep_rows_apart()
+
+    def _recorded_steps(self, config: Any) -> Steps | None:
+        """What replays the step of a token, where the device can and every layer is of the plain kind."""
+        if self.device == "cpu":
+            return None
+        from affidavit.generation.models.replayed import Steps, replayable
+
+        if not replayable(config):
+            return None
+        self.versions["step"] = "replayed"
+        return Steps(self._forward, self.vocabulary_size)
 
     def _keep_rows_apart(self) -> None:
         """Have no row move by one bit when another one changes, or all change places.
@@ -176,7 +195,10 @@ class TransformersModel(TokenModel):
     def start(self, rows: Sequence[Sequence[int]], *, width: int) -> Decoding:
         if any(not 0 < len(row) <= width for row in rows):
             raise UsageError("a row is empty or longer than the width of its batch", hint="Cut or widen the rows.")
-        return _Decoding(self, rows, width)
+        if self.device == "cpu":
+            return _Decoding(self, rows, width)
+        decoding = _OnDevice(self, rows, width)
+        return decoding if self._steps is None else decoding.replayed(self._steps)
 
     def share(self, tokens: Sequence[int]) -> Shared:
         return _SharedPrefix(self, tokens)
@@ -371,6 +393,20 @@ class _Decoding:
         self._next = self._next + 1
 
 
+class _OnDevice(_Decoding):
+    """The same on an accelerator, where the logits stay until they are asked for."""
+
+    @property
+    def device_logits(self) -> torch.Tensor:
+        return self._logits
+
+    def replayed(self, steps: Steps) -> Replayed:
+        """Go on by recorded steps."""
+        from affidavit.generation.models.replayed import Replayed
+
+        return Replayed(steps, self._cache, mask=self._mask, after=self._next, logits=self._logits)
+
+
 def device_wanted() -> Device:
     """Where ``AFFIDAVIT_DEVICE`` says that models run. Raises ``UsageError``."""
     named = os.environ.get("AFFIDAVIT_DEVICE", "cpu")
@@ -386,6 +422,7 @@ def _accelerator(torch: Any) -> str:
     if not torch.cuda.is_available():
         raise UsageError("AFFIDAVIT_DEVICE is cuda, but torch finds no GPU", hint="`unset AFFIDAVIT_DEVICE`")
     torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cuda.enable_cudnn_sdp(False)  # its bfloat16 kernel does not repeat itself beyond 128 places
     return str(torch.cuda.get_device_name())
 
 

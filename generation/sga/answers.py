@@ -8,66 +8,26 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+from affidavit.generation.batched import Progress
+from affidavit.generation.ensemble import answers
+from affidavit.generation.models.embedding import load_embedding
+from affidavit.generation.outputs import Sample
+from affidavit.generation.questions import Asking
+from affidavit.generation.sampling import without_replacement
+from affidavit.generation.sga.augment import augmented
+from affidavit.generation.sga.candidates import Projection, candidates, choose
+from affidavit.generation.sga.costs import clustering
 
 if TYPE_CHECKING:
-    from affidavit.accountant.validate import Relation
     from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import LanguageModel
     from affidavit.generation.models.embedding import EmbeddingModel
-    from affidavit.generation.outputs import Sample
-    from affidavit.generation.prism import Progress
-    from affidavit.generation.questions import Asking
-    from affidavit.generation.recorder import Recorder
     from affidavit.generation.sga.settings import SgaConfig
-    from affidavit.mechanisms.base import Noise
-    from affidavit.mechanisms.dpm import Clustering, Clusters, Floats
+    from affidavit.generation.sga.source import Source
 
-__all__ = ["Released", "Source", "asking", "public_needed", "write_answers"]
-
-
-class Source(Protocol):
-    """What the answers are drawn from."""
-
-    @property
-    def relation(self) -> Relation: ...
-
-    @property
-    def secret(self) -> Noise:
-        """For choices that are no release: samples, keys, the texts of new public records."""
-        ...
-
-    def sampled(self, path: str, members: Sequence[str]) -> None:
-        """A fresh sample for the node at ``path``; ``members`` are keyed digests."""
-        ...
-
-    def clusters(self, path: str, points: Floats, settings: Clustering, *, public: Floats | None = None) -> Clusters:
-        """The clusters of private ``points`` beside public ones; ``path`` leads to their node of the plan."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Released:
-    """Centres with the permit's noise, at its cost, with a line of the trace for every draw."""
-
-    recorder: Recorder
-
-    @property
-    def relation(self) -> Relation:
-        return self.recorder.relation
-
-    @property
-    def secret(self) -> Noise:
-        return self.recorder.secret
-
-    def sampled(self, path: str, members: Sequence[str]) -> None:
-        self.recorder.sampled(path, members)
-
-    def clusters(self, path: str, points: Floats, settings: Clustering, *, public: Floats | None = None) -> Clusters:
-        from affidavit.mechanisms import dpm
-
-        return dpm.release(self.recorder, path, points, settings, public=public, note=self.recorder.note)
+__all__ = ["asking", "public_needed", "write_answers"]
 
 
 def public_needed(config: SgaConfig) -> int:
@@ -77,8 +37,6 @@ def public_needed(config: SgaConfig) -> int:
 
 def asking(config: SgaConfig, model: LanguageModel) -> Asking:
     """How the ensemble is asked."""
-    from affidavit.generation.questions import Asking
-
     return Asking(model, config.template, config.shots, config.max_record_tokens, config.max_tokens)
 
 
@@ -97,15 +55,9 @@ def write_answers(
     ``size``: the declared one; a place without a record shows nothing. The plan's first part is the clustering of
     the records, where public data are augmented.
     """
-    from affidavit.generation.models.embedding import load_embedding
-    from affidavit.generation.outputs import Sample
-    from affidavit.generation.prism import Progress
-
     embedding = load_embedding(config.embedding)
     path = "plan"
     if config.augment is not None:
-        from affidavit.generation.sga.augment import augmented
-
         public = augmented(config, records, public, model, embedding, source, path="plan.parts[0]")
         path = "plan.parts[1]"
     answering = _Answering(config, records, public, model, embedding, source, size=size, path=f"{path}.of")
@@ -136,8 +88,6 @@ class _Answering:
         size: int,
         path: str,
     ) -> None:
-        from affidavit.generation.sga.generator import clustering
-
         self._config = config
         self._records = records
         self._public = public
@@ -152,8 +102,6 @@ class _Answering:
 
     def answer(self, query: str) -> str:
         """One released answer."""
-        from affidavit.generation.sga.candidates import Projection, candidates, choose
-
         shown, example = self._public_subsets()
         private = self._answers(query, self._private_subsets())
         free = self._answers(query, shown)
@@ -167,14 +115,10 @@ class _Answering:
         return choose(self._config.selection, ranked, self._asking, example=example, query=query)
 
     def _answers(self, query: str, subsets: Sequence[Sequence[Record]]) -> list[str]:
-        from affidavit.generation.ensemble import answers
-
         return answers(self._asking, query, subsets, minibatch_rows=self._config.minibatch_rows)
 
     def _private_subsets(self) -> list[list[Record]]:
         """A fresh sample, cut into N subsets. A place beyond the records shows nothing."""
-        from affidavit.generation.sampling import without_replacement
-
         sample = self._config.ensemble * self._config.shots
         places = without_replacement(self._size, sample=sample, noise=self._source.secret)
         self._source.sampled(self._path, [self._digests[place] for place in places if place < len(self._digests)])
@@ -185,8 +129,6 @@ class _Answering:
 
     def _public_subsets(self) -> tuple[list[list[Record]], Record]:
         """N public subsets, and an example for the last step. Not private, but drawn afresh as well."""
-        from affidavit.generation.sampling import without_replacement
-
         sample = public_needed(self._config)
         places = without_replacement(len(self._public), sample=sample, noise=self._source.secret)
         chosen = [self._public[place] for place in places]

@@ -15,13 +15,14 @@ import numpy as np
 from affidavit.generation.answers import served
 from affidavit.generation.dataset import Record
 from affidavit.generation.sga.candidates import Projection, nearest
+from affidavit.generation.sga.costs import augmenting
 
 if TYPE_CHECKING:
     from affidavit.generation.models.base import LanguageModel
     from affidavit.generation.models.embedding import EmbeddingModel, Vectors
     from affidavit.generation.questions import QuestionTemplate
-    from affidavit.generation.sga.answers import Source
     from affidavit.generation.sga.settings import SgaConfig
+    from affidavit.generation.sga.source import Source
     from affidavit.mechanisms.base import Noise
 
 __all__ = ["augmented", "write_record"]
@@ -38,8 +39,6 @@ def augmented(
     path: str,
 ) -> tuple[Record, ...]:
     """The public records and the new ones; ``path`` is the clustering's node."""
-    from affidavit.generation.sga.generator import augmenting
-
     table = config.augment
     if table is None:
         return tuple(public)

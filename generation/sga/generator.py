@@ -29,82 +29,41 @@ are shown to the model, which writes new ones (``augment``).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from affidavit.accountant.errors import DataError, RunFileError
-from affidavit.accountant.plan import Compose, Plan, Repeat, WithoutReplacement
-from affidavit.accountant.validate import Relation
-from affidavit.generation.models.embedding import DIMENSIONS, EmbeddingName
-from affidavit.generation.sga.settings import PRESETS, AugmentTable, DpmTable, SgaConfig
-from affidavit.generation.subsampled import check_padding
+from affidavit.generation.contract import Access, Baseline, Makes
+from affidavit.generation.sga.answers import asking, public_needed, write_answers
+from affidavit.generation.sga.costs import noise_keys, plan, sample_size, trial_size, work
+from affidavit.generation.sga.settings import PRESETS, SgaConfig
+from affidavit.generation.sga.source import Released
 
 if TYPE_CHECKING:
     from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import LanguageModel
     from affidavit.generation.outputs import Generated, GeneratorPermit
     from affidavit.generation.prism import Progress
-    from affidavit.mechanisms.dpm import Clustering
 
-__all__ = ["ACCESS", "CONFIG", "PRESETS", "augmenting", "check", "check_records", "clustering", "plan", "run"]
+__all__ = [
+    "ACCESS",
+    "BASELINES",
+    "CONFIG",
+    "MAKES",
+    "PRESETS",
+    "check",
+    "check_records",
+    "noise_keys",
+    "plan",
+    "run",
+    "sample_size",
+    "trial_size",
+    "work",
+]
 
 CONFIG = SgaConfig
-ACCESS = "text"
-
-
-def clustering(table: DpmTable, *, embedding: EmbeddingName, paths: Literal[1, 2]) -> Clustering:
-    """The mechanism of ``[generator.dpm]``."""
-    from affidavit.mechanisms.dpm import Clustering
-    from affidavit.mechanisms.dpm_splits import Weights
-
-    return Clustering(
-        dimensions=table.dimensions or DIMENSIONS[embedding],
-        radius=table.radius,
-        interval=table.interval,
-        levels=table.levels,
-        smallest=table.smallest,
-        split_range=table.split_range,
-        count_noise_multiplier=table.count_noise_multiplier,
-        centre_noise_multiplier=table.centre_noise_multiplier,
-        paths=paths,
-        weights=Weights(emptiness=table.emptiness, centreness=table.centreness, height=table.height, edge=table.edge),
-    )
-
-
-def plan(config: SgaConfig, *, relation: Relation, size: int) -> Plan:
-    """The plan of a run on ``size`` records. Raises ``RunFileError`` where a sample does not fit."""
-    sample = config.ensemble * config.shots
-    if sample > size:
-        raise RunFileError(
-            "generator.ensemble",
-            f"{config.ensemble} prompts of {config.shots} records need {sample}, more than the declared size of {size}",
-            hint=f"At most `generator.ensemble = {size // config.shots}`, or fewer shots.",
-        )
-    check_padding(relation)
-    _check_cold(config, relation, size=size)
-    answering = clustering(config.dpm, embedding=config.embedding, paths=2).plan()
-    queries = Repeat(len(config.queries), WithoutReplacement(size, sample, answering))
-    if config.augment is None:
-        return queries
-    return Compose((augmenting(config.augment, config, relation).plan(), queries))
-
-
-def augmenting(table: AugmentTable, config: SgaConfig, relation: Relation) -> Clustering:
-    """DPM over the records themselves: one point each, there or not, or replaced."""
-    return clustering(table.dpm, embedding=config.embedding, paths=2 if relation == "substitution" else 1)
-
-
-def _check_cold(config: SgaConfig, relation: Relation, *, size: int) -> None:
-    from affidavit.accountant.errors import UsageError
-
-    cases = [("dpm", clustering(config.dpm, embedding=config.embedding, paths=2), 2 * config.ensemble)]
-    if config.augment is not None:
-        cases.append(("augment.dpm", augmenting(config.augment, config, relation), size))
-    for name, settings, points in cases:
-        try:
-            settings.check(points=points)
-        except UsageError as error:
-            hint = error.hint.replace("`split_range", f"`generator.{name}.split_range")
-            raise RunFileError(f"generator.{name}.split_range", error.message, hint=hint) from None
+ACCESS: Access = "text"
+MAKES: Makes = "answers"
+BASELINES: frozenset[Baseline] = frozenset()
 
 
 def check(config: SgaConfig, model: LanguageModel, *, public: Sequence[Record]) -> None:
@@ -112,7 +71,6 @@ def check(config: SgaConfig, model: LanguageModel, *, public: Sequence[Record]) 
     from affidavit.generation.answers import served
     from affidavit.generation.ensemble import check_lengths
     from affidavit.generation.models.embedding import load_embedding
-    from affidavit.generation.sga.answers import asking, public_needed
 
     needed = public_needed(config)
     if len(public) < needed:
@@ -156,7 +114,6 @@ def run(
     """
     from affidavit.generation.outputs import Generated
     from affidavit.generation.recorder import Recorder
-    from affidavit.generation.sga.answers import Released, write_answers
 
     check_records(records, size=size)
     check(config, model, public=public)

@@ -77,6 +77,42 @@ def test_another_generator_is_calibrated_by_its_own_noise(run, plans):
     assert epsilon * 0.98 <= cost <= epsilon
 
 
+KEYWORDS = {
+    "kind": "ksa",
+    "labels": ("north", "south"),
+    "subsets": 6,
+    "keywords": 1,
+    "keyword_epsilon": 4.0,
+    "use_public": True,
+    "max_answer_tokens": 3,
+    "max_tokens": 3,
+    "max_record_tokens": 12,
+    "minibatch_rows": 8,
+}
+ADAPTIVE = {
+    "kind": "adadpsyn",
+    "labels": ("north", "south"),
+    "subsets": 3,
+    "radius_noise_multiplier": 4.0,
+    "mean_noise_multiplier": 1.0,
+    "count_noise_multiplier": 2.0,
+    "max_tokens": 2,
+    "max_record_tokens": 12,
+}
+
+
+@pytest.mark.parametrize("table", [KEYWORDS, ADAPTIVE], ids=["ksa", "adadpsyn"])
+def test_the_noise_is_what_the_generator_says_it_is(run, plans, table):
+    """KSA's temperature is that of public text, at no cost; AdaDPSyn's multipliers are scaled together."""
+    config = generator(table["kind"]).config.model_validate(table)
+    run = _public(run, "north", "south").model_copy(update={"generator": config})
+    certified = Certified.of_plan(run.plan(), relation=run.relation, delta=run.budget.delta)
+    protected = auditing.Protected(run, ToyModel(), certified)
+    protected.demonstrate(RECORDS, epsilon=2.0, seed=0)
+    cost = bound(plans[0], relation=run.relation, delta=run.budget.delta).epsilon_upper
+    assert 1.9 <= cost <= 2.0
+
+
 ANSWERING = {
     "sga": {"embedding": "toy", "ensemble": 3, "selection": "top-1", "dpm": {"dimensions": 2, "levels": 1}},
     "ksa-answers": {"keyword_epsilon": 4.0, "keywords": 1, "subsets": 3, "use_public": True, "max_answer_tokens": 4},

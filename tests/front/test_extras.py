@@ -40,7 +40,10 @@ CORE = {
 }
 AT_ONCE = {
     "front/pytest_plugin.py": {"pytest"},  # loaded by pytest alone
-    "generation/models/cache.py": {"torch", "transformers"},  # loaded by a model that is being loaded
+    "generation/device_sums.py": {"torch"},  # these four: loaded by a model that is being loaded
+    "generation/models/cache.py": {"torch", "transformers"},
+    "generation/models/fused.py": {"torch"},
+    "generation/models/replayed.py": {"torch", "transformers"},
 }
 BEHIND = {
     "audits/pii/account.py": "audits/pii/detect.py",

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from affidavit.generation.registry import generator, kinds
-from affidavit.noise import noise_keys
 from affidavit.runfile import load_run
 from affidavit.starters import answers
 
@@ -51,7 +50,7 @@ def test_every_generator_reaches_a_certificate_from_a_plain_csv(kind, fresh):
     assert certified.code == 0, certified.err
     run = load_run(fresh.run_file)
     table, preset = run.generator.model_dump(), generator(kind).presets["local"]
-    noise = {key.rpartition(".")[2] for key in noise_keys(run)}
+    noise = {key.rpartition(".")[2] for key in run.source.noise_keys(run.generator)}
     flat = {**preset, **preset.get("dpm", {})}
     written = {**table, **(table.get("dpm") or {})}
     for key in flat.keys() - noise - FITTED - {"task", "dpm"}:

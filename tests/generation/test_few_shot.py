@@ -224,9 +224,8 @@ def test_a_server_is_enough_where_it_shows_the_best_k(kind: str) -> None:
 def test_more_noise_makes_the_released_token_less_certain() -> None:
     """The noise reaches the release: at σ = 50 the best of two equal-cost tokens is nearly a coin flip."""
     logits = np.array([2.0, 0.0], dtype=np.float32)
-    tokens = np.array([0, 1])
-    sums = np.sum([on_simplex(logits, tokens)] * 5, axis=0)
-    scores = np.sum([scaled_to_best(logits, tokens)] * 5, axis=0)
+    sums = np.sum([on_simplex(logits)] * 5, axis=0)
+    scores = np.sum([scaled_to_best(logits)] * 5, axis=0)
     noise = SeededNoise(2)
     wins = {}
     for sigma in (0.3, 50.0):

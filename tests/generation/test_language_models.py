@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from affidavit.accountant.errors import ModelMissing, UsageError
+from affidavit.generation.aggregate import clip_to_grid
 from affidavit.generation.batches import PrivateRows
 from affidavit.generation.models import digests, load_model, model_digest, smollm2
 from affidavit.generation.models.base import LanguageModel
@@ -112,8 +113,7 @@ def _clipped(model: LanguageModel, texts: Sequence[str], words: str = " The") ->
     private = PrivateRows(model, rows, texts, minibatch_rows=CONFIG.minibatch_rows)
     found: list[list[bytes]] = [[] for _ in texts]
     for token in (*model.encode(words), None):
-        grid = np.concatenate(list(private.clipped(clip=CONFIG.clip)))
-        assert private.unsound == 0
+        grid = np.concatenate([clip_to_grid(part, clip=CONFIG.clip)[0] for part in private.logits()])
         for steps, row in zip(found, grid, strict=True):
             steps.append(row.tobytes())
         if token is not None:

@@ -79,7 +79,7 @@ def test_the_best_k_of_a_public_prompt_never_name_a_private_token(service: Any) 
     texts = [model.decode([int(token)]) for token in eligible]
     assert len(texts) == 20
     assert {text for text in texts if text} <= set(service.likely(PROMPT, 3))
-    shares = on_simplex(logits, eligible)
+    shares = on_simplex(logits[eligible])
     assert shares is not None
     assert sum(share for share, text in zip(shares, texts, strict=True) if not text and share) <= (
         0 if "<|im_end|>" not in service.likely(PROMPT, 3) else shares.max()

@@ -16,7 +16,7 @@ from affidavit.accountant.errors import PermitViolation, RunFileError
 from affidavit.accountant.plan import Exponential, Parallel, Repeat, to_dict
 from affidavit.accountant.validate import RELATIONS, Relation
 from affidavit.generation import prism
-from affidavit.generation.aggregate import GRID
+from affidavit.generation.aggregate import GRID, clip_to_grid
 from affidavit.generation.batches import PrivateRows
 from affidavit.generation.dataset import Record
 from affidavit.generation.models.toy import ToyModel
@@ -225,7 +225,7 @@ def _clipped(records: Sequence[Record], config: PrismConfig, tokens: Sequence[in
     private = PrivateRows(model, rows, [record.text for record in records], minibatch_rows=config.minibatch_rows)
     found: dict[str, list[bytes]] = {record.id: [] for record in records}
     for token in (*tokens, None):
-        grid = np.concatenate(list(private.clipped(clip=config.clip)))
+        grid = np.concatenate([clip_to_grid(part, clip=config.clip)[0] for part in private.logits()])
         for record, row in zip(records, grid, strict=True):
             found[record.id].append(row.tobytes())
         if token is not None:

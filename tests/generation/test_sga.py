@@ -21,6 +21,7 @@ from affidavit.generation.registry import generator
 from affidavit.generation.sga import generator as sga
 from affidavit.generation.sga.augment import write_record
 from affidavit.generation.sga.candidates import Projection, candidates, choose
+from affidavit.generation.sga.costs import clustering
 from affidavit.generation.sga.settings import PRESETS, SgaConfig
 from affidavit.mechanisms.dpm import Clusters
 
@@ -65,9 +66,7 @@ def test_it_is_registered():
 
 def test_the_plan_is_one_sampled_clustering_a_query():
     plan = sga.plan(_config(), relation="zero-out", size=SIZE)
-    assert plan == Repeat(
-        2, WithoutReplacement(SIZE, 12, sga.clustering(_config().dpm, embedding="toy", paths=2).plan())
-    )
+    assert plan == Repeat(2, WithoutReplacement(SIZE, 12, clustering(_config().dpm, embedding="toy", paths=2).plan()))
     assert [leaf.kind for _, leaf, _ in leaves(plan)] == ["bounded-range", "gaussian"] * 2 + ["gaussian"]
 
 

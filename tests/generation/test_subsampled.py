@@ -19,7 +19,7 @@ from affidavit.generation import few_shot
 from affidavit.generation.dataset import Record
 from affidavit.generation.few_shot import FewShotConfig
 from affidavit.generation.models.toy import ToyModel
-from affidavit.generation.probabilities import GRID, Grid, Support, on_simplex
+from affidavit.generation.probabilities import GRID, Grid, on_simplex
 from affidavit.generation.recorder import Recorder
 from affidavit.generation.subsampled import change_on_sample, check_model, steps_plan
 from affidavit.generation.subsets import draw_subsets, fixed_groups, shown
@@ -184,8 +184,8 @@ class _Spy:
     def __init__(self) -> None:
         self.rows: list[list[Grid]] = []
 
-    def weigh(self, logits: np.ndarray, tokens: Support) -> Grid | None:
-        return on_simplex(logits, tokens)
+    def weigh(self, logits: np.ndarray) -> Grid | None:
+        return on_simplex(logits)
 
     def choose(self, recorder: Recorder, path: str, rows: list[Grid], *, width: int) -> int:
         recorder.use(path)

@@ -16,7 +16,7 @@ from affidavit.experiments.runner import run_experiment
 from affidavit.generation.icl.examples import load_examples
 from affidavit.generation.icl.tasks import task as named_task
 from affidavit.generation.registry import kinds
-from affidavit.noise import noise_keys
+from affidavit.runfile import RunFile
 from support.real_data import real_data
 
 pytestmark = pytest.mark.usefixtures("same_entropy")
@@ -72,6 +72,10 @@ def _settings(kind: str) -> dict[str, Any]:
     return {"relation": "substitution"} if kind == "few-shot" else {}
 
 
+def _noise_keys(run: RunFile) -> tuple[str, ...]:
+    return run.source.noise_keys(run.generator)
+
+
 SLOW = {"few-shot", "adadpsyn", "sga", "ksa-answers"}
 
 
@@ -84,7 +88,7 @@ def test_every_generator_meets_its_target_and_is_measured(kind: str, tmp_path: P
     assert not protected.refused
     assert protected.epsilon_upper <= TARGET
     assert protected.epsilon_upper > 0.9 * TARGET
-    keys = noise_keys(expand(grid)[0].run())
+    keys = _noise_keys(expand(grid)[0].run())
     assert set(protected.values) == set(free.values) == set(keys)
     for result in (protected, free):
         (scores,) = result.scores.values()
@@ -103,7 +107,7 @@ def _receipt(folder: Path, cell: str) -> dict[str, Any]:
 @pytest.mark.slow
 def test_noise_multipliers_keep_their_proportions(tmp_path: Path) -> None:
     cell = expand(_grid("adadpsyn", tmp_path))[0]
-    keys = noise_keys(cell.run())
+    keys = _noise_keys(cell.run())
     assert set(keys) == {"radius_noise_multiplier", "mean_noise_multiplier", "count_noise_multiplier"}
     (result, _) = run_experiment(_grid("adadpsyn", tmp_path), tmp_path / "out").results
     start = cell.run().generator.model_dump()
@@ -137,7 +141,7 @@ def test_the_shipped_grids_are_whole(name: str, tmp_path: Path) -> None:
     for cell in {cell.setting_id: cell for cell in cells}.values():
         cell.check()
         if cell.protected:
-            assert noise_keys(cell.run())
+            assert _noise_keys(cell.run())
 
 
 def _dataset(name: str, dataset: Dataset) -> Any:

@@ -23,7 +23,6 @@ from affidavit.experiments.gridfile import Grid, parse_grid
 from affidavit.experiments.runner import run_experiment
 from affidavit.experiments.tables import markdown, summaries
 from affidavit.generation.models.toy import ToyModel
-from affidavit.noise import noise_keys
 
 GRID = """\
 title = "A toy table"
@@ -259,7 +258,8 @@ def test_keys_that_leave_the_cost_alone_together_meet_nothing(
 
 def test_the_noise_key_is_found(parse: Callable[..., Grid]) -> None:
     cell = next(cell for cell in expand(parse()) if cell.protected)
-    assert noise_keys(cell.run()) == ("temperature",)
+    run = cell.run()
+    assert run.source.noise_keys(run.generator) == ("temperature",)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from cases_runs import KSA, SGA, with_settings
+from cases_runs import SGA, with_settings
 from remedy_cases import Case, Place, nothing
 
 AUDIT: dict[str, Any] = {"attack": "one-step", "members": 20, "non_members": 20}
@@ -241,13 +241,6 @@ CASES = [
         "front/auditing.py:check_extraction",
         CALL,
         _generator(SGA, {**EXTRACTION, "target": "protected", "data": "mails.jsonl"}),
-        file="audit.toml",
-        past=True,
-    ),
-    Case(
-        "accountant/calibrate.py:solve",
-        CALL,
-        _generator(KSA, {**MEMBERSHIP, "target": "protected", "epsilons": [1.0]}),
         file="audit.toml",
         past=True,
     ),

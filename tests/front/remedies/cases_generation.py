@@ -180,7 +180,7 @@ def _computed(value: float, dtype: str) -> Any:
 
 
 def _prism(*, dtype: str = "auto") -> object:
-    rows: Any = SimpleNamespace(clipped=lambda *, clip: iter(()))  # noqa: ARG005
+    rows: Any = SimpleNamespace(total=lambda *_, vocabulary, **__: np.zeros(vocabulary, dtype=np.int64))
     public: Any = SimpleNamespace(logits=_computed(1e5, dtype)[None, :])
     return prism.token_scores(PRISM, rows, public)
 
@@ -276,7 +276,7 @@ API = [
         "generation/probabilities.py:support",
         lambda *, dtype="auto": probabilities.support(_computed(1e5, dtype), top_k=0),
     ),
-    Api("generation/prism.py:token_scores", _prism),
+    Api("generation/aggregate.py:row", _prism),
     Api(
         "generation/probabilities.py:support#2",
         lambda *, logits: probabilities.support(np.array(logits, dtype=np.float32), top_k=0),

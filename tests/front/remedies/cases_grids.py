@@ -99,9 +99,9 @@ CASES = [
     _grid("front/experiments/cells.py:_table", _with({"generator": PRISM, "preset": "papr"}), past=True),
     _grid("front/experiments/cells.py:_table", _with({"generator": PRISM, "preset": "xyzzy"})),
     _grid("front/experiments/gridfile.py:_distinct#2", _with({"generator": PRISM, "datasets": ["wind"]})),
-    _grid("front/noise.py:scaled_numbers", _with({"generator": PRISM, "solve": ["labels"]})),
+    _grid("front/noise.py:noise_values", _with({"generator": PRISM, "solve": ["labels"]})),
     _grid(
-        "front/noise.py:scaled_numbers",
+        "front/noise.py:noise_values",
         _with({"generator": PRISM, "epsilon": [float("inf")], "solve": ["minibatch_rows"]}),
         past=True,
     ),

@@ -8,7 +8,7 @@ import os
 import shutil
 from typing import Any
 
-from cases_audits import MEMBERSHIP, _generator, _released
+from cases_audits import _released
 from cases_grids import PRISM, _grid, _icl, _with
 from cases_runs import KSA, SGA, with_settings
 from remedy_cases import RUN, Api, Case, Place, dumped
@@ -159,13 +159,6 @@ CASES = [
         _other_public,
         by_hand=lambda place: place.records("public.jsonl", 24),
         past=True,
-    ),
-    Case(
-        "front/auditing.py:_calibrated",
-        "audit audit.toml --certificate certificate.json -o findings",
-        _generator(SGA, {**MEMBERSHIP, "attack": "reference", "target": "protected", "epsilons": [1.0]}),
-        file="audit.toml",
-        then=(0, 1, 5),
     ),
 ]
 

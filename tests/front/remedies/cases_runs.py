@@ -195,9 +195,9 @@ CASES = [
     _run("front/runfile.py:parse_run#3", with_settings(KSA, data__public=None)),
     _run("generation/ksa/settings.py:_consistent", with_settings(KSA, generator__fewest_keywords=9)),
     _run("generation/ksa/settings.py:_consistent#2", with_settings(KSA, generator__shots_per_subset=2)),
-    _run("generation/ksa/generator.py:bucket_count", with_settings(KSA, generator__subsets=20)),
+    _run("generation/ksa/costs.py:bucket_count", with_settings(KSA, generator__subsets=20)),
     _run(
-        "generation/ksa/generator.py:bucket_count",
+        "generation/ksa/costs.py:bucket_count",
         with_settings(KSA, generator__subsets=20, generator__samples_per_label=20),
     ),
     _run(
@@ -208,9 +208,9 @@ CASES = [
     _run("generation/sga/settings.py:_sound", with_settings(SGA, generator__sampling="coreset")),
     _run("front/strict.py:_explained#4", with_settings(SGA, generator__sampling="poisson")),
     _run("generation/sga/settings.py:_room", with_settings(SGA, generator__dpm={"dimensions": 999})),
-    _run("generation/sga/generator.py:plan", with_settings(SGA, generator__ensemble=30)),
+    _run("generation/sga/costs.py:plan", with_settings(SGA, generator__ensemble=30)),
     _run(
-        "generation/sga/generator.py:_check_cold",
+        "generation/sga/costs.py:_check_cold",
         with_settings(SGA, generator__dpm={"dimensions": 2, "levels": 1, "split_range": 1e9}),
     ),
     _run(
