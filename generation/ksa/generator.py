@@ -138,10 +138,16 @@ def bucket_count(config: KsaSettings, *, size: int) -> int:
 
 
 def check(config: KsaSettings, model: LanguageModel, *, public: Sequence[Record]) -> None:
-    """Raises ``RunFileError`` where prompts, public records or the public domain do not fit, before any charge."""
+    """Raises ``RunFileError`` where prompts, public records or the public domain do not fit, ``NotSupported`` where
+    the model does not keep private rows apart; before any charge."""
     from affidavit.generation.ksa.texts import check_public
+    from affidavit.generation.ksa.topics import topics
+    from affidavit.generation.models.rows import BatchShape
 
     check_public(config, model, public)
+    model.keep_apart(
+        BatchShape(config.minibatch_rows, topic.width, config.max_answer_tokens) for topic in topics(config, model)
+    )
 
 
 def run(
