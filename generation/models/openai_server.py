@@ -105,10 +105,10 @@ class ServerModel:
     def probe(self) -> None:
         """Ask for one token of a public prompt. Raises ``ModelUnavailable``, also where K is not given."""
         (given,) = self._next_tokens([Prompt(_PROBE)], len, otherwise=None)
-        if len(given) < self.top_logprobs:
+        if given < self.top_logprobs:
             raise ModelUnavailable(
-                f"{self._settings.url} gives {len(given)} tokens, [model] top_logprobs says {self.top_logprobs}",
-                hint=f"`model.top_logprobs = {len(given)}`, or allow more at the server.",
+                f"{self._settings.url} gives {given} tokens, [model] top_logprobs says {self.top_logprobs}",
+                hint=f"`model.top_logprobs = {given}`, or allow more at the server.",
             )
 
     def frame(self, template: Template) -> Frame:

@@ -414,12 +414,12 @@ def test_a_served_model_needs_public_records_for_its_domain() -> None:
 def test_a_served_model_writes_by_itself(open_plain: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def generate(self: Any, prompts: Any, *, max_tokens: int, template: str = "plain") -> list[str]:
-        asked.extend(prompts)
+    def answer_rows(self: Any, prompts: Any, *, max_tokens: int, private: bool) -> list[str]:
+        asked.extend(self.decode(prompt) for prompt in prompts)
         return ["the market and the school" for _ in prompts]
 
     monkeypatch.setattr(ToyModel, "top_logprobs", 20, raising=False)
-    monkeypatch.setattr(ToyModel, "generate", generate)
+    monkeypatch.setattr(ToyModel, "answer_rows", answer_rows, raising=False)
     generated, _ = _run(open_plain, _config(use_public=True, keyword_epsilon=200.0, keywords=2))
     assert all(sample.text.endswith("the market and the school") for sample in generated.samples)
     assert {frozenset(line["keywords"]) for line in generated.trace if "keywords" in line} == {
