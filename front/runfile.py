@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -165,6 +166,12 @@ class RunFile(StrictTable):
     def fields(self) -> Fields:
         """Which fields hold a record's text and label."""
         return Fields(self.data.fields.text, self.data.fields.label)
+
+    @property
+    def server(self) -> ServerSettings | None:
+        """How the generator asks a served model: for text alone, where it needs no more; None for a local model."""
+        server = self.model.server
+        return server and replace(server, top_logprobs=0) if self.source.access == "text" else server
 
     @cached_property
     def public_content(self) -> bytes | None:

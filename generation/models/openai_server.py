@@ -72,13 +72,17 @@ class Prompt:
     begun: str = ""
 
     def body(self, *, chat: bool) -> dict[str, Any]:
-        """The part of a request that is the prompt."""
+        """The part of a request for text. Few servers go on with an answer that has begun: the user says it."""
         if not chat:
             return {"prompt": self.asked + self.begun}
-        messages = [{"role": "user", "content": self.asked}]
-        if not self.begun:
-            return {"messages": messages}
-        messages.append({"role": "assistant", "content": self.begun})
+        content = f"{self.asked}\n\n{self.begun.strip()}" if self.begun.strip() else self.asked
+        return {"messages": [{"role": "user", "content": content}]}
+
+    def continued(self, *, chat: bool) -> dict[str, Any]:
+        """The part of a request for the next token of an answer that has begun."""
+        if not chat or not self.begun:
+            return self.body(chat=chat)
+        messages = [{"role": "user", "content": self.asked}, {"role": "assistant", "content": self.begun}]
         return {"messages": messages, "add_generation_prompt": False, "continue_final_message": True}
 
 
@@ -104,6 +108,9 @@ class ServerModel:
 
     def probe(self) -> None:
         """Ask for one token of a public prompt. Raises ``ModelUnavailable``, also where K is not given."""
+        if not self.top_logprobs:
+            self._texts([Prompt(_PROBE)], max_tokens=1)
+            return
         (given,) = self._next_tokens([Prompt(_PROBE)], len, otherwise=None)
         if given < self.top_logprobs:
             raise ModelUnavailable(
@@ -242,7 +249,7 @@ class ServerModel:
         asked: dict[str, Any] = {"logprobs": self.top_logprobs}
         if chat:
             asked = {"logprobs": True, "top_logprobs": self.top_logprobs}
-        bodies = [{**prompt.body(chat=chat), **asked, "max_tokens": 1, "temperature": 0} for prompt in prompts]
+        bodies = [{**prompt.continued(chat=chat), **asked, "max_tokens": 1, "temperature": 0} for prompt in prompts]
         return self._requests.each(path, bodies, lambda answer: read(likely(answer)), otherwise=otherwise)
 
     def _number(self, string: str) -> int:

@@ -31,7 +31,7 @@ _Read = TypeVar("_Read")
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """Where a model is served. ``top_logprobs``: how many tokens the server gives; times in seconds.
+    """Where a model is served. ``top_logprobs``: how many tokens the server gives, 0 for text alone; times in seconds.
 
     ``independent``: whoever wrote the run file declares that the server's answer to a prompt does not depend on what
     it answers at the same time; without that, one prompt is asked at a time.

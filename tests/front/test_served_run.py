@@ -196,3 +196,16 @@ def test_the_certificate_says_whether_the_server_is_declared_independent(empty_w
         _serve(empty_workplace, service, "few-shot", independent=independent)
         certified = empty_workplace.certify()
         assert f"the server's answer to a prompt depends on no other prompt {said}" in certified.err
+
+
+def test_a_server_of_text_alone_is_enough_for_methods_that_need_no_more(empty_workplace: Any, service: Any) -> None:
+    """Such as `transformers serve`, which shows no log-probability."""
+    empty_workplace.keyring.init()
+    empty_workplace.open_account(epsilon="50")
+    service.edit = lambda _: {}
+    _serve(empty_workplace, service, "ksa", endpoint="chat")
+    assert empty_workplace.certify().code == 0
+    done = empty_workplace.generate()
+    assert done.code == 0, done.err
+    assert {path for path, _, _ in service.requests} == {"/v1/chat/completions"}
+    assert not any("logprobs" in body for _, body, _ in service.requests)
