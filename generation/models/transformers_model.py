@@ -393,6 +393,7 @@ def _accelerator(torch: Any) -> str:
     if not torch.cuda.is_available():
         raise UsageError("AFFIDAVIT_DEVICE is cuda, but torch finds no GPU", hint="`unset AFFIDAVIT_DEVICE`")
     torch.backends.cuda.matmul.allow_tf32 = False
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, deterministic products are an error
     return str(torch.cuda.get_device_name())
 
 
