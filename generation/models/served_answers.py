@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -39,9 +39,10 @@ def likely_chat_tokens(answer: Any) -> dict[str, float]:
         return {END: 0.0}
     shown = content[0].get("top_logprobs") if isinstance(content, list) and isinstance(content[0], dict) else None
     pairs = [(each.get("token"), each.get("logprob")) for each in shown or () if isinstance(each, dict)]
-    if not pairs or not all(isinstance(name, str) and _is_log_probability(value) for name, value in pairs):
+    sound = [(name, value) for name, value in pairs if isinstance(name, str) and _is_log_probability(value)]
+    if not sound or len(sound) < len(pairs):
         raise _no_tokens()
-    return _merged(pairs)
+    return _merged(sound)
 
 
 def text_at(answer: Any, *path: str | int) -> str:
@@ -91,7 +92,7 @@ def _no_tokens() -> ModelUnavailable:
     )
 
 
-def _is_log_probability(value: object) -> bool:
+def _is_log_probability(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value) and value <= 1e-3
 
 
