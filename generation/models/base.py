@@ -164,7 +164,9 @@ class TokenModel(ABC):
 
     def keep_apart(self, shapes: Iterable[BatchShape]) -> None:
         """As ``LanguageModel.keep_apart``."""
-        if not self.rows_apart_by_nature:
+        if self.rows_apart_by_nature:
+            self.versions["rows"] = "each row computed by itself"
+        else:
             self.versions["rows"] = summary([self.evidence(shape) for shape in shapes])
 
     def start_apart(self, rows: Sequence[Sequence[int]], *, width: int, steps: int) -> Decoding:
