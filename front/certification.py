@@ -370,7 +370,14 @@ def _assumptions(run: RunFile, plan: Plan) -> list[str]:
     if run.model.server is not None:
         stated.append(
             f"the model is what {run.model.name} serves as {run.model.id}: its weights cannot be digested here; the "
-            "server answers each prompt by itself, keeps the records to itself, and shows nobody else what it was asked"
+            "server's answer to a prompt depends on no other prompt "
+            + ("(declared; several are asked at once)" if run.model.independent else "(one is asked at a time)")
+            + ", none stops it, it keeps the records to itself, and shows nobody else what it was asked"
+        )
+    else:
+        stated.append(
+            "no private row of a batch moves another: tried before the first draw, bit for bit, on made-up rows in the "
+            "batches, dtype, device and threads of the run, which its receipt names (versions.rows)"
         )
     stated.append("labels, size and every other setting of the run file are public facts, not read from the data")
     if any(isinstance(node, Parallel) and node.membership == "fixed" for node in _nodes(plan)):

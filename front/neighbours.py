@@ -176,6 +176,11 @@ class _WatchedModel:
         """As the model's own."""
         return _WatchedDecoding(self, self.inner.start(rows, width=width), [tuple(row) for row in rows], width)
 
+    def start_apart(self, rows: Sequence[Sequence[int]], *, width: int, steps: int) -> Decoding:
+        """As the model's own."""
+        inner = self.inner.start_apart(rows, width=width, steps=steps)
+        return _WatchedDecoding(self, inner, [tuple(row) for row in rows], width)
+
 
 @dataclass(slots=True)
 class _WatchedDecoding:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -80,7 +81,9 @@ class Data(StrictTable):
 class Model(StrictTable):
     """A packaged model's name, a local folder, ``toy`` for tests, or a server's address with the model's ``id``.
 
-    The other keys are for a server: ``api_key_env`` names the environment variable that holds the key.
+    The other keys are for a server: ``api_key_env`` names the environment variable that holds the key; ``independent``
+    declares that its answer to a prompt does not depend on what it answers at the same time, so that several are asked
+    at once.
     """
 
     name: Annotated[Name, Field(examples=["smollm2-135m"])]
@@ -88,6 +91,8 @@ class Model(StrictTable):
     api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     top_logprobs: Annotated[int, Field(ge=1, le=100)] = 20
     context_length: Annotated[int, Field(ge=16, le=10_000_000)] = 4096
+    endpoint: Literal["completions", "chat"] = "completions"
+    independent: bool = False
     timeout_s: Annotated[float, Field(gt=0.0, le=3600.0)] = 60.0
     retries: Annotated[int, Field(ge=0, le=20)] = 4
 
@@ -121,13 +126,17 @@ class Model(StrictTable):
             context_length=self.context_length,
             timeout_s=self.timeout_s,
             retries=self.retries,
+            endpoint=self.endpoint,
+            independent=self.independent,
         )
 
     def settings(self) -> dict[str, Any]:
         """What a certificate binds: which model, and how much of it is seen; not how it is reached."""
         if self.id is None:
             return {"name": self.name}
-        return {"name": self.name, "id": self.id, "top_logprobs": self.top_logprobs}
+        asked = {"endpoint": self.endpoint} if self.endpoint != "completions" else {}
+        declared = {"independent": True} if self.independent else {}
+        return {"name": self.name, "id": self.id, "top_logprobs": self.top_logprobs, **asked, **declared}
 
 
 class Randomness(StrictTable):
@@ -157,6 +166,12 @@ class RunFile(StrictTable):
     def fields(self) -> Fields:
         """Which fields hold a record's text and label."""
         return Fields(self.data.fields.text, self.data.fields.label)
+
+    @property
+    def server(self) -> ServerSettings | None:
+        """How the generator asks a served model: for text alone, where it needs no more; None for a local model."""
+        server = self.model.server
+        return server and replace(server, top_logprobs=0) if self.source.access == "text" else server
 
     @cached_property
     def public_content(self) -> bytes | None:

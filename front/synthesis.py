@@ -91,7 +91,7 @@ def generate(
     tell_labels(run, records, tell)
     with _claimed(out):
         model = model or load_model(
-            run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder, server=run.model.server
+            run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder, server=run.server
         )
         if model.digest != subject.model_sha256:
             raise UsageError("the model given is not the run file's", hint="Leave `model` out, or load the run file's.")

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from affidavit.generation.models.base import LanguageModel
+    from affidavit.generation.models.base import Decoding, LanguageModel
 
-__all__ = ["greedy_answers", "served"]
+__all__ = ["greedy_answers", "served", "written"]
 
 
 def greedy_answers(
@@ -24,20 +24,26 @@ def greedy_answers(
     width: int,
     max_tokens: int,
     minibatch_rows: int,
+    private: bool,
     ended: Callable[[str], bool] | None = None,
 ) -> Iterator[str]:
     """One answer a prompt, in order. ``dummy``: a public prompt that fills a minibatch up; ``width``: public.
     ``ended``: whether more text could not change what is kept of an answer; it saves time.
 
-    A served model writes each answer by itself, in a request of its own.
+    A served model writes each answer by itself, in a request of its own; a ``private`` prompt that it refuses has the
+    empty answer.
     """
     if served(model):
-        yield from model.generate([model.decode(prompt) for prompt in prompts], max_tokens=max_tokens)
+        yield from written(model, prompts, max_tokens=max_tokens, private=private)
         return
     for first in range(0, len(prompts), minibatch_rows):
         chosen = list(prompts[first : first + minibatch_rows])
         filled = chosen + [dummy] * (minibatch_rows - len(chosen))
-        yield from _minibatch(model, filled, width=width, max_tokens=max_tokens, ended=ended)[: len(chosen)]
+        if private:
+            decoding = model.start_apart(filled, width=width, steps=max_tokens)
+        else:
+            decoding = model.start(filled, width=width)
+        yield from _minibatch(model, decoding, len(filled), max_tokens=max_tokens, ended=ended)[: len(chosen)]
 
 
 def served(model: LanguageModel) -> bool:
@@ -45,18 +51,25 @@ def served(model: LanguageModel) -> bool:
     return getattr(model, "top_logprobs", None) is not None
 
 
+def written(
+    model: LanguageModel, prompts: Sequence[Sequence[int]], *, max_tokens: int, private: bool = False
+) -> list[str]:
+    """A served model's answers to tokenised prompts; it knows which part of a prompt is the answer's beginning."""
+    answer: Callable[..., list[str]] = model.answer_rows  # type: ignore[attr-defined]  # of served models only
+    return answer(prompts, max_tokens=max_tokens, private=private)
+
+
 def _minibatch(
     model: LanguageModel,
-    rows: Sequence[Sequence[int]],
+    decoding: Decoding,
+    rows: int,
     *,
-    width: int,
     max_tokens: int,
     ended: Callable[[str], bool] | None,
 ) -> list[str]:
-    decoding = model.start(rows, width=width)
     filler = min(model.stop_tokens, default=0)
-    answers: list[list[int]] = [[] for _ in rows]
-    running = [True] * len(rows)
+    answers: list[list[int]] = [[] for _ in range(rows)]
+    running = [True] * rows
     for step in range(max_tokens):
         best = [int(token) for token in decoding.logits.argmax(axis=1)]
         for index, token in enumerate(best):

@@ -127,7 +127,7 @@ def noise_off(
 
     def start(batch: Batch, rows: PromptRows) -> tuple[_Pick, _Advance]:
         texts = [member.record.text for member in batch.members]
-        private = PrivateRows(model, rows, texts, minibatch_rows=config.minibatch_rows)
+        private = PrivateRows(model, rows, texts, minibatch_rows=config.minibatch_rows, max_tokens=config.max_tokens)
         public = model.start([rows.public], width=len(rows.public))
 
         def pick() -> int:

@@ -24,6 +24,7 @@ from affidavit.accountant.plan import Parallel, Plan
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import Count, GeneratorConfig, Labels, one_of
 from affidavit.generation.contract import TEMPLATE_TOKENS, Work
+from affidavit.generation.models.rows import BatchShape
 from affidavit.generation.prompts import TASKS, PromptTemplate, prompt_rows, task_template
 from affidavit.generation.remedies import fewer_records, shorter_records
 
@@ -151,14 +152,16 @@ def label_rows(config: BatchedConfig, model: LanguageModel) -> dict[str, PromptR
 
 
 def check_model(config: BatchedConfig, model: LanguageModel, *, top_k: int = 0) -> None:
-    """Raises ``RunFileError`` where prompts or ``top_k`` do not fit the model; before anything is charged."""
+    """Raises ``RunFileError`` where prompts or ``top_k`` do not fit the model, ``NotSupported`` where it does not keep
+    private rows apart; before anything is charged."""
     if top_k > model.vocabulary_size:
         raise RunFileError(
             "generator.top_k",
             f"{top_k} tokens of a vocabulary of {model.vocabulary_size}",
             allowed=f"0 (all) to {model.vocabulary_size}",
         )
-    label_rows(config, model)
+    rows = label_rows(config, model)
+    model.keep_apart(BatchShape(config.minibatch_rows, each.width, config.max_tokens) for each in rows.values())
 
 
 class Writer(ABC, Generic[Settings]):
@@ -184,7 +187,11 @@ class Writer(ABC, Generic[Settings]):
         self.config = config
         self.part = part
         self.private = PrivateRows(
-            model, rows, [member.record.text for member in batch.members], minibatch_rows=config.minibatch_rows
+            model,
+            rows,
+            [member.record.text for member in batch.members],
+            minibatch_rows=config.minibatch_rows,
+            max_tokens=config.max_tokens,
         )
         self.public = model.start([rows.public], width=len(rows.public))
         self._model = model

@@ -69,13 +69,15 @@ def assign(
 
 
 class PrivateRows:
-    """The rows of one batch while they decode.
+    """The rows of one batch while they decode, for at most ``max_tokens`` tokens.
 
     ``truncated`` counts the records that were cut, ``summed`` the rows that were last summed, and ``unsound`` those of
     them whose logits were not finite: all for the private trace.
     """
 
-    def __init__(self, model: LanguageModel, rows: PromptRows, texts: Sequence[str], *, minibatch_rows: int) -> None:
+    def __init__(
+        self, model: LanguageModel, rows: PromptRows, texts: Sequence[str], *, minibatch_rows: int, max_tokens: int
+    ) -> None:
         encoded = [model.encode(text) for text in texts]
         self.truncated = sum(len(tokens) > rows.max_record_tokens for tokens in encoded)
         self.summed = 0
@@ -86,7 +88,8 @@ class PrivateRows:
         for first in range(0, len(encoded), minibatch_rows):
             chosen = [rows.row(tokens) for tokens in encoded[first : first + minibatch_rows]]
             filled = chosen + [dummy] * (minibatch_rows - len(chosen))
-            self._parts.append((model.start(filled, width=rows.width), len(chosen)))
+            decoding = model.start_apart(filled, width=rows.width, steps=max_tokens)
+            self._parts.append((decoding, len(chosen)))
 
     def logits(self) -> Iterator[Logits]:
         """Unclipped next-token logits of the realised rows, one minibatch after another."""

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["answers", "check_lengths", "complete"]
 
 
-def answers(asking: Asking, query: str, subsets: Sequence[Sequence[Record]], *, minibatch_rows: int) -> list[str]:
+def answers(
+    asking: Asking, query: str, subsets: Sequence[Sequence[Record]], *, minibatch_rows: int, private: bool
+) -> list[str]:
     """The answer to ``query`` after each subset's prompt. A prompt that shows nothing is the public one."""
     found = greedy_answers(
         asking.model,
@@ -28,6 +30,7 @@ def answers(asking: Asking, query: str, subsets: Sequence[Sequence[Record]], *, 
         width=asking.width(query),
         max_tokens=asking.max_tokens,
         minibatch_rows=minibatch_rows,
+        private=private,
         ended=asking.template.ended,
     )
     return [asking.template.clean(text) for text in found]
@@ -42,6 +45,7 @@ def complete(asking: Asking, prompt: Sequence[int]) -> str:
         width=len(prompt),
         max_tokens=asking.max_tokens,
         minibatch_rows=1,
+        private=False,
         ended=asking.template.ended,
     )
     return asking.template.clean(text)

@@ -40,6 +40,7 @@ from affidavit.generation.batched import (
     Progress,
     Writer,
     bucket_count,
+    check_model,
     label_rows,
     parallel_plan,
     sample_size,
@@ -147,8 +148,8 @@ def plan(config: PrismConfig, *, relation: Relation, size: int) -> Plan:
 
 
 def check(config: PrismConfig, model: LanguageModel, *, public: Sequence[Record]) -> None:  # noqa: ARG001
-    """Raises ``RunFileError`` where the prompts do not fit the model."""
-    label_rows(config, model)
+    """Raises ``RunFileError`` where the prompts do not fit the model, ``NotSupported`` where it mixes rows."""
+    check_model(config, model)
 
 
 def run(

@@ -43,7 +43,7 @@ that assumption and public class sizes. Without ``match_label`` (slots, open lab
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -54,6 +54,7 @@ from affidavit.accountant.plan import Parallel, Plan, Poisson, Repeat, WithoutRe
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import Count, GeneratorConfig, Labels, one_of
 from affidavit.generation.contract import TEMPLATE_TOKENS, Work, whole_minibatches
+from affidavit.generation.models.rows import BatchShape
 from affidavit.generation.remedies import shorter_records
 from affidavit.generation.shots import SHOT_TASKS, ShotRows, ShotTemplate, shot_rows
 
@@ -253,7 +254,8 @@ def _check_scheme(config: SubsampledConfig, relation: Relation) -> None:
 
 
 def check_model(config: SubsampledConfig, model: LanguageModel) -> None:
-    """Raises ``RunFileError`` where the model cannot serve the settings; before anything is charged."""
+    """Raises ``RunFileError`` where the model cannot serve the settings, ``NotSupported`` where it does not keep
+    private rows apart; before anything is charged."""
     if not callable(getattr(model, "start", None)):
         raise RunFileError(
             "model.name",
@@ -266,7 +268,17 @@ def check_model(config: SubsampledConfig, model: LanguageModel) -> None:
             f"{config.top_k} tokens of a vocabulary of {model.vocabulary_size}",
             allowed=f"0 (all) to {model.vocabulary_size}",
         )
-    label_rows(config, model)
+    model.keep_apart(_shapes(config, [row.width for row in label_rows(config, model).values()]))
+
+
+def _shapes(config: SubsampledConfig, widths: Sequence[int]) -> Iterator[BatchShape]:
+    """The batches that a run starts: kept ones once a text, others anew for every token, one wider each."""
+    for width in widths:
+        if config.sampling == "fixed-groups":
+            yield BatchShape(config.minibatch_rows, width, config.max_tokens)
+            continue
+        for written in range(config.max_tokens):
+            yield BatchShape(config.minibatch_rows, width + written, 1)
 
 
 def label_rows(config: SubsampledConfig, model: LanguageModel) -> dict[str, ShotRows]:
@@ -281,7 +293,8 @@ def label_rows(config: SubsampledConfig, model: LanguageModel) -> dict[str, Shot
         )
         for label in config.labels
     }
-    longest = max(max(row.width, len(row.public)) for row in rows.values()) + config.max_tokens
+    room = config.max_tokens * getattr(model, "longest_token", 1)  # a served model's tokens count for several
+    longest = max(max(row.width, len(row.public)) for row in rows.values()) + room
     if longest > model.context_length:
         over = longest - model.context_length
         raise RunFileError(

@@ -58,21 +58,37 @@ def fresh_logits(
 ) -> Iterator[NDArray[np.float32]]:
     """Logits of the next ``tokens`` of every prompt followed by ``generated``, by a prefill of all of it."""
     whole = [(*prompt, *generated) for prompt in prompts]
+    width = rows.width + len(generated)
     for decoding, realised in _started(
-        model, rows, whole, width=rows.width + len(generated), generated=generated, minibatch_rows=minibatch_rows
+        model, rows, whole, width=width, steps=1, generated=generated, minibatch_rows=minibatch_rows
     ):
         yield from picked(decoding, tokens, rows=realised)
 
 
 class CachedRows:
-    """Prompts that grow together: one prefill, then one step a token. ``logits`` gives those asked for."""
+    """Prompts that grow together, for at most ``max_tokens`` tokens: one prefill, then one step a token.
+
+    ``logits`` gives those asked for.
+    """
 
     def __init__(
-        self, model: LanguageModel, rows: ShotRows, prompts: Sequence[Sequence[int]], *, minibatch_rows: int
+        self,
+        model: LanguageModel,
+        rows: ShotRows,
+        prompts: Sequence[Sequence[int]],
+        *,
+        minibatch_rows: int,
+        max_tokens: int,
     ) -> None:
         self._minibatch_rows = minibatch_rows
         self._parts = _started(
-            model, rows, list(prompts), width=rows.width, generated=(), minibatch_rows=minibatch_rows
+            model,
+            rows,
+            list(prompts),
+            width=rows.width,
+            steps=max_tokens,
+            generated=(),
+            minibatch_rows=minibatch_rows,
         )
 
     def logits(self, chosen: Iterable[int], tokens: Support) -> Iterator[NDArray[np.float32]]:
@@ -97,6 +113,7 @@ def _started(
     prompts: Sequence[Sequence[int]],
     *,
     width: int,
+    steps: int,
     generated: Sequence[int],
     minibatch_rows: int,
 ) -> list[tuple[Decoding, int]]:
@@ -106,5 +123,5 @@ def _started(
     for first in range(0, len(prompts), minibatch_rows):
         chosen = list(prompts[first : first + minibatch_rows])
         filled = chosen + [dummy] * (minibatch_rows - len(chosen))
-        parts.append((model.start(filled, width=width), len(chosen)))
+        parts.append((model.start_apart(filled, width=width, steps=steps), len(chosen)))
     return parts

@@ -111,7 +111,11 @@ class _Cached:
         }
         self._position = {group: index for index, group in enumerate(prompts)}
         self._rows = CachedRows(
-            source.model, source.rows, list(prompts.values()), minibatch_rows=source.config.minibatch_rows
+            source.model,
+            source.rows,
+            list(prompts.values()),
+            minibatch_rows=source.config.minibatch_rows,
+            max_tokens=source.config.max_tokens,
         )
         self._used = 0
 

@@ -74,6 +74,8 @@ class Service:
     """The service: ``faults`` (status, headers, content) are given out first, then answers; requests are remembered.
 
     ``top``: how many tokens are shown; ``edit``: changes what is shown; ``echo``: whether given text is scored.
+    ``refuses``: which prompts it answers with status 400, as a server does that reads fewer tokens. ``most``: how many
+    requests were answered at once.
     """
 
     def __init__(self) -> None:
@@ -86,22 +88,40 @@ class Service:
         self.top = 20
         self.echo = True
         self.edit: Callable[[dict[str, float]], dict[str, float]] = lambda shown: shown
+        self.refuses: Callable[[str], bool] = lambda _: False
+        self.most = self.now = 0
         self.lock = threading.Lock()
 
     def reply(self, path: str, body: dict[str, Any], key: str | None) -> tuple[int, dict[str, str], bytes]:
         with self.lock:
             self.requests.append((path, body, key))
             fault = self.faults.pop(0) if self.faults else None
-        return fault or (200, {}, json.dumps(self.answer(path, body)).encode())
+            self.now += 1
+            self.most = max(self.most, self.now)
+        try:
+            if fault is None and self.refuses(prompt_of(body)):
+                fault = (400, {}, b'{"error": "maximum context length"}')
+            return fault or (200, {}, json.dumps(self.answer(path, body)).encode())
+        finally:
+            with self.lock:
+                self.now -= 1
 
     def answer(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         if path == "/v1/chat/completions":
-            (message,) = body["messages"]
-            (text,) = self.toy.generate([message["content"]], max_tokens=body["max_tokens"], template="chat")
-            return {"choices": [{"message": {"role": "assistant", "content": text}}]}
+            user, *begun = body["messages"]
+            assert len(begun) == body.get("continue_final_message", False) != body.get("add_generation_prompt", True)
+            head, tail = self.toy.frame("chat")
+            prompt = head + user["content"] + tail + "".join(message["content"] for message in begun)
+            (text,) = self.toy.generate([user["content"]], max_tokens=body["max_tokens"], template="chat")
+            choice: dict[str, Any] = {"message": {"role": "assistant", "content": text}}
+            if body.get("logprobs"):
+                shown = self.edit(self.likely(prompt, min(self.top, body["top_logprobs"])))
+                likely = [{"token": name, "logprob": value, "bytes": None} for name, value in shown.items()]
+                choice["logprobs"] = {"content": [{**likely[0], "top_logprobs": likely}]}
+            return {"choices": [choice]}
         if body.get("echo"):
             return {"choices": [{"text": body["prompt"], "logprobs": self.echoed(body["prompt"])}]}
-        choice: dict[str, Any] = {"finish_reason": "length"}
+        choice = {"finish_reason": "length"}
         (choice["text"],) = self.toy.generate([body["prompt"]], max_tokens=body["max_tokens"])
         for stop in body.get("stop", []):
             choice["text"] = choice["text"].partition(stop)[0]
@@ -134,6 +154,11 @@ class Service:
 
         logits = self.toy.start([self.toy.encode(prompt)], width=10_000).logits[0].astype(np.float64)
         return logits - np.logaddexp.reduce(logits)
+
+
+def prompt_of(body: dict[str, Any]) -> str:
+    """The text of a request, whatever its end point."""
+    return str(body.get("prompt", "")) or "".join(message["content"] for message in body["messages"])
 
 
 @pytest.fixture

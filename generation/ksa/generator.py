@@ -52,6 +52,8 @@ from affidavit.generation.contract import Access, Baseline, Makes
 from affidavit.generation.ksa.costs import noise_keys, plan, run_choice, sample_size, trial_size, work
 from affidavit.generation.ksa.settings import KsaConfig, KsaSettings
 from affidavit.generation.ksa.texts import check_public, write_texts
+from affidavit.generation.ksa.topics import topics
+from affidavit.generation.models.rows import BatchShape
 
 if TYPE_CHECKING:
     from affidavit.generation.dataset import Record
@@ -115,8 +117,12 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def check(config: KsaSettings, model: LanguageModel, *, public: Sequence[Record]) -> None:
-    """Raises ``RunFileError`` where prompts, public records or the public domain do not fit, before any charge."""
+    """Raises ``RunFileError`` where prompts, public records or the public domain do not fit, ``NotSupported`` where
+    the model does not keep private rows apart; before any charge."""
     check_public(config, model, public)
+    model.keep_apart(
+        BatchShape(config.minibatch_rows, topic.width, config.max_answer_tokens) for topic in topics(config, model)
+    )
 
 
 def run(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.remedies import setting
-from affidavit.generation.answers import greedy_answers, served
+from affidavit.generation.answers import greedy_answers, served, written
 from affidavit.generation.ksa.costs import bucket_count
 from affidavit.generation.ksa.keywords import count_words, text_domain, vocabulary_domain
 from affidavit.generation.ksa.topics import Topic, topics
@@ -57,7 +57,7 @@ class Public:
         each = config.shots_per_subset
         used = self.shown[: each * config.subsets]
         prompts = [self.topic.prompt(used[first : first + each]) for first in range(0, len(used), each)]
-        answers = list(_answers(config, model, self.topic, prompts))
+        answers = list(_answers(config, model, self.topic, prompts, private=False))
         texts = (*map(self.topic.words_of, self.shown), *answers)
         domain = text_domain(texts, least=config.least_public, said=self.topic.said)
         return dataclasses.replace(self, domain=domain, counts=count_words(answers, domain))
@@ -135,7 +135,8 @@ def write_texts(
     for asked in _asked(recorder, config, records, size=size):
         about = known[asked.topic]
         prompts = [about.topic.prompt(shown) for shown in asked.shown(about.topic, records, config.shots_per_subset)]
-        counts = about.counts + count_words(_answers(config, model, about.topic, prompts), about.domain)
+        answered = _answers(config, model, about.topic, prompts, private=True)
+        counts = about.counts + count_words(answered, about.domain)
         keywords = [about.domain[index] for index in step.choose(recorder, asked.path, counts)]
         recorder.note(prompts=len(prompts), keywords=keywords)
         sample = _written(recorder, config, model, about, keywords, number=asked.number)
@@ -213,7 +214,7 @@ def _disjoint(
 
 
 def _answers(
-    config: KsaSettings, model: LanguageModel, topic: Topic, prompts: Sequence[Sequence[int]]
+    config: KsaSettings, model: LanguageModel, topic: Topic, prompts: Sequence[Sequence[int]], *, private: bool
 ) -> Iterator[str]:
     answers = greedy_answers(
         model,
@@ -222,6 +223,7 @@ def _answers(
         width=topic.width,
         max_tokens=config.max_answer_tokens,
         minibatch_rows=config.minibatch_rows,
+        private=private,
     )
     return map(topic.text, answers)
 
@@ -245,8 +247,8 @@ def _written(
     example = about.example(number) if config.public_example else None
     prompt = topic.fitting(example, keywords, longest=longest)
     if served(model):
-        written = model.generate([model.decode(prompt)], max_tokens=config.max_tokens)[0]
-        return Sample(topic.name, number, topic.text(written), (), stopped=False, query=topic.query)
+        (answer,) = written(model, [prompt], max_tokens=config.max_tokens)
+        return Sample(topic.name, number, topic.text(answer), (), stopped=False, query=topic.query)
     tokens: list[int] = []
     stopped = False
     decoding = model.start([prompt], width=len(prompt))

@@ -9,15 +9,26 @@ first only.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from affidavit.accountant.errors import UsageError
+from affidavit.accountant.errors import NotSupported, UsageError
+from affidavit.generation.models.rows import BatchShape, RowEvidence, rows_stay_apart, summary
 
-__all__ = ["Decoding", "Frame", "LanguageModel", "Logits", "Shared", "Template", "TokenModel", "common_prefix"]
+__all__ = [
+    "Decoding",
+    "Frame",
+    "LanguageModel",
+    "Logits",
+    "Shared",
+    "Template",
+    "TokenModel",
+    "common_prefix",
+    "moved_rows",
+]
 
 Logits: TypeAlias = NDArray[np.float32]
 Template: TypeAlias = Literal["plain", "chat"]
@@ -29,8 +40,8 @@ _GENERATE_ROWS = 16
 class Decoding(Protocol):
     """Prompts that grow token by token over one cache.
 
-    A row's logits are a function of that row's tokens, the number of rows and the width alone:
-    never of the other rows' content, nor of the row's own position. PRISM's proof needs it.
+    Of private rows (``start_apart``) a row's logits are a function of that row's tokens, the number of rows and the
+    width alone: never of the other rows' content, nor of the row's own position. Every proof of sensitivity needs it.
     """
 
     @property
@@ -96,6 +107,20 @@ class LanguageModel(Protocol):
         """Prefill: every row padded to ``width`` tokens. Raises ``UsageError`` on a longer row."""
         ...
 
+    def keep_apart(self, shapes: Iterable[BatchShape]) -> None:
+        """Show that rows stay apart in the batches that a run will start; its receipt then says so (``versions``).
+
+        To be called before anything is charged. Raises ``NotSupported`` where rows move one another.
+        """
+        ...
+
+    def start_apart(self, rows: Sequence[Sequence[int]], *, width: int, steps: int) -> Decoding:
+        """As ``start``, for private rows, whose logits are read ``steps`` times at most.
+
+        They stay apart, as ``keep_apart`` showed or shows now. A row that cannot be computed is NaN, never an error.
+        """
+        ...
+
     def generate(self, prompts: Sequence[str], *, max_tokens: int, template: Template = "plain") -> list[str]:
         """Greedy continuations; no privacy."""
         ...
@@ -122,6 +147,8 @@ class TokenModel(ABC):
     stop_tokens: frozenset[int]
     context_length: int
     versions: dict[str, str]
+    rows_apart_by_nature: bool = False
+    """Whether ``start`` computes each row by itself, so that there is nothing to show."""
 
     @abstractmethod
     def frame(self, template: Template) -> Frame: ...
@@ -134,6 +161,27 @@ class TokenModel(ABC):
 
     @abstractmethod
     def start(self, rows: Sequence[Sequence[int]], *, width: int) -> Decoding: ...
+
+    def keep_apart(self, shapes: Iterable[BatchShape]) -> None:
+        """As ``LanguageModel.keep_apart``."""
+        if self.rows_apart_by_nature:
+            self.versions["rows"] = "each row computed by itself"
+        else:
+            self.versions["rows"] = summary([self.evidence(shape) for shape in shapes])
+
+    def start_apart(self, rows: Sequence[Sequence[int]], *, width: int, steps: int) -> Decoding:
+        """As ``LanguageModel.start_apart``."""
+        if not self.rows_apart_by_nature:
+            self.evidence(BatchShape(len(rows), width, steps))
+        return self.start(rows, width=width)
+
+    def evidence(self, shape: BatchShape) -> RowEvidence:
+        """That rows stay apart in batches of ``shape``: tried now. Raises ``NotSupported``."""
+        if not rows_stay_apart(
+            lambda rows, width: self.start(rows, width=width), shape, vocabulary=self.vocabulary_size
+        ):
+            raise moved_rows(self.name)
+        return RowEvidence(shape, self.name)
 
     def prompt_tokens(self, prompt: str, template: Template) -> list[int]:
         """A whole prompt: the frame is trusted, the prompt is not."""
@@ -240,6 +288,14 @@ def _token_score(logits: NDArray[np.float64], token: int) -> tuple[float, float,
     possible = np.where(weights > 0.0, logs, 0.0)  # a token of probability 0 contributes 0, not 0 x -inf
     mean = float(weights @ possible)
     return float(logs[token]), mean, float(np.sqrt(weights @ (possible - mean) ** 2))
+
+
+def moved_rows(name: str, *, where: str = "this processor", hint: str = "") -> NotSupported:
+    """The refusal of a model whose rows move one another."""
+    return NotSupported(
+        f"on {where} a row of {name} depends on the other rows of its batch, or on nothing that stays the same",
+        hint=hint or 'Use a model that repeats itself, such as `model.name = "smollm2-135m"`.',
+    )
 
 
 class _Joined:

@@ -7,7 +7,7 @@ as one call a prompt.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from affidavit.generation.aggregate import OnDevice
 from affidavit.generation.models.base import Decoding, Frame, LanguageModel, Logits, Template, TokenModel
+from affidavit.generation.models.rows import BatchShape
 
 if TYPE_CHECKING:
     import torch
@@ -50,6 +51,13 @@ class CountedModel(TokenModel):
     def start(self, rows: Sequence[Sequence[int]], *, width: int) -> Decoding:
         self.calls += len(rows)
         return _counted(self, self._model.start(rows, width=width))
+
+    def keep_apart(self, shapes: Iterable[BatchShape]) -> None:
+        self._model.keep_apart(shapes)
+
+    def start_apart(self, rows: Sequence[Sequence[int]], *, width: int, steps: int) -> Decoding:
+        self.calls += len(rows)
+        return _counted(self, self._model.start_apart(rows, width=width, steps=steps))
 
     def generate(self, prompts: Sequence[str], *, max_tokens: int, template: Template = "plain") -> list[str]:
         if isinstance(self._model, TokenModel):

@@ -1,7 +1,7 @@
 r"""A model behind an OpenAI-compatible server that returns the K most likely next tokens.
 
     POST /completions        a token's top log-probabilities, greedy text, and scores of given text (echo)
-    POST /chat/completions   greedy text after a user's message
+    POST /chat/completions   the same after a user's message and what of the answer has begun
 
 What such a server does not show shapes this back end:
 
@@ -14,25 +14,38 @@ What such a server does not show shapes this back end:
 - *No full distribution.* ``logits`` holds log-probabilities of K tokens and −∞ elsewhere. Where a server
   gives fewer, nameless tokens that decode to nothing fill the K places with next to no probability, so that
   the best K of a public prompt are never tokens that only a private prompt has shown.
-- *No tokenizer.* Records are cut by pieces (a word, a run of blanks, a mark), which stand for tokens.
+- *No tokenizer.* Records are cut by pieces of four bytes (``served_pieces``), so that the longest prompt fits whatever
+  a record says.
+- *It may refuse.* What a server does with a private prompt may follow from the record in it. So a private prompt that
+  is refused, or whose answer is not what was asked for, is a row that contributes nothing, and the run goes on as its
+  neighbour's does. A public prompt that is refused ends the run.
 
-Each row is a request of its own: a row's answer is a function of that row, as far as the server keeps its
-requests apart.
+Each row is a request of its own, sent when the one before it was answered, unless the run file declares the server
+independent: a row's answer is a function of that row, as far as the server keeps its requests apart.
 """
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant.errors import ModelUnavailable, NotSupported, UsageError
 from affidavit.generation.models.base import Decoding, Frame, Logits, Template
-from affidavit.generation.models.served_answers import END, distinct, echoed_score, likely_tokens, text_at
+from affidavit.generation.models.rows import BatchShape
+from affidavit.generation.models.served_answers import (
+    END,
+    distinct,
+    echoed_score,
+    likely_chat_tokens,
+    likely_tokens,
+    text_at,
+)
+from affidavit.generation.models.served_pieces import BYTES, pieces, weight
 from affidavit.generation.models.served_requests import Requests, ServerSettings
 
 __all__ = ["ServerModel"]
@@ -40,12 +53,43 @@ __all__ = ["ServerModel"]
 _TABLE = 1 << 18
 _FILLER = -1e4
 """The log-probability of the first nameless token; e^−10000 is 0 in float64."""
-_PIECE = re.compile(r" ?\w+|\s+|[^\w\s]")
+_LONGEST = 16
+"""Bytes of a token that may be released: prompts grow by no more a token."""
+_ANSWER = _TABLE
+"""The number of the mark where a chat's answer begins."""
+_MARK = "\x02answer\x03"
+_AROUND = {"completions": 16, "chat": 256}
+"""Tokens that a server may put around a prompt: where it begins, who speaks, its own instruction."""
 _PROBE = "The capital of France is"
+_Read = TypeVar("_Read")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt's text; ``begun``: what of the answer stands there already."""
+
+    asked: str
+    begun: str = ""
+
+    def body(self, *, chat: bool) -> dict[str, Any]:
+        """The part of a request for text. Few servers go on with an answer that has begun: the user says it."""
+        if not chat:
+            return {"prompt": self.asked + self.begun}
+        content = f"{self.asked}\n\n{self.begun.strip()}" if self.begun.strip() else self.asked
+        return {"messages": [{"role": "user", "content": content}]}
+
+    def continued(self, *, chat: bool) -> dict[str, Any]:
+        """The part of a request for the next token of an answer that has begun."""
+        if not chat or not self.begun:
+            return self.body(chat=chat)
+        messages = [{"role": "user", "content": self.asked}, {"role": "assistant", "content": self.begun}]
+        return {"messages": messages, "add_generation_prompt": False, "continue_final_message": True}
 
 
 class ServerModel:
-    """See the module. Making one sends no request; ``probe`` does."""
+    """See the module. Making one sends no request; ``probe`` does. Lengths are in pieces (``served_pieces``)."""
+
+    longest_token = _LONGEST // BYTES
 
     def __init__(self, settings: ServerSettings, *, sleep: Callable[[float], None] = time.sleep) -> None:
         self._settings = settings
@@ -58,65 +102,93 @@ class ServerModel:
         self.digest = settings.digest
         self.vocabulary_size = _TABLE
         self.stop_tokens = frozenset({0})
-        self.context_length = settings.context_length
+        self.context_length = (settings.context_length - _AROUND[settings.endpoint]) // BYTES
         self.top_logprobs = settings.top_logprobs
         self.versions = {"server": settings.url, "model": settings.model}
 
     def probe(self) -> None:
         """Ask for one token of a public prompt. Raises ``ModelUnavailable``, also where K is not given."""
-        given = self._top(_PROBE)
-        if len(given) < self.top_logprobs:
+        if not self.top_logprobs:
+            self._texts([Prompt(_PROBE)], max_tokens=1)
+            return
+        (given,) = self._next_tokens([Prompt(_PROBE)], len, otherwise=None)
+        if given < self.top_logprobs:
             raise ModelUnavailable(
-                f"{self._settings.url} gives {len(given)} tokens, [model] top_logprobs says {self.top_logprobs}",
-                hint=f"`model.top_logprobs = {len(given)}`, or allow more at the server.",
+                f"{self._settings.url} gives {given} tokens, [model] top_logprobs says {self.top_logprobs}",
+                hint=f"`model.top_logprobs = {given}`, or allow more at the server.",
             )
 
     def frame(self, template: Template) -> Frame:
-        """A server's completions know no roles: a chat prompt is the message and an empty line."""
-        return ("", "\n\n") if template == "chat" else ("", "")
+        """At a chat end point, a mark where the answer begins. Completions know no roles: an empty line."""
+        if template == "plain":
+            return ("", "")
+        return ("", _MARK) if self._settings.endpoint == "chat" else ("", "\n\n")
 
-    def encode(self, text: str, *, trusted: bool = False) -> list[int]:  # noqa: ARG002
+    def encode(self, text: str, *, trusted: bool = False) -> list[int]:
         """Pieces of ``text``. Their numbers lie above the vocabulary: they stand in prompts only."""
-        tokens = []
-        for piece in _PIECE.findall(text):
-            number = self._piece_numbers.setdefault(piece, len(self._pieces))
-            if number == len(self._pieces):
-                self._pieces.append(piece)
-            tokens.append(_TABLE + number)
+        tokens: list[int] = []
+        for place, part in enumerate(text.split(_MARK) if trusted else (text,)):
+            tokens += [_ANSWER] * (place > 0)
+            for piece in pieces(part):
+                number = self._piece_numbers.setdefault(piece, len(self._pieces))
+                if number == len(self._pieces):
+                    self._pieces.append(piece)
+                tokens.append(_ANSWER + 1 + number)
         return tokens
 
     def decode(self, tokens: Sequence[int]) -> str:
         return "".join(self._string(token) for token in tokens)
 
     def _string(self, token: int) -> str:
-        if token >= _TABLE:
-            return self._pieces[token - _TABLE]
+        if token > _ANSWER:
+            return self._pieces[token - _ANSWER - 1]
         return (self._strings[token] if token < len(self._strings) else None) or ""
 
+    def keep_apart(self, shapes: Iterable[BatchShape]) -> None:  # noqa: ARG002
+        """What a receipt says: rows are requests, and how a server computes them is not shown to anybody."""
+        at_once = "declared independent" if self._settings.independent else "one at a time"
+        self.versions["rows"] = f"each prompt in a request of its own, {at_once}"
+
     def start(self, rows: Sequence[Sequence[int]], *, width: int) -> Decoding:
+        return self._started(rows, width, private=False)
+
+    def start_apart(self, rows: Sequence[Sequence[int]], *, width: int, steps: int) -> Decoding:  # noqa: ARG002
+        """As ``start``, for private rows: one that the server refuses is NaN, and none of them names a token."""
+        return self._started(rows, width, private=True)
+
+    def _started(self, rows: Sequence[Sequence[int]], width: int, *, private: bool) -> Decoding:
         if any(not 0 < len(row) <= width for row in rows):
             raise UsageError("a row is empty or longer than the width of its batch", hint="Cut or widen the rows.")
-        return _ServerDecoding(self, rows)
+        return _ServerDecoding(self, [self._prompt(row) for row in rows], private=private)
+
+    def _prompt(self, row: Sequence[int]) -> Prompt:
+        place = row.index(_ANSWER) if _ANSWER in row else len(row)
+        return Prompt(self.decode(row[:place]), self.decode(row[place:]))
 
     def generate(self, prompts: Sequence[str], *, max_tokens: int, template: Template = "plain") -> list[str]:
-        """Greedy continuations, written by the server."""
-        if template == "plain":
-            return self._texts([{"prompt": prompt, "max_tokens": max_tokens} for prompt in prompts])
-        bodies = [
-            {"messages": [{"role": "user", "content": prompt}], "max_tokens": max_tokens, "temperature": 0}
-            for prompt in prompts
-        ]
-        answers = self._requests.post_all("/chat/completions", bodies)
-        return [text_at(answer, "choices", 0, "message", "content") for answer in answers]
+        """Greedy continuations, or a chat's answers, written by the server."""
+        chat = template == "chat" or self._settings.endpoint == "chat"
+        return self._texts([Prompt(prompt) for prompt in prompts], max_tokens=max_tokens, chat=chat)
+
+    def answer_rows(self, rows: Sequence[Sequence[int]], *, max_tokens: int, private: bool) -> list[str]:
+        """As ``generate``, of tokenised prompts; a ``private`` one that the server refuses has the empty answer."""
+        prompts = [self._prompt(row) for row in rows]
+        return self._texts(prompts, max_tokens=max_tokens, otherwise=("",) if private else None)
 
     def continuations(self, prompts: Sequence[str], *, max_tokens: int, stop: str) -> list[str]:
         """Greedy continuations of plain prompts, each up to the first ``stop``."""
-        bodies = [{"prompt": prompt, "max_tokens": max_tokens, "stop": [stop]} for prompt in prompts]
-        return [text.partition(stop)[0] for text in self._texts(bodies)]
+        texts = self._texts([Prompt(prompt) for prompt in prompts], max_tokens=max_tokens, stop=[stop])
+        return [text.partition(stop)[0] for text in texts]
 
-    def _texts(self, bodies: Sequence[Mapping[str, Any]]) -> list[str]:
-        answers = self._requests.post_all("/completions", [{**body, "temperature": 0} for body in bodies])
-        return [text_at(answer, "choices", 0, "text") for answer in answers]
+    def _texts(
+        self, prompts: Sequence[Prompt], *, chat: bool | None = None, otherwise: tuple[str] | None = None, **asked: Any
+    ) -> list[str]:
+        chat = self._settings.endpoint == "chat" if chat is None else chat
+        path, field = ("/chat/completions", ("message", "content")) if chat else ("/completions", ("text",))
+        bodies = [{**prompt.body(chat=chat), **asked, "temperature": 0} for prompt in prompts]
+        return self._requests.each(
+            path, bodies, lambda answer: text_at(answer, "choices", 0, *field), otherwise=otherwise
+        )
 
     def log_likelihoods(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[float]:
         """ln P(continuation | prompt) by ``echo``. Raises ``NotSupported`` where the server echoes no scores."""
@@ -124,7 +196,8 @@ class ServerModel:
             raise UsageError("prompts and continuations differ in number", hint="Give one continuation a prompt.")
         pairs = [(prompt, text) for prompt, text in zip(prompts, continuations, strict=True) if text]
         asked = {"max_tokens": 1, "temperature": 0, "logprobs": 1, "echo": True}
-        found = iter(self._requests.post_all("/completions", [{**asked, "prompt": "".join(pair)} for pair in pairs]))
+        bodies = [{**asked, "prompt": "".join(pair)} for pair in pairs]
+        found = iter(self._requests.each("/completions", bodies, lambda answer: answer, otherwise=None))
         return [
             echoed_score(next(found), start=len(prompt), end=len(prompt) + len(text)) if text else 0.0
             for prompt, text in zip(prompts, continuations, strict=True)
@@ -143,22 +216,41 @@ class ServerModel:
             hint='`attack = "loss"` needs log-probabilities alone, as reference and zlib do; or audit a local model.',
         )
 
-    def next_token_rows(self, texts: Sequence[str]) -> Logits:
-        """Log-probabilities of what the server shows for each text; −∞ elsewhere."""
-        body = {"max_tokens": 1, "temperature": 0, "logprobs": self.top_logprobs}
-        answers = self._requests.post_all("/completions", [{**body, "prompt": text} for text in texts])
-        result: Logits = np.full((len(texts), _TABLE), -np.inf, dtype=np.float32)
-        for row, answer in zip(result, answers, strict=True):
-            values = distinct(likely_tokens(answer))
+    def next_token_rows(self, prompts: Sequence[Prompt], *, private: bool) -> Logits:
+        """Log-probabilities of what the server shows after each prompt; −∞ elsewhere, NaN for a refused private one.
+
+        Only public prompts give tokens their numbers: a string that no public prompt has shown is in no support.
+        """
+
+        def ranked(shown: Mapping[str, float]) -> list[tuple[str, np.float32]] | None:
+            """None so long that a prompt could outgrow the model."""
+            return distinct({name: value for name, value in shown.items() if weight(name) <= _LONGEST})
+
+        found = self._next_tokens(prompts, ranked, otherwise=(None,) if private else None)
+        result: Logits = np.full((len(prompts), _TABLE), -np.inf, dtype=np.float32)
+        for row, values in zip(result, found, strict=True):
+            if values is None:
+                row[:] = np.nan
+                continue
             for string, value in values:
-                row[self._number(string)] = value
+                number = self._numbers.get(string) if private and string != END else self._number(string)
+                if number is not None:
+                    row[number] = value
             for missing in range(self.top_logprobs - len(values)):
                 row[1 + missing] = np.float32(_FILLER - missing)
         return result
 
-    def _top(self, text: str) -> dict[str, float]:
-        body = {"prompt": text, "max_tokens": 1, "temperature": 0, "logprobs": self.top_logprobs}
-        return likely_tokens(self._requests.post("/completions", body))
+    def _next_tokens(
+        self, prompts: Sequence[Prompt], read: Callable[[Mapping[str, float]], _Read], *, otherwise: tuple[_Read] | None
+    ) -> list[_Read]:
+        """What ``read`` makes of the next token's likeliest strings, after each prompt."""
+        chat = self._settings.endpoint == "chat"
+        path, likely = ("/chat/completions", likely_chat_tokens) if chat else ("/completions", likely_tokens)
+        asked: dict[str, Any] = {"logprobs": self.top_logprobs}
+        if chat:
+            asked = {"logprobs": True, "top_logprobs": self.top_logprobs}
+        bodies = [{**prompt.continued(chat=chat), **asked, "max_tokens": 1, "temperature": 0} for prompt in prompts]
+        return self._requests.each(path, bodies, lambda answer: read(likely(answer)), otherwise=otherwise)
 
     def _number(self, string: str) -> int:
         if string == END:
@@ -176,18 +268,21 @@ class ServerModel:
 class _ServerDecoding:
     """Prompts as text that grows; the server is asked when logits are wanted."""
 
-    def __init__(self, model: ServerModel, rows: Sequence[Sequence[int]]) -> None:
+    def __init__(self, model: ServerModel, prompts: Sequence[Prompt], *, private: bool) -> None:
         self._model = model
-        self._texts = [model.decode(row) for row in rows]
+        self._prompts = list(prompts)
+        self._private = private
         self._logits: Logits | None = None
 
     @property
     def logits(self) -> Logits:
         if self._logits is None:
-            self._logits = self._model.next_token_rows(self._texts)
+            self._logits = self._model.next_token_rows(self._prompts, private=self._private)
         return self._logits
 
     def append(self, tokens: Sequence[int]) -> None:
         pieces = [self._model.decode([token]) for token in tokens]
-        self._texts = [text + piece for text, piece in zip(self._texts, pieces, strict=True)]
+        self._prompts = [
+            replace(prompt, begun=prompt.begun + piece) for prompt, piece in zip(self._prompts, pieces, strict=True)
+        ]
         self._logits = None

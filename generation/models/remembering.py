@@ -11,7 +11,7 @@ For audits. In production a row is met once, and the memory would hold private l
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.errors import UsageError
 from affidavit.generation.models.base import Decoding, Frame, LanguageModel, Logits, Template
+from affidavit.generation.models.rows import BatchShape
 
 __all__ = ["RememberingModel"]
 
-_Key: TypeAlias = tuple[int, int, tuple[int, ...], tuple[int, ...]]
-"""Rows in the batch, its width, the row's tokens at the start, and those appended."""
+_Key: TypeAlias = tuple[int, int, bool, tuple[int, ...], tuple[int, ...]]
+"""Rows in the batch, its width, whether they are kept apart, the row's tokens at the start, and those appended."""
 
 MOST_ROWS = 2048
 """Of 49,152 float32 logits each: 400 MB."""
@@ -80,9 +81,20 @@ class RememberingModel:
 
     def start(self, rows: Sequence[Sequence[int]], *, width: int) -> Decoding:
         """As the model's, computed when the logits are asked for. Raises ``UsageError`` on a longer row."""
+        return self._recalled(rows, width, None)
+
+    def keep_apart(self, shapes: Iterable[BatchShape]) -> None:
+        """The model's."""
+        self.model.keep_apart(shapes)
+
+    def start_apart(self, rows: Sequence[Sequence[int]], *, width: int, steps: int) -> Decoding:
+        """As the model's, computed when the logits are asked for. Raises ``UsageError`` on a longer row."""
+        return self._recalled(rows, width, steps)
+
+    def _recalled(self, rows: Sequence[Sequence[int]], width: int, steps: int | None) -> Decoding:
         if any(not 0 < len(row) <= width for row in rows):
             raise UsageError("a row is empty or longer than the width of its batch", hint="Cut or widen the rows.")
-        return _Recalled(self, [tuple(row) for row in rows], width)
+        return _Recalled(self, [tuple(row) for row in rows], width, steps)
 
     def recalled(self, key: _Key) -> Logits | None:
         """A row's logits, if they are at hand."""
@@ -103,7 +115,8 @@ class RememberingModel:
 class _Recalled:
     """A batch whose missing rows are computed together, among as many rows as the batch has."""
 
-    def __init__(self, owner: RememberingModel, rows: list[tuple[int, ...]], width: int) -> None:
+    def __init__(self, owner: RememberingModel, rows: list[tuple[int, ...]], width: int, steps: int | None) -> None:
+        self._steps = steps
         self._owner = owner
         self._rows = rows
         self._width = width
@@ -113,7 +126,8 @@ class _Recalled:
     @property
     def logits(self) -> Logits:
         keys = [
-            (len(self._rows), self._width, row, answer) for row, answer in zip(self._rows, self._appended, strict=True)
+            (len(self._rows), self._width, self._steps is not None, row, answer)
+            for row, answer in zip(self._rows, self._appended, strict=True)
         ]
         found = {key: self._owner.recalled(key) for key in dict.fromkeys(keys)}
         missing = [keys.index(key) for key, logits in found.items() if logits is None]
@@ -128,11 +142,16 @@ class _Recalled:
     def append(self, tokens: Sequence[int]) -> None:
         self._appended = [(*answer, int(token)) for answer, token in zip(self._appended, tokens, strict=True)]
 
+    def _started(self, rows: list[tuple[int, ...]]) -> Decoding:
+        if self._steps is None:
+            return self._owner.model.start(rows, width=self._width)
+        return self._owner.model.start_apart(rows, width=self._width, steps=self._steps)
+
     def _compute(self, missing: list[int]) -> list[Logits]:
         """Start with the missing rows, in a full batch, unless a batch that holds them all is decoding already."""
         if self._live is None or not set(missing) <= set(self._live[1]):
             filled = [*missing, *[missing[0]] * (len(self._rows) - len(missing))]
-            decoding = self._owner.model.start([self._rows[index] for index in filled], width=self._width)
+            decoding = self._started([self._rows[index] for index in filled])
             self._live = (decoding, filled, 0)
         decoding, filled, done = self._live
         for step in range(done, len(self._appended[0])):

@@ -7,14 +7,14 @@ was asked for, without showing any of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from affidavit.accountant.errors import ModelUnavailable, NotSupported
 
-__all__ = ["END", "distinct", "echoed_score", "likely_tokens", "text_at"]
+__all__ = ["END", "distinct", "echoed_score", "likely_chat_tokens", "likely_tokens", "text_at"]
 
 END = ""
 """The name of the token that ends an answer, however a server spells it."""
@@ -29,7 +29,20 @@ def likely_tokens(answer: Any) -> dict[str, float]:
 
     What has probability 0 is left out. An answer that ended at once is the end token.
     """
-    return _merged(_top_logprobs(answer))
+    return _merged(_top_logprobs(answer).items())
+
+
+def likely_chat_tokens(answer: Any) -> dict[str, float]:
+    """As ``likely_tokens``, of a chat answer."""
+    content = _scores_of(answer).get("content")
+    if isinstance(content, list) and not content and answer["choices"][0].get("finish_reason") == "stop":
+        return {END: 0.0}
+    shown = content[0].get("top_logprobs") if isinstance(content, list) and isinstance(content[0], dict) else None
+    pairs = [(each.get("token"), each.get("logprob")) for each in shown or () if isinstance(each, dict)]
+    sound = [(name, value) for name, value in pairs if isinstance(name, str) and _is_log_probability(value)]
+    if not sound or len(sound) < len(pairs):
+        raise _no_tokens()
+    return _merged(sound)
 
 
 def text_at(answer: Any, *path: str | int) -> str:
@@ -69,20 +82,24 @@ def _top_logprobs(answer: Any) -> Mapping[str, float]:
         return {END: 0.0}
     first = shown[0] if isinstance(shown, list) and shown else None
     if not isinstance(first, dict) or not first or not all(_is_log_probability(value) for value in first.values()):
-        raise ModelUnavailable(
-            "the server returns no list of likely tokens", hint="Its completions must support logprobs = K."
-        )
+        raise _no_tokens()
     return first
 
 
-def _is_log_probability(value: object) -> bool:
+def _no_tokens() -> ModelUnavailable:
+    return ModelUnavailable(
+        "the server returns no list of likely tokens", hint="Its completions must support logprobs = K."
+    )
+
+
+def _is_log_probability(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value) and value <= 1e-3
 
 
-def _merged(shown: Mapping[str, float]) -> dict[str, float]:
+def _merged(shown: Iterable[tuple[str, float]]) -> dict[str, float]:
     """Probabilities by string, all ways to end an answer as one; what has probability 0 is left out."""
     found: dict[str, float] = {}
-    for string, value in shown.items():
+    for string, value in shown:
         if value > -math.inf:
             name = END if string in _END_STRINGS else string
             found[name] = float(np.logaddexp(found.get(name, -math.inf), value))

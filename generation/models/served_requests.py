@@ -11,22 +11,31 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from affidavit.accountant.errors import ModelUnavailable, UsageError
 from affidavit.accountant.extras import require
 from affidavit.accountant.remedies import setting
 
-__all__ = ["Requests", "ServerSettings"]
+__all__ = ["Endpoint", "Requests", "ServerSettings"]
 
 _RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _LONGEST_WAIT_S = 30.0
 _PARALLEL = 8
 
+Endpoint: TypeAlias = Literal["completions", "chat"]
+
+
+_Read = TypeVar("_Read")
+
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """Where a model is served. ``top_logprobs``: how many tokens the server gives; times in seconds."""
+    """Where a model is served. ``top_logprobs``: how many tokens the server gives, 0 for text alone; times in seconds.
+
+    ``independent``: whoever wrote the run file declares that the server's answer to a prompt does not depend on what
+    it answers at the same time; without that, one prompt is asked at a time.
+    """
 
     url: str
     model: str
@@ -35,6 +44,8 @@ class ServerSettings:
     context_length: int = 4096
     timeout_s: float = 60.0
     retries: int = 4
+    endpoint: Endpoint = "completions"
+    independent: bool = False
 
     @property
     def digest(self) -> str:
@@ -43,7 +54,7 @@ class ServerSettings:
 
 
 class Requests:
-    """POST with retries; several at once, answers in the order of the bodies."""
+    """POST with retries; answers in the order of the bodies."""
 
     def __init__(self, settings: ServerSettings, sleep: Callable[[float], None]) -> None:
         require("server", purpose="a served model")
@@ -60,14 +71,35 @@ class Requests:
             headers["Authorization"] = f"Bearer {key}"
         self._settings = settings
         self._sleep = sleep
-        self._errors = (httpx2.TransportError, httpx2.InvalidURL)
+        self._errors = (httpx2.RequestError, httpx2.InvalidURL)
         self._client = httpx2.Client(headers=headers, timeout=settings.timeout_s)
 
-    def post_all(self, path: str, bodies: Sequence[Mapping[str, Any]]) -> list[Any]:
-        if len(bodies) < 2:
-            return [self.post(path, body) for body in bodies]
+    def each(
+        self,
+        path: str,
+        bodies: Sequence[Mapping[str, Any]],
+        read: Callable[[Any], _Read],
+        *,
+        otherwise: tuple[_Read] | None,
+    ) -> list[_Read]:
+        """What ``read`` makes of each answer. One request at a time, unless the server is declared independent.
+
+        ``otherwise``, for private prompts: holds what counts where one is refused, or its answer is not what was asked
+        for. Whether that happens may follow from a record, so it must not end a run. None: it ends it, by an error.
+        """
+
+        def asked(body: Mapping[str, Any]) -> _Read:
+            if otherwise is None:
+                return read(self.post(path, body))
+            try:
+                return read(self.post(path, body))
+            except Exception:  # whatever a private prompt or its answer does, the neighbour's run would go on
+                return otherwise[0]
+
+        if not self._settings.independent or len(bodies) < 2:
+            return [asked(body) for body in bodies]
         with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
-            return list(pool.map(lambda body: self.post(path, body), bodies))
+            return list(pool.map(asked, bodies))
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """The server's answer as JSON. Raises ``ModelUnavailable``; a message never holds a part of a request."""

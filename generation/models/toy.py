@@ -61,6 +61,7 @@ class ToyModel(TokenModel):
 
     name = "toy"
     context_length = 1 << 20
+    rows_apart_by_nature = True
 
     def __init__(self) -> None:
         self._pieces = _vocabulary()

@@ -1,28 +1,42 @@
 """Any causal language model in a local Hugging Face folder, by ``transformers``.
 
 Rows are left-padded to the given width with an explicit attention mask and explicit position ids, and
-decoding is cached. With the number of rows and the width fixed, a row's logits do not depend, to the
+decoding is cached. With the number of rows and the width fixed, a row's logits should not depend, to the
 last bit, on what the other rows hold or on where the row sits: matrix products and attention reduce
-within a row, in an order that their shapes decide (tests/generation checks it in both dtypes; padding
-to the longest row present, instead, moves other rows). It runs on the processor, or where
-``AFFIDAVIT_DEVICE=cuda`` says so on a GPU; there the property is checked on each model that is loaded.
+within a row, in an order that their shapes decide (padding to the longest row present, instead, moves other
+rows). Kernels do not promise it, so it is tried before private rows are computed (``rows``), on the
+processor and, where ``AFFIDAVIT_DEVICE=cuda`` says so, on a GPU.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from affidavit.accountant.errors import ModelMissing, NotSupported, UsageError
+from affidavit.accountant.errors import ModelMissing, UsageError
 from affidavit.accountant.extras import pip_install, require
-from affidavit.generation.models.base import Decoding, Frame, Logits, Shared, Template, TokenModel, common_prefix
+from affidavit.generation.models.base import (
+    Decoding,
+    Frame,
+    Logits,
+    Shared,
+    Template,
+    TokenModel,
+    common_prefix,
+)
+from affidavit.generation.models.computing import Computing
 from affidavit.generation.models.digests import folder_digest
+from affidavit.generation.models.row_keeper import RowKeeper
+from affidavit.generation.models.row_memory import processor
+from affidavit.generation.models.rows import BatchShape, OneByOne, RowEvidence
 
 if TYPE_CHECKING:
     import torch
@@ -31,7 +45,7 @@ if TYPE_CHECKING:
 
     from affidavit.generation.models.replayed import Replayed, Steps
 
-__all__ = ["Device", "Dtype", "TransformersModel", "device_wanted", "load_faults", "rows_apart", "weights_digest"]
+__all__ = ["Device", "Dtype", "TransformersModel", "device_wanted", "load_faults", "weights_digest"]
 
 Dtype: TypeAlias = Literal["auto", "bfloat16", "float32"]
 Device: TypeAlias = Literal["cpu", "cuda"]
@@ -39,7 +53,8 @@ Device: TypeAlias = Literal["cpu", "cuda"]
 _WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
 _MARK = "\x02message\x03"
 _SCORED_ROWS = 8
-_CHECKED_SHAPES = {"cpu": ((4, 24), (9, 41)), "device": ((4, 24), (32, 24), (32, 97))}
+_WIDTHS = 16
+"""Private rows are as wide as a multiple of it."""
 _CHOICE_ROWS = 32
 
 _Score = TypeVar("_Score")
@@ -55,27 +70,6 @@ def weights_digest(folder: Path) -> str:
             '`model.name = "smollm2-135m"`.',
         )
     return folder_digest(files, base=folder)
-
-
-def rows_apart(model: TokenModel, shapes: Sequence[tuple[int, int]]) -> bool:
-    """Whether rows keep their bits while one is made shorter, and while all move by one place.
-
-    ``shapes``: (rows, width) of the batches that are tried, for three steps each.
-    """
-    for count, width in shapes:
-        rows = [[(7 * row + 3 * place) % model.vocabulary_size for place in range(24)] for row in range(count)]
-        shorter = [*rows[:-1], [(token + 1) % model.vocabulary_size for token in rows[-1][:13]]]
-        plain, changed = model.start(rows, width=width), model.start(shorter, width=width)
-        moved = model.start([*rows[1:], rows[0]], width=width)
-        for step in range(3):
-            if step:
-                for decoding in (plain, changed, moved):
-                    decoding.append([step] * count)
-            if not np.array_equal(plain.logits[:-1], changed.logits[:-1]):
-                return False
-            if not np.array_equal(plain.logits[1:], moved.logits[:-1]):
-                return False
-    return True
 
 
 def load_faults() -> tuple[type[Exception], ...]:
@@ -128,48 +122,65 @@ class TransformersModel(TokenModel):
         self.vocabulary_size = int(config.vocab_size)
         self.context_length = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
         self.stop_tokens = _stop_tokens(model, self._tokenizer)
+        self._steps: dict[Computing, Steps] = {}
+        self._replays = False
         if device != "cpu":
             from affidavit.generation.models.fused import fuse_norms
+            from affidavit.generation.models.replayed import replayable
 
             fuse_norms(self._model)
-        self._steps = self._recorded_steps(config)
-        self._keep_rows_apart()
-
-    def _recorded_steps(self, config: Any) -> Steps | None:
-        """What replays the step of a token, where the device can and every layer is of the plain kind."""
-        if self.device == "cpu":
-            return None
-        from affidavit.generation.models.replayed import Steps, replayable
-
-        if not replayable(config):
-            return None
-        self.versions["step"] = "replayed"
-        return Steps(self._forward, self.vocabulary_size)
-
-    def _keep_rows_apart(self) -> None:
-        """Have no row move by one bit when another one changes, or all change places.
-
-        Several threads share out a product of float32 matrices by rows, and kernels differ at the seams: then one
-        thread computes. Raises ``NotSupported`` where rows depend on one another all the same.
-        """
-        if self._rows_apart():
-            return
-        if self.device == "cpu" and self._torch.get_num_threads() > 1:
-            self._torch.set_num_threads(1)
-            if self._rows_apart():
-                self.versions["threads"] = "1, for rows that stay apart"
-                return
-        raise NotSupported(
-            f"on {self.versions.get('device', 'this processor')} a row of {self.name} depends on the other rows of its "
-            "batch",
-            hint="Generate on the processor: `unset AFFIDAVIT_DEVICE`"
-            if self.device != "cpu"
-            else "Use a model whose rows are independent (mixtures of experts are not), such as "
-            '`model.name = "smollm2-135m"`.',
+            self._replays = replayable(config)
+        if self._replays:
+            self.versions["step"] = "replayed"
+        self._rows = RowKeeper(
+            torch,
+            self._started,
+            name=name,
+            device=device,
+            place=f"{self.dtype} on {self.versions.get('device', processor())}",
+            vocabulary=self.vocabulary_size,
+            coupled=_shares_experts(config.to_dict()),
+            facts={
+                "weights": digest,
+                "config": model.config.to_json_string(),
+                "attention": getattr(model.config, "_attn_implementation", None),
+                "versions": dict(self.versions),
+            },
         )
 
-    def _rows_apart(self) -> bool:
-        return rows_apart(self, _CHECKED_SHAPES["cpu" if self.device == "cpu" else "device"])
+    def evidence(self, shape: BatchShape) -> RowEvidence:
+        """That rows stay apart in batches of ``shape``, as ``RowKeeper`` finds. Raises ``NotSupported``."""
+        return self._rows.evidence(replace(shape, width=_rounded(shape.width)))
+
+    def start_apart(self, rows: Sequence[Sequence[int]], *, width: int, steps: int) -> Decoding:
+        """As ``LanguageModel.start_apart``; the width is rounded up, so that a few shapes serve many prompts."""
+        self._check_rows(rows, width)
+        shape = BatchShape(len(rows), _rounded(width), steps)
+        return self._started(rows, shape.width, self._rows.way(shape))
+
+    def _started(self, rows: Sequence[Sequence[int]], width: int, way: Computing) -> Decoding:
+        if way.alone:
+            return OneByOne([_Decoding(self, [row], width, way=way) for row in rows])
+        return self._batch(rows, width, way)
+
+    def _batch(self, rows: Sequence[Sequence[int]], width: int, way: Computing | None) -> Decoding:
+        """On an accelerator the logits stay there, and steps are recorded where every layer is of the plain kind."""
+        if self.device == "cpu":
+            return _Decoding(self, rows, width, way=way)
+        decoding = _OnDevice(self, rows, width, way=way)
+        return decoding.replayed(self._recorded(way)) if way is not None and self._replays else decoding
+
+    def _recorded(self, way: Computing) -> Steps:
+        """A graph keeps the kernels that it was recorded with: each way has steps of its own."""
+        if way not in self._steps:
+            from affidavit.generation.models.replayed import Steps
+
+            def forward(*given: Any, **named: Any) -> torch.Tensor:
+                with way.in_force(self._torch):
+                    return self._forward(*given, **named)
+
+            self._steps[way] = Steps(forward, self.vocabulary_size)
+        return self._steps[way]
 
     def frame(self, template: Template) -> Frame:
         """The chat template around a message; a model without one gets its start token only."""
@@ -193,12 +204,12 @@ class TransformersModel(TokenModel):
         return cast("str", self._tokenizer.decode(list(tokens), skip_special_tokens=True))
 
     def start(self, rows: Sequence[Sequence[int]], *, width: int) -> Decoding:
+        self._check_rows(rows, width)
+        return self._batch(rows, width, None)
+
+    def _check_rows(self, rows: Sequence[Sequence[int]], width: int) -> None:
         if any(not 0 < len(row) <= width for row in rows):
             raise UsageError("a row is empty or longer than the width of its batch", hint="Cut or widen the rows.")
-        if self.device == "cpu":
-            return _Decoding(self, rows, width)
-        decoding = _OnDevice(self, rows, width)
-        return decoding if self._steps is None else decoding.replayed(self._steps)
 
     def share(self, tokens: Sequence[int]) -> Shared:
         return _SharedPrefix(self, tokens)
@@ -324,7 +335,10 @@ class _SharedPrefix:
 
 
 class _Decoding:
-    """One prefill, then one cached step a token. ``cache`` may hold ``before`` tokens of every row already."""
+    """One prefill, then one cached step a token. ``cache`` may hold ``before`` tokens of every row already.
+
+    ``way``: how private rows were shown to stay apart; what is public is computed as the process is set.
+    """
 
     def __init__(
         self,
@@ -334,10 +348,12 @@ class _Decoding:
         *,
         cache: Cache | None = None,
         before: int = 0,
+        way: Computing | None = None,
     ) -> None:
         from affidavit.generation.models.cache import roomy_cache
 
         self._owner = model
+        self._way = way
         self._cache = roomy_cache() if cache is None else cache
         # One column that no row fills: where every row is as wide as the batch, transformers drops the mask and takes
         # another attention kernel, so that one shorter record would move the bits of all other rows.
@@ -349,7 +365,8 @@ class _Decoding:
 
     def _step(self, ids: torch.Tensor, positions: torch.Tensor) -> None:
         model = self._owner
-        with model._torch.inference_mode():
+        held = nullcontext() if self._way is None else self._way.in_force(model._torch)
+        with held, model._torch.inference_mode():
             logits = model._forward(ids, self._mask, positions, cache=self._cache, keep=1)
             self._logits = logits[:, -1].float()
 
@@ -423,6 +440,7 @@ def _accelerator(torch: Any) -> str:
         raise UsageError("AFFIDAVIT_DEVICE is cuda, but torch finds no GPU", hint="`unset AFFIDAVIT_DEVICE`")
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cuda.enable_cudnn_sdp(False)  # its bfloat16 kernel does not repeat itself beyond 128 places
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, deterministic products are an error
     return str(torch.cuda.get_device_name())
 
 
@@ -437,6 +455,15 @@ def _dtype(dtype: Dtype, device: Device) -> Literal["bfloat16", "float32"]:
     except OSError:
         return "float32"
     return "bfloat16" if "amx_bf16" in flags or "avx512_bf16" in flags else "float32"
+
+
+def _rounded(width: int) -> int:
+    return -(-width // _WIDTHS) * _WIDTHS
+
+
+def _shares_experts(config: Mapping[str, Any]) -> bool:
+    """Whether it is a mixture of experts, which reads the rows of a batch by expert, and so never apart."""
+    return any("expert" in name and isinstance(value, int) and value > 1 for name, value in config.items())
 
 
 def _stop_tokens(model: Any, tokenizer: Any) -> frozenset[int]:

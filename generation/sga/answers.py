@@ -103,8 +103,8 @@ class _Answering:
     def answer(self, query: str) -> str:
         """One released answer."""
         shown, example = self._public_subsets()
-        private = self._answers(query, self._private_subsets())
-        free = self._answers(query, shown)
+        private = self._answers(query, self._private_subsets(), private=True)
+        free = self._answers(query, shown, private=False)
         public_points = self._embedding.embed(free)
         projection = Projection.of(public_points, dimensions=self._settings.dimensions)
         placed = projection(public_points)
@@ -114,8 +114,8 @@ class _Answering:
         ranked = candidates(clusters, placed, free, most=self._config.candidates)
         return choose(self._config.selection, ranked, self._asking, example=example, query=query)
 
-    def _answers(self, query: str, subsets: Sequence[Sequence[Record]]) -> list[str]:
-        return answers(self._asking, query, subsets, minibatch_rows=self._config.minibatch_rows)
+    def _answers(self, query: str, subsets: Sequence[Sequence[Record]], *, private: bool) -> list[str]:
+        return answers(self._asking, query, subsets, minibatch_rows=self._config.minibatch_rows, private=private)
 
     def _private_subsets(self) -> list[list[Record]]:
         """A fresh sample, cut into N subsets. A place beyond the records shows nothing."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from affidavit.generation.answers import served
+from affidavit.generation.answers import served, written
 from affidavit.generation.dataset import Record
 from affidavit.generation.sga.candidates import Projection, nearest
 from affidavit.generation.sga.costs import augmenting
@@ -73,7 +73,7 @@ def write_record(
     temperature = 1.0 if config.augment is None else config.augment.temperature
     longest = config.max_record_tokens + config.max_tokens
     if served(model):
-        (text,) = model.generate([model.decode(prompt)], max_tokens=longest)
+        (text,) = written(model, [prompt], max_tokens=longest)
     else:
         text = model.decode(_sampled(model, prompt, most=longest, temperature=temperature, noise=noise))
     return _parsed(config.template, text, number=number)

@@ -67,10 +67,11 @@ BASELINES: frozenset[Baseline] = frozenset()
 
 
 def check(config: SgaConfig, model: LanguageModel, *, public: Sequence[Record]) -> None:
-    """Raises ``RunFileError``, ``ModelMissing`` where model or public records cannot serve the settings."""
+    """Raises ``RunFileError``, ``ModelMissing``, ``NotSupported`` where model or public records cannot serve."""
     from affidavit.generation.answers import served
     from affidavit.generation.ensemble import check_lengths
     from affidavit.generation.models.embedding import load_embedding
+    from affidavit.generation.models.rows import BatchShape
 
     needed = public_needed(config)
     if len(public) < needed:
@@ -87,7 +88,11 @@ def check(config: SgaConfig, model: LanguageModel, *, public: Sequence[Record]) 
             hint='`generator.selection = "generate"` or `generator.selection = "top-1"`.',
         )
     load_embedding(config.embedding)
-    check_lengths(asking(config, model), config.queries, candidates=config.candidates)
+    prompts = asking(config, model)
+    check_lengths(prompts, config.queries, candidates=config.candidates)
+    model.keep_apart(
+        BatchShape(config.minibatch_rows, prompts.width(query), config.max_tokens) for query in config.queries
+    )
 
 
 def check_records(records: Sequence[Record], *, size: int) -> None:

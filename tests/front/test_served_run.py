@@ -114,8 +114,98 @@ def test_the_certificate_binds_address_and_model_not_how_they_are_reached(empty_
         ({"timeout_s": 5.0}, True),
         ({"api_key_env": "OTHER"}, True),
         ({"id": "other"}, False),
+        ({"endpoint": "chat"}, False),
+        ({"independent": True}, False),
+        ({"independent": False, "endpoint": "completions"}, True),
         ({"top_logprobs": 30}, False),
         ({"name": "http://example.org/v1"}, False),
     ):
         _serve(empty_workplace, service, "few-shot", **change)
         assert (load_run(empty_workplace.run_file).sha256() == first.sha256()) is same, change
+
+
+NONE, ONE, ALL = range(0), range(3, 4), range(24)
+LONG = "".join(f"{number:05d}" for number in range(5400))
+"""27,000 characters without a blank: a run of which a server that reads 4,096 tokens refuses to read all."""
+
+
+def _ends(workplace: Any, changed: str, places: range) -> tuple[Any, ...]:
+    """How a run ends whose records in some places are ``changed``: what an outsider sees, but for what was drawn."""
+    first = workplace.records()
+    data = [{**each, "text": f"{changed} {n}"} if n in places else each for n, each in enumerate(first)]
+    workplace.write_records(data)
+    certified = workplace.certify()
+    assert certified.code == 0, certified.err
+    out = workplace.folder / f"out-{len(places)}"
+    done = workplace.command("generate", workplace.run_file, "--certificate", workplace.certificate, "-o", out)
+    workplace.write_records(first)
+    spent = workplace.command("ledger", "show", "letters", "--json").json[0]["reservations"][-1]
+    receipt = json.loads((out / "receipt.json").read_text())
+    labels = [json.loads(text)["label"] for text in (out / "synthetic.jsonl").read_text().splitlines()]
+    files, state = sorted(path.name for path in out.iterdir()), spent["state"].split()[0]
+    return done.code, files, state, receipt["versions"], labels
+
+
+@pytest.mark.parametrize("endpoint", ["completions", "chat"])
+@pytest.mark.parametrize("kind", GENERATORS)
+def test_a_record_too_long_for_the_server_is_cut_before_it_is_asked(
+    kind: str, endpoint: str, empty_workplace: Any, service: Any
+) -> None:
+    """A record of 27,000 characters without blanks counted as one token: the server refused, and the run ended."""
+    empty_workplace.keyring.init()
+    empty_workplace.open_account(epsilon="500", delta="0.1")
+    service.refuses = lambda prompt: len(prompt.encode()) > 4096
+    _serve(empty_workplace, service, kind, endpoint=endpoint)
+    ordinary = _ends(empty_workplace, LONG, NONE)
+    assert ordinary[:3] == (0, ["receipt.json", "synthetic.jsonl", "trace.jsonl"], "committed")
+    assert ordinary == _ends(empty_workplace, LONG, ONE) == _ends(empty_workplace, LONG, ALL)
+    prompts = [body.get("prompt") or body["messages"][0]["content"] for _, body, _ in service.requests]
+    assert any(LONG[:48] in prompt for prompt in prompts)
+    assert not any(LONG[:49] in prompt for prompt in prompts), "cut to 12 pieces of four bytes"
+
+
+@pytest.mark.parametrize("kind", GENERATORS)
+def test_a_run_ends_as_its_neighbours_does_where_the_server_refuses_a_record(
+    kind: str, empty_workplace: Any, service: Any
+) -> None:
+    empty_workplace.keyring.init()
+    empty_workplace.open_account(epsilon="500", delta="0.1")
+    service.refuses = lambda prompt: "refused" in prompt
+    _serve(empty_workplace, service, kind)
+    ordinary = _ends(empty_workplace, "the refused wind", NONE)
+    assert ordinary[:3] == (0, ["receipt.json", "synthetic.jsonl", "trace.jsonl"], "committed")
+    assert ordinary == _ends(empty_workplace, "the refused wind", ONE)
+    assert ordinary == _ends(empty_workplace, "the refused wind", ALL)
+    assert any("refused" in body.get("prompt", "") for _, body, _ in service.requests)
+
+
+def test_a_server_that_refuses_the_public_prompt_ends_every_run(empty_workplace: Any, service: Any) -> None:
+    _serve(empty_workplace, service, "few-shot")
+    empty_workplace.keyring.init()
+    empty_workplace.open_account(epsilon="50")
+    assert empty_workplace.certify().code == 0
+    service.refuses = lambda prompt: "category" in prompt and "wind" not in prompt
+    refused = empty_workplace.generate()
+    assert refused.code == 2
+    assert "status 400" in refused.err
+
+
+def test_the_certificate_says_whether_the_server_is_declared_independent(empty_workplace: Any, service: Any) -> None:
+    empty_workplace.keyring.init()
+    for independent, said in ((False, "(one is asked at a time)"), (True, "(declared; several are asked at once)")):
+        _serve(empty_workplace, service, "few-shot", independent=independent)
+        certified = empty_workplace.certify()
+        assert f"the server's answer to a prompt depends on no other prompt {said}" in certified.err
+
+
+def test_a_server_of_text_alone_is_enough_for_methods_that_need_no_more(empty_workplace: Any, service: Any) -> None:
+    """Such as `transformers serve`, which shows no log-probability."""
+    empty_workplace.keyring.init()
+    empty_workplace.open_account(epsilon="50")
+    service.edit = lambda _: {}
+    _serve(empty_workplace, service, "ksa", endpoint="chat")
+    assert empty_workplace.certify().code == 0
+    done = empty_workplace.generate()
+    assert done.code == 0, done.err
+    assert {path for path, _, _ in service.requests} == {"/v1/chat/completions"}
+    assert not any("logprobs" in body for _, body, _ in service.requests)

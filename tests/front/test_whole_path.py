@@ -163,3 +163,11 @@ def test_the_same_records_under_another_name_get_no_second_budget(workplace):
         assert done.code == 4
         assert 'name = "letters"' in done.err
     assert workplace.ledger.balance("again").runs == 0
+
+
+def test_certificate_and_receipt_say_that_rows_were_tried(workplace):
+    done = workplace.command("verify", workplace.certificate)
+    assert "no private row of a batch moves another: tried before the first draw" in done.out + done.err
+    assert workplace.generate().code == 0
+    receipt = json.loads((workplace.out / "receipt.json").read_text())
+    assert receipt["versions"]["rows"] == "each row computed by itself"

@@ -142,7 +142,7 @@ def test_the_scores_are_the_papers(open_plain: Open, monkeypatch: pytest.MonkeyP
     invisible_ink.run(permit, config, records, model, size=16)
     rows = label_rows(config, model)["World"]
     public = model.start([rows.public], width=400).logits[0].astype(np.float64)
-    private = PrivateRows(model, rows, [record.text for record in records], minibatch_rows=3)
+    private = PrivateRows(model, rows, [record.text for record in records], minibatch_rows=3, max_tokens=9)
     logits = np.concatenate(list(private.logits())).astype(np.float64)
     added = np.clip((logits - logits.max(axis=1, keepdims=True)) - (public - public.max()), -1.5, 1.5).sum(axis=0)
     expected = public - public.max() + added / 8

@@ -109,7 +109,11 @@ def test_an_answer_is_a_function_of_its_own_prompt() -> None:
     prompts = [model.encode(f" market school {'day ' * n}message") for n in range(1, 8)]
 
     def answers(chosen: list[list[int]]) -> list[str]:
-        return list(greedy_answers(model, chosen, dummy=model.encode(" the"), width=20, max_tokens=5, minibatch_rows=3))
+        return list(
+            greedy_answers(
+                model, chosen, dummy=model.encode(" the"), width=20, max_tokens=5, minibatch_rows=3, private=True
+            )
+        )
 
     whole = answers(prompts)
     assert len(set(whole)) > 1
@@ -211,7 +215,11 @@ def test_counts_are_of_private_and_public_answers(open_plain: Open, monkeypatch:
 
     def answer(record: Record) -> str:
         prompts, width = [topic.prompt([record])], topic.width
-        return next(greedy_answers(model, prompts, dummy=topic.prompt(()), width=width, max_tokens=6, minibatch_rows=3))
+        return next(
+            greedy_answers(
+                model, prompts, dummy=topic.prompt(()), width=width, max_tokens=6, minibatch_rows=3, private=True
+            )
+        )
 
     shown = [record for record in (*records, *public) if record.label == "World"]
     expected = [sum(word in words(answer(record)) for record in shown) for word in known.domain]
@@ -406,12 +414,12 @@ def test_a_served_model_needs_public_records_for_its_domain() -> None:
 def test_a_served_model_writes_by_itself(open_plain: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def generate(self: Any, prompts: Any, *, max_tokens: int, template: str = "plain") -> list[str]:
-        asked.extend(prompts)
+    def answer_rows(self: Any, prompts: Any, *, max_tokens: int, private: bool) -> list[str]:
+        asked.extend(self.decode(prompt) for prompt in prompts)
         return ["the market and the school" for _ in prompts]
 
     monkeypatch.setattr(ToyModel, "top_logprobs", 20, raising=False)
-    monkeypatch.setattr(ToyModel, "generate", generate)
+    monkeypatch.setattr(ToyModel, "answer_rows", answer_rows, raising=False)
     generated, _ = _run(open_plain, _config(use_public=True, keyword_epsilon=200.0, keywords=2))
     assert all(sample.text.endswith("the market and the school") for sample in generated.samples)
     assert {frozenset(line["keywords"]) for line in generated.trace if "keywords" in line} == {

@@ -110,7 +110,7 @@ CONFIG = PrismConfig(labels=["World"], prompts=WORDING, max_record_tokens=24, mi
 def _clipped(model: LanguageModel, texts: Sequence[str], words: str = " The") -> list[list[bytes]]:
     """For each text, the bytes of its clipped logits after the prompt and after each token of ``words``."""
     rows = label_rows(CONFIG, model)["World"]
-    private = PrivateRows(model, rows, texts, minibatch_rows=CONFIG.minibatch_rows)
+    private = PrivateRows(model, rows, texts, minibatch_rows=CONFIG.minibatch_rows, max_tokens=4)
     found: list[list[bytes]] = [[] for _ in texts]
     for token in (*model.encode(words), None):
         grid = np.concatenate([clip_to_grid(part, clip=CONFIG.clip)[0] for part in private.logits()])

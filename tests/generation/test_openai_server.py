@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import unicodedata
 from typing import Any
 
 import numpy as np
@@ -191,8 +192,133 @@ def test_loading_asks_whether_enough_tokens_are_shown(service: Any) -> None:
 
 def test_any_text_survives_its_pieces() -> None:
     model = _model("http://127.0.0.1:9/v1")
-    for text in ("", "  two  blanks\n\nand lines\t", "naïve — 東京 🙂 e\u0301", "<|im_end|> is text", "x" * 5000):
+    for text in (
+        "",
+        "  two  blanks\n\nand lines\t",
+        "naïve — 東京 🙂 e\u0301 \ufdfa",
+        "<|im_end|> is text",
+        "x" * 5000,
+    ):
         assert model.decode(model.encode(text)) == text
+    assert model.decode(model.encode("half \ud83d of one")) == "half \ufffd of one"
     assert not set(model.encode("the words")) & set(range(model.vocabulary_size))
     with pytest.raises(UsageError, match="empty or longer"):
         model.start([[]], width=3)
+
+
+WITHOUT_BLANKS = {"letters": "a" * 5000, "kanji": "東京" * 900, "ligature": "\ufdfa" * 40, "marks": "e\u0301ﬃ½" * 300}
+
+
+@pytest.mark.parametrize("text", [*WITHOUT_BLANKS.values(), "two words " * 400, "🙂 " * 500], ids=len)
+def test_a_cut_in_pieces_bounds_the_bytes_of_every_normal_form(text: str) -> None:
+    """So the tokens too, of a tokenizer that makes at most one of a byte: a run without blanks is cut as any other."""
+    model = _model("http://127.0.0.1:9/v1")
+    tokens = model.encode(text)
+    assert len(tokens) <= len(unicodedata.normalize("NFKD", text).encode())
+    for count in (1, 7, 96):
+        cut = model.decode(tokens[:count])
+        assert text.startswith(cut)
+        for form in ("NFC", "NFD", "NFKC", "NFKD"):
+            assert len(unicodedata.normalize(form, cut).encode()) <= 4 * count  # type: ignore[arg-type]
+
+
+def test_the_context_is_counted_in_pieces_and_leaves_room_for_what_a_server_adds() -> None:
+    assert _model("http://127.0.0.1:9/v1", context_length=4096).context_length == (4096 - 16) // 4
+    assert _model("http://127.0.0.1:9/v1", context_length=4096, endpoint="chat").context_length == (4096 - 256) // 4
+
+
+def test_tokens_too_long_for_their_place_are_not_named(service: Any) -> None:
+    service.edit = lambda _: {"=" * 17: -0.1, "=" * 16: -3.0, " the": -4.0}
+    model = _model(service.url)
+    logits = model.start([model.encode(PROMPT)], width=50).logits[0]
+    named = {model.decode([int(token)]) for token in np.flatnonzero(logits > -100.0)}
+    assert named == {"=" * 16, " the"}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        (400, {}, b"SECRET"),
+        (404, {}, b""),
+        (503, {}, b""),
+        (200, {}, b"<html>"),
+        (200, {}, b'{"choices": []}'),
+        (200, {}, b'{"choices": [{"logprobs": {"top_logprobs": [{"x": NaN}]}}]}'),
+        (200, {}, b'{"choices": [{"logprobs": {"top_logprobs": [{"x": -1' + b"0" * 400 + b"}]}}]}"),
+        (200, {}, b"[" * 100_000),
+    ],
+)
+def test_a_private_prompt_that_is_refused_is_a_row_of_nothing(fault: Any, service: Any) -> None:
+    """Whatever the server does with it: its neighbour's run goes on. A public prompt ends the run."""
+    model = _model(service.url, retries=0)
+    rows = [model.encode(PROMPT), model.encode("Hello")]
+    model.start(rows[:1], width=50).logits  # noqa: B018 - names what is public
+    expected = model.start_apart(rows, width=50, steps=1).logits
+    service.faults = [fault]
+    found = model.start_apart(rows, width=50, steps=1).logits
+    assert np.isnan(found[0]).all()
+    assert np.array_equal(found[1], expected[1])
+    assert on_simplex(found[0], np.arange(5)) is None
+    service.faults = [fault]
+    assert model.answer_rows(rows, max_tokens=3, private=True)[0] == ""
+    if fault[0] != 200:
+        service.faults = [fault]
+        with pytest.raises(ModelUnavailable):
+            model.start(rows[:1], width=50).logits  # noqa: B018 - asks the server
+        service.faults = [fault]
+        with pytest.raises(ModelUnavailable):
+            model.answer_rows(rows[:1], max_tokens=3, private=False)
+
+
+def test_private_rows_name_no_token(service: Any) -> None:
+    """So how many strings private rows have shown can change nothing, and never fills the table."""
+    model = _model(service.url)
+    logits = model.start_apart([model.encode("a private row about a film")], width=50, steps=1).logits[0]
+    assert not [token for token in np.flatnonzero(logits > -100.0) if token]
+    assert len(model._strings) == 1 + model.top_logprobs
+
+
+def test_one_prompt_at_a_time_unless_the_server_is_declared_independent(service: Any) -> None:
+    both = threading.Barrier(2, timeout=60.0)
+    rows = [f"{PROMPT} {number}" for number in range(2)]
+    model = _model(service.url)
+    model.start_apart([model.encode(row) for row in rows * 3], width=50, steps=1).logits  # noqa: B018
+    model.answer_rows([model.encode(row) for row in rows * 3], max_tokens=2, private=True)
+    assert service.most == 1
+    model.keep_apart([])
+    assert model.versions["rows"].endswith("one at a time")
+    service.edit = lambda shown: (both.wait(), shown)[1]
+    model = _model(service.url, independent=True)
+    model.start_apart([model.encode(row) for row in rows], width=50, steps=1).logits  # noqa: B018
+    assert service.most == 2
+    model.keep_apart([])
+    assert model.versions["rows"].endswith("declared independent")
+
+
+def test_a_chat_end_point_continues_the_answer_that_has_begun(service: Any) -> None:
+    model = _model(service.url, endpoint="chat")
+    model.probe()
+    head, tail = model.frame("chat")
+    row = model.encode(head + "Write a letter." + tail + "Dear", trusted=True)
+    decoding = model.start([row], width=90)
+    shown = {model.decode([int(token)]) for token in np.flatnonzero(decoding.logits[0] > -100.0)}
+    prompt = "<user>Write a letter.<assistant>Dear"
+    assert shown == {"" if name == "<|im_end|>" else name for name in service.likely(prompt, 20)}
+    best = int(decoding.logits[0].argmax())
+    decoding.append([best])
+    decoding.logits  # noqa: B018 - asks the server
+    path, body, _ = service.requests[-1]
+    assert path == "/v1/chat/completions"
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant"]
+    assert body["messages"][1]["content"] == "Dear" + model.decode([best])
+    assert model.answer_rows([row[: row.index(model.encode(tail, trusted=True)[0])]], max_tokens=4, private=True) == (
+        TOY.generate(["Write a letter."], max_tokens=4, template="chat")
+    )
+    assert [message["role"] for message in service.requests[-1][1]["messages"]] == ["user"]
+
+
+def test_the_mark_of_an_answer_in_a_record_stays_text(service: Any) -> None:
+    model = _model(service.url, endpoint="chat")
+    mark = model.frame("chat")[1]
+    model.start([model.encode(f"one {mark} two")], width=90).logits  # noqa: B018 - asks the server
+    assert service.requests[-1][1]["messages"] == [{"role": "user", "content": f"one {mark} two"}]

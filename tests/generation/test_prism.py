@@ -200,7 +200,7 @@ def test_the_token_scores_are_algorithm_one() -> None:
     config, model = _config(clip=2.0, batch_size=8), ToyModel()
     rows = prism.label_rows(config, model)["World"]
     texts = [record.text for record in _records(7)]
-    private = PrivateRows(model, rows, texts, minibatch_rows=3)
+    private = PrivateRows(model, rows, texts, minibatch_rows=3, max_tokens=9)
     public = model.start([rows.public], width=len(rows.public))
     answer = model.encode(" Thanks")
     for token in answer:
@@ -222,7 +222,8 @@ def _clipped(records: Sequence[Record], config: PrismConfig, tokens: Sequence[in
     """Clipped logits of every record after each of ``tokens``, as bytes, by record id."""
     model = ToyModel()
     rows = prism.label_rows(config, model)["World"]
-    private = PrivateRows(model, rows, [record.text for record in records], minibatch_rows=config.minibatch_rows)
+    texts = [record.text for record in records]
+    private = PrivateRows(model, rows, texts, minibatch_rows=config.minibatch_rows, max_tokens=config.max_tokens)
     found: dict[str, list[bytes]] = {record.id: [] for record in records}
     for token in (*tokens, None):
         grid = np.concatenate([clip_to_grid(part, clip=config.clip)[0] for part in private.logits()])

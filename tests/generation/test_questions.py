@@ -55,9 +55,13 @@ def test_a_long_query_is_cut_and_a_record_cannot_add_a_control_token():
 def test_an_answer_depends_on_its_own_subset_alone():
     """To the last letter, whatever the other prompts hold and however many there are."""
     asking = _asking()
-    together = answers(asking, QUERY, [[SHORT], [LONG], [SHORT, LONG], []], minibatch_rows=3)
-    assert together[0] == answers(asking, QUERY, [[SHORT]], minibatch_rows=3)[0]
-    assert together[:3] == answers(asking, QUERY, [[SHORT], [LONG], [SHORT, LONG], [LONG, LONG]], minibatch_rows=3)[:3]
+
+    def answered(*subsets):
+        return answers(asking, QUERY, subsets, minibatch_rows=3, private=True)
+
+    together = answered([SHORT], [LONG], [SHORT, LONG], [])
+    assert together[0] == answered([SHORT])[0]
+    assert together[:3] == answered([SHORT], [LONG], [SHORT, LONG], [LONG, LONG])[:3]
 
 
 def test_answers_end_at_a_blank_line_or_the_next_question():

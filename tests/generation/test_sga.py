@@ -273,7 +273,11 @@ def test_all_dimensions_of_the_embedding(open_plain):
 
 
 def test_a_served_model_writes_but_does_not_rate(open_plain, monkeypatch):
+    def answer_rows(self, prompts, *, max_tokens, private):
+        return self.generate([self.decode(prompt) for prompt in prompts], max_tokens=max_tokens)
+
     monkeypatch.setattr(type(MODEL), "top_logprobs", 5, raising=False)
+    monkeypatch.setattr(type(MODEL), "answer_rows", answer_rows, raising=False)
     with pytest.raises(RunFileError, match=r"generator\.selection"):
         sga.check(_config(), MODEL, public=_records(20, "p"))
     generated, _ = _run(open_plain, _config(selection="generate", augment={"texts": 2, "dpm": DPM}))

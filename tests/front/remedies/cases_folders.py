@@ -112,7 +112,7 @@ API = [
         for name in ("config.json", "tokenizer.json", "model.safetensors")
     ),
     Api(
-        "generation/models/transformers_model.py:start",
+        "generation/models/transformers_model.py:_check_rows",
         lambda *, width: _tiny().start([[3, 4, 5]], width=width),
         {"width": 2},
         {"width": 3},

@@ -28,9 +28,11 @@ from affidavit.generation.icl.evaluation import evaluate
 from affidavit.generation.icl.examples import Example
 from affidavit.generation.icl.tasks import task
 from affidavit.generation.models import model_digest
+from affidavit.generation.models.computing import Computing
 from affidavit.generation.models.embedding import MiniLM
 from affidavit.generation.models.openai_server import ServerModel
 from affidavit.generation.models.remembering import RememberingModel
+from affidavit.generation.models.rows import BatchShape
 from affidavit.generation.models.served_answers import text_at
 from affidavit.generation.models.served_requests import ServerSettings
 from affidavit.generation.models.toy import ToyModel
@@ -230,7 +232,7 @@ CASES = [
         ),
     ),
     Case(
-        "generation/models/served_answers.py:_top_logprobs",
+        "generation/models/served_answers.py:_no_tokens",
         GENERATE,
         _served({**FEW_SHOT, "noise_multiplier": 20.0, "max_tokens": 1}, _answers(BAD_SCORES)),
         by_hand=_nothing,
@@ -262,6 +264,25 @@ CASES = [
         past=True,
     ),
 ]
+
+
+class _Mixing(ToyModel):
+    """A toy whose rows see how many tokens all of them have."""
+
+    rows_apart_by_nature = False
+
+    def start(self, rows: Sequence[Sequence[int]], *, width: int) -> Any:
+        seen = sum(map(len, rows))
+        return ToyModel.start(self, [(*row[:-1], seen % self.vocabulary_size) for row in rows], width=width)
+
+
+def _computed_by(*, meanwhile: int) -> None:
+    """Rows that one thread computes, while somebody asks for another number."""
+    set_to = [8]
+    torch = SimpleNamespace(get_num_threads=lambda: set_to[-1], set_num_threads=set_to.append)
+    with Computing(1).in_force(torch):
+        torch.set_num_threads(meanwhile)
+
 
 API = [
     Api("generation/baselines.py:real_records", _real, {"per_label": 4}, {"per_label": 3}),
@@ -305,8 +326,15 @@ API = [
         {"continuations": []},
         {"continuations": [""]},
     ),
-    Api("generation/models/openai_server.py:start", _start(_server()), {"width": 2}, {"width": 3}),
-    Api("generation/models/remembering.py:start", _start(RememberingModel(ToyModel())), {"width": 2}, {"width": 3}),
+    Api("generation/models/openai_server.py:_started", _start(_server()), {"width": 2}, {"width": 3}),
+    Api("generation/models/remembering.py:_recalled", _start(RememberingModel(ToyModel())), {"width": 2}, {"width": 3}),
+    Api(
+        "generation/models/base.py:moved_rows",
+        lambda *, model: model.keep_apart([BatchShape(3, 4, 2)]),
+        {"model": _Mixing()},
+        {"model": ToyModel()},
+    ),
+    Api("generation/models/computing.py:in_force", _computed_by, {"meanwhile": 3}, {"meanwhile": 1}),
     Api("generation/models/toy.py:start", _start(ToyModel()), {"width": 2}, {"width": 3}),
     Api(
         "generation/models/served_answers.py:text_at",

@@ -124,14 +124,6 @@ def _on_folder(place: Place) -> None:
     place.certified()
 
 
-def _rows_meet(place: Place) -> None:
-    """A model of which a row depends on the others."""
-    torch = pytest.importorskip("torch", reason=TORCH)
-    _on_folder(place)
-    place.monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
-    place.monkeypatch.setattr("affidavit.generation.models.transformers_model.rows_apart", lambda *_: False)
-
-
 def _other_weights(place: Place) -> None:
     """The model is another one than when the run was certified."""
     torch = pytest.importorskip("torch", reason=TORCH)
@@ -156,8 +148,6 @@ CASES = [
           _with(datasets__public_first=4, datasets__size=20, also=_gone_in_between), by_hand=_back),
     _grid("front/experiments/runner.py:run_experiment", _with({"generator": PRISM}, also=_keys_lost)),
     Case("accountant/keys.py:init#2", "keys init --keep-existing", _dangling),
-    Case("generation/models/transformers_model.py:_keep_rows_apart",
-         "generate run.toml --certificate certificate.json -o out", _rows_meet, past=True),
     Case("front/auditing.py:audit#2", "audit audit.toml --certificate certificate.json -o findings", _other_weights,
          file="audit.toml", then=(0, 1, 5)),
 ]  # fmt: skip
