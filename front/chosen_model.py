@@ -1,0 +1,132 @@
+"""A model whose next-token logits are chosen: worst rows, by construction.
+
+A row's logits follow from whom it shows. Records carry a mark (a control character, which no prompt's wording has), and
+a row that holds a record's mark answers as that record's *part* says: the record that changes, before and after; all
+others; and what shows no record at all: public prompts and the rows that fill a minibatch up.
+
+A proof of sensitivity bounds what *any* row may do. So rows are taken to its corners: all mass on one token against all
+mass on another, or on the token that the public prompt prefers; logits of 10^4 and −∞, constants added to a row, values
+that are not finite; the other records agreeing with the changed one, or against it. For generators that count or embed
+answers, a part is a list of words that is written one after another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from affidavit.generation.models.base import Decoding, Frame, Logits, Template, TokenModel
+from affidavit.generation.models.toy import ToyModel
+
+__all__ = ["MARKS", "ChosenModel", "Part", "Scenario", "WORDS", "scenarios", "script"]
+
+Part: TypeAlias = Literal["changed", "replacement", "other", "nobody"]
+
+MARKS: Mapping[Part, str] = {"changed": "\x11", "replacement": "\x12", "other": "\x13"}
+_LOW = np.float32(-1e4)
+
+WORDS = (
+    "account invoice payment refund delivery package phone number password login reset update issue problem error "
+    "service customer product price shipping date name news message mail world sports business technology science "
+    "game match season company market stock shares profit report government president minister country city police "
+    "court computer software internet data system film movie director story building river village school album"
+).split()
+"""Words that are one token after a space, and may be keywords."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """``parts``: for each, its logits at every step, over and over; or the words that it writes."""
+
+    name: str
+    parts: Mapping[Part, tuple[Logits, ...]]
+
+
+class ChosenModel(TokenModel):
+    """The toy model's words with a scenario's logits; it never ends a text by itself."""
+
+    name = "chosen"
+    context_length = 1 << 24
+
+    def __init__(self, scenario: Scenario, *, vocabulary_size: int) -> None:
+        self._scenario = scenario
+        self._toy = ToyModel()
+        self._marks = {self._toy.encode(mark)[0]: part for part, mark in MARKS.items()}
+        self.vocabulary_size = vocabulary_size
+        self.stop_tokens = frozenset[int]()
+        self.digest = hashlib.sha256(f"chosen logits\0{scenario.name}\0{vocabulary_size}".encode()).hexdigest()
+        self.versions: dict[str, str] = {}
+
+    def frame(self, template: Template) -> Frame:
+        return self._toy.frame(template)
+
+    def encode(self, text: str, *, trusted: bool = False) -> list[int]:
+        return self._toy.encode(text, trusted=trusted)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return self._toy.decode([token for token in tokens if token < self._toy.vocabulary_size])
+
+    def start(self, rows: Sequence[Sequence[int]], *, width: int) -> Decoding:  # noqa: ARG002
+        return _ChosenDecoding([self._scenario.parts[self._part(row)] for row in rows])
+
+    def _part(self, row: Sequence[int]) -> Part:
+        """Whom a row shows: the changed record before anybody else."""
+        tokens = set(row)
+        return next((part for mark, part in self._marks.items() if mark in tokens), "nobody")
+
+
+class _ChosenDecoding:
+    def __init__(self, parts: Sequence[tuple[Logits, ...]]) -> None:
+        self._parts = parts
+        self._step = 0
+
+    @property
+    def logits(self) -> Logits:
+        return np.stack([steps[self._step % len(steps)] for steps in self._parts])
+
+    def append(self, tokens: Sequence[int]) -> None:  # noqa: ARG002
+        self._step += 1
+
+
+def _row(size: int, peaks: Mapping[int, float], *, low: np.float32 = _LOW, offset: float = 0.0) -> Logits:
+    row = np.full(size, low, dtype=np.float32)
+    for token, value in peaks.items():
+        row[token] = value
+    return row + np.float32(offset)
+
+
+def script(words: Sequence[str], *, size: int) -> tuple[Logits, ...]:
+    """The logits of a row that writes ``words``, one a step, over and over."""
+    toy = ToyModel()
+    return tuple(_row(size, {toy.encode(f" {word}")[0]: 0.0}) for word in words)
+
+
+def scenarios(*, size: int, depth: float) -> tuple[Scenario, ...]:
+    """For generators that release tokens. ``depth``: how far the public prompt's second best lies below its best;
+    more than the generator clips at, so that a private row can be as far above the public one as it may count."""
+    toy = ToyModel()
+    one, two, best = (toy.encode(f" {word}")[0] for word in WORDS[:3])
+    public = (_row(size, {best: 0.0, one: -depth, two: -depth}),)
+    high, low = (_row(size, {one: 0.0}, offset=50.0),), (_row(size, {two: 0.0}, offset=-50.0),)
+    like_public = (_row(size, {best: 0.0}),)
+    masked = (_row(size, {one: 0.0}, low=np.float32(-np.inf)),)
+    broken, infinite = (_row(size, {one: np.nan}),), (_row(size, {one: np.inf}),)
+    flat = (np.zeros(size, dtype=np.float32),)
+
+    def scenario(name: str, *rows: tuple[Logits, ...]) -> Scenario:
+        parts: tuple[Part, ...] = ("changed", "replacement", "other")
+        return Scenario(name, {**dict(zip(parts, rows, strict=True)), "nobody": public})
+
+    return (
+        scenario("against all others", high, low, low),
+        scenario("against the public prompt", high, like_public, like_public),
+        scenario("with all others", high, low, high),
+        scenario("masked", masked, low, low),
+        scenario("not a number", broken, low, low),
+        scenario("infinite", low, infinite, high),
+        scenario("flat", flat, high, flat),
+    )

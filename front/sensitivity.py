@@ -1,0 +1,240 @@
+"""The sensitivity check for the generators of this package: which neighbours to rehearse, and on which model.
+
+The run's own settings, its plan as signed, and its own code from ``run`` down; but a model whose answers are chosen
+(``chosen_model``), records and public records that are invented, and samples that hold everybody (``chosen_noise``). So
+no data set, no key and no language model is needed, and nothing is released. The declared size is the least at which
+the settings fit, so that every record is in a batch; no leaf depends on it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from affidavit.accountant.plan import Leaf, Parallel, Plan, WithoutReplacement
+from affidavit.accountant.validate import Relation
+from affidavit.auditing import TrialPermit
+from affidavit.audits.sensitivity import Neighbours, Rehearsal, Rehearse, sensitivity_check
+from affidavit.chosen_model import MARKS, WORDS, ChosenModel, Part, Scenario, scenarios, script
+from affidavit.chosen_noise import ChosenNoise
+from affidavit.generation.dataset import Record
+from affidavit.generation.models.toy import ToyModel
+
+if TYPE_CHECKING:
+    from affidavit.audits.checks import CheckReport
+    from affidavit.generation.configs import GeneratorConfig
+    from affidavit.generation.registry import Generator
+
+__all__ = ["Rehearsed", "try_sensitivity"]
+
+Place: TypeAlias = Literal["first", "middle", "last"]
+_MOST_RECORDS = 160
+
+
+@dataclass(slots=True)
+class _RehearsalPermit(TrialPermit):
+    """A trial's permit that is watched, and tells its watch what is charged."""
+
+    watch: Rehearsal = field(default_factory=Rehearsal)
+
+    def use(self, path: str) -> Leaf:
+        leaf = TrialPermit.use(self, path)
+        self.watch.began(path)
+        return leaf
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """A generator in one configuration; ``plan``: what was signed for it."""
+
+    source: Generator
+    config: GeneratorConfig
+    relation: Relation
+    plan: Plan
+
+    def pairs(self) -> Iterator[Neighbours]:
+        """Everything that is tried: every scenario on few records, and both ends of many."""
+        setting = _Setting.of(self)
+        for scenario in setting.scenarios:
+            yield from setting.neighbours(scenario, "middle", few=True)
+        for scenario, place in product(setting.scenarios[:2], ("first", "last")):
+            yield from setting.neighbours(scenario, place, few=False)
+        yield from setting.neighbours(setting.scenarios[2 % len(setting.scenarios)], "middle", few=False)
+
+
+def try_sensitivity(rehearsed: Rehearsed) -> CheckReport:
+    """The sensitivity check over all of ``rehearsed.pairs``. Raises what the generator's own check of its settings does."""
+    return sensitivity_check(rehearsed.pairs(), plan=rehearsed.plan, relation=rehearsed.relation)
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """What all pairs of one generator share. ``labels``: of the records; ``joint``: how many make a sample."""
+
+    of_whom: Rehearsed
+    config: GeneratorConfig
+    size: int
+    labels: tuple[str, ...]
+    vocabulary_size: int
+    scenarios: tuple[Scenario, ...]
+    words: tuple[str, str]
+    changes: tuple[Literal["dropped", "replaced", "moved"], ...]
+    most: int
+
+    @classmethod
+    def of(cls, rehearsed: Rehearsed) -> _Setting:
+        config, words = _on_toy_embedding(rehearsed.config)
+        scheme = getattr(config, "scheme", config)
+        vocabulary = max(ToyModel().vocabulary_size, int(getattr(config, "top_k", 0)) + 3)
+        size, most = _least_size(config)
+        return cls(
+            rehearsed,
+            config,
+            size,
+            tuple(getattr(config, "labels", ("answer",))),
+            vocabulary,
+            _scenarios(config, words, vocabulary),
+            words,
+            tuple(_changes(rehearsed, several=len(getattr(scheme, "labels", ())) > 1)),
+            most,
+        )
+
+    def neighbours(self, scenario: Scenario, place: Place, *, few: bool) -> Iterator[Neighbours]:
+        """One data set, and what can become of one of its records."""
+        records = self._records(few=few)
+        where = {"first": 0, "middle": len(records) // 2, "last": len(records) - 1}[place]
+        mine = self._record(where, "changed", longer=place == "last")
+        before = (*records[:where], mine, *records[where + 1 :])
+        model = ChosenModel(scenario, vocabulary_size=self.vocabulary_size)
+        rehearse = self._rehearse(model, before)
+        for change in self.changes:
+            name = f"{place} of {len(before)} records {change}, {scenario.name}"
+            if change == "dropped":
+                after = self._rehearse(model, (*before[:where], *before[where + 1 :]), removed=where)
+            else:
+                other = self._record(where, "replacement", longer=place != "last")
+                label = next(label for label in (*self.labels, mine.label) if change != "moved" or label != mine.label)
+                label = mine.label if change == "replaced" else label
+                other = dataclasses.replace(other, label=label)
+                after = self._rehearse(model, (*before[:where], other, *before[where + 1 :]))
+            yield Neighbours(name, change, rehearse, after)
+
+    def _records(self, *, few: bool) -> list[Record]:
+        rows = int(getattr(self.config, "minibatch_rows", 1))
+        each = 2 if few else max(rows, int(getattr(self.config, "batch_size", 1))) + 2
+        count = min(max(3, each * len(self.labels)), self.most, _MOST_RECORDS)
+        return [self._record(number, "other") for number in range(count)]
+
+    def _record(self, number: int, part: Part, *, longer: bool = False) -> Record:
+        words = {"changed": self.words[0], "replacement": self.words[1]}.get(part, WORDS[4])
+        length = int(getattr(self.config, "max_record_tokens", 8))
+        text = MARKS[part] + f" {words}" * (3 * length if longer else max(1, length // 4))
+        return Record(f"r{number}", text, self.labels[number % len(self.labels)])
+
+    def _rehearse(self, model: ChosenModel, records: Sequence[Record], *, removed: int | None = None) -> Rehearse:
+        held = len(records) + (removed is not None)
+
+        def run(watch: Rehearsal) -> Hashable:
+            noise = ChosenNoise(1, held=held, size=self.size, removed=removed)
+            watch.drawing = noise.drawing
+            plan = self.of_whom.source.plan(self.config, relation=self.of_whom.relation, size=self.size)
+            permit = _RehearsalPermit(plan, self.of_whom.relation, noise, watch=watch)
+            done = self.of_whom.source.run(
+                permit, self.config, records, model, size=self.size, public=self._public()
+            )
+            return tuple((each.label, each.number, each.text, each.tokens, each.query) for each in done.samples)
+
+        return run
+
+    def _public(self) -> list[Record]:
+        """So many that every generator has enough, each with all words that may be keywords."""
+        if not hasattr(self.config, "queries") and not hasattr(self.config, "use_public"):
+            return []
+        words = " ".join(WORDS)
+        prompts = int(getattr(self.config, "ensemble", 0)) * int(getattr(self.config, "shots", 1))
+        count = max(prompts, int(getattr(self.config, "least_public", 1))) + 1
+        each = [label for label in self.labels for _ in range(count)]
+        each += self.labels[:1] * (len(each) == self.size)
+        answers = not hasattr(self.config, "labels")
+        return [Record(f"public-{n}", words, words if answers else label) for n, label in enumerate(each)]
+
+
+def _changes(rehearsed: Rehearsed, *, several: bool) -> Iterator[Literal["dropped", "replaced", "moved"]]:
+    """Those of which any leaf of the plan speaks."""
+    yield "dropped"
+    if rehearsed.relation == "substitution" or _draws_without_replacement(rehearsed.plan):
+        yield "replaced"
+        if several and isinstance(rehearsed.plan, Parallel) and hasattr(rehearsed.config, "labels"):
+            yield "moved"
+
+
+def _draws_without_replacement(plan: Plan) -> bool:
+    if isinstance(plan, WithoutReplacement):
+        return True
+    below = (getattr(plan, "of", None), *getattr(plan, "parts", ()))
+    return any(_draws_without_replacement(node) for node in below if node is not None)
+
+
+def _least_size(config: GeneratorConfig) -> tuple[int, int]:
+    """The least declared size, and the most records that are all in a sample."""
+    from affidavit.generation.ksa.settings import KsaSettings
+    from affidavit.generation.sga.settings import SgaConfig
+    from affidavit.generation.subsampled import SubsampledConfig
+
+    match config:
+        case SgaConfig():
+            size = config.ensemble * config.shots
+            return size, size
+        case SubsampledConfig() | KsaSettings(sampling="poisson" | "without-replacement"):
+            scheme = config if isinstance(config, SubsampledConfig) else config.scheme
+            size = scheme.subsets * scheme.shots_per_subset * scheme.shares
+            return size, size
+        case KsaSettings():
+            scheme = config.scheme
+            return len(scheme.labels) * scheme.samples_per_label * config.subsets, _MOST_RECORDS
+        case _:
+            fields: Any = config
+            return len(fields.labels) * fields.samples_per_label * fields.batch_size, _MOST_RECORDS
+
+
+def _scenarios(config: GeneratorConfig, words: tuple[str, str], size: int) -> tuple[Scenario, ...]:
+    if not hasattr(config, "queries") and not hasattr(config, "keywords"):
+        return scenarios(size=size, depth=float(getattr(config, "clip", 1.0)) + 1.0)
+    many = {"changed": WORDS[8:28], "replacement": WORDS[28:48], "other": WORDS[4:8], "nobody": WORDS[4:5]}
+    one = {"changed": words[:1], "replacement": words[1:], "other": WORDS[4:5], "nobody": WORDS[4:5]}
+    alike = {**one, "other": words[:1]}
+    return tuple(
+        Scenario(name, {part: script(said, size=size) for part, said in parts.items()})
+        for name, parts in (("many words", many), ("opposite words", one), ("the others' word", alike))
+    )
+
+
+def _on_toy_embedding(config: GeneratorConfig) -> tuple[GeneratorConfig, tuple[str, str]]:
+    """The settings with an embedding that needs no download (no leaf depends on it), and the two words that lie
+    furthest apart in it, as the mechanism sees them."""
+    from affidavit.generation.models.embedding import DIMENSIONS, load_embedding
+    from affidavit.generation.sga.candidates import Projection
+    from affidavit.generation.sga.settings import DpmTable, SgaConfig
+    from affidavit.mechanisms.dpm import clipped
+
+    if not isinstance(config, SgaConfig):
+        return config, (WORDS[0], WORDS[1])
+
+    def small(table: DpmTable) -> DpmTable:
+        return table.model_copy(update={"dimensions": min(table.dimensions or DIMENSIONS["toy"], DIMENSIONS["toy"])})
+
+    changes: dict[str, Any] = {"embedding": "toy", "dpm": small(config.dpm)}
+    if config.augment is not None:
+        changes["augment"] = config.augment.model_copy(update={"dpm": small(config.augment.dpm)})
+    config = config.model_copy(update=changes)
+    embedding = load_embedding("toy")
+    projection = Projection.of(embedding.embed([WORDS[4]] * 2), dimensions=config.dpm.dimensions)
+    points = clipped(projection(embedding.embed(WORDS)), radius=config.dpm.radius)
+    apart = np.linalg.norm(points[:, None] - points[None], axis=2)
+    one, two = np.unravel_index(int(apart.argmax()), apart.shape)
+    return config, (WORDS[int(one)], WORDS[int(two)])
