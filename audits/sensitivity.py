@@ -14,6 +14,7 @@ Then, exactly and without a level:
     sensitivity         at every use, the change of the statistic, in the leaf's norm, is at most what the leaf allows
                         at the noise that is used (``allowed``)
     order of releases   both runs release the same things in the same order, and neither fails
+    parallel parts      a record that is dropped or replaced moves one part of a parallel node, one that moves two
     what is public      shapes, noise and thresholds are those of the other run
     unstated releases   nothing is charged whose statistic is not shown
     outputs             equal releases give equal outputs: nothing passes beside them
@@ -51,6 +52,7 @@ from affidavit.accountant.plan import (
     Pure,
     Repeat,
     WithoutReplacement,
+    leaves,
 )
 from affidavit.accountant.validate import Relation
 from affidavit.audits.checks import Check, CheckReport, Status
@@ -70,7 +72,13 @@ Change: TypeAlias = Literal["dropped", "replaced", "moved"]
 _ROUNDING = Fraction(1, 1 << 30)
 """Of float64 sums and norms, relative; those of this package are of whole numbers, and much closer."""
 
-_ORDER, _PUBLIC, _UNSTATED, _OUTPUTS = "order of releases", "what is public", "unstated releases", "outputs"
+_PARTS, _ORDER, _PUBLIC, _UNSTATED, _OUTPUTS = _NAMES = (
+    "parallel parts",
+    "order of releases",
+    "what is public",
+    "unstated releases",
+    "outputs",
+)
 
 
 class _DivergedError(Exception):
@@ -231,8 +239,9 @@ class _Largest:
 class _Tally:
     """What was compared, and the first difference, by check."""
 
+    plan: Plan
     largest: dict[str, _Largest] = field(default_factory=dict)
-    seen: dict[str, int] = field(default_factory=lambda: dict.fromkeys((_ORDER, _PUBLIC, _UNSTATED, _OUTPUTS), 0))
+    seen: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_NAMES, 0))
     faults: dict[str, str] = field(default_factory=dict)
 
     def compare(self, check: str, *, equal: bool, where: str) -> None:
@@ -246,7 +255,7 @@ def sensitivity_check(pairs: Iterable[Neighbours], *, plan: Plan, relation: Rela
 
     Raises ``UsageError`` where there is no pair, and what a rehearsal on D raises.
     """
-    tally = _Tally({_place(path): _Largest() for path in stated(plan, relation=relation, change="dropped")})
+    tally = _Tally(plan, {_place(plan, path): _Largest() for path, _, _ in leaves(plan)})
     last: tuple[Rehearse, Rehearsal, Hashable] | None = None
     for pair in pairs:
         if last is None or last[0] is not pair.before:
@@ -261,7 +270,7 @@ def sensitivity_check(pairs: Iterable[Neighbours], *, plan: Plan, relation: Rela
     return CheckReport(title="sensitivity check", checks=tuple(_checks(tally)), alpha=0.0)
 
 
-def _compare(tally: _Tally, pair: Neighbours, first: Rehearsal, output: Hashable, leaves: dict[str, Leaf]) -> None:
+def _compare(tally: _Tally, pair: Neighbours, first: Rehearsal, output: Hashable, speaking: dict[str, Leaf]) -> None:
     second = Rehearsal(follows=first)
     other: Hashable = None
     went = ""
@@ -272,8 +281,15 @@ def _compare(tally: _Tally, pair: Neighbours, first: Rehearsal, output: Hashable
     except Exception as error:  # noqa: BLE001 - whatever it is, it comes from one record; its words may be private
         went = f"fails ({type(error).__name__})"
     second.ended()
+    touched: dict[str, set[str]] = {}
     for number, (before, after) in enumerate(zip(first.seen, second.seen, strict=False)):
-        _compare_one(tally, f"{pair.name}: release {number + 1}, {before.path}", before, after, leaves)
+        _compare_one(tally, f"{pair.name}: release {number + 1}, {before.path}", before, after, speaking)
+        if move(before.statistic, after.statistic) != 0:
+            for node, part in _parts(tally.plan, before.path):
+                touched.setdefault(node, set()).add(part)
+    for node, parts in touched.items():
+        where = f"{pair.name}: {len(parts)} parts of {node} moved"
+        tally.compare(_PARTS, equal=len(parts) <= (2 if pair.change == "moved" else 1), where=where)
     if not went and len(second.seen) < len(first.seen):
         went = "releases less"
     where = f"{pair.name}: after {len(second.seen)} releases the run on the neighbour {went}"
@@ -284,8 +300,8 @@ def _compare(tally: _Tally, pair: Neighbours, first: Rehearsal, output: Hashable
         tally.compare(_OUTPUTS, equal=output == other, where=f"{pair.name}: equal releases, and another output")
 
 
-def _compare_one(tally: _Tally, where: str, before: _Seen, after: _Seen, leaves: dict[str, Leaf]) -> None:
-    leaf = leaves.get(before.path)
+def _compare_one(tally: _Tally, where: str, before: _Seen, after: _Seen, speaking: dict[str, Leaf]) -> None:
+    leaf = speaking.get(before.path)
     moved = move(before.statistic, after.statistic)
     tally.compare(_PUBLIC, equal=moved is not None, where=f"{where}: another shape, or another noise")
     if leaf is None or moved is None:
@@ -296,7 +312,7 @@ def _compare_one(tally: _Tally, where: str, before: _Seen, after: _Seen, leaves:
     most = allowed(leaf, before.statistic)
     if most is None:
         return
-    largest = tally.largest.setdefault(_place(before.path), _Largest())
+    largest = tally.largest.setdefault(_place(tally.plan, before.path), _Largest())
     largest.seen += 1
     share = float(moved / most) if most else math.inf if moved else 0.0
     if moved > most * (1 + _ROUNDING) and not largest.excess:
@@ -304,9 +320,21 @@ def _compare_one(tally: _Tally, where: str, before: _Seen, after: _Seen, leaves:
     largest.share = max(largest.share, share)
 
 
-def _place(path: str) -> str:
-    """A path without the number of its part of a root that has several: parts of one generator run the same code."""
-    return re.sub(r"^plan\.parts\[\d+\](?=\.of)", "plan.parts[*]", path)
+def _place(plan: Plan, path: str) -> str:
+    """A path without the number of its parallel part: the parts of one generator run the same code."""
+    return re.sub(r"^plan\.parts\[\d+\]", "plan.parts[*]", path) if isinstance(plan, Parallel) else path
+
+
+def _parts(plan: Plan, path: str) -> Iterator[tuple[str, str]]:
+    """The parallel nodes above a leaf, each with the part that the leaf is in."""
+    node: Plan = plan
+    for step in re.finditer(r"\.of|\.parts\[(\d+)\]", path):
+        if step.group(1) is None:
+            node = node.of  # type: ignore[attr-defined]
+            continue
+        if isinstance(node, Parallel):
+            yield path[: step.start()], step.group(1)
+        node = node.parts[int(step.group(1))]  # type: ignore[attr-defined]
 
 
 def _checks(tally: _Tally) -> Iterator[Check]:

@@ -9,9 +9,10 @@ the settings fit, so that every record is in a batch; no leaf depends on it.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import cycle, islice, product
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["Rehearsed", "try_sensitivity"]
 
 Place: TypeAlias = Literal["first", "middle", "last"]
+Words: TypeAlias = Sequence[str]
+
+_ENDS: tuple[Place, ...] = ("first", "last")
 _MOST_RECORDS = 160
 
 
@@ -60,11 +64,11 @@ class Rehearsed:
     def pairs(self) -> Iterator[Neighbours]:
         """Everything that is tried: every scenario on few records, and both ends of many."""
         setting = _Setting.of(self)
-        for scenario in setting.scenarios:
-            yield from setting.neighbours(scenario, "middle", few=True)
-        for scenario, place in product(setting.scenarios[:2], ("first", "last")):
-            yield from setting.neighbours(scenario, place, few=False)
-        yield from setting.neighbours(setting.scenarios[2 % len(setting.scenarios)], "middle", few=False)
+        tries: list[tuple[Scenario, Place, int]] = [(scenario, "middle", 2) for scenario in setting.scenarios]
+        tries += [(*ends, setting.many) for ends in product(setting.scenarios[:2], _ENDS)]
+        tries += [(scenario, "middle", setting.ball or setting.many) for scenario in setting.scenarios[2:]]
+        for seed, (scenario, place, each) in enumerate(tries):
+            yield from setting.neighbours(scenario, place, each=each, seed=seed)
 
 
 def try_sensitivity(rehearsed: Rehearsed) -> CheckReport:
@@ -82,7 +86,7 @@ class _Setting:
     labels: tuple[str, ...]
     vocabulary_size: int
     scenarios: tuple[Scenario, ...]
-    words: tuple[str, str]
+    words: tuple[Words, Words]
     changes: tuple[Literal["dropped", "replaced", "moved"], ...]
     most: int
 
@@ -104,43 +108,55 @@ class _Setting:
             most,
         )
 
-    def neighbours(self, scenario: Scenario, place: Place, *, few: bool) -> Iterator[Neighbours]:
-        """One data set, and what can become of one of its records."""
-        records = self._records(few=few)
+    @property
+    def many(self) -> int:
+        """Records of a label that fill more than a minibatch, and more than a batch."""
+        return max(int(getattr(self.config, name, 1)) for name in ("minibatch_rows", "batch_size")) + 2
+
+    @property
+    def ball(self) -> int:
+        """Records of a label that a ball just holds, for a search of a good radius; 0 where there is none."""
+        fraction, subsets = getattr(self.config, "fraction", 0.0), getattr(self.config, "subsets", 0)
+        return math.ceil(fraction * subsets)
+
+    def neighbours(self, scenario: Scenario, place: Place, *, each: int, seed: int) -> Iterator[Neighbours]:
+        """One data set of so many records a label, and what can become of one of its records."""
+        records = self._records(each)
         where = {"first": 0, "middle": len(records) // 2, "last": len(records) - 1}[place]
         mine = self._record(where, "changed", longer=place == "last")
         before = (*records[:where], mine, *records[where + 1 :])
         model = ChosenModel(scenario, vocabulary_size=self.vocabulary_size)
-        rehearse = self._rehearse(model, before)
+        rehearse = self._rehearse(model, before, seed)
         for change in self.changes:
             name = f"{place} of {len(before)} records {change}, {scenario.name}"
             if change == "dropped":
-                after = self._rehearse(model, (*before[:where], *before[where + 1 :]), removed=where)
+                after = self._rehearse(model, (*before[:where], *before[where + 1 :]), seed, removed=where)
             else:
                 other = self._record(where, "replacement", longer=place != "last")
                 label = next(label for label in (*self.labels, mine.label) if change != "moved" or label != mine.label)
                 label = mine.label if change == "replaced" else label
                 other = dataclasses.replace(other, label=label)
-                after = self._rehearse(model, (*before[:where], other, *before[where + 1 :]))
+                after = self._rehearse(model, (*before[:where], other, *before[where + 1 :]), seed)
             yield Neighbours(name, change, rehearse, after)
 
-    def _records(self, *, few: bool) -> list[Record]:
-        rows = int(getattr(self.config, "minibatch_rows", 1))
-        each = 2 if few else max(rows, int(getattr(self.config, "batch_size", 1))) + 2
+    def _records(self, each: int) -> list[Record]:
         count = min(max(3, each * len(self.labels)), self.most, _MOST_RECORDS)
         return [self._record(number, "other") for number in range(count)]
 
     def _record(self, number: int, part: Part, *, longer: bool = False) -> Record:
-        words = {"changed": self.words[0], "replacement": self.words[1]}.get(part, WORDS[4])
+        words = {"changed": self.words[0], "replacement": self.words[1]}.get(part, WORDS[4:5])
         length = int(getattr(self.config, "max_record_tokens", 8))
-        text = MARKS[part] + f" {words}" * (3 * length if longer else max(1, length // 4))
+        count = 3 * length if longer else max(1, length // 4)
+        text = " ".join((MARKS[part], *islice(cycle(words), count)))
         return Record(f"r{number}", text, self.labels[number % len(self.labels)])
 
-    def _rehearse(self, model: ChosenModel, records: Sequence[Record], *, removed: int | None = None) -> Rehearse:
+    def _rehearse(
+        self, model: ChosenModel, records: Sequence[Record], seed: int, *, removed: int | None = None
+    ) -> Rehearse:
         held = len(records) + (removed is not None)
 
         def run(watch: Rehearsal) -> Hashable:
-            noise = ChosenNoise(1, held=held, size=self.size, removed=removed)
+            noise = ChosenNoise(seed, held=held, size=self.size, removed=removed)
             watch.drawing = noise.drawing
             plan = self.of_whom.source.plan(self.config, relation=self.of_whom.relation, size=self.size)
             permit = _RehearsalPermit(plan, self.of_whom.relation, noise, watch=watch)
@@ -202,28 +218,26 @@ def _least_size(config: GeneratorConfig) -> tuple[int, int]:
             return len(fields.labels) * fields.samples_per_label * fields.batch_size, _MOST_RECORDS
 
 
-def _scenarios(config: GeneratorConfig, words: tuple[str, str], size: int) -> tuple[Scenario, ...]:
+def _scenarios(config: GeneratorConfig, words: tuple[Words, Words], size: int) -> tuple[Scenario, ...]:
     if not hasattr(config, "queries") and not hasattr(config, "keywords"):
         return scenarios(size=size, depth=float(getattr(config, "clip", 1.0)) + 1.0)
     many = {"changed": WORDS[8:28], "replacement": WORDS[28:48], "other": WORDS[4:8], "nobody": WORDS[4:5]}
-    one = {"changed": words[:1], "replacement": words[1:], "other": WORDS[4:5], "nobody": WORDS[4:5]}
-    alike = {**one, "other": words[:1]}
+    one = {"changed": words[0], "replacement": words[1], "other": WORDS[4:5], "nobody": WORDS[4:5]}
+    alike = {**one, "other": words[0]}
     return tuple(
         Scenario(name, {part: script(said, size=size) for part, said in parts.items()})
         for name, parts in (("many words", many), ("opposite words", one), ("the others' word", alike))
     )
 
 
-def _on_toy_embedding(config: GeneratorConfig) -> tuple[GeneratorConfig, tuple[str, str]]:
-    """The settings with an embedding that needs no download (no leaf depends on it), and the two words that lie
-    furthest apart in it, as the mechanism sees them."""
-    from affidavit.generation.models.embedding import DIMENSIONS, load_embedding
-    from affidavit.generation.sga.candidates import Projection
+def _on_toy_embedding(config: GeneratorConfig) -> tuple[GeneratorConfig, tuple[Words, Words]]:
+    """The settings with an embedding that needs no download (no leaf depends on it), and two texts' words that lie
+    far apart in it, as the mechanism sees them."""
+    from affidavit.generation.models.embedding import DIMENSIONS
     from affidavit.generation.sga.settings import DpmTable, SgaConfig
-    from affidavit.mechanisms.dpm import clipped
 
     if not isinstance(config, SgaConfig):
-        return config, (WORDS[0], WORDS[1])
+        return config, (WORDS[:1], WORDS[1:2])
 
     def small(table: DpmTable) -> DpmTable:
         return table.model_copy(update={"dimensions": min(table.dimensions or DIMENSIONS["toy"], DIMENSIONS["toy"])})
@@ -232,9 +246,23 @@ def _on_toy_embedding(config: GeneratorConfig) -> tuple[GeneratorConfig, tuple[s
     if config.augment is not None:
         changes["augment"] = config.augment.model_copy(update={"dpm": small(config.augment.dpm)})
     config = config.model_copy(update=changes)
+    return config, _far_apart(config.dpm.dimensions, radius=config.dpm.radius, longest=config.max_tokens)
+
+
+def _far_apart(dimensions: int, *, radius: float, longest: int) -> tuple[Words, Words]:
+    """Of all ends of an axis, by so many of the words that point there most: the two texts furthest from each other."""
+    from affidavit.generation.models.embedding import load_embedding
+    from affidavit.generation.sga.candidates import Projection
+    from affidavit.mechanisms.dpm import clipped
+
     embedding = load_embedding("toy")
-    projection = Projection.of(embedding.embed([WORDS[4]] * 2), dimensions=config.dpm.dimensions)
-    points = clipped(projection(embedding.embed(WORDS)), radius=config.dpm.radius)
+    projection = Projection.of(embedding.embed(WORDS[4:5] * 2), dimensions=dimensions)
+    single = projection(embedding.embed(WORDS))
+    texts = [
+        [WORDS[index] for index in np.argsort(-sign * single[:, axis], kind="stable")[:count]]
+        for axis, sign, count in product(range(dimensions), (1, -1), range(1, min(longest, 8) + 1))
+    ]
+    points = clipped(projection(embedding.embed([" ".join(text) for text in texts])), radius=radius)
     apart = np.linalg.norm(points[:, None] - points[None], axis=2)
     one, two = np.unravel_index(int(apart.argmax()), apart.shape)
-    return config, (WORDS[int(one)], WORDS[int(two)])
+    return texts[int(one)], texts[int(two)]
