@@ -25,6 +25,7 @@ from affidavit.generation.models.toy import ToyModel
 __all__ = ["MARKS", "ChosenModel", "Part", "Scenario", "WORDS", "scenarios", "script"]
 
 Part: TypeAlias = Literal["changed", "replacement", "other", "nobody"]
+Steps: TypeAlias = tuple[Logits, ...]
 
 MARKS: Mapping[Part, str] = {"changed": "\x11", "replacement": "\x12", "other": "\x13"}
 _LOW = np.float32(-1e4)
@@ -43,7 +44,7 @@ class Scenario:
     """``parts``: for each, its logits at every step, over and over; or the words that it writes."""
 
     name: str
-    parts: Mapping[Part, tuple[Logits, ...]]
+    parts: Mapping[Part, Steps]
 
 
 class ChosenModel(TokenModel):
@@ -80,7 +81,7 @@ class ChosenModel(TokenModel):
 
 
 class _ChosenDecoding:
-    def __init__(self, parts: Sequence[tuple[Logits, ...]]) -> None:
+    def __init__(self, parts: Sequence[Steps]) -> None:
         self._parts = parts
         self._step = 0
 
@@ -99,7 +100,7 @@ def _row(size: int, peaks: Mapping[int, float], *, low: np.float32 = _LOW, offse
     return row + np.float32(offset)
 
 
-def script(words: Sequence[str], *, size: int) -> tuple[Logits, ...]:
+def script(words: Sequence[str], *, size: int) -> Steps:
     """The logits of a row that writes ``words``, one a step, over and over."""
     toy = ToyModel()
     return tuple(_row(size, {toy.encode(f" {word}")[0]: 0.0}) for word in words)
@@ -116,17 +117,25 @@ def scenarios(*, size: int, depth: float) -> tuple[Scenario, ...]:
     masked = (_row(size, {one: 0.0}, low=np.float32(-np.inf)),)
     broken, infinite = (_row(size, {one: np.nan}),), (_row(size, {one: np.inf}),)
     flat = (np.zeros(size, dtype=np.float32),)
+    ranked = np.linspace(0.0, -depth - 20.0, size, dtype=np.float32)
+    ranked[[one, two, best]] = -depth, -depth, 1.0
+    unheard = (_row(size, {size - 1: 0.0}),)
 
-    def scenario(name: str, *rows: tuple[Logits, ...]) -> Scenario:
-        parts: tuple[Part, ...] = ("changed", "replacement", "other")
-        return Scenario(name, {**dict(zip(parts, rows, strict=True)), "nobody": public})
+    def scenario(
+        name: str, changed: Steps, replacement: Steps, other: Steps, nobody: Steps = public
+    ) -> Scenario:
+        return Scenario(
+            name, {"changed": changed, "replacement": replacement, "other": other, "nobody": nobody}
+        )
+
 
     return (
         scenario("against all others", high, low, low),
         scenario("against the public prompt", high, like_public, like_public),
         scenario("with all others", high, low, high),
         scenario("masked", masked, low, low),
-        scenario("not a number", broken, low, low),
-        scenario("infinite", low, infinite, high),
+        scenario("not finite", broken, infinite, high),
         scenario("flat", flat, high, flat),
+        scenario("alone", high, low, flat, flat),
+        scenario("off the public list", unheard, low, flat, (ranked,)),
     )

@@ -24,9 +24,17 @@ _MOST_PLACES = 1 << 31
 
 
 class ChosenNoise(AlignedNoise):
-    """See the module; arguments as of ``AlignedNoise``."""
+    """See the module; arguments as of ``AlignedNoise``. ``single``: what the normal noise on a
+    single number is, in deviations, instead of drawn; on vectors it then is 0. One history is as good as another: with
+    0 later steps look at what the data are, and a large one lets every count pass."""
 
-    _drawing = 0
+    def __init__(
+        self, seed: int, *, held: int, size: int, removed: int | None = None, single: float | None = None
+    ) -> None:
+        super().__init__(seed, held=held, size=size, removed=removed)
+        self._single = single
+        self._drawing = 0
+        self._inside = False
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
@@ -39,7 +47,10 @@ class ChosenNoise(AlignedNoise):
         finally:
             self._at, self._inside = within, False
 
-    _inside = False
+    def standard_normal(self, size: Any = None) -> NDArray[np.float64]:
+        """As of any source, or chosen."""
+        drawn = super().standard_normal(size)
+        return drawn if self._single is None else np.full_like(drawn, self._single if drawn.size == 1 else 0.0)
 
     def integers(self, low: int, high: int | None = None, size: Any = None) -> NDArray[np.int64]:
         """As of any source inside ``drawing``; else everyone's coin, the next place in order, a record's own group."""

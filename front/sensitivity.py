@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice, product
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from affidavit.accountant.plan import Leaf, Parallel, Plan, WithoutReplacement
+from affidavit.accountant.plan import Gaussian, Leaf, Parallel, Plan, WithoutReplacement, leaves
 from affidavit.accountant.validate import Relation
 from affidavit.auditing import TrialPermit
 from affidavit.audits.sensitivity import Neighbours, Rehearsal, Rehearse, sensitivity_check
@@ -66,9 +67,10 @@ class Rehearsed:
         setting = _Setting.of(self)
         tries: list[tuple[Scenario, Place, int]] = [(scenario, "middle", 2) for scenario in setting.scenarios]
         tries += [(*ends, setting.many) for ends in product(setting.scenarios[:2], _ENDS)]
-        tries += [(scenario, "middle", setting.ball or setting.many) for scenario in setting.scenarios[2:]]
-        for seed, (scenario, place, each) in enumerate(tries):
-            yield from setting.neighbours(scenario, place, each=each, seed=seed)
+        tries += [(setting.scenarios[2], "middle", count) for count in setting.counts]
+        histories = (None, 0.0, 4.0) if _looks_back(self.plan) else (None,)
+        for seed, ((scenario, place, each), single) in enumerate(product(tries, histories)):
+            yield from setting.neighbours(scenario, place, each=each, noise={"seed": seed, "single": single})
 
 
 def try_sensitivity(rehearsed: Rehearsed) -> CheckReport:
@@ -114,29 +116,30 @@ class _Setting:
         return max(int(getattr(self.config, name, 1)) for name in ("minibatch_rows", "batch_size")) + 2
 
     @property
-    def ball(self) -> int:
-        """Records of a label that a ball just holds, for a search of a good radius; 0 where there is none."""
-        fraction, subsets = getattr(self.config, "fraction", 0.0), getattr(self.config, "subsets", 0)
-        return math.ceil(fraction * subsets)
+    def counts(self) -> tuple[int, ...]:
+        """Records of a label of which one more or fewer decides: those that a ball is to hold; else ``many``."""
+        subsets, shares = getattr(self.config, "subsets", 0), ("fraction", "coverage")
+        found = {math.ceil(getattr(self.config, share, 0.0) * subsets) for share in shares} - {0}
+        return tuple(sorted(found)) or (self.many,)
 
-    def neighbours(self, scenario: Scenario, place: Place, *, each: int, seed: int) -> Iterator[Neighbours]:
+    def neighbours(self, scenario: Scenario, place: Place, *, each: int, noise: dict[str, Any]) -> Iterator[Neighbours]:
         """One data set of so many records a label, and what can become of one of its records."""
         records = self._records(each)
         where = {"first": 0, "middle": len(records) // 2, "last": len(records) - 1}[place]
         mine = self._record(where, "changed", longer=place == "last")
         before = (*records[:where], mine, *records[where + 1 :])
         model = ChosenModel(scenario, vocabulary_size=self.vocabulary_size)
-        rehearse = self._rehearse(model, before, seed)
+        rehearse = self._rehearse(model, before, noise)
         for change in self.changes:
             name = f"{place} of {len(before)} records {change}, {scenario.name}"
             if change == "dropped":
-                after = self._rehearse(model, (*before[:where], *before[where + 1 :]), seed, removed=where)
+                after = self._rehearse(model, (*before[:where], *before[where + 1 :]), noise, removed=where)
             else:
                 other = self._record(where, "replacement", longer=place != "last")
                 label = next(label for label in (*self.labels, mine.label) if change != "moved" or label != mine.label)
                 label = mine.label if change == "replaced" else label
                 other = dataclasses.replace(other, label=label)
-                after = self._rehearse(model, (*before[:where], other, *before[where + 1 :]), seed)
+                after = self._rehearse(model, (*before[:where], other, *before[where + 1 :]), noise)
             yield Neighbours(name, change, rehearse, after)
 
     def _records(self, each: int) -> list[Record]:
@@ -151,15 +154,15 @@ class _Setting:
         return Record(f"r{number}", text, self.labels[number % len(self.labels)])
 
     def _rehearse(
-        self, model: ChosenModel, records: Sequence[Record], seed: int, *, removed: int | None = None
+        self, model: ChosenModel, records: Sequence[Record], noise: dict[str, Any], *, removed: int | None = None
     ) -> Rehearse:
         held = len(records) + (removed is not None)
 
         def run(watch: Rehearsal) -> Hashable:
-            noise = ChosenNoise(seed, held=held, size=self.size, removed=removed)
-            watch.drawing = noise.drawing
+            source = ChosenNoise(**noise, held=held, size=self.size, removed=removed)
+            watch.drawing = source.drawing
             plan = self.of_whom.source.plan(self.config, relation=self.of_whom.relation, size=self.size)
-            permit = _RehearsalPermit(plan, self.of_whom.relation, noise, watch=watch)
+            permit = _RehearsalPermit(plan, self.of_whom.relation, source, watch=watch)
             done = self.of_whom.source.run(
                 permit, self.config, records, model, size=self.size, public=self._public()
             )
@@ -187,6 +190,12 @@ def _changes(rehearsed: Rehearsed, *, several: bool) -> Iterator[Literal["droppe
         yield "replaced"
         if several and isinstance(rehearsed.plan, Parallel) and hasattr(rehearsed.config, "labels"):
             yield "moved"
+
+
+def _looks_back(plan: Plan) -> bool:
+    """Whether there are several releases on the same records, of which later ones may hang on earlier normal noise."""
+    gaussians = [path for path, leaf, _ in leaves(plan) if isinstance(leaf, Gaussian)]
+    return len({re.sub(r"\[\d+\]", "", path) for path in gaussians}) > 1
 
 
 def _draws_without_replacement(plan: Plan) -> bool:

@@ -33,6 +33,7 @@ __all__ = [
     "float_at_most",
     "freeze",
     "positive",
+    "public",
     "register",
     "registered",
     "samplers",
@@ -182,6 +183,15 @@ def watched(permit: Permit, path: str, statistic: Statistic, draw: Callable[[], 
     """``draw()``; where the permit is a rehearsal's, its ``watch`` is told what is about to be hidden by how much."""
     watch: Watch | None = getattr(permit, "watch", None)
     return draw() if watch is None else watch.release(path, statistic, draw)
+
+
+def public(permit: Permit, path: str, *values: Any) -> None:
+    """Tell a rehearsal's watch of ``values`` that the use at ``path`` takes for public, or for released before."""
+    watched(permit, path, Statistic("not", tuple(np.asarray(value, dtype=np.float64) for value in values), ()), _nothing)
+
+
+def _nothing() -> None:
+    """What a public value hides."""
 
 
 def positive(value: Rational, *, name: str) -> Fraction:
