@@ -41,10 +41,12 @@ WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """``parts``: for each, its logits at every step, over and over; or the words that it writes."""
+    """``parts``: for each, its logits at every step, over and over; or the words that it writes. ``telling``: what
+    shows no record begins with two letters that hang on the whole prompt, so that no prompt changes unseen."""
 
     name: str
     parts: Mapping[Part, Steps]
+    telling: bool = False
 
 
 class ChosenModel(TokenModel):
@@ -72,7 +74,16 @@ class ChosenModel(TokenModel):
         return self._toy.decode([token for token in tokens if token < self._toy.vocabulary_size])
 
     def start(self, rows: Sequence[Sequence[int]], *, width: int) -> Decoding:  # noqa: ARG002
-        return _ChosenDecoding([self._scenario.parts[self._part(row)] for row in rows])
+        return _ChosenDecoding([self._steps(row) for row in rows])
+
+    def _steps(self, row: Sequence[int]) -> Steps:
+        part = self._part(row)
+        steps = self._scenario.parts[part]
+        if part != "nobody" or not self._scenario.telling:
+            return steps
+        drawn = hashlib.sha256(repr(tuple(row)).encode()).digest()
+        letters = (self._toy.encode(chr(ord("a") + byte % 26))[0] for byte in drawn[:2])
+        return (*(_row(self.vocabulary_size, {letter: 0.0}) for letter in letters), *steps)
 
     def _part(self, row: Sequence[int]) -> Part:
         """Whom a row shows: the changed record before anybody else."""

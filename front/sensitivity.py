@@ -176,7 +176,8 @@ class _Setting:
             return []
         words = " ".join(WORDS)
         prompts = int(getattr(self.config, "ensemble", 0)) * int(getattr(self.config, "shots", 1))
-        count = max(prompts, int(getattr(self.config, "least_public", 1))) + 1
+        asked = int(getattr(self.config, "subsets", 0)) * int(getattr(self.config, "shots_per_subset", 1))
+        count = max(prompts, min(asked, _MOST_RECORDS), int(getattr(self.config, "least_public", 1))) + 1
         each = [label for label in self.labels for _ in range(count)]
         each += self.labels[:1] * (len(each) == self.size)
         answers = not hasattr(self.config, "labels")
@@ -230,12 +231,22 @@ def _least_size(config: GeneratorConfig) -> tuple[int, int]:
 def _scenarios(config: GeneratorConfig, words: tuple[Words, Words], size: int) -> tuple[Scenario, ...]:
     if not hasattr(config, "queries") and not hasattr(config, "keywords"):
         return scenarios(size=size, depth=float(getattr(config, "clip", 1.0)) + 1.0)
-    many = {"changed": WORDS[8:28], "replacement": WORDS[28:48], "other": WORDS[4:8], "nobody": WORDS[4:5]}
-    one = {"changed": words[0], "replacement": words[1], "other": WORDS[4:5], "nobody": WORDS[4:5]}
-    alike = {**one, "other": words[0]}
+    agreed = WORDS[48 : 48 + max(2, min(20, int(getattr(config, "keywords", 2))))]
+    one: dict[Part, Words] = {"changed": words[0], "replacement": words[1], "other": WORDS[4:5], "nobody": WORDS[4:5]}
+    said: dict[str, dict[Part, Words]] = {
+        "many words": {"changed": WORDS[8:28], "replacement": WORDS[28:48], "other": WORDS[4:8], "nobody": WORDS[4:5]},
+        "opposite words": one,
+        "the others' word": {**one, "other": words[0]},
+        "alone": {"changed": WORDS[8:28], "replacement": WORDS[28:48], "other": ("the",), "nobody": ("the",)},
+        "agreed words": {"changed": agreed[-1:], "replacement": agreed[:1], "other": agreed, "nobody": agreed},
+    }
     return tuple(
-        Scenario(name, {part: script(said, size=size) for part, said in parts.items()})
-        for name, parts in (("many words", many), ("opposite words", one), ("the others' word", alike))
+        Scenario(
+            name,
+            {part: script(written, size=size) for part, written in parts.items()},
+            telling=hasattr(config, "keywords"),
+        )
+        for name, parts in said.items()
     )
 
 
