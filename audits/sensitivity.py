@@ -96,11 +96,13 @@ class _Seen:
 class Rehearsal:
     """The ``watch`` of a rehearsal's permit; ``follows``: the rehearsal on the neighbour that it repeats.
 
-    ``drawing`` is entered while a mechanism draws, for noise that tells mechanisms' draws from samples.
+    ``drawing`` is entered while a mechanism draws, for noise that tells mechanisms' draws from samples. ``chosen`` may
+    make another outcome of a drawn one: any that is possible will do for a history.
     """
 
     follows: Rehearsal | None = field(default=None, repr=False)
     drawing: Callable[[], AbstractContextManager[None]] = nullcontext
+    chosen: Callable[[Any], Any] = lambda outcome: outcome
     seen: list[_Seen] = field(default_factory=list, repr=False)
     unstated: list[str] = field(default_factory=list)
     _charged: list[str] = field(default_factory=list, repr=False)
@@ -129,7 +131,7 @@ class Rehearsal:
             outcome = self.follows.seen[place].outcome
         else:
             with self.drawing():
-                outcome = draw()
+                outcome = self.chosen(draw())
         self.seen.append(_Seen(path, kept, copy.deepcopy(outcome)))
         drawn: Outcome = copy.deepcopy(outcome)
         return drawn
@@ -212,6 +214,10 @@ def move(before: Statistic, after: Statistic) -> Fraction | None:
     changes = [_difference(b, a) for b, a in zip(before.values, after.values, strict=True)]
     if before.moves == "l2":
         return Fraction(math.sqrt(sum(float(np.square(change.astype(np.float64)).sum()) for change in changes)))
+    if before.moves == "guarded":
+        # propose-test-release's proof: either one set, guarded by gaps that are near, or two, each with a small gap
+        gaps = [_exact(each.values[1][0]) for each in (before, after)]
+        return sum(gaps, Fraction(0)) if changes[0].any() else abs(gaps[0] - gaps[1])
     if before.moves in ("l1", "not"):
         return sum((_exact(np.abs(change).sum()) for change in changes), Fraction(0))
     spread = sum((_exact(change.max()) - _exact(change.min()) for change in changes if change.size), Fraction(0))

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -57,7 +58,7 @@ class ChosenModel(TokenModel):
 
     def __init__(self, scenario: Scenario, *, vocabulary_size: int) -> None:
         self._scenario = scenario
-        self._toy = ToyModel()
+        self._toy = _toy()
         self._marks = {self._toy.encode(mark)[0]: part for part, mark in MARKS.items()}
         self.vocabulary_size = vocabulary_size
         self.stop_tokens = frozenset[int]()
@@ -82,7 +83,8 @@ class ChosenModel(TokenModel):
         if part != "nobody" or not self._scenario.telling:
             return steps
         drawn = hashlib.sha256(repr(tuple(row)).encode()).digest()
-        letters = (self._toy.encode(chr(ord("a") + byte % 26))[0] for byte in drawn[:2])
+        word = " " + "".join(chr(ord("a") + byte % 26) for byte in drawn[:2])
+        letters = (self._toy.encode(letter)[0] for letter in word)
         return (*(_row(self.vocabulary_size, {letter: 0.0}) for letter in letters), *steps)
 
     def _part(self, row: Sequence[int]) -> Part:
@@ -104,6 +106,11 @@ class _ChosenDecoding:
         self._step += 1
 
 
+@cache
+def _toy() -> ToyModel:
+    return ToyModel()
+
+
 def _row(size: int, peaks: Mapping[int, float], *, low: np.float32 = _LOW, offset: float = 0.0) -> Logits:
     row = np.full(size, low, dtype=np.float32)
     for token, value in peaks.items():
@@ -113,14 +120,14 @@ def _row(size: int, peaks: Mapping[int, float], *, low: np.float32 = _LOW, offse
 
 def script(words: Sequence[str], *, size: int) -> Steps:
     """The logits of a row that writes ``words``, one a step, over and over."""
-    toy = ToyModel()
+    toy = _toy()
     return tuple(_row(size, {toy.encode(f" {word}")[0]: 0.0}) for word in words)
 
 
 def scenarios(*, size: int, depth: float) -> tuple[Scenario, ...]:
     """For generators that release tokens. ``depth``: how far the public prompt's second best lies below its best;
     more than the generator clips at, so that a private row can be as far above the public one as it may count."""
-    toy = ToyModel()
+    toy = _toy()
     one, two, best = (toy.encode(f" {word}")[0] for word in WORDS[:3])
     public = (_row(size, {best: 0.0, one: -depth, two: -depth}),)
     high, low = (_row(size, {one: 0.0}, offset=50.0),), (_row(size, {two: 0.0}, offset=-50.0),)
@@ -130,6 +137,7 @@ def scenarios(*, size: int, depth: float) -> tuple[Scenario, ...]:
     flat = (np.zeros(size, dtype=np.float32),)
     ranked = np.linspace(0.0, -depth - 20.0, size, dtype=np.float32)
     ranked[[one, two, best]] = -depth, -depth, 1.0
+    level = (_row(size, {best: 0.0, one: 0.0, two: 0.0}, low=np.float32(-0.01)),)
     unheard = (_row(size, {size - 1: 0.0}),)
 
     def scenario(
@@ -147,6 +155,6 @@ def scenarios(*, size: int, depth: float) -> tuple[Scenario, ...]:
         scenario("masked", masked, low, low),
         scenario("not finite", broken, infinite, high),
         scenario("flat", flat, high, flat),
-        scenario("alone", high, low, flat, flat),
+        scenario("alone", high, low, level, level),
         scenario("off the public list", unheard, low, flat, (ranked,)),
     )

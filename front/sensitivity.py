@@ -26,6 +26,7 @@ from affidavit.chosen_model import MARKS, WORDS, ChosenModel, Part, Scenario, sc
 from affidavit.chosen_noise import ChosenNoise
 from affidavit.generation.dataset import Record
 from affidavit.generation.models.toy import ToyModel
+from affidavit.mechanisms.above_threshold import AboveThreshold
 
 if TYPE_CHECKING:
     from affidavit.audits.checks import CheckReport
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Rehearsed", "try_sensitivity"]
 
 Place: TypeAlias = Literal["first", "middle", "last"]
+History: TypeAlias = Literal["drawn", "plain", "passing"]
 Words: TypeAlias = Sequence[str]
 
 _ENDS: tuple[Place, ...] = ("first", "last")
@@ -68,9 +70,8 @@ class Rehearsed:
         tries: list[tuple[Scenario, Place, int]] = [(scenario, "middle", 2) for scenario in setting.scenarios]
         tries += [(*ends, setting.many) for ends in product(setting.scenarios[:2], _ENDS)]
         tries += [(setting.scenarios[2], "middle", count) for count in setting.counts]
-        histories = (None, 0.0, 4.0) if _looks_back(self.plan) else (None,)
-        for seed, ((scenario, place, each), single) in enumerate(product(tries, histories)):
-            yield from setting.neighbours(scenario, place, each=each, noise={"seed": seed, "single": single})
+        for seed, ((scenario, place, each), history) in enumerate(product(tries, _histories(self.plan))):
+            yield from setting.neighbours(scenario, place, each=each, seed=seed, history=history)
 
 
 def try_sensitivity(rehearsed: Rehearsed) -> CheckReport:
@@ -117,29 +118,29 @@ class _Setting:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Records of a label of which one more or fewer decides: those that a ball is to hold; else ``many``."""
+        """Records of a label of which one more or fewer decides: those that a ball is to hold; and ``many``."""
         subsets, shares = getattr(self.config, "subsets", 0), ("fraction", "coverage")
         found = {math.ceil(getattr(self.config, share, 0.0) * subsets) for share in shares} - {0}
-        return tuple(sorted(found)) or (self.many,)
+        return (*sorted(found), self.many)
 
-    def neighbours(self, scenario: Scenario, place: Place, *, each: int, noise: dict[str, Any]) -> Iterator[Neighbours]:
+    def neighbours(self, scenario: Scenario, place: Place, *, each: int, seed: int, history: History) -> Iterator[Neighbours]:
         """One data set of so many records a label, and what can become of one of its records."""
         records = self._records(each)
         where = {"first": 0, "middle": len(records) // 2, "last": len(records) - 1}[place]
         mine = self._record(where, "changed", longer=place == "last")
         before = (*records[:where], mine, *records[where + 1 :])
         model = ChosenModel(scenario, vocabulary_size=self.vocabulary_size)
-        rehearse = self._rehearse(model, before, noise)
+        rehearse = self._rehearse(model, before, seed, history)
         for change in self.changes:
             name = f"{place} of {len(before)} records {change}, {scenario.name}"
             if change == "dropped":
-                after = self._rehearse(model, (*before[:where], *before[where + 1 :]), noise, removed=where)
+                after = self._rehearse(model, (*before[:where], *before[where + 1 :]), seed, history, removed=where)
             else:
                 other = self._record(where, "replacement", longer=place != "last")
                 label = next(label for label in (*self.labels, mine.label) if change != "moved" or label != mine.label)
                 label = mine.label if change == "replaced" else label
                 other = dataclasses.replace(other, label=label)
-                after = self._rehearse(model, (*before[:where], other, *before[where + 1 :]), noise)
+                after = self._rehearse(model, (*before[:where], other, *before[where + 1 :]), seed, history)
             yield Neighbours(name, change, rehearse, after)
 
     def _records(self, each: int) -> list[Record]:
@@ -154,13 +155,16 @@ class _Setting:
         return Record(f"r{number}", text, self.labels[number % len(self.labels)])
 
     def _rehearse(
-        self, model: ChosenModel, records: Sequence[Record], noise: dict[str, Any], *, removed: int | None = None
+        self, model: ChosenModel, records: Sequence[Record], seed: int, history: History, *, removed: int | None = None
     ) -> Rehearse:
         held = len(records) + (removed is not None)
 
         def run(watch: Rehearsal) -> Hashable:
-            source = ChosenNoise(**noise, held=held, size=self.size, removed=removed)
+            single = {"drawn": None, "plain": 0.0, "passing": 4.0}[history]
+            source = ChosenNoise(seed, held=held, size=self.size, removed=removed, single=single)
             watch.drawing = source.drawing
+            if history != "drawn":
+                watch.chosen = _below
             plan = self.of_whom.source.plan(self.config, relation=self.of_whom.relation, size=self.size)
             permit = _RehearsalPermit(plan, self.of_whom.relation, source, watch=watch)
             done = self.of_whom.source.run(
@@ -193,10 +197,17 @@ def _changes(rehearsed: Rehearsed, *, several: bool) -> Iterator[Literal["droppe
             yield "moved"
 
 
-def _looks_back(plan: Plan) -> bool:
-    """Whether there are several releases on the same records, of which later ones may hang on earlier normal noise."""
-    gaussians = [path for path, leaf, _ in leaves(plan) if isinstance(leaf, Gaussian)]
-    return len({re.sub(r"\[\d+\]", "", path) for path in gaussians}) > 1
+def _histories(plan: Plan) -> tuple[History, ...]:
+    """Which earlier outcomes to suppose: ``drawn``; and where later releases on the same records hang on them,
+    ``plain``, normal noise of 0 and every sparse vector's answer "below", and ``passing``, where counts are large."""
+    below = {re.sub(r"^plan\.parts\[\d+\]", "", path): leaf for path, leaf, _ in leaves(plan)}
+    if sum(isinstance(leaf, Gaussian) for leaf in below.values()) > 1:
+        return ("drawn", "plain", "passing")
+    return ("drawn", "plain") if any(isinstance(leaf, AboveThreshold) for leaf in below.values()) else ("drawn",)
+
+
+def _below(outcome: Any) -> Any:
+    return False if isinstance(outcome, bool) else outcome
 
 
 def _draws_without_replacement(plan: Plan) -> bool:
@@ -231,7 +242,8 @@ def _least_size(config: GeneratorConfig) -> tuple[int, int]:
 def _scenarios(config: GeneratorConfig, words: tuple[Words, Words], size: int) -> tuple[Scenario, ...]:
     if not hasattr(config, "queries") and not hasattr(config, "keywords"):
         return scenarios(size=size, depth=float(getattr(config, "clip", 1.0)) + 1.0)
-    agreed = WORDS[48 : 48 + max(2, min(20, int(getattr(config, "keywords", 2))))]
+    count = max(2, min(20, int(getattr(config, "keywords", 2))))
+    agreed, tied = WORDS[48 : 48 + count], sorted(WORDS[48 : 48 + count + 1])
     one: dict[Part, Words] = {"changed": words[0], "replacement": words[1], "other": WORDS[4:5], "nobody": WORDS[4:5]}
     said: dict[str, dict[Part, Words]] = {
         "many words": {"changed": WORDS[8:28], "replacement": WORDS[28:48], "other": WORDS[4:8], "nobody": WORDS[4:5]},
@@ -239,6 +251,7 @@ def _scenarios(config: GeneratorConfig, words: tuple[Words, Words], size: int) -
         "the others' word": {**one, "other": words[0]},
         "alone": {"changed": WORDS[8:28], "replacement": WORDS[28:48], "other": ("the",), "nobody": ("the",)},
         "agreed words": {"changed": agreed[-1:], "replacement": agreed[:1], "other": agreed, "nobody": agreed},
+        "tied words": {"changed": tied[-1:], "replacement": tied[:1], "other": tied, "nobody": ("the",)},
     }
     return tuple(
         Scenario(

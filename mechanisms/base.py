@@ -100,12 +100,13 @@ class Statistic:
 
     ``moves``   how a change of the values is measured against the certified leaf: ``l1`` or ``l2`` norm; ``spread``,
                 the largest less the smallest entry of the change, summed over the lists of values; ``two-spreads``,
-                twice that, for counts of which two are compared; ``not``: the values are public.
+                twice that, for counts of which two are compared; ``guarded``: a set and the gap that guards it,
+                which moves, or, where the set is another one, of both sides together; ``not``: the values are public.
     ``scale``   of the noise, in the values' units: standard deviation, Laplace scale, temperature, 1/rate. Two, where
                 a use draws two noises (threshold and query).
     """
 
-    moves: Literal["l1", "l2", "spread", "two-spreads", "not"]
+    moves: Literal["l1", "l2", "spread", "two-spreads", "guarded", "not"]
     values: tuple[NDArray[Any], ...]
     scale: tuple[Fraction, ...]
 

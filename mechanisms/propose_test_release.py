@@ -144,15 +144,16 @@ def release(
             f"{path}: a test at ε = {asked.epsilon:.6g}, δ = {asked.delta:.6g} is more than the certified one",
             hint=f"Lower both, or {CERTIFY}",
         )
+    gap = int(gaps(values)[size - 1])
+    order = np.argsort(-values.astype(np.int64), kind="stable")
+    best = tuple(sorted(int(index) for index in order[:size]))
 
     def draw() -> tuple[int, ...] | None:
-        gap = int(gaps(values)[size - 1])
-        if gap + two_sided_geometric(1 / spec.scale, noise=permit.noise) < spec.threshold:
-            return None
-        order = np.argsort(-values.astype(np.int64), kind="stable")
-        return tuple(sorted(int(index) for index in order[:size]))
+        noisy = gap + two_sided_geometric(1 / spec.scale, noise=permit.noise)
+        return best if noisy >= spec.threshold else None
 
-    return watched(permit, path, Statistic("spread", (values,), (spec.scale,)), draw)
+    watched(permit, path, Statistic("spread", (values,), (spec.scale,)), lambda: None)
+    return watched(permit, path, Statistic("guarded", (np.array(best), np.array([gap])), (spec.scale,)), draw)
 
 
 MECHANISM = Mechanism(

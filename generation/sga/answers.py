@@ -106,7 +106,7 @@ def write_answers(
     if config.augment is not None:
         from affidavit.generation.sga.augment import augmented
 
-        public = augmented(config, records, public, model, embedding, source, path="plan.parts[0]")
+        public = augmented(config, records, public, model, embedding, source, size=size, path="plan.parts[0]")
         path = "plan.parts[1]"
     answering = _Answering(config, records, public, model, embedding, source, size=size, path=f"{path}.of")
     samples: list[Sample] = []

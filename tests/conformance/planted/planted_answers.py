@@ -11,7 +11,7 @@ from planted_audits import Case, Plant
 from affidavit.generation.ksa import choice, texts
 from affidavit.generation.ksa.keywords import words
 from affidavit.generation.sga import answers as sga_answers
-from affidavit.generation.sga import candidates
+from affidavit.generation.sga import augment, candidates
 from affidavit.mechanisms import dpm, dpm_splits, propose_test_release
 
 Patch = pytest.MonkeyPatch
@@ -19,7 +19,7 @@ Patch = pytest.MonkeyPatch
 KSA = Case("ksa", changes={"samples_per_label": 1})
 TESTED = Case(
     "ksa-answers",
-    changes={"queries": ["where is the river"], "fewest_keywords": 2, "keyword_epsilon": 8.0},
+    changes={"queries": ["where is the river"], "fewest_keywords": 2, "keyword_epsilon": 8.0, "max_answer_tokens": 8},
     mechanism="propose-test-release",
 )
 SIZED = Case("ksa-answers", changes={"queries": ["where is the river"]})
@@ -44,6 +44,8 @@ AUGMENTED = Case(
     mechanism="gaussian",
 )
 
+REPLACED = Case("sga", relation="substitution", changes=AUGMENTED.changes, mechanism="gaussian")
+
 
 # --- keywords --------------------------------------------------------------------------------------------------
 
@@ -61,26 +63,21 @@ def every_occurrence_counts(patch: Patch) -> None:
 
 
 def domain_of_the_answers(patch: Patch) -> None:
-    whole_answers, whole_counts, seen = texts._answers, texts.count_words, []
-
-    def asked(*given):
-        seen[:] = list(whole_answers(*given))
-        return iter(seen)
+    """Only words that some private answer says can be drawn."""
+    whole, choose, known = texts.count_words, choice.KeywordChoice.choose, []
 
     def count_words(found, domain):
         held = list(found)
-        known = set().union(*map(words, held)) if held else set()
-        counts = whole_counts(held, domain)
-        return np.where([word in known for word in domain], counts, -(10**6))
+        said = set().union(*map(words, held)) if held else set()
+        known[:] = [index for index, word in enumerate(domain) if word in said]
+        return whole(held, domain)
 
-    whole_minimum = choice.KeywordChoice.choose
+    def chosen(self, recorder, path, counts):
+        places = (known + [index for index in range(counts.size) if index not in known])[: max(len(known), 3)]
+        return tuple(places[index] for index in choose(self, recorder, path, counts[places]))
 
-    def choose(self, recorder, path, counts):
-        return whole_minimum(self, recorder, path, counts[counts >= 0])
-
-    patch.setattr(texts, "_answers", asked)
     patch.setattr(texts, "count_words", count_words)
-    patch.setattr(choice.KeywordChoice, "choose", choose)
+    patch.setattr(choice.KeywordChoice, "choose", chosen)
 
 
 def shares_of_the_answers(patch: Patch) -> None:
@@ -330,6 +327,16 @@ def augmented_as_if_present(patch: Patch) -> None:
     patch.setattr(dpm._Permitted, "counts", exact_root)
 
 
+def missing_records_shrink_the_set(patch: Patch) -> None:
+    """The number of points is taken for public, and is how many records there are: a null record is one less."""
+    whole = augment.augmented
+
+    def augmented(config, records, *given, size, path):  # noqa: ARG001
+        return whole(config, records, *given, size=len(records), path=path)
+
+    patch.setattr(augment, "augmented", augmented)
+
+
 PLANTS = (
     Plant("every-occurrence", "a word counts as often as an answer says it", KSA, every_occurrence_counts, "sensitivity check"),
     Plant("domain-of-answers", "the domain is what private answers say", KSA, domain_of_the_answers, "sensitivity check"),
@@ -353,4 +360,5 @@ PLANTS = (
     Plant("private-candidate", "one of the candidates is a private answer", FIRST, candidates_among_private_answers, "sensitivity check"),
     Plant("shared-places", "every record stands in two prompts", SGA, places_shared_by_prompts, "sensitivity check"),
     Plant("root-size-exact", "the number of records is taken for public", AUGMENTED, augmented_as_if_present, "sensitivity check"),
+    Plant("null-record-shrinks", "a null record is one point less, where their number is public", REPLACED, missing_records_shrink_the_set, "sensitivity check"),
 )  # fmt: skip

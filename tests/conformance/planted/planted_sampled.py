@@ -20,9 +20,10 @@ PAIRS = Case("few-shot", relation="substitution", changes={"max_tokens": 4})
 NOISY = Case(
     "few-shot", changes={**_SINGLE, "mechanism": "noisy-max", "noise_multiplier": None, "noise_epsilon": 0.8}
 )
-LONG = Case("few-shot", changes={**_SINGLE, "max_tokens": 40, "samples_per_label": 2})
-ADA = Case("adadpsyn", changes={"max_tokens": 3, "samples_per_label": 1})
-ADA_REPLACED = Case("adadpsyn", relation="substitution", changes={"max_tokens": 3, "samples_per_label": 1})
+LONG = Case("few-shot", changes={**_SINGLE, "max_tokens": 20, "samples_per_label": 1})
+_SMALL = {"max_tokens": 2, "samples_per_label": 1, "top_k": 12}
+ADA = Case("adadpsyn", changes=_SMALL)
+ADA_REPLACED = Case("adadpsyn", relation="substitution", changes={**_SMALL, "labels": ["north"]})
 
 
 # --- few-shot --------------------------------------------------------------------------------------------------
