@@ -292,7 +292,7 @@ def _compare(tally: _Tally, pair: Neighbours, first: Rehearsal, output: Hashable
         other = pair.after(second)
     except _DivergedError:
         went = "releases something else"
-    except Exception as error:  # noqa: BLE001 - whatever it is, it comes from one record; its words may be private
+    except Exception as error:
         went = f"fails ({type(error).__name__})"
     second.ended()
     touched: dict[str, set[str]] = {}
@@ -368,4 +368,6 @@ def _checks(tally: _Tally) -> Iterator[Check]:
             yield Check(name=name, status="fault", seen=seen, detail=tally.faults[name])
         else:
             status = "consistent" if seen else "not checked"
-            yield Check(name=name, status=status, seen=seen, detail=f"{seen} compared" if seen else "nothing to compare")
+            yield Check(
+                name=name, status=status, seen=seen, detail=f"{seen} compared" if seen else "nothing to compare"
+            )

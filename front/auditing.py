@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,11 +18,7 @@ from affidavit.accountant import certificate as certificates
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.errors import LedgerMissing, NotSupported, UsageError, WrongRun
 from affidavit.accountant.keys import Keyring
-from affidavit.accountant.order import Order
-from affidavit.accountant.plan import Leaf, Plan
-from affidavit.accountant.randomness import NoiseSource, SecureNoise
 from affidavit.accountant.recheck import recheck
-from affidavit.accountant.validate import Relation
 from affidavit.audits.attacks.prompting import LabelPrompt
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.demonstrating import behind
@@ -35,6 +31,7 @@ from affidavit.generation.models.remembering import RememberingModel
 from affidavit.records import parse_all, read_all, read_texts
 from affidavit.runfile import RunFile
 from affidavit.solving import solve_run
+from affidavit.trial import TrialPermit
 
 if TYPE_CHECKING:
     from affidavit.accountant.ledger import Account, Ledger
@@ -54,27 +51,6 @@ CI_ALPHA = 1e-3
 
 _NOISE_KEYS = ("temperature", "noise_multiplier", "noise_epsilon", "keyword_epsilon")
 """What a generator's noise is called, the first that it has."""
-
-
-@dataclass(slots=True)
-class TrialPermit:
-    """What a generator asks of a permit, for one audited trial: the same order and counts, no ledger."""
-
-    plan: Plan
-    relation: Relation
-    noise: NoiseSource = field(default_factory=SecureNoise)
-    _order: Order = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._order = Order(self.plan)
-
-    def use(self, path: str) -> Leaf:
-        """Charge one use. Raises ``PermitViolation`` as a real permit does."""
-        return self._order.use(path)
-
-    def finish(self, path: str) -> None:
-        """Leave a node early."""
-        self._order.finish(path)
 
 
 @dataclass(frozen=True, slots=True)

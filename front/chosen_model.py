@@ -23,7 +23,7 @@ import numpy as np
 from affidavit.generation.models.base import Decoding, Frame, Logits, Template, TokenModel
 from affidavit.generation.models.toy import ToyModel
 
-__all__ = ["MARKS", "ChosenModel", "Part", "Scenario", "WORDS", "scenarios", "script"]
+__all__ = ["MARKS", "WORDS", "ChosenModel", "Part", "Scenario", "scenarios", "script"]
 
 Part: TypeAlias = Literal["changed", "replacement", "other", "nobody"]
 Steps: TypeAlias = tuple[Logits, ...]
@@ -31,12 +31,13 @@ Steps: TypeAlias = tuple[Logits, ...]
 MARKS: Mapping[Part, str] = {"changed": "\x11", "replacement": "\x12", "other": "\x13"}
 _LOW = np.float32(-1e4)
 
-WORDS = (
+_WORDS = (
     "account invoice payment refund delivery package phone number password login reset update issue problem error "
     "service customer product price shipping date name news message mail world sports business technology science "
     "game match season company market stock shares profit report government president minister country city police "
     "court computer software internet data system film movie director story building river village school album"
-).split()
+)
+WORDS: Sequence[str] = tuple(_WORDS.split())
 """Words that are one token after a space, and may be keywords."""
 
 
@@ -140,13 +141,8 @@ def scenarios(*, size: int, depth: float) -> tuple[Scenario, ...]:
     level = (_row(size, {best: 0.0, one: 0.0, two: 0.0}, low=np.float32(-0.01)),)
     unheard = (_row(size, {size - 1: 0.0}),)
 
-    def scenario(
-        name: str, changed: Steps, replacement: Steps, other: Steps, nobody: Steps = public
-    ) -> Scenario:
-        return Scenario(
-            name, {"changed": changed, "replacement": replacement, "other": other, "nobody": nobody}
-        )
-
+    def scenario(name: str, changed: Steps, replacement: Steps, other: Steps, nobody: Steps = public) -> Scenario:
+        return Scenario(name, {"changed": changed, "replacement": replacement, "other": other, "nobody": nobody})
 
     return (
         scenario("against all others", high, low, low),

@@ -20,13 +20,15 @@ import numpy as np
 
 from affidavit.accountant.plan import Gaussian, Leaf, Parallel, Plan, WithoutReplacement, leaves
 from affidavit.accountant.validate import Relation
-from affidavit.auditing import TrialPermit
-from affidavit.audits.sensitivity import Neighbours, Rehearsal, Rehearse, sensitivity_check
+from affidavit.audits.sensitivity import Change, Neighbours, Rehearsal, Rehearse, sensitivity_check
 from affidavit.chosen_model import MARKS, WORDS, ChosenModel, Part, Scenario, scenarios, script
 from affidavit.chosen_noise import ChosenNoise
 from affidavit.generation.dataset import Record
 from affidavit.generation.models.toy import ToyModel
+from affidavit.generation.sga.settings import SgaConfig
+from affidavit.invented import Invented
 from affidavit.mechanisms.above_threshold import AboveThreshold
+from affidavit.trial import TrialPermit
 
 if TYPE_CHECKING:
     from affidavit.audits.checks import CheckReport
@@ -40,7 +42,6 @@ History: TypeAlias = Literal["drawn", "plain", "passing"]
 Words: TypeAlias = Sequence[str]
 
 _ENDS: tuple[Place, ...] = ("first", "last")
-_MOST_RECORDS = 160
 
 
 @dataclass(slots=True)
@@ -75,41 +76,34 @@ class Rehearsed:
 
 
 def try_sensitivity(rehearsed: Rehearsed) -> CheckReport:
-    """The sensitivity check over all of ``rehearsed.pairs``. Raises what the generator's own check of its settings does."""
+    """The sensitivity check over all of ``rehearsed.pairs``. Raises as the generator's ``check``."""
     return sensitivity_check(rehearsed.pairs(), plan=rehearsed.plan, relation=rehearsed.relation)
 
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """What all pairs of one generator share. ``labels``: of the records; ``joint``: how many make a sample."""
+    """What all pairs of one generator share. ``words``: of the changed record's text, and of its replacement's."""
 
     of_whom: Rehearsed
-    config: GeneratorConfig
-    size: int
-    labels: tuple[str, ...]
+    invented: Invented
     vocabulary_size: int
     scenarios: tuple[Scenario, ...]
     words: tuple[Words, Words]
-    changes: tuple[Literal["dropped", "replaced", "moved"], ...]
-    most: int
+    changes: tuple[Change, ...]
 
     @classmethod
     def of(cls, rehearsed: Rehearsed) -> _Setting:
-        config, words = _on_toy_embedding(rehearsed.config)
-        scheme = getattr(config, "scheme", config)
+        invented = Invented.of(rehearsed.config)
+        config = invented.config
+        words = _far_apart(config) if isinstance(config, SgaConfig) else (WORDS[:1], WORDS[1:2])
         vocabulary = max(ToyModel().vocabulary_size, int(getattr(config, "top_k", 0)) + 3)
-        size, most = _least_size(config)
-        return cls(
-            rehearsed,
-            config,
-            size,
-            tuple(getattr(config, "labels", ("answer",))),
-            vocabulary,
-            _scenarios(config, words, vocabulary),
-            words,
-            tuple(_changes(rehearsed, several=len(getattr(scheme, "labels", ())) > 1)),
-            most,
-        )
+        scenarios = _scenarios(config, words, vocabulary)
+        return cls(rehearsed, invented, vocabulary, scenarios, words, tuple(_changes(rehearsed)))
+
+    @property
+    def config(self) -> GeneratorConfig:
+        """The generator's settings."""
+        return self.invented.config
 
     @property
     def many(self) -> int:
@@ -123,7 +117,9 @@ class _Setting:
         found = {math.ceil(getattr(self.config, share, 0.0) * subsets) for share in shares} - {0}
         return (*sorted(found), self.many)
 
-    def neighbours(self, scenario: Scenario, place: Place, *, each: int, seed: int, history: History) -> Iterator[Neighbours]:
+    def neighbours(
+        self, scenario: Scenario, place: Place, *, each: int, seed: int, history: History
+    ) -> Iterator[Neighbours]:
         """One data set of so many records a label, and what can become of one of its records."""
         records = self._records(each)
         where = {"first": 0, "middle": len(records) // 2, "last": len(records) - 1}[place]
@@ -137,14 +133,16 @@ class _Setting:
                 after = self._rehearse(model, (*before[:where], *before[where + 1 :]), seed, history, removed=where)
             else:
                 other = self._record(where, "replacement", longer=place != "last")
-                label = next(label for label in (*self.labels, mine.label) if change != "moved" or label != mine.label)
+                label = next(
+                    label for label in (*self.invented.labels, mine.label) if change != "moved" or label != mine.label
+                )
                 label = mine.label if change == "replaced" else label
                 other = dataclasses.replace(other, label=label)
                 after = self._rehearse(model, (*before[:where], other, *before[where + 1 :]), seed, history)
             yield Neighbours(name, change, rehearse, after)
 
     def _records(self, each: int) -> list[Record]:
-        count = min(max(3, each * len(self.labels)), self.most, _MOST_RECORDS)
+        count = min(max(3, each * len(self.invented.labels)), self.invented.most)
         return [self._record(number, "other") for number in range(count)]
 
     def _record(self, number: int, part: Part, *, longer: bool = False) -> Record:
@@ -152,7 +150,7 @@ class _Setting:
         length = int(getattr(self.config, "max_record_tokens", 8))
         count = 3 * length if longer else max(1, length // 4)
         text = " ".join((MARKS[part], *islice(cycle(words), count)))
-        return Record(f"r{number}", text, self.labels[number % len(self.labels)])
+        return Record(f"r{number}", text, self.invented.labels[number % len(self.invented.labels)])
 
     def _rehearse(
         self, model: ChosenModel, records: Sequence[Record], seed: int, history: History, *, removed: int | None = None
@@ -161,39 +159,26 @@ class _Setting:
 
         def run(watch: Rehearsal) -> Hashable:
             single = {"drawn": None, "plain": 0.0, "passing": 4.0}[history]
-            source = ChosenNoise(seed, held=held, size=self.size, removed=removed, single=single)
+            source = ChosenNoise(seed, held=held, size=self.invented.size, removed=removed, single=single)
             watch.drawing = source.drawing
             if history != "drawn":
                 watch.chosen = _below
-            plan = self.of_whom.source.plan(self.config, relation=self.of_whom.relation, size=self.size)
+            plan = self.of_whom.source.plan(self.config, relation=self.of_whom.relation, size=self.invented.size)
             permit = _RehearsalPermit(plan, self.of_whom.relation, source, watch=watch)
             done = self.of_whom.source.run(
-                permit, self.config, records, model, size=self.size, public=self._public()
+                permit, self.config, records, model, size=self.invented.size, public=self.invented.public()
             )
             return tuple((each.label, each.number, each.text, each.tokens, each.query) for each in done.samples)
 
         return run
 
-    def _public(self) -> list[Record]:
-        """So many that every generator has enough, each with all words that may be keywords."""
-        if not hasattr(self.config, "queries") and not hasattr(self.config, "use_public"):
-            return []
-        words = " ".join(WORDS)
-        prompts = int(getattr(self.config, "ensemble", 0)) * int(getattr(self.config, "shots", 1))
-        asked = int(getattr(self.config, "subsets", 0)) * int(getattr(self.config, "shots_per_subset", 1))
-        count = max(prompts, min(asked, _MOST_RECORDS), int(getattr(self.config, "least_public", 1))) + 1
-        each = [label for label in self.labels for _ in range(count)]
-        each += self.labels[:1] * (len(each) == self.size)
-        answers = not hasattr(self.config, "labels")
-        return [Record(f"public-{n}", words, words if answers else label) for n, label in enumerate(each)]
 
-
-def _changes(rehearsed: Rehearsed, *, several: bool) -> Iterator[Literal["dropped", "replaced", "moved"]]:
+def _changes(rehearsed: Rehearsed) -> Iterator[Change]:
     """Those of which any leaf of the plan speaks."""
     yield "dropped"
     if rehearsed.relation == "substitution" or _draws_without_replacement(rehearsed.plan):
         yield "replaced"
-        if several and isinstance(rehearsed.plan, Parallel) and hasattr(rehearsed.config, "labels"):
+        if isinstance(rehearsed.plan, Parallel) and len(getattr(rehearsed.config, "labels", ())) > 1:
             yield "moved"
 
 
@@ -215,28 +200,6 @@ def _draws_without_replacement(plan: Plan) -> bool:
         return True
     below = (getattr(plan, "of", None), *getattr(plan, "parts", ()))
     return any(_draws_without_replacement(node) for node in below if node is not None)
-
-
-def _least_size(config: GeneratorConfig) -> tuple[int, int]:
-    """The least declared size, and the most records that are all in a sample."""
-    from affidavit.generation.ksa.settings import KsaSettings
-    from affidavit.generation.sga.settings import SgaConfig
-    from affidavit.generation.subsampled import SubsampledConfig
-
-    match config:
-        case SgaConfig():
-            size = config.ensemble * config.shots
-            return size, size
-        case SubsampledConfig() | KsaSettings(sampling="poisson" | "without-replacement"):
-            scheme = config if isinstance(config, SubsampledConfig) else config.scheme
-            size = scheme.subsets * scheme.shots_per_subset * scheme.shares
-            return size, size
-        case KsaSettings():
-            scheme = config.scheme
-            return len(scheme.labels) * scheme.samples_per_label * config.subsets, _MOST_RECORDS
-        case _:
-            fields: Any = config
-            return len(fields.labels) * fields.samples_per_label * fields.batch_size, _MOST_RECORDS
 
 
 def _scenarios(config: GeneratorConfig, words: tuple[Words, Words], size: int) -> tuple[Scenario, ...]:
@@ -263,31 +226,16 @@ def _scenarios(config: GeneratorConfig, words: tuple[Words, Words], size: int) -
     )
 
 
-def _on_toy_embedding(config: GeneratorConfig) -> tuple[GeneratorConfig, tuple[Words, Words]]:
-    """The settings with an embedding that needs no download (no leaf depends on it), and two texts' words that lie
-    far apart in it, as the mechanism sees them."""
-    from affidavit.generation.models.embedding import DIMENSIONS
-    from affidavit.generation.sga.settings import DpmTable, SgaConfig
+def _far_apart(config: SgaConfig) -> tuple[Words, Words]:
+    """The words of two answers that lie far apart in the toy embedding, as the mechanism sees them.
 
-    if not isinstance(config, SgaConfig):
-        return config, (WORDS[:1], WORDS[1:2])
-
-    def small(table: DpmTable) -> DpmTable:
-        return table.model_copy(update={"dimensions": min(table.dimensions or DIMENSIONS["toy"], DIMENSIONS["toy"])})
-
-    changes: dict[str, Any] = {"embedding": "toy", "dpm": small(config.dpm)}
-    if config.augment is not None:
-        changes["augment"] = config.augment.model_copy(update={"dpm": small(config.augment.dpm)})
-    config = config.model_copy(update=changes)
-    return config, _far_apart(config.dpm.dimensions, radius=config.dpm.radius, longest=config.max_tokens)
-
-
-def _far_apart(dimensions: int, *, radius: float, longest: int) -> tuple[Words, Words]:
-    """Of all ends of an axis, by so many of the words that point there most: the two texts furthest from each other."""
+    Of all ends of an axis, by so many of the words that point there most: the two texts furthest from each other.
+    """
     from affidavit.generation.models.embedding import load_embedding
     from affidavit.generation.sga.candidates import Projection
     from affidavit.mechanisms.dpm import clipped
 
+    dimensions, radius, longest = config.dpm.dimensions, config.dpm.radius, config.max_tokens
     embedding = load_embedding("toy")
     projection = Projection.of(embedding.embed(WORDS[4:5] * 2), dimensions=dimensions)
     single = projection(embedding.embed(WORDS))

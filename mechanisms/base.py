@@ -188,7 +188,9 @@ def watched(permit: Permit, path: str, statistic: Statistic, draw: Callable[[], 
 
 def public(permit: Permit, path: str, *values: Any) -> None:
     """Tell a rehearsal's watch of ``values`` that the use at ``path`` takes for public, or for released before."""
-    watched(permit, path, Statistic("not", tuple(np.asarray(value, dtype=np.float64) for value in values), ()), _nothing)
+    watched(
+        permit, path, Statistic("not", tuple(np.asarray(value, dtype=np.float64) for value in values), ()), _nothing
+    )
 
 
 def _nothing() -> None:

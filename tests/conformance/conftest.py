@@ -23,12 +23,12 @@ import pytest
 from affidavit.accountant.plan import Plan
 from affidavit.accountant.randomness import NoiseSource, SeededNoise
 from affidavit.accountant.validate import Relation
-from affidavit.auditing import TrialPermit
 from affidavit.generation.configs import GeneratorConfig
 from affidavit.generation.dataset import Record
 from affidavit.generation.models import load_model
 from affidavit.generation.outputs import Generated
 from affidavit.generation.registry import Generator, generator, kinds
+from affidavit.trial import TrialPermit
 
 FOLDER = Path(__file__).parent / "generators"
 _WORDS = [

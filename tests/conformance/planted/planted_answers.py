@@ -190,7 +190,7 @@ def clipped_coordinate_by_coordinate(patch: Patch) -> None:
 def clipped_sum(patch: Patch) -> None:
     """The centre is clipped, not the points."""
 
-    def clipped(points, *, radius):  # noqa: ARG001
+    def clipped(points, *, radius):
         return np.where(np.isfinite(points).all(axis=1, keepdims=True), points, 0.0)
 
     sums = dpm._Permitted.sums
@@ -331,34 +331,132 @@ def missing_records_shrink_the_set(patch: Patch) -> None:
     """The number of points is taken for public, and is how many records there are: a null record is one less."""
     whole = augment.augmented
 
-    def augmented(config, records, *given, size, path):  # noqa: ARG001
+    def augmented(config, records, *given, size, path):
         return whole(config, records, *given, size=len(records), path=path)
 
     patch.setattr(augment, "augmented", augmented)
 
 
 PLANTS = (
-    Plant("every-occurrence", "a word counts as often as an answer says it", KSA, every_occurrence_counts, "sensitivity check"),
-    Plant("domain-of-answers", "the domain is what private answers say", KSA, domain_of_the_answers, "sensitivity check"),
-    Plant("shares-of-answers", "counts are divided by how many answers there are", KSA, shares_of_the_answers, "sensitivity check"),
+    Plant(
+        "every-occurrence",
+        "a word counts as often as an answer says it",
+        KSA,
+        every_occurrence_counts,
+        "sensitivity check",
+    ),
+    Plant(
+        "domain-of-answers", "the domain is what private answers say", KSA, domain_of_the_answers, "sensitivity check"
+    ),
+    Plant(
+        "shares-of-answers",
+        "counts are divided by how many answers there are",
+        KSA,
+        shares_of_the_answers,
+        "sensitivity check",
+    ),
     Plant("weights-by-rarity", "rare words weigh more, by private counts", KSA, weights_by_rarity, "sensitivity check"),
-    Plant("fallback-keywords", "where the test fails, the exact best words are taken", TESTED, fallback_to_an_answer, "sensitivity check"),
-    Plant("order-of-counts", "a released set is written in the order of its counts", TESTED, keywords_in_the_order_of_their_counts, "sensitivity check"),
-    Plant("private-example", "the last prompt shows a private record", KSA, private_example_in_the_last_prompt, "sensitivity check"),
-    Plant("first-prompts-twice", "the first prompts are asked, and counted, twice", POISSON, record_in_two_prompts, "sensitivity check"),
+    Plant(
+        "fallback-keywords",
+        "where the test fails, the exact best words are taken",
+        TESTED,
+        fallback_to_an_answer,
+        "sensitivity check",
+    ),
+    Plant(
+        "order-of-counts",
+        "a released set is written in the order of its counts",
+        TESTED,
+        keywords_in_the_order_of_their_counts,
+        "sensitivity check",
+    ),
+    Plant(
+        "private-example",
+        "the last prompt shows a private record",
+        KSA,
+        private_example_in_the_last_prompt,
+        "sensitivity check",
+    ),
+    Plant(
+        "first-prompts-twice",
+        "the first prompts are asked, and counted, twice",
+        POISSON,
+        record_in_two_prompts,
+        "sensitivity check",
+    ),
     Plant("gaps-doubled", "the size is chosen by doubled gaps", SIZED, half_the_noise_on_the_size, "sensitivity check"),
-    Plant("overlapping-batches", "each batch also holds the one before it", Case("ksa"), texts_of_one_batch, "sensitivity check"),
+    Plant(
+        "overlapping-batches",
+        "each batch also holds the one before it",
+        Case("ksa"),
+        texts_of_one_batch,
+        "sensitivity check",
+    ),
     Plant("points-not-clipped", "embeddings are not drawn into the ball", SGA, points_not_clipped, "sensitivity check"),
-    Plant("clipped-per-coordinate", "each coordinate is clipped, and then doubled", SGA, clipped_coordinate_by_coordinate, "sensitivity check"),
+    Plant(
+        "clipped-per-coordinate",
+        "each coordinate is clipped, and then doubled",
+        SGA,
+        clipped_coordinate_by_coordinate,
+        "sensitivity check",
+    ),
     Plant("clipped-sum", "sums are clipped, not points", SGA, clipped_sum, "sensitivity check"),
-    Plant("sums-scaled", "sums are scaled by exact sizes before their noise", SGA, mean_instead_of_sum, "sensitivity check"),
+    Plant(
+        "sums-scaled",
+        "sums are scaled by exact sizes before their noise",
+        SGA,
+        mean_instead_of_sum,
+        "sensitivity check",
+    ),
     Plant("exact-weights", "exact sizes go on beside the noisy ones", SGA, exact_weights, "sensitivity check"),
-    Plant("best-separator", "below the first level the best separator is taken", SGA, best_separator_taken, "sensitivity check"),
-    Plant("scores-grow", "scores are multiplied as a set has more points", SGA, scores_squared_occupation, "sensitivity check"),
-    Plant("scores-by-share", "scores are divided by how many points there are", AUGMENTED, scores_by_share, "sensitivity check"),
-    Plant("private-axes", "the projection is fitted to private answers as well", SGA, projected_on_private_axes, "sensitivity check"),
-    Plant("private-candidate", "one of the candidates is a private answer", FIRST, candidates_among_private_answers, "sensitivity check"),
+    Plant(
+        "best-separator",
+        "below the first level the best separator is taken",
+        SGA,
+        best_separator_taken,
+        "sensitivity check",
+    ),
+    Plant(
+        "scores-grow",
+        "scores are multiplied as a set has more points",
+        SGA,
+        scores_squared_occupation,
+        "sensitivity check",
+    ),
+    Plant(
+        "scores-by-share",
+        "scores are divided by how many points there are",
+        AUGMENTED,
+        scores_by_share,
+        "sensitivity check",
+    ),
+    Plant(
+        "private-axes",
+        "the projection is fitted to private answers as well",
+        SGA,
+        projected_on_private_axes,
+        "sensitivity check",
+    ),
+    Plant(
+        "private-candidate",
+        "one of the candidates is a private answer",
+        FIRST,
+        candidates_among_private_answers,
+        "sensitivity check",
+    ),
     Plant("shared-places", "every record stands in two prompts", SGA, places_shared_by_prompts, "sensitivity check"),
-    Plant("root-size-exact", "the number of records is taken for public", AUGMENTED, augmented_as_if_present, "sensitivity check"),
-    Plant("null-record-shrinks", "a null record is one point less, where their number is public", REPLACED, missing_records_shrink_the_set, "sensitivity check"),
-)  # fmt: skip
+    Plant(
+        "root-size-exact",
+        "the number of records is taken for public",
+        AUGMENTED,
+        augmented_as_if_present,
+        "sensitivity check",
+    ),
+    Plant(
+        "null-record-shrinks",
+        "a null record is one point less, where their number is public",
+        REPLACED,
+        missing_records_shrink_the_set,
+        "sensitivity check",
+    ),
+)

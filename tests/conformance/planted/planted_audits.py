@@ -18,7 +18,6 @@ from affidavit.accountant.errors import AffidavitError
 from affidavit.accountant.plan import Plan
 from affidavit.accountant.randomness import SeededNoise
 from affidavit.accountant.validate import Relation
-from affidavit.auditing import TrialPermit
 from affidavit.audits.certified import Certified
 from affidavit.audits.checks import CheckReport
 from affidavit.audits.experiments.one_step import OneStepAudit, prepare
@@ -30,6 +29,7 @@ from affidavit.generation.models import load_model
 from affidavit.generation.registry import Generator, generator
 from affidavit.neighbours import Trial, try_neighbours
 from affidavit.sensitivity import Rehearsed, try_sensitivity
+from affidavit.trial import TrialPermit
 
 __all__ = ["AUDITS", "Case", "Plant", "audited"]
 

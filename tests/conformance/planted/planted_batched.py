@@ -1,4 +1,4 @@
-"""Bugs in PRISM, private prediction and InvisibleInk, and in what they share: batches, prompts, the loop over tokens."""
+"""Bugs in PRISM, private prediction and InvisibleInk, and in what they share: batches, prompts, the loop."""
 
 from __future__ import annotations
 
@@ -16,12 +16,6 @@ Patch = pytest.MonkeyPatch
 PRISM = Case("prism", changes={"max_tokens": 4})
 INK = Case("invisible-ink", changes={"max_tokens": 4})
 PREDICTION = Case("private-prediction", mechanism="exponential")
-
-
-def _rows(private):
-    return np.concatenate([np.empty((0, 1)), *private.logits()]) if not private._parts else np.concatenate(
-        list(private.logits())
-    )
 
 
 # --- scores of PRISM -------------------------------------------------------------------------------------------
@@ -310,7 +304,9 @@ def ink_around_the_private_mean(patch: Patch) -> None:
 def ink_bound_of_the_other_formula(patch: Patch) -> None:
     """C is taken for the bound of the mean, and each row is clipped to s·C/2."""
     whole = invisible_ink.clip_difference
-    patch.setattr(invisible_ink, "clip_difference", lambda logits, public, *, clip: whole(logits, public, clip=3 * clip))
+    patch.setattr(
+        invisible_ink, "clip_difference", lambda logits, public, *, clip: whole(logits, public, clip=3 * clip)
+    )
 
 
 def ink_mean_over_present(patch: Patch) -> None:
@@ -417,37 +413,191 @@ def token_mean_not_clipped_to_its_half(patch: Patch) -> None:
 
 
 PLANTS = (
-    Plant("clip-after-the-sum", "the mean of the rows is clipped, not each row", PRISM, clip_after_the_sum, "sensitivity check"),
+    Plant(
+        "clip-after-the-sum",
+        "the mean of the rows is clipped, not each row",
+        PRISM,
+        clip_after_the_sum,
+        "sensitivity check",
+    ),
     Plant("bound-doubled", "private rows are clipped at twice the bound", PRISM, bound_doubled, "sensitivity check"),
-    Plant("doubled-at-one-step", "the scores of the last token are doubled", PRISM, scores_doubled_at_one_step, "sensitivity check"),
-    Plant("private-row-in-public", "the public row is the first record's", PRISM, private_row_in_the_public_one, "sensitivity check"),
-    Plant("mean-over-present", "the mean is over the records that are there", PRISM, mean_over_present_records, "sensitivity check"),
-    Plant("dummy-rows-count", "rows that fill a minibatch up have weight 1", PRISM, dummy_rows_count, "sensitivity check"),
-    Plant("not-halved", "the private half of the blend counts twice", PRISM, private_half_not_halved, "sensitivity check"),
-    Plant("no-maximum-taken-off", "a row is clipped as it is, above only", PRISM, no_maximum_taken_off, "sensitivity check"),
-    Plant("long-record-twice", "a record that is too long becomes two rows", PRISM, two_rows_for_a_long_record, "sensitivity check"),
-    Plant("minibatch-twice", "the first minibatch is summed twice", PRISM, repeated_first_minibatch, "sensitivity check"),
-    Plant("in-every-batch", "a record is in the batch of every text of its label", PRISM, record_in_every_batch, "sensitivity check"),
-    Plant("sure-tokens-free", "a clear winner is taken without a draw", PRISM, sure_tokens_are_free, "sensitivity check"),
-    Plant("private-end", "a text ends where private rows disagree", PRISM, ends_when_the_private_rows_do, "sensitivity check"),
-    Plant("last-token-beside", "the last token is the private argmax", PRISM, best_private_token_at_the_end, "sensitivity check"),
-    Plant("batches-by-position", "a record's batch is its number modulo the buckets", PRISM, batches_by_position, "neighbour test"),
+    Plant(
+        "doubled-at-one-step",
+        "the scores of the last token are doubled",
+        PRISM,
+        scores_doubled_at_one_step,
+        "sensitivity check",
+    ),
+    Plant(
+        "private-row-in-public",
+        "the public row is the first record's",
+        PRISM,
+        private_row_in_the_public_one,
+        "sensitivity check",
+    ),
+    Plant(
+        "mean-over-present",
+        "the mean is over the records that are there",
+        PRISM,
+        mean_over_present_records,
+        "sensitivity check",
+    ),
+    Plant(
+        "dummy-rows-count", "rows that fill a minibatch up have weight 1", PRISM, dummy_rows_count, "sensitivity check"
+    ),
+    Plant(
+        "not-halved", "the private half of the blend counts twice", PRISM, private_half_not_halved, "sensitivity check"
+    ),
+    Plant(
+        "no-maximum-taken-off",
+        "a row is clipped as it is, above only",
+        PRISM,
+        no_maximum_taken_off,
+        "sensitivity check",
+    ),
+    Plant(
+        "long-record-twice",
+        "a record that is too long becomes two rows",
+        PRISM,
+        two_rows_for_a_long_record,
+        "sensitivity check",
+    ),
+    Plant(
+        "minibatch-twice", "the first minibatch is summed twice", PRISM, repeated_first_minibatch, "sensitivity check"
+    ),
+    Plant(
+        "in-every-batch",
+        "a record is in the batch of every text of its label",
+        PRISM,
+        record_in_every_batch,
+        "sensitivity check",
+    ),
+    Plant(
+        "sure-tokens-free", "a clear winner is taken without a draw", PRISM, sure_tokens_are_free, "sensitivity check"
+    ),
+    Plant(
+        "private-end",
+        "a text ends where private rows disagree",
+        PRISM,
+        ends_when_the_private_rows_do,
+        "sensitivity check",
+    ),
+    Plant(
+        "last-token-beside",
+        "the last token is the private argmax",
+        PRISM,
+        best_private_token_at_the_end,
+        "sensitivity check",
+    ),
+    Plant(
+        "batches-by-position",
+        "a record's batch is its number modulo the buckets",
+        PRISM,
+        batches_by_position,
+        "neighbour test",
+    ),
     Plant("rows-lost", "minibatches are counted by floor division", PRISM, last_minibatch_lost, "trace check"),
     Plant("padded-to-longest", "rows are padded to the longest record", PRISM, padded_to_the_longest, "neighbour test"),
-    Plant("ragged-minibatch", "a minibatch has as many rows as there are records", PRISM, minibatches_of_the_rows_that_are_there, "neighbour test"),
-    Plant("public-in-batch", "the public prompt runs among the private ones", PRISM, public_prompt_in_the_private_batch, "neighbour test"),
-    Plant("hotter-than-stated", "the temperature is a number in the code, hotter than certified", PRISM, _at_temperature(0.8), "trace check"),
-    Plant("colder-than-stated", "the temperature is a number in the code, colder than certified", PRISM, _at_temperature(0.2), "permit"),
-    Plant("ink-clipped-above-only", "differences have no lower bound", INK, ink_clipped_above_only, "sensitivity check"),
-    Plant("ink-private-support", "the eligible tokens are those of the private mean", INK, ink_support_of_the_private_mean, "sensitivity check"),
-    Plant("ink-private-centre", "rows are clipped about a private row", INK, ink_around_the_private_mean, "sensitivity check"),
-    Plant("ink-bound-tripled", "rows are clipped at three times the bound", INK, ink_bound_of_the_other_formula, "sensitivity check"),
+    Plant(
+        "ragged-minibatch",
+        "a minibatch has as many rows as there are records",
+        PRISM,
+        minibatches_of_the_rows_that_are_there,
+        "neighbour test",
+    ),
+    Plant(
+        "public-in-batch",
+        "the public prompt runs among the private ones",
+        PRISM,
+        public_prompt_in_the_private_batch,
+        "neighbour test",
+    ),
+    Plant(
+        "hotter-than-stated",
+        "the temperature is a number in the code, hotter than certified",
+        PRISM,
+        _at_temperature(0.8),
+        "trace check",
+    ),
+    Plant(
+        "colder-than-stated",
+        "the temperature is a number in the code, colder than certified",
+        PRISM,
+        _at_temperature(0.2),
+        "permit",
+    ),
+    Plant(
+        "ink-clipped-above-only", "differences have no lower bound", INK, ink_clipped_above_only, "sensitivity check"
+    ),
+    Plant(
+        "ink-private-support",
+        "the eligible tokens are those of the private mean",
+        INK,
+        ink_support_of_the_private_mean,
+        "sensitivity check",
+    ),
+    Plant(
+        "ink-private-centre",
+        "rows are clipped about a private row",
+        INK,
+        ink_around_the_private_mean,
+        "sensitivity check",
+    ),
+    Plant(
+        "ink-bound-tripled",
+        "rows are clipped at three times the bound",
+        INK,
+        ink_bound_of_the_other_formula,
+        "sensitivity check",
+    ),
     Plant("ink-mean-over-present", "s is how many records there are", INK, ink_mean_over_present, "sensitivity check"),
-    Plant("distance-of-mean-logits", "the distance is that of the softmax of mean logits", PREDICTION, distance_of_the_mean_logits, "sensitivity check"),
-    Plant("distance-over-present", "the distance's mean is over the records that are there", PREDICTION, distance_over_present, "sensitivity check"),
-    Plant("threshold-from-data", "the threshold grows with the number of records", PREDICTION, threshold_from_the_data, "sensitivity check"),
-    Plant("free-token-private", "free tokens are drawn from private rows", PREDICTION, free_token_from_the_private_rows, "sensitivity check"),
-    Plant("support-of-private-row", "private tokens are drawn among a record's best", PREDICTION, support_of_a_private_row, "sensitivity check"),
-    Plant("scan-goes-on", "a sparse vector answers on after its last \"above\"", PREDICTION, one_run_for_all_tokens, "permit"),
-    Plant("range-of-another", "PRISM's halved range for a mean that nothing halves", PREDICTION, token_mean_not_clipped_to_its_half, "sensitivity check"),
-)  # fmt: skip
+    Plant(
+        "distance-of-mean-logits",
+        "the distance is that of the softmax of mean logits",
+        PREDICTION,
+        distance_of_the_mean_logits,
+        "sensitivity check",
+    ),
+    Plant(
+        "distance-over-present",
+        "the distance's mean is over the records that are there",
+        PREDICTION,
+        distance_over_present,
+        "sensitivity check",
+    ),
+    Plant(
+        "threshold-from-data",
+        "the threshold grows with the number of records",
+        PREDICTION,
+        threshold_from_the_data,
+        "sensitivity check",
+    ),
+    Plant(
+        "free-token-private",
+        "free tokens are drawn from private rows",
+        PREDICTION,
+        free_token_from_the_private_rows,
+        "sensitivity check",
+    ),
+    Plant(
+        "support-of-private-row",
+        "private tokens are drawn among a record's best",
+        PREDICTION,
+        support_of_a_private_row,
+        "sensitivity check",
+    ),
+    Plant(
+        "scan-goes-on",
+        'a sparse vector answers on after its last "above"',
+        PREDICTION,
+        one_run_for_all_tokens,
+        "permit",
+    ),
+    Plant(
+        "range-of-another",
+        "PRISM's halved range for a mean that nothing halves",
+        PREDICTION,
+        token_mean_not_clipped_to_its_half,
+        "sensitivity check",
+    ),
+)

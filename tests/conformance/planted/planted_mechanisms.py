@@ -23,7 +23,9 @@ Patch = pytest.MonkeyPatch
 
 PRISM = Case("prism", changes={"max_tokens": 4})
 FEW = Case("few-shot", changes={"max_tokens": 4, "noise_multiplier": 0.4})
-NOISY = Case("few-shot", changes={"max_tokens": 4, "mechanism": "noisy-max", "noise_multiplier": None, "noise_epsilon": 2.0})
+NOISY = Case(
+    "few-shot", changes={"max_tokens": 4, "mechanism": "noisy-max", "noise_multiplier": None, "noise_epsilon": 2.0}
+)
 PREDICTION = Case("private-prediction", changes={"distance_noise": 0.4}, mechanism="above-threshold")
 JOINT = Case("ksa", changes={"samples_per_label": 1, "keyword_epsilon": 4.0}, mechanism="joint-exponential")
 TESTED = Case("ksa-answers", changes={"keyword_epsilon": 1.0, "fewest_keywords": 2}, mechanism="propose-test-release")
@@ -52,7 +54,9 @@ def temperature_halved(patch: Patch) -> None:
 def rate_for_mean(patch: Patch) -> None:
     """The rate σ/2 is taken for σ: half the noise."""
     whole = noisy_max.exponential_coins
-    patch.setattr(noisy_max, "exponential_coins", lambda exponents, *, noise: whole([2 * e for e in exponents], noise=noise))
+    patch.setattr(
+        noisy_max, "exponential_coins", lambda exponents, *, noise: whole([2 * e for e in exponents], noise=noise)
+    )
 
 
 def joint_temperature_halved(patch: Patch) -> None:
@@ -71,7 +75,9 @@ def gap_of_another_set(patch: Patch) -> None:
 
 
 def test_without_noise(patch: Patch) -> None:
-    patch.setattr(propose_test_release, "two_sided_geometric", lambda _rate, *, noise: 0 * int(noise.integers(0, 2, 1)[0]))
+    patch.setattr(
+        propose_test_release, "two_sided_geometric", lambda _rate, *, noise: 0 * int(noise.integers(0, 2, 1)[0])
+    )
 
 
 def no_noise_on_queries(patch: Patch) -> None:
@@ -109,11 +115,31 @@ def splits_colder(patch: Patch) -> None:
 
 PLANTS = (
     Plant("normals-too-narrow", "normal noise is narrower by √2", FEW, radius_without_its_two, "one-step audit"),
-    Plant("softmax-colder", "the exponential mechanism samples at half its temperature", PRISM, temperature_halved, "one-step audit"),
+    Plant(
+        "softmax-colder",
+        "the exponential mechanism samples at half its temperature",
+        PRISM,
+        temperature_halved,
+        "one-step audit",
+    ),
     Plant("rate-for-mean", "noisy max draws at twice its rate", NOISY, rate_for_mean, "one-step audit"),
-    Plant("joint-colder", "the joint exponential mechanism samples at half its temperature", JOINT, joint_temperature_halved, "one-step audit"),
+    Plant(
+        "joint-colder",
+        "the joint exponential mechanism samples at half its temperature",
+        JOINT,
+        joint_temperature_halved,
+        "one-step audit",
+    ),
     Plant("wrong-gap", "propose-test-release tests the next gap", TESTED, gap_of_another_set, "sensitivity check"),
-    Plant("test-without-noise", "propose-test-release tests without noise", TESTED, test_without_noise, "one-step audit"),
-    Plant("queries-without-noise", "the sparse vector's queries have no noise", PREDICTION, no_noise_on_queries, "one-step audit"),
+    Plant(
+        "test-without-noise", "propose-test-release tests without noise", TESTED, test_without_noise, "one-step audit"
+    ),
+    Plant(
+        "queries-without-noise",
+        "the sparse vector's queries have no noise",
+        PREDICTION,
+        no_noise_on_queries,
+        "one-step audit",
+    ),
     Plant("splits-colder", "separators are chosen at half the temperature", SGA, splits_colder, "one-step audit"),
-)  # fmt: skip
+)

@@ -17,9 +17,7 @@ Patch = pytest.MonkeyPatch
 _SINGLE = {"sampling": "poisson", "shots_per_subset": 1, "subsets": 8, "max_tokens": 4}
 FEW = Case("few-shot", changes=_SINGLE)
 PAIRS = Case("few-shot", relation="substitution", changes={"max_tokens": 4})
-NOISY = Case(
-    "few-shot", changes={**_SINGLE, "mechanism": "noisy-max", "noise_multiplier": None, "noise_epsilon": 0.8}
-)
+NOISY = Case("few-shot", changes={**_SINGLE, "mechanism": "noisy-max", "noise_multiplier": None, "noise_epsilon": 0.8})
 LONG = Case("few-shot", changes={**_SINGLE, "max_tokens": 20, "samples_per_label": 1})
 _SMALL = {"max_tokens": 2, "samples_per_label": 1, "top_k": 12}
 ADA = Case("adadpsyn", changes=_SMALL)
@@ -122,9 +120,7 @@ def noise_once_for_all_coordinates(patch: Patch) -> None:
     """One normal number is added to the whole vector: the argmax is that of the sum itself."""
 
     def release(permit, path, values, *, standard_deviation, l2_sensitivity):
-        noisy = _release(
-            permit, path, values[:1], standard_deviation=standard_deviation, l2_sensitivity=l2_sensitivity
-        )
+        noisy = _release(permit, path, values[:1], standard_deviation=standard_deviation, l2_sensitivity=l2_sensitivity)
         return values + (noisy[0] - values[0])
 
     _release = gaussian.release
@@ -175,7 +171,7 @@ def same_noise_vector_for_every_token(patch: Patch) -> None:
 
 
 def points_not_drawn_into_the_ball(patch: Patch) -> None:
-    def projected(points, *, centre, radius):  # noqa: ARG001
+    def projected(points, *, centre, radius):
         return np.trunc((points - centre) * projected_mean.GRID).astype(np.int64)
 
     patch.setattr(projected_mean, "projected", projected)
@@ -285,37 +281,154 @@ def joining_where_replaced(patch: Patch) -> None:
 def denominator_of_the_sample(patch: Patch) -> None:
     whole = projected_mean.release
 
-    def release(permit, path, points, *, count, **more):  # noqa: ARG001
+    def release(permit, path, points, *, count, **more):
         return whole(permit, path, points, count=max(1, len(points)), **more)
 
     patch.setattr(projected_mean, "release", release)
 
 
 PLANTS = (
-    Plant("not-normalised", "vectors are scaled to their best entry, not to sum 1", FEW, not_normalised, "sensitivity check"),
-    Plant("heavy-vectors-double", "a vector with a clear best entry counts twice", FEW, normalised_over_everything, "sensitivity check"),
-    Plant("first-subset-twice", "the first prompt is asked, and counted, twice", FEW, first_subset_twice, "sensitivity check"),
-    Plant("shots-dummy-rows-count", "rows that fill a minibatch up are vectors as well", FEW, all_rows_of_a_minibatch, "sensitivity check"),
+    Plant(
+        "not-normalised",
+        "vectors are scaled to their best entry, not to sum 1",
+        FEW,
+        not_normalised,
+        "sensitivity check",
+    ),
+    Plant(
+        "heavy-vectors-double",
+        "a vector with a clear best entry counts twice",
+        FEW,
+        normalised_over_everything,
+        "sensitivity check",
+    ),
+    Plant(
+        "first-subset-twice",
+        "the first prompt is asked, and counted, twice",
+        FEW,
+        first_subset_twice,
+        "sensitivity check",
+    ),
+    Plant(
+        "shots-dummy-rows-count",
+        "rows that fill a minibatch up are vectors as well",
+        FEW,
+        all_rows_of_a_minibatch,
+        "sensitivity check",
+    ),
     Plant("in-two-subsets", "every record stands in two prompts", PAIRS, record_in_two_subsets, "sensitivity check"),
-    Plant("log-probabilities", "noisy max over logarithms, down to −20", NOISY, scores_are_log_probabilities, "sensitivity check"),
-    Plant("mean-over-sampled", "the sum is divided by how many vectors there are", FEW, mean_over_sampled, "sensitivity check"),
-    Plant("vote-without-noise", "a token on which all vectors agree is taken as it is", FEW, best_vector_decides, "sensitivity check"),
-    Plant("root-two-forgotten", "the noise for a joining vector, where one is replaced", PAIRS, noise_for_joining_where_replaced, "sensitivity check"),
-    Plant("one-number-of-noise", "one normal number for the whole vector", FEW, noise_once_for_all_coordinates, "sensitivity check"),
+    Plant(
+        "log-probabilities",
+        "noisy max over logarithms, down to −20",
+        NOISY,
+        scores_are_log_probabilities,
+        "sensitivity check",
+    ),
+    Plant(
+        "mean-over-sampled",
+        "the sum is divided by how many vectors there are",
+        FEW,
+        mean_over_sampled,
+        "sensitivity check",
+    ),
+    Plant(
+        "vote-without-noise",
+        "a token on which all vectors agree is taken as it is",
+        FEW,
+        best_vector_decides,
+        "sensitivity check",
+    ),
+    Plant(
+        "root-two-forgotten",
+        "the noise for a joining vector, where one is replaced",
+        PAIRS,
+        noise_for_joining_where_replaced,
+        "sensitivity check",
+    ),
+    Plant(
+        "one-number-of-noise",
+        "one normal number for the whole vector",
+        FEW,
+        noise_once_for_all_coordinates,
+        "sensitivity check",
+    ),
     Plant("one-sample", "one sample serves all tokens of a text", LONG, one_sample_for_all_tokens, "trace check"),
-    Plant("fixed-size", "exactly the expected number of records is sampled", LONG, exactly_the_expected_size, "trace check"),
-    Plant("rate-from-records", "the sampling rate hangs on how many records there are", FEW, rate_from_the_records, "neighbour test"),
-    Plant("one-noise-vector", "one noise vector serves all tokens", FEW, same_noise_vector_for_every_token, "trace check"),
+    Plant(
+        "fixed-size",
+        "exactly the expected number of records is sampled",
+        LONG,
+        exactly_the_expected_size,
+        "trace check",
+    ),
+    Plant(
+        "rate-from-records",
+        "the sampling rate hangs on how many records there are",
+        FEW,
+        rate_from_the_records,
+        "neighbour test",
+    ),
+    Plant(
+        "one-noise-vector", "one noise vector serves all tokens", FEW, same_noise_vector_for_every_token, "trace check"
+    ),
     Plant("no-ball", "points are not drawn into the ball", ADA, points_not_drawn_into_the_ball, "sensitivity check"),
-    Plant("not-about-centre", "the sum is of the points, not of what they differ from the centre by", ADA, sum_not_about_the_centre, "sensitivity check"),
-    Plant("twice-the-ball", "points are drawn into a ball of twice the radius", ADA, drawn_into_twice_the_ball, "sensitivity check"),
-    Plant("exact-count", "the radius is reduced where the exact count says so", ADA, stops_on_the_exact_count, "sensitivity check"),
+    Plant(
+        "not-about-centre",
+        "the sum is of the points, not of what they differ from the centre by",
+        ADA,
+        sum_not_about_the_centre,
+        "sensitivity check",
+    ),
+    Plant(
+        "twice-the-ball",
+        "points are drawn into a ball of twice the radius",
+        ADA,
+        drawn_into_twice_the_ball,
+        "sensitivity check",
+    ),
+    Plant(
+        "exact-count",
+        "the radius is reduced where the exact count says so",
+        ADA,
+        stops_on_the_exact_count,
+        "sensitivity check",
+    ),
     Plant("count-of-pairs", "pairs within the radius are counted", ADA, count_of_pairs, "sensitivity check"),
-    Plant("coverage-not-held", "a ball's points are not held to the volume", ADA_REPLACED, coverage_not_held_to_the_volume, "sensitivity check"),
-    Plant("coverage-times-points", "the mean coverage is multiplied by how many points there are", ADA, coverage_of_one_ball_times_points, "sensitivity check"),
-    Plant("radius-half-noise", "the search's values are taken to move by 1", ADA, noise_of_sensitivity_one, "sensitivity check"),
+    Plant(
+        "coverage-not-held",
+        "a ball's points are not held to the volume",
+        ADA_REPLACED,
+        coverage_not_held_to_the_volume,
+        "sensitivity check",
+    ),
+    Plant(
+        "coverage-times-points",
+        "the mean coverage is multiplied by how many points there are",
+        ADA,
+        coverage_of_one_ball_times_points,
+        "sensitivity check",
+    ),
+    Plant(
+        "radius-half-noise",
+        "the search's values are taken to move by 1",
+        ADA,
+        noise_of_sensitivity_one,
+        "sensitivity check",
+    ),
     Plant("search-ends-early", "the search ends when the exact value says so", ADA, search_ends_when_found, "permit"),
     Plant("ada-not-normalised", "vectors are scaled to their best entry", ADA, first_mean_of_the_scaled, "permit"),
-    Plant("joining-for-replaced", "the noise of vectors that join, under substitution", ADA_REPLACED, joining_where_replaced, "sensitivity check", signed=True),
-    Plant("denominator-of-sample", "the reduced mean is over how many points there are", ADA, denominator_of_the_sample, "sensitivity check"),
-)  # fmt: skip
+    Plant(
+        "joining-for-replaced",
+        "the noise of vectors that join, under substitution",
+        ADA_REPLACED,
+        joining_where_replaced,
+        "sensitivity check",
+        signed=True,
+    ),
+    Plant(
+        "denominator-of-sample",
+        "the reduced mean is over how many points there are",
+        ADA,
+        denominator_of_the_sample,
+        "sensitivity check",
+    ),
+)
