@@ -180,9 +180,7 @@ def _stated(plan: Plan, path: str, change: Change, *, speaks: bool) -> Iterator[
                 crosses = not across or membership == "moving"
                 yield from _stated(which, f"{path}.parts[{index}]", change, speaks=speaks and crosses)
         case _:
-            raise UsageError(
-                f"the check does not know what a change does below {plan.kind}", hint="Check a plan of known nodes."
-            )
+            raise TypeError(plan.kind)
 
 
 def allowed(leaf: Leaf, statistic: Statistic) -> Fraction | None:

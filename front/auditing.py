@@ -20,6 +20,7 @@ from affidavit.accountant.errors import LedgerMissing, NotSupported, UsageError,
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.recheck import recheck
 from affidavit.audits.attacks.prompting import LabelPrompt
+from affidavit.audits.auditfile import CHECKS
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.demonstrating import behind
 from affidavit.audits.run import require_packages, run_audit
@@ -28,6 +29,7 @@ from affidavit.audits.textmodel import Record as AuditRecord
 from affidavit.generation.dataset import Fields, Record, load_records
 from affidavit.generation.models import load_model
 from affidavit.generation.models.remembering import RememberingModel
+from affidavit.generator_checks import generator_checks
 from affidavit.records import parse_all, read_all, read_texts
 from affidavit.runfile import RunFile
 from affidavit.solving import solve_run
@@ -172,8 +174,9 @@ def audit(
             hint="Name the certified run file with --run, or certify this: `affidavit certify RUN.toml -o CERT.json`",
         )
     certified = Certified.of_certificate(found)
-    if settings.attack == "one-step":
-        return run_audit(settings, certified, progress=progress)
+    checks = generator_checks(run, found.plan)
+    if {"one-step", *CHECKS}.issuperset(settings.attacks):
+        return run_audit(settings, certified, checks=checks, progress=progress)
     records, users = _records(settings, run), _users(settings, run)
     if settings.attack == "released-text":
         return run_audit(
@@ -208,6 +211,7 @@ def audit(
         protected_generate=protected.generate,
         protected_demonstrate=protected.demonstrate,
         protected_endpoint=protected.serve,
+        checks=checks,
         progress=progress,
     )
 

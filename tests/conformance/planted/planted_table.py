@@ -23,9 +23,9 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "planted-bugs.md"
 HEAD = """# Planted bugs
 
 What the audits say of a generator with a bug. In each row one function of a generator of this package is replaced by
-one that is wrong as the row says; all audits then run on it, on the toy model and the settings of the conformance tests,
-under the plan as it was signed. A name is what the audit reports; **bold** is the audit whose business the bug is. On
-the same settings without a bug no audit finds anything. This page is made by
+one that is wrong as the row says; all audits then run on it, on the toy model and the settings of the conformance
+tests, under the plan as it was signed. A name is what the audit reports; **bold** is the audit whose business the bug
+is. On the same settings without a bug no audit finds anything. This page is made by
 `python tests/conformance/planted/planted_table.py`, and tests hold it to what the audits find.
 
 - **permit**: the run is refused, by the permit or by the mechanism that draws.
