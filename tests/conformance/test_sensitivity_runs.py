@@ -36,8 +36,7 @@ def test_a_plan_that_states_less_than_the_code_does_is_refuted(generator_case, m
     whole = sensitivity.sensitivity_check
 
     def cut(pairs, *, plan, relation):
-        report = whole(pairs, plan=_less(plan), relation=relation)
-        return report
+        return whole(pairs, plan=_less(plan), relation=relation)
 
     monkeypatch.setattr(sensitivity, "sensitivity_check", cut)
     relation = generator_case.relations[0]
