@@ -223,7 +223,8 @@ def move(before: Statistic, after: Statistic) -> Fraction | None:
 
 
 def _difference(before: NDArray[Any], after: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(after) - np.asarray(before)
+    difference: NDArray[Any] = np.asarray(after) - np.asarray(before)
+    return difference
 
 
 def _exact(value: Any) -> Fraction:

@@ -237,7 +237,7 @@ def _far_apart(config: SgaConfig) -> tuple[Words, Words]:
 
     dimensions, radius, longest = config.dpm.dimensions, config.dpm.radius, config.max_tokens
     embedding = load_embedding("toy")
-    projection = Projection.of(embedding.embed(WORDS[4:5] * 2), dimensions=dimensions)
+    projection = Projection.of(embedding.embed([WORDS[4]] * 2), dimensions=dimensions)
     single = projection(embedding.embed(WORDS))
     texts = [
         [WORDS[index] for index in np.argsort(-sign * single[:, axis], kind="stable")[:count]]
