@@ -133,11 +133,9 @@ class _Setting:
                 after = self._rehearse(model, (*before[:where], *before[where + 1 :]), seed, history, removed=where)
             else:
                 other = self._record(where, "replacement", longer=place != "last")
-                label = next(
-                    label for label in (*self.invented.labels, mine.label) if change != "moved" or label != mine.label
-                )
-                label = mine.label if change == "replaced" else label
-                other = dataclasses.replace(other, label=label)
+                if change == "moved":
+                    label = next(label for label in self.invented.labels if label != mine.label)
+                    other = dataclasses.replace(other, label=label)
                 after = self._rehearse(model, (*before[:where], other, *before[where + 1 :]), seed, history)
             yield Neighbours(name, change, rehearse, after)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 from affidavit import sensitivity
 from affidavit.accountant.plan import Leaf, Pure
+from affidavit.accountant.validate import Relation
 from affidavit.audits.checks import CheckReport
 from affidavit.sensitivity import Rehearsed, try_sensitivity
 
@@ -64,6 +66,57 @@ def _less(plan):
 
 def test_less_is_less():
     assert _less(Pure(3.0)) == Pure(2.0)
+
+
+_POISSON = {"sampling": "poisson", "max_tokens": 2, "samples_per_label": 1}
+_ONE = {**_POISSON, "shots_per_subset": 1}
+VARIANTS: tuple[tuple[str, dict[str, Any], tuple[Relation, ...]], ...] = (
+    ("few-shot", {**_POISSON, "shots_per_subset": 2}, ("add-remove", "substitution")),
+    ("few-shot", {**_POISSON, "shots_per_subset": 3, "subsets": 2}, ("zero-out",)),
+    ("few-shot", {**_ONE, "match_label": False}, ("zero-out", "substitution")),
+    ("few-shot", {**_POISSON, "sampling": "fixed-groups", "shots_per_subset": 2}, ("substitution",)),
+    ("few-shot", {**_ONE, "sampling": "fixed-groups"}, ("add-remove", "substitution")),
+    ("few-shot", {**_ONE, "keeps_label": True}, ("substitution",)),
+    ("few-shot", {**_ONE, "labels": ["north"]}, ("substitution",)),
+    ("few-shot", {**_ONE, "sampling": "without-replacement"}, ("add-remove", "substitution")),
+    (
+        "few-shot",
+        {**_ONE, "mechanism": "noisy-max", "noise_multiplier": None, "noise_epsilon": 1.0, "top_k": 0},
+        ("substitution",),
+    ),
+    ("adadpsyn", {**_ONE, "sampling": "without-replacement", "max_tokens": 1}, ("zero-out", "substitution")),
+    ("ksa", {"sampling": "poisson"}, ("zero-out", "substitution")),
+    ("ksa", {"sampling": "without-replacement", "shots_per_subset": 2}, ("zero-out", "substitution")),
+    (
+        "ksa",
+        {"mechanism": "propose-test-release", "keyword_delta": 1e-3, "keywords": 3},
+        ("zero-out", "substitution"),
+    ),
+    ("ksa", {"use_public": False, "keywords": 5}, ("substitution",)),
+    ("ksa-answers", {"sampling": "disjoint", "shots_per_subset": 1}, ("zero-out", "substitution")),
+    (
+        "ksa-answers",
+        {"sampling": "poisson", "shots_per_subset": 1, "mechanism": "joint-exponential"},
+        ("substitution",),
+    ),
+    ("private-prediction", {"use_public_tokens": False, "max_tokens": 3}, ("zero-out", "substitution")),
+    ("private-prediction", {"top_k": 2}, ("zero-out", "substitution")),
+    ("invisible-ink", {"top_k": 1, "clip": 0.6, "batch_size": 3}, ("zero-out", "substitution")),
+    ("invisible-ink", {"top_k": 0, "samples_per_label": 1}, ("substitution",)),
+    ("prism", {"labels": ["north"], "samples_per_label": 3, "batch_size": 2}, ("substitution",)),
+    ("sga", {"augment": None, "selection": "top-1", "shots": 1}, ("zero-out", "substitution")),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", dict.fromkeys(kind for kind, _, _ in VARIANTS))
+def test_no_sampler_and_no_mechanism_is_accused(kind, case_of):
+    """Every scheme of samples, every number of shots, every mechanism, and settings at their ends."""
+    case = case_of(kind)
+    for relation, changes in ((relation, changes) for of, changes, all_ in VARIANTS if of == kind for relation in all_):
+        plan = case.plan(relation, **changes)
+        report = try_sensitivity(Rehearsed(case.source, case.config(**changes), relation, plan))
+        assert not report.faults, (relation, changes, report.faults)
 
 
 @pytest.mark.slow
