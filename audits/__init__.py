@@ -17,7 +17,8 @@
     usefulness       how good the released text is: noise leaks nothing
     trace/           what a generator says that it drew, held against its plan
     neighbour        with equal noise on neighbouring data, what else moved
-    checks           what those two say, as findings
+    sensitivity      with equal outcomes, whether what is hidden moves by no more than the plan states
+    checks           what those three say, as findings
     faults           the published faults that they look for
     formats/         findings as JUnit, SARIF and Markdown
     report/          the findings as one page

@@ -24,6 +24,8 @@
     released = "out/synthetic.jsonl"   # released-text: what to search for what the records hold
     held_out = "held_out.jsonl"        # released-text: records that were not in the data
 
+``sensitivity`` and ``neighbours`` check how the generator is written: they take none of these keys, and no chance.
+
     [policy]
     max_leaked = 0                 # identifiers beyond those anyone could have guessed
     max_verbatim = 0               # texts with 20 words in a row of a member's
@@ -53,9 +55,13 @@ from affidavit.audits.pii.identifier import KINDS, IdentifierKind
 from affidavit.audits.pii.phone import is_region
 from affidavit.audits.statistics.correction import Level
 
-__all__ = ["AttackName", "AuditFile", "PolicyTable", "load_audit", "parse_audit"]
+__all__ = ["CHECKS", "AttackName", "AuditFile", "CheckName", "PolicyTable", "load_audit", "parse_audit"]
 
-AttackName = Literal["extraction", "canary", "one-step", "released-text", MembershipName]
+CheckName = Literal["sensitivity", "neighbours"]
+AttackName = Literal["extraction", "canary", "one-step", "released-text", CheckName, MembershipName]
+
+CHECKS: frozenset[CheckName] = frozenset(get_args(CheckName))
+"""What is no attack: the generator's code is run on invented data, and what moves is compared exactly."""
 
 Count = Annotated[int, Field(ge=1, le=10**7)]
 
@@ -204,10 +210,14 @@ class AuditFile(_Table):
                 "released-text searches a file, the others query a model",
                 hint='`attack = "released-text"`, and the others in an audit file of their own.',
             )
+        checking = CHECKS.issuperset(self.attacks)
+        if not CHECKS.isdisjoint(self.attacks) and self.target != "protected":
+            raise RunFileError("target", "checks are of the protected generator", hint="Remove `target`.")
         for key in ("members", "non_members"):
-            if (getattr(self, key) > 0) == searching:
-                if searching:
-                    raise RunFileError(key, "all records are searched for", hint=f"Remove `{key}`.")
+            if (getattr(self, key) > 0) == (searching or checking):
+                if searching or checking:
+                    why = "all records are searched for" if searching else "checks run on invented records"
+                    raise RunFileError(key, why, hint=f"Remove `{key}`.")
                 raise RunFileError(key, "missing", allowed="a whole number >= 1", hint=f"For example `{key} = 50`.")
         for key in ("released", "held_out"):
             if searching and getattr(self, key) is None:
@@ -220,10 +230,11 @@ class AuditFile(_Table):
 
     @property
     def level(self) -> Level:
-        """``alpha``, shared by every attack at every ε."""
+        """``alpha``, shared by every attack at every ε; a check leaves nothing to chance."""
         each = max(1, len(self.epsilons)) if self.target == "protected" else 1
         single = {"one-step", "released-text"}
-        return Level(total=self.alpha, tests=sum(1 if name in single else each for name in self.attacks))
+        tested = [name for name in self.attacks if name not in CHECKS]
+        return Level(total=self.alpha, tests=max(1, sum(1 if name in single else each for name in tested)))
 
     @property
     def released_path(self) -> Path:

@@ -1,4 +1,4 @@
-"""What a trace check or a neighbour test says: one ``Check`` for each thing looked at.
+"""What a trace check, a neighbour test or a sensitivity check says: one ``Check`` for each thing looked at.
 
     fault          it is not what the plan states: a fact, or a test at its share of alpha
     consistent     a fault would have shown, and did not

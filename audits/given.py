@@ -19,12 +19,24 @@ from typing import Protocol, TypeAlias
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.attacks.extraction import ExtractionPrompt
-from affidavit.audits.auditfile import AuditFile
+from affidavit.audits.auditfile import AuditFile, CheckName
 from affidavit.audits.certified import Certified
+from affidavit.audits.checks import CheckReport
 from affidavit.audits.findings import Finding, SelfTest
 from affidavit.audits.textmodel import AnsweringModel, Record, TextModel
 
-__all__ = ["Given", "Progress", "ProtectedDemonstrate", "ProtectedEndpoint", "ProtectedGenerate", "Results"]
+__all__ = [
+    "GeneratorCheck",
+    "Given",
+    "Progress",
+    "ProtectedDemonstrate",
+    "ProtectedEndpoint",
+    "ProtectedGenerate",
+    "Results",
+]
+
+GeneratorCheck: TypeAlias = Callable[[], CheckReport]
+"""A check of the generator behind the claim, made when called."""
 
 Progress: TypeAlias = Callable[[str], None]
 Results: TypeAlias = tuple[list[Finding], list[SelfTest]]
@@ -65,6 +77,7 @@ class Given:
     generate: ProtectedGenerate | None = None
     demonstrate: ProtectedDemonstrate | None = None
     endpoint: ProtectedEndpoint | None = None
+    checks: Mapping[CheckName, GeneratorCheck] = field(default_factory=dict)
     tell: Progress = lambda _: None
 
     @property

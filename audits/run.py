@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from affidavit.audits.attacks.cases import Release
 from affidavit.audits.attacks.registry import MEMBERSHIP_ATTACKS, MembershipName
-from affidavit.audits.auditfile import AuditFile
+from affidavit.audits.auditfile import AuditFile, CheckName
 from affidavit.audits.certified import Certified
+from affidavit.audits.experiments.run_checks import run_check
 from affidavit.audits.experiments.run_extraction import run_extraction
 from affidavit.audits.experiments.run_membership import run_membership
 from affidavit.audits.experiments.run_one_step import run_one_step
@@ -21,6 +22,7 @@ from affidavit.audits.experiments.run_per_run import run_per_run
 from affidavit.audits.experiments.run_released import run_released
 from affidavit.audits.findings import Finding, Findings, SelfTest
 from affidavit.audits.given import (
+    GeneratorCheck,
     Given,
     Progress,
     ProtectedDemonstrate,
@@ -67,6 +69,7 @@ def run_audit(
     users: Mapping[str, str] | None = None,
     released: Sequence[str] = (),
     held_out: Sequence[Record] = (),
+    checks: Mapping[CheckName, GeneratorCheck] | None = None,
     progress: Progress | None = None,
 ) -> Findings:
     """Everything the audit file asks for, with its self-tests.
@@ -74,6 +77,7 @@ def run_audit(
     ``alpha`` overrides the file's level for the whole report. ``users`` says whose record each is, by its id.
     ``released`` and ``held_out`` are for the search of released text. ``release`` is the mechanism under the
     one-step audit (default: the package's own), ``noise`` where it draws from (default: the operating system).
+    ``checks`` are those of the generator behind the claim, made when called.
 
     Raises ``UsageError`` when something that an attack needs is not given, ``DataError`` when there
     are too few usable records, ``RunFileError`` when there are too few for the file's shadow prompts,
@@ -94,12 +98,13 @@ def run_audit(
         generate=protected_generate,
         demonstrate=protected_demonstrate,
         endpoint=protected_endpoint,
+        checks=checks or {},
         tell=progress or (lambda _: None),
     )
     items, self_tests = _results(given, release, noise)
     return Findings(
         certificate_sha256=certified.sha256,
-        items=tuple(replace(item, correction=level.note(item.correction)) for item in items),
+        items=tuple(item if item.check else replace(item, correction=level.note(item.correction)) for item in items),
         self_tests=tuple(self_tests),
         policy=audit.policy.policy(),
     )
@@ -114,6 +119,8 @@ def _results(given: Given, release: Release | None, noise: Noise | None) -> Resu
             found = run_one_step(given, release=release, noise=noise)
         elif name == "released-text":
             found = run_released(given)
+        elif name == "sensitivity" or name == "neighbours":  # noqa: PLR1714 - for the type checker
+            found = run_check(given, name)
         elif name in {"extraction", "canary"}:
             found = run_extraction(given, canaries=name == "canary")
         else:

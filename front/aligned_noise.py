@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.randomness import NoiseSource
 
-__all__ = ["AlignedNoise"]
+__all__ = ["COIN", "AlignedNoise"]
 
-_COIN = 1 << 62
+COIN = 1 << 62
 """A record's coin is a number below this: ``generation.sampling.poisson``."""
 
 
@@ -54,8 +54,8 @@ class AlignedNoise(NoiseSource):
     def integers(self, low: int, high: int | None = None, size: Any = None) -> NDArray[np.int64]:
         """As of any source; a record's coin, and a place of a sample of the declared size, stay with the record."""
         present = self._held - (self._removed is not None)
-        if (low, high, size) == (0, _COIN, present):
-            coins = self._apart("coins", 0, _COIN, self._held)
+        if (low, high, size) == (0, COIN, present):
+            coins = self._apart("coins", 0, COIN, self._held)
             return coins if self._removed is None else np.delete(coins, self._removed)
         if high == self._size and size == 1 and low in (0, self._placed):
             return self._place(low)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,12 +18,9 @@ from affidavit.accountant import certificate as certificates
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.errors import LedgerMissing, NotSupported, UsageError, WrongRun
 from affidavit.accountant.keys import Keyring
-from affidavit.accountant.order import Order
-from affidavit.accountant.plan import Leaf, Plan
-from affidavit.accountant.randomness import NoiseSource, SecureNoise
 from affidavit.accountant.recheck import recheck
-from affidavit.accountant.validate import Relation
 from affidavit.audits.attacks.prompting import LabelPrompt
+from affidavit.audits.auditfile import CHECKS
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.demonstrating import behind
 from affidavit.audits.run import require_packages, run_audit
@@ -32,9 +29,11 @@ from affidavit.audits.textmodel import Record as AuditRecord
 from affidavit.generation.dataset import Fields, Record, load_records
 from affidavit.generation.models import load_model
 from affidavit.generation.models.remembering import RememberingModel
+from affidavit.generator_checks import generator_checks
 from affidavit.noise import solve_noise
 from affidavit.records import parse_all, read_all, read_texts
 from affidavit.runfile import RunFile
+from affidavit.trial import TrialPermit
 
 if TYPE_CHECKING:
     from affidavit.accountant.ledger import Account, Ledger
@@ -50,27 +49,6 @@ __all__ = ["CI_ALPHA", "audit", "findings_in", "in_ci", "report", "strict_in_ci"
 
 CI_ALPHA = 1e-3
 """A job that runs on every push may not cry wolf once in twenty: α in CI, unless the audit file states one."""
-
-
-@dataclass(slots=True)
-class TrialPermit:
-    """What a generator asks of a permit, for one audited trial: the same order and counts, no ledger."""
-
-    plan: Plan
-    relation: Relation
-    noise: NoiseSource = field(default_factory=SecureNoise)
-    _order: Order = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._order = Order(self.plan)
-
-    def use(self, path: str) -> Leaf:
-        """Charge one use. Raises ``PermitViolation`` as a real permit does."""
-        return self._order.use(path)
-
-    def finish(self, path: str) -> None:
-        """Leave a node early."""
-        self._order.finish(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +164,9 @@ def audit(
             hint="Name the certified run file with --run, or certify this: `affidavit certify RUN.toml -o CERT.json`",
         )
     certified = Certified.of_certificate(found)
-    if settings.attack == "one-step":
-        return run_audit(settings, certified, progress=progress)
+    checks = generator_checks(run, found.plan)
+    if {"one-step", *CHECKS}.issuperset(settings.attacks):
+        return run_audit(settings, certified, checks=checks, progress=progress)
     records, users = _records(settings, run), _users(settings, run)
     if settings.attack == "released-text":
         return run_audit(
@@ -222,6 +201,7 @@ def audit(
         protected_generate=protected.generate,
         protected_demonstrate=protected.demonstrate,
         protected_endpoint=protected.serve,
+        checks=checks,
         progress=progress,
     )
 

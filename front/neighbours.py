@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from affidavit.accountant.plan import Leaf, Parallel, Plan
 from affidavit.accountant.validate import Relation
 from affidavit.aligned_noise import AlignedNoise
-from affidavit.auditing import TrialPermit
 from affidavit.audits.neighbour import Observed, Step, combine, neighbour_test
 from affidavit.audits.trace.samples import subsample_nodes
 from affidavit.generation.dataset import Record
+from affidavit.trial import TrialPermit
 
 if TYPE_CHECKING:
     from affidavit.audits.checks import CheckReport

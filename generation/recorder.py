@@ -21,7 +21,7 @@ from affidavit.generation.sampling import sample_event
 
 if TYPE_CHECKING:
     from affidavit.generation.outputs import GeneratorPermit
-    from affidavit.mechanisms.base import Noise
+    from affidavit.mechanisms.base import Noise, Watch
 
 __all__ = ["Recorder"]
 
@@ -50,6 +50,11 @@ class Recorder:
     def secret(self) -> Noise:
         """The permit's noise for choices that are no release: samples, groups, keys."""
         return self._permit.noise
+
+    @property
+    def watch(self) -> Watch | None:
+        """The permit's, if it is a rehearsal's; what it sees is no part of the trace."""
+        return getattr(self._permit, "watch", None)
 
     def use(self, path: str) -> Leaf:
         """As the permit's; begins a ``draw`` line."""

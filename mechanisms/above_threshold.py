@@ -32,11 +32,13 @@ the threshold for so long, costs as much.) Nothing better than pure DP is used f
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, TypeAlias
+
+import numpy as np
 
 from affidavit.accountant import validate
 from affidavit.accountant.errors import PermitViolation, PlanError, UsageError
@@ -47,10 +49,12 @@ from affidavit.mechanisms.base import (
     Noise,
     Permit,
     Rational,
+    Statistic,
     float_at_least,
     float_at_most,
     positive,
     use_leaf,
+    watched,
 )
 from affidavit.mechanisms.coins import two_sided_geometric
 
@@ -59,6 +63,9 @@ __all__ = ["ASSUMPTIONS", "MECHANISM", "AboveThreshold", "Scan", "SparseVector",
 ASSUMPTIONS = ("above-threshold: the noise source yields independent uniform bits",)
 
 _MOST_POSITIVES = 1_000_000
+
+Hidden: TypeAlias = Callable[[Statistic, Callable[[], Any]], Any]
+"""How a statistic becomes an answer: by what is drawn, or as a rehearsal's watch says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +140,15 @@ class Scan:
     so there is none. After the permit's end, and in a fork, the noise itself refuses.
     """
 
-    def __init__(self, spec: SparseVector, noise: Noise, *, threshold: int) -> None:
+    def __init__(self, spec: SparseVector, noise: Noise, *, threshold: int, hidden: Hidden | None = None) -> None:
         self._spec = spec
         self._noise = noise
-        self._threshold = threshold + two_sided_geometric(1 / Fraction(spec.threshold_scale), noise=noise)
+        self._hidden: Hidden = hidden or (lambda _, draw: draw())
+        self._scales = (Fraction(spec.threshold_scale), Fraction(spec.query_scale))
+        public = Statistic("not", (np.array([threshold]),), self._scales)
+        self._threshold = threshold + self._hidden(
+            public, lambda: two_sided_geometric(1 / Fraction(spec.threshold_scale), noise=noise)
+        )
         self._remaining = spec.positives
         self._lock = threading.Lock()
         self.queries = 0
@@ -155,11 +167,15 @@ class Scan:
                     hint="Begin another run with start(); it is charged anew.",
                 )
             self.queries += 1
-            reached = (
-                query + two_sided_geometric(1 / Fraction(self._spec.query_scale), noise=self._noise) >= self._threshold
+            reached = self._hidden(
+                Statistic("l1", (np.array([query]),), self._scales),
+                lambda: (
+                    query + two_sided_geometric(1 / Fraction(self._spec.query_scale), noise=self._noise)
+                    >= self._threshold
+                ),
             )
             self._remaining -= reached
-            return reached
+            return bool(reached)
 
     def __reduce__(self) -> NoReturn:
         raise PermitViolation("a sparse vector's run cannot be copied or pickled", hint="Begin another with start().")
@@ -180,7 +196,7 @@ def start(permit: Permit, path: str, *, spec: SparseVector, threshold: int) -> S
             f"{asked.positives} positives)",
             hint=f"Raise the noise, or {CERTIFY}",
         )
-    return Scan(spec, permit.noise, threshold=threshold)
+    return Scan(spec, permit.noise, threshold=threshold, hidden=partial(watched, permit, path))
 
 
 def _covers(leaf: AboveThreshold, spec: SparseVector) -> bool:

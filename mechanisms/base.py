@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,19 +26,24 @@ __all__ = [
     "Permit",
     "Rational",
     "Spec",
+    "Statistic",
+    "Watch",
     "assumptions",
     "float_at_least",
     "float_at_most",
     "freeze",
     "positive",
+    "public",
     "register",
     "registered",
     "samplers",
     "uniform_below",
     "use_leaf",
+    "watched",
 ]
 
 Rational: TypeAlias = int | float | Fraction
+Outcome = TypeVar("Outcome")
 
 
 class Noise(Protocol):
@@ -87,6 +92,31 @@ class Mechanism:
     def called(self) -> str:
         """What it is registered as: its name, else its kind."""
         return self.name or self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """What a release is about to hide: the values before their noise, and how large that noise is.
+
+    ``moves``   how a change of the values is measured against the certified leaf: ``l1`` or ``l2`` norm; ``spread``,
+                the largest less the smallest entry of the change, summed over the lists of values; ``two-spreads``,
+                twice that, for counts of which two are compared; ``guarded``: a set and the gap that guards it,
+                which moves, or, where the set is another one, of both sides together; ``not``: the values are public.
+    ``scale``   of the noise, in the values' units: standard deviation, Laplace scale, temperature, 1/rate. Two, where
+                a use draws two noises (threshold and query).
+    """
+
+    moves: Literal["l1", "l2", "spread", "two-spreads", "guarded", "not"]
+    values: tuple[NDArray[Any], ...]
+    scale: tuple[Fraction, ...]
+
+
+class Watch(Protocol):
+    """Someone who looks at a rehearsal: a permit that has one releases nothing (``affidavit.audits.sensitivity``)."""
+
+    def release(self, path: str, statistic: Statistic, draw: Callable[[], Outcome]) -> Outcome:
+        """What comes out of the use at ``path``: ``draw()``, or what came out in another rehearsal."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +178,23 @@ def use_leaf(permit: Permit, path: str, kinds: Iterable[type[Leaf]]) -> Leaf:
             hint="Certify the plan that the generator states: `affidavit certify RUN.toml -o CERT.json`",
         )
     return leaf
+
+
+def watched(permit: Permit, path: str, statistic: Statistic, draw: Callable[[], Outcome]) -> Outcome:
+    """``draw()``; where the permit is a rehearsal's, its ``watch`` is told what is about to be hidden by how much."""
+    watch: Watch | None = getattr(permit, "watch", None)
+    return draw() if watch is None else watch.release(path, statistic, draw)
+
+
+def public(permit: Permit, path: str, *values: Any) -> None:
+    """Tell a rehearsal's watch of ``values`` that the use at ``path`` takes for public, or for released before."""
+    watched(
+        permit, path, Statistic("not", tuple(np.asarray(value, dtype=np.float64) for value in values), ()), _nothing
+    )
+
+
+def _nothing() -> None:
+    """What a public value hides."""
 
 
 def positive(value: Rational, *, name: str) -> Fraction:

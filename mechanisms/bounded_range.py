@@ -35,7 +35,17 @@ from affidavit.accountant import validate
 from affidavit.accountant.errors import PermitViolation
 from affidavit.accountant.plan import Gaussian, Leaf, Plan, Pure, register_leaf
 from affidavit.accountant.remedies import CERTIFY
-from affidavit.mechanisms.base import Draw, Mechanism, Permit, Rational, float_at_least, positive, use_leaf
+from affidavit.mechanisms.base import (
+    Draw,
+    Mechanism,
+    Permit,
+    Rational,
+    Statistic,
+    float_at_least,
+    positive,
+    use_leaf,
+    watched,
+)
 from affidavit.mechanisms.exponential import ARITHMETIC_SLACK, Scores, sample
 
 __all__ = ["ASSUMPTIONS", "MECHANISM", "BoundedRange", "JointSelection", "costs", "gaussian_multiplier", "release"]
@@ -114,7 +124,12 @@ def release(
             f"more than the certified range {getattr(leaf, 'range', math.nan):.6g}",
             hint=f"Raise the temperature, or {CERTIFY}",
         )
-    return tuple(sample(scores, temperature=exact_temperature, noise=permit.noise) for scores in choices)
+    return watched(
+        permit,
+        path,
+        Statistic("spread", tuple(choices), (exact_temperature,)),
+        lambda: tuple(sample(scores, temperature=exact_temperature, noise=permit.noise) for scores in choices),
+    )
 
 
 MECHANISM = Mechanism(

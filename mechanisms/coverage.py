@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Gaussian
 from affidavit.mechanisms import gaussian
-from affidavit.mechanisms.base import Mechanism, Permit, Rational, float_at_most, positive
+from affidavit.mechanisms.base import Mechanism, Permit, Rational, float_at_most, positive, public
 
 __all__ = [
     "ASSUMPTIONS",
@@ -59,6 +59,7 @@ def release(
     spec: CoverageCount,
 ) -> float:
     """The noisy number of ``points`` within ``radius`` of ``centre``, charged to the leaf at ``path``."""
+    public(permit, path, centre, radius)
     count = int(covered(points, centre=centre, radius=radius).sum())
     noisy = gaussian.release(
         permit, path, np.array([float(count)]), standard_deviation=spec.noise_multiplier, l2_sensitivity=1

@@ -19,6 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import DiscreteGaussian
 from affidavit.mechanisms.base import (
@@ -26,10 +28,12 @@ from affidavit.mechanisms.base import (
     Noise,
     Permit,
     Rational,
+    Statistic,
     float_at_least,
     float_at_most,
     positive,
     use_leaf,
+    watched,
 )
 from affidavit.mechanisms.coins import exponential_coin, two_sided_geometric
 
@@ -78,7 +82,12 @@ def release(permit: Permit, path: str, value: int, *, standard_deviation: Ration
             f"{getattr(leaf, 'granularity', float('nan')):.6g}",
             hint="Certify the noise and the grid that the generator uses: `affidavit certify RUN.toml -o CERT.json`",
         )
-    return value + discrete_gaussian(deviation, noise=permit.noise)
+    return watched(
+        permit,
+        path,
+        Statistic("l1", (np.array([value]),), (deviation,)),
+        lambda: value + discrete_gaussian(deviation, noise=permit.noise),
+    )
 
 
 def discrete_gaussian(standard_deviation: Fraction, *, noise: Noise) -> int:

@@ -40,6 +40,7 @@ from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Compose, Leaf, Plan
 from affidavit.mechanisms import bounded_range, gaussian
 from affidavit.mechanisms.base import Permit
+from affidavit.mechanisms.base import public as known
 from affidavit.mechanisms.bounded_range import JointSelection
 from affidavit.mechanisms.dpm_splits import Scores, Separators, Weights
 from affidavit.mechanisms.exponential import MAX_SPREAD
@@ -266,7 +267,9 @@ def release(
     Raises ``PermitViolation`` where the certified noise is more, ``UsageError`` as ``Clustering.check``.
     """
     settings.check(points=len(points) + (0 if public is None else len(public)))
-    return cluster(points, settings, _Permitted(permit, path, settings, note), public=public)
+    found = cluster(points, settings, _Permitted(permit, path, settings, note), public=public)
+    known(permit, path, found.centres, found.weights)
+    return found
 
 
 class _Permitted:

@@ -42,10 +42,12 @@ from affidavit.mechanisms.base import (
     Noise,
     Permit,
     Rational,
+    Statistic,
     float_at_least,
     positive,
     uniform_below,
     use_leaf,
+    watched,
 )
 
 __all__ = ["ARITHMETIC_SLACK", "ASSUMPTIONS", "MAX_SPREAD", "MECHANISM", "SoftmaxSampling", "draw", "release", "sample"]
@@ -101,7 +103,12 @@ def draw(permit: Permit, path: str, scores: Scores, *, temperature: Rational, wi
             f"more than the certified range {getattr(leaf, 'range', math.nan):.6g}",
             hint=f"Raise the temperature, or {CERTIFY}",
         )
-    return sample(scores, temperature=exact_temperature, noise=permit.noise)
+    return watched(
+        permit,
+        path,
+        Statistic("spread", (np.asarray(scores),), (exact_temperature,)),
+        lambda: sample(scores, temperature=exact_temperature, noise=permit.noise),
+    )
 
 
 def sample(scores: Scores, *, temperature: Rational, noise: Noise) -> Draw:

@@ -22,7 +22,16 @@ from numpy.typing import NDArray
 from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import Gaussian
 from affidavit.accountant.remedies import CERTIFY
-from affidavit.mechanisms.base import Mechanism, Permit, Rational, float_at_most, positive, use_leaf
+from affidavit.mechanisms.base import (
+    Mechanism,
+    Permit,
+    Rational,
+    Statistic,
+    float_at_most,
+    positive,
+    use_leaf,
+    watched,
+)
 
 __all__ = ["ASSUMPTIONS", "MECHANISM", "GaussianNoise", "release"]
 
@@ -68,8 +77,12 @@ def release(
             f"{getattr(leaf, 'noise_multiplier', float('nan')):.6g}",
             hint=f"Raise the noise, or {CERTIFY}",
         )
-    noise = permit.noise.standard_normal(vector.size).reshape(vector.shape)
-    return vector + float(scale) * noise
+
+    def draw() -> NDArray[np.float64]:
+        noise = permit.noise.standard_normal(vector.size).reshape(vector.shape)
+        return vector + float(scale) * noise
+
+    return watched(permit, path, Statistic("l2", (vector,), (scale,)), draw)
 
 
 MECHANISM = Mechanism(

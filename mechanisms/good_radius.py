@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Gaussian, Repeat
 from affidavit.mechanisms import gaussian
-from affidavit.mechanisms.base import Mechanism, Permit, Rational, float_at_most, positive
+from affidavit.mechanisms.base import Mechanism, Permit, Rational, float_at_most, positive, public
 from affidavit.mechanisms.coverage import on_grid, squared_distances, squared_radius
 
 __all__ = ["ASSUMPTIONS", "LARGEST", "MECHANISM", "GoodRadius", "average_coverage", "release"]
@@ -80,6 +80,7 @@ def release(permit: Permit, path: str, points: NDArray[np.float64], *, volume: i
     """
     if volume < 1:
         raise UsageError("the volume of a ball is not a whole number >= 1", hint="Give the public number of points.")
+    public(permit, path, volume)
     distances = _pairwise(points)
     low, high = 0.0, LARGEST
     for _ in range(spec.halvings):

@@ -50,10 +50,12 @@ from affidavit.mechanisms.base import (
     Noise,
     Permit,
     Rational,
+    Statistic,
     float_at_least,
     positive,
     uniform_below,
     use_leaf,
+    watched,
 )
 
 __all__ = ["ARITHMETIC_SLACK", "ASSUMPTIONS", "MECHANISM", "JointTopK", "release", "sample"]
@@ -100,7 +102,13 @@ def release(permit: Permit, path: str, counts: Counts, *, spec: JointTopK) -> tu
     """
     spec.leaf()
     _charge(permit, path, width=spec.width, temperature=spec.temperature)
-    return sample(counts, spec=spec, noise=permit.noise)
+    temperature = positive(spec.temperature, name="temperature")
+    return watched(
+        permit,
+        path,
+        Statistic("two-spreads", (np.asarray(counts),), (temperature,)),
+        lambda: sample(counts, spec=spec, noise=permit.noise),
+    )
 
 
 def _charge(permit: Permit, path: str, *, width: Rational, temperature: Rational) -> None:

@@ -28,7 +28,17 @@ from numpy.typing import NDArray
 from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import Laplace
 from affidavit.accountant.remedies import CERTIFY
-from affidavit.mechanisms.base import Mechanism, Noise, Permit, Rational, float_at_most, positive, use_leaf
+from affidavit.mechanisms.base import (
+    Mechanism,
+    Noise,
+    Permit,
+    Rational,
+    Statistic,
+    float_at_most,
+    positive,
+    use_leaf,
+    watched,
+)
 from affidavit.mechanisms.coins import exponential_coin, geometric
 
 __all__ = ["ASSUMPTIONS", "MECHANISM", "LaplaceNoise", "release", "rounded_laplace"]
@@ -68,8 +78,12 @@ def release(
             f"{getattr(leaf, 'noise_multiplier', float('nan')):.6g}",
             hint=f"Raise the noise, or {CERTIFY}",
         )
-    drawn = [rounded_laplace(exact, noise=permit.noise) for _ in range(vector.size)]
-    return vector.astype(np.int64) + np.array(drawn, dtype=np.int64).reshape(vector.shape)
+
+    def draw() -> NDArray[np.int64]:
+        drawn = [rounded_laplace(exact, noise=permit.noise) for _ in range(vector.size)]
+        return vector.astype(np.int64) + np.array(drawn, dtype=np.int64).reshape(vector.shape)
+
+    return watched(permit, path, Statistic("l1", (vector,), (exact,)), draw)
 
 
 def rounded_laplace(scale: Fraction, *, noise: Noise) -> int:

@@ -33,7 +33,17 @@ from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import Leaf, Pure, register_leaf
 from affidavit.accountant.remedies import CERTIFY
 from affidavit.accountant.validate import real
-from affidavit.mechanisms.base import Mechanism, Noise, Permit, Rational, float_at_least, positive, use_leaf
+from affidavit.mechanisms.base import (
+    Mechanism,
+    Noise,
+    Permit,
+    Rational,
+    Statistic,
+    float_at_least,
+    positive,
+    use_leaf,
+    watched,
+)
 from affidavit.mechanisms.coins import exponential_coins
 
 __all__ = ["ASSUMPTIONS", "MECHANISM", "ExponentialNoisyMax", "NoisyMax", "release", "sample"]
@@ -84,7 +94,12 @@ def release(permit: Permit, path: str, scores: NDArray[np.int64], *, rate: Ratio
             f"{getattr(leaf, 'epsilon', float('nan')):.6g}",
             hint=f"Lower the rate, or {CERTIFY}",
         )
-    return sample(scores, rate=exact, noise=permit.noise)
+    return watched(
+        permit,
+        path,
+        Statistic("spread", (np.asarray(scores),), (1 / exact,)),
+        lambda: sample(scores, rate=exact, noise=permit.noise),
+    )
 
 
 def sample(scores: NDArray[np.int64], *, rate: Rational, noise: Noise) -> int:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Gaussian
 from affidavit.mechanisms import gaussian
-from affidavit.mechanisms.base import Mechanism, Permit, Rational, float_at_most, positive
+from affidavit.mechanisms.base import Mechanism, Permit, Rational, float_at_most, positive, public
 
 __all__ = ["ASSUMPTIONS", "GRID", "MECHANISM", "Change", "ProjectedMean", "projected", "release"]
 
@@ -82,6 +82,7 @@ def release(
     exact = positive(radius, name="radius")
     if count < 1:
         raise UsageError("the denominator of a mean is not a whole number >= 1", hint="Give the public count.")
+    public(permit, path, centre, float(exact), count)
     total = projected(points, centre=centre, radius=float_at_most(exact)).sum(axis=0, dtype=np.int64)
     noisy = gaussian.release(
         permit,

@@ -43,7 +43,7 @@ from affidavit.accountant import validate
 from affidavit.accountant.errors import PermitViolation, PlanError, UsageError
 from affidavit.accountant.plan import Approximate, Leaf, Plan, register_leaf
 from affidavit.accountant.remedies import CERTIFY
-from affidavit.mechanisms.base import Mechanism, Permit, float_at_least, use_leaf
+from affidavit.mechanisms.base import Mechanism, Permit, Statistic, float_at_least, use_leaf, watched
 from affidavit.mechanisms.coins import two_sided_geometric
 
 __all__ = ["ASSUMPTIONS", "MECHANISM", "ProposeTestRelease", "TestedTopK", "gaps", "release"]
@@ -145,10 +145,15 @@ def release(
             hint=f"Lower both, or {CERTIFY}",
         )
     gap = int(gaps(values)[size - 1])
-    if gap + two_sided_geometric(1 / spec.scale, noise=permit.noise) < spec.threshold:
-        return None
     order = np.argsort(-values.astype(np.int64), kind="stable")
-    return tuple(sorted(int(index) for index in order[:size]))
+    best = tuple(sorted(int(index) for index in order[:size]))
+
+    def draw() -> tuple[int, ...] | None:
+        noisy = gap + two_sided_geometric(1 / spec.scale, noise=permit.noise)
+        return best if noisy >= spec.threshold else None
+
+    watched(permit, path, Statistic("spread", (values,), (spec.scale,)), lambda: None)
+    return watched(permit, path, Statistic("guarded", (np.array(best), np.array([gap])), (spec.scale,)), draw)
 
 
 MECHANISM = Mechanism(

@@ -24,7 +24,6 @@ from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.randomness import SecureNoise
 from affidavit.accountant.unit import RECORD
-from affidavit.auditing import TrialPermit
 from affidavit.certification import prepare
 from affidavit.experiments.cells import Cell
 from affidavit.experiments.settling import Settled
@@ -37,6 +36,7 @@ from affidavit.generation.outputs import Provenance, write
 from affidavit.generation.prism import PrismConfig
 from affidavit.generation.sga.settings import SgaConfig
 from affidavit.synthesis import generate, public_records
+from affidavit.trial import TrialPermit
 from affidavit.writing import write_whole
 
 if TYPE_CHECKING:

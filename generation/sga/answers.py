@@ -58,7 +58,7 @@ def write_answers(
     embedding = load_embedding(config.embedding)
     path = "plan"
     if config.augment is not None:
-        public = augmented(config, records, public, model, embedding, source, path="plan.parts[0]")
+        public = augmented(config, records, public, model, embedding, source, size=size, path="plan.parts[0]")
         path = "plan.parts[1]"
     answering = _Answering(config, records, public, model, embedding, source, size=size, path=f"{path}.of")
     samples: list[Sample] = []

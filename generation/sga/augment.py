@@ -36,9 +36,14 @@ def augmented(
     embedding: EmbeddingModel,
     source: Source,
     *,
+    size: int,
     path: str,
 ) -> tuple[Record, ...]:
-    """The public records and the new ones; ``path`` is the clustering's node."""
+    """The public records and the new ones; ``path`` is the clustering's node.
+
+    Where the number of points is public (``paths`` = 2) it is the declared ``size``: a place without a record is a
+    point at the origin, so that a record that becomes null moves a point as any other replaced one.
+    """
     table = config.augment
     if table is None:
         return tuple(public)
@@ -51,6 +56,8 @@ def augmented(
     known = embedded(public)
     projection = Projection.of(known, dimensions=settings.dimensions)
     points = projection(embedded(records)) if records else np.empty((0, settings.dimensions))
+    if settings.paths == 2:
+        points = np.concatenate([points, np.zeros((size - len(points), settings.dimensions))])
     clusters = source.clusters(path, points, settings)
     placed = projection(known)
     near = [public[index] for centre in clusters.centres for index in nearest(centre, placed)[: table.examples]]

@@ -13,7 +13,7 @@ A generator is tested by putting its file there; a registered one without a file
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,12 @@ import pytest
 from affidavit.accountant.plan import Plan
 from affidavit.accountant.randomness import NoiseSource, SeededNoise
 from affidavit.accountant.validate import Relation
-from affidavit.auditing import TrialPermit
 from affidavit.generation.configs import GeneratorConfig
 from affidavit.generation.dataset import Record
 from affidavit.generation.models import load_model
 from affidavit.generation.outputs import Generated
 from affidavit.generation.registry import Generator, generator, kinds
+from affidavit.trial import TrialPermit
 
 FOLDER = Path(__file__).parent / "generators"
 _WORDS = [
@@ -121,3 +121,9 @@ def _case(kind: str) -> GeneratorCase:
 def generator_case(request: pytest.FixtureRequest) -> GeneratorCase:
     """Each registered generator in turn."""
     return _case(request.param)
+
+
+@pytest.fixture
+def case_of() -> Callable[[str], GeneratorCase]:
+    """The case of a generator by its kind."""
+    return _case

@@ -22,7 +22,6 @@ from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.plan import Gaussian, Plan, Repeat, parse_envelope
 from affidavit.accountant.randomness import SeededNoise
 from affidavit.accountant.unit import RECORD
-from affidavit.auditing import TrialPermit
 from affidavit.audits.certified import Certified
 from affidavit.audits.checks import CheckReport
 from affidavit.audits.faults import FAULTS, fault
@@ -36,6 +35,7 @@ from affidavit.generation.models.toy import ToyModel
 from affidavit.generation.registry import generator
 from affidavit.mechanisms import above_threshold, propose_test_release
 from affidavit.neighbours import Trial, try_neighbours
+from affidavit.trial import TrialPermit
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 24

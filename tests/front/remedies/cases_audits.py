@@ -10,6 +10,7 @@ from cases_runs import SGA, with_settings
 from remedy_cases import Case, Place, nothing
 
 AUDIT: dict[str, Any] = {"attack": "one-step", "members": 20, "non_members": 20}
+CHECKS: dict[str, Any] = {"attack": ["sensitivity", "neighbours"]}
 CALL = "audit audit.toml --certificate certificate.json -o findings"
 DONE = (0, 1, 5)
 OTHER_FINDINGS = json.dumps({"schema": "other", "certificate_sha256": None, "items": []})
@@ -150,7 +151,9 @@ CASES = [
     _audit("audits/auditfile.py:parse_audit", {"folder": "/"}),
     _audit("audits/auditfile.py:_consistent#7", {"epsilons": [1.0]}),
     _audit("audits/auditfile.py:_consistent#6", {"non_members": 30}),
-    _audit("audits/auditfile.py:_sized#3", {"members": None}, past=True),
+    _audit("audits/auditfile.py:_sized#4", {"members": None}, past=True),
+    _audit("audits/auditfile.py:_sized#2", {"target": "null"}, of=CHECKS),
+    _audit("audits/auditfile.py:_sized#3", {"members": 3}, of=CHECKS),
     _audit("audits/auditfile.py:_consistent#5", {"mechanism": "gauss"}, past=True),
     _audit("audits/experiments/one_step.py:_busiest", {"mechanism": "laplace"}),
     _audit("audits/auditfile.py:_consistent", {"shadow_prompts": 4}),
@@ -191,9 +194,9 @@ CASES = [
     ),
     _audit("audits/experiments/run_extraction.py:_canaries", {"attack": "canary", "background": 60}, of=EXTRACTION),
     _released("audits/auditfile.py:_sized", {"attack": ["released-text", "gap"]}, past=True),
-    _released("audits/auditfile.py:_sized#2", {"members": 3}),
-    _released("audits/auditfile.py:_sized#4", {"released": None}),
-    _released("audits/auditfile.py:_sized#4", {"held_out": None}),
+    _released("audits/auditfile.py:_sized#3", {"members": 3}),
+    _released("audits/auditfile.py:_sized#5", {"released": None}),
+    _released("audits/auditfile.py:_sized#5", {"held_out": None}),
     _released("audits/experiments/released.py:prepare_search", {"held_out": "train.jsonl"}),
     _released(
         "front/records.py:read_all",

@@ -14,14 +14,15 @@ from typing import Any
 from cases_audits import AUDIT
 from remedy_cases import Api, Case, Place
 
-from affidavit.accountant.plan import Repeat, parse_plan
+from affidavit.accountant.plan import Pure, Repeat, parse_plan
 from affidavit.accountant.randomness import SeededNoise
-from affidavit.audits import findings, neighbour, overlap
+from affidavit.audits import findings, neighbour, overlap, sensitivity
 from affidavit.audits.attacks import cases, extraction_prompts, one_step, protocol, rmia, shadow
 from affidavit.audits.auditfile import parse_audit
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments import membership
 from affidavit.audits.experiments.demonstrating import Demonstrating
+from affidavit.audits.experiments.run_checks import run_check
 from affidavit.audits.given import Given
 from affidavit.audits.pii.identifier import Pseudonyms
 from affidavit.audits.report.inputs import Chapter, ReportInput
@@ -126,6 +127,13 @@ def _compared() -> Any:
     return neighbour.neighbour_test(lambda *_: seen, (), (), secrets=["a secret that is long enough"])
 
 
+def _rehearsed(*, pairs: Sequence[sensitivity.Neighbours]) -> object:
+    return sensitivity.sensitivity_check(pairs, plan=Pure(1.0), relation="zero-out")
+
+
+_PAIR = sensitivity.Neighbours("nothing changes", "dropped", lambda _watch: "text", lambda _watch: "text")
+
+
 def _other_schema(place: Place) -> None:
     place.generated()
     place.save("audit.toml", AUDIT)
@@ -199,6 +207,12 @@ API = [
     Api("audits/trace/events.py:read", _trace, {"path": "traces.jsonl"}, {"path": "trace.jsonl"}),
     Api("audits/findings.py:read", _read, {"path": "finding.json"}, {"path": "findings.json"}),
     Api(
+        "audits/experiments/run_checks.py:run_check",
+        lambda *, checks: run_check(replace(_given(model=None), checks=checks), "neighbours"),
+        {"checks": {}},
+        {"checks": {"neighbours": _compared}},
+    ),
+    Api(
         "audits/given.py:answering_model",
         lambda *, model: _given(model=model).answering_model("gap"),
         {"model": None},
@@ -222,6 +236,7 @@ API = [
         {"reports": []},
         {"reports": [_compared()]},
     ),
+    Api("audits/sensitivity.py:sensitivity_check", _rehearsed, {"pairs": ()}, {"pairs": (_PAIR,)}),
     Api("audits/overlap.py:measure_overlap", _overlap, {"held_out": ()}, {"held_out": OTHERS}),
     Api("audits/report/inputs.py:__post_init__", _chapter, {"bound": "bb" * 32}, {"bound": "aa" * 32}),
     Api(

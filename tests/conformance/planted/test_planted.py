@@ -1,0 +1,33 @@
+"""Every planted bug is caught by the audit whose business it is, and no audit accuses a generator without one."""
+
+from __future__ import annotations
+
+import pytest
+from planted_audits import AUDITS, Case, Plant, audited
+from planted_table import PAGE, PLANTS, found, page
+
+from affidavit.generation.registry import kinds
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
+def test_the_bug_is_caught(plant: Plant) -> None:
+    assert plant.caught_by in found(plant), found(plant)
+
+
+CASES = list({repr(plant.case): plant.case for plant in PLANTS}.values())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind} {case.relation} {case.mechanism}".strip())
+def test_the_same_settings_without_a_bug_are_not_accused(case: Case) -> None:
+    assert audited(case) == {}
+
+
+def test_there_are_many_and_every_audit_and_generator_has_some() -> None:
+    assert len(PLANTS) >= 45
+    assert len({plant.name for plant in PLANTS}) == len(PLANTS)
+    assert {plant.caught_by for plant in PLANTS} == set(AUDITS)
+    assert {plant.case.kind for plant in PLANTS} == set(kinds())
+
+
+def test_the_page_is_what_the_audits_say() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/conformance/planted/planted_table.py"
