@@ -112,6 +112,8 @@ class _Tally:
 
     def checks(self) -> Iterator[Check]:
         for name, number in _FAULTS.items():
+            if name == _CRASH and not self.seen[name]:
+                continue  # a run that ends says nothing of one that does not
             status: Status = "consistent" if self.seen[name] else "not checked"
             detail = f"{self.seen[name]} compared, all equal" if self.seen[name] else "the runs do not show it"
             if name == _TEXT and self.seen[name]:

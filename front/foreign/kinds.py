@@ -4,7 +4,7 @@
     choice   by given probabilities: the outcome is itself released
     sample   of a population, each as likely: who takes part
     coin     uniform numbers, which decide who takes part, or anything else
-    other    whatever else
+    other    numbers of another law, which may be noise
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ NUMPY: Mapping[str, Method] = {
     "beta": Method("other", ("a", "b", "size")),
     "dirichlet": Method("other", ("alpha", "size")),
     "multivariate_normal": Method("other", ("mean", "cov", "size")),
-    "bytes": Method("other", ("length",)),
+    "bytes": Method("sample", ("length",)),
 }
 
 PYTHON: Mapping[str, Method] = {
@@ -76,11 +76,11 @@ PYTHON: Mapping[str, Method] = {
     "shuffle": Method("sample", ("x",)),
     "choice": Method("sample", ("seq",)),
     "choices": Method("sample", ("population", "weights")),
-    "randrange": Method("other", ("start", "stop", "step")),
-    "randint": Method("other", ("a", "b")),
+    "randrange": Method("sample", ("start", "stop", "step")),
+    "randint": Method("sample", ("a", "b")),
     "random": Method("coin", ()),
     "uniform": Method("coin", ("a", "b")),
-    "getrandbits": Method("other", ("k",)),
+    "getrandbits": Method("sample", ("k",)),
 }
 
 TORCH: Mapping[str, Method] = {
@@ -92,7 +92,7 @@ TORCH: Mapping[str, Method] = {
     "cauchy_": Method("noise", ("self", "median", "sigma"), "median", "sigma"),
     "multinomial": Method("choice", ("input", "num_samples", "replacement")),
     "randperm": Method("sample", ("n",)),
-    "randint": Method("other", ("low", "high", "size")),
+    "randint": Method("sample", ("low", "high", "size")),
     "bernoulli": Method("coin", ("input",)),
     "rand": Method("coin", ("size",)),
     "rand_like": Method("coin", ("input",)),

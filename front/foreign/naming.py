@@ -51,6 +51,23 @@ class Names:
             names.append(name)
         return names
 
+    def flat(self, values: object, *, depth: int = 4) -> list[str] | None:
+        """The ids in a sequence of records, or of sequences of records; None where something in it is neither."""
+        name = self.of(values) if not isinstance(values, (list, tuple)) else None
+        if name is not None:
+            return [name]
+        if depth == 0 or isinstance(values, (str, bytes)):
+            return None
+        if not hasattr(values, "__iter__"):
+            return None
+        names: list[str] = []
+        for value in values:
+            found = self.flat(value, depth=depth - 1)
+            if found is None:
+                return None
+            names += found
+        return names
+
     def in_frame(self, frame: FrameType | None) -> str | None:
         """The record that a loop at this place is at: of a comprehension's frame, or of the function's own."""
         return None if frame is None else next(filter(None, map(self.of, _locals(frame))), None)
