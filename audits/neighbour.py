@@ -137,8 +137,8 @@ def neighbour_test(
     ``changed``: names of the records that differ, as they appear in ``Step.members`` and ``Step.rows``; where names are
     keyed and unknown, those that are in one run only count as changed, one for each neighbour. ``secrets``:
     passages of the records that differ, which nobody would write by chance (12 characters or more); they are not
-    repeated in the report. A run that fails on one of the two only is a fault; where it fails on both in the same way its
-    exception is raised. Raises ``UsageError``.
+    repeated in the report. A run that fails on one of the two only is a fault; where it fails on both in the same way
+    its exception is raised. Raises ``UsageError``.
     """
     if any(len(secret) < _SHORTEST_SECRET for secret in secrets):
         raise UsageError(

@@ -157,7 +157,7 @@ def one_step_finding(audit: OneStepAudit, result: OneStepResult, *, target: Targ
 def repeated_finding(audit: OneStepAudit) -> Finding:
     """What stands beside the result where every output is the same: a seed that is set anew, or no draw at all."""
     trials = audit.design.trials
-    detail = f"{trials} trials a side gave one and the same output: nothing fresh is drawn, as with a seed that is fixed"
+    detail = f"{trials} trials a side gave one and the same output: nothing fresh is drawn, as with a fixed seed"
     check = Check(name="fresh outputs", number=2, status="fault", seen=2 * trials, detail=detail)
     return CheckReport(title="one-step", checks=(check,), alpha=REPEATED_ALPHA).findings().items[0]
 

@@ -5,8 +5,8 @@ as the plan's is changed. On the unsafe side that breaks the certificate; on the
 what was certified is not what ran. Rounding is allowed for: 1e-6
 relative, and the 2^-36 that a softmax's range is certified above what it runs with.
 
-A parameter holds for a relation: a sum that one record moves by Δ when it leaves may move by 2Δ when it is replaced. A run
-that states its parameters for another relation than the plan's is no case of an inert one.
+A parameter holds for a relation: a sum that one record moves by Δ when it leaves may move by 2Δ when it is replaced. A
+run that states its parameters for another relation than the plan's is no case of an inert one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def parameters(trace: Trace, plan: Plan, *, relation: Relation) -> tuple[Check, 
             certified = getattr(leaf, name)
             if abs(value - certified) > _RELATIVE * abs(certified) + _ABSOLUTE:
                 detail = f"use {draw.use} ran with {name} {value:.6g}, certified is {certified:.6g}"
-                if stated_for is None and any(abs(value - f * certified) <= _RELATIVE * abs(value) for f in _BETWEEN_RELATIONS):
+                if stated_for is None and any(
+                    abs(value - f * certified) <= _RELATIVE * abs(value) for f in _BETWEEN_RELATIONS
+                ):
                     detail += "; so it would be for another relation, which `relation` on the run line would say"
                 faults.setdefault(
                     draw.path, Check(name=_NAME, number=_FAULT, status="fault", path=draw.path, seen=1, detail=detail)

@@ -44,7 +44,9 @@ def public_rows(trace: Trace) -> Check:
         detail = f"use {mixed.use}: {mixed.public_rows} public rows in one batch with private ones, which may move them"
         return Check(name=_PUBLIC, number=7, status="fault", path=mixed.path, seen=len(stated), detail=detail)
     if not stated:
-        return Check(name=_PUBLIC, number=7, status="not checked", detail="no draw says where public rows were computed")
+        return Check(
+            name=_PUBLIC, number=7, status="not checked", detail="no draw says where public rows were computed"
+        )
     return Check(
         name=_PUBLIC, number=7, status="consistent", seen=len(stated), detail="public rows in batches of their own"
     )

@@ -102,7 +102,9 @@ class Aligned:
             low, high = float(arguments.get("low", 0.0)), float(arguments.get("high", 1.0))
             return low + (high - low) * uniform, "aligned"
         if name == "binomial":
-            return (uniform < np.asarray(arguments["p"], dtype=float)).astype(int), "aligned" if arguments["n"] == 1 else "opaque"
+            return (uniform < np.asarray(arguments["p"], dtype=float)).astype(int), "aligned" if arguments[
+                "n"
+            ] == 1 else "opaque"
         return uniform, "aligned"
 
     def _fresh(

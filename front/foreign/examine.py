@@ -89,7 +89,9 @@ class _Trial:
         try:
             watch, _ = self._run(records, 0)
         except Exception:
-            self.drowning = 1.0  # some code does not bear so large numbers: then only what is before an output is compared
+            self.drowning = (
+                1.0  # some code does not bear so large numbers: then only what is before an output is compared
+            )
             watch, _ = self._run(records, 0)
         self.coins = watch.coin_sites()
         (first, texts), (second, again) = self._run(records, 0), self._run(records, 0)

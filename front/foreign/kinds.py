@@ -1,10 +1,10 @@
 """The calls of random generators that are watched: what kind of draw each is, and how its arguments are called.
 
-    noise    a location and a scale: the number is added to something
-    choice   by given probabilities: the outcome is itself released
-    sample   of a population, each as likely: who takes part
-    coin     uniform numbers, which decide who takes part, or anything else
-    other    numbers of another law, which may be noise
+noise    a location and a scale: the number is added to something
+choice   by given probabilities: the outcome is itself released
+sample   of a population, each as likely: who takes part
+coin     uniform numbers, which decide who takes part, or anything else
+other    numbers of another law, which may be noise
 """
 
 from __future__ import annotations

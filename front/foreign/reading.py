@@ -45,7 +45,9 @@ class Happened:
     def support(self) -> Hashable:
         """What could have come out: the outcomes of a choice that have a chance, the shape of noise."""
         if self.kind == "choice":
-            weights = next((self.arguments[n] for n in ("p", "weights", "cum_weights", "input") if n in self.arguments), ())
+            weights = next(
+                (self.arguments[n] for n in ("p", "weights", "cum_weights", "input") if n in self.arguments), ()
+            )
             return hashlib.sha256((_array(weights) > 0).tobytes()).hexdigest()
         return np.shape(_array(self.result))
 

@@ -67,7 +67,9 @@ def _twice(name: str, calls: Sequence[Call]) -> Check:
     first: dict[tuple[str, str], Call] = {}
     again = [call for call in calls if first.setdefault((call.name, call.digest), call) is not call]
     if again:
-        detail = f"{len(again)} of {len(calls)} are what was drawn before: {_list(dict.fromkeys(c.site for c in again))}"
+        detail = (
+            f"{len(again)} of {len(calls)} are what was drawn before: {_list(dict.fromkeys(c.site for c in again))}"
+        )
         return Check(name=name, number=2, status="fault", seen=len(calls), detail=detail)
     if len(calls) < 2:
         return Check(name=name, number=2, status="not checked", detail="fewer than two draws that could repeat")

@@ -64,7 +64,7 @@ def replaced(hub: Hub) -> Undo:
     undo: list[Undo] = []
     try:
         new: dict[int, tuple[Any, Any]] = {}
-        _python(hub, undo, new)
+        _python(undo, new)
         _numpy(hub, undo, new)
         _elsewhere(new, undo)
     except BaseException:
@@ -90,7 +90,7 @@ def _set(owner: Any, name: str, value: Any, undo: list[Undo]) -> None:
 # --- Python's ---------------------------------------------------------------------------------------------------
 
 
-def _python(hub: Hub, undo: list[Undo], new: dict[int, tuple[Any, Any]]) -> None:
+def _python(undo: list[Undo], new: dict[int, tuple[Any, Any]]) -> None:
     instance = getattr(random, "_inst")  # noqa: B009 - the generator behind the module's functions
     before = {name: getattr(random, name) for name in (*PYTHON, "seed")}
     for owner in (random.Random, random.SystemRandom):

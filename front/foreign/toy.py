@@ -33,7 +33,7 @@ def toy_logprobs(prompt: str, count: int = 100) -> dict[str, float]:
 
 
 class ToyOpenAI:
-    """What stands for ``openai.OpenAI``: ``completions.create`` and ``chat.completions.create``, by ``toy_logprobs``."""
+    """Stands for ``openai.OpenAI``: ``completions.create`` and ``chat.completions.create``, by ``toy_logprobs``."""
 
     def __init__(self, **_: Any) -> None:
         self.completions = SimpleNamespace(create=self._complete)
@@ -51,23 +51,20 @@ class ToyOpenAI:
 
 
 def tiny_llama(folder: Path | str) -> str:
-    """Write a Llama of a few thousand random weights, with a tokenizer of bytes and a chat template; returns the folder.
+    """Write a Llama of a few random weights, with a tokenizer of bytes and a chat template; returns the folder.
 
     ``AutoModelForCausalLM`` and ``AutoTokenizer`` load it. Needs the extra ``llm``.
     """
+    import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-    import torch
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {token: number for number, token in enumerate(["<s>", "</s>", "<pad>", *alphabet])}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>", model_max_length=2048
-    )
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>")
     fast.chat_template = _TEMPLATE
     before = torch.random.get_rng_state()
     torch.manual_seed(0)

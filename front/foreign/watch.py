@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -141,12 +142,10 @@ class Watch:
             if self.aligned is None:
                 result = owner.draw(args, kwargs)
             else:
-                result, how = self.aligned.draw(
-                    source, owner, name, method, kind, args, kwargs, frame, site
-                )
+                result, how = self.aligned.draw(source, owner, name, method, kind, args, kwargs, frame, site)
             happened = Happened(name, kind, method, arguments, result, state)
             before = len(self.steps)
-            self._read(named, happened, frame, words)
+            self._read(named, happened, words)
             shown = arguments.get("x") if name == "shuffle" else result
             self.calls.append(
                 Call(source, name, kind, site, _digest(shown), _size(shown), len(self.steps) > before, how, before)
@@ -159,9 +158,7 @@ class Watch:
         wanted = ((draw, find_frame(frame, draw.inside)) for draw in self.draws if draw.call == name)
         return [(draw, found) for draw, found in wanted if found is not None]
 
-    def _read(
-        self, named: Sequence[tuple[Draw, FrameType]], happened: Happened, frame: FrameType, words: Sequence[int]
-    ) -> None:
+    def _read(self, named: Sequence[tuple[Draw, FrameType]], happened: Happened, words: Sequence[int]) -> None:
         for draw, where in named:
             if draw.when and not evaluate(draw.when, where, happened.seen()):
                 continue
@@ -207,7 +204,7 @@ class Watch:
         return frozenset(
             site
             for site, found in self.coins.items()
-            if len(found) > 1 and None not in found and all(a != b for a, b in zip(found, found[1:], strict=False))
+            if len(found) > 1 and None not in found and all(a != b for a, b in pairwise(found))
         )
 
 
