@@ -28,21 +28,27 @@ from affidavit.foreign.kinds import Kind, Method
 from affidavit.foreign.naming import Names
 from affidavit.foreign.sources import Source
 
-__all__ = ["DROWNING", "Aligned", "How"]
+__all__ = ["DROWNING", "SHUFFLES", "Aligned", "How"]
 
 How: TypeAlias = Literal["as it is", "aligned", "fresh", "opaque"]
 
 DROWNING = 1e6
+SHUFFLES = ("shuffle", "permutation", "randperm")
 
 
 @dataclass(slots=True)
 class Aligned:
-    """``coins``: the places where a uniform number decides one record's part, as an earlier run showed them."""
+    """``coins``: the places where a uniform number decides one record's part, as an earlier run showed them.
+
+    ``last``: a record that every shuffle puts last. Where a shuffled list is dealt out, one record less shifts all that
+    follow it; behind none there is nothing to shift. It is one of the outcomes that a shuffle may have.
+    """
 
     seed: int
     names: Names
     coins: frozenset[str] = frozenset()
     drowning: float = DROWNING
+    last: str | None = None
     _uses: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def draw(
@@ -63,7 +69,7 @@ class Aligned:
             return self._coin(source, owner, name, arguments, args, kwargs, frame, site)
         key = self._key(site, name)
         if kind == "sample":
-            sampled = _sampled(source, name, arguments, self.names, frame, key)
+            sampled = _sampled(source, name, arguments, self.names, frame, key, self.last)
             if sampled is not None:
                 return (None if name == "shuffle" else sampled), "aligned"
         if kind == "choice":
@@ -149,7 +155,13 @@ def _length(arguments: dict[str, Any], args: tuple[Any, ...]) -> int:
 
 
 def _sampled(
-    source: Source, name: str, arguments: dict[str, Any], names: Names, frame: FrameType, key: bytes
+    source: Source,
+    name: str,
+    arguments: dict[str, Any],
+    names: Names,
+    frame: FrameType,
+    key: bytes,
+    last: str | None,
 ) -> Any | None:
     """A sample of records, by each one's own number; None where the population is not made of records."""
     population = next(
@@ -162,11 +174,14 @@ def _sampled(
         return None
     members = names.all_of(population)
     if members is None and _are_places(population):
-        whole = names.sequence_in_frame(frame, len(population))
+        highest = int(max(population)) + 1
+        whole = names.sequence_in_frame(frame, highest, at_least=highest != len(population))
         members = None if whole is None else [whole[int(place)] for place in population]
     if members is None:
         return None
     order = sorted(range(len(members)), key=lambda place: _unit(key, members[place]))
+    if last is not None and name in SHUFFLES:
+        order.sort(key=lambda place: members[place] == last)
     if name == "shuffle":
         population[:] = [population[place] for place in order]
         return population
@@ -188,12 +203,10 @@ def _sampled(
 
 
 def _are_places(population: Sequence[Any]) -> bool:
-    """Whether it holds the numbers 0 to n − 1, in whatever order."""
-    if isinstance(population, range):
-        return population == range(len(population))
-    if not all(isinstance(value, (int, np.integer)) for value in population):
+    """Whether it holds places in a list: whole numbers, none of them twice."""
+    if not all(isinstance(value, (int, np.integer)) and value >= 0 for value in population):
         return False
-    return sorted(population) == list(range(len(population)))
+    return len(set(population)) == len(population)
 
 
 def _as(source: Source, values: list[Any]) -> Any:

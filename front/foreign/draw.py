@@ -93,7 +93,7 @@ def find_frame(frame: FrameType | None, inside: str) -> FrameType | None:
 
 def evaluate(text: str, frame: FrameType, call: Mapping[str, Any]) -> Any:
     """The value of an expression there. Raises ``UsageError`` naming the expression, never a value."""
-    scope = {**frame.f_globals, **frame.f_locals, "call": SimpleNamespace(**call)}
+    scope = {**frame.f_globals, **frame.f_locals, "call": _Call(**call)}
     try:
         return eval(_compiled(text, "expression"), scope)  # noqa: S307 - their reviewer's own words, on this machine
     except Exception as error:
@@ -102,6 +102,13 @@ def evaluate(text: str, frame: FrameType, call: Mapping[str, Any]) -> Any:
             f"`{text}` cannot be read in {frame.f_code.co_name}: {type(error).__name__}",
             hint=f"There are: {names}; and `call`, with the arguments of the draw.",
         ) from None
+
+
+class _Call(SimpleNamespace):
+    """The arguments of a draw; those that were left out are None."""
+
+    def __getattr__(self, name: str) -> None:
+        return None
 
 
 def placed(path: str, frame: FrameType, call: Mapping[str, Any]) -> str:

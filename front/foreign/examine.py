@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from affidavit.accountant.validate import Relation
 from affidavit.audits.checks import Check, CheckReport
 from affidavit.audits.neighbour import Observed, combine, neighbour_test
-from affidavit.foreign.alignment import DROWNING, Aligned
+from affidavit.foreign.alignment import DROWNING, SHUFFLES, Aligned
 from affidavit.foreign.draw import draws_of
 from affidavit.foreign.naming import Names
 from affidavit.foreign.pairs import Pair, pairs
@@ -44,7 +44,7 @@ def repeat(function: Function, records: Sequence[Record]) -> CheckReport:
 
 
 def neighbours(
-    function: Function, records: Sequence[Record], *, relation: Relation, seeds: Sequence[int] = (1, 2)
+    function: Function, records: Sequence[Record], *, relation: Relation, seeds: Sequence[int] = (1,)
 ) -> CheckReport:
     """The neighbour test over every pair (``pairs``), under noise that both share.
 
@@ -82,6 +82,7 @@ class _Trial:
     coins: frozenset[str] = frozenset()
     drowning: float = DROWNING
     unsteady: bool = False
+    last: str | None = None
     _seen: dict[tuple[int, int], tuple[Watch, tuple[str, ...]] | Exception] = field(default_factory=dict)
 
     def learn(self, records: Sequence[Record]) -> None:
@@ -98,7 +99,16 @@ class _Trial:
         self.unsteady = texts != again or [s.output for s in first.steps] != [s.output for s in second.steps]
 
     def test(self, pair: Pair, seeds: Sequence[int]) -> CheckReport:
-        """One pair."""
+        """One pair. What a shuffle moves is no fault if another outcome of the same shuffle moves nothing."""
+        self.last = None
+        report = self._test(pair, seeds)
+        seen = [each for each in self._seen.values() if not isinstance(each, Exception)]
+        if report.faults and any(call.name in SHUFFLES for watch, _ in seen for call in watch.calls):
+            self.last = pair.changed
+            report = min(report, self._test(pair, seeds), key=lambda each: len(each.faults))
+        return report
+
+    def _test(self, pair: Pair, seeds: Sequence[int]) -> CheckReport:
         self._seen.clear()
 
         def run(side: int, seed: int) -> Observed:
@@ -119,7 +129,7 @@ class _Trial:
             return error
 
     def _run(self, records: Sequence[Record], seed: int) -> tuple[Watch, tuple[str, ...]]:
-        aligned = Aligned(seed, Names(records), self.coins, self.drowning)
+        aligned = Aligned(seed, Names(records), self.coins, self.drowning, self.last)
         with Watch(records, draws_of(self.function), aligned) as watch:
             texts = texts_of(self.function(list(records)))
         return watch, texts

@@ -72,11 +72,16 @@ class Names:
         """The record that a loop at this place is at: of a comprehension's frame, or of the function's own."""
         return None if frame is None else next(filter(None, map(self.of, _locals(frame))), None)
 
-    def sequence_in_frame(self, frame: FrameType | None, length: int) -> list[str] | None:
-        """The ids of a sequence of that length that the frame, or the one that a comprehension stands in, holds."""
+    def sequence_in_frame(self, frame: FrameType | None, length: int, *, at_least: bool = False) -> list[str] | None:
+        """The ids of a sequence of that length that the frame, or the one that a comprehension stands in, holds.
+
+        Itself, or as an attribute of what it holds; ``at_least``: or a longer one.
+        """
         while frame is not None:
-            for value in _locals(frame):
-                if not isinstance(value, str) and hasattr(value, "__len__") and _length(value) == length:
+            values = _locals(frame)
+            for value in (*values, *(part for each in values for part in _attributes(each))):
+                found = _length(value)
+                if found == length or (at_least and found is not None and found > length):
                     names = self.all_of(value)
                     if names is not None:
                         return names
@@ -92,10 +97,16 @@ def _locals(frame: FrameType) -> Sequence[object]:
 
 
 def _length(value: Any) -> int | None:
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__len__"):
+        return None
     try:
         return len(value)
     except Exception:  # an object of theirs, which may raise anything
         return None
+
+
+def _attributes(value: object) -> Sequence[object]:
+    return list(vars(value).values())[:_DEEP] if hasattr(value, "__dict__") and not isinstance(value, type) else ()
 
 
 def _parts(value: object) -> Sequence[object]:

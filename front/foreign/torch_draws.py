@@ -12,6 +12,8 @@ from affidavit.foreign.sources import Hub, Source, Undo
 
 __all__ = ["torch_replaced"]
 
+_INITIALISERS = ("torch.nn.init", "transformers.initialization", "transformers.modeling_utils")
+_NEAR = 6
 _WRITTEN = 2**32
 _DEFAULT_SEED = 67280421310721
 """What ``torch.Generator()`` is seeded with until it is given another: the same in every process."""
@@ -36,7 +38,7 @@ def torch_replaced(hub: Hub) -> Undo:
     class Mode(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             name = getattr(function, "__name__", "")
-            if name not in TORCH:
+            if name not in TORCH or _is_setting_up(args):
                 return function(*args, **(kwargs or {}))
             generator = (kwargs or {}).get("generator")
             seed = hub.seed_of("torch") if generator is None else _seed(generator.initial_seed())
@@ -59,6 +61,20 @@ def torch_replaced(hub: Hub) -> Undo:
         torch.manual_seed = torch.random.manual_seed = before
 
     return undo
+
+
+def _is_setting_up(args: tuple[Any, ...]) -> bool:
+    """Whether weights are being made, which are no draw of a generator: without storage, or by an initialiser."""
+    if args and getattr(args[0], "is_meta", False):
+        return True
+    frame = sys._getframe(2)
+    for _ in range(_NEAR):
+        if frame.f_globals.get("__name__") in _INITIALISERS:
+            return True
+        if frame.f_back is None:
+            return False
+        frame = frame.f_back
+    return False
 
 
 def _seed(initial: int) -> int | None:

@@ -14,6 +14,7 @@ from typing import Any
 __all__ = ["ToyOpenAI", "tiny_llama", "toy_logprobs"]
 
 _WORDS = 200
+_SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
 _TEMPLATE = (
     "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
     "{% if add_generation_prompt %}assistant: {% endif %}"
@@ -64,7 +65,7 @@ def tiny_llama(folder: Path | str) -> str:
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>")
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **_SPECIAL)
     fast.chat_template = _TEMPLATE
     before = torch.random.get_rng_state()
     torch.manual_seed(0)

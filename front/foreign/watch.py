@@ -36,8 +36,10 @@ _LIBRARIES = ("numpy", "torch", "random", "affidavit.foreign")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One draw. ``digest`` of what came out, ``size`` how many numbers that are, ``named`` whether the plan knows it.
+    """One draw.
 
+    ``digest``  of what came out; of a choice, of the state of the generator behind it.
+    ``size``    how many numbers came out. ``named``: whether the plan knows it.
     ``step``: how many named draws came before it.
     """
 
@@ -147,8 +149,9 @@ class Watch:
             before = len(self.steps)
             self._read(named, happened, words)
             shown = arguments.get("x") if name == "shuffle" else result
+            digest = state if kind == "choice" else _digest(shown)
             self.calls.append(
-                Call(source, name, kind, site, _digest(shown), _size(shown), len(self.steps) > before, how, before)
+                Call(source, name, kind, site, digest, _size(shown), len(self.steps) > before, how, before)
             )
             return result
         finally:
@@ -240,7 +243,7 @@ def _state(owner: Any, source: Source) -> str:
     elif source.library == "random":
         found = repr(generator.getstate()).encode()
     else:
-        found = repr(_bits(generator).state).encode() + _key_of(_bits(generator))
+        found = _words_of(_bits(generator).state)
     return hashlib.sha256(found).hexdigest()
 
 
@@ -250,10 +253,10 @@ def _bits(generator: Any) -> Any:
     return owner._bit_generator if hasattr(owner, "_bit_generator") else owner.bit_generator
 
 
-def _key_of(bits: Any) -> bytes:
-    state = bits.state.get("state", {})
-    key = state.get("key") if isinstance(state, dict) else None
-    return key.tobytes() if key is not None else b""
+def _words_of(state: Any) -> bytes:
+    if isinstance(state, dict):
+        return b"".join(name.encode() + _words_of(state[name]) for name in sorted(state))
+    return state.tobytes() if isinstance(state, np.ndarray) else repr(state).encode()
 
 
 def _raw(owner: Any, source: Source) -> list[int]:
