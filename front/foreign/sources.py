@@ -65,8 +65,8 @@ def replaced(hub: Hub) -> Undo:
     try:
         new: dict[int, tuple[Any, Any]] = {}
         _python(undo, new)
-        _numpy(hub, undo, new)
-        _elsewhere(new, undo)
+        kept = _numpy(hub, undo, new)
+        _elsewhere(new, kept, undo)
     except BaseException:
         _undone(undo)
         raise
@@ -146,7 +146,8 @@ class _Bound:
 # --- numpy's ----------------------------------------------------------------------------------------------------
 
 
-def _numpy(hub: Hub, undo: list[Undo], new: dict[int, tuple[Any, Any]]) -> None:
+def _numpy(hub: Hub, undo: list[Undo], new: dict[int, tuple[Any, Any]]) -> dict[type, Callable[[Any], Any]]:
+    """Replace what the module has; answers how to replace an instance of each class that somebody keeps."""
     module: Any = np.random
     old_state, old_generator, old_default = module.RandomState, module.Generator, module.default_rng
     state = _watched_class(old_state)
@@ -173,9 +174,10 @@ def _numpy(hub: Hub, undo: list[Undo], new: dict[int, tuple[Any, Any]]) -> None:
 
     new[id(seed_before)] = (seed_before, seed)
     _set(module, "seed", seed, undo)
-    for holder, name, value in _instances((old_state, old_generator)):
-        shared = generator(value.bit_generator) if isinstance(value, old_generator) else state(value._bit_generator)
-        _replace(holder, name, shared, undo)
+    return {
+        old_generator: lambda value: generator(value.bit_generator),
+        old_state: lambda value: state(value._bit_generator),
+    }
 
 
 def _watched_class(base: Any) -> Any:
@@ -245,20 +247,14 @@ class _Free:
 # --- where else they are ----------------------------------------------------------------------------------------
 
 
-def _elsewhere(new: dict[int, tuple[Any, Any]], undo: list[Undo]) -> None:
-    """In other modules, by whatever name."""
+def _elsewhere(new: dict[int, tuple[Any, Any]], kept: dict[type, Callable[[Any], Any]], undo: list[Undo]) -> None:
+    """In other modules, by whatever name: what was imported, and generators that they keep."""
     for holder in list(_namespaces()):
         for name, value in list(holder.items()):
-            found = new.get(id(value))
-            if found is not None and found[0] is value:
-                _replace(holder, name, found[1], undo)
-
-
-def _instances(classes: tuple[type, ...]) -> Iterator[tuple[dict[str, Any], str, Any]]:
-    for holder in list(_namespaces()):
-        for name, value in list(holder.items()):
-            if type(value) in classes:
-                yield holder, name, value
+            if id(value) in new and new[id(value)][0] is value:
+                _replace(holder, name, new[id(value)][1], undo)
+            elif type(value) in kept:
+                _replace(holder, name, kept[type(value)](value), undo)
 
 
 def _namespaces() -> Iterator[dict[str, Any]]:
