@@ -45,6 +45,7 @@ __all__ = ["audit", "print_findings", "report"]
 @click.pass_context
 def audit(
     ctx: click.Context,
+    /,
     *,
     audit_file: Path | None,
     certificate: Path | None,
@@ -77,15 +78,14 @@ def audit(
     if plan is not None:
         from affidavit.cli.foreign import audit_claimed
 
-        if not (certificate is None and run_file is None and receipt is None):
-            raise UsageError(
-                "a claim has no certificate", hint="Remove `--plan`, or `--certificate`, `--run` and `--receipt`."
-            )
+        ours = {"--certificate": certificate, "--run": run_file, "--receipt": receipt}
+        if given := [name for name, value in ours.items() if value is not None]:
+            raise UsageError("a claim has no certificate, run file or receipt", hint=f"Remove `{given[0]}`.")
         audit_claimed(ctx, audit_file=audit_file, plan=plan, out=out, form=form, **claimed)
         return
     if any(value is not None for value in claimed.values()):
         names = ", ".join(f"--{name}" for name, value in claimed.items() if value is not None)
-        raise UsageError(f"{names} is for a claim", hint="Name its plan: `--plan PLAN.json`")
+        raise UsageError(f"{names} is for a claim", hint="Name its plan: `--plan plan.json`")
     if audit_file is None:
         raise UsageError(
             "no audit file is named", hint="Such as `affidavit audit audit.toml --certificate CERT.json -o DIR`"

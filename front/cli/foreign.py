@@ -84,7 +84,7 @@ def audit_claimed(
     if records is None:
         raise UsageError("an audit of a claim needs the records", hint="Name them: `--records letters.jsonl`")
     if audit_file is None and generator is None:
-        raise UsageError("there is nothing to audit", hint="Name AUDIT.toml, or `--generator glue.py:run`")
+        raise UsageError("there is nothing to audit", hint="Name an audit file, or `--generator glue.py:run`")
     claimed = Claim(read_envelope(plan), claim)
     reports: Sequence[CheckReport] = (claim_check(claimed),)
     attacked = None
@@ -114,11 +114,11 @@ def _examined(
     from affidavit.records import read_all
 
     if plan is None and claim is not None:
-        raise UsageError("an ε is claimed for a plan", hint="Name it: `--plan PLAN.json`")
+        raise UsageError("an ε is claimed for a plan", hint="Name it: `--plan plan.json`")
     claimed = None if plan is None else Claim(read_envelope(plan), claim)
     relation = relation or (None if claimed is None else claimed.envelope.relation)
     if relation is None:
-        raise UsageError("which data sets are neighbours?", hint="`--relation add-remove`, or a plan by `--plan`.")
+        raise UsageError("which data sets are neighbours?", hint="`--relation add-remove`, or `--plan plan.json`")
     if claimed is not None and relation != claimed.envelope.relation:
         raise UsageError(
             f"the plan is for {claimed.envelope.relation}", hint=f"`--relation {claimed.envelope.relation}`"

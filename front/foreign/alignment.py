@@ -164,7 +164,7 @@ def _sampled(
     last: str | None,
 ) -> Any | None:
     """A sample of records, by each one's own number; None where the population is not made of records."""
-    population = next(
+    population: Any = next(
         (arguments[each] for each in ("population", "seq", "a", "x", "n") if each in arguments),
         arguments.get("high") if arguments.get("low") == 0 else arguments.get("low"),
     )

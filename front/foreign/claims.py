@@ -47,7 +47,7 @@ class Claim:
         """As the attacks take it, under no certificate; the stated ε at δ stands in for the plan's own curve."""
         plan, relation, delta = self.envelope.plan, self.envelope.relation, self.envelope.delta
         if delta is None:
-            raise UsageError("the plan states no delta", hint='Add `"delta": 1e-05` to the plan file.')
+            raise UsageError("the plan states no delta", hint="For example `delta = 1e-05` in the plan file.")
         own = Certified.of_plan(plan, relation=relation, delta=delta, subject="claim")
         if self.epsilon is None:
             return own
@@ -122,7 +122,7 @@ def audit_claim(
     if not {"extraction", "canary"}.isdisjoint(attacks):
         raise NotSupported(
             "extraction asks a generator with prompts of its own, which another's does not take",
-            hint='`attack = "released-text"` searches what it released; `attack = "reference"` asks who is a member.',
+            hint='`attack = "reference"` asks who is a member; released-text searches what was released.',
         )
     if "one-step" in attacks and release is None:
         raise UsageError(
@@ -133,10 +133,11 @@ def audit_claim(
     if membership and settings.target == "protected" and function is None:
         raise UsageError("there is no generator to make what is attacked", hint="Name it: `--generator glue.py:run`")
     if membership and model is None:
-        raise UsageError("membership attacks ask a model", hint="Name one: `--model smollm2-135m`")
+        raise UsageError("membership attacks ask a model", hint="Name one, or for a try `--model toy`")
 
-    def demonstrate(some: Sequence[AuditRecord], *, epsilon: float, seed: int) -> list[AuditRecord]:  # noqa: ARG001
-        made = () if function is None else texts_of(function([Record(each.id, each.text, each.label or "") for each in some]))
+    def demonstrate(records: Sequence[AuditRecord], *, epsilon: float, seed: int) -> list[AuditRecord]:  # noqa: ARG001
+        given = [Record(each.id, each.text, each.label or "") for each in records]
+        made = () if function is None else texts_of(function(given))
         return [AuditRecord(f"released-{number}", text, "") for number, text in enumerate(made)]
 
     return run_audit(

@@ -121,5 +121,5 @@ def _compiled(text: str, name: str) -> CodeType:
         return compile(text.strip(), "<named draw>", "eval")
     except (SyntaxError, ValueError, TypeError):
         raise UsageError(
-            f"{name} is no Python expression", hint='For example `sensitivity="2**0.5 / shots"`: a string.'
+            f"{name} is no Python expression", hint='For example `sensitivity = "2**0.5"`: a text that Python can read.'
         ) from None

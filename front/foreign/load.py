@@ -13,7 +13,7 @@ from affidavit.accountant.errors import UsageError
 
 __all__ = ["load_function"]
 
-_FORM = "Such as `glue.py:run`, where glue.py has `def run(records): ...`"
+_FORM = "Such as `glue.py:run`: a file or a module, and a function of the records in it."
 
 
 def load_function(name: str) -> Callable[..., Any]:

@@ -49,7 +49,7 @@ class Happened:
                 (self.arguments[n] for n in ("p", "weights", "cum_weights", "input") if n in self.arguments), ()
             )
             return hashlib.sha256((_array(weights) > 0).tobytes()).hexdigest()
-        return np.shape(_array(self.result))
+        return tuple(int(size) for size in _array(self.result).shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,9 @@ def read_draw(
         stream=path.partition("]")[0],
         exchange=bool(draw.sample),
     )
-    public = {(path, number): (hashlib.sha256(_bytes(value(draw.public))).hexdigest(),)} if draw.public else {}
+    public: dict[Hashable, tuple[Hashable, ...]] = {}
+    if draw.public:
+        public[path, number] = (hashlib.sha256(_bytes(value(draw.public))).hexdigest(),)
     return Reading(tuple(lines), step, public)
 
 

@@ -53,7 +53,7 @@ def torch_replaced(hub: Hub) -> Undo:
         return before(seed)
 
     torch.manual_seed = torch.random.manual_seed = manual_seed
-    mode = Mode()
+    mode: Any = Mode()
     mode.__enter__()
 
     def undo() -> None:

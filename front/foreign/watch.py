@@ -70,7 +70,7 @@ def claim(*, epsilon: float, delta: float) -> None:
     """Write down what the run says that it cost, for its trace. Raises ``UsageError`` where nothing watches."""
     if not _WATCHES:
         raise UsageError(
-            "nothing is being watched", hint="Call it in the function that `affidavit neighbours` is given."
+            "nothing is being watched", hint="Call it in the function that is watched, inside `with Watch(records)`."
         )
     _WATCHES[-1].claims.append({"event": "claim", "epsilon": float(epsilon), "delta": float(delta)})
 
@@ -233,7 +233,7 @@ def _site(frame: FrameType) -> str:
 
 def _state(owner: Any, source: Source) -> str:
     """A digest of the generator's state: two choices from one state are one choice. Empty where it has none."""
-    generator = getattr(owner, "generator", None)
+    generator: Any = getattr(owner, "generator", None)
     if source.library == "torch":
         import torch
 
@@ -263,7 +263,7 @@ def _raw(owner: Any, source: Source) -> list[int]:
     import copy
     import random
 
-    generator = getattr(owner, "generator", None)
+    generator: Any = getattr(owner, "generator", None)
     if source.library == "numpy":
         return [int(word) for word in copy.deepcopy(_bits(generator)).random_raw(MERSENNE_WORDS)]
     twin = random.Random()  # noqa: S311 - a copy of theirs

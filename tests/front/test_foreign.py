@@ -291,7 +291,7 @@ def test_a_mechanism_with_a_fixed_seed_is_refuted(folder, capsys):
         (["neighbours", "json:run", "letters.jsonl", "--relation", "add-remove"], "glue.py:run"),
         (["audit", "--plan", "plan.json", "-o", "out"], "--records letters.jsonl"),
         (["audit", "--plan", "plan.json", "--records", "letters.jsonl", "-o", "out"], "--generator glue.py:run"),
-        (["audit", "--claim", "1", "-o", "out"], "--plan PLAN.json"),
+        (["audit", "--claim", "1", "-o", "out"], "--plan plan.json"),
         (["audit", "-o", "out"], "affidavit audit audit.toml --certificate"),
     ],
 )

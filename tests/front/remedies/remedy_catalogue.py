@@ -11,6 +11,7 @@ import cases_costs
 import cases_data
 import cases_findings
 import cases_folders
+import cases_foreign
 import cases_generation
 import cases_grids
 import cases_init
@@ -39,6 +40,7 @@ CASES = [
     *cases_findings.CASES,
     *cases_generation.CASES,
     *cases_folders.CASES,
+    *cases_foreign.CASES,
 ]
 
 API = [
@@ -50,6 +52,7 @@ API = [
     *cases_findings.API,
     *cases_generation.API,
     *cases_folders.API,
+    *cases_foreign.API,
 ]
 EXECUTED = {case.at for case in CASES} | {case.at for case in API}
 LEFT = Path(__file__).with_name("without_case.txt")
