@@ -29,7 +29,12 @@ FAULTS = (
     Fault(2, "reused-randomness", "One sample, or one noise vector, reused for every token", ("trace check",)),
     Fault(3, "private-support", "Support, labels, bounds or lengths read from private data", ("neighbour test",)),
     Fault(4, "uncharged-run", "The last sparse-vector run, which never triggered, not charged", ("permit",)),
-    Fault(5, "ex-post-epsilon", "An epsilon computed afterwards from where the run happened to stop", ("permit",)),
+    Fault(
+        5,
+        "ex-post-epsilon",
+        "An epsilon computed afterwards from where the run happened to stop",
+        ("permit", "trace check"),
+    ),
     Fault(
         6,
         "dropped-records",
@@ -37,7 +42,10 @@ FAULTS = (
         ("neighbour test",),
     ),
     Fault(
-        7, "public-row-in-private-batch", "The public prompt batched and padded with private ones", ("neighbour test",)
+        7,
+        "public-row-in-private-batch",
+        "The public prompt batched and padded with private ones",
+        ("neighbour test", "trace check"),
     ),
     Fault(8, "lost-rows", "Minibatches counted by floor division: the last rows stay zero", ("trace check",)),
     Fault(9, "inert-parameter", "A privacy parameter that nothing reads", ("trace check",)),

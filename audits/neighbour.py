@@ -5,7 +5,8 @@ noise, *until a released output differs*, two runs on neighbours must agree in
 
 - what is public by construction: labels, bounds, lengths, how many texts (fault 3);
 - what could have been released at each step, the support (fault 3);
-- when each text ends (fault 3: a length read from the data);
+- when each text ends (fault 3: a length read from the data), and whether the run ends at all: a crash on one of two
+  neighbours tells them apart;
 - which other records take part in each batch or sample (faults 6 and 15);
 - what each other row computes (faults 7 and 14);
 
@@ -33,7 +34,8 @@ __all__ = ["Observed", "Step", "combine", "neighbour_test"]
 
 Records = TypeVar("Records")
 
-_FACTS, _SUPPORT, _ENDS, _PLACES, _ROWS, _PUBLIC, _TEXT = (
+_CRASH, _FACTS, _SUPPORT, _ENDS, _PLACES, _ROWS, _PUBLIC, _TEXT = (
+    "crash",
     "public facts",
     "support",
     "stopping",
@@ -42,7 +44,16 @@ _FACTS, _SUPPORT, _ENDS, _PLACES, _ROWS, _PUBLIC, _TEXT = (
     "public rows",
     "raw text",
 )
-_FAULTS: Mapping[str, int] = {_FACTS: 3, _SUPPORT: 3, _ENDS: 3, _PLACES: 6, _ROWS: 14, _PUBLIC: 7, _TEXT: 11}
+_FAULTS: Mapping[str, int] = {
+    _CRASH: 3,
+    _FACTS: 3,
+    _SUPPORT: 3,
+    _ENDS: 3,
+    _PLACES: 6,
+    _ROWS: 14,
+    _PUBLIC: 7,
+    _TEXT: 11,
+}
 _SHORTEST_SECRET = 12
 
 
@@ -55,6 +66,7 @@ class Step:
     ``support``  what could have been released, if known: a set, a number, a digest.
     ``members``  the records that take part, by names that are the same in both runs; None if unknown.
     ``rows``     what each of them contributed, by name: a digest of the bits.
+    ``exchange``  the sample is of a fixed size: where the changed record leaves it, one other may take its place.
     ``stream``   steps of one stream depend on one another's outputs; other streams do not.
     """
 
@@ -64,6 +76,7 @@ class Step:
     members: frozenset[str] | None = None
     rows: Mapping[str, Hashable] = field(default_factory=dict)
     stream: str = ""
+    exchange: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +112,8 @@ class _Tally:
 
     def checks(self) -> Iterator[Check]:
         for name, number in _FAULTS.items():
+            if name == _CRASH and not self.seen[name]:
+                continue  # a run that ends says nothing of one that does not
             status: Status = "consistent" if self.seen[name] else "not checked"
             detail = f"{self.seen[name]} compared, all equal" if self.seen[name] else "the runs do not show it"
             if name == _TEXT and self.seen[name]:
@@ -122,7 +137,8 @@ def neighbour_test(
     ``changed``: names of the records that differ, as they appear in ``Step.members`` and ``Step.rows``; where names are
     keyed and unknown, those that are in one run only count as changed, one for each neighbour. ``secrets``:
     passages of the records that differ, which nobody would write by chance (12 characters or more); they are not
-    repeated in the report. Raises ``UsageError``.
+    repeated in the report. A run that fails on one of the two only is a fault; where it fails on both in the same way
+    its exception is raised. Raises ``UsageError``.
     """
     if any(len(secret) < _SHORTEST_SECRET for secret in secrets):
         raise UsageError(
@@ -131,8 +147,18 @@ def neighbour_test(
         )
     tally = _Tally()
     for seed in seeds:
-        before, after = run(dataset, seed), run(neighbour, seed)
         where = f"seed {seed}"
+        outcomes = _attempt(run, dataset, seed), _attempt(run, neighbour, seed)
+        crashed = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+        if len(crashed) == 2 and type(crashed[0]) is type(crashed[1]):
+            raise crashed[0]  # it does not run, on whatever data: that is for its author
+        names = " and ".join(type(error).__name__ for error in crashed)
+        told = f"{where}: {names} on one neighbour, not on the other" if len(crashed) == 1 else f"{where}: {names}"
+        if crashed:
+            tally.compare(_CRASH, equal=False, where=told)
+        before, after = outcomes
+        if isinstance(before, Exception) or isinstance(after, Exception):
+            continue
         _facts(tally, before, after, where)
         _steps(tally, before, after, frozenset(changed), where)
         _computed(tally, _ROWS, before.computed, after.computed, where)
@@ -143,6 +169,14 @@ def neighbour_test(
                 if secrets:
                     tally.compare(_TEXT, equal=not found, where=f"{where}: text {number} repeats a changed record")
     return CheckReport(title="neighbour test", checks=tuple(tally.checks()), alpha=0.0)
+
+
+def _attempt(run: Callable[[Records, int], Observed], records: Records, seed: int) -> Observed | Exception:
+    """What the run showed, or how it failed: nothing of an exception but its type is told, it may quote a record."""
+    try:
+        return run(records, seed)
+    except Exception as error:
+        return error
 
 
 def combine(reports: Iterable[CheckReport]) -> CheckReport:
@@ -200,6 +234,8 @@ def _stream(tally: _Tally, first: list[Step], second: list[Step], moved: frozens
             tally.compare(_SUPPORT, equal=a.support == b.support, where=f"{here}: another support")
         if a.members is not None and b.members is not None:
             others = (a.members ^ b.members) - moved
+            if a.exchange and b.exchange and len(a.members) == len(b.members) and moved & (a.members ^ b.members):
+                others = others if len(others) > 1 else frozenset()
             tally.compare(_PLACES, equal=not others, where=f"{here}: {len(others)} other records came or went")
         for name in (a.rows.keys() & b.rows.keys()) - moved:
             tally.compare(_ROWS, equal=a.rows[name] == b.rows[name], where=f"{here}: another record's row changed")

@@ -45,8 +45,15 @@ def check_trace(
         )
     if plan is not None:
         envelope = read_envelope(plan)
-        return check.check_trace(events.read(trace), envelope.plan, relation=envelope.relation, alpha=level)
+        return check.check_trace(
+            events.read(trace), envelope.plan, relation=envelope.relation, delta=envelope.delta, alpha=level
+        )
     found = certificates.load(certificate, trusted=(keyring or Keyring.default()).trusted(), clock=clock)
     return check.check_trace(
-        events.read(trace), found.plan, relation=found.relation, alpha=level, certificate_sha256=found.sha256
+        events.read(trace),
+        found.plan,
+        relation=found.relation,
+        delta=float(found.claims[0].delta),
+        alpha=level,
+        certificate_sha256=found.sha256,
     )

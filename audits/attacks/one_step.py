@@ -32,13 +32,18 @@ from affidavit.audits.statistics.power import per_run_power
 from affidavit.audits.statistics.tradeoff import TradeoffCurve, TradeoffTest, violation_test
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     import numpy as np
 
     from affidavit.mechanisms.base import Noise
 
+    _Values: TypeAlias = np.ndarray[tuple[int], np.dtype[np.float64]]
+
 __all__ = [
     "ENOUGH_POWER",
     "MOST_TRIALS",
+    "REPEATED_ALPHA",
     "REQUIRED_POWER",
     "AuditPermit",
     "Design",
@@ -54,6 +59,8 @@ ENOUGH_POWER = 0.999
 """What a design aims at."""
 REQUIRED_POWER = 0.95
 """Below it an audit that refutes nothing says nothing: decided by the prediction, before any draw."""
+REPEATED_ALPHA = 1e-9
+"""Of calling a release that draws afresh one that repeats itself; it adds to the audit's alpha."""
 MOST_TRIALS = 200_000
 """The most trials a side that are considered where fewer have no power: beyond, an audit takes hours."""
 
@@ -133,11 +140,16 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class OneStepResult:
-    """Counts and tests in both directions, and the empirical ROC of the statistic."""
+    """Counts and tests in both directions, and the empirical ROC of the statistic.
+
+    ``repeated``: all trials of a side gave one and the same output, on both sides, and as certified that would have
+    happened with probability below ``REPEATED_ALPHA``: nothing fresh is drawn.
+    """
 
     counts: tuple[Counts, Counts]
     tests: tuple[TradeoffTest, TradeoffTest]
     curve_points: tuple[tuple[float, float], ...]
+    repeated: bool = False
 
     @property
     def violated(self) -> bool:
@@ -253,12 +265,29 @@ class OneStep:
         hits, alarms = int((record_in >= threshold).sum()), int((record_out >= threshold).sum())
         counts = (Counts(hits, trials, alarms, trials), Counts(trials - hits, trials, trials - alarms, trials))
         first, second = (violation_test(each, curve, alpha=self.design.alpha / DIRECTIONS) for each in counts)
-        return OneStepResult(counts, (first, second), _roc(record_in, record_out))
+        return OneStepResult(
+            counts,
+            (first, second),
+            _roc(record_in, record_out),
+            repeated=self._repeated(record_in, record_out, null=null),
+        )
+
+    def _repeated(self, record_in: _Values, record_out: _Values, *, null: bool) -> bool:
+        """Whether every trial repeats the first of its side, against the certified law.
+
+        Trials that are all equal are all on the same side of any threshold, which n independent ones are with
+        probability t^n + (1 − t)^n, t the certified chance of an output beyond it.
+        """
+        if bool((record_in != record_in[0]).any() or (record_out != record_out[0]).any()):
+            return False
+        hit, alarm = self.design.rates(noise=1.0)
+        chance = 1.0
+        for rate in (alarm if null else hit, alarm):
+            chance *= rate**self.design.trials + (1.0 - rate) ** self.design.trials
+        return chance <= REPEATED_ALPHA
 
 
-def _roc(
-    record_in: np.ndarray[tuple[int], np.dtype[np.float64]], record_out: np.ndarray[tuple[int], np.dtype[np.float64]]
-) -> tuple[tuple[float, float], ...]:
+def _roc(record_in: _Values, record_out: _Values) -> tuple[tuple[float, float], ...]:
     """At most 50 points of the empirical ROC, from (0, 0) to (1, 1)."""
     import numpy as np
 

@@ -16,6 +16,7 @@ from affidavit.accountant.plan import Leaf, leaves
 from affidavit.audits.attacks.cases import Case, Release, cases_of, covered
 from affidavit.audits.attacks.one_step import (
     MOST_TRIALS,
+    REPEATED_ALPHA,
     REQUIRED_POWER,
     Design,
     OneStep,
@@ -25,6 +26,7 @@ from affidavit.audits.attacks.one_step import (
     trials_needed,
 )
 from affidavit.audits.certified import Certified
+from affidavit.audits.checks import Check, CheckReport
 from affidavit.audits.findings import Finding, OperatingPoint, Target
 from affidavit.audits.statistics.ceilings import per_run_ceiling
 from affidavit.audits.statistics.clopper_pearson import epsilon_lower
@@ -34,7 +36,7 @@ from affidavit.audits.verdict import decide
 if TYPE_CHECKING:
     from affidavit.mechanisms.base import Noise
 
-__all__ = ["OneStepAudit", "one_step_finding", "power_in_words", "prepare"]
+__all__ = ["OneStepAudit", "one_step_finding", "power_in_words", "prepare", "repeated_finding"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,8 @@ def one_step_finding(audit: OneStepAudit, result: OneStepResult, *, target: Targ
     better = max(range(len(result.tests)), key=lambda i: result.tests[i].excess)
     counts, test = result.counts[better], result.tests[better]
     perfect = perfect_attack_violates(certified.curve, members=trials, non_members=trials, alpha=level)
-    verdict = decide(violated=result.violated, perfect_attack_would_violate=perfect and settled.powered)
+    able = perfect and settled.powered and (target == "unprotected" or not result.repeated)
+    verdict = decide(violated=result.violated, perfect_attack_would_violate=able)
     return Finding(
         attack=audit.attack.name,
         target=target,
@@ -149,6 +152,14 @@ def one_step_finding(audit: OneStepAudit, result: OneStepResult, *, target: Targ
         ),
         note=power_in_words(audit, missing=verdict == "UNDERPOWERED"),
     )
+
+
+def repeated_finding(audit: OneStepAudit) -> Finding:
+    """What stands beside the result where every output is the same: a seed that is set anew, or no draw at all."""
+    trials = audit.design.trials
+    detail = f"{trials} trials a side gave one and the same output: nothing fresh is drawn, as with a fixed seed"
+    check = Check(name="fresh outputs", number=2, status="fault", seen=2 * trials, detail=detail)
+    return CheckReport(title="one-step", checks=(check,), alpha=REPEATED_ALPHA).findings().items[0]
 
 
 def power_in_words(audit: OneStepAudit, *, missing: bool | None = None) -> str:

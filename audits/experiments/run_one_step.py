@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from affidavit.audits.attacks.cases import Release
-from affidavit.audits.experiments.one_step import one_step_finding, power_in_words, prepare
+from affidavit.audits.experiments.one_step import one_step_finding, power_in_words, prepare, repeated_finding
 from affidavit.audits.given import Given, Results
 from affidavit.audits.self_tests import one_step_self_tests
 
@@ -32,4 +32,7 @@ def run_one_step(given: Given, *, release: Release | None = None, noise: Noise |
     under_audit = case.noise_off() if audit.target == "unprotected" else release or case.release
     result = prepared.run(under_audit, null=audit.target == "null")
     given.tell("one-step: self-tests")
-    return [one_step_finding(prepared, result, target=audit.target)], list(one_step_self_tests(prepared))
+    found = [one_step_finding(prepared, result, target=audit.target)]
+    if result.repeated and audit.target != "unprotected":
+        found.append(repeated_finding(prepared))
+    return found, list(one_step_self_tests(prepared))

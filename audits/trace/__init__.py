@@ -10,5 +10,7 @@ It needs no model and no data, and works on any generator that writes the docume
     samples      fresh samples of the certified scheme
     noise        fresh noise, of the certified size, from a source that nobody can predict
     mersenne     recognising a Mersenne Twister and common seeds
-    rows         every record's row is in the sum; disjoint parts are disjoint
+    rows         every record's row is in the sum, and no other; disjoint parts are disjoint
+    sources      whether samples can be known beforehand
+    claims       what the run says afterwards that it cost
 """

@@ -1,9 +1,10 @@
 """The trace format: one JSON object a line, written by any generator (``docs/trace.md``).
 
-    run     {schema, generator, sampler}           at most one, first: where noise comes from
+    run     {schema, generator, sampler, ...}      at most one, first: where noise and samples come from
     batch   {path, members}                        a fixed, disjoint part of the records
     sample  {path, use, members}                   a fresh sample, for one use of a subsample node
     draw    {path, use, ...}                       one use of a mechanism
+    claim   {epsilon, delta}                       what the run says afterwards that it cost
 
 Paths are those of the plan (``plan.parts[0].of``). ``members`` are digests of record ids under a key of the
 run; a trace is private all the same. Lines of other events are counted and not looked at, and so are
@@ -23,11 +24,12 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
 from affidavit.accountant import files
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.remedies import near_file
+from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
     from affidavit.accountant.plan import Leaf
 
-__all__ = ["SCHEMA", "Batch", "Draw", "Run", "Sample", "Sampler", "Trace", "json_schema", "parse", "read"]
+__all__ = ["SCHEMA", "Batch", "Claimed", "Draw", "Run", "Sample", "Sampler", "Trace", "json_schema", "parse", "read"]
 
 SCHEMA = "https://affidavit.dev/schemas/trace/v1"
 
@@ -49,12 +51,18 @@ class Sampler(_Event):
 
 
 class Run(_Event):
-    """The first line."""
+    """The first line.
+
+    ``sampling``  where samples came from, if they are drawn apart from the noise; its seed if it has one.
+    ``relation``  the relation for which the parameters on the draw lines hold.
+    """
 
     event: Literal["run"]
     schema_: Annotated[str | None, Field(alias="schema")] = None
     generator: Annotated[str | None, Field(max_length=200)] = None
     sampler: Sampler | None = None
+    sampling: Sampler | None = None
+    relation: Relation | None = None
 
 
 class Batch(_Event):
@@ -84,6 +92,7 @@ class Draw(_Event):
     ``noise``         the noise that was added to the first few coordinates, in units of the sensitivity.
     ``noise_words``   consecutive raw 32-bit outputs of the generator behind it, in order.
     ``rows``          how many records' rows entered the value that was released.
+    ``public_rows``   how many rows that hold no record were computed in one batch with rows that do.
     Other numbers (``noise_multiplier``, ``range``, ...) are parameters in force, see ``stated``.
     """
 
@@ -96,6 +105,7 @@ class Draw(_Event):
     noise: tuple[float, ...] | None = None
     noise_words: tuple[_Word, ...] | None = None
     rows: _Whole | None = None
+    public_rows: _Whole | None = None
 
     def stated(self, leaf: Leaf) -> dict[str, float]:
         """The leaf's parameters that this line repeats. Raises ``UsageError`` for one that is no number."""
@@ -110,8 +120,16 @@ class Draw(_Event):
         return found
 
 
+class Claimed(_Event):
+    """What the run states, once it is over, that it cost."""
+
+    event: Literal["claim"]
+    epsilon: Annotated[float, Field(ge=0.0)]
+    delta: Annotated[float, Field(ge=0.0, le=1.0)]
+
+
 _HINT = 'Such a line is `{"event": "draw", "path": "plan", "use": 0}`; docs/trace.md says what else it may hold.'
-_KNOWN: Mapping[str, type[_Event]] = {"run": Run, "batch": Batch, "sample": Sample, "draw": Draw}
+_KNOWN: Mapping[str, type[_Event]] = {"run": Run, "batch": Batch, "sample": Sample, "draw": Draw, "claim": Claimed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +140,7 @@ class Trace:
     batches: tuple[Batch, ...]
     samples: tuple[Sample, ...]
     draws: tuple[Draw, ...]
+    claims: tuple[Claimed, ...] = ()
     ignored: int = 0
 
 
@@ -152,6 +171,7 @@ def parse(lines: Iterable[Mapping[str, Any]]) -> Trace:
         tuple(event for event in events if isinstance(event, Batch)),
         tuple(event for event in events if isinstance(event, Sample)),
         tuple(event for event in events if isinstance(event, Draw)),
+        tuple(event for event in events if isinstance(event, Claimed)),
         ignored,
     )
 
@@ -179,7 +199,7 @@ def _objects(content: bytes) -> Iterable[dict[str, Any]]:
         yield value
 
 
-class _Line(RootModel[Annotated[Run | Batch | Sample | Draw, Field(discriminator="event")]]):
+class _Line(RootModel[Annotated[Run | Batch | Sample | Draw | Claimed, Field(discriminator="event")]]):
     """One line of a trace."""
 
 

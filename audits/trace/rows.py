@@ -1,4 +1,4 @@
-"""Every record's row is in the sum (fault 8), and disjoint parts of the data are disjoint."""
+"""Every record's row is in the sum (fault 8), no public row among them (7), and disjoint parts are disjoint."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from affidavit.audits.checks import Check, Status
 from affidavit.audits.trace.counts import parallel_parts
 from affidavit.audits.trace.events import Batch, Draw, Sample, Trace
 
-__all__ = ["disjoint_parts", "summed_rows"]
+__all__ = ["disjoint_parts", "public_rows", "summed_rows"]
 
 _ROWS = "rows in the sum"
 _DISJOINT = "disjoint parts"
+_PUBLIC = "public rows"
 
 
 def summed_rows(trace: Trace) -> Check:
@@ -33,6 +34,22 @@ def summed_rows(trace: Trace) -> Check:
     if not looked_at:
         return Check(name=_ROWS, number=8, status="not checked", detail="no line says how many rows entered its sum")
     return Check(name=_ROWS, number=8, status="consistent", seen=looked_at, detail=f"{looked_at} sums are whole")
+
+
+def public_rows(trace: Trace) -> Check:
+    """No row without a record is computed in one batch with rows of records, which may move it."""
+    stated = [draw for draw in trace.draws if draw.public_rows is not None]
+    mixed = next((draw for draw in stated if draw.public_rows), None)
+    if mixed is not None:
+        detail = f"use {mixed.use}: {mixed.public_rows} public rows in one batch with private ones, which may move them"
+        return Check(name=_PUBLIC, number=7, status="fault", path=mixed.path, seen=len(stated), detail=detail)
+    if not stated:
+        return Check(
+            name=_PUBLIC, number=7, status="not checked", detail="no draw says where public rows were computed"
+        )
+    return Check(
+        name=_PUBLIC, number=7, status="consistent", seen=len(stated), detail="public rows in batches of their own"
+    )
 
 
 def _matched(trace: Trace) -> Iterator[tuple[Draw, int]]:

@@ -13,7 +13,7 @@ members seen takes its place, which is at most n.
   grows: one more coin is a convolution, which by Young's inequality does not raise a sum of squares.
 - differences, where n is not stated: a record is in exactly one sample of a pair with probability 2q(1−q), so the
   disjoint pairs differ in Binomial(n T/2, 2q(1−q)) members altogether. A sample that is kept makes them few.
-- size, where n is stated: all sizes add up to Binomial(nT, q), both sides.
+- size, where n is stated: all sizes add up to Binomial(nT, q), both sides; n may be another one for each sample.
 
 *Test where n is known* (always, without replacement). Given their sizes a and b, two independent samples overlap in a
 hypergeometric number. The sum over disjoint pairs is held against Chernoff's bound with Hoeffding's (1963,
@@ -118,7 +118,7 @@ class _Looking:
             return
         if self.uses == 1:
             yield self._only_one()
-            yield self._total_size(known, rate)
+            yield self._total_size(rate)
             return
         population = known or self._distinct()
         repeats = self._repeats((rate * rate + (1.0 - rate) ** 2) ** population)
@@ -128,7 +128,7 @@ class _Looking:
             yield self._check("sample sizes", 1, "not checked", "the samples are not fresh, so their sizes say nothing")
             return
         yield self._equal_sizes(population, rate)
-        yield self._total_size(known, rate)
+        yield self._total_size(rate)
 
     def without_replacement(self, node: WithoutReplacement, relation: Relation) -> Iterator[Check]:
         """Every test of a node that samples without replacement."""
@@ -200,12 +200,13 @@ class _Looking:
             best=chance ** len(sizes),
         )
 
-    def _total_size(self, population: int | None, rate: float) -> Check:
+    def _total_size(self, rate: float) -> Check:
         from scipy.stats import binom
 
-        if population is None:
+        stated = [line.population for line in self.samples if line.population is not None]
+        if len(stated) < len(self.samples):
             return self._check("sampling rate", 1, "not checked", "no sample line states its population")
-        trials, total = population * len(self.samples), sum(len(set(line.members)) for line in self.samples)
+        trials, total = sum(stated), sum(len(set(line.members)) for line in self.samples)
         return self._tested(
             "sampling rate",
             1,

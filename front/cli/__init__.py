@@ -40,6 +40,7 @@ COMMANDS = {
     "verify": "affidavit.cli.certificates:verify",
     "generate": "affidavit.cli.runs:generate",
     "audit": "affidavit.cli.audits:audit",
+    "neighbours": "affidavit.cli.foreign:neighbours",
     "check-trace": "affidavit.cli.checks:check_trace",
     "report": "affidavit.cli.audits:report",
     "icl": "affidavit.cli.icl:icl",

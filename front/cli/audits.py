@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,7 +19,7 @@ __all__ = ["audit", "print_findings", "report"]
 
 
 @click.command()
-@click.argument("audit_file", type=click.Path(dir_okay=False, path_type=Path), metavar="AUDIT.toml")
+@click.argument("audit_file", required=False, type=click.Path(dir_okay=False, path_type=Path), metavar="AUDIT.toml")
 @click.option("--certificate", type=click.Path(path_type=Path), metavar="CERT.json", help="What is to be refuted.")
 @click.option(
     "--run",
@@ -33,22 +33,33 @@ __all__ = ["audit", "print_findings", "report"]
     type=click.Path(exists=True, path_type=Path),
     help="Check its signature, and that it is this certificate's.",
 )
+@click.option("--plan", metavar="PLAN.json", help="Instead: the plan that is claimed for a generator not ours.")
+@click.option("--records", type=click.Path(path_type=Path), metavar="DATA.jsonl", help="With --plan: its records.")
+@click.option("--generator", metavar="MODULE:FUNCTION", help="With --plan: runs it (docs/foreign.md).")
+@click.option("--release", metavar="MODULE:FUNCTION", help="With --plan: its mechanism, for one-step.")
+@click.option("--model", metavar="NAME", help="With --plan: the model that membership attacks ask.")
+@click.option("--claim", type=click.FloatRange(min=0.0), metavar="EPSILON", help="With --plan: the ε claimed.")
 @click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR")
 @format_option("table")
 @json_option
 @click.pass_context
 def audit(
     ctx: click.Context,
+    /,
     *,
-    audit_file: Path,
+    audit_file: Path | None,
     certificate: Path | None,
     run_file: Path | None,
     receipt: Path | None,
+    plan: str | None,
     out: Path,
     form: str | None,
     as_json: bool,
+    **claimed: Any,
 ) -> None:
     """Attack what was certified and write findings.json (private).
+
+    With --plan: what is claimed for a generator that is not ours, without a certificate; nothing is signed.
 
     Exit 1 if the certificate is refuted or the audit's policy fails, 5 if the audit could not
     have shown a violation, 0 if it could have and did not. Where CI is set, alpha is 0.001 unless
@@ -64,6 +75,21 @@ def audit(
     from affidavit.runfile import load_run
 
     form = with_json(form, as_json=as_json, default="table")
+    if plan is not None:
+        from affidavit.cli.foreign import audit_claimed
+
+        ours = {"--certificate": certificate, "--run": run_file, "--receipt": receipt}
+        if given := [name for name, value in ours.items() if value is not None]:
+            raise UsageError("a claim has no certificate, run file or receipt", hint=f"Remove `{given[0]}`.")
+        audit_claimed(ctx, audit_file=audit_file, plan=plan, out=out, form=form, **claimed)
+        return
+    if any(value is not None for value in claimed.values()):
+        names = ", ".join(f"--{name}" for name, value in claimed.items() if value is not None)
+        raise UsageError(f"{names} is for a claim", hint="Name its plan: `--plan plan.json`")
+    if audit_file is None:
+        raise UsageError(
+            "no audit file is named", hint="Such as `affidavit audit audit.toml --certificate CERT.json -o DIR`"
+        )
     settings = strict_in_ci(load_audit(audit_file))
     run = load_run(run_file or audit_file.parent / "run.toml")
     if receipt is not None:

@@ -12,18 +12,19 @@ from affidavit.accountant.errors import NotSupported, PermitViolation
 from affidavit.accountant.plan import Compose, Exponential, Gaussian, Parallel, Plan, Pure, Repeat, ZeroConcentrated
 from affidavit.accountant.randomness import SeededNoise
 from affidavit.accountant.tradeoff import PrivacyCurve
-from affidavit.audits.attacks.cases import Case, Release, cases_of
+from affidavit.audits.attacks.cases import Case, Inputs, Release, cases_of
 from affidavit.audits.attacks.cases.gaussian import GaussianCase
 from affidavit.audits.attacks.cases.softmax import ExponentialCase
 from affidavit.audits.attacks.one_step import MOST_TRIALS, AuditPermit, OneStep
 from affidavit.audits.certified import Certified
-from affidavit.audits.experiments.one_step import OneStepAudit, one_step_finding, prepare
+from affidavit.audits.experiments.one_step import OneStepAudit, one_step_finding, prepare, repeated_finding
 from affidavit.audits.findings import Findings
 from affidavit.audits.formats import render
 from affidavit.audits.self_tests import one_step_self_tests
 from affidavit.audits.statistics.clopper_pearson import Counts
 from affidavit.audits.statistics.tradeoff import violation_test
 from affidavit.mechanisms.above_threshold import AboveThreshold
+from affidavit.mechanisms.base import Permit
 
 
 def _audit(plan: Plan, *, trials: int = 1000, seed: int = 1, alpha: float = 0.05) -> OneStepAudit:
@@ -240,3 +241,19 @@ def test_a_null_pair_is_held_against_no_difference_at_all(one_use: OneStepAudit)
     attack = OneStep(one_use.design, "zero-out", SeededNoise(3))
     assert attack.run(one_use.design.case.release, strict).violated
     assert not attack.run(one_use.design.case.release, strict, null=True).violated
+
+
+@pytest.mark.parametrize("null", [False, True])
+def test_outputs_that_are_all_the_same_are_not_consistent(null: bool) -> None:
+    """A seed that is set anew for every release: both sides give one output each, whatever the power."""
+    audit = _audit(Gaussian(4.0), trials=2_000)
+
+    def stuck(permit: Permit, path: str, inputs: Inputs) -> float:
+        permit.use(path)
+        return float(inputs[0]) + float(np.random.RandomState(3).normal(0.0, 4.0))
+
+    result = audit.run(stuck, null=null)
+    assert result.repeated
+    assert one_step_finding(audit, result, target="protected").verdict != "CONSISTENT"
+    assert repeated_finding(audit).verdict == "VIOLATION"
+    assert not audit.run(audit.design.case.release).repeated

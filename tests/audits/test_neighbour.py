@@ -140,3 +140,27 @@ def test_what_was_never_shown_is_not_checked():
     report = neighbour_test(run, "D", "D'")
     assert {check.status for check in report.checks} == {"not checked"}
     assert report.exit_code == 5
+
+
+def test_a_run_that_fails_on_one_neighbour_only_is_a_fault():
+    def run(records: tuple[str, ...], _seed: int) -> Observed:
+        if len(records) < 3:
+            raise ValueError(f"too few: {records}")
+        return Observed()
+
+    report = neighbour_test(run, ("a", "b", "c"), ("a", "b"))
+    (crash,) = report.faults
+    assert (crash.name, crash.slug) == ("crash", "private-support")
+    assert crash.detail == "seed 0: ValueError on one neighbour, not on the other"
+    with pytest.raises(ValueError, match="too few"):
+        neighbour_test(run, ("a",), ("b",))
+
+
+def test_one_other_record_may_take_the_place_of_the_changed_one():
+    def sampled(*members: str, exchange: bool = True) -> Observed:
+        return Observed(steps=(Step("sample", members=frozenset(members), exchange=exchange),))
+
+    assert not _test(sampled("a", "r1"), sampled("a", "b"), changed=["r1"]).faults
+    assert _found(_test(sampled("a", "r1"), sampled("a", "b", exchange=False), changed=["r1"]))
+    assert _found(_test(sampled("a", "c", "r1"), sampled("a", "b", "d"), changed=["r1"])), "two others came"
+    assert _found(_test(sampled("a", "c"), sampled("a", "b"), changed=["r1"])), "the changed one was in neither"

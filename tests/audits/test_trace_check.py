@@ -391,6 +391,30 @@ def test_the_stated_source(sampler, status):
     assert _statuses(_check([*run, *_draws("plan")], A), "noise source") == [status]
 
 
+@pytest.mark.parametrize(
+    ("source", "status"),
+    [
+        ({"algorithm": "numpy MT19937"}, "consistent"),
+        ({"algorithm": "ChaCha20", "seed": 5}, "fault"),
+        (None, "not checked"),
+    ],
+)
+def test_the_stated_source_of_samples(source, status):
+    run = [{"event": "run", "sampling": source}] if source else []
+    assert _statuses(_check([*run, *_draws("plan.of")], Poisson(0.1, A)), "sample source") == [status]
+    assert _statuses(_check([*run, *_draws("plan")], A), "sample source") == [], "nothing is sampled"
+
+
+def test_parameters_for_another_relation_are_not_inert_ones():
+    lines = [{"event": "run", "relation": "substitution"}, {**_draws("plan")[0], "noise_multiplier": 2.0}]
+    report = _check(lines, Gaussian(4.0))
+    assert [check.slug for check in report.faults] == ["relation"]
+    assert _statuses(report, "parameters in force") == ["not checked"]
+    (unsaid,) = _check(lines[1:], Gaussian(4.0)).faults
+    assert unsaid.slug == "inert-parameter"
+    assert "another relation" in unsaid.detail
+
+
 # --- the format ------------------------------------------------------------------------------------------------
 
 

@@ -135,6 +135,21 @@ def test_a_temperature_that_nothing_reads_9(monkeypatch):
         _prism_report(plan)
 
 
+def test_a_stated_cost_that_stopping_made_smaller_5():
+    """Eighty uses are certified, the run stopped after three and says what three would cost."""
+    lines = [{"event": "draw", "path": "plan.of", "use": n} for n in range(3)]
+    plan, cost = Repeat(80, Gaussian(2.0)), {"event": "claim", "delta": 1e-5}
+    for epsilon, found in ((4.0, {5}), (60.0, set())):
+        report = check_trace(parse([*lines, {**cost, "epsilon": epsilon}]), plan, relation="add-remove")
+        assert _found(report) == found
+
+
+def test_a_public_row_that_a_trace_shows_among_private_ones_7():
+    for rows, found in ((1, {7}), (0, set())):
+        lines = [{"event": "draw", "path": "plan", "use": 0, "public_rows": rows}]
+        assert _found(check_trace(parse(lines), Gaussian(2.0), relation="add-remove")) == found
+
+
 @pytest.mark.parametrize("shown", ["stated", "words", "seed"])
 def test_mersenne_twister_with_a_public_seed_13(shown):
     """Known because the trace says so, by the recurrence of its outputs, or because a small seed gives the noise."""

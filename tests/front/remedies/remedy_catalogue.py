@@ -9,6 +9,7 @@ import cases_costs
 import cases_data
 import cases_findings
 import cases_folders
+import cases_foreign
 import cases_generation
 import cases_grids
 import cases_init
@@ -38,6 +39,7 @@ CASES = [
     *cases_findings.CASES,
     *cases_generation.CASES,
     *cases_folders.CASES,
+    *cases_foreign.CASES,
     *cases_machine.CASES,
 ]
 
@@ -50,6 +52,7 @@ API = [
     *cases_findings.API,
     *cases_generation.API,
     *cases_folders.API,
+    *cases_foreign.API,
     *cases_machine.API,
 ]
 EXECUTED = {case.at for case in CASES} | {case.at for case in API}
