@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shlex
@@ -14,7 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, func, insert, select, text, update
 
 from affidavit.accountant import decimals, remedies, validate
 from affidavit.accountant.clock import Clock, parse_instant, show_instant, utc_now
@@ -24,6 +23,7 @@ from affidavit.accountant.ledger.accounts import Account, History
 from affidavit.accountant.ledger.anchors import Anchor, Anchors
 from affidavit.accountant.ledger.chain import GENESIS, Head, Row, altered, link, seal, walk
 from affidavit.accountant.ledger.database import Database
+from affidavit.accountant.ledger.migrations import VERSION, by_id
 from affidavit.accountant.ledger.sketch import SAME_DATA, merge, share
 from affidavit.accountant.ledger.tables import entries, head
 from affidavit.accountant.unit import Unit
@@ -33,6 +33,9 @@ __all__ = ["Ledger", "account_name", "default_url"]
 
 CHECKPOINT_EVERY = 128
 """An entry whose number is a multiple of this states every account's sums."""
+
+CATCH_UP = 4 * CHECKPOINT_EVERY
+"""A machine that is further behind reads what others wrote before it takes the write lock, not while they wait."""
 
 MAX_CLOCK_SKEW = timedelta(minutes=5)
 """How far the clocks of machines that share a ledger may lie apart."""
@@ -89,7 +92,7 @@ class Ledger:
     Every operation verifies before it acts, inside its own transaction; writing ones hold the database's
     write lock from before the reading until after the writing, so two runs cannot both be granted the
     last of a budget. What is verified is the chain since this machine last wrote (at least from the last
-    checkpoint on), which does not grow with the ledger; ``verify``, ``account`` and ``accounts`` walk all of it.
+    checkpoint on), which does not grow with the ledger (what a machine missed it reads before it takes the lock); ``verify``, ``account`` and ``accounts`` walk all of it.
 
     Time does not run backwards here: an entry more than ``MAX_CLOCK_SKEW`` older than the one before is
     refused, or a clock set back would revive expired certificates.
@@ -106,6 +109,14 @@ class Ledger:
     def url(self) -> str:
         """Where it is, without a password."""
         return self._database.address
+
+    def upgrade(self) -> tuple[int, int]:
+        """Make the tables, or bring older ones up to date; the layout's number before (0: none) and now.
+
+        Needed where accounts are opened by another database user than the tables' owner, and after a new version
+        of affidavit says so. No entry is changed. Raises ``BudgetError``.
+        """
+        return self._database.create(), VERSION
 
     def init_account(
         self,
@@ -248,8 +259,12 @@ class Ledger:
             raise LedgerMissing(f"there is no ledger at {self.url}", hint=_INIT_HINT)
         key = self._keyring.secret("ledger")
         # The anchor before the entries, which may only be ahead of it.
-        identity = self._identity(key)
+        identity, length = self._identity(key)
         anchor = self._anchors.of(identity) if identity else None
+        if write and length - (anchor.head.count if anchor is not None else 0) > CATCH_UP:
+            with self._verified(write=False) as found:
+                self._remember(found)
+            anchor = self._anchors.of(identity)
         with self._database.transaction(write=write) as connection:
             first = 1 if whole or anchor is None else _first_needed(connection, anchor)
             rows = _read(connection, first)
@@ -267,17 +282,18 @@ class Ledger:
             here.check_here("")
         return there
 
-    def _identity(self, key: bytes) -> str:
-        """The ledger's id, from its first entry; empty for a ledger that is just being made."""
+    def _identity(self, key: bytes) -> tuple[str, int]:
+        """The ledger's id, from its first entry, and its length; empty for a ledger that is just being made."""
         here = self._anchors.at(self.url)
         with self._database.transaction(write=False) as connection:
             rows = _read(connection, 1, last=1)
-            if not rows and connection.execute(select(func.count()).select_from(entries)).scalar():
+            length = connection.execute(select(func.max(entries.c.number))).scalar() or 0
+            if not rows and length:
                 raise altered("entry 1 is missing", entry=1)
         identity = History.read(walk(rows, key=key)).identity
         if here is not None:
             here.check_here(identity)
-        return identity
+        return identity, length
 
     def _now(self, latest: str, *, write: bool) -> str:
         """The time to write: never before the last entry's. Raises ``BudgetError`` where the clock is behind it."""
@@ -334,12 +350,18 @@ def _check_end(connection: Connection, end: Head, *, key: bytes) -> None:
 
 def _still_open(found: _Verified, entry: str) -> bool:
     """Whether a reservation from before the entries that were read is there and not committed."""
-    wanted = select(entries.c.number, entries.c.body, entries.c.mac).where(
-        entries.c.body.contains(json.dumps(entry), autoescape=True)
-    )
-    rows = [Row(number, str(body), str(mac)) for number, body, mac in found.connection.execute(wanted)]
+    rows = _about(found.connection, entry)
     about = [facts for row in rows for _, facts in walk([row], key=found.key, first=row.number)]
     return [facts["kind"] for facts in about if facts.get("entry") == entry] == ["reserve"]
+
+
+def _about(connection: Connection, entry: str) -> tuple[Row, ...]:
+    """The rows that name this reservation, by the index of ids; what they say is not verified yet."""
+    same = text(f"{by_id(connection.dialect.name)} = :entry").bindparams(entry=entry)
+    found = connection.execute(
+        select(entries.c.number, entries.c.body, entries.c.mac).where(same).order_by(entries.c.number)
+    )
+    return tuple(Row(number, str(body), str(mac)) for number, body, mac in found)
 
 
 def _account(accounts: Mapping[str, Account], dataset: str) -> Account:

@@ -1,4 +1,4 @@
-"""``ledger init|show|verify``: what may be spent on which data, and what was."""
+"""``ledger init|show|verify|upgrade|roles``: what may be spent on which data, and what was."""
 
 from __future__ import annotations
 
@@ -99,6 +99,29 @@ def verify(*, as_json: bool) -> None:
         print_json({"entries": entries, "url": book.url, "intact": True})
     else:
         click.echo(f"{entries} entries, unaltered: {book.url}")
+
+
+@ledger.command()
+@json_option
+def upgrade(*, as_json: bool) -> None:
+    """Make the database's tables, or bring older ones up to date; no entry is changed."""
+    book = _ledger()
+    before, now = book.upgrade()
+    if as_json:
+        print_json({"before": before, "now": now, "url": book.url})
+    elif before == now:
+        note(f"The tables are up to date (layout {now}): {book.url}")
+    else:
+        note(f"The tables were brought {f'from layout {before} ' if before else ''}to layout {now}: {book.url}")
+
+
+@ledger.command()
+@click.option("--schema", "namespace", default="public", show_default=True, help="Where the tables are.")
+def roles(*, namespace: str) -> None:
+    """Print the SQL that makes least-privilege roles on a PostgreSQL server, for psql."""
+    from affidavit.accountant.ledger.roles import sql
+
+    click.echo(sql(namespace=namespace), nl=False)
 
 
 def _unit(text: str) -> Unit:
