@@ -79,8 +79,12 @@ def read(content: bytes, *, trusted: TrustedKeys) -> Receipt:
         trusted[keyid].verify(value, dsse.pae(_TYPE, _spelled(body)))
     except InvalidSignature:
         raise _invalid("the receipt's signature does not fit it: it was changed") from None
-    if _signed(body, keyid, value) != content or facts["schema"] != SCHEMA:
+    if _signed(body, keyid, value) != content:
         raise _invalid("the receipt is not spelled as it was signed: it was changed")
+    try:
+        _check_types(body)
+    except PlanError as error:
+        raise _invalid(f"not a receipt, though signed: {error.path} is {error.problem}") from None
     return Receipt(body, keyid)
 
 
@@ -104,6 +108,26 @@ def check_text(receipt: Receipt, content: bytes, *, name: str = "synthetic.jsonl
     """Refuse text that is not the receipt's, to the byte. Raises ``WrongRun``."""
     if receipt.facts["outputs_sha256"].get(name) != hashlib.sha256(content).hexdigest():
         raise WrongRun("text", f"{name} is not the text of its receipt", hint="Restore the file that was generated.")
+
+
+def _check_types(facts: Mapping[str, Any]) -> None:
+    """What is read further on, by type. Raises ``PlanError``."""
+    strictjson.exactly(facts["schema"], "receipt.schema", SCHEMA)
+    strictjson.flag(facts["protected"], "receipt.protected")
+    for name in ("guarantee", "generator", "ended"):
+        strictjson.text(facts[name], f"receipt.{name}")
+    for name in ("certificate_sha256", "ledger_entry", "sampler", "noise"):
+        if facts[name] is not None:
+            strictjson.text(facts[name], f"receipt.{name}")
+    for name in ("outputs_sha256", "versions"):
+        for _, path, value in strictjson.named(facts[name], f"receipt.{name}"):
+            strictjson.text(value, path)
+    draws = facts["draws_per_node"]
+    if not isinstance(draws, dict):
+        raise PlanError("receipt.draws_per_node", "not an object", allowed="counts by path")
+    for uses in draws.values():
+        if isinstance(uses, bool) or not isinstance(uses, int) or uses < 0:
+            raise PlanError("receipt.draws_per_node", "not a count", allowed="whole numbers >= 0")
 
 
 def _spelled(facts: Mapping[str, Any]) -> bytes:

@@ -61,12 +61,12 @@ class Database:
             if self._file is not None:
                 parsed = parsed.set(database=str(self._file))
             self._engine = _engine(parsed)
+            self.address = parsed.render_as_string(hide_password=True)
         except (ArgumentError, NoSuchModuleError, ModuleNotFoundError, ValueError, RuntimeError):
             raise UsageError(
                 "not a database URL that can be used here",
                 hint="Use sqlite:////path/to/ledger.db or postgresql://user@host/database",
             ) from None
-        self.address = parsed.render_as_string(hide_password=True)
 
     def exists(self) -> bool:
         """Whether the ledger's tables are there. Creates nothing. Raises ``BudgetError`` for another layout."""

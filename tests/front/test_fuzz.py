@@ -137,19 +137,3 @@ def test_a_hundred_thousand_damaged_files_are_refused_or_read(
         each = -(-IN_ALL * form.share // (shares * PARTS))
         faults += _run(place, form, range(FEW + part * each, FEW + (part + 1) * each))
     assert faults == []
-
-
-def test_explore(place, all_formats):
-    import os
-    import json
-    import time
-    part = int(os.environ["PART"]); n = int(os.environ["N"])
-    only = os.environ.get("ONLY")
-    for form in all_formats:
-        if only and only not in form.name:
-            continue
-        each = max(1, n * form.share // 16)
-        t = time.time()
-        for fault in _run(place, form, range(FEW + part * each, FEW + (part + 1) * each)):
-            print(fault, file=open("/tmp/r13faults", "a"))
-        print(form.name, each, round((time.time() - t) / each * 1000), "ms", file=open("/tmp/r13log", "a"))
