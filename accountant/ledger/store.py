@@ -19,13 +19,14 @@ from affidavit.accountant import decimals, remedies, validate
 from affidavit.accountant.clock import Clock, parse_instant, show_instant, utc_now
 from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerMissing, NotSupported, PlanError, UsageError
 from affidavit.accountant.keys import Keyring
-from affidavit.accountant.ledger.accounts import Account, History
+from affidavit.accountant.ledger.accounts import Account, History, Reservation
 from affidavit.accountant.ledger.anchors import Anchor, Anchors
 from affidavit.accountant.ledger.chain import GENESIS, Head, Row, altered, link, seal, walk
 from affidavit.accountant.ledger.database import Database
 from affidavit.accountant.ledger.migrations import VERSION, by_id
 from affidavit.accountant.ledger.sketch import SAME_DATA, merge, share
 from affidavit.accountant.ledger.tables import entries, head
+from affidavit.accountant.ledger.witness import Witness, default_witness
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
 
@@ -60,6 +61,7 @@ class _Verified:
     at: str
     history: History
     end: Head
+    macs: Mapping[int, str]
 
     @property
     def accounts(self) -> Mapping[str, Account]:
@@ -98,12 +100,18 @@ class Ledger:
     refused, or a clock set back would revive expired certificates.
     """
 
-    def __init__(self, *, keyring: Keyring, url: str | None = None, clock: Clock = utc_now) -> None:
-        """Names a ledger; touches nothing. Raises ``UsageError`` for a URL that cannot be used."""
+    def __init__(
+        self, *, keyring: Keyring, url: str | None = None, clock: Clock = utc_now, witness: Witness | None = None
+    ) -> None:
+        """Names a ledger; touches nothing. Raises ``UsageError`` for a URL that cannot be used.
+
+        ``witness``: where each of its ends is noted as well; ``AFFIDAVIT_WITNESS`` if left out.
+        """
         self._keyring = keyring
         self._clock = clock
         self._database = Database(url or default_url(keyring.home))
         self._anchors = Anchors(keyring.home / "anchors")
+        self._witness = witness or default_witness()
 
     @property
     def url(self) -> str:
@@ -247,9 +255,48 @@ class Ledger:
         with self._verified(write=False, whole=True) as found:
             return tuple(found.accounts.values())
 
-    def verify(self) -> int:
-        """Walk the chain; returns the number of entries. Raises ``LedgerAltered`` at the first bad one."""
+    def end_after(self, entry: str) -> tuple[int, str]:
+        """The ledger's end right after a reservation: its number and MAC. Raises ``UsageError`` if there is none."""
+        with self._verified(write=False) as found:
+            for row, facts in _verified_rows(found, _about(found.connection, entry)):
+                if facts["kind"] == "reserve" and facts["entry"] == entry:
+                    return row.number, row.mac
+        raise UsageError("no reservation has this id", hint="Which there are: `affidavit ledger show`")
+
+    def reservation(self, entry: str, *, end: tuple[int, str], certificate_sha256: str) -> Reservation:
+        """What a receipt rests on, in the whole ledger: ``entry``, reserved for this certificate at ``end``.
+
+        Raises ``LedgerAltered`` where the entry there is not the one that was, or another run's: the ledger was
+        rewritten since, or is not the one that paid.
+        """
         with self._verified(write=False, whole=True) as found:
+            same = found.macs.get(end[0]) == end[1]
+            items = (item for account in found.accounts.values() for item in account.reservations)
+            item = next((item for item in items if item.entry == entry), None)
+        if not same or item is None or item.certificate_sha256 != certificate_sha256:
+            raise altered(
+                f"entry {end[0]} is not the one that the receipt names, so it was rewritten since, or another "
+                "ledger paid",
+                entry=end[0],
+            )
+        return item
+
+    def verify(self, *, witness: Witness | None = None) -> int:
+        """Walk the chain; returns the number of entries. Raises ``LedgerAltered`` at the first bad one.
+
+        Every end that a ``witness`` (or the ledger's own) noted has to be there.
+        """
+        witness = witness or self._witness
+        with self._verified(write=False, whole=True) as found:
+            for noted in witness.heads(found.history.identity) if witness is not None else ():
+                if found.macs.get(noted.count) != noted.mac:
+                    raise altered(f"entry {noted.count} is not the one that was witnessed", entry=noted.count)
+            return found.end.count
+
+    def witness(self, witness: Witness) -> int:
+        """Note the end of the whole, verified ledger; returns the number of entries. Raises as ``verify`` does."""
+        with self._verified(write=False, whole=True) as found:
+            witness.note(found.history.identity, found.end, at=found.at)
             return found.end.count
 
     @contextmanager
@@ -263,7 +310,7 @@ class Ledger:
         anchor = self._anchors.of(identity) if identity else None
         if write and length - (anchor.head.count if anchor is not None else 0) > CATCH_UP:
             with self._verified(write=False) as found:
-                self._remember(found)
+                self._anchors.note(self.url, identity=found.history.identity, head=found.end)
             anchor = self._anchors.of(identity)
         with self._database.transaction(write=write) as connection:
             first = 1 if whole or anchor is None else _first_needed(connection, anchor)
@@ -272,7 +319,7 @@ class Ledger:
             _check_end(connection, end, key=key)
             if anchor is not None:
                 anchor.check(end, mac=macs.get(anchor.head.count))
-            yield _Verified(connection, key, self._now(history.latest, write=write), history, end)
+            yield _Verified(connection, key, self._now(history.latest, write=write), history, end, macs)
 
     def _is_there(self) -> bool:
         """Whether there is a ledger. Raises ``LedgerAltered`` where one was written, and there is none."""
@@ -316,6 +363,8 @@ class Ledger:
                 f"the ledger was written, but not its anchor in {self._anchors.folder}: {error.strerror}",
                 hint="What was charged is spent. Make the folder writable before the next run.",
             ) from None
+        if self._witness is not None:
+            self._witness.note(state.history.identity, state.end, at=state.at)
 
 
 def _first_needed(connection: Connection, anchor: Anchor) -> int:
@@ -351,8 +400,14 @@ def _check_end(connection: Connection, end: Head, *, key: bytes) -> None:
 def _still_open(found: _Verified, entry: str) -> bool:
     """Whether a reservation from before the entries that were read is there and not committed."""
     rows = _about(found.connection, entry)
-    about = [facts for row in rows for _, facts in walk([row], key=found.key, first=row.number)]
+    about = [facts for _, facts in _verified_rows(found, rows)]
     return [facts["kind"] for facts in about if facts.get("entry") == entry] == ["reserve"]
+
+
+def _verified_rows(found: _Verified, rows: Sequence[Row]) -> Iterator[tuple[Row, dict[str, Any]]]:
+    """Single entries, each verified on its own."""
+    for row in rows:
+        yield from walk([row], key=found.key, first=row.number)
 
 
 def _about(connection: Connection, entry: str) -> tuple[Row, ...]:

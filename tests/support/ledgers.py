@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ from sqlalchemy import create_engine, inspect
 from sqlalchemy.engine import make_url
 from sqlalchemy.pool import NullPool
 
+from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Account, Ledger
+from affidavit.accountant.ledger.chain import GENESIS, Head, link, seal
 from affidavit.accountant.unit import RECORD
 
 SHA = "a" * 64
@@ -71,6 +74,21 @@ def overwrite(ledger: Ledger, rows: dict[str, list[Any]]) -> None:
         for table, found in rows.items()
     }
     run_sql(ledger, *(f"INSERT INTO {table} VALUES ({row})" for table in TABLES for row in quoted[table]))  # noqa: S608
+
+
+def rewrite(ledger: Ledger, keyring: Keyring, cost: str) -> None:
+    """The same entries with another cost of the last one, by the holder of the key; the anchor goes as well."""
+    key, rows, end = keyring.secret("ledger"), [], Head(0, GENESIS)
+    for number, body, _ in contents(ledger)["ledger_entries"]:
+        facts = {name: value for name, value in json.loads(body).items() if name not in ("number", "previous")}
+        if facts["kind"] == "reserve":
+            facts["epsilon"] = cost
+        row = link(facts, after=end, key=key)
+        end = Head(number, row.mac)
+        rows.append((row.number, row.body, row.mac))
+    overwrite(ledger, {"ledger_entries": rows, "ledger_head": [(1, end.count, end.mac, seal(end, key=key))]})
+    for path in (keyring.home / "anchors").iterdir():
+        path.unlink()
 
 
 def destroy(ledger: Ledger) -> None:

@@ -68,7 +68,9 @@ def test_a_reservation_is_found_without_reading_the_rest(ledger: Ledger, monkeyp
     ledger.commit(entry)
     from affidavit.accountant.ledger.migrations import by_id
 
-    query = f"SELECT number FROM ledger_entries WHERE {by_id('sqlite' if is_sqlite(ledger) else 'postgresql')} = '{entry}'"
+    query = (
+        f"SELECT number FROM ledger_entries WHERE {by_id('sqlite' if is_sqlite(ledger) else 'postgresql')} = '{entry}'"
+    )
     explain = ("EXPLAIN QUERY PLAN ",) if is_sqlite(ledger) else ("SET enable_seqscan = off", "EXPLAIN ")
     found = run_sql(ledger, *explain[:-1], explain[-1] + query)
     assert "ledger_entries_by_id" in " ".join(map(str, found))

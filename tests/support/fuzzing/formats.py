@@ -243,7 +243,10 @@ def formats(place: Any) -> tuple[Format, ...]:
             "text",
             reported / "synthetic.jsonl",
             (place.out / "synthetic.jsonl").read_bytes(),
-            [("report", reported), ("verify", certificate, "--receipt", received, "--text", reported / "synthetic.jsonl")],
+            [
+                ("report", reported),
+                ("verify", certificate, "--receipt", received, "--text", reported / "synthetic.jsonl"),
+            ],
             (json_lines, *BYTES),
             share=4,
         ),
@@ -290,7 +293,9 @@ def formats(place: Any) -> tuple[Format, ...]:
             [("ledger", "show")],
             (*BYTES, _addressed),
             answers=(0, 4),
-            variables=lambda content: {"AFFIDAVIT_LEDGER": content[:3000].replace(b"\0", b"").decode("utf-8", "surrogateescape")},
+            variables=lambda content: {
+                "AFFIDAVIT_LEDGER": content[:3000].replace(b"\0", b"").decode("utf-8", "surrogateescape")
+            },
         ),
         Format(
             "records",
@@ -317,14 +322,27 @@ def formats(place: Any) -> tuple[Format, ...]:
             (toml_document, toml_document, *BYTES),
             answers=(2,),
         ),
-        Format(
-            "task", task, TASK.encode(), [(*icl, "--task", task)], (toml_document, *BYTES)
-        ),
+        Format("task", task, TASK.encode(), [(*icl, "--task", task)], (toml_document, *BYTES)),
         Format(
             "schema of records",
             schema,
             spelled(SCHEMA),
-            [("icl", films, "--model", "toy", "--seeds", "0", "--limit", "1", "--task", "wikimovies", "--schema", schema)],
+            [
+                (
+                    "icl",
+                    films,
+                    "--model",
+                    "toy",
+                    "--seeds",
+                    "0",
+                    "--limit",
+                    "1",
+                    "--task",
+                    "wikimovies",
+                    "--schema",
+                    schema,
+                )
+            ],
             (json_document, *BYTES),
         ),
         Format(
@@ -364,4 +382,3 @@ def _addressed(content: bytes, chance: random.Random) -> bytes:
          ":////tmp", "://u@localhost:1/x?sslmode=bad", "://localhost:1/x?host=/nowhere&port=a", ":///:memory:")
     )  # fmt: skip
     return (scheme + rest).encode() + chance.choice((b"", b"", chance.choice(PIECES)[:50]))
-

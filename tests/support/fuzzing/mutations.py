@@ -156,7 +156,9 @@ def toml_document(content: bytes, chance: random.Random) -> bytes:
             case 1:
                 lines.insert(chance.randrange(len(lines)), lines[at])
             case 2:
-                lines.insert(at, f"{chance.choice(('x', 'kind', 'name', 'path', 'a.b'))} = {chance.choice(TOML_VALUES)}")
+                lines.insert(
+                    at, f"{chance.choice(('x', 'kind', 'name', 'path', 'a.b'))} = {chance.choice(TOML_VALUES)}"
+                )
             case _ if sign:
                 lines[at] = f"{key}= {chance.choice(TOML_VALUES)}"
             case _:
