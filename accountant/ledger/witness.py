@@ -51,8 +51,8 @@ class Witness:
                     self._git(*_AUTHOR, "commit", "--quiet", "--message", f"Ledger at {head.count}", self._file.name)
         except OSError as error:
             raise self._unusable(error.strerror or "no such program") from None
-        except subprocess.CalledProcessError as error:
-            raise self._unusable(f"git ended with {error.returncode}") from None
+        except subprocess.SubprocessError as error:
+            raise self._unusable(f"git ended with {getattr(error, 'returncode', 'no answer')}") from None
 
     def heads(self, identity: str) -> Iterator[Head]:
         """The ends noted of this ledger, in order. Raises ``BudgetError`` for a witness that cannot be read."""
@@ -77,7 +77,8 @@ class Witness:
         return self.place / "heads.jsonl" if self._is_repository else self.place
 
     def _git(self, *words: str) -> None:
-        subprocess.run(["git", *words], cwd=self.place, check=True, capture_output=True, timeout=60)
+        command = ["git", *words]
+        subprocess.run(command, cwd=self.place, check=True, capture_output=True, timeout=60)  # noqa: S603
 
     def _unusable(self, problem: str) -> BudgetError:
         return BudgetError(

@@ -177,8 +177,9 @@ def verify(
     """Check who signed a certificate and, with --recompute, whether its number is right.
 
     A signature proves who said it; only recomputing proves the number. With --receipt and --text: whether this
-    text came from a run under it; with --ledger, whether the ledger still has the entry that paid. Exit 3 if certificate, receipt or text do not fit, 4 if the ledger was rewritten, 1 if recomputing
-    refutes the number or the noise was seeded, 5 if it cannot decide.
+    text came from a run under it; with --ledger: whether the ledger still has the entry that paid. Exit 3 if
+    certificate, receipt or text do not fit, 4 if the ledger was rewritten, 1 if recomputing refutes the number or
+    the noise was seeded, 5 if it cannot decide.
     """
     from affidavit.accountant.keys import Keyring, keyid_of, read_pem, read_public_key
     from affidavit.certification import verify as check

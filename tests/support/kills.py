@@ -145,7 +145,8 @@ class Kills:
                 self._processes.append(start())
             met = "server" if start is not None else "process" if os.WIFSIGNALED(status) else "ended before"
             self.counts[met] += 1
-            self._check(kind, number, granted, known, accounts)
+            found = self._faults(kind, number, granted, known, accounts)
+            self.faults += [f"{number}, {kind}: {fault}" for fault in found]
 
     def stop(self) -> None:
         """The servers that were started again."""

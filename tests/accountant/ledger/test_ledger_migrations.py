@@ -1,4 +1,4 @@
-"""Layouts of the tables: an older one is refused until it is upgraded, and holds the same entries then; a newer one is."""
+"""Layouts of the tables: an older one is refused until it is upgraded, and says the same then; a newer one is left."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from affidavit.accountant.errors import BudgetError, LedgerAltered, LedgerMissing
 from affidavit.accountant.ledger import Ledger
-from affidavit.accountant.ledger.migrations import VERSION
+from affidavit.accountant.ledger.migrations import VERSION, by_id
 from support.ledgers import contents, destroy, edit, init, is_sqlite, reserve, run_sql
 
 # A ledger as the first versions made it: these two tables, and no word about their layout.
@@ -22,7 +22,7 @@ def test_an_older_layout_is_upgraded_and_says_what_it_said(ledger: Ledger) -> No
     before = contents(ledger)
     actions: list[Any] = [ledger.verify, lambda: reserve(ledger), lambda: init(ledger), lambda: ledger.account("mail")]
     for action in actions:
-        with pytest.raises(BudgetError, match="layout 1, .* keeps layout 2") as refusal:
+        with pytest.raises(BudgetError, match=r"layout 1, .* keeps layout 2") as refusal:
             action()
         assert "`affidavit ledger upgrade`" in refusal.value.hint
     assert contents(ledger) == before
@@ -66,11 +66,8 @@ def test_a_reservation_is_found_without_reading_the_rest(ledger: Ledger, monkeyp
     entry = reserve(ledger)
     monkeypatch.setattr("affidavit.accountant.ledger.accounts.History.open_reservation", lambda *_: None)
     ledger.commit(entry)
-    from affidavit.accountant.ledger.migrations import by_id
-
-    query = (
-        f"SELECT number FROM ledger_entries WHERE {by_id('sqlite' if is_sqlite(ledger) else 'postgresql')} = '{entry}'"
-    )
+    found_by = by_id("sqlite" if is_sqlite(ledger) else "postgresql")
+    query = f"SELECT number FROM ledger_entries WHERE {found_by} = '{entry}'"  # noqa: S608
     explain = ("EXPLAIN QUERY PLAN ",) if is_sqlite(ledger) else ("SET enable_seqscan = off", "EXPLAIN ")
     found = run_sql(ledger, *explain[:-1], explain[-1] + query)
     assert "ledger_entries_by_id" in " ".join(map(str, found))

@@ -86,7 +86,7 @@ def test_nobody_else_opens_an_account(user: As, role: str) -> None:
 def test_no_role_gets_at_history_or_tables(user: As, role: str, statement: str) -> None:
     init(user("affidavit_officer"), 1, 1)
     member = user(role)
-    with pytest.raises(DBAPIError, match="permission denied|must be owner|no schema has been selected"):
+    with pytest.raises(DBAPIError, match=r"permission denied|must be owner|no schema has been selected"):
         run_sql(member, statement)
     assert member.verify() == 2
 

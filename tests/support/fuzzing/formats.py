@@ -185,7 +185,8 @@ def formats(place: Any) -> tuple[Format, ...]:
     table_commands = [("init", table, *made_of)]
     films = folder / "films.jsonl"
     films.write_text('{"text": "A film of 1999.", "title": "A", "year": 1999, "label": "Drama"}\n', encoding="utf-8")
-    icl = ("icl", folder / "train.jsonl", "--model", "toy", "--seeds", "0", "--limit", "1")
+    small = ("--model", "toy", "--seeds", "0", "--limit", "1")
+    icl = ("icl", folder / "train.jsonl", *small)
     return (
         *run_files,
         Format(
