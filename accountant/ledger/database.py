@@ -109,12 +109,13 @@ class Database:
                 yield connection
         except UnicodeDecodeError:  # SQLite quotes what it found in a damaged file
             raise altered("the file is damaged") from None
-        except DBAPIError as error:
-            reason = str(error.orig).strip().partition("\n")[0]
+        except (DBAPIError, self._engine.dialect.loaded_dbapi.Error) as error:  # the second while it connects
+            cause = error.orig if isinstance(error, DBAPIError) else error
+            reason = str(cause).strip().partition("\n")[0]
             if any(word in reason for word in _DAMAGED):
                 raise altered(f"the file is damaged ({reason})") from None
             hint = "If another run holds it, try again; otherwise check that it can be written."
-            if getattr(error.orig, "sqlstate", None) == _NO_RIGHT:
+            if getattr(cause, "sqlstate", None) == _NO_RIGHT:
                 hint = "Ask its owner for the role that this takes: `affidavit ledger roles` prints the SQL."
             raise BudgetError(f"the ledger at {self.address} cannot be used: {reason}", hint=hint) from None
 

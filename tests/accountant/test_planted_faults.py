@@ -61,6 +61,7 @@ def test_the_list_fits_the_code() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("planted", FAULTS, ids=lambda fault: fault.name, indirect=True)
 def test_a_planted_fault_is_caught(tree: Path, planted: Planted) -> None:
     done = _run(tree, planted.test)
@@ -69,6 +70,7 @@ def test_a_planted_fault_is_caught(tree: Path, planted: Planted) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_without_a_fault_nothing_fails(tree: Path) -> None:
     """So what failed above failed for the fault: the same tests, on the same copy, as it is."""
     done = _run(tree, *sorted({fault.test for fault in FAULTS}))
