@@ -51,6 +51,12 @@ def _late(_signal: int, _frame: FrameType | None) -> None:
     raise TimeoutError
 
 
+def _clear(place: Any) -> None:
+    """Files that commands made: none is written over, so the next would be refused for it."""
+    for path in (place.folder / "fuzz").glob("made*"):
+        path.unlink()
+
+
 def _memory(name: str) -> int:
     found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text("ascii"))
     assert found is not None
@@ -61,6 +67,7 @@ def faults_of(place: Any, form: Format, number: int) -> Iterator[Fault]:
     """Run the commands on one input; what they left is as it was before."""
     content = input_of(form, number)
     for command in form.commands:
+        _clear(place)
         form.file.write_bytes(content)
         form.file.chmod(0o600)
         with pytest.MonkeyPatch.context() as patch:
@@ -121,6 +128,7 @@ def test_valid_examples_are_read(place: Any, all_formats: tuple[Format, ...]) ->
             for name, value in form.variables(form.example).items():
                 patch.setenv(name, value)
             for command in form.commands:
+                _clear(place)
                 done = place.command(*command)
                 assert done.code in form.answers, (form.name, command, done.err)
 
