@@ -24,10 +24,12 @@ from affidavit.accountant.statement import Certificate
 
 __all__ = ["SCHEMA", "Receipt", "check_receipt", "check_text", "read", "render"]
 
-SCHEMA = "affidavit/receipt/v1"
+SCHEMA = "affidavit/receipt/v2"
+_V1 = "affidavit/receipt/v1"
+"""The same without ``ledger_head``; read, and no longer written."""
 _TYPE = "application/vnd.affidavit.receipt+json"
 _FIELDS = (
-    "guarantee schema protected generator certificate_sha256 ledger_entry sampler noise draws_per_node "
+    "guarantee schema protected generator certificate_sha256 ledger_entry ledger_head sampler noise draws_per_node "
     "outputs_sha256 versions ended signature"
 )
 
@@ -38,6 +40,12 @@ class Receipt:
 
     facts: Mapping[str, Any]
     keyid: str
+
+    @property
+    def ledger_end(self) -> tuple[int, str] | None:
+        """The ledger's end right after the run was charged, number and MAC: a rewritten ledger has another there."""
+        stated = self.facts.get("ledger_head")
+        return None if stated is None else (stated["count"], stated["mac"])
 
     @property
     def guarantee(self) -> str:
@@ -61,7 +69,9 @@ def read(content: bytes, *, trusted: TrustedKeys) -> Receipt:
     from cryptography.exceptions import InvalidSignature
 
     try:
-        facts = strictjson.fields(strictjson.parse(content), "receipt", _FIELDS)
+        facts = strictjson.parse(content)
+        is_first = isinstance(facts, dict) and facts.get("schema") == _V1
+        strictjson.fields(facts, "receipt", _FIELDS.replace("ledger_head ", "") if is_first else _FIELDS)
         stated = strictjson.fields(facts["signature"], "receipt.signature", "keyid sig")
         keyid, value = str(stated["keyid"]), base64.b64decode(str(stated["sig"]), validate=True)
     except PlanError as error:
@@ -79,8 +89,12 @@ def read(content: bytes, *, trusted: TrustedKeys) -> Receipt:
         trusted[keyid].verify(value, dsse.pae(_TYPE, _spelled(body)))
     except InvalidSignature:
         raise _invalid("the receipt's signature does not fit it: it was changed") from None
-    if _signed(body, keyid, value) != content or facts["schema"] != SCHEMA:
+    if _signed(body, keyid, value) != content:
         raise _invalid("the receipt is not spelled as it was signed: it was changed")
+    try:
+        _check_types(body)
+    except PlanError as error:
+        raise _invalid(f"not a receipt, though signed: {error.path} is {error.problem}") from None
     return Receipt(body, keyid)
 
 
@@ -104,6 +118,34 @@ def check_text(receipt: Receipt, content: bytes, *, name: str = "synthetic.jsonl
     """Refuse text that is not the receipt's, to the byte. Raises ``WrongRun``."""
     if receipt.facts["outputs_sha256"].get(name) != hashlib.sha256(content).hexdigest():
         raise WrongRun("text", f"{name} is not the text of its receipt", hint="Restore the file that was generated.")
+
+
+def _check_types(facts: Mapping[str, Any]) -> None:
+    """What is read further on, by type. Raises ``PlanError``."""
+    strictjson.exactly(facts["schema"], "receipt.schema", SCHEMA if "ledger_head" in facts else _V1)
+    strictjson.flag(facts["protected"], "receipt.protected")
+    for name in ("guarantee", "generator", "ended"):
+        strictjson.text(facts[name], f"receipt.{name}")
+    for name in ("certificate_sha256", "ledger_entry", "sampler", "noise"):
+        if facts[name] is not None:
+            strictjson.text(facts[name], f"receipt.{name}")
+    for name in ("outputs_sha256", "versions"):
+        for _, path, value in strictjson.named(facts[name], f"receipt.{name}"):
+            strictjson.text(value, path)
+    if facts.get("ledger_head") is not None:
+        end = strictjson.fields(facts["ledger_head"], "receipt.ledger_head", "count mac")
+        strictjson.text(end["mac"], "receipt.ledger_head.mac")
+        _check_count(end["count"], "receipt.ledger_head.count")
+    draws = facts["draws_per_node"]
+    if not isinstance(draws, dict):
+        raise PlanError("receipt.draws_per_node", "not an object", allowed="counts by path")
+    for uses in draws.values():
+        _check_count(uses, "receipt.draws_per_node")
+
+
+def _check_count(value: object, path: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise PlanError(path, "not a count", allowed="whole numbers >= 0")
 
 
 def _spelled(facts: Mapping[str, Any]) -> bytes:

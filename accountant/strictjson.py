@@ -20,11 +20,14 @@ _MAX_TEXT = 4000
 
 
 def parse(content: bytes) -> Any:
-    """UTF-8 JSON without repeated fields, NaN or infinities. Raises ``ValueError``."""
+    """UTF-8 JSON without repeated fields, NaN, infinities or halves of surrogate pairs. Raises ``ValueError``."""
     try:
-        return json.loads(content.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse)
+        found = json.loads(content.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    if b"\\u" in content:
+        json.dumps(found, ensure_ascii=False).encode()  # a half, which only an escape can spell, cannot be written
+    return found
 
 
 def fields(value: object, path: str, names: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ arithmetic, refuses what the run file's budget does not cover, and only then loo
 
 from __future__ import annotations
 
+import hashlib
 import math
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.certificate import Certificate, Claim, CurvePoint, MethodSummary, RunSubject
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.commitment import fingerprint
-from affidavit.accountant.errors import BudgetExceeded, DataError, LedgerMissing, NotSupported, UsageError
+from affidavit.accountant.errors import BudgetExceeded, DataError, LedgerMissing, NotSupported, UsageError, WrongRun
 from affidavit.accountant.keys import Keyring, TrustedKeys
 from affidavit.accountant.plan import Compose, Parallel, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.receipt import Receipt
@@ -43,7 +44,7 @@ from affidavit.runfile import RunFile
 from affidavit.solving import fitting_values
 
 if TYPE_CHECKING:
-    from affidavit.accountant.ledger import Ledger
+    from affidavit.accountant.ledger import Ledger, Reservation
     from affidavit.accountant.verifier import ClaimCheck
 
 __all__ = ["CertifiedRun", "PlannedRun", "Verification", "certify", "plan_run", "prepare", "verify"]
@@ -106,13 +107,14 @@ class Verification(Shown):
     """What was checked: always the signature; the number only if ``checks`` is not empty.
 
     ``receipt``: the run's, whose signature and certificate were checked, if it was given; ``text_lines``: how
-    many lines the text has that was checked against it, to the byte.
+    many lines the text has that was checked against it, to the byte. ``reservation``: what paid, as the ledger has it.
     """
 
     certificate: Certificate
     checks: tuple[ClaimCheck, ...] = ()
     receipt: Receipt | None = None
     text_lines: int | None = None
+    reservation: Reservation | None = None
 
     @property
     def guarantee(self) -> bool:
@@ -272,6 +274,7 @@ def verify(
     *,
     receipt: Path | None = None,
     text: Path | None = None,
+    ledger: Ledger | None = None,
     recompute: bool = False,
     trusted: TrustedKeys | None = None,
     clock: Clock = utc_now,
@@ -279,28 +282,58 @@ def verify(
     """Check a certificate's signature, signer and validity; with ``recompute`` its numbers as well.
 
     ``receipt``: a run's, to be held against the certificate; ``text``: the released text, held against the receipt.
-    No private file is needed for any of it.
+    No private file is needed for any of it. ``ledger``: the one that paid, for whoever has its key: it has to verify,
+    and to have the entry that the receipt names.
 
     ``trusted`` defaults to the keys in AFFIDAVIT_HOME. A signature proves who said it; only
     recomputing proves the number. Raises ``CertificateError`` and its kinds, ``NotSupported``
-    where there is no second formula for the plan, ``UsageError`` for a file that cannot be read.
+    where there is no second formula for the plan, ``UsageError`` for a file that cannot be read; of the ledger
+    ``LedgerMissing``, ``LedgerAltered``.
     """
     if text is not None and receipt is None:
         raise UsageError(
             "a text is held against its receipt", hint=f"Add {setting('--receipt', text.with_name('receipt.json'))}."
         )
+    if ledger is not None and receipt is None:
+        raise UsageError("the ledger is held against a receipt", hint=f"Add {setting('--receipt', 'receipt.json')}.")
     keys = Keyring.default().trusted() if trusted is None else trusted
     envelope = certificate if isinstance(certificate, bytes) else certificates.read(Path(certificate))
     found = certificates.verify_envelope(envelope, trusted=keys, clock=clock)
-    stated = None if receipt is None else receipts.read(_content(receipt), trusted=keys)
-    lines = None
+    content = None if receipt is None else _content(receipt)
+    stated = None if content is None else receipts.read(content, trusted=keys)
+    lines = paid = None
     if stated is not None:
         receipts.check_receipt(stated, found)
         if text is not None:
-            content = _content(text)
-            receipts.check_text(stated, content)
-            lines = content.count(b"\n")
-    return Verification(found, recheck(found) if recompute else (), receipt=stated, text_lines=lines)
+            shown = _content(text)
+            receipts.check_text(stated, shown)
+            lines = shown.count(b"\n")
+        if ledger is not None:
+            paid = _paid(ledger, stated, found, sha256=hashlib.sha256(content or b"").hexdigest())
+    checks = recheck(found) if recompute else ()
+    return Verification(found, checks, receipt=stated, text_lines=lines, reservation=paid)
+
+
+def _paid(ledger: Ledger, receipt: Receipt, certificate: Certificate, *, sha256: str) -> Reservation:
+    """The reservation that a receipt names, in a ledger that still has it.
+
+    Raises ``LedgerAltered``, ``UsageError``, ``WrongRun`` where the run ended with another receipt.
+    """
+    if receipt.ledger_end is None:
+        raise UsageError(
+            "the receipt names no end of a ledger: an older version wrote it",
+            hint="Leave `--ledger` out; what was charged: `affidavit ledger show`",
+        )
+    paid = ledger.reservation(
+        str(receipt.facts["ledger_entry"]), end=receipt.ledger_end, certificate_sha256=certificate.sha256
+    )
+    if paid.receipt_sha256 not in (None, sha256):
+        raise WrongRun(
+            "text",
+            "the ledger notes another receipt for this run",
+            hint="Ask for the file whose SHA-256 it notes: `affidavit ledger show --json`",
+        )
+    return paid
 
 
 def _content(path: Path) -> bytes:

@@ -113,6 +113,7 @@ def generate(
             provenance = Provenance(
                 certificate_sha256=permit.certificate.sha256,
                 ledger_entry=permit.entry,
+                ledger_end=ledger.end_after(permit.entry),
                 noise=permit.sampler,
                 guarantee=permit.guarantee,
                 plan=permit.plan,

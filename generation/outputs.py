@@ -90,11 +90,13 @@ class Generated:
 class Provenance:
     """Under what a run was made; ``None`` fields for unprotected baselines.
 
-    ``plan``: the certified one, which says how outputs were drawn.
+    ``ledger_end``: number and MAC of the ledger's entry that paid. ``plan``: the certified one, which says how outputs
+    were drawn.
     """
 
     certificate_sha256: str | None = None
     ledger_entry: str | None = None
+    ledger_end: tuple[int, str] | None = None
     noise: str | None = None
     guarantee: bool = False
     plan: Plan | None = None
@@ -117,6 +119,7 @@ def receipt(generated: Generated, provenance: Provenance, *, synthetic_sha256: s
     plan = provenance.plan if generated.protected else None
     drawn = "; ".join(samplers(plan)) if plan is not None else ""
     guarantee = _UNPROTECTED if not generated.protected else _SECURE if provenance.guarantee else _SEEDED
+    end = provenance.ledger_end
     hour = ended.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     return {
         "guarantee": guarantee,
@@ -125,6 +128,7 @@ def receipt(generated: Generated, provenance: Provenance, *, synthetic_sha256: s
         "generator": generated.generator,
         "certificate_sha256": provenance.certificate_sha256,
         "ledger_entry": provenance.ledger_entry,
+        "ledger_head": end and {"count": end[0], "mac": end[1]},
         "sampler": drawn or None,
         "noise": provenance.noise,
         "draws_per_node": dict(generated.draws_per_node),

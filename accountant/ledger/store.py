@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shlex
@@ -14,18 +13,20 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, func, insert, select, text, update
 
 from affidavit.accountant import decimals, remedies, validate
 from affidavit.accountant.clock import Clock, parse_instant, show_instant, utc_now
 from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerMissing, NotSupported, PlanError, UsageError
 from affidavit.accountant.keys import Keyring
-from affidavit.accountant.ledger.accounts import Account, History
+from affidavit.accountant.ledger.accounts import Account, History, Reservation
 from affidavit.accountant.ledger.anchors import Anchor, Anchors
 from affidavit.accountant.ledger.chain import GENESIS, Head, Row, altered, link, seal, walk
 from affidavit.accountant.ledger.database import Database
+from affidavit.accountant.ledger.migrations import VERSION, by_id
 from affidavit.accountant.ledger.sketch import SAME_DATA, merge, share
 from affidavit.accountant.ledger.tables import entries, head
+from affidavit.accountant.ledger.witness import Witness, default_witness
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
 
@@ -33,6 +34,9 @@ __all__ = ["Ledger", "account_name", "default_url"]
 
 CHECKPOINT_EVERY = 128
 """An entry whose number is a multiple of this states every account's sums."""
+
+CATCH_UP = 4 * CHECKPOINT_EVERY
+"""A machine that is further behind reads what others wrote before it takes the write lock, not while they wait."""
 
 MAX_CLOCK_SKEW = timedelta(minutes=5)
 """How far the clocks of machines that share a ledger may lie apart."""
@@ -57,6 +61,7 @@ class _Verified:
     at: str
     history: History
     end: Head
+    macs: Mapping[int, str]
 
     @property
     def accounts(self) -> Mapping[str, Account]:
@@ -89,23 +94,38 @@ class Ledger:
     Every operation verifies before it acts, inside its own transaction; writing ones hold the database's
     write lock from before the reading until after the writing, so two runs cannot both be granted the
     last of a budget. What is verified is the chain since this machine last wrote (at least from the last
-    checkpoint on), which does not grow with the ledger; ``verify``, ``account`` and ``accounts`` walk all of it.
+    checkpoint on), which does not grow with the ledger; what a machine missed it reads before it takes the
+    lock. ``verify``, ``account`` and ``accounts`` walk all of it.
 
     Time does not run backwards here: an entry more than ``MAX_CLOCK_SKEW`` older than the one before is
     refused, or a clock set back would revive expired certificates.
     """
 
-    def __init__(self, *, keyring: Keyring, url: str | None = None, clock: Clock = utc_now) -> None:
-        """Names a ledger; touches nothing. Raises ``UsageError`` for a URL that cannot be used."""
+    def __init__(
+        self, *, keyring: Keyring, url: str | None = None, clock: Clock = utc_now, witness: Witness | None = None
+    ) -> None:
+        """Names a ledger; touches nothing. Raises ``UsageError`` for a URL that cannot be used.
+
+        ``witness``: where each of its ends is noted as well; ``AFFIDAVIT_WITNESS`` if left out.
+        """
         self._keyring = keyring
         self._clock = clock
         self._database = Database(url or default_url(keyring.home))
         self._anchors = Anchors(keyring.home / "anchors")
+        self._witness = witness or default_witness()
 
     @property
     def url(self) -> str:
         """Where it is, without a password."""
         return self._database.address
+
+    def upgrade(self) -> tuple[int, int]:
+        """Make the tables, or bring older ones up to date; the layout's number before (0: none) and now.
+
+        Needed where accounts are opened by another database user than the tables' owner, and after a new version
+        of affidavit says so. No entry is changed. Raises ``BudgetError``.
+        """
+        return self._database.create(), VERSION
 
     def init_account(
         self,
@@ -236,9 +256,48 @@ class Ledger:
         with self._verified(write=False, whole=True) as found:
             return tuple(found.accounts.values())
 
-    def verify(self) -> int:
-        """Walk the chain; returns the number of entries. Raises ``LedgerAltered`` at the first bad one."""
+    def end_after(self, entry: str) -> tuple[int, str]:
+        """The ledger's end right after a reservation: its number and MAC. Raises ``UsageError`` if there is none."""
+        with self._verified(write=False) as found:
+            for row, facts in _verified_rows(found, _about(found.connection, entry)):
+                if facts["kind"] == "reserve" and facts["entry"] == entry:
+                    return row.number, row.mac
+        raise UsageError("no reservation has this id", hint="Which there are: `affidavit ledger show`")
+
+    def reservation(self, entry: str, *, end: tuple[int, str], certificate_sha256: str) -> Reservation:
+        """What a receipt rests on, in the whole ledger: ``entry``, reserved for this certificate at ``end``.
+
+        Raises ``LedgerAltered`` where the entry there is not the one that was, or another run's: the ledger was
+        rewritten since, or is not the one that paid.
+        """
         with self._verified(write=False, whole=True) as found:
+            same = found.macs.get(end[0]) == end[1]
+            items = (item for account in found.accounts.values() for item in account.reservations)
+            item = next((item for item in items if item.entry == entry), None)
+        if not same or item is None or item.certificate_sha256 != certificate_sha256:
+            raise altered(
+                f"entry {end[0]} is not the one that the receipt names, so it was rewritten since, or another "
+                "ledger paid",
+                entry=end[0],
+            )
+        return item
+
+    def verify(self, *, witness: Witness | None = None) -> int:
+        """Walk the chain; returns the number of entries. Raises ``LedgerAltered`` at the first bad one.
+
+        Every end that a ``witness`` (or the ledger's own) noted has to be there.
+        """
+        witness = witness or self._witness
+        with self._verified(write=False, whole=True) as found:
+            for noted in witness.heads(found.history.identity) if witness is not None else ():
+                if found.macs.get(noted.count) != noted.mac:
+                    raise altered(f"entry {noted.count} is not the one that was witnessed", entry=noted.count)
+            return found.end.count
+
+    def witness(self, witness: Witness) -> int:
+        """Note the end of the whole, verified ledger; returns the number of entries. Raises as ``verify`` does."""
+        with self._verified(write=False, whole=True) as found:
+            witness.note(found.history.identity, found.end, at=found.at)
             return found.end.count
 
     @contextmanager
@@ -248,8 +307,12 @@ class Ledger:
             raise LedgerMissing(f"there is no ledger at {self.url}", hint=_INIT_HINT)
         key = self._keyring.secret("ledger")
         # The anchor before the entries, which may only be ahead of it.
-        identity = self._identity(key)
+        identity, length = self._identity(key)
         anchor = self._anchors.of(identity) if identity else None
+        if write and length - (anchor.head.count if anchor is not None else 0) > CATCH_UP:
+            with self._verified(write=False) as found:
+                self._anchors.note(self.url, identity=found.history.identity, head=found.end)
+            anchor = self._anchors.of(identity)
         with self._database.transaction(write=write) as connection:
             first = 1 if whole or anchor is None else _first_needed(connection, anchor)
             rows = _read(connection, first)
@@ -257,7 +320,7 @@ class Ledger:
             _check_end(connection, end, key=key)
             if anchor is not None:
                 anchor.check(end, mac=macs.get(anchor.head.count))
-            yield _Verified(connection, key, self._now(history.latest, write=write), history, end)
+            yield _Verified(connection, key, self._now(history.latest, write=write), history, end, macs)
 
     def _is_there(self) -> bool:
         """Whether there is a ledger. Raises ``LedgerAltered`` where one was written, and there is none."""
@@ -267,17 +330,18 @@ class Ledger:
             here.check_here("")
         return there
 
-    def _identity(self, key: bytes) -> str:
-        """The ledger's id, from its first entry; empty for a ledger that is just being made."""
+    def _identity(self, key: bytes) -> tuple[str, int]:
+        """The ledger's id, from its first entry, and its length; empty for a ledger that is just being made."""
         here = self._anchors.at(self.url)
         with self._database.transaction(write=False) as connection:
             rows = _read(connection, 1, last=1)
-            if not rows and connection.execute(select(func.count()).select_from(entries)).scalar():
+            length = connection.execute(select(func.max(entries.c.number))).scalar() or 0
+            if not rows and length:
                 raise altered("entry 1 is missing", entry=1)
         identity = History.read(walk(rows, key=key)).identity
         if here is not None:
             here.check_here(identity)
-        return identity
+        return identity, length
 
     def _now(self, latest: str, *, write: bool) -> str:
         """The time to write: never before the last entry's. Raises ``BudgetError`` where the clock is behind it."""
@@ -300,6 +364,8 @@ class Ledger:
                 f"the ledger was written, but not its anchor in {self._anchors.folder}: {error.strerror}",
                 hint="What was charged is spent. Make the folder writable before the next run.",
             ) from None
+        if self._witness is not None:
+            self._witness.note(state.history.identity, state.end, at=state.at)
 
 
 def _first_needed(connection: Connection, anchor: Anchor) -> int:
@@ -334,12 +400,24 @@ def _check_end(connection: Connection, end: Head, *, key: bytes) -> None:
 
 def _still_open(found: _Verified, entry: str) -> bool:
     """Whether a reservation from before the entries that were read is there and not committed."""
-    wanted = select(entries.c.number, entries.c.body, entries.c.mac).where(
-        entries.c.body.contains(json.dumps(entry), autoescape=True)
-    )
-    rows = [Row(number, str(body), str(mac)) for number, body, mac in found.connection.execute(wanted)]
-    about = [facts for row in rows for _, facts in walk([row], key=found.key, first=row.number)]
+    rows = _about(found.connection, entry)
+    about = [facts for _, facts in _verified_rows(found, rows)]
     return [facts["kind"] for facts in about if facts.get("entry") == entry] == ["reserve"]
+
+
+def _verified_rows(found: _Verified, rows: Sequence[Row]) -> Iterator[tuple[Row, dict[str, Any]]]:
+    """Single entries, each verified on its own."""
+    for row in rows:
+        yield from walk([row], key=found.key, first=row.number)
+
+
+def _about(connection: Connection, entry: str) -> tuple[Row, ...]:
+    """The rows that name this reservation, by the index of ids; what they say is not verified yet."""
+    same = text(f"{by_id(connection.dialect.name)} = :entry").bindparams(entry=entry)
+    found = connection.execute(
+        select(entries.c.number, entries.c.body, entries.c.mac).where(same).order_by(entries.c.number)
+    )
+    return tuple(Row(number, str(body), str(mac)) for number, body, mac in found)
 
 
 def _account(accounts: Mapping[str, Account], dataset: str) -> Account:

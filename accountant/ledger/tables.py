@@ -1,10 +1,13 @@
-"""The ledger's two tables. The database itself refuses to change or delete an entry."""
+"""The ledger's tables. The database itself refuses to change or delete an entry.
+
+``ledger_entries`` and ``ledger_head`` are the ledger; ``ledger_schema`` says which layout they have (``migrations``).
+"""
 
 from __future__ import annotations
 
 from sqlalchemy import DDL, CheckConstraint, Column, Integer, MetaData, String, Table, Text, event
 
-__all__ = ["METADATA", "entries", "head"]
+__all__ = ["METADATA", "entries", "head", "schema"]
 
 METADATA = MetaData()
 
@@ -23,6 +26,13 @@ head = Table(
     Column("count", Integer, nullable=False),
     Column("mac", String(64), nullable=False),
     Column("seal", String(64), nullable=False),
+)
+
+schema = Table(
+    "ledger_schema",
+    METADATA,
+    Column("id", Integer, CheckConstraint("id = 1"), primary_key=True, autoincrement=False),
+    Column("version", Integer, nullable=False),
 )
 
 # What SQLite aborts. The insert triggers stop REPLACE, which deletes without asking the delete triggers.

@@ -133,9 +133,9 @@ def _close_pipes() -> None:
 
 
 def _say(message: str, hint: str) -> None:
-    click.echo(message, err=True)
-    if hint:
-        click.echo(hint, err=True)
+    for line in (message, hint):
+        if line:  # a name may hold what no encoding can write: half of a surrogate pair, a byte of a file's name
+            click.echo(line.encode("utf-8", "backslashreplace").decode(), err=True)
 
 
 def _trace_if_asked() -> None:

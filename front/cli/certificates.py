@@ -150,6 +150,7 @@ def certify(*, run_file: Path, out: Path, as_json: bool) -> None:
     metavar="synthetic.jsonl",
     help="Hold the released text against the receipt.",
 )
+@click.option("--ledger", "with_ledger", is_flag=True, help="Find what paid in the ledger, for whoever has its key.")
 @click.option(
     "--trust",
     "also_trusted",
@@ -167,14 +168,16 @@ def verify(
     recompute: bool,
     receipt: Path | None,
     text: Path | None,
+    with_ledger: bool,
     also_trusted: tuple[Path, ...],
     as_json: bool,
 ) -> None:
     """Check who signed a certificate and, with --recompute, whether its number is right.
 
     A signature proves who said it; only recomputing proves the number. With --receipt and --text: whether this
-    text came from a run under it. Exit 3 if certificate, receipt or text do not fit, 1 if recomputing refutes the
-    number or the noise was seeded, 5 if it cannot decide.
+    text came from a run under it; with --ledger: whether the ledger still has the entry that paid. Exit 3 if
+    certificate, receipt or text do not fit, 4 if the ledger was rewritten, 1 if recomputing refutes the number or
+    the noise was seeded, 5 if it cannot decide.
     """
     from affidavit.accountant.keys import Keyring, keyid_of, read_pem, read_public_key
     from affidavit.certification import verify as check
@@ -183,7 +186,12 @@ def verify(
     for path in also_trusted:
         key = read_public_key(read_pem(path))
         trusted[keyid_of(key)] = key
-    result = check(certificate, receipt=receipt, text=text, recompute=recompute, trusted=trusted)
+    book = None
+    if with_ledger:
+        from affidavit.accountant.ledger import Ledger
+
+        book = Ledger(keyring=Keyring.default())
+    result = check(certificate, receipt=receipt, text=text, ledger=book, recompute=recompute, trusted=trusted)
     if as_json:
         print_json(_verification_json(result))
     else:
@@ -215,6 +223,7 @@ def _verification_json(result: Verification) -> dict[str, Any]:
             for check in result.checks
         ],
         "receipt": "not given" if result.receipt is None else "signed, and this certificate's",
+        "ledger": "not asked" if result.reservation is None else result.reservation.state,
         "text": "not given" if result.text_lines is None else "the receipt's, to the byte",
         "not_before": show_instant(found.not_before),
         "not_after": show_instant(found.not_after),
@@ -242,6 +251,8 @@ def _print_verification(result: Verification, path: Path) -> None:
         rows.append(("guarantee", result.receipt.guarantee))
     if result.text_lines is not None:
         rows.append(("text", f"{result.text_lines} lines, to the byte what the receipt names"))
+    if result.reservation is not None:
+        rows.append(("ledger", f"has the entry that paid ({result.reservation.reserved}; {result.reservation.state})"))
     rows += [("assumes", assumption) for assumption in found.assumptions]
     print_table(f"Certificate {found.sha256[:16]}", ("", ""), rows)
     if not result.checks:

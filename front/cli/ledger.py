@@ -1,7 +1,8 @@
-"""``ledger init|show|verify``: what may be spent on which data, and what was."""
+"""``ledger init|show|verify|witness|upgrade|roles``: what may be spent on which data, and what was."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -89,16 +90,60 @@ def show(*, dataset: str | None, as_json: bool) -> None:
         )
 
 
+_WITNESS = click.Path(path_type=Path)
+
+
 @ledger.command()
+@click.option("--witness", type=_WITNESS, metavar="PLACE", help="Every end noted there has to be in the ledger.")
 @json_option
-def verify(*, as_json: bool) -> None:
+def verify(*, witness: Path | None, as_json: bool) -> None:
     """Walk the whole chain of entries; exit 4 at the first one that was altered."""
+    from affidavit.accountant.ledger.witness import Witness
+
     book = _ledger()
-    entries = book.verify()
+    entries = book.verify(witness=None if witness is None else Witness(witness))
     if as_json:
         print_json({"entries": entries, "url": book.url, "intact": True})
     else:
         click.echo(f"{entries} entries, unaltered: {book.url}")
+
+
+@ledger.command()
+@click.argument("place", type=_WITNESS)
+@json_option
+def witness(*, place: Path, as_json: bool) -> None:
+    """Verify the ledger and note its end in PLACE: a file, or a git repository's folder."""
+    from affidavit.accountant.ledger.witness import Witness
+
+    book = _ledger()
+    entries = book.witness(Witness(place))
+    if as_json:
+        print_json({"entries": entries, "url": book.url, "witness": str(place)})
+    else:
+        click.echo(f"{entries} entries, noted in {place}: {book.url}")
+
+
+@ledger.command()
+@json_option
+def upgrade(*, as_json: bool) -> None:
+    """Make the database's tables, or bring older ones up to date; no entry is changed."""
+    book = _ledger()
+    before, now = book.upgrade()
+    if as_json:
+        print_json({"before": before, "now": now, "url": book.url})
+    elif before == now:
+        note(f"The tables are up to date (layout {now}): {book.url}")
+    else:
+        note(f"The tables were brought {f'from layout {before} ' if before else ''}to layout {now}: {book.url}")
+
+
+@ledger.command()
+@click.option("--schema", "namespace", default="public", show_default=True, help="Where the tables are.")
+def roles(*, namespace: str) -> None:
+    """Print the SQL that makes least-privilege roles on a PostgreSQL server, for psql."""
+    from affidavit.accountant.ledger.roles import sql
+
+    click.echo(sql(namespace=namespace), nl=False)
 
 
 def _unit(text: str) -> Unit:

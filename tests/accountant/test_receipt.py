@@ -26,6 +26,7 @@ def _facts(sha256: str, **changes: Any) -> dict[str, Any]:
         "generator": "prism",
         "certificate_sha256": sha256,
         "ledger_entry": "0" * 32,
+        "ledger_head": {"count": 3, "mac": "1" * 64},
         "sampler": "exponential: inverse CDF – whole weights",
         "noise": "secure",
         "draws_per_node": {"plan.of": 3},

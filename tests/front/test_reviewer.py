@@ -7,8 +7,10 @@ import json
 
 import pytest
 
+from affidavit.accountant.receipt import render
 from affidavit.certification import certify
 from affidavit.runfile import load_run
+from support.ledgers import rewrite
 
 
 @pytest.fixture
@@ -90,3 +92,45 @@ def test_a_seeded_run_is_no_guarantee_whatever_its_number(empty_workplace):
     assert done.code == 1
     assert "NO GUARANTEE" in done.out
     assert place.command("verify", str(place.certificate), "--json").json["guarantee"] is False
+
+
+def test_the_ledger_that_paid_still_has_the_entry(released):
+    done = _verify(released, "--ledger")
+    assert done.code == 0, done.err
+    assert "has the entry that paid" in " ".join(done.out.split())
+    assert _verify(released, "--ledger", "--json").json["ledger"].startswith("committed")
+
+
+def test_a_ledger_rewritten_since_is_refused(released):
+    """By whoever holds its key: the same entries at another cost, and no anchor that remembers."""
+    rewrite(released.ledger, released.keyring, "0.01")
+    assert released.command("ledger", "verify").code == 0
+    done = _verify(released, "--ledger")
+    assert done.code == 4
+    assert "is not the one that the receipt names" in done.err
+
+
+def test_a_ledger_without_a_receipt_is_a_question_without_an_object(released):
+    done = released.command("verify", str(released.certificate), "--ledger")
+    assert done.code == 2
+    assert "--receipt" in done.err
+
+
+def test_another_receipt_of_the_same_entry_is_refused(released):
+    """The signer made two; the ledger noted one."""
+    path = released.out / "receipt.json"
+    facts = {name: value for name, value in json.loads(path.read_bytes()).items() if name != "signature"}
+    path.write_bytes(render({**facts, "generator": "another"}, signer=released.keyring.signer()))
+    assert _verify(released).code == 0
+    done = _verify(released, "--ledger")
+    assert done.code == 3
+    assert "another receipt" in done.err
+
+
+def test_a_receipt_of_the_first_version_is_read_and_names_no_end(released):
+    path = released.out / "receipt.json"
+    facts = {name: value for name, value in json.loads(path.read_bytes()).items() if name != "signature"}
+    del facts["ledger_head"]
+    path.write_bytes(render({**facts, "schema": "affidavit/receipt/v1"}, signer=released.keyring.signer()))
+    assert _verify(released).code == 0
+    assert "names no end" in _verify(released, "--ledger").err

@@ -24,11 +24,10 @@ from urllib.parse import quote
 
 HOW = "no PostgreSQL server is installed: `make test` brings one, or `apt-get install postgresql`"
 
-# Nothing here has to outlive the tests.
+# Nothing here has to outlive the tests; but a ledger writes on no server whose files may lag behind (fsync).
 SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
-    "fsync": "off",
     "full_page_writes": "off",
     "synchronous_commit": "off",
     "autovacuum": "off",
@@ -93,10 +92,19 @@ class Server:
     def new_place(self) -> str:
         """The URL of an empty schema, whose owner is no superuser; to its user it looks like a database of his own."""
         name = f"ledger_{next(self._numbers)}"
-        with self._connect() as connection:
-            connection.execute(f"CREATE SCHEMA {name} AUTHORIZATION ledger")
+        self.run(f"CREATE SCHEMA {name} AUTHORIZATION ledger")
         options = quote(f"-csearch_path={name}")
         return f"postgresql+psycopg://ledger@/postgres?host={quote(str(self.folder))}&options={options}"
+
+    def as_user(self, url: str, user: str, *, role: str) -> str:
+        """The same place for another user, who is a member of ``role`` and nothing else."""
+        self.run(f"CREATE ROLE {user} LOGIN IN ROLE {role}")
+        return url.replace("//ledger@", f"//{user}@")
+
+    def run(self, statements: str) -> None:
+        """As the superuser."""
+        with self._connect() as connection:
+            connection.execute(statements)
 
     def prepare(self, process: subprocess.Popen[bytes]) -> None:
         """Wait until the server answers, and make the owner of the ledgers."""

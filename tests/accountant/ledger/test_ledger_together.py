@@ -15,7 +15,7 @@ from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger, store
 from affidavit.accountant.ledger.database import Database
 from affidavit.accountant.unit import RECORD
-from support.ledgers import init, reserve
+from support.ledgers import fill, init, reserve
 
 
 def test_threads_cannot_overdraw(ledger: Ledger) -> None:
@@ -127,3 +127,73 @@ def test_a_ledger_that_another_makes_meanwhile_is_not_taken_for_one_that_is_gone
     ledger.init_account("set 1", **facts)
     assert made
     assert [account.dataset for account in ledger.accounts()] == ["set 0", "set 1"]
+
+
+WRITERS = 64
+
+
+def _one_run(home: Path, url: str, begin: Any, results: Any) -> None:
+    ledger = Ledger(keyring=Keyring(home), url=url)
+    begin.wait()
+    try:
+        ledger.commit(reserve(ledger, "0.001", 0))
+    except Exception as error:  # whatever it is, it is no answer
+        results.put(f"{type(error).__name__}: {error}")
+    else:
+        results.put("")
+
+
+def _all_answered(ledger: Ledger, keyring: Keyring, *, entries: int) -> None:
+    init(ledger, 10, 1)
+    fill(ledger, entries)
+    long = ledger.verify()
+    context = multiprocessing.get_context("fork")
+    results, begin = context.Queue(), context.Event()
+    facts = (keyring.home, ledger.url, begin, results)
+    workers = [context.Process(target=_one_run, args=facts) for _ in range(WRITERS)]
+    for worker in workers:
+        worker.start()
+    begin.set()
+    assert [results.get(timeout=600) for _ in workers] == [""] * WRITERS
+    for worker in workers:
+        worker.join()
+    assert ledger.balance("mail").runs == entries + WRITERS
+    checkpoints = (long + 2 * WRITERS) // store.CHECKPOINT_EVERY - long // store.CHECKPOINT_EVERY
+    assert ledger.verify() - long in (2 * WRITERS + checkpoints, 2 * WRITERS + checkpoints + 1)
+
+
+def test_sixty_four_writers_are_all_answered(ledger: Ledger, keyring: Keyring) -> None:
+    _all_answered(ledger, keyring, entries=1_000)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_sixty_four_writers_at_a_hundred_thousand_entries_are_all_answered(ledger: Ledger, keyring: Keyring) -> None:
+    _all_answered(ledger, keyring, entries=100_000)
+
+
+def test_a_machine_that_was_away_catches_up_before_it_takes_the_lock(
+    ledger: Ledger, keyring: Keyring, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read under the lock is bounded for it too."""
+    init(ledger, 10, 1)
+    fill(ledger, store.CATCH_UP + 3 * store.CHECKPOINT_EVERY)
+    for path in (keyring.home / "anchors").iterdir():
+        path.unlink()
+    read, begun, seen = store._read, Database.transaction, []
+    writing = [False]
+
+    def noting(connection: Any, first: int, *, last: int | None = None) -> Any:
+        rows = read(connection, first, last=last)
+        seen.append((writing[0], len(rows)))
+        return rows
+
+    def watched(self: Database, *, write: bool) -> Any:
+        writing[0] = write
+        return begun(self, write=write)
+
+    monkeypatch.setattr(store, "_read", noting)
+    monkeypatch.setattr(Database, "transaction", watched)
+    reserve(ledger, "0.001", 0)
+    assert max(count for under_lock, count in seen if not under_lock) > store.CATCH_UP
+    assert max(count for under_lock, count in seen if under_lock) <= 2 * store.CHECKPOINT_EVERY

@@ -96,6 +96,7 @@ def _receipt(*, draws: int = 1, trusts: bool = True) -> None:
         "generator": "prism",
         "certificate_sha256": hashlib.sha256(envelope).hexdigest(),
         "ledger_entry": "0" * 32,
+        "ledger_head": None,
         "sampler": "gaussian",
         "noise": "secure",
         "draws_per_node": {"plan": draws},

@@ -193,6 +193,30 @@ def _trace(place: Place) -> None:
     place.generated()
 
 
+def _older_layout(place: Place) -> None:
+    import sqlite3
+
+    place.certified()
+    with sqlite3.connect(place.keyring.home / "ledger.db") as database:
+        database.execute("DROP TABLE ledger_schema")
+        database.execute("DROP INDEX ledger_entries_by_id")
+    database.close()
+
+
+def _receipt_at_hand(place: Place) -> None:
+    place.generated()
+    shutil.copy(place.folder / "out" / "receipt.json", place.folder / "receipt.json")
+
+
+def _addressed(address: str) -> Callable[[Place], None]:
+    def arrange(place: Place) -> None:
+        place.keys()
+        place.account()
+        place.monkeypatch.setenv("AFFIDAVIT_LEDGER", address)
+
+    return arrange
+
+
 CASES = [
     Case("accountant/keys.py:_read_private", "certify run.toml -o certificate.json"),
     Case("front/cli/keys.py:show", "keys show --pem"),
@@ -275,6 +299,21 @@ CASES = [
             place.monkeypatch.setenv("AFFIDAVIT_LEDGER", f"sqlite:///{place.folder}/file/ledger.db"),
         ),
     ),
+    Case("accountant/ledger/migrations.py:check_version", "ledger show", _older_layout, code=4),
+    Case(
+        "accountant/ledger/database.py:_is_file",
+        "ledger show",
+        _addressed("sqlite:///" + "x" * 300),
+        by_hand=lambda place: place.monkeypatch.delenv("AFFIDAVIT_LEDGER"),
+    ),
+    Case(
+        "accountant/ledger/witness.py:_unusable",
+        "ledger witness none/heads.jsonl",
+        lambda place: (place.keys(), place.account()),
+        code=4,
+        by_hand=lambda place: (place.folder / "none").mkdir(),
+    ),
+    Case("front/certification.py:verify#2", "verify certificate.json --ledger", _receipt_at_hand),
     Case("accountant/ledger/chain.py:altered", "ledger verify", _altered, code=4, by_hand=_restored),
     Case("accountant/certificate.py:read", "generate run.toml -o out", _after(nothing), code=3, then=()),
     Case(

@@ -1,0 +1,58 @@
+"""Commands and database servers killed at random moments: nothing granted is lost or charged twice, no text is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support import postgresql as postgres
+from support.kills import Kills
+
+FEW, MANY, PARTS = 16, 1_000, 10
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def kills(request: pytest.FixtureRequest, empty_workplace: Any) -> Iterator[Kills]:
+    """A server of its own, which may crash."""
+    place = empty_workplace
+    place.keyring.init()
+
+    def made(url: str, server: postgres.Server | None) -> Kills:
+        return Kills(place.folder, place.keyring, url, place.run_file, server)
+
+    if request.param == "sqlite":
+        yield made(f"sqlite:///{place.folder}/ledger.db", None)
+        return
+    found = postgres.programs()
+    if found is None:
+        pytest.skip(postgres.HOW)
+    with postgres.running(found) as server:
+        killing = made(server.new_place(), server)
+        yield killing
+        killing.stop()
+
+
+def _killed(kills: Kills, numbers: range) -> None:
+    kills.prepare()
+    kills.kill(numbers)
+    print(dict(kills.counts))
+    assert kills.faults == []
+    assert kills.counts["process"] + kills.counts["server"] + kills.counts["ended before"] == len(numbers)
+    assert kills.counts["process"] > len(numbers) // 4
+    assert kills.counts["charged"]
+    assert (kills.counts["server"] > 0) == (kills.server is not None)
+
+
+def test_a_few_kills(kills: Kills) -> None:
+    _killed(kills, range(FEW))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("part", range(PARTS // 2))
+def test_a_thousand_kills(kills: Kills, part: int) -> None:
+    """A fifth of them on each database."""
+    each = MANY // PARTS
+    _killed(kills, range(FEW + part * each, FEW + (part + 1) * each))
