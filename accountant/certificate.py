@@ -24,6 +24,7 @@ from affidavit.accountant.clock import Clock, parse_instant, show_instant, utc_n
 from affidavit.accountant.commitment import commit, new_salt
 from affidavit.accountant.decimals import round_up
 from affidavit.accountant.errors import CertificateExpired, CertificateMissing, NotSupported, WrongRun
+from affidavit.accountant.filters.costs import NO_COSTS, Costs
 from affidavit.accountant.keys import Signer, TrustedKeys
 from affidavit.accountant.statement import Certificate, Claim, CurvePoint, MethodSummary, decode, encode
 from affidavit.accountant.subject import RunSubject
@@ -62,13 +63,16 @@ def issue(
     clock: Clock = utc_now,
     life: timedelta = DEFAULT_LIFE,
     salt: str | None = None,
+    costs: Costs = NO_COSTS,
+    account: str = "",
 ) -> bytes:
     """Sign a certificate for ``subject``; returns the envelope's bytes, to be stored as they are.
 
     claims: computed for the subject's plan and relation; the first is what a run is charged.
     curve: a certified upper privacy profile. risk_upper: upper limits by name (AUC, ...), in
     [0, 1], rounded up here. arithmetic: how the first claim was computed. salt: for reproducible
-    files in tests; random otherwise.
+    files in tests; random otherwise. costs: of the same plan in the units of filters. account: the id of the
+    account that is to pay.
 
     The statement is read back with the verifier's own code before it is signed. Raises
     ``CertificateError`` naming a field that the verifier would refuse, ``NotSupported`` for a
@@ -88,6 +92,8 @@ def issue(
         data_salt=salt,
         data_commitment=commit(subject.data_hmac, salt=salt),
         claims=tuple(claims),
+        costs=costs,
+        account=account,
         curve=tuple(curve),
         methods=tuple(methods),
         risk={name: min(round_up(value), Decimal(1)) for name, value in (risk_upper or {}).items()},

@@ -189,6 +189,9 @@ def open_permit(
         epsilon=verified.claim.epsilon,
         delta=verified.claim.delta,
         certificate_sha256=verified.sha256,
+        costs=verified.costs,
+        account=verified.account,
+        data=run.data_hmac,
         records=records,
     )
     permit = Permit(_TOKEN, verified, order=order, entry=entry, noise=noise)

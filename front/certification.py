@@ -43,7 +43,8 @@ from affidavit.solving import certified_epsilon, fitting_values
 
 if TYPE_CHECKING:
     from affidavit.accountant.certified import CertifiedBound
-    from affidavit.accountant.ledger import Ledger
+    from affidavit.accountant.filters.costs import Costs
+    from affidavit.accountant.ledger import Account, Ledger
     from affidavit.accountant.recompute import ClaimCheck
 
 __all__ = ["CertifiedRun", "PlannedRun", "Verification", "certify", "plan_run", "prepare", "verify"]
@@ -88,13 +89,20 @@ class PlannedRun(Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CertifiedRun(Shown):
-    """A signed certificate and the facts that it rests on."""
+    """A signed certificate and the facts that it rests on; ``account``: what is to pay, where it is open."""
 
     envelope: bytes
     certificate: Certificate
     cost: CertifiedBound
     curve: PrivacyCurve
     risk: RiskLimits
+    account: Account | None = None
+
+    @property
+    def runs(self) -> int | None:
+        """How many runs like this one, itself included, the account has left; None where none is open, or any."""
+        claim = self.certificate.claim
+        return None if self.account is None else self.account.fits(claim.epsilon, claim.delta, self.certificate.costs)
 
     def facts(self) -> Facts:
         """Its certificate's."""
@@ -207,6 +215,7 @@ def certify(
     ``DataError``, ``ModelMissing``, ``UsageError`` without keys, ``NotSupported`` where no certified method is.
     """
     from affidavit.accountant.certified import certified_bound
+    from affidavit.accountant.filters.spend import costs_of
 
     keyring = keyring or Keyring.default()
     plan = run.plan()
@@ -218,8 +227,8 @@ def certify(
     signer = keyring.signer()
     subject, records = prepare(run, keyring=keyring)
     tell_labels(run, records, tell)
-    if ledger is not None:
-        _asked(ledger, run, claim, records, keyring)
+    costs = costs_of(plan, relation=run.relation)
+    account = None if ledger is None else _asked(ledger, run, claim, costs, subject, records, keyring)
     curve = _curve(plan, run.relation, cost)
     risk = risk_limits(curve)
     envelope = certificates.issue(
@@ -233,29 +242,40 @@ def certify(
         assumptions=_assumptions(run, plan),
         versions=_versions(),
         clock=clock,
+        costs=costs,
+        account="" if account is None else account.identity,
     )
     trusted = keyring.trusted()
-    return CertifiedRun(
-        envelope, certificates.verify_envelope(envelope, trusted=trusted, clock=clock), cost, curve, risk
-    )
+    found = certificates.verify_envelope(envelope, trusted=trusted, clock=clock)
+    return CertifiedRun(envelope, found, cost, curve, risk, account)
 
 
-def _asked(ledger: Ledger, run: RunFile, claim: Claim, records: Sequence[Record], keyring: Keyring) -> None:
-    """Whether the run's account would pay; one that is not open yet is nobody's refusal. Raises ``BudgetError``."""
+def _asked(
+    ledger: Ledger,
+    run: RunFile,
+    claim: Claim,
+    costs: Costs,
+    subject: RunSubject,
+    records: Sequence[Record],
+    keyring: Keyring,
+) -> Account | None:
+    """The account, if it would pay; one that is not open yet is nobody's refusal. Raises ``BudgetError``."""
     from affidavit.accountant.ledger.sketch import sketch
 
     known = sketch(((each.label, each.text) for each in records), key=keyring.secret("commitment"))
     try:
-        ledger.check(
+        return ledger.check(
             run.data.name,
             relation=run.relation,
             unit=run.unit,
             epsilon=claim.epsilon,
             delta=claim.delta,
+            costs=costs,
+            data=subject.data_hmac,
             records=known,
         )
     except LedgerMissing:
-        return
+        return None
 
 
 def verify(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from affidavit.accountant import certificate as certificates
-from affidavit.accountant.certificate import Claim, check_subject
+from affidavit.accountant.certificate import Certificate, check_subject
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.errors import DataError, LedgerMissing, RunFileError, UsageError
 from affidavit.accountant.keys import Keyring
@@ -88,7 +88,7 @@ def generate(
     subject, records = prepare(run, keyring=keyring)
     check_subject(found, subject)
     known = sketch(((each.label, each.text) for each in records), key=keyring.secret("commitment"))
-    _check_account(run, ledger, found.claim, known)
+    _check_account(run, ledger, found, subject.data_hmac, known)
     tell_labels(run, records, tell)
     with _claimed(out):
         model = model or load_model(
@@ -134,21 +134,26 @@ def public_records(run: RunFile) -> tuple[Record, ...]:
         raise RunFileError("data.public", error.message, hint=error.hint) from None
 
 
-def _check_account(run: RunFile, ledger: Ledger, claim: Claim, known: Sequence[str]) -> None:
+def _check_account(run: RunFile, ledger: Ledger, found: Certificate, data: str, known: Sequence[str]) -> None:
     """Refuse what the account would, before a model is loaded; say which command opens one that is not there."""
     try:
         ledger.check(
             run.data.name,
             relation=run.relation,
             unit=run.unit,
-            epsilon=claim.epsilon,
-            delta=claim.delta,
+            epsilon=found.claim.epsilon,
+            delta=found.claim.delta,
+            costs=found.costs,
+            account=found.account,
+            data=data,
             records=known,
         )
     except LedgerMissing as error:
         unit = run.unit.key and f"{run.unit.key}:{run.unit.max_records}"
         if error.accounts:
-            ledger.check_owner(run.data.name, records=known)  # no command opens a second account for the same data
+            ledger.check_owner(
+                run.data.name, records=known, data=data
+            )  # no command opens a second account for the same data
         near = did_you_mean(run.data.name, error.accounts, path="data.name")
         raise LedgerMissing(
             error.message,

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["ledger"]
 
 
+_UNITS = {"renyi": "ρ", "zcdp": "ρ", "gdp": "μ²"}
+
+
 def _ledger() -> Ledger:
     from affidavit.accountant.ledger import Ledger
 
@@ -37,9 +40,22 @@ def ledger() -> None:
 @click.option("--unit", required=True, help="record, or KEY:MAX_RECORDS such as user_id:5.")
 @click.option("--epsilon", required=True, help="Budget for all runs together; for good.")
 @click.option("--delta", required=True, help="Budget for all runs together; for good.")
-@click.option("--filter", "filter_name", default="basic", show_default=True, help="How runs add up.")
+@click.option(
+    "--filter", "filter_name", default="basic", show_default=True, help="How runs add up: basic, renyi, zcdp or gdp."
+)
+@click.option("--order", help="Of a renyi filter; by default the one that suits (ε, δ) best.")
 @json_option
-def init(*, dataset: str, relation: str, unit: str, epsilon: str, delta: str, filter_name: str, as_json: bool) -> None:
+def init(
+    *,
+    dataset: str,
+    relation: str,
+    unit: str,
+    epsilon: str,
+    delta: str,
+    filter_name: str,
+    order: str | None,
+    as_json: bool,
+) -> None:
     """Open an account. New versions of the data are charged to the same one."""
     account = _ledger().init_account(
         dataset,
@@ -48,6 +64,7 @@ def init(*, dataset: str, relation: str, unit: str, epsilon: str, delta: str, fi
         epsilon=decimals.as_written(epsilon, path="--epsilon"),
         delta=decimals.as_written(delta, path="--delta"),
         filter=filter_name,
+        order=None if order is None else decimals.as_written(order, path="--order"),
     )
     if as_json:
         print_json(_as_json(account))
@@ -67,7 +84,8 @@ def show(*, dataset: str | None, as_json: bool) -> None:
         return
     for account in accounts:
         print_table(
-            f"{account.dataset}: {_left(account)} ({account.relation}, unit {account.unit}, {account.filter} filter)",
+            f"{account.dataset}: {_left(account)} ({account.relation}, unit {account.unit}, {account.filter} filter)"
+            f"{_more(account)}",
             ("reserved", "ε", "δ", "state", "entry", "certificate"),
             [
                 (
@@ -113,7 +131,23 @@ def _unit(text: str) -> Unit:
     return parse_unit({"key": key, "max_records": int(most)}, path="--unit")
 
 
+def _more(account: Account) -> str:
+    """How many more runs fit that cost what the last one did."""
+    if not account.reservations:
+        return ""
+    last = account.reservations[-1]
+    more = account.fits_again(last)
+    return "" if more is None else f"; {more} more run{'' if more == 1 else 's'} like the last"
+
+
 def _left(account: Account) -> str:
+    if account.holding is not None:
+        left, unit = decimals.subtract(account.holding, account.charged), _UNITS[account.filter]
+        at = "" if account.order is None else f" at order {account.order}"
+        return (
+            f"{unit} = {decimals.show(left)} left of {decimals.show(account.holding)}{at}, for (ε, δ) = "
+            f"({decimals.show(account.epsilon)}, {decimals.show(account.delta)}) in all"
+        )
     epsilon, delta = account.remaining
     return (
         f"(ε, δ) = ({decimals.show(epsilon)}, {decimals.show(delta)}) left "
@@ -127,7 +161,12 @@ def _as_json(account: Account) -> dict[str, Any]:
         "dataset": account.dataset,
         "relation": account.relation,
         "unit": account.unit.to_json(),
+        "account": account.identity,
         "filter": account.filter,
+        "order": None if account.order is None else decimals.show(account.order),
+        "holding": None if account.holding is None else decimals.show(account.holding),
+        "charged": None if account.holding is None else decimals.show(account.charged),
+        "runs_like_the_last": account.fits_again(account.reservations[-1]) if account.reservations else None,
         "epsilon": decimals.show(account.epsilon),
         "delta": decimals.show(account.delta),
         "epsilon_remaining": decimals.show(epsilon),
@@ -138,6 +177,7 @@ def _as_json(account: Account) -> dict[str, Any]:
                 "certificate_sha256": item.certificate_sha256,
                 "epsilon": decimals.show(item.epsilon),
                 "delta": decimals.show(item.delta),
+                "charge": None if item.charge is None else decimals.show(item.charge),
                 "reserved": item.reserved,
                 "ended": item.ended,
                 "receipt_sha256": item.receipt_sha256,
