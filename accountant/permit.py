@@ -177,7 +177,7 @@ def open_permit(
     """
     envelope = certificate if isinstance(certificate, bytes) else certificates.read(certificate)
     keys = Keyring.default().trusted() if trusted is None else trusted
-    verified = verify_envelope(envelope, trusted=keys, clock=clock)
+    verified = verify_envelope(envelope, trusted=keys, clock=clock, account=dataset)
     check_subject(verified, run)
     confirm(verified)
     noise = noise_source(randomness)

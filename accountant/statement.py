@@ -45,7 +45,7 @@ PREDICATE_TYPE = "https://affidavit.dev/certificate/v1"
 SCHEMA = "affidavit/certificate/v1"
 
 _PREDICATE = (
-    "schema relation unit plan claims costs curve methods risk arithmetic assumptions versions notBefore notAfter size"
+    "schema relation unit plan claims curve methods risk arithmetic assumptions versions notBefore notAfter size"
 )
 _SINCE = ("costs", "account")
 """Fields of the predicate that came later: left out where they say nothing, so that earlier certificates stand."""

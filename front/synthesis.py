@@ -84,7 +84,7 @@ def generate(
     keyring = keyring or Keyring.default()
     ledger = ledger or Ledger(keyring=keyring)
     envelope = certificates.read(certificate)
-    found = certificates.verify_envelope(envelope, trusted=keyring.trusted(), clock=clock)
+    found = certificates.verify_envelope(envelope, trusted=keyring.trusted(), clock=clock, account=run.data.name)
     subject, records = prepare(run, keyring=keyring)
     check_subject(found, subject)
     known = sketch(((each.label, each.text) for each in records), key=keyring.secret("commitment"))

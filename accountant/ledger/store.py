@@ -140,7 +140,9 @@ class Ledger:
         held = holding(filter, epsilon=Decimal(facts["epsilon"]), delta=Decimal(facts["delta"]), order=found_order)
         if held is not None:
             facts |= {
-                name: decimals.show(value) for name, value in zip(("order", "holding"), held) if value is not None
+                name: decimals.show(value)
+                for name, value in zip(("order", "holding"), held, strict=True)
+                if value is not None
             }
         self._keyring.secret("ledger")
         if not self._is_there():
@@ -470,7 +472,8 @@ def _exceeded(account: Account, epsilon: Decimal, delta: Decimal, costs: Costs) 
         left = decimals.subtract(account.holding, account.charged)
         return BudgetExceeded(
             f"the account {account.dataset} has {show(left)} left of {show(account.holding)} by its {account.filter} "
-            f"filter, for (ε, δ) = ({show(account.epsilon)}, {show(account.delta)}) in all; this run costs {show(charge)}",
+            f"filter, for (ε, δ) = ({show(account.epsilon)}, {show(account.delta)}) in all; "
+            f"this run costs {show(charge)}",
             requested=(float(epsilon), float(delta)),
             remaining=(0.0, 0.0),
             hint=f"A run that costs less may fit. What is left: `affidavit ledger show {shlex.quote(account.dataset)}`",
