@@ -42,6 +42,7 @@ COMMANDS = {
     "audit": "affidavit.cli.audits:audit",
     "check-trace": "affidavit.cli.checks:check_trace",
     "report": "affidavit.cli.audits:report",
+    "export": "affidavit.cli.export:export",
     "icl": "affidavit.cli.icl:icl",
     "experiment": "affidavit.cli.experiments:experiment",
     "data": "affidavit.cli.data:data",

@@ -145,7 +145,7 @@ def test_our_own_key_is_rotated_not_revoked(keyring: Keyring) -> None:
 def test_a_copy_of_the_home_folder_is_a_backup(
     keyring: Keyring, tmp_path: Path, clock: Any, make_certificate: Callable[..., bytes]
 ) -> None:
-    """What docs/howto/keys.md says to do, done: copy, lose, put back, verify; an older copy is refused."""
+    """What docs/keys.md says to do, done: copy, lose, put back, verify; an older copy is refused."""
     import shutil
 
     ledger = Ledger(keyring=keyring, clock=clock)
