@@ -16,12 +16,13 @@ from typing import Any
 from affidavit.accountant import decimals, validate
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.filters.costs import NO_COSTS, Costs
+from affidavit.accountant.ledger.approvals import check_approved
 from affidavit.accountant.ledger.chain import Row, altered
 from affidavit.accountant.ledger.sketch import merge
 from affidavit.accountant.unit import Unit, parse_unit
 from affidavit.accountant.validate import Relation
 
-__all__ = ["Account", "History", "Reservation"]
+__all__ = ["Account", "History", "Reservation", "raised"]
 
 NEVER_COMMITTED = "reserved, never committed: spent"
 
@@ -50,7 +51,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One data set's budget, for one relation and unit. Budgets never grow.
+    """One data set's budget, for one relation and unit. Budgets never grow but by officers' ``raise``.
 
     ``spent_epsilon``, ``spent_delta`` and ``runs`` are of all reservations, committed or not, and exact.
     ``reservations`` lists them where the whole history was read. ``records``: the sketch of all records that
@@ -150,6 +151,7 @@ class History:
     def __init__(self) -> None:
         self.identity = ""
         self.latest = ""
+        self.officers: dict[str, str] = {}
         self._accounts: dict[str, Account] = {}
         self._reservations: dict[str, dict[str, Reservation]] = {}
         self._owner: dict[str, str] = {}
@@ -190,13 +192,16 @@ class History:
 
     def checkpoint(self) -> dict[str, Any]:
         """The facts of an entry that stands for all before it."""
-        return {"kind": "checkpoint", "id": self.identity, "accounts": [_sums(a) for a in self._accounts.values()]}
+        sums = [_sums(account) for account in self._accounts.values()]
+        officers = {"officers": dict(self.officers)} if self.officers else {}
+        return {"kind": "checkpoint", "id": self.identity, "accounts": sums, **officers}
 
     def _begin(self, row: Row, facts: dict[str, Any]) -> None:
         match facts["kind"]:
             case "ledger" if row.number == 1:
                 self._whole = True
             case "checkpoint":
+                self.officers = dict(facts.get("officers", {}))
                 for sums in facts["accounts"]:
                     self._accounts[sums["dataset"]] = _with_sums(sums)
             case _:
@@ -205,8 +210,15 @@ class History:
 
     def _apply(self, facts: dict[str, Any]) -> None:
         match facts["kind"]:
+            case "officers" if not self.officers:
+                self.officers = dict(facts["officers"])
             case "open" if facts["dataset"] not in self._accounts:
+                if self.officers:
+                    check_approved(facts, ledger=self.identity, officers=self.officers)
                 self._accounts[facts["dataset"]] = _opened(facts)
+            case "raise" if self.officers:
+                check_approved(facts, ledger=self.identity, officers=self.officers)
+                self._accounts[facts["dataset"]] = raised(self._accounts[facts["dataset"]], facts)
             case "reserve" if facts["entry"] not in self._owner:
                 self._reserve(facts)
             case "commit":
@@ -254,6 +266,18 @@ def _opened(facts: dict[str, Any]) -> Account:
         order=_number(facts, "order"),
         holding=_number(facts, "holding"),
     )
+
+
+def raised(account: Account, facts: dict[str, Any]) -> Account:
+    """With a larger budget, in the same filter and order. Raises ``ValueError`` where it starts elsewhere."""
+    epsilon, delta = (decimals.parse(facts[name], path=name) for name in ("epsilon", "delta"))
+    began = (facts["from_epsilon"], facts["from_delta"]) == (
+        decimals.show(account.epsilon),
+        decimals.show(account.delta),
+    )
+    if not began or epsilon < account.epsilon or delta < account.delta:
+        raise ValueError("a raise starts from the budget there is, and does not lower it")
+    return replace(account, epsilon=epsilon, delta=delta, holding=_number(facts, "holding"))
 
 
 def _number(facts: dict[str, Any], name: str) -> Decimal | None:

@@ -24,6 +24,7 @@ from affidavit.accountant.filters.costs import NO_COSTS, Costs
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger.accounts import Account, History
 from affidavit.accountant.ledger.anchors import Anchor, Anchors
+from affidavit.accountant.ledger.approvals import approved, officers_of, request_bytes
 from affidavit.accountant.ledger.chain import GENESIS, Head, Row, altered, link, seal, walk
 from affidavit.accountant.ledger.database import Database
 from affidavit.accountant.ledger.sketch import SAME_DATA, merge, share
@@ -126,24 +127,7 @@ class Ledger:
         ``NotSupported`` for a filter that does not hold or cannot keep this budget,
         ``PlanError`` for a budget out of range, ``LedgerAltered`` as every operation does.
         """
-        facts: dict[str, Any] = {
-            "kind": "open",
-            "dataset": account_name(dataset),
-            "relation": validate.relation(relation),
-            "unit": unit.to_json(),
-            "epsilon": decimals.show(_amount(epsilon, path="epsilon")),
-            "delta": decimals.show(_amount(delta, path="delta", maximum=Decimal(1))),
-            "filter": checked_filter(filter),
-            "account": secrets.token_hex(16),
-        }
-        found_order = None if order is None else decimals.as_written(order, path="--order")
-        held = holding(filter, epsilon=Decimal(facts["epsilon"]), delta=Decimal(facts["delta"]), order=found_order)
-        if held is not None:
-            facts |= {
-                name: decimals.show(value)
-                for name, value in zip(("order", "holding"), held, strict=True)
-                if value is not None
-            }
+        facts = self._opening(dataset, relation, unit, epsilon, delta, filter, order)
         self._keyring.secret("ledger")
         if not self._is_there():
             self._database.create()
@@ -155,7 +139,118 @@ class Ledger:
                     hint="New versions of the data are charged to the same account: "
                     f"`affidavit ledger show {shlex.quote(dataset)}`",
                 )
+            if state.history.officers:
+                raise BudgetError(
+                    "this ledger's officers open accounts",
+                    hint="Ask for it: the same command with `--request REQUEST.json`, then "
+                    "`affidavit ledger approve REQUEST.json` by another officer",
+                )
             state = state.append(**facts)
+        self._remember(state)
+        return state.accounts[dataset]
+
+    def _opening(
+        self,
+        dataset: str,
+        relation: Relation,
+        unit: Unit,
+        epsilon: str | float | Decimal,
+        delta: str | float | Decimal,
+        name: str,
+        order: str | Decimal | None,
+    ) -> dict[str, Any]:
+        """The facts of an entry that opens an account. Raises as ``init_account``."""
+        facts: dict[str, Any] = {
+            "kind": "open",
+            "dataset": account_name(dataset),
+            "relation": validate.relation(relation),
+            "unit": unit.to_json(),
+            "epsilon": decimals.show(_amount(epsilon, path="epsilon")),
+            "delta": decimals.show(_amount(delta, path="delta", maximum=Decimal(1))),
+            "filter": checked_filter(name),
+            "account": secrets.token_hex(16),
+        }
+        found_order = None if order is None else decimals.as_written(order, path="--order")
+        held = holding(name, epsilon=Decimal(facts["epsilon"]), delta=Decimal(facts["delta"]), order=found_order)
+        if held is not None:
+            facts |= {
+                name: decimals.show(value)
+                for name, value in zip(("order", "holding"), held, strict=True)
+                if value is not None
+            }
+        return facts
+
+    def set_officers(self, pems: Sequence[bytes]) -> tuple[str, ...]:
+        """Name the officers, two of whom have to sign from now on before an account is opened or raised; for good.
+
+        Returns their keyids. Raises ``UsageError`` where there are some, or too few are given.
+        """
+        officers = officers_of(pems)
+        with self._verified(write=True) as found:
+            if found.history.officers:
+                raise UsageError(
+                    "this ledger has officers already, for good", hint="Who opened what: `affidavit ledger show`"
+                )
+            state = found.append(kind="officers", officers=officers)
+        self._remember(state)
+        return tuple(officers)
+
+    def request_account(self, dataset: str, **budget: Any) -> bytes:
+        """A request to open an account, as ``init_account`` takes it, signed with our key, for officers to approve."""
+        facts = self._opening(
+            dataset,
+            budget["relation"],
+            budget["unit"],
+            budget["epsilon"],
+            budget["delta"],
+            budget.get("filter", "basic"),
+            budget.get("order"),
+        )
+        with self._verified(write=False) as found:
+            return request_bytes(facts, ledger=found.history.identity, signer=self._keyring.signer())
+
+    def request_raise(self, dataset: str, *, epsilon: str | float | Decimal, delta: str | float | Decimal) -> bytes:
+        """A request to raise an account to (ε, δ) in all. Raises ``PlanError`` for less than it has."""
+        with self._verified(write=False) as found:
+            account = _account(found.accounts, dataset)
+            larger = _amount(epsilon, path="--epsilon"), _amount(delta, path="--delta", maximum=Decimal(1))
+            if larger[0] < account.epsilon or larger[1] < account.delta:
+                allowed = f"at least ({decimals.show(account.epsilon)}, {decimals.show(account.delta)})"
+                hint = (
+                    f"For example `--epsilon {decimals.show(account.epsilon)} --delta {decimals.show(account.delta)}`."
+                )
+                raise PlanError("--epsilon", "a budget is not lowered", allowed=allowed, hint=hint)
+            held = holding(account.filter, epsilon=larger[0], delta=larger[1], order=account.order)
+            facts = {
+                "kind": "raise",
+                "dataset": dataset,
+                "epsilon": decimals.show(larger[0]),
+                "delta": decimals.show(larger[1]),
+                "from_epsilon": decimals.show(account.epsilon),
+                "from_delta": decimals.show(account.delta),
+                **({} if held is None else {"holding": decimals.show(held[1])}),
+            }
+            return request_bytes(facts, ledger=found.history.identity, signer=self._keyring.signer())
+
+    def apply(self, request: bytes) -> Account:
+        """Do what enough officers signed. Raises ``BudgetError`` where they did not, or it was done before."""
+        with self._verified(write=True) as found:
+            history = found.history
+            facts = approved(request, ledger=history.identity, officers=history.officers)
+            dataset = str(facts.get("dataset"))
+            stale = dataset in found.accounts
+            if facts.get("kind") == "raise":
+                held = found.accounts.get(dataset)
+                stale = held is None or (decimals.show(held.epsilon), decimals.show(held.delta)) != (
+                    facts.get("from_epsilon"),
+                    facts.get("from_delta"),
+                )
+            if stale:
+                raise BudgetError(
+                    f"the account {dataset} is not as it was when this was asked for: done before, or another was",
+                    hint=f"See it: `affidavit ledger show {shlex.quote(dataset)}`",
+                )
+            state = found.append(**facts, approvals=request.decode("ascii"))
         self._remember(state)
         return state.accounts[dataset]
 

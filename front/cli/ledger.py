@@ -1,23 +1,31 @@
-"""``ledger init|show|verify``: what may be spent on which data, and what was."""
+"""``ledger init|show|verify|officers|raise|approve|apply``: what may be spent on which data, and what was."""
 
 from __future__ import annotations
 
+import base64
+import json
+import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from affidavit.accountant import decimals, validate
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.keys import Keyring
+from affidavit.accountant.keys import Keyring, read_pem
 from affidavit.accountant.remedies import setting
 from affidavit.accountant.unit import Unit, parse_unit
 from affidavit.cli._lazy import Group
 from affidavit.cli._output import json_option, note, print_json, print_table
+from affidavit.writing import write_whole
 
 if TYPE_CHECKING:
     from affidavit.accountant.ledger import Account, Ledger
 
 __all__ = ["ledger"]
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 _UNITS = {"renyi": "ρ", "zcdp": "ρ", "gdp": "μ²"}
@@ -44,6 +52,7 @@ def ledger() -> None:
     "--filter", "filter_name", default="basic", show_default=True, help="How runs add up: basic, renyi, zcdp or gdp."
 )
 @click.option("--order", help="Of a renyi filter; by default the one that suits (ε, δ) best.")
+@click.option("--request", type=_FILE, metavar="REQUEST.json", help="Write a request for the officers instead.")
 @json_option
 def init(
     *,
@@ -54,18 +63,22 @@ def init(
     delta: str,
     filter_name: str,
     order: str | None,
+    request: Path | None,
     as_json: bool,
 ) -> None:
     """Open an account. New versions of the data are charged to the same one."""
-    account = _ledger().init_account(
-        dataset,
-        relation=validate.relation(relation, path="--relation"),
-        unit=_unit(unit),
-        epsilon=decimals.as_written(epsilon, path="--epsilon"),
-        delta=decimals.as_written(delta, path="--delta"),
-        filter=filter_name,
-        order=None if order is None else decimals.as_written(order, path="--order"),
-    )
+    budget: dict[str, Any] = {
+        "relation": validate.relation(relation, path="--relation"),
+        "unit": _unit(unit),
+        "epsilon": decimals.as_written(epsilon, path="--epsilon"),
+        "delta": decimals.as_written(delta, path="--delta"),
+        "filter": filter_name,
+        "order": None if order is None else decimals.as_written(order, path="--order"),
+    }
+    if request is not None:
+        _write_request(request, _ledger().request_account(dataset, **budget))
+        return
+    account = _ledger().init_account(dataset, **budget)
     if as_json:
         print_json(_as_json(account))
     else:
@@ -117,6 +130,49 @@ def verify(*, as_json: bool) -> None:
         print_json({"entries": entries, "url": book.url, "intact": True})
     else:
         click.echo(f"{entries} entries, unaltered: {book.url}")
+
+
+@ledger.command()
+@click.argument("public_keys", nargs=-1, required=True, type=_READABLE, metavar="KEY.pem...")
+def officers(*, public_keys: tuple[Path, ...]) -> None:
+    """Name officers, for good: two of them have to sign before an account is opened or raised."""
+    for keyid in _ledger().set_officers([read_pem(path) for path in public_keys]):
+        click.echo(keyid)
+
+
+@ledger.command("raise")
+@click.argument("dataset")
+@click.option("--epsilon", required=True, help="The new budget in all.")
+@click.option("--delta", required=True, help="The new budget in all.")
+@click.option("--request", type=_FILE, required=True, metavar="REQUEST.json", help="Where the request is written.")
+def raise_(*, dataset: str, epsilon: str, delta: str, request: Path) -> None:
+    """Ask the officers for a larger budget. What was promised is then the larger (ε, δ)."""
+    _write_request(request, _ledger().request_raise(dataset, epsilon=epsilon, delta=delta))
+
+
+@ledger.command()
+@click.argument("request", type=_READABLE, metavar="REQUEST.json")
+def approve(*, request: Path) -> None:
+    """Sign a request with our key, after showing what it asks for."""
+    from affidavit.accountant import dsse
+
+    signed = dsse.add_signature(request.read_bytes(), Keyring.default().signer())
+    payload = json.loads(base64.b64decode(json.loads(signed)["payload"]))
+    print_table("Approved", ("", ""), [(name, str(value)) for name, value in payload.items()])
+    write_whole(request, signed)
+
+
+@ledger.command()
+@click.argument("request", type=_READABLE, metavar="REQUEST.json")
+def apply(*, request: Path) -> None:
+    """Open or raise the account that enough officers signed for."""
+    account = _ledger().apply(request.read_bytes())
+    note(f"The account {account.dataset}: {_left(account)}.")
+
+
+def _write_request(path: Path, content: bytes) -> None:
+    write_whole(path, content)
+    note(f"Wrote {path}. Another officer signs it with `affidavit ledger approve {shlex.quote(str(path))}`.")
 
 
 def _unit(text: str) -> Unit:
