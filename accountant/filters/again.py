@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from mpmath import mp, mpf
@@ -51,7 +51,7 @@ def understated(plan: Plan, costs: Costs, *, relation: Relation) -> str:
     tree = core(plan)
     with mp.workdps(_DIGITS):
         for point in costs.renyi:
-            if not _covers(point.rho, lambda at=point.order: _renyi(tree, relation, at)):
+            if not _covers(point.rho, partial(_renyi, tree, relation, point.order)):
                 return f"Rényi divergence of order {point.order}"
         if costs.zcdp is not None and not _covers(costs.zcdp, lambda: _sum(tree, relation, _rho)):
             return "zCDP"

@@ -93,7 +93,7 @@ def encode(costs: Costs) -> dict[str, Any]:
 def decode(value: object, path: str) -> Costs:
     """Read strictly. Raises ``PlanError`` naming the field."""
     stated = strictjson.fields(value, path, "renyi zcdp gdp")
-    points = []
+    points: list[RenyiPoint] = []
     for place, item in strictjson.items(stated["renyi"], f"{path}.renyi"):
         pair = strictjson.fields(item, place, "order rho")
         order = decimals.parse(pair["order"], path=f"{place}.order")

@@ -107,8 +107,8 @@ def _renyi(plan: Plan, relation: Relation, order: Fraction) -> Ball:
         case WithoutReplacement(population=population, sample=sample, of=of):
             if relation == "zero-out" and 0 < sample < population:
                 raise _NoTheorem
-            rate = Fraction(sample, population) if population else Fraction(0)
-            return _sampled(rate, of, "substitution", order, poisson=relation == "add-remove")
+            part = Fraction(sample, population) if population else Fraction(0)
+            return _sampled(part, of, "substitution", order, poisson=relation == "add-remove")
     return _leaf(plan, order)
 
 

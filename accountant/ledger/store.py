@@ -522,7 +522,8 @@ def _grant(
             f"`affidavit ledger show {shlex.quote(dataset)}`",
         )
     if not account.admits(epsilon, delta, costs):
-        raise _exceeded(account, epsilon, delta, costs)
+        charge = account.charge(costs)
+        raise _exceeded(account, epsilon, delta) if charge is None else _overdrawn(account, charge, epsilon, delta)
     return account
 
 
@@ -560,19 +561,23 @@ def _spelled(held: str | Unit) -> str:
     return f'{{key = "{held.key}", max_records = {held.max_records}}}'
 
 
-def _exceeded(account: Account, epsilon: Decimal, delta: Decimal, costs: Costs) -> BudgetExceeded:
+def _overdrawn(account: Account, charge: Decimal, epsilon: Decimal, delta: Decimal) -> BudgetExceeded:
+    """As ``_exceeded``, in the unit of a filter that is not basic."""
     show = decimals.show
-    charge = account.charge(costs)
-    if account.holding is not None and charge is not None:
-        left = decimals.subtract(account.holding, account.charged)
-        return BudgetExceeded(
-            f"the account {account.dataset} has {show(left)} left of {show(account.holding)} by its {account.filter} "
-            f"filter, for (ε, δ) = ({show(account.epsilon)}, {show(account.delta)}) in all; "
-            f"this run costs {show(charge)}",
-            requested=(float(epsilon), float(delta)),
-            remaining=(0.0, 0.0),
-            hint=f"A run that costs less may fit. What is left: `affidavit ledger show {shlex.quote(account.dataset)}`",
-        )
+    holds = account.holding or Decimal(0)
+    left = decimals.subtract(holds, account.charged)
+    return BudgetExceeded(
+        f"the account {account.dataset} has {show(left)} left of {show(holds)} by its {account.filter} "
+        f"filter, for (ε, δ) = ({show(account.epsilon)}, {show(account.delta)}) in all; "
+        f"this run costs {show(charge)}",
+        requested=(float(epsilon), float(delta)),
+        remaining=(0.0, 0.0),
+        hint=f"A run that costs less may fit. What is left: `affidavit ledger show {shlex.quote(account.dataset)}`",
+    )
+
+
+def _exceeded(account: Account, epsilon: Decimal, delta: Decimal) -> BudgetExceeded:
+    show = decimals.show
     epsilon_left, delta_left = account.remaining
     if epsilon > epsilon_left > 0:
         hint = f"What fits: `affidavit calibrate RUN.toml --epsilon {show(epsilon_left)}`"
