@@ -15,7 +15,7 @@ import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -23,7 +23,9 @@ from affidavit.accountant import dsse, files
 from affidavit.accountant.clock import Clock, parse_instant, show_instant, utc_now
 from affidavit.accountant.commitment import commit, new_salt
 from affidavit.accountant.decimals import round_up
-from affidavit.accountant.errors import CertificateExpired, CertificateMissing, NotSupported, WrongRun
+from affidavit.accountant.errors import CertificateExpired, CertificateMissing, NotSupported, UntrustedKey, WrongRun
+from affidavit.accountant.filters.costs import NO_COSTS, Costs
+from affidavit.accountant.keylimits import limits_of
 from affidavit.accountant.keys import Signer, TrustedKeys
 from affidavit.accountant.statement import Certificate, Claim, CurvePoint, MethodSummary, decode, encode
 from affidavit.accountant.subject import RunSubject
@@ -62,13 +64,16 @@ def issue(
     clock: Clock = utc_now,
     life: timedelta = DEFAULT_LIFE,
     salt: str | None = None,
+    costs: Costs = NO_COSTS,
+    account: str = "",
 ) -> bytes:
     """Sign a certificate for ``subject``; returns the envelope's bytes, to be stored as they are.
 
     claims: computed for the subject's plan and relation; the first is what a run is charged.
     curve: a certified upper privacy profile. risk_upper: upper limits by name (AUC, ...), in
     [0, 1], rounded up here. arithmetic: how the first claim was computed. salt: for reproducible
-    files in tests; random otherwise.
+    files in tests; random otherwise. costs: of the same plan in the units of filters. account: the id of the
+    account that is to pay.
 
     The statement is read back with the verifier's own code before it is signed. Raises
     ``CertificateError`` naming a field that the verifier would refuse, ``NotSupported`` for a
@@ -88,6 +93,8 @@ def issue(
         data_salt=salt,
         data_commitment=commit(subject.data_hmac, salt=salt),
         claims=tuple(claims),
+        costs=costs,
+        account=account,
         curve=tuple(curve),
         methods=tuple(methods),
         risk={name: min(round_up(value), Decimal(1)) for name, value in (risk_upper or {}).items()},
@@ -106,8 +113,12 @@ def issue(
     return dsse.sign(payload, payload_type=PAYLOAD_TYPE, signers=[signer])
 
 
-def verify_envelope(envelope: bytes, *, trusted: TrustedKeys, clock: Clock = utc_now) -> Certificate:
-    """Signature, then trust, then the signed bytes' meaning, then validity; in this order.
+def verify_envelope(
+    envelope: bytes, *, trusted: TrustedKeys, clock: Clock = utc_now, account: str | None = None
+) -> Certificate:
+    """Signature, then trust, then the signed bytes' meaning, then what its key may sign, then validity; in this order.
+
+    ``account``: the one that is to pay, where that is known; a key may be trusted for some only.
 
     Raises ``SignatureInvalid``, ``UntrustedKey``, ``CertificateError`` (signed, but not a
     certificate that this version understands) or ``CertificateExpired``. It says nothing about
@@ -116,6 +127,7 @@ def verify_envelope(envelope: bytes, *, trusted: TrustedKeys, clock: Clock = utc
     verified = dsse.verify(envelope, payload_type=PAYLOAD_TYPE, trusted=trusted)
     certificate = decode(verified.payload)
     now = clock()
+    _check_limits(certificate, verified.keyids, trusted, now=now, account=account)
     if now > certificate.not_after:
         raise CertificateExpired(
             f"the certificate expired at {show_instant(certificate.not_after)}",
@@ -128,6 +140,23 @@ def verify_envelope(envelope: bytes, *, trusted: TrustedKeys, clock: Clock = utc
             hint=f"Check this machine's clock, which says {show_instant(now)}.",
         )
     return replace(certificate, sha256=hashlib.sha256(envelope).hexdigest(), keyids=verified.keyids)
+
+
+def _check_limits(
+    certificate: Certificate, keyids: Sequence[str], trusted: TrustedKeys, *, now: datetime, account: str | None
+) -> None:
+    """One of the keys that signed has to be trusted for this. Raises ``UntrustedKey``."""
+    largest = max(claim.epsilon for claim in certificate.claims)
+    reasons = [
+        limits_of(trusted, keyid).refusal(relation=certificate.relation, epsilon=largest, now=now, account=account)
+        for keyid in keyids
+    ]
+    if all(reasons):
+        raise UntrustedKey(
+            f"signed by {keyids[0][:16]}, but {reasons[0]}",
+            hint="What each key may sign: `affidavit keys show`. Wider limits are set by trusting it anew: "
+            "`affidavit keys trust KEY.pem`",
+        )
 
 
 def read(path: Path | None) -> bytes:

@@ -5,7 +5,8 @@
     ├── commitment.key              0600, 32 random bytes: keys the commitment to the data
     ├── assignment.key              0600, 32 random bytes: assigns records to batches
     ├── ledger.key                  0600, 32 random bytes: chains the ledger's entries
-    └── trusted/<keyid>.pem         public keys of others whose certificates are accepted
+    └── trusted/<keyid>.pem         public keys of others whose certificates are accepted, and retired ones of ours;
+                <keyid>.json        what each may sign (``keylimits``), where that is not anything
 
 A keyid is the SHA-256 of the public key's SubjectPublicKeyInfo (DER), in hexadecimal. One's own
 key is always trusted. Whoever can read this folder can sign in the owner's name, recompute
@@ -22,12 +23,14 @@ import shlex
 import stat
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from affidavit.accountant import files
+from affidavit.accountant.clock import Clock, show_instant, utc_now
 from affidavit.accountant.errors import UsageError
+from affidavit.accountant.keylimits import UNLIMITED, KeyLimits, Trust
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -124,11 +127,12 @@ class Signer:
 
 @dataclass(frozen=True, slots=True)
 class KeyInfo:
-    """A trusted key: ``own`` is ours, the others stand in ``trusted/``."""
+    """A known key: ``own`` is ours, the others stand in ``trusted/`` with their ``limits``."""
 
     keyid: str
     own: bool
     pem: bytes = field(repr=False)
+    limits: KeyLimits = UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +209,80 @@ class Keyring:
             raise UsageError(f"{path} does not hold {_SECRET_BYTES} bytes in hexadecimal", hint=_restored(path))
         return value
 
-    def trust(self, pem: bytes) -> str:
-        """Accept certificates signed by this public key from now on; returns its keyid."""
+    def trust(self, pem: bytes, *, limits: KeyLimits = UNLIMITED) -> str:
+        """Accept certificates signed by this public key within ``limits`` from now on; returns its keyid.
+
+        Limits of a key that is trusted already are replaced. Raises ``UsageError`` for one that was revoked.
+        """
         key = read_public_key(pem)
         keyid = keyid_of(key)
         folder = self.home / "trusted"
         folder.mkdir(parents=True, exist_ok=True)
+        self._refuse_revoked(keyid)
+        # The limits first: a key is never trusted for more than was said, not even for a moment.
+        if limits != UNLIMITED or self._limits_file(keyid).exists():
+            self._limit(keyid, limits)
         _create(folder / f"{keyid}.pem", _public_pem(key))
         return keyid
+
+    def revoke(self, keyid: str, *, clock: Clock = utc_now) -> str:
+        """Take nothing that a key signed any more, whenever it was signed; for good. Returns the whole keyid.
+
+        ``keyid`` may be its beginning. Raises ``UsageError`` for our own key (``rotate`` it), and for none or several.
+        """
+        known = [info for info in self.show() if info.keyid.startswith(keyid)] if keyid else []
+        if len(known) != 1:
+            raise UsageError(
+                f"{'several keys begin' if known else 'no key begins'} with {keyid[:64]!r}",
+                hint="Which there are: `affidavit keys show`",
+            )
+        (info,) = known
+        if info.own:
+            raise UsageError("this is our own signing key", hint="Run: `affidavit keys rotate --revoke`")
+        self._refuse_revoked(info.keyid)
+        self._limit(info.keyid, replace(info.limits, revoked=clock()))
+        return info.keyid
+
+    def rotate(self, *, revoke: bool = False, clock: Clock = utc_now) -> str:
+        """A new signing key; returns its keyid. What the old one signed stays accepted here, unless ``revoke``.
+
+        The old private key is gone afterwards; its public half stays in ``trusted/``. The secrets stay: ledgers
+        and commitments are keyed with them. Others have to trust the new key before they accept what it signs.
+        """
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+        old = self.signer()
+        new = Ed25519PrivateKey.generate()
+        pem = new.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        keyid = self.trust(_public_pem(old.private_key.public_key()))
+        if revoke:
+            self._limit(keyid, KeyLimits(revoked=clock()))
+        _replace(self.home / _SIGNING_KEY, pem)
+        return Signer.of(new).keyid
+
+    def _limits_file(self, keyid: str) -> Path:
+        return self.home / "trusted" / f"{keyid}.json"
+
+    def _limits(self, keyid: str) -> KeyLimits:
+        path = self._limits_file(keyid)
+        try:
+            content = files.read_bytes(path)
+        except FileNotFoundError:
+            return UNLIMITED
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror}", hint="Restore it from a backup.") from None
+        return KeyLimits.read(content, path=path.name)
+
+    def _limit(self, keyid: str, limits: KeyLimits) -> None:
+        _replace(self._limits_file(keyid), limits.to_json().encode())
+
+    def _refuse_revoked(self, keyid: str) -> None:
+        if (revoked := self._limits(keyid).revoked) is not None:
+            raise UsageError(
+                f"the key {keyid[:16]} was revoked at {show_instant(revoked)}, for good",
+                hint="Ask its owner for a new key: `affidavit keys rotate --revoke`, then `affidavit keys show --pem`",
+            )
 
     def show(self) -> tuple[KeyInfo, ...]:
         """All keys trusted here, our own first. Empty if there are none."""
@@ -227,15 +297,31 @@ class Keyring:
                     hint=f"Rename it: `mv {_quoted(path)} {_quoted(path.with_name(keyid_of(key) + '.pem'))}`",
                 )
             if path.stem not in known:
-                others.append(KeyInfo(path.stem, False, _public_pem(key)))
+                others.append(KeyInfo(path.stem, False, _public_pem(key), self._limits(path.stem)))
         return (*own, *others)
 
-    def trusted(self) -> dict[str, Ed25519PublicKey]:
-        """Keyid to public key, for everything that verifies."""
-        return {info.keyid: read_public_key(info.pem) for info in self.show()}
+    def trusted(self) -> Trust:
+        """What everything that verifies takes: keyid to public key, without revoked ones, and their limits."""
+        known = [info for info in self.show() if info.limits.revoked is None]
+        keys = {info.keyid: read_public_key(info.pem) for info in known}
+        return Trust(keys, {info.keyid: info.limits for info in known})
 
     def _own(self) -> tuple[Signer, ...]:
         return (self.signer(),) if self.exists() else ()
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file, 0600, in the place of the old one: whole, or the old one stays."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 def _create(path: Path, content: bytes) -> None:

@@ -177,7 +177,7 @@ def open_permit(
     """
     envelope = certificate if isinstance(certificate, bytes) else certificates.read(certificate)
     keys = Keyring.default().trusted() if trusted is None else trusted
-    verified = verify_envelope(envelope, trusted=keys, clock=clock)
+    verified = verify_envelope(envelope, trusted=keys, clock=clock, account=dataset)
     check_subject(verified, run)
     confirm(verified)
     noise = noise_source(randomness)
@@ -189,6 +189,9 @@ def open_permit(
         epsilon=verified.claim.epsilon,
         delta=verified.claim.delta,
         certificate_sha256=verified.sha256,
+        costs=verified.costs,
+        account=verified.account,
+        data=run.data_hmac,
         records=records,
     )
     permit = Permit(_TOKEN, verified, order=order, entry=entry, noise=noise)

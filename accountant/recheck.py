@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from affidavit.accountant import decimals
 from affidavit.accountant.errors import ClaimRefused, NotSupported
+from affidavit.accountant.filters.again import understated
 from affidavit.accountant.statement import Certificate, Claim
 from affidavit.accountant.verifier import ClaimCheck, check_claim
 
@@ -20,7 +21,7 @@ def recheck(certificate: Certificate) -> tuple[ClaimCheck, ...]:
 
 
 def confirm(certificate: Certificate) -> None:
-    """Refuse a certificate whose plan costs more than it claims, or may. Raises ``ClaimRefused``.
+    """Refuse a certificate whose plan costs more than it claims, or may, in any unit. Raises ``ClaimRefused``.
 
     What is issued holds (``settle``), so a claim that the verifier cannot confirm was not issued here.
     """
@@ -35,6 +36,12 @@ def confirm(certificate: Certificate) -> None:
         raise ClaimRefused(
             f"the certificate claims (ε, δ) = {claimed}, which its own plan "
             + ("exceeds" if answer == "does not hold" else "is not known to keep"),
+            hint="Nothing was charged. Certify the run anew, and ask whoever signed this how it came about.",
+        )
+
+    if below := understated(certificate.plan, certificate.costs, relation=certificate.relation):
+        raise ClaimRefused(
+            f"the certificate states less {below} than its own plan costs, or than can be shown",
             hint="Nothing was charged. Certify the run anew, and ask whoever signed this how it came about.",
         )
 

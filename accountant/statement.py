@@ -19,6 +19,8 @@ from typing import Any
 from affidavit.accountant import decimals, strictjson, validate
 from affidavit.accountant.clock import show_instant
 from affidavit.accountant.errors import CertificateError, NotSupported, PlanError
+from affidavit.accountant.filters import costs as filter_costs
+from affidavit.accountant.filters.costs import NO_COSTS, Costs
 from affidavit.accountant.plan import Plan, parse_plan, to_dict
 from affidavit.accountant.show import Facts, Shown
 from affidavit.accountant.subject import check_digest
@@ -45,6 +47,9 @@ SCHEMA = "affidavit/certificate/v1"
 _PREDICATE = (
     "schema relation unit plan claims curve methods risk arithmetic assumptions versions notBefore notAfter size"
 )
+_SINCE = ("costs", "account")
+"""Fields of the predicate that came later: left out where they say nothing, so that earlier certificates stand."""
+
 NO_GUARANTEE = "NO GUARANTEE"
 """How the first assumption of a certificate begins whose run can be reproduced."""
 
@@ -130,6 +135,8 @@ class Certificate(Shown):
 
     sha256: digest of the envelope file's bytes (what ``sha256sum CERT.json`` prints).
     keyids: the trusted keys whose signatures were checked.
+    costs: what the run costs in the units of filters. account: the id of the ledger's account that is to pay; empty
+    where none was open.
     """
 
     relation: Relation
@@ -149,6 +156,8 @@ class Certificate(Shown):
     versions: Mapping[str, str]
     not_before: datetime
     not_after: datetime
+    costs: Costs = NO_COSTS
+    account: str = ""
     sha256: str = field(default="", compare=False)
     keyids: tuple[str, ...] = field(default=(), compare=False)
 
@@ -237,6 +246,8 @@ def _predicate(certificate: Certificate) -> dict[str, Any]:
         "notBefore": show_instant(certificate.not_before),
         "notAfter": show_instant(certificate.not_after),
         "size": certificate.size,
+        **({} if certificate.costs == NO_COSTS else {"costs": filter_costs.encode(certificate.costs)}),
+        **({"account": certificate.account} if certificate.account else {}),
     }
 
 
@@ -263,7 +274,8 @@ def _statement(obj: object) -> Certificate:
     if len(subjects) != 3:
         raise PlanError("subject", f"{len(subjects)} subjects", allowed="config, model and data")
     (_, config), (_, model), (_, data) = subjects
-    predicate = strictjson.fields(top["predicate"], "predicate", _PREDICATE)
+    later = [name for name in _SINCE if isinstance(top["predicate"], dict) and name in top["predicate"]]
+    predicate = strictjson.fields(top["predicate"], "predicate", " ".join((_PREDICATE, *later)))
     strictjson.exactly(predicate["schema"], "predicate.schema", SCHEMA)
     claims = tuple(Claim(*pair) for pair in _pairs(predicate["claims"], "predicate.claims"))
     if not claims:
@@ -277,6 +289,8 @@ def _statement(obj: object) -> Certificate:
         unit=parse_unit(predicate["unit"], path="predicate.unit"),
         plan=parse_plan(predicate["plan"], path="predicate.plan"),
         size=validate.whole(predicate["size"], path="predicate.size"),
+        costs=filter_costs.decode(predicate["costs"], "predicate.costs") if "costs" in predicate else NO_COSTS,
+        account=_account(predicate["account"], "predicate.account") if "account" in predicate else "",
         config_sha256=_digest(config, "config", "sha256"),
         model_sha256=_digest(model, "model", "sha256"),
         data_commitment=_digest(data, "data", "hmac-sha256", "annotations"),
@@ -328,6 +342,12 @@ def _salt(value: object, path: str) -> str:
     if not isinstance(salt, str) or not _SALT.match(salt):
         raise PlanError(f"{path}.salt", "not a salt", allowed="32 lower-case hexadecimal digits")
     return salt
+
+
+def _account(value: object, path: str) -> str:
+    if not isinstance(value, str) or not _SALT.match(value):
+        raise PlanError(path, "not an account's id", allowed="32 lower-case hexadecimal digits")
+    return value
 
 
 def _pairs(value: object, path: str) -> list[tuple[Decimal, Decimal]]:

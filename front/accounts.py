@@ -38,7 +38,9 @@ class AccountPlan:
     @property
     def runs(self) -> int:
         """How many runs of this cost the account pays for, from what is left."""
-        left = (self.epsilon, self.delta) if self.found is None else self.found.remaining
+        if self.found is not None:
+            return self.found.fits(*self.cost) or 0
+        left = (self.epsilon, self.delta)
         fits = [int(have / each) for have, each in zip(left, self.cost, strict=True) if each > 0]
         return max(0, min(fits, default=0))
 

@@ -44,7 +44,8 @@ from affidavit.runfile import RunFile
 from affidavit.solving import fitting_values
 
 if TYPE_CHECKING:
-    from affidavit.accountant.ledger import Ledger, Reservation
+    from affidavit.accountant.filters.costs import Costs
+    from affidavit.accountant.ledger import Account, Ledger, Reservation
     from affidavit.accountant.verifier import ClaimCheck
 
 __all__ = ["CertifiedRun", "PlannedRun", "Verification", "certify", "plan_run", "prepare", "verify"]
@@ -89,13 +90,20 @@ class PlannedRun(Shown):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CertifiedRun(Shown):
-    """A signed certificate and the facts that it rests on."""
+    """A signed certificate and the facts that it rests on; ``account``: what is to pay, where it is open."""
 
     envelope: bytes
     certificate: Certificate
     cost: Settled
     curve: PrivacyCurve
     risk: RiskLimits
+    account: Account | None = None
+
+    @property
+    def runs(self) -> int | None:
+        """How many runs like this one, itself included, the account has left; None where none is open, or any."""
+        claim = self.certificate.claim
+        return None if self.account is None else self.account.fits(claim.epsilon, claim.delta, self.certificate.costs)
 
     def facts(self) -> Facts:
         """Its certificate's."""
@@ -214,6 +222,8 @@ def certify(
     Raises ``BudgetExceeded`` (with the parameter values that would fit), ``BudgetError`` as the account does,
     ``DataError``, ``ModelMissing``, ``UsageError`` without keys, ``NotSupported`` where the verifier has no formula.
     """
+    from affidavit.accountant.filters.spend import costs_of
+
     keyring = keyring or Keyring.default()
     plan = run.plan()
     budget_delta = decimals.as_written(run.budget.delta, path="budget.delta")
@@ -224,8 +234,8 @@ def certify(
     signer = keyring.signer()
     subject, records = prepare(run, keyring=keyring)
     tell_labels(run, records, tell)
-    if ledger is not None and (missing := _asked(ledger, run, claim, records, keyring)) and tell is not None:
-        tell(missing)
+    costs = costs_of(plan, relation=run.relation)
+    account = None if ledger is None else _asked(ledger, run, claim, costs, subject, records, keyring, tell)
     curve = _curve(plan, run.relation, cost)
     risk = risk_limits(curve)
     envelope = certificates.issue(
@@ -239,34 +249,47 @@ def certify(
         assumptions=_assumptions(run, plan),
         versions=_versions(),
         clock=clock,
+        costs=costs,
+        account="" if account is None else account.identity,
     )
     trusted = keyring.trusted()
-    return CertifiedRun(
-        envelope, certificates.verify_envelope(envelope, trusted=trusted, clock=clock), cost, curve, risk
-    )
+    found = certificates.verify_envelope(envelope, trusted=trusted, clock=clock)
+    return CertifiedRun(envelope, found, cost, curve, risk, account)
 
 
-def _asked(ledger: Ledger, run: RunFile, claim: Claim, records: Sequence[Record], keyring: Keyring) -> str:
-    """Ask the run's account whether it would pay. Raises ``BudgetError``.
+def _asked(
+    ledger: Ledger,
+    run: RunFile,
+    claim: Claim,
+    costs: Costs,
+    subject: RunSubject,
+    records: Sequence[Record],
+    keyring: Keyring,
+    tell: Callable[[str], None] | None,
+) -> Account | None:
+    """The account, if it would pay. Raises ``BudgetError``.
 
-    One that is not open yet is no reason to refuse: what opens it is returned, to be said.
+    One that is not open yet is no reason to refuse: what opens it is told.
     """
     from affidavit.accountant.ledger.sketch import sketch
     from affidavit.accounts import how_to_open
 
     known = sketch(((each.label, each.text) for each in records), key=keyring.secret("commitment"))
     try:
-        ledger.check(
+        return ledger.check(
             run.data.name,
             relation=run.relation,
             unit=run.unit,
             epsilon=claim.epsilon,
             delta=claim.delta,
+            costs=costs,
+            data=subject.data_hmac,
             records=known,
         )
     except LedgerMissing as error:
-        return f"{error.message}; a run needs it. {how_to_open(run, ledger, error.accounts, known)}"
-    return ""
+        if tell is not None:
+            tell(f"{error.message}; a run needs it. {how_to_open(run, ledger, error.accounts, known)}")
+        return None
 
 
 def verify(

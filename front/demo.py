@@ -82,7 +82,7 @@ def run_demo(
     )
 
     tell("Certifying what the run costs, and deriving the number again by other code")
-    certified = certify(run, keyring=keyring)
+    certified = certify(run, keyring=keyring, ledger=ledger)
     certificate = out / "certificate.json"
     write_whole(certificate, certified.envelope)
     recomputed = all(check.answer == "holds" for check in recheck(certified.certificate))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from affidavit.accountant import certificate as certificates
-from affidavit.accountant.certificate import Claim, check_subject
+from affidavit.accountant.certificate import Certificate, check_subject
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.errors import DataError, LedgerMissing, RunFileError, UsageError
 from affidavit.accountant.keys import Keyring
@@ -83,11 +83,11 @@ def generate(
     keyring = keyring or Keyring.default()
     ledger = ledger or Ledger(keyring=keyring)
     envelope = certificates.read(certificate)
-    found = certificates.verify_envelope(envelope, trusted=keyring.trusted(), clock=clock)
+    found = certificates.verify_envelope(envelope, trusted=keyring.trusted(), clock=clock, account=run.data.name)
     subject, records = prepare(run, keyring=keyring)
     check_subject(found, subject)
     known = sketch(((each.label, each.text) for each in records), key=keyring.secret("commitment"))
-    _check_account(run, ledger, found.claim, known)
+    _check_account(run, ledger, found, subject.data_hmac, known)
     tell_labels(run, records, tell)
     with _claimed(out):
         model = model or load_model(
@@ -133,7 +133,7 @@ def public_records(run: RunFile) -> tuple[Record, ...]:
         raise RunFileError("data.public", error.message, hint=error.hint) from None
 
 
-def _check_account(run: RunFile, ledger: Ledger, claim: Claim, known: Sequence[str]) -> None:
+def _check_account(run: RunFile, ledger: Ledger, found: Certificate, data: str, known: Sequence[str]) -> None:
     """Refuse what the account would, before a model is loaded; say which command opens one that is not there."""
     from affidavit.accounts import how_to_open
 
@@ -142,11 +142,16 @@ def _check_account(run: RunFile, ledger: Ledger, claim: Claim, known: Sequence[s
             run.data.name,
             relation=run.relation,
             unit=run.unit,
-            epsilon=claim.epsilon,
-            delta=claim.delta,
+            epsilon=found.claim.epsilon,
+            delta=found.claim.delta,
+            costs=found.costs,
+            account=found.account,
+            data=data,
             records=known,
         )
     except LedgerMissing as error:
+        if error.accounts:  # no command opens a second account for the same data
+            ledger.check_owner(run.data.name, records=known, data=data)
         raise LedgerMissing(error.message, hint=how_to_open(run, ledger, error.accounts, known)) from None
 
 

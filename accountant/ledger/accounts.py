@@ -1,10 +1,8 @@
 """What a chain of entries means: accounts, what was reserved on each, and what is left.
 
-Basic filter: a run is admitted if the sums of the certified ε and of the certified δ, its own
-included, stay within the budget. Valid for runs chosen adaptively and overlapping in time, because
-a sum does not depend on an order or on which run was asked for why (Rogers, Roth, Ullman, Vadhan
-2016, "Privacy odometers and filters", section 3; Whitehouse, Ramdas, Rogers, Wu 2023, "Fully
-adaptive composition in differential privacy"). A run that fits alone is granted. Exact decimals.
+A run is admitted if the account's filter (``filters``) does: the sum of what all runs cost in the filter's
+unit, its own included, stays within the budget that was fixed at opening. Valid for runs chosen adaptively and
+overlapping in time. By the basic filter the unit is (ε, δ), and a run that fits alone is granted. Exact decimals.
 """
 
 from __future__ import annotations
@@ -12,23 +10,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from affidavit.accountant import decimals, validate
 from affidavit.accountant.errors import PlanError
+from affidavit.accountant.filters.costs import NO_COSTS, Costs
+from affidavit.accountant.ledger.approvals import check_approved
 from affidavit.accountant.ledger.chain import Row, altered
 from affidavit.accountant.ledger.sketch import merge
 from affidavit.accountant.unit import Unit, parse_unit
 from affidavit.accountant.validate import Relation
 
-__all__ = ["Account", "History", "Reservation"]
+__all__ = ["Account", "History", "Reservation", "raised"]
 
 NEVER_COMMITTED = "reserved, never committed: spent"
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What one run was charged. ``ended`` is None as long as, or because, it never committed."""
+    """What one run was charged. ``ended`` is None as long as, or because, it never committed.
+
+    ``charge``: its cost in the unit of the account's filter, if that is not (ε, δ).
+    """
 
     entry: str
     certificate_sha256: str
@@ -37,6 +41,7 @@ class Reservation:
     reserved: str
     ended: str | None = None
     receipt_sha256: str | None = None
+    charge: Decimal | None = None
 
     @property
     def state(self) -> str:
@@ -46,11 +51,13 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One data set's budget, for one relation and unit. Budgets never grow.
+    """One data set's budget, for one relation and unit. Budgets never grow but by officers' ``raise``.
 
     ``spent_epsilon``, ``spent_delta`` and ``runs`` are of all reservations, committed or not, and exact.
     ``reservations`` lists them where the whole history was read. ``records``: the sketch of all records that
-    were ever charged to it, for as far as runs showed theirs.
+    were ever charged to it, for as far as runs showed theirs; ``data``: the keyed fingerprints of their files.
+    ``identity``: random, what certificates name. ``holding``: the budget in the unit of a filter that is not
+    basic, ``order`` that of a Rényi filter, ``charged`` what all runs cost in that unit.
     """
 
     dataset: str
@@ -63,6 +70,11 @@ class Account:
     spent_epsilon: Decimal = Decimal(0)
     spent_delta: Decimal = Decimal(0)
     runs: int = 0
+    identity: str = ""
+    order: Decimal | None = None
+    holding: Decimal | None = None
+    charged: Decimal = Decimal(0)
+    data: tuple[str, ...] = field(default=(), repr=False)
     records: tuple[str, ...] = field(default=(), repr=False)
     reservations: tuple[Reservation, ...] = ()
 
@@ -76,22 +88,55 @@ class Account:
         """(ε, δ) of the budget less what is spent, exact."""
         return decimals.subtract(self.epsilon, self.spent_epsilon), decimals.subtract(self.delta, self.spent_delta)
 
-    def admits(self, epsilon: Decimal, delta: Decimal) -> bool:
-        """The basic filter: whether one more run of this cost stays within the budget."""
-        return (
-            decimals.add([self.spent_epsilon, epsilon]) <= self.epsilon
-            and decimals.add([self.spent_delta, delta]) <= self.delta
-        )
+    def charge(self, costs: Costs) -> Decimal | None:
+        """A run's cost in the filter's unit; None for basic, and where no theorem gives the run one."""
+        match self.filter:
+            case "renyi" if self.order is not None:
+                return costs.rho_at(self.order)
+            case "zcdp":
+                return costs.zcdp
+            case "gdp" if costs.gdp is not None:
+                return decimals.round_up(Fraction(costs.gdp) ** 2, digits=24)
+        return None
 
-    def charged(self, item: Reservation, *, records: Sequence[str] = ()) -> Account:
+    def fits(self, epsilon: Decimal, delta: Decimal, costs: Costs = NO_COSTS) -> int | None:
+        """How many more runs of this cost the account pays for; None for any number, as they cost nothing."""
+        return self._fits(epsilon, delta, self.charge(costs))
+
+    def fits_again(self, item: Reservation) -> int | None:
+        """How many more runs of one's cost that was charged before."""
+        return self._fits(item.epsilon, item.delta, item.charge)
+
+    def _fits(self, epsilon: Decimal, delta: Decimal, charge: Decimal | None) -> int | None:
+        pairs = list(zip(self.remaining, (epsilon, delta), strict=True))
+        if self.holding is not None:
+            if charge is None:
+                return 0
+            pairs = [(decimals.subtract(self.holding, self.charged), charge)]
+        return min((int(Fraction(left) / Fraction(each)) for left, each in pairs if each > 0), default=None)
+
+    def admits(self, epsilon: Decimal, delta: Decimal, costs: Costs = NO_COSTS) -> bool:
+        """The account's filter: whether one more run of this cost stays within the budget."""
+        return self.fits(epsilon, delta, costs) != 0
+
+    def with_run(self, item: Reservation, *, records: Sequence[str] = (), data: str = "") -> Account:
         """With one more reservation, of these sketched records. Raises ``ValueError`` where the budget is too small."""
-        if not self.admits(item.epsilon, item.delta):
+        charged = decimals.add([self.charged, item.charge or Decimal(0)])
+        spent_epsilon = decimals.add([self.spent_epsilon, item.epsilon])
+        spent_delta = decimals.add([self.spent_delta, item.delta])
+        if self.holding is None:
+            within = spent_epsilon <= self.epsilon and spent_delta <= self.delta
+        else:
+            within = item.charge is not None and item.charge >= 0 and charged <= self.holding
+        if not within:
             raise ValueError("overdrawn")
         return replace(
             self,
-            spent_epsilon=decimals.add([self.spent_epsilon, item.epsilon]),
-            spent_delta=decimals.add([self.spent_delta, item.delta]),
+            spent_epsilon=spent_epsilon,
+            spent_delta=spent_delta,
+            charged=charged,
             runs=self.runs + 1,
+            data=tuple(sorted({*self.data, data} - {""})),
             records=merge(self.records, records) if records else self.records,
         )
 
@@ -106,6 +151,7 @@ class History:
     def __init__(self) -> None:
         self.identity = ""
         self.latest = ""
+        self.officers: dict[str, str] = {}
         self._accounts: dict[str, Account] = {}
         self._reservations: dict[str, dict[str, Reservation]] = {}
         self._owner: dict[str, str] = {}
@@ -146,13 +192,16 @@ class History:
 
     def checkpoint(self) -> dict[str, Any]:
         """The facts of an entry that stands for all before it."""
-        return {"kind": "checkpoint", "id": self.identity, "accounts": [_sums(a) for a in self._accounts.values()]}
+        sums = [_sums(account) for account in self._accounts.values()]
+        officers = {"officers": dict(self.officers)} if self.officers else {}
+        return {"kind": "checkpoint", "id": self.identity, "accounts": sums, **officers}
 
     def _begin(self, row: Row, facts: dict[str, Any]) -> None:
         match facts["kind"]:
             case "ledger" if row.number == 1:
                 self._whole = True
             case "checkpoint":
+                self.officers = dict(facts.get("officers", {}))
                 for sums in facts["accounts"]:
                     self._accounts[sums["dataset"]] = _with_sums(sums)
             case _:
@@ -161,8 +210,15 @@ class History:
 
     def _apply(self, facts: dict[str, Any]) -> None:
         match facts["kind"]:
+            case "officers" if not self.officers:
+                self.officers = dict(facts["officers"])
             case "open" if facts["dataset"] not in self._accounts:
+                if self.officers:
+                    check_approved(facts, ledger=self.identity, officers=self.officers)
                 self._accounts[facts["dataset"]] = _opened(facts)
+            case "raise" if self.officers:
+                check_approved(facts, ledger=self.identity, officers=self.officers)
+                self._accounts[facts["dataset"]] = raised(self._accounts[facts["dataset"]], facts)
             case "reserve" if facts["entry"] not in self._owner:
                 self._reserve(facts)
             case "commit":
@@ -179,9 +235,11 @@ class History:
             epsilon=decimals.parse(facts["epsilon"], path="epsilon"),
             delta=decimals.parse(facts["delta"], path="delta"),
             reserved=facts["at"],
+            charge=_number(facts, "charge"),
         )
         dataset = facts["dataset"]
-        self._accounts[dataset] = self._accounts[dataset].charged(item, records=facts.get("records", ()))
+        known = {"records": facts.get("records", ()), "data": facts.get("data", "")}
+        self._accounts[dataset] = self._accounts[dataset].with_run(item, **known)
         self._reservations.setdefault(dataset, {})[item.entry] = item
         self._owner[item.entry] = dataset
 
@@ -204,11 +262,36 @@ def _opened(facts: dict[str, Any]) -> Account:
         delta=decimals.parse(facts["delta"], path="delta"),
         filter=facts["filter"],
         opened=facts["at"],
+        identity=facts.get("account", ""),
+        order=_number(facts, "order"),
+        holding=_number(facts, "holding"),
     )
 
 
+def raised(account: Account, facts: dict[str, Any]) -> Account:
+    """With a larger budget, in the same filter and order. Raises ``ValueError`` where it starts elsewhere."""
+    epsilon, delta = (decimals.parse(facts[name], path=name) for name in ("epsilon", "delta"))
+    began = (facts["from_epsilon"], facts["from_delta"]) == (
+        decimals.show(account.epsilon),
+        decimals.show(account.delta),
+    )
+    if not began or epsilon < account.epsilon or delta < account.delta:
+        raise ValueError("a raise starts from the budget there is, and does not lower it")
+    return replace(account, epsilon=epsilon, delta=delta, holding=_number(facts, "holding"))
+
+
+def _number(facts: dict[str, Any], name: str) -> Decimal | None:
+    return decimals.parse(facts[name], path=name) if name in facts else None
+
+
 def _sums(account: Account) -> dict[str, Any]:
+    own_unit = {"order": account.order, "holding": account.holding}
+    if account.holding is not None:
+        own_unit["charged"] = account.charged
     return {
+        **{name: decimals.show(value) for name, value in own_unit.items() if value is not None},
+        "account": account.identity,
+        "data": list(account.data),
         "dataset": account.dataset,
         "relation": account.relation,
         "unit": account.unit.to_json(),
@@ -229,5 +312,7 @@ def _with_sums(sums: dict[str, Any]) -> Account:
         spent_epsilon=decimals.parse(sums["spent_epsilon"], path="spent_epsilon"),
         spent_delta=decimals.parse(sums["spent_delta"], path="spent_delta"),
         runs=sums["runs"],
+        charged=_number(sums, "charged") or Decimal(0),
+        data=tuple(sums.get("data", ())),
         records=tuple(sums["records"]),
     )

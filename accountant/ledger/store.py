@@ -17,10 +17,13 @@ from sqlalchemy import Connection, func, insert, select, text, update
 
 from affidavit.accountant import decimals, remedies, validate
 from affidavit.accountant.clock import Clock, parse_instant, show_instant, utc_now
-from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerMissing, NotSupported, PlanError, UsageError
+from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerMissing, PlanError, UsageError
+from affidavit.accountant.filters.budgets import checked_filter, holding
+from affidavit.accountant.filters.costs import NO_COSTS, Costs
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger.accounts import Account, History, Reservation
 from affidavit.accountant.ledger.anchors import Anchor, Anchors
+from affidavit.accountant.ledger.approvals import approved, officers_of, request_bytes
 from affidavit.accountant.ledger.chain import GENESIS, Head, Row, altered, link, seal, walk
 from affidavit.accountant.ledger.database import Database
 from affidavit.accountant.ledger.migrations import VERSION, by_id
@@ -136,26 +139,15 @@ class Ledger:
         epsilon: str | float | Decimal,
         delta: str | float | Decimal,
         filter: str = "basic",  # noqa: A002  the command line's word
+        order: str | Decimal | None = None,
     ) -> Account:
         """Open an account, and the ledger with it if there is none yet. Budgets are fixed for good.
 
-        Raises ``UsageError`` if the account exists, ``NotSupported`` for another filter than basic,
+        ``order``: of a Rényi filter (``filters.budgets``). Raises ``UsageError`` if the account exists,
+        ``NotSupported`` for a filter that does not hold or cannot keep this budget,
         ``PlanError`` for a budget out of range, ``LedgerAltered`` as every operation does.
         """
-        if filter != "basic":
-            raise NotSupported(
-                f"the filter {str(filter)[:20]!r} is not available: certificates state (ε, δ), not a Rényi curve",
-                hint="Use `--filter basic`.",
-            )
-        facts = {
-            "kind": "open",
-            "dataset": account_name(dataset),
-            "relation": validate.relation(relation),
-            "unit": unit.to_json(),
-            "epsilon": decimals.show(_amount(epsilon, path="epsilon")),
-            "delta": decimals.show(_amount(delta, path="delta", maximum=Decimal(1))),
-            "filter": filter,
-        }
+        facts = self._opening(dataset, relation, unit, epsilon, delta, filter, order)
         self._keyring.secret("ledger")
         if not self._is_there():
             self._database.create()
@@ -167,7 +159,118 @@ class Ledger:
                     hint="New versions of the data are charged to the same account: "
                     f"`affidavit ledger show {shlex.quote(dataset)}`",
                 )
+            if state.history.officers:
+                raise BudgetError(
+                    "this ledger's officers open accounts",
+                    hint="Ask for it: the same command with `--request REQUEST.json`, then "
+                    "`affidavit ledger approve REQUEST.json` by another officer",
+                )
             state = state.append(**facts)
+        self._remember(state)
+        return state.accounts[dataset]
+
+    def _opening(
+        self,
+        dataset: str,
+        relation: Relation,
+        unit: Unit,
+        epsilon: str | float | Decimal,
+        delta: str | float | Decimal,
+        name: str,
+        order: str | Decimal | None,
+    ) -> dict[str, Any]:
+        """The facts of an entry that opens an account. Raises as ``init_account``."""
+        facts: dict[str, Any] = {
+            "kind": "open",
+            "dataset": account_name(dataset),
+            "relation": validate.relation(relation),
+            "unit": unit.to_json(),
+            "epsilon": decimals.show(_amount(epsilon, path="epsilon")),
+            "delta": decimals.show(_amount(delta, path="delta", maximum=Decimal(1))),
+            "filter": checked_filter(name),
+            "account": secrets.token_hex(16),
+        }
+        found_order = None if order is None else decimals.as_written(order, path="--order")
+        held = holding(name, epsilon=Decimal(facts["epsilon"]), delta=Decimal(facts["delta"]), order=found_order)
+        if held is not None:
+            facts |= {
+                name: decimals.show(value)
+                for name, value in zip(("order", "holding"), held, strict=True)
+                if value is not None
+            }
+        return facts
+
+    def set_officers(self, pems: Sequence[bytes]) -> tuple[str, ...]:
+        """Name the officers, two of whom have to sign from now on before an account is opened or raised; for good.
+
+        Returns their keyids. Raises ``UsageError`` where there are some, or too few are given.
+        """
+        officers = officers_of(pems)
+        with self._verified(write=True) as found:
+            if found.history.officers:
+                raise UsageError(
+                    "this ledger has officers already, for good", hint="Who opened what: `affidavit ledger show`"
+                )
+            state = found.append(kind="officers", officers=officers)
+        self._remember(state)
+        return tuple(officers)
+
+    def request_account(self, dataset: str, **budget: Any) -> bytes:
+        """A request to open an account, as ``init_account`` takes it, signed with our key, for officers to approve."""
+        facts = self._opening(
+            dataset,
+            budget["relation"],
+            budget["unit"],
+            budget["epsilon"],
+            budget["delta"],
+            budget.get("filter", "basic"),
+            budget.get("order"),
+        )
+        with self._verified(write=False) as found:
+            return request_bytes(facts, ledger=found.history.identity, signer=self._keyring.signer())
+
+    def request_raise(self, dataset: str, *, epsilon: str | float | Decimal, delta: str | float | Decimal) -> bytes:
+        """A request to raise an account to (ε, δ) in all. Raises ``PlanError`` for less than it has."""
+        with self._verified(write=False) as found:
+            account = _account(found.accounts, dataset)
+            larger = _amount(epsilon, path="--epsilon"), _amount(delta, path="--delta", maximum=Decimal(1))
+            if larger[0] < account.epsilon or larger[1] < account.delta:
+                allowed = f"at least ({decimals.show(account.epsilon)}, {decimals.show(account.delta)})"
+                hint = (
+                    f"For example `--epsilon {decimals.show(account.epsilon)} --delta {decimals.show(account.delta)}`."
+                )
+                raise PlanError("--epsilon", "a budget is not lowered", allowed=allowed, hint=hint)
+            held = holding(account.filter, epsilon=larger[0], delta=larger[1], order=account.order)
+            facts = {
+                "kind": "raise",
+                "dataset": dataset,
+                "epsilon": decimals.show(larger[0]),
+                "delta": decimals.show(larger[1]),
+                "from_epsilon": decimals.show(account.epsilon),
+                "from_delta": decimals.show(account.delta),
+                **({} if held is None else {"holding": decimals.show(held[1])}),
+            }
+            return request_bytes(facts, ledger=found.history.identity, signer=self._keyring.signer())
+
+    def apply(self, request: bytes) -> Account:
+        """Do what enough officers signed. Raises ``BudgetError`` where they did not, or it was done before."""
+        with self._verified(write=True) as found:
+            history = found.history
+            facts = approved(request, ledger=history.identity, officers=history.officers)
+            dataset = str(facts.get("dataset"))
+            stale = dataset in found.accounts
+            if facts.get("kind") == "raise":
+                held = found.accounts.get(dataset)
+                stale = held is None or (decimals.show(held.epsilon), decimals.show(held.delta)) != (
+                    facts.get("from_epsilon"),
+                    facts.get("from_delta"),
+                )
+            if stale:
+                raise BudgetError(
+                    f"the account {dataset} is not as it was when this was asked for: done before, or another was",
+                    hint=f"See it: `affidavit ledger show {shlex.quote(dataset)}`",
+                )
+            state = found.append(**facts, approvals=request.decode("ascii"))
         self._remember(state)
         return state.accounts[dataset]
 
@@ -180,18 +283,25 @@ class Ledger:
         epsilon: str | float | Decimal,
         delta: str | float | Decimal,
         certificate_sha256: str,
+        costs: Costs = NO_COSTS,
+        account: str = "",
+        data: str = "",
         records: Sequence[str] = (),
     ) -> str:
         """Charge a run before it starts; returns the entry's random id. It is spent from now on.
 
-        ``records``: the ``sketch`` of the records that the run will see. Raises ``LedgerMissing``,
-        ``LedgerAltered``, ``BudgetExceeded``, or ``BudgetError`` if the account is for another relation or unit,
-        or another account was charged for the same records; then nothing is charged.
+        ``costs``: what it costs in the units of filters. ``account``: the id that its certificate names, if any.
+        ``data``: the keyed fingerprint of its file, ``records`` the ``sketch`` of the records that it will see.
+        Raises ``LedgerMissing``, ``LedgerAltered``, ``BudgetExceeded``, or ``BudgetError`` if the account is for
+        another relation or unit or is not the certificate's, its filter has no cost for the run, or another account
+        was charged for the same records; then nothing is charged.
         """
         epsilon, delta = _amount(epsilon, path="epsilon"), _amount(delta, path="delta", maximum=Decimal(1))
         entry = secrets.token_hex(16)
         with self._verified(write=True) as found:
-            account = _grant(found.accounts, dataset, relation, unit, epsilon, delta, records)
+            known = _Known(account, data, tuple(records))
+            paying = _grant(found.accounts, dataset, relation, unit, epsilon, delta, costs, known)
+            charge = paying.charge(costs)
             state = found.append(
                 kind="reserve",
                 dataset=dataset,
@@ -199,7 +309,9 @@ class Ledger:
                 certificate_sha256=certificate_sha256,
                 epsilon=decimals.show(epsilon),
                 delta=decimals.show(delta),
-                **({} if merge(account.records, records) == account.records else {"records": list(records)}),
+                **({"data": data} if data else {}),
+                **({} if charge is None else {"charge": decimals.show(charge)}),
+                **({} if merge(paying.records, records) == paying.records else {"records": list(records)}),
             )
         self._remember(state)
         return entry
@@ -212,6 +324,9 @@ class Ledger:
         unit: Unit,
         epsilon: str | float | Decimal,
         delta: str | float | Decimal,
+        costs: Costs = NO_COSTS,
+        account: str = "",
+        data: str = "",
         records: Sequence[str] = (),
     ) -> Account:
         """What ``reserve`` would answer now, without a charge: the account, or what it raises.
@@ -220,12 +335,13 @@ class Ledger:
         """
         epsilon, delta = _amount(epsilon, path="epsilon"), _amount(delta, path="delta", maximum=Decimal(1))
         with self._verified(write=False) as found:
-            return _grant(found.accounts, dataset, relation, unit, epsilon, delta, records)
+            known = _Known(account, data, tuple(records))
+            return _grant(found.accounts, dataset, relation, unit, epsilon, delta, costs, known)
 
-    def check_owner(self, dataset: str, *, records: Sequence[str]) -> None:
+    def check_owner(self, dataset: str, *, records: Sequence[str], data: str = "") -> None:
         """Before an account is opened: raises ``BudgetError`` where another was charged for the same records."""
         with self._verified(write=False) as found:
-            _check_owner(found.accounts, dataset, records)
+            _check_owner(found.accounts, dataset, _Known("", data, tuple(records)))
 
     def commit(self, entry: str, *, receipt_sha256: str | None = None) -> None:
         """Note that a reserved run ended well; its cost stays what was reserved.
@@ -448,6 +564,15 @@ def _amount(value: str | float | Decimal, *, path: str, maximum: Decimal | None 
     return amount
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What ties a run to its account: the id that its certificate names, its file's fingerprint, its records."""
+
+    account: str
+    data: str
+    records: tuple[str, ...]
+
+
 def _grant(
     accounts: Mapping[str, Account],
     dataset: str,
@@ -455,14 +580,28 @@ def _grant(
     unit: Unit,
     epsilon: Decimal,
     delta: Decimal,
-    records: Sequence[str],
+    costs: Costs,
+    known: _Known,
 ) -> Account:
     """The account, if it pays for one more such run on these records. Raises ``LedgerMissing``, ``BudgetError``."""
     account = _account(accounts, dataset)
     _check_kind(account, relation, unit)
-    _check_owner(accounts, dataset, records)
-    if not account.admits(epsilon, delta):
-        raise _exceeded(account, epsilon, delta)
+    if known.account and account.identity != known.account:
+        raise BudgetError(
+            f"the certificate is for the account {known.account[:12]}, and {dataset} is {account.identity[:12]} here",
+            hint="Certify for this ledger's account: `affidavit certify RUN.toml -o CERT.json`",
+        )
+    _check_owner(accounts, dataset, known)
+    if account.holding is not None and account.charge(costs) is None:
+        raise BudgetError(
+            f"the account {dataset} adds up runs by a {account.filter} filter, and no theorem gives this run's plan a "
+            "cost in its unit",
+            hint="Which mechanisms have one: docs/theory/filters.md. See the account: "
+            f"`affidavit ledger show {shlex.quote(dataset)}`",
+        )
+    if not account.admits(epsilon, delta, costs):
+        charge = account.charge(costs)
+        raise _exceeded(account, epsilon, delta) if charge is None else _overdrawn(account, charge, epsilon, delta)
     return account
 
 
@@ -475,15 +614,22 @@ def _check_kind(account: Account, relation: Relation, unit: Unit) -> None:
             )
 
 
-def _check_owner(accounts: Mapping[str, Account], dataset: str, records: Sequence[str]) -> None:
+def _check_owner(accounts: Mapping[str, Account], dataset: str, known: _Known) -> None:
     """A new name is no new budget: the account that was charged for these records has to pay again."""
     for other in accounts.values():
-        if other.dataset != dataset and (part := share(records, other.records)) >= SAME_DATA:
-            raise BudgetError(
-                f"about {part:.0%} of these records were charged to the account {other.dataset} before: the same data "
-                "under another name have no budget of their own",
-                hint=f"Charge that account: {remedies.setting('data.name', other.dataset)}",
-            )
+        if other.dataset == dataset:
+            continue
+        if known.data and known.data in other.data:
+            found = "this very file was"
+        elif (part := share(known.records, other.records)) >= SAME_DATA:
+            found = f"about {part:.0%} of these records were"
+        else:
+            continue
+        raise BudgetError(
+            f"{found} charged to the account {other.dataset} before: the same data under another name have no budget "
+            "of their own",
+            hint=f"Charge that account: {remedies.setting('data.name', other.dataset)}",
+        )
 
 
 def _spelled(held: str | Unit) -> str:
@@ -493,9 +639,24 @@ def _spelled(held: str | Unit) -> str:
     return f'{{key = "{held.key}", max_records = {held.max_records}}}'
 
 
-def _exceeded(account: Account, epsilon: Decimal, delta: Decimal) -> BudgetExceeded:
-    epsilon_left, delta_left = account.remaining
+def _overdrawn(account: Account, charge: Decimal, epsilon: Decimal, delta: Decimal) -> BudgetExceeded:
+    """As ``_exceeded``, in the unit of a filter that is not basic."""
     show = decimals.show
+    holds = account.holding or Decimal(0)
+    left = decimals.subtract(holds, account.charged)
+    return BudgetExceeded(
+        f"the account {account.dataset} has {show(left)} left of {show(holds)} by its {account.filter} "
+        f"filter, for (ε, δ) = ({show(account.epsilon)}, {show(account.delta)}) in all; "
+        f"this run costs {show(charge)}",
+        requested=(float(epsilon), float(delta)),
+        remaining=(0.0, 0.0),
+        hint=f"A run that costs less may fit. What is left: `affidavit ledger show {shlex.quote(account.dataset)}`",
+    )
+
+
+def _exceeded(account: Account, epsilon: Decimal, delta: Decimal) -> BudgetExceeded:
+    show = decimals.show
+    epsilon_left, delta_left = account.remaining
     if epsilon > epsilon_left > 0:
         hint = f"What fits: `affidavit calibrate RUN.toml --epsilon {show(epsilon_left)}`"
     elif epsilon <= epsilon_left and delta_left > 0:

@@ -43,6 +43,7 @@ COMMANDS = {
     "neighbours": "affidavit.cli.foreign:neighbours",
     "check-trace": "affidavit.cli.checks:check_trace",
     "report": "affidavit.cli.audits:report",
+    "export": "affidavit.cli.export:export",
     "icl": "affidavit.cli.icl:icl",
     "experiment": "affidavit.cli.experiments:experiment",
     "data": "affidavit.cli.data:data",

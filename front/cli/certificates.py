@@ -119,6 +119,8 @@ def certify(*, run_file: Path, out: Path, as_json: bool) -> None:
                 "arithmetic": found.arithmetic,
                 "not_after": show_instant(found.not_after),
                 "risk": {name: decimals.show(value) for name, value in found.risk.items()},
+                "account": found.account or None,
+                "runs": certified.runs,
             }
         )
         return
@@ -131,6 +133,11 @@ def certify(*, run_file: Path, out: Path, as_json: bool) -> None:
         f"By {certified.cost.method}, in {found.arithmetic}; the plan's ε is at least "
         f"{lower_digits(certified.cost.epsilon_lower)}."
     )
+    if certified.account is not None and certified.runs is not None:
+        note(
+            f"The account {certified.account.dataset} ({certified.account.filter} filter) pays for "
+            f"{certified.runs} run{'' if certified.runs == 1 else 's'} like this one."
+        )
     for assumption in found.assumptions:
         note(f"Assumes: {assumption}.")
 

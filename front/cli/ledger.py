@@ -1,7 +1,10 @@
-"""``ledger init|show|verify|witness|upgrade|roles``: what may be spent on which data, and what was."""
+"""``ledger init|show|verify|witness|upgrade|roles|officers|raise|approve|apply``: what may be spent, and what was."""
 
 from __future__ import annotations
 
+import base64
+import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,16 +12,23 @@ import click
 
 from affidavit.accountant import decimals, validate
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.keys import Keyring
+from affidavit.accountant.keys import Keyring, read_pem
 from affidavit.accountant.remedies import setting
 from affidavit.accountant.unit import Unit, parse_unit
 from affidavit.cli._lazy import Group
 from affidavit.cli._output import json_option, note, print_json, print_table
+from affidavit.writing import write_whole
 
 if TYPE_CHECKING:
     from affidavit.accountant.ledger import Account, Ledger
 
 __all__ = ["ledger"]
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+_UNITS = {"renyi": "ρ", "zcdp": "ρ", "gdp": "μ²"}
 
 
 def _ledger() -> Ledger:
@@ -38,18 +48,37 @@ def ledger() -> None:
 @click.option("--unit", required=True, help="record, or KEY:MAX_RECORDS such as user_id:5.")
 @click.option("--epsilon", required=True, help="Budget for all runs together; for good.")
 @click.option("--delta", required=True, help="Budget for all runs together; for good.")
-@click.option("--filter", "filter_name", default="basic", show_default=True, help="How runs add up.")
+@click.option(
+    "--filter", "filter_name", default="basic", show_default=True, help="How runs add up: basic, renyi, zcdp or gdp."
+)
+@click.option("--order", help="Of a renyi filter; by default the one that suits (ε, δ) best.")
+@click.option("--request", type=_FILE, metavar="REQUEST.json", help="Write a request for the officers instead.")
 @json_option
-def init(*, dataset: str, relation: str, unit: str, epsilon: str, delta: str, filter_name: str, as_json: bool) -> None:
+def init(
+    *,
+    dataset: str,
+    relation: str,
+    unit: str,
+    epsilon: str,
+    delta: str,
+    filter_name: str,
+    order: str | None,
+    request: Path | None,
+    as_json: bool,
+) -> None:
     """Open an account. New versions of the data are charged to the same one."""
-    account = _ledger().init_account(
-        dataset,
-        relation=validate.relation(relation, path="--relation"),
-        unit=_unit(unit),
-        epsilon=decimals.as_written(epsilon, path="--epsilon"),
-        delta=decimals.as_written(delta, path="--delta"),
-        filter=filter_name,
-    )
+    budget: dict[str, Any] = {
+        "relation": validate.relation(relation, path="--relation"),
+        "unit": _unit(unit),
+        "epsilon": decimals.as_written(epsilon, path="--epsilon"),
+        "delta": decimals.as_written(delta, path="--delta"),
+        "filter": filter_name,
+        "order": None if order is None else decimals.as_written(order, path="--order"),
+    }
+    if request is not None:
+        _write_request(request, _ledger().request_account(dataset, **budget))
+        return
+    account = _ledger().init_account(dataset, **budget)
     if as_json:
         print_json(_as_json(account))
     else:
@@ -68,7 +97,8 @@ def show(*, dataset: str | None, as_json: bool) -> None:
         return
     for account in accounts:
         print_table(
-            f"{account.dataset}: {_left(account)} ({account.relation}, unit {account.unit}, {account.filter} filter)",
+            f"{account.dataset}: {_left(account)} ({account.relation}, unit {account.unit}, {account.filter} filter)"
+            f"{_more(account)}",
             ("reserved", "ε", "δ", "state", "entry", "certificate"),
             [
                 (
@@ -146,6 +176,49 @@ def roles(*, namespace: str) -> None:
     click.echo(sql(namespace=namespace), nl=False)
 
 
+@ledger.command()
+@click.argument("public_keys", nargs=-1, required=True, type=_READABLE, metavar="KEY.pem...")
+def officers(*, public_keys: tuple[Path, ...]) -> None:
+    """Name officers, for good: two of them have to sign before an account is opened or raised."""
+    for keyid in _ledger().set_officers([read_pem(path) for path in public_keys]):
+        click.echo(keyid)
+
+
+@ledger.command("raise")
+@click.argument("dataset")
+@click.option("--epsilon", required=True, help="The new budget in all.")
+@click.option("--delta", required=True, help="The new budget in all.")
+@click.option("--request", type=_FILE, required=True, metavar="REQUEST.json", help="Where the request is written.")
+def raise_(*, dataset: str, epsilon: str, delta: str, request: Path) -> None:
+    """Ask the officers for a larger budget. What was promised is then the larger (ε, δ)."""
+    _write_request(request, _ledger().request_raise(dataset, epsilon=epsilon, delta=delta))
+
+
+@ledger.command()
+@click.argument("request", type=_READABLE, metavar="REQUEST.json")
+def approve(*, request: Path) -> None:
+    """Sign a request with our key, after showing what it asks for."""
+    from affidavit.accountant import dsse
+
+    signed = dsse.add_signature(request.read_bytes(), Keyring.default().signer())
+    payload = json.loads(base64.b64decode(json.loads(signed)["payload"]))
+    print_table("Approved", ("", ""), [(name, str(value)) for name, value in payload.items()])
+    write_whole(request, signed)
+
+
+@ledger.command()
+@click.argument("request", type=_READABLE, metavar="REQUEST.json")
+def apply(*, request: Path) -> None:
+    """Open or raise the account that enough officers signed for."""
+    account = _ledger().apply(request.read_bytes())
+    note(f"The account {account.dataset}: {_left(account)}.")
+
+
+def _write_request(path: Path, content: bytes) -> None:
+    write_whole(path, content)
+    note(f"Wrote {path}. Another officer signs it with `affidavit ledger approve {shlex.quote(str(path))}`.")
+
+
 def _unit(text: str) -> Unit:
     key, separator, most = text.rpartition(":")
     if not separator:
@@ -158,7 +231,23 @@ def _unit(text: str) -> Unit:
     return parse_unit({"key": key, "max_records": int(most)}, path="--unit")
 
 
+def _more(account: Account) -> str:
+    """How many more runs fit that cost what the last one did."""
+    if not account.reservations:
+        return ""
+    last = account.reservations[-1]
+    more = account.fits_again(last)
+    return "" if more is None else f"; {more} more run{'' if more == 1 else 's'} like the last"
+
+
 def _left(account: Account) -> str:
+    if account.holding is not None:
+        left, unit = decimals.subtract(account.holding, account.charged), _UNITS[account.filter]
+        at = "" if account.order is None else f" at order {account.order}"
+        return (
+            f"{unit} = {decimals.show(left)} left of {decimals.show(account.holding)}{at}, for (ε, δ) = "
+            f"({decimals.show(account.epsilon)}, {decimals.show(account.delta)}) in all"
+        )
     epsilon, delta = account.remaining
     return (
         f"(ε, δ) = ({decimals.show(epsilon)}, {decimals.show(delta)}) left "
@@ -172,7 +261,12 @@ def _as_json(account: Account) -> dict[str, Any]:
         "dataset": account.dataset,
         "relation": account.relation,
         "unit": account.unit.to_json(),
+        "account": account.identity,
         "filter": account.filter,
+        "order": None if account.order is None else decimals.show(account.order),
+        "holding": None if account.holding is None else decimals.show(account.holding),
+        "charged": None if account.holding is None else decimals.show(account.charged),
+        "runs_like_the_last": account.fits_again(account.reservations[-1]) if account.reservations else None,
         "epsilon": decimals.show(account.epsilon),
         "delta": decimals.show(account.delta),
         "epsilon_remaining": decimals.show(epsilon),
@@ -183,6 +277,7 @@ def _as_json(account: Account) -> dict[str, Any]:
                 "certificate_sha256": item.certificate_sha256,
                 "epsilon": decimals.show(item.epsilon),
                 "delta": decimals.show(item.delta),
+                "charge": None if item.charge is None else decimals.show(item.charge),
                 "reserved": item.reserved,
                 "ended": item.ended,
                 "receipt_sha256": item.receipt_sha256,

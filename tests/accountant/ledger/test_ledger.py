@@ -116,10 +116,13 @@ def test_another_relation_or_unit_is_refused(ledger: Ledger) -> None:
     assert ledger.account("mail").reservations == ()
 
 
-def test_only_the_basic_filter_is_offered(ledger: Ledger) -> None:
-    with pytest.raises(NotSupported, match="renyi") as refusal:
-        init(ledger, filter="renyi")
-    assert "--filter basic" in refusal.value.hint
+@pytest.mark.parametrize(
+    ("name", "why"), [("pld", "arXiv 2602.06756"), ("f-dp", "arXiv 2602.06756"), ("moments", "is not known")]
+)
+def test_a_filter_that_does_not_hold_is_refused(ledger: Ledger, name: str, why: str) -> None:
+    with pytest.raises(NotSupported, match=why) as refusal:
+        init(ledger, filter=name)
+    assert "--filter" in refusal.value.hint
     assert not exists(ledger)
 
 

@@ -248,8 +248,9 @@ CASES = [
         code=4,
         then=(),
     ),
-    Case("accountant/ledger/store.py:init_account#2", OPEN, lambda place: (place.keys(), place.account()), then=()),
-    Case("accountant/ledger/store.py:init_account", OPEN + " --filter renyi", lambda place: place.keys()),
+    Case("accountant/ledger/store.py:init_account", OPEN, lambda place: (place.keys(), place.account()), then=()),
+    Case("accountant/filters/budgets.py:checked_filter", OPEN + " --filter pld", lambda place: place.keys()),
+    Case("accountant/filters/budgets.py:checked_filter#2", OPEN + " --filter moments", lambda place: place.keys()),
     Case(
         "accountant/decimals.py:as_written#2", OPEN.replace("--epsilon 4", "--epsilon much"), lambda place: place.keys()
     ),

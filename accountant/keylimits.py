@@ -1,0 +1,100 @@
+"""What a trusted key may sign here: which accounts, which relation, up to which ε, until when; or nothing any more.
+
+One file beside the key, ``trusted/<keyid>.json``, strict. A key without one may sign anything. A limit is this
+machine's own: it says whose word is taken for what, and is not part of any signature.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from affidavit.accountant import decimals, strictjson, validate
+from affidavit.accountant.clock import show_instant
+from affidavit.accountant.errors import PlanError
+from affidavit.accountant.validate import Relation
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+__all__ = ["UNLIMITED", "KeyLimits", "Trust", "limits_of"]
+
+_FIELDS = "accounts relation epsilon expires revoked"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLimits:
+    """accounts: names, empty for any. relation, epsilon (the largest claim), expires: None for any, or never.
+
+    revoked: since when nothing it signed counts, whenever it was signed: a date in a signature is its signer's word.
+    """
+
+    accounts: tuple[str, ...] = ()
+    relation: Relation | None = None
+    epsilon: Decimal | None = None
+    expires: datetime | None = None
+    revoked: datetime | None = None
+
+    def refusal(self, *, relation: Relation, epsilon: Decimal, now: datetime, account: str | None) -> str:
+        """Why such a certificate is outside; empty where it is inside. ``account`` None: not asked yet."""
+        if self.expires is not None and now > self.expires:
+            return f"its trust ended at {show_instant(self.expires)}"
+        if self.relation is not None and relation != self.relation:
+            return f"it is trusted for {self.relation} only, and this is for {relation}"
+        if self.epsilon is not None and epsilon > self.epsilon:
+            return f"it is trusted up to ε = {decimals.show(self.epsilon)}, and this claims {decimals.show(epsilon)}"
+        if self.accounts and account is not None and account not in self.accounts:
+            return f"it is not trusted for the account {account}"
+        return ""
+
+    def to_json(self) -> str:
+        """The file's content."""
+        facts: dict[str, Any] = {
+            "accounts": list(self.accounts),
+            "relation": self.relation,
+            "epsilon": None if self.epsilon is None else decimals.show(self.epsilon),
+            "expires": None if self.expires is None else show_instant(self.expires),
+            "revoked": None if self.revoked is None else show_instant(self.revoked),
+        }
+        return json.dumps(facts, indent=2) + "\n"
+
+    @classmethod
+    def read(cls, content: bytes, *, path: str) -> KeyLimits:
+        """Raises ``PlanError`` naming the field: limits that cannot be read are not taken for none."""
+        try:
+            parsed = strictjson.parse(content)
+        except ValueError:
+            raise PlanError(path, "not JSON, or a repeated field", allowed="a key's limits") from None
+        stated = strictjson.fields(parsed, path, _FIELDS)
+        names = strictjson.items(stated["accounts"], f"{path}.accounts")
+        times = {
+            name: None if stated[name] is None else strictjson.instant(stated[name], f"{path}.{name}")
+            for name in ("expires", "revoked")
+        }
+        epsilon, relation = stated["epsilon"], stated["relation"]
+        return cls(
+            tuple(strictjson.text(name, place) for place, name in names),
+            None if relation is None else validate.relation(relation, path=f"{path}.relation"),
+            None if epsilon is None else decimals.parse(epsilon, path=f"{path}.epsilon"),
+            **times,
+        )
+
+
+UNLIMITED = KeyLimits()
+
+
+class Trust(dict[str, "Ed25519PublicKey"]):
+    """Trusted keys by keyid, and what each may sign. Revoked ones are not among them."""
+
+    def __init__(self, keys: Mapping[str, Ed25519PublicKey], limits: Mapping[str, KeyLimits]) -> None:
+        super().__init__(keys)
+        self.limits = dict(limits)
+
+
+def limits_of(trusted: Mapping[str, Ed25519PublicKey], keyid: str) -> KeyLimits:
+    """Of one trusted key; none where plain keys were given."""
+    return trusted.limits.get(keyid, UNLIMITED) if isinstance(trusted, Trust) else UNLIMITED
