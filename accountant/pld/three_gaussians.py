@@ -76,7 +76,8 @@ class ThreeGaussians(Curve):
         z = mean * x - 0.5 * mean * mean
         small = np.log1p(self.rate * np.expm1(np.minimum(z, 1.0)))
         large = z + math.log(self.rate) + np.log1p((1.0 - self.rate) / self.rate * np.exp(-np.maximum(z, 1.0)))
-        return np.where(z < 1.0, small, large)
+        result: Array = np.where(z < 1.0, small, large)
+        return result
 
     def _point(self, loss: Array) -> Array:
         """Where the loss, which rises in x, is reached: by bisection to the last digits."""
@@ -87,7 +88,8 @@ class ThreeGaussians(Curve):
             middle = 0.5 * (low + high)
             above = self._loss(middle) > loss
             low, high = np.where(above, low, middle), np.where(above, middle, high)
-        return 0.5 * (low + high)
+        result: Array = 0.5 * (low + high)
+        return result
 
     def logs(self, loss: Array) -> Logs:
         finite = np.isfinite(loss)
@@ -95,7 +97,8 @@ class ThreeGaussians(Curve):
         kept, rest = math.log(self.rate), math.log1p(-self.rate)
 
         def mixed(sign: float, mean: float) -> Array:
-            return np.logaddexp(rest + log_ndtr(sign * x), kept + log_ndtr(sign * (x - mean)))
+            tails: Array = np.logaddexp(rest + log_ndtr(sign * x), kept + log_ndtr(sign * (x - mean)))
+            return tails
 
         return Logs(mixed(-1.0, self.right), mixed(-1.0, -self.left), mixed(1.0, self.right), mixed(1.0, -self.left))
 

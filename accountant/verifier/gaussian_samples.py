@@ -75,8 +75,8 @@ def gaussian_samples(fixed: Fixed, goal: Goal) -> GaussianSamples | None:
         return None
     known: dict[Part, Profile] = {}
     sides: list[list[Profile]] = []
-    for upper in (True, False):
-        parts = dict.fromkeys(_part(fixed.mu_squared, sampled, forward=way, upper=upper) for way in (True, False))
+    for is_upper in (True, False):
+        parts = dict.fromkeys(_part(fixed.mu_squared, sampled, forward=way, upper=is_upper) for way in (True, False))
         for part in parts:
             if part not in known:
                 profile = _profile(part, goal)
@@ -84,7 +84,8 @@ def gaussian_samples(fixed: Fixed, goal: Goal) -> GaussianSamples | None:
                     return None
                 known[part] = profile
         sides.append([known[part] for part in parts])
-    return GaussianSamples(*sides)
+    upper, lower = sides
+    return GaussianSamples(upper, lower)
 
 
 def _part(mu_squared: Fraction, sampled: Sequence[tuple[Sampled, int]], *, forward: bool, upper: bool) -> Part:

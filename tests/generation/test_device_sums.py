@@ -92,7 +92,7 @@ def test_a_batch_gives_the_same_scores_wherever_its_rows_are(held: int) -> None:
     found = []
     for model in (ToyModel(), _DeviceToy()):
         rows = label_rows(CONFIG, model)["World"]
-        private = PrivateRows(model, rows, TEXTS[:held], minibatch_rows=CONFIG.minibatch_rows)
+        private = PrivateRows(model, rows, TEXTS[:held], minibatch_rows=CONFIG.minibatch_rows, max_tokens=2)
         public = model.start([rows.public], width=len(rows.public))
         assert isinstance(public, OnDevice) == isinstance(model, _DeviceToy)
         for token in (5, 6):
@@ -109,7 +109,7 @@ def test_differences_and_picked_logits_are_the_same_wherever_the_rows_are() -> N
     sums, rows = [], []
     for model in (ToyModel(), _DeviceToy()):
         prompts = label_rows(CONFIG, model)["World"]
-        private = PrivateRows(model, prompts, TEXTS, minibatch_rows=3)
+        private = PrivateRows(model, prompts, TEXTS, minibatch_rows=3, max_tokens=2)
         public = model.start([prompts.public], width=len(prompts.public))
         own = ToyModel().start([prompts.public], width=len(prompts.public)).logits[0]
         measure = invisible_ink.difference(public, own, clip=1.0)

@@ -258,7 +258,7 @@ def test_a_private_prompt_that_is_refused_is_a_row_of_nothing(fault: Any, servic
     found = model.start_apart(rows, width=50, steps=1).logits
     assert np.isnan(found[0]).all()
     assert np.array_equal(found[1], expected[1])
-    assert on_simplex(found[0], np.arange(5)) is None
+    assert on_simplex(found[0][:5]) is None
     service.faults = [fault]
     assert model.answer_rows(rows, max_tokens=3, private=True)[0] == ""
     if fault[0] != 200:
