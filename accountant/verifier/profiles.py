@@ -22,6 +22,7 @@ from affidavit.accountant.verifier.adaptive import (
 from affidavit.accountant.verifier.balls import ball, down, down_array, precision, up_array
 from affidavit.accountant.verifier.branches import Branch, Fixed, Steps, Use
 from affidavit.accountant.verifier.combine import SMALLEST, TAIL, Best, Blatant, Goal, OneSide, Profile, worst
+from affidavit.accountant.verifier.exponential_samples import exponential_samples
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
 from affidavit.accountant.verifier.laplace import LaplaceProfile
 from affidavit.accountant.verifier.mixture import (
@@ -329,7 +330,8 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
     match fixed:
         case Fixed(mu_squared=0, uses=((Laplace(noise_multiplier=scale), 1),)):
             return LaplaceProfile(scale)
-    if (samples := gaussian_samples(fixed, goal)) is not None:
+    samples = gaussian_samples(fixed, goal) or exponential_samples(fixed, goal)
+    if samples is not None:
         return samples
     if _on_lattice(fixed):
         return _sampled(fixed, goal)
