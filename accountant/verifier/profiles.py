@@ -33,7 +33,7 @@ from affidavit.accountant.verifier.mixture import (
     two_point_masses,
 )
 from affidavit.accountant.verifier.product import MAX_ATOMS, ProductProfile, two_point_product
-from affidavit.accountant.verifier.sampled import Front, expected_delta, fronts
+from affidavit.accountant.verifier.sampled import Front, Kept, expected_delta, fronts
 from affidavit.accountant.verifier.search import Sides
 from affidavit.accountant.verifier.softmax import SoftmaxProfile
 from affidavit.accountant.verifier.stairs import losses_of
@@ -181,7 +181,7 @@ def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
 
 def _reach(top: float, masses: LossMasses | None) -> float:
     """An ε beyond which nothing resolved is left."""
-    return top + (0.0 if masses is None else max(0.0, float(masses.upper_loss.max())))
+    return top + (0.0 if masses is None else max(0.0, float(masses.upper_loss.max()), float(masses.lower_loss.max())))
 
 
 def _sampled(fixed: Fixed, goal: Goal) -> Profile:
@@ -199,8 +199,10 @@ def _sampled(fixed: Fixed, goal: Goal) -> Profile:
             pending.append((0.0, front, None))
         else:
             # A quick look at the upper side: it may show that this direction does not matter.
-            quick = _lattice_profile(front, front.spacing(COARSE_WIDTH, resolve=False), two_sided=False)
+            quick = _lattice_profile(front, front.spacing(COARSE_WIDTH, resolve=False), keep="upper")
             pending.append((_asked(quick, goal)[1], front, quick))
+    if not (forward.attained or forward.directed or found):
+        return _two_lattices(forward, backward, goal)
     floor = max((_asked(profile, goal)[0] for profile in found), default=0.0)
     for upper, front, look in sorted(pending, key=lambda item: -item[0]):
         if look is not None and upper <= floor:
@@ -211,13 +213,34 @@ def _sampled(fixed: Fixed, goal: Goal) -> Profile:
     result = worst(found)
     if forward.attained or forward.single() is not None:
         return result
-    # One upper side serves both directions; the explicit pairs below it differ in them.
-    other = _lattice_profile(backward, backward.spacing(NARROW / 2))
+    other = _lattice_profile(backward, backward.spacing(NARROW / 2), keep="lower")
     return Best((result, OneSide(other, "lower")))
 
 
-def _lattice_profile(front: Front, step: float, *, two_sided: bool = True) -> MixtureProfile:
-    masses = front.masses(step, two_sided=two_sided)
+def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:
+    """One upper side for both directions, and the explicit pairs below it, which need a finer lattice.
+
+    Those differ by direction; a quick look from above may show that the second one does not matter. A rough curve is an
+    upper side only.
+    """
+    sides: list[Profile] = []
+    above = _lattice_profile(forward, forward.spacing(NARROW / 2, resolve=False), keep="upper")
+    sides.append(OneSide(above, "upper"))
+    reached = 0.0
+    for front in () if goal.rough else (forward, backward):
+        if len(sides) > 1:
+            alone = replace(front, direction=replace(front.direction, upper=front.direction.lower))
+            look = _lattice_profile(alone, alone.spacing(COARSE_WIDTH, resolve=False), keep="upper")
+            if _asked(look, goal)[1] <= reached:
+                break
+        below = _lattice_profile(front, front.spacing(NARROW / 2), keep="lower")
+        reached = max(reached, _asked(below, goal)[0])
+        sides.append(OneSide(below, "lower"))
+    return Best(tuple(sides))
+
+
+def _lattice_profile(front: Front, step: float, *, keep: Kept = "both") -> MixtureProfile:
+    masses = front.masses(step, keep=keep)
     method = "privacy loss distribution, connect the dots and grouped cells"
     return MixtureProfile(NoSteps(), masses, NoSteps(), masses, _reach(0.0, masses), method)
 
