@@ -51,8 +51,8 @@ QUICK, AFFORDABLE = 0.5, 6.0
 COARSE_WIDTH, FRONT_WIDTH, NARROW = 2e-3, 4e-4, 8e-4
 """Relative bracket widths: of a first look, of lattices in front of exponential steps, and aimed at."""
 NARROW_DELTA, ROUGH_DELTA = 5e-3, 3e-2
-REFINEMENTS, MAX_WORK = 3, 128 << 16
-"""Refinements at most; places times bits of a refined transform."""
+REFINEMENTS, HALVINGS, MAX_WORK = 3, 4, 128 << 16
+"""Refinements and halvings at most; places times bits of a refined transform."""
 START_TERMS = 200_000
 MANY_STEPS = 2_000
 """Exponential steps from which on a strategy without memory may exceed the recursion's lower side."""
@@ -224,7 +224,17 @@ def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:
     upper side only.
     """
     sides: list[Profile] = []
-    above = _lattice_profile(forward, forward.spacing(NARROW / 2, resolve=False), keep="upper")
+    step = forward.spacing(NARROW / 2, resolve=False)
+    above = _lattice_profile(forward, step, keep="upper")
+    for _ in range(
+        0 if goal.rough else HALVINGS
+    ):  # O(spacing²): the step to half of it shows three quarters of the error
+        step /= 2
+        finer = _lattice_profile(forward, step, keep="upper")
+        before, after = _asked(above, goal)[1], _asked(finer, goal)[1]
+        above = finer if after < before else above
+        if before - after <= (2 * NARROW if goal.delta is not None else NARROW_DELTA) * after:
+            break
     sides.append(OneSide(above, "upper"))
     reached = 0.0
     for front in () if goal.rough else (forward, backward):
