@@ -74,24 +74,36 @@ class Method(Protocol):
 def smallest_epsilon(
     delta_at: Callable[[float], float], delta: float, *, start: float = 1.0, relative: float = 1e-12
 ) -> Interval:
-    """Bracket the smallest ε >= 0 with ``delta_at(ε) <= delta`` by bisection.
+    """Bracket the smallest ε >= 0 with ``delta_at(ε) <= delta``.
 
     ``delta_at`` is nonincreasing. The upper end satisfies the condition, the lower end fails it
-    (or is 0), so each is safe on its side. Returns (inf, inf) if even a huge ε fails.
+    (or is 0), so each is safe on its side. Returns (inf, inf) if even a huge ε fails. Two of three
+    points are where the chord of ln δ crosses, to either side by about its error; every third halves.
     """
-    if delta_at(0.0) <= delta:
+    at_low = delta_at(0.0)
+    if at_low <= delta:
         return Interval(0.0, 0.0)
     low, high = 0.0, max(start, 1e-300)
-    while delta_at(high) > delta:
-        low, high = high, 4.0 * high
+    while (at_high := delta_at(high)) > delta:
+        low, at_low = high, at_high
+        high *= 4.0
         if high > LARGEST_EPSILON:
             return Interval(math.inf, math.inf)
+    turn = 0
     while high - low > relative * high + 1e-300:
         middle = 0.5 * (low + high)
+        if turn % 3 < 2 and 0.0 < at_high < at_low < math.inf:
+            share = math.log(at_low / delta) / math.log(at_low / at_high) if delta > 0.0 else 0.5
+            gap = high - low
+            nudge = max(0.3 * relative * high, min(0.02 * gap, gap * gap / high))
+            chord = low + share * gap + (nudge if turn % 3 == 0 else -nudge)
+            middle = chord if low < chord < high else middle
         if middle in (low, high):
             break
-        if delta_at(middle) <= delta:
-            high = middle
+        value = delta_at(middle)
+        if value <= delta:
+            high, at_high = middle, value
         else:
-            low = middle
+            low, at_low = middle, value
+        turn += 1
     return Interval(low, high)

@@ -84,8 +84,7 @@ def gaussian_samples(fixed: Fixed, goal: Goal) -> GaussianSamples | None:
                     return None
                 known[part] = profile
         sides.append([known[part] for part in parts])
-    upper, lower = sides
-    return GaussianSamples(upper, lower)
+    return GaussianSamples(sides[0], sides[1])
 
 
 def _part(mu_squared: Fraction, sampled: Sequence[tuple[Sampled, int]], *, forward: bool, upper: bool) -> Part:

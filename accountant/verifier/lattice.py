@@ -27,7 +27,7 @@ from flint import arb
 
 from affidavit.accountant.verifier.balls import Ball, ball
 from affidavit.accountant.verifier.discrete import DiscretePair
-from affidavit.accountant.verifier.pairs import Mixed, Pair, Reversed, Tails
+from affidavit.accountant.verifier.pairs import Combined, Mixed, Pair, PresentOrAbsent, Reversed, Tails
 
 __all__ = ["LatticeMasses", "from_above", "from_below", "on_grid", "reach"]
 
@@ -81,7 +81,7 @@ def from_above(pair: Pair, step: Ball, low: float, high: float) -> LatticeMasses
     """A pair on the lattice that dominates ``pair``; ``low``, ``high`` as from ``reach``."""
     first, last = _index(arb(low), step) - 1, _index(arb(high), step) + 1
     losses = [i * step for i in range(first, last + 1)]
-    tails = [pair.above(loss) for loss in losses]
+    tails = _tails(pair, step, first, last)
     masses = [arb(0)] * len(losses)
     masses[0] = 1 - tails[0][0]
     shrink = 1 - (-step).exp()
@@ -91,6 +91,14 @@ def from_above(pair: Pair, step: Ball, low: float, high: float) -> LatticeMasses
         masses[i] += p - right
         masses[i + 1] += right
     return LatticeMasses(first, tuple(masses), tails[-1][0])
+
+
+def _tails(pair: Pair, step: Ball, first: int, last: int) -> list[Tails]:
+    """``above`` at lattice points; of a pair that is its own reflection at 0, from the positive ones."""
+    if not isinstance(pair, (Combined, PresentOrAbsent)) or first >= 0:
+        return [pair.above(i * step) for i in range(first, last + 1)]
+    right = [pair.above(i * step) for i in range(max(-first, last) + 1)]
+    return [(1 - right[-i][1], 1 - right[-i][0]) for i in range(first, 0)] + right[: last + 1]
 
 
 def on_grid(pair: DiscretePair, parts: int, *, upward: bool) -> LatticeMasses:

@@ -22,6 +22,7 @@ from affidavit.accountant.verifier.adaptive import (
 from affidavit.accountant.verifier.balls import ball, down, down_array, precision, up_array
 from affidavit.accountant.verifier.branches import Branch, Fixed, Steps, Use
 from affidavit.accountant.verifier.combine import SMALLEST, TAIL, Best, Blatant, Goal, OneSide, Profile, worst
+from affidavit.accountant.verifier.exponential_samples import exponential_samples
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
 from affidavit.accountant.verifier.laplace import LaplaceProfile
 from affidavit.accountant.verifier.mixture import (
@@ -32,7 +33,7 @@ from affidavit.accountant.verifier.mixture import (
     two_point_masses,
 )
 from affidavit.accountant.verifier.product import MAX_ATOMS, ProductProfile, two_point_product
-from affidavit.accountant.verifier.sampled import Front, expected_delta, fronts
+from affidavit.accountant.verifier.sampled import Front, Kept, expected_delta, fronts
 from affidavit.accountant.verifier.search import Sides
 from affidavit.accountant.verifier.softmax import SoftmaxProfile
 from affidavit.accountant.verifier.stairs import losses_of
@@ -50,8 +51,8 @@ QUICK, AFFORDABLE = 0.5, 6.0
 COARSE_WIDTH, FRONT_WIDTH, NARROW = 2e-3, 4e-4, 8e-4
 """Relative bracket widths: of a first look, of lattices in front of exponential steps, and aimed at."""
 NARROW_DELTA, ROUGH_DELTA = 5e-3, 3e-2
-REFINEMENTS, MAX_WORK = 3, 128 << 16
-"""Refinements at most; places times bits of a refined transform."""
+REFINEMENTS, HALVINGS, MAX_WORK = 3, 4, 128 << 16
+"""Refinements and halvings at most; places times bits of a refined transform."""
 START_TERMS = 200_000
 MANY_STEPS = 2_000
 """Exponential steps from which on a strategy without memory may exceed the recursion's lower side."""
@@ -180,7 +181,7 @@ def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
 
 def _reach(top: float, masses: LossMasses | None) -> float:
     """An ε beyond which nothing resolved is left."""
-    return top + (0.0 if masses is None else max(0.0, float(masses.upper_loss.max())))
+    return top + (0.0 if masses is None else max(0.0, float(masses.upper_loss.max()), float(masses.lower_loss.max())))
 
 
 def _sampled(fixed: Fixed, goal: Goal) -> Profile:
@@ -198,8 +199,10 @@ def _sampled(fixed: Fixed, goal: Goal) -> Profile:
             pending.append((0.0, front, None))
         else:
             # A quick look at the upper side: it may show that this direction does not matter.
-            quick = _lattice_profile(front, front.spacing(COARSE_WIDTH, resolve=False), two_sided=False)
+            quick = _lattice_profile(front, front.spacing(COARSE_WIDTH, resolve=False), keep="upper")
             pending.append((_asked(quick, goal)[1], front, quick))
+    if not (forward.attained or forward.directed or found):
+        return _two_lattices(forward, backward, goal)
     floor = max((_asked(profile, goal)[0] for profile in found), default=0.0)
     for upper, front, look in sorted(pending, key=lambda item: -item[0]):
         if look is not None and upper <= floor:
@@ -210,13 +213,44 @@ def _sampled(fixed: Fixed, goal: Goal) -> Profile:
     result = worst(found)
     if forward.attained or forward.single() is not None:
         return result
-    # One upper side serves both directions; the explicit pairs below it differ in them.
-    other = _lattice_profile(backward, backward.spacing(NARROW / 2))
+    other = _lattice_profile(backward, backward.spacing(NARROW / 2), keep="lower")
     return Best((result, OneSide(other, "lower")))
 
 
-def _lattice_profile(front: Front, step: float, *, two_sided: bool = True) -> MixtureProfile:
-    masses = front.masses(step, two_sided=two_sided)
+def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:
+    """One upper side for both directions, and the explicit pairs below it, which need a finer lattice.
+
+    Those differ by direction; a quick look from above may show that the second one does not matter. A rough curve is an
+    upper side only.
+    """
+    sides: list[Profile] = []
+    step = forward.spacing(NARROW / 2, resolve=False)
+    above = _lattice_profile(forward, step, keep="upper")
+    for _ in range(
+        0 if goal.rough else HALVINGS
+    ):  # O(spacing²): the step to half of it shows three quarters of the error
+        step /= 2
+        finer = _lattice_profile(forward, step, keep="upper")
+        before, after = _asked(above, goal)[1], _asked(finer, goal)[1]
+        above = finer if after < before else above
+        if before - after <= (2 * NARROW if goal.delta is not None else NARROW_DELTA) * after:
+            break
+    sides.append(OneSide(above, "upper"))
+    reached = 0.0
+    for front in () if goal.rough else (forward, backward):
+        if len(sides) > 1:
+            alone = replace(front, direction=replace(front.direction, upper=front.direction.lower))
+            look = _lattice_profile(alone, alone.spacing(COARSE_WIDTH, resolve=False), keep="upper")
+            if _asked(look, goal)[1] <= reached:
+                break
+        below = _lattice_profile(front, front.spacing(NARROW / 2), keep="lower")
+        reached = max(reached, _asked(below, goal)[0])
+        sides.append(OneSide(below, "lower"))
+    return Best(tuple(sides))
+
+
+def _lattice_profile(front: Front, step: float, *, keep: Kept = "both") -> MixtureProfile:
+    masses = front.masses(step, keep=keep)
     method = "privacy loss distribution, connect the dots and grouped cells"
     return MixtureProfile(NoSteps(), masses, NoSteps(), masses, _reach(0.0, masses), method)
 
@@ -329,7 +363,8 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
     match fixed:
         case Fixed(mu_squared=0, uses=((Laplace(noise_multiplier=scale), 1),)):
             return LaplaceProfile(scale)
-    if (samples := gaussian_samples(fixed, goal)) is not None:
+    samples = gaussian_samples(fixed, goal) or exponential_samples(fixed, goal)
+    if samples is not None:
         return samples
     if _on_lattice(fixed):
         return _sampled(fixed, goal)

@@ -16,7 +16,8 @@ are shared with the issuing engine.
     pure, approximate                  product of binomials, on a lattice where there are too many losses
     laplace, discrete gaussian         closed form once, else a lattice
     samples of these, and mixtures     lattice: connect the dots above, merged outcomes below
-    exponential                        recursion over the likelihood ratio; closed form once; envelope on a sample
+    exponential                        recursion over the likelihood ratio; closed form once
+    samples of one exponential         the same over the sample's ratio; else the envelope of one use, on a lattice
     zcdp                               conversion above, the Gaussian of equal ρ below
     parallel                           every case of the changed record (``reading``)
 """

@@ -15,12 +15,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from flint import arb, ctx
 
 from affidavit.accountant.plan import Approximate, DiscreteGaussian, Laplace, Pure
-from affidavit.accountant.verifier.balls import Ball, ball, down, down_array, precision, up, up_array
+from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_array, precision, up, up_array
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
 from affidavit.accountant.verifier.convolve import Composed, Uses, compose, log_tail_bound, window_of
 from affidavit.accountant.verifier.discrete import DiscretePair, discrete_pairs
@@ -33,7 +34,9 @@ from affidavit.accountant.verifier.replaced import ReplacedPair
 from affidavit.accountant.verifier.single import SingleProfile
 from affidavit.accountant.verifier.stairs import chunked, losses_of
 
-__all__ = ["Front", "expected_delta", "fronts"]
+__all__ = ["Front", "Kept", "expected_delta", "fronts"]
+
+Kept = Literal["both", "upper", "lower"]
 
 GUARD_BITS = 72
 """Bits beyond the smallest mass that matters: room for lattice differences and for the transform."""
@@ -248,36 +251,35 @@ class Front:
     def _atoms(self) -> Atoms:
         return two_point_product(self.direction.plain, budget=self.negligible, others=self.direction.binomials)
 
-    def masses(self, spacing: float, *, two_sided: bool = True) -> LossMasses:
-        """The loss distribution on a lattice of about that spacing, times the two-point losses."""
+    def masses(self, spacing: float, *, keep: Kept = "both") -> LossMasses:
+        """The loss distribution on a lattice of about that spacing, times the two-point losses.
+
+        A side that is not kept says nothing: all mass on +inf above, none below.
+        """
         with precision(self.bits):
-            result = self._lattice(spacing, two_sided=two_sided)
+            result = self._lattice(spacing, keep=keep)
             if self.direction.binomials or self.direction.plain:
                 result = result.times(two_point_masses(self._atoms()))
             return result
 
-    def _lattice(self, spacing: float, *, two_sided: bool) -> LossMasses:
-        grid = self._grid(spacing, upward=True)
-        above = self._composed(grid, upward=True)
-        while above is None:
-            spacing *= 2
+    def _lattice(self, spacing: float, *, keep: Kept) -> LossMasses:
+        upper: tuple[Array, Array, float] = (np.zeros(1), np.zeros(1), 1.0)
+        lower: tuple[Array, Array, float] = (np.zeros(1), np.zeros(1), 0.0)
+        if keep != "lower":
             grid = self._grid(spacing, upward=True)
             above = self._composed(grid, upward=True)
-        losses = up_array([(above.first + i) * grid.step + above.offset for i in range(len(above.masses))])
-        masses = np.maximum(up_array(above.masses), 0.0)
-        infinite = up(above.infinite + above.outside)
+            while above is None:
+                spacing *= 2
+                grid = self._grid(spacing, upward=True)
+                above = self._composed(grid, upward=True)
+            losses = up_array([(above.first + i) * grid.step + above.offset for i in range(len(above.masses))])
+            upper = np.maximum(up_array(above.masses), 0.0), losses, up(above.infinite + above.outside)
         grid = self._grid(spacing, upward=False)
-        below = self._composed(grid, upward=False) if two_sided else None
-        if below is None:
-            return LossMasses(masses, losses, infinite, np.zeros(1), np.zeros(1))
-        return LossMasses(
-            masses,
-            losses,
-            infinite,
-            np.maximum(down_array(below.masses), 0.0),
-            down_array([(below.first + i) * grid.step + below.offset for i in range(len(below.masses))]),
-            down(below.infinite - below.outside),
-        )
+        below = self._composed(grid, upward=False) if keep != "upper" else None
+        if below is not None:
+            losses = down_array([(below.first + i) * grid.step + below.offset for i in range(len(below.masses))])
+            lower = np.maximum(down_array(below.masses), 0.0), losses, down(below.infinite - below.outside)
+        return LossMasses(*upper, *lower)
 
     def _grid(self, spacing: float, *, upward: bool) -> Grid:
         """A lattice of about the given spacing, with lattice points where much of the mass sits.

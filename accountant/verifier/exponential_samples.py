@@ -1,0 +1,449 @@
+"""Exponential mechanisms on fresh random samples, composed adaptively and exactly, from both sides.
+
+Theorem. One use of bounded range η has, against any convex function of the likelihood ratio y, two ratios at worst
+(``adaptive``): u with Q-mass (E/u - 1)/(E - 1) and u/E with the rest, for some u in [1, E], E = e^η. On a sample of
+rate q the ratio is m = 1 - q + qy, and a convex function of m is one of y: two ratios remain the worst. So is it for
+a Poisson sample under add-remove and zero-out (Zhu, Dong, Wang 2022, Theorem 11), and for one without replacement
+under add-remove: the m-subsets of the others, each with its last member displaced by the new record, are pairs of
+substitutions, of which the mixture's ratio is no more spread (joint convexity). With α = e^ε, u picked before each
+use,
+    removed: F_k(α) = max over u of E_Q[m F_{k-1}(α/m)],    added: B_k(α) = max over u of E_Q[B_{k-1}(αm)],
+F_0 = B_0 = max(0, 1 - α), and δ(ε) is the larger one at k = T. Attained by two tokens and suitable logits. The two
+are one recursion: F_k(α) = 1 - α + α B_k(1/α), as E_Q m = 1. So each is kept for α >= 1 only, on the lattice
+α_i = e^{ih}, and is the other's continuation to the left: no value is a difference of large numbers. The recursion
+starts at F_1(α) = q h(1 + (α-1)/q) and B_1(α) = (1 - α(1-q)) h(αq/(1 - α(1-q))), h(α) = (√E - √α)²/(E - 1) for
+1 <= α <= E.
+
+Upper side. [1, E] is cut at the u whose near ratio 1 - q + qu is a power of e^h; there the near argument is on the
+lattice, and the far one gets the chord of its cell. Between two cuts both functions lie below the chords between
+their values at the cuts, and with s = u/u_0 in [1, r] the objective becomes F(1) + a(1 - 1/s) - b(s - 1), which
+``adaptive`` bounds by (r g + β)²/(4β), g = F(r) - F(1), β = b(r - 1)². Here β = (r - 1)/(E - 1) times the rise of M
+over the piece, M = w z - E w' z' for the near value z and the far one z', w = m and w' = m' where the record is
+removed, 1 where it is added (the slope in u of the weights times the chords, collected).
+
+Lower side. As in ``adaptive``, each lattice point carries the line A - Wα/α_i of an explicit strategy; a use combines
+the lines of the near argument and of the lattice point nearest to the far one, u one of the cuts.
+
+Rounding. As in ``adaptive``: weights are float64 enclosures of balls; an interpolated value and an objective are sums
+of non-negative floats. g is off by at most 2^-50 Z and β by 2^-50 (r - 1)/(E - 1) (w + E w') Z, Z the largest value
+met; the bonus changes by at most r(r + 1)/2 times the one and (r + 1)²/4 times the other. Both are added.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from affidavit.accountant.verifier.adaptive import FLOOR, LIBM, STEP, AdaptiveCurve, Lines
+from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_array, precision, up, up_array
+from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
+from affidavit.accountant.verifier.combine import SMALLEST, TAIL, Goal, Profile, worst
+from affidavit.accountant.verifier.mixture import MixtureProfile
+
+__all__ = ["exponential_samples"]
+
+MOST_USES, LARGEST_RANGE = 2_000, 40
+"""Beyond, the envelope serves (``envelope``)."""
+PER_DEVIATION, ROUGH = 0.035, 0.15
+"""The spacing, in deviations of one use's loss: a relative width of about 4e-4, or of some 3e-3."""
+FEWEST, MOST = 12, 800
+"""Cuts, at least and at most."""
+MOST_WORK = 1.5e8
+"""Lattice points times cuts times uses: some three seconds."""
+NARROW, NARROW_DELTA = 8e-4, 1e-2
+"""Relative widths of ε and of δ from which on the recursion is run once more, on a lattice ``FINER`` times as fine."""
+FINER, ROUNDS = 2.5, 3
+BLOCK, COARSE = 1024, 6
+"""Lattice points looked at together; cuts to a coarse piece."""
+TRIED = (0, -1, 1, -2, 2)
+"""Cuts beside the best one that the lower side tries."""
+
+METHOD = "exact adaptive composition of exponential mechanisms on samples"
+
+Indices = NDArray[np.intp]
+
+
+class _Looks(NamedTuple):
+    """Where the argument lies, one entry a cut: between lattice points ``at`` and ``at`` + 1, relative to the point.
+
+    ``share`` of the way to the second (rounded down); ``nearest`` is the nearest lattice point, ``drift`` the argument
+    over it (rounded up).
+    """
+
+    at: Indices
+    share: Array
+    nearest: Indices
+    drift: Array
+
+
+class _Pieces(NamedTuple):
+    """Between some cuts (``rows``): columns for the cuts, and for the gaps between them."""
+
+    rows: Indices
+    chance: Array
+    other: Array
+    pull: Array
+    push: Array
+    ratio: Array
+    bend: Array
+    slack: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """One use in one direction on one lattice."""
+
+    near: _Looks
+    far: _Looks
+    fine: _Pieces
+    coarse: _Pieces
+    chance_down: Array
+    other_down: Array
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """How many lattice points to the left and to the right the arguments may lie."""
+        places = np.concatenate([self.near.at, self.far.at, self.near.nearest, self.far.nearest])
+        return max(0, -int(places.min())), max(0, int(places.max()) + 1)
+
+
+def _looks(places: list[Ball], step: Ball) -> _Looks:
+    """``places`` in lattice cells."""
+    at = [int(place.lower().floor().unique_fmpz()) for place in places]
+    rise = step.expm1()
+    share = [down(((place - left) * step).expm1() / rise) for place, left in zip(places, at, strict=True)]
+    nearest = [round(float(place)) for place in places]
+    drift = [up(((place - point) * step).exp()) for place, point in zip(places, nearest, strict=True)]
+    return _Looks(np.array(at), np.clip(share, 0.0, 1.0), np.array(nearest), np.array(drift))
+
+
+def _between(
+    rows: Indices, u: list[Ball], weights: list[tuple[Ball, Ball]], masses: list[tuple[Ball, Ball]], top: Ball
+) -> _Pieces:
+    kept = [u[row] for row in rows]
+    ratio = [after / before for before, after in pairwise(kept)]
+    bend = [(r - 1) / (top - 1) for r in ratio]
+    pull, push = (up_array([ends[i] for ends in (weights[row] for row in rows)]) for i in (0, 1))
+    push = push * up(top) * (1 + STEP)
+    r, b = up_array(ratio), up_array(bend)
+    heights = pull + push
+    both = np.maximum(heights[1:], heights[:-1])
+    slack = 2.0**-50 * float(np.max(r * (r + 1) / 2 + (r + 1) ** 2 / 4 * b * both)) * 1.01
+    chance, other = (up_array([masses[row][i] for row in rows]) for i in (0, 1))
+    return _Pieces(rows, chance[:, None], other[:, None], pull[:, None], push[:, None], r[:, None], b[:, None], slack)
+
+
+def _ways(eta: Ball, rate: Ball, step: Fraction) -> tuple[_Way, _Way]:
+    """The record removed, and added."""
+    h, top = ball(step), eta.exp()
+    last = (1 + rate * eta.expm1()).log() / h
+    cells = int(last.lower().floor().unique_fmpz())
+    near = [ball(j) for j in range(cells + 1)]
+    u = [1 + (j * h).expm1() / rate for j in near]
+    if float(last - near[-1]) < 1e-9:
+        near, u = near[:-1], u[:-1]
+    near, u = [*near, last], [*u, top]
+    far = [(1 + rate * (v / top - 1)).log() / h for v in u[:-1]] + [ball(0)]
+    q = [((top / v - 1) / (top - 1), (top - top / v) / (top - 1)) for v in u]
+    q[0], q[-1] = (ball(1), ball(0)), (ball(0), ball(1))
+    m = [(1 + rate * (v - 1), 1 + rate * (v / top - 1)) for v in u]
+    ones = [(ball(1), ball(1))] * len(u)
+    fine = np.arange(len(u))
+    coarse = np.unique([*range(0, len(u), COARSE), len(u) - 1])
+    made = []
+    for sign, weights in ((-1, m), (1, ones)):
+        masses = [(a * w, b * v) for (a, b), (w, v) in zip(q, weights, strict=True)]
+        made.append(
+            _Way(
+                _looks([sign * place for place in near], h),
+                _looks([sign * place for place in far], h),
+                _between(fine, u, weights, masses, top),
+                _between(coarse, u, weights, masses, top),
+                np.maximum(down_array([a for a, _ in masses]), 0.0),
+                np.maximum(down_array([b for _, b in masses]), 0.0),
+            )
+        )
+    return made[0], made[1]
+
+
+def _values(windows: Array, margin: int, looks: _Looks, rows: Indices) -> Array:
+    """At least the function at the arguments of some cuts, one row a cut."""
+    found = windows[margin + looks.at[rows]]
+    between = np.flatnonzero(looks.share[rows] > 0.0)
+    if len(between) == len(rows):
+        right = windows[margin + 1 + looks.at[rows]]
+        np.subtract(found, right, out=right)
+        right *= looks.share[rows][:, None]
+        found *= 1 + STEP
+        found -= right
+    elif len(between):
+        some = rows[between]
+        left, right = found[between], windows[margin + 1 + looks.at[some]]
+        found[between] = left * (1 + STEP) - looks.share[some][:, None] * (left - right)
+    return found
+
+
+def _bounds(near: Array, far: Array, pieces: _Pieces, first: int, last: int) -> tuple[Array, Array]:
+    """The objective at the cuts ``first`` to ``last`` of ``pieces``, and a bound over each piece between them."""
+    cuts, gaps = slice(first, last + 1), slice(first, last)
+    values = pieces.chance[cuts] * near
+    values += pieces.other[cuts] * far
+    near *= pieces.pull[cuts]
+    far *= pieces.push[cuts]
+    near -= far
+    beta = near[1:] - near[:-1]
+    beta *= pieces.bend[gaps]
+    np.maximum(beta, FLOOR, out=beta)
+    swing = values[1:] - values[:-1]
+    np.minimum(swing, beta, out=swing)
+    swing *= pieces.ratio[gaps]
+    swing += beta
+    np.maximum(swing, 0.0, out=swing)
+    bounds = np.divide(swing, beta, out=beta)
+    bounds *= swing
+    bounds *= 0.25
+    bounds += values[:-1]
+    return values, bounds
+
+
+def _raised(extended: Array, width: int, margin: int, way: _Way) -> tuple[Array, Indices]:
+    """The upper side after one use, and the best cut, at every lattice point; coarse pieces first (``adaptive``)."""
+    peak, best = np.empty(width), np.empty(width, dtype=np.intp)
+    left = way.reach[0]
+    for i in range(0, width, BLOCK):
+        size = min(BLOCK, width - i)
+        windows = sliding_window_view(extended[i : i + size + 2 * margin], size)
+        largest = windows[margin - left]
+        rows = way.coarse.rows
+        near, far = _values(windows, margin, way.near, rows), _values(windows, margin, way.far, rows)
+        values, bounds = _bounds(near, far, way.coarse, 0, len(rows) - 1)
+        reached = values.max(axis=0)
+        kept = np.flatnonzero((bounds * (1 + LIBM) + largest * (LIBM + way.coarse.slack) > reached).any(axis=1))
+        first, last = int(rows[kept[0]]), int(rows[kept[-1] + 1])
+        rows = np.arange(first, last + 1)
+        near, far = _values(windows, margin, way.near, rows), _values(windows, margin, way.far, rows)
+        values, bounds = _bounds(near, far, way.fine, first, last)
+        peak[i : i + size] = np.maximum(bounds.max(axis=0), values[-1]) + way.fine.slack * largest
+        best[i : i + size] = values.argmax(axis=0) + first
+    return peak * (1 + STEP) + FLOOR, best
+
+
+def _lowered(lines: Lines, best: Indices, margin: int, way: _Way, points: int) -> Lines:
+    """The lines after one use, u at the best of the cuts tried; 0 beyond the points they are given for."""
+    place = np.arange(len(best)) + margin
+    inside, weight = np.zeros(len(best)), np.full(len(best), FLOOR)
+    for beside in TRIED:
+        cut = np.clip(best + beside, 0, len(way.chance_down) - 1)
+        one, two = place + way.near.nearest[cut], place + way.far.nearest[cut]
+        a = way.chance_down[cut] * lines.inside[one] + way.other_down[cut] * lines.inside[two]
+        w = way.fine.chance[cut, 0] * lines.weight[one] * way.near.drift[cut]
+        w += way.fine.other[cut, 0] * lines.weight[two] * way.far.drift[cut]
+        better = a - w > inside - weight
+        inside, weight = np.where(better, a, inside), np.where(better, w, weight)
+    padding = np.zeros(points - len(best))
+    return Lines(
+        np.concatenate([np.maximum(inside * (1 - STEP), 0.0), padding]),
+        np.concatenate([weight * (1 + STEP) + FLOOR, padding]),
+    )
+
+
+class _Side(NamedTuple):
+    """One direction's curve at α >= 1."""
+
+    upper: Array
+    lines: Lines
+
+
+def _extended(right: Array, left: Array, margin: int, beyond: float) -> Array:
+    """Values on lattice points -margin .. last + margin."""
+    return np.concatenate([left[margin:0:-1], right, np.full(margin, beyond)])
+
+
+def _after_one(eta: Ball, rate: Ball, step: Fraction, points: int) -> tuple[_Side, _Side]:
+    """F_1 and B_1 on the lattice, in closed form, with the lines of their best u."""
+    upper = np.full((2, points), FLOOR)
+    inside, weight = np.zeros((2, points)), np.full((2, points), FLOOR)
+    top = eta.exp()
+    root, rise = top.sqrt(), top - 1
+    for i in range(points):
+        alpha = ball(i * step).exp()
+        outer = 1 + (alpha - 1) / rate
+        if not outer < top:
+            break
+        u = (top * outer).sqrt()
+        chance = (top / u - 1) / rise
+        upper[0, i] = up(rate * (root - outer.sqrt()).nonnegative_part() ** 2 / rise)
+        inside[0, i], weight[0, i] = down(chance * (1 + rate * (u - 1))), up(chance * alpha)
+    for i in range(points):
+        alpha = ball(i * step).exp()
+        rest = 1 - alpha * (1 - rate)
+        if not rest > 0 or not (outer := alpha * rate / rest) < top:
+            break
+        u = (top / outer).sqrt()
+        chance = (top - top / u) / rise
+        upper[1, i] = up(rest * (root - outer.sqrt()).nonnegative_part() ** 2 / rise)
+        inside[1, i], weight[1, i] = down(chance), up(chance * alpha * (1 + rate * (u / top - 1)))
+    sides = (
+        _Side(
+            np.minimum.accumulate(np.clip(upper[n], FLOOR, 1.0)),
+            Lines(np.maximum(inside[n], 0.0), np.maximum(weight[n], FLOOR)),
+        )
+        for n in (0, 1)
+    )
+    return next(sides), next(sides)
+
+
+def _curves(
+    eta: Fraction, rate: Fraction, uses: int, step: Fraction, top: float, negligible: float
+) -> list[AdaptiveCurve]:
+    """The record removed, and added: the recursion over ``uses``, on lattice points 0 .. ``top``."""
+    with precision():
+        ways = _ways(ball(eta), ball(rate), step)
+        margin = 2 + max(max(way.reach) for way in ways)
+        points = max(math.ceil(top / float(step)), 2 * margin) + 1
+        shrink = [ball(-i * step).exp() for i in range(margin + 1)]
+        fall, rise = up_array(shrink), up_array([1 - value for value in shrink])
+        sides = _after_one(ball(eta), ball(rate), step, points)
+    for _ in range(uses - 1):
+        made = []
+        for way, one, other in zip(ways, sides, reversed(sides), strict=True):
+            width = min(points, int(np.count_nonzero(one.upper > negligible)) + margin)
+            mirrored = np.minimum((rise + fall * other.upper[: margin + 1]) * (1 + STEP), 1.0)
+            extended = _extended(one.upper[:width], mirrored, margin, float(one.upper[width - 1]))
+            values, best = _raised(extended, width, margin, way)
+            raised = np.minimum(np.minimum.accumulate(values), 1.0)
+            upper = np.concatenate([raised, np.full(points - width, raised[-1])])
+            ends = Lines(other.lines.inside[: margin + 1], other.lines.weight[: margin + 1])
+            inside = (1 - ends.weight * fall * (1 + STEP)) * (1 - STEP)
+            weight = (1 - ends.inside) * fall * (1 + STEP)
+            lines = Lines(
+                _extended(one.lines.inside, inside, margin, 0.0), _extended(one.lines.weight, weight, margin, 0.0)
+            )
+            made.append(_Side(upper, _lowered(lines, best, margin, way, points)))
+        sides = made[0], made[1]
+    return [AdaptiveCurve(float(step), side.upper, side.lines) for side in sides]
+
+
+class _Estimate(NamedTuple):
+    """Where one direction's answer lies, in floats: it sizes the lattice, never a bound."""
+
+    epsilon: float
+    log_delta: float
+    tilt: float
+    deviation: float
+
+
+def _estimate(eta: float, rate: float, uses: int, goal: Goal, *, removed: bool) -> _Estimate:
+    """By Chernoff's bound: the largest moment of one use over u, to the power ``uses``."""
+    u = np.exp(eta * np.linspace(0.0, 1.0, 202)[1:-1])
+    chance = (1.0 / u - math.exp(-eta)) / -math.expm1(-eta)
+    losses = np.stack([np.log1p(rate * (u - 1.0)), np.log1p(rate * (u * math.exp(-eta) - 1.0))])
+    tilts = np.geomspace(1e-2, 1e6, 240)
+    power = 1.0 + tilts if removed else -tilts
+    terms = np.multiply.outer(power, losses) + np.log(np.stack([chance, 1.0 - chance]))
+    logs = np.logaddexp(terms[:, 0], terms[:, 1])
+    best = logs.argmax(axis=1)
+    places = np.arange(len(tilts))
+    moment = uses * logs[places, best] + tilts * np.log(tilts) - (1.0 + tilts) * np.log1p(tilts)
+    log_delta = min(0.0, math.log(goal.expected or goal.delta or 1.0))
+    if goal.delta is None:
+        epsilon = goal.epsilon or 0.0
+        at = int(np.argmin(moment - tilts * epsilon))
+        log_delta = max(math.log(SMALLEST), float(moment[at]) - float(tilts[at]) * epsilon)
+    else:
+        crossed = (moment - log_delta) / tilts
+        at = int(np.argmin(crossed))
+        epsilon = max(0.0, float(crossed[at]))
+    share = float(np.exp(terms[at, 0, best[at]] - logs[at, best[at]]))
+    gap = float(losses[0, best[at]] - losses[1, best[at]])
+    return _Estimate(
+        epsilon, log_delta, min(float(tilts[at]), 300.0 / float(losses.max())), gap * math.sqrt(share * (1.0 - share))
+    )
+
+
+def _misfit(eta: float, rate: float, tilt: float, spacing: float) -> float:
+    """About how far apart the two sides of one use are where the function is α^-tilt."""
+    top = math.exp(eta)
+    near = spacing * np.arange(math.floor(math.log1p(rate * (top - 1.0)) / spacing) + 1.0)
+    u = 1.0 + np.expm1(near) / rate
+    rest = 1.0 + rate * (u / top - 1.0)
+    chance = (top / u - 1.0) / (top - 1.0)
+    place = -np.log(rest) / spacing
+    left, nearest = np.floor(place), np.round(place)
+    share = np.expm1((place - left) * spacing) / math.expm1(spacing)
+    base = chance * np.exp((1.0 + tilt) * near)
+    scale = (1.0 - chance) * rest
+    chord = np.exp(-tilt * spacing * left) * (1.0 - share * -math.expm1(-tilt * spacing))
+    line = np.exp(-tilt * spacing * nearest) * (1.0 - tilt * np.expm1((place - nearest) * spacing))
+    return float(np.log(np.max(base + scale * chord)) - np.log(np.max(base + scale * line)))
+
+
+def _spacing(eta: float, rate: float, uses: int, near: _Estimate, top: float, *, share: float) -> Fraction:
+    """About ``share`` deviations; of the spacings a little above, that whose lattice fits the far arguments best."""
+    reach = math.log1p(rate * math.expm1(eta))
+    affordable = math.sqrt(uses * top * reach / MOST_WORK)
+    least = min(max(share * near.deviation, affordable, reach / MOST), reach / FEWEST)
+    choices = least * np.linspace(1.0, 1.2, 60)
+    return Fraction(min((float(h) for h in choices), key=lambda h: _misfit(eta, rate, near.tilt, h) / h))
+
+
+def exponential_samples(fixed: Fixed, goal: Goal) -> Profile | None:
+    """The profile of one exponential mechanism on each of many samples of one kind; None for anything else."""
+    match fixed:
+        case Fixed(
+            mu_squared=0,
+            rho=0,
+            uses=(
+                (
+                    Sampled(
+                        scheme=scheme,
+                        rate=rate,
+                        relation=relation,
+                        of=Branch(steps=((eta, 1),), blatant=False) as inner,
+                        absent=None,
+                    ),
+                    uses,
+                ),
+            ),
+        ) if inner.fixed.empty and (relation == "add-remove" or (scheme, relation) == ("poisson", "zero-out")):
+            pass
+        case _:
+            return None
+    if not 1 < uses <= MOST_USES or eta > LARGEST_RANGE:
+        return None
+    found = [_estimate(float(eta), float(rate), uses, goal, removed=removed) for removed in (True, False)]
+    tail = max(SMALLEST, TAIL * math.exp(max(one.log_delta for one in found)) * (1.0 if goal.delta else 1e-2))
+    reach = uses * math.log1p(float(rate) * math.expm1(float(eta)))
+    edges = [
+        _estimate(float(eta), float(rate), uses, Goal(delta=tail), removed=removed).epsilon for removed in (True, False)
+    ]
+    top = min(reach, max(*edges, 1.01 * (goal.epsilon or 0.0)))
+    near = max(found, key=lambda one: (one.log_delta, one.epsilon))
+    share = ROUGH if goal.rough else PER_DEVIATION
+    found_step: Fraction | None = None
+    profile: Profile
+    for _ in range(1 if goal.rough else ROUNDS):
+        step = _spacing(float(eta), float(rate), uses, near, top, share=share)
+        if found_step is not None and step > 0.8 * found_step:
+            break
+        curves = _curves(eta, rate, uses, step, top, tail)
+        profile = worst([MixtureProfile(curve, None, curve, None, curve.top, METHOD) for curve in curves])
+        if _narrow(profile, goal):
+            break
+        found_step, share = step, share / FINER
+    return profile
+
+
+def _narrow(profile: Profile, goal: Goal) -> bool:
+    if goal.delta is not None:
+        lower, upper = profile.epsilon(goal.delta)
+        return upper - lower <= NARROW * upper + 1e-7
+    lower, upper = profile.delta(goal.epsilon or 0.0)
+    return upper - lower <= NARROW_DELTA * upper
