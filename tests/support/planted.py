@@ -53,8 +53,6 @@ FAULTS = (
             "ledger/test_ledger_alteration.py::test_an_older_state_of_all_tables_is_found_by_the_anchor"),
     Planted("anchors are not synchronised", _ANCHORS, "os.fsync(file.fileno())", "pass",
             "test_safety.py::test_an_anchor_is_on_disk_before_it_replaces_the_last"),
-    Planted("a ledger that is gone is begun anew", _STORE, "if here is not None and not there:", "if False:",
-            "ledger/test_ledger_alteration.py::test_a_deleted_ledger_is_not_opened_anew_by_itself"),
     Planted("a checkpoint may state any sum", _ACCOUNTS,
             'case "checkpoint" if {k: v for k, v in facts.items() if k != "at"} == self.checkpoint():',
             'case "checkpoint":',
