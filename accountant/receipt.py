@@ -129,9 +129,12 @@ def _check_types(facts: Mapping[str, Any]) -> None:
     for name in ("certificate_sha256", "ledger_entry", "sampler", "noise"):
         if facts[name] is not None:
             strictjson.text(facts[name], f"receipt.{name}")
-    for name in ("outputs_sha256", "versions"):
-        for _, path, value in strictjson.named(facts[name], f"receipt.{name}"):
-            strictjson.text(value, path)
+    for _, path, value in strictjson.named(facts["outputs_sha256"], "receipt.outputs_sha256"):
+        strictjson.text(value, path)
+    if not isinstance(facts["versions"], dict):
+        raise PlanError("receipt.versions", "not an object", allowed="versions by name")
+    for value in facts["versions"].values():
+        strictjson.text(value, "receipt.versions")
     if facts.get("ledger_head") is not None:
         end = strictjson.fields(facts["ledger_head"], "receipt.ledger_head", "count mac")
         strictjson.text(end["mac"], "receipt.ledger_head.mac")

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from affidavit.accountant.extras import require
+
 __all__ = ["ToyOpenAI", "tiny_llama", "toy_logprobs"]
 
 _WORDS = 200
@@ -56,6 +58,7 @@ def tiny_llama(folder: Path | str) -> str:
 
     ``AutoModelForCausalLM`` and ``AutoTokenizer`` load it. Needs the extra ``llm``.
     """
+    require("llm", "torch", "transformers", purpose="a tiny model")
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast

@@ -51,7 +51,8 @@ def _run(folder: Path, certificate_sha256: str | None, texts: Sequence[tuple[str
     digests = {"synthetic.jsonl": hashlib.sha256(content).hexdigest()}
     receipt = {
         "guarantee": "noise from the operating system", "schema": SCHEMA, "protected": certificate_sha256 is not None,
-        "generator": "prism", "certificate_sha256": certificate_sha256, "ledger_entry": None, "sampler": None,
+        "generator": "prism", "certificate_sha256": certificate_sha256, "ledger_entry": None, "ledger_head": None,
+        "sampler": None,
         "noise": "secure", "draws_per_node": {"plan.of": 4}, "outputs_sha256": digests, "versions": {},
         "ended": "2026-11-27T00:00:00Z",
     } | facts  # fmt: skip

@@ -40,6 +40,10 @@ CORE = {
 }
 AT_ONCE = {
     "front/pytest_plugin.py": {"pytest"},  # loaded by pytest alone
+    "front/foreign/alignment.py": {"torch"},  # these three: where the generator that is watched has loaded it
+    "front/foreign/toy.py": {"tokenizers"},  # transformers requires it
+    "front/foreign/torch_draws.py": {"torch"},
+    "front/foreign/watch.py": {"torch"},
     "generation/device_sums.py": {"torch"},  # these four: loaded by a model that is being loaded
     "generation/models/cache.py": {"torch", "transformers"},
     "generation/models/fused.py": {"torch"},

@@ -138,7 +138,7 @@ def test_a_task_of_ones_own_in_a_file(command: Any, tmp_path: Path, monkeypatch:
     (tmp_path / "teams.toml").write_text(OWN.replace("words = {", 'words = {"Postage" = "Post", '), encoding="utf-8")
     refused = command(*asked)
     assert refused.code == 2
-    assert "task.words.Postage: no label of the task; allowed: Billing, refunds | Delivery" in refused.err
+    assert "words.Postage: no label of the task; allowed: Billing, refunds | Delivery" in refused.err
 
 
 def test_labels_and_instruction_of_ones_own_as_flags(

@@ -197,6 +197,7 @@ def test_the_near_command_is_named(typed: list[str], says: str, command: Any) ->
 
 
 def test_help_marks_what_is_required(command: Any) -> None:
-    for name in ("sigma", "epsilon", "delta"):
+    assert re.search(r"--relation TEXT .*?\[required\]", command("sigma", "--help").out, re.DOTALL)
+    for name in ("epsilon", "delta"):
         assert "required where no file states one" in " ".join(command(name, "--help").out.split())
     assert re.search(r"--relation TEXT .*?\[required\]", command("ledger", "init", "--help").out, re.DOTALL)

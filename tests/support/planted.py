@@ -60,7 +60,7 @@ FAULTS = (
     # The budget
     Planted("a reservation is committed twice", _STORE, "if not is_open:", "if False:",
             "ledger/test_ledger.py::test_a_run_commits_once"),
-    Planted("other data's account pays", _STORE, "    _check_owner(accounts, dataset, records)\n    if", "    if",
+    Planted("other data's account pays", _STORE, "    _check_owner(accounts, dataset, known)\n", "",
             "ledger/test_ledger_sketch.py::test_a_new_name_is_no_new_budget"),
     Planted("another relation's account pays", _STORE, "    _check_kind(account, relation, unit)\n", "",
             "ledger/test_ledger.py::test_another_relation_or_unit_is_refused"),
