@@ -60,7 +60,7 @@ class ChosenModel(TokenModel):
     def __init__(self, scenario: Scenario, *, vocabulary_size: int) -> None:
         self._scenario = scenario
         self._toy = _toy()
-        self._marks = {self._toy.encode(mark)[0]: part for part, mark in MARKS.items()}
+        self._marks: dict[int, Part] = {self._toy.encode(mark)[0]: part for part, mark in MARKS.items()}
         self.vocabulary_size = vocabulary_size
         self.stop_tokens = frozenset[int]()
         self.digest = hashlib.sha256(f"chosen logits\0{scenario.name}\0{vocabulary_size}".encode()).hexdigest()
@@ -91,7 +91,10 @@ class ChosenModel(TokenModel):
     def _part(self, row: Sequence[int]) -> Part:
         """Whom a row shows: the changed record before anybody else."""
         tokens = set(row)
-        return next((part for mark, part in self._marks.items() if mark in tokens), "nobody")
+        for mark, part in self._marks.items():
+            if mark in tokens:
+                return part
+        return "nobody"
 
 
 class _ChosenDecoding:

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from affidavit.accountant.plan import Leaf, Parallel, Plan
 from affidavit.accountant.validate import Relation
@@ -89,7 +89,7 @@ class Trial:
             _AlignedPermit(plan, self.relation, AlignedNoise(seed, held=held, size=self.size, removed=removed)),
             self.config,
             records,
-            watched,
+            cast("LanguageModel", watched),
             size=self.size,
             public=self.public,
         )

@@ -68,9 +68,10 @@ class Rehearsed:
     def pairs(self) -> Iterator[Neighbours]:
         """Everything that is tried: every scenario on few records, and both ends of many."""
         setting = _Setting.of(self)
-        tries: list[tuple[Scenario, Place, int]] = [(scenario, "middle", 2) for scenario in setting.scenarios]
-        tries += [(*ends, setting.many) for ends in product(setting.scenarios[:2], _ENDS)]
-        tries += [(setting.scenarios[2], "middle", count) for count in setting.counts]
+        middle: Place = "middle"
+        tries = [(scenario, middle, 2) for scenario in setting.scenarios]
+        tries += [(scenario, place, setting.many) for scenario, place in product(setting.scenarios[:2], _ENDS)]
+        tries += [(setting.scenarios[2], middle, count) for count in setting.counts]
         for seed, ((scenario, place, each), history) in enumerate(product(tries, _histories(self.plan))):
             yield from setting.neighbours(scenario, place, each=each, seed=seed, history=history)
 
@@ -238,7 +239,7 @@ def _far_apart(config: SgaConfig) -> tuple[Words, Words]:
     projection = Projection.of(embedding.embed([WORDS[4]] * 2), dimensions=dimensions)
     single = projection(embedding.embed(WORDS))
     texts = [
-        [WORDS[index] for index in np.argsort(-sign * single[:, axis], kind="stable")[:count]]
+        [WORDS[int(index)] for index in np.argsort(-sign * single[:, axis], kind="stable")[:count]]
         for axis, sign, count in product(range(dimensions), (1, -1), range(1, min(longest, 8) + 1))
     ]
     points = clipped(projection(embedding.embed([" ".join(text) for text in texts])), radius=radius)

@@ -174,7 +174,8 @@ def _whole(rate: Fraction, of: Plan, relation: Relation, order: int, *, poisson:
             _choose(order, k) * (1 - q) ** (order - k) * q**k * (ball(k * (k - 1)) * s / 2).exp()
             for k in range(order + 1)
         )
-        return sum(terms, ball(0)).log()
+        total: Ball = sum(terms, ball(0))
+        return total.log()
     if poisson:
         return _poisson_any(rate, of, relation, order)
     return _fixed_size_any(rate, of, relation, order)

@@ -193,7 +193,8 @@ def _sampled(
     count = int(count[0]) if isinstance(count, tuple) else int(count)
     replace = name in ("choices", "integers", "randint") or (name == "choice" and arguments.get("replace", True))
     if replace:
-        places = [min(range(len(members)), key=lambda place: _unit(key, (i, members[place]))) for i in range(count)]
+        known = tuple(members)
+        places = [min(range(len(known)), key=lambda place: _unit(key, (i, known[place]))) for i in range(count)]
     elif count > len(members):
         return None  # as it fails by itself
     else:

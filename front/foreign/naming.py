@@ -5,9 +5,9 @@ Names are ids, and stay in this process: a trace holds them under a key, a repor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 from affidavit.generation.dataset import Record
 
@@ -41,10 +41,11 @@ class Names:
         """The ids of a sequence whose every element is a record; None where one is not, or where it is no sequence."""
         if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__len__"):
             return None
-        if not 0 < len(values) <= _LONGEST or not hasattr(values, "__iter__"):
+        found = cast("Collection[object]", values)
+        if not 0 < len(found) <= _LONGEST or not hasattr(values, "__iter__"):
             return None
         names = []
-        for value in values:
+        for value in found:
             name = self.of(value)
             if name is None:
                 return None
@@ -61,7 +62,7 @@ class Names:
         if not hasattr(values, "__iter__"):
             return None
         names: list[str] = []
-        for value in values:
+        for value in cast("Iterable[object]", values):
             found = self.flat(value, depth=depth - 1)
             if found is None:
                 return None

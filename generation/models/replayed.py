@@ -62,7 +62,7 @@ class _PlacedLayer(DynamicLayer):
 
     def load(self, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Begin with these states. All else becomes zero: a masked value counts 0 times, and 0 x NaN is NaN."""
-        for buffer, states in ((self.keys, keys), (self.values, values)):
+        for buffer, states in zip(self._buffers(), (keys, values), strict=True):
             buffer.zero_()
             buffer[:, :, : states.shape[2]].copy_(states)
 
@@ -74,16 +74,27 @@ class _PlacedLayer(DynamicLayer):
         **kwargs: Any,  # noqa: ARG002
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Write the states of one token; returns the whole buffers."""
-        self.keys.index_copy_(2, self._place, key_states)
-        self.values.index_copy_(2, self._place, value_states)
-        return self.keys, self.values
+        kept, seen = self._buffers()
+        kept.index_copy_(2, self._place, key_states)
+        seen.index_copy_(2, self._place, value_states)
+        return kept, seen
+
+    def _buffers(self) -> tuple[torch.Tensor, torch.Tensor]:
+        keys: Any = self.keys
+        values: Any = self.values
+        return keys, values
+
+    def first(self, used: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The states of the first ``used`` tokens."""
+        keys, values = self._buffers()
+        return keys[:, :, :used], values[:, :, :used]
 
 
 class _Step:
     """The buffers of ``rows`` rows of at most ``length`` tokens, and the recorded step over them."""
 
     def __init__(self, forward: Forward, like: Cache, rows: int, length: int, vocabulary: int) -> None:
-        first = cast("torch.Tensor", like.layers[0].keys)
+        first, _ = _states(like.layers[0])
         device = first.device
         self.length = length
         self._forward = forward
@@ -96,9 +107,9 @@ class _Step:
         self._layers: list[_PlacedLayer] = []
         for layer in like.layers:
             held = _PlacedLayer()
-            held.hold(cast("torch.Tensor", layer.keys), cast("torch.Tensor", layer.values), length, self._place)
+            held.hold(*_states(layer), length, self._place)
             self._layers.append(held)
-        self._cache.layers = list(self._layers)
+        cast("Any", self._cache).layers = list(self._layers)
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self._graph: torch.cuda.CUDAGraph | None = None
 
@@ -131,7 +142,7 @@ class _Step:
 
     def states(self, used: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """What ``load`` takes: the states of the first ``used`` tokens."""
-        return [(layer.keys[:, :, :used], layer.values[:, :, :used]) for layer in self._layers]
+        return [layer.first(used) for layer in self._layers]
 
     def present(self, used: int) -> torch.Tensor:
         """Which of the first ``used`` tokens of each row there are, and the position after them."""
