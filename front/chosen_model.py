@@ -56,6 +56,7 @@ class ChosenModel(TokenModel):
 
     name = "chosen"
     context_length = 1 << 24
+    rows_apart_by_nature = True
 
     def __init__(self, scenario: Scenario, *, vocabulary_size: int) -> None:
         self._scenario = scenario

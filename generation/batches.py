@@ -111,23 +111,26 @@ class PrivateRows:
 
         It stays where the rows are (``aggregate.brought`` fetches it); of no rows, on the processor.
         """
-        self.summed = sum(realised for _, realised in self._parts)
+        self.summed = 0
         self._unsound = 0
         held = [(part.device_logits, realised) for part, realised in self._parts if isinstance(part, OnDevice)]
         if not held or len(held) < len(self._parts):
             return total(self._measured(measure), vocabulary=vocabulary, batch_size=batch_size, clip=clip)
         bound = batch_size * grid_bound(clip)
         pairs = [measure.on_device(logits[:realised]) for logits, realised in held]
+        self.summed = sum(len(grid) for grid, _ in pairs)
         self._unsound = cast("torch.Tensor", sum((~sound).sum() for _, sound in pairs))
         sums = [grid.long().sum(dim=0) for grid, _ in pairs]
         return sum(sums[1:], start=sums[0]).clamp(-bound, bound)
 
     def _measured(self, measure: Measure) -> Iterator[GridLogits]:
+        """What each minibatch contributes, counted as it is summed: a row that is lost or comes twice is seen."""
         unsound = 0
         for logits in self.logits():
             grid, sound = measure.on_host(logits)
             unsound += int((~sound).sum())
             self._unsound = unsound
+            self.summed += len(grid)
             yield grid
 
     def append(self, token: int) -> None:

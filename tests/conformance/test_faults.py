@@ -110,8 +110,8 @@ def test_prism_as_it_is_shows_no_fault():
 def test_minibatches_counted_by_floor_division_8(monkeypatch):
     whole = batches.PrivateRows.__init__
 
-    def floored(self, model, rows, texts, *, minibatch_rows):
-        whole(self, model, rows, texts, minibatch_rows=minibatch_rows)
+    def floored(self, model, rows, texts, *, minibatch_rows, max_tokens):
+        whole(self, model, rows, texts, minibatch_rows=minibatch_rows, max_tokens=max_tokens)
         self._parts = self._parts[: len(texts) // minibatch_rows]
 
     monkeypatch.setattr(batches.PrivateRows, "__init__", floored)
@@ -307,12 +307,12 @@ def _shape_of_the_rest(permit, config, records, model, *, size, public=()):
 class _OnePart(batches.PrivateRows):
     """All rows in one part, of a shape that ``shape`` takes from the records."""
 
-    def __init__(self, model, rows, texts, *, minibatch_rows):
+    def __init__(self, model, rows, texts, *, minibatch_rows, max_tokens):
         chosen = [rows.row(model.encode(text)) for text in texts] or [rows.row(())]
         chosen, width = self.shape(rows, chosen, minibatch_rows)
-        self.truncated = self.unsound = self.summed = 0
+        self.truncated = self.summed = self._unsound = 0
         self._minibatch_rows = len(chosen)
-        self._parts = [(model.start(chosen, width=width), len(texts))]
+        self._parts = [(model.start_apart(chosen, width=width, steps=max_tokens), len(texts))]
 
 
 class _PaddedToLongest(_OnePart):

@@ -9,6 +9,7 @@ import pytest
 
 from affidavit.audits.auditfile import parse_audit
 from affidavit.generation import batches
+from affidavit.generation.aggregate import clipped
 from affidavit.generation.models.toy import ToyModel
 from affidavit.generation.registry import generator
 from affidavit.generator_checks import generator_checks
@@ -41,8 +42,12 @@ def test_a_sound_run_holds_and_says_what_was_compared(workplace, monkeypatch):
 
 @pytest.mark.parametrize("form", ["table", "junit", "sarif", "markdown"])
 def test_a_bug_is_a_violation_in_every_form(workplace, monkeypatch, form):
-    whole = batches.clip_to_grid
-    monkeypatch.setattr(batches, "clip_to_grid", lambda logits, *, clip: whole(logits, clip=2.0 * clip))
+    whole = batches.PrivateRows.total
+    monkeypatch.setattr(
+        batches.PrivateRows,
+        "total",
+        lambda self, _measure, *, clip, **more: whole(self, clipped(2.0 * clip), clip=clip, **more),
+    )
     done = _audit(workplace, 'attack = "sensitivity"\n', "--format", form)
     assert done.code == 1, done.err
     assert "moved by" in done.out or form == "table"

@@ -11,7 +11,7 @@ from planted_audits import Case, Plant
 from affidavit.generation.ksa import choice, texts
 from affidavit.generation.ksa.keywords import words
 from affidavit.generation.sga import answers as sga_answers
-from affidavit.generation.sga import augment, candidates
+from affidavit.generation.sga import candidates
 from affidavit.mechanisms import dpm, dpm_splits, propose_test_release
 
 Patch = pytest.MonkeyPatch
@@ -102,19 +102,13 @@ def weights_by_rarity(patch: Patch) -> None:
 
 
 def fallback_to_an_answer(patch: Patch) -> None:
-    """Where the test fails, the words are those of the first private answer."""
-    whole, kept = texts._answers, []
+    """Where the test fails, the words are those that most private answers say."""
     choose = choice.KeywordChoice.choose
-
-    def asked(*given):
-        kept[:] = list(whole(*given))
-        return iter(kept)
 
     def chosen(self, recorder, path, counts):
         found = choose(self, recorder, path, counts)
         return found or tuple(np.argsort(-counts, kind="stable")[: self.most_keywords].tolist())
 
-    patch.setattr(texts, "_answers", asked)
     patch.setattr(choice.KeywordChoice, "choose", chosen)
 
 
@@ -263,8 +257,8 @@ def scores_by_share(patch: Patch) -> None:
 def projected_on_private_axes(patch: Patch) -> None:
     whole, kept = sga_answers._Answering._answers, []
 
-    def answered(self, query, subsets):
-        found = whole(self, query, subsets)
+    def answered(self, query, subsets, *, private):
+        found = whole(self, query, subsets, private=private)
         kept.append(found)
         return found
 
@@ -280,25 +274,25 @@ def projected_on_private_axes(patch: Patch) -> None:
 
     candidates_of = candidates.Projection.of
     patch.setattr(sga_answers._Answering, "_answers", answered)
-    patch.setattr(candidates, "Projection", _Private)
+    patch.setattr(sga_answers, "Projection", _Private)
 
 
 def candidates_among_private_answers(patch: Patch) -> None:
     whole, kept = sga_answers._Answering._answers, []
 
-    def answered(self, query, subsets):
-        found = whole(self, query, subsets)
+    def answered(self, query, subsets, *, private):
+        found = whole(self, query, subsets, private=private)
         kept.append(found)
         return found
 
-    ranked = candidates.candidates
+    ranked = sga_answers.candidates
 
     def mixed(clusters, points, public, *, most):
         private = next(found for found in kept[::-1] if found is not public)
         return [*private[:1], *ranked(clusters, points, public, most=most)][:most]
 
     patch.setattr(sga_answers._Answering, "_answers", answered)
-    patch.setattr(candidates, "candidates", mixed)
+    patch.setattr(sga_answers, "candidates", mixed)
 
 
 def places_shared_by_prompts(patch: Patch) -> None:
@@ -329,12 +323,12 @@ def augmented_as_if_present(patch: Patch) -> None:
 
 def missing_records_shrink_the_set(patch: Patch) -> None:
     """The number of points is taken for public, and is how many records there are: a null record is one less."""
-    whole = augment.augmented
+    whole = sga_answers.augmented
 
     def augmented(config, records, *given, size, path):
         return whole(config, records, *given, size=len(records), path=path)
 
-    patch.setattr(augment, "augmented", augmented)
+    patch.setattr(sga_answers, "augmented", augmented)
 
 
 PLANTS = (

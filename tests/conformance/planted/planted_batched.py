@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -35,8 +36,18 @@ def clip_after_the_sum(patch: Patch) -> None:
 
 
 def bound_doubled(patch: Patch) -> None:
-    whole = batches.clip_to_grid
-    patch.setattr(batches, "clip_to_grid", lambda logits, *, clip: whole(logits, clip=2.0 * clip))
+    _measure_private_rows(patch, lambda logits, clip: aggregate.clip_to_grid(logits, clip=2.0 * clip))
+
+
+def _measure_private_rows(patch: Patch, clip_rows) -> None:
+    """What private rows contribute is ``clip_rows(logits, clip)``; the public row is measured as ever."""
+    whole = batches.PrivateRows.total
+
+    def total(self, measure, *, clip, **more):
+        wrong = dataclasses.replace(measure, on_host=lambda logits: clip_rows(logits, clip))
+        return whole(self, wrong, clip=clip, **more)
+
+    patch.setattr(batches.PrivateRows, "total", total)
 
 
 def scores_doubled_at_one_step(patch: Patch) -> None:
@@ -94,20 +105,20 @@ def private_half_not_halved(patch: Patch) -> None:
 def no_maximum_taken_off(patch: Patch) -> None:
     """Clipping to [−c, c] is left to the cast: the row's own level, and all below −c, wrap or pass."""
 
-    def clip_to_grid(logits, *, clip):
+    def clip_rows(logits, clip):
         sound = np.isfinite(logits.max(axis=1))
         grid = np.where(sound[:, None], np.minimum(logits, np.float32(clip)), 0.0) * aggregate.GRID
         return np.nan_to_num(grid, neginf=-1e12).astype(np.int64), sound
 
-    patch.setattr(batches, "clip_to_grid", clip_to_grid)
+    _measure_private_rows(patch, clip_rows)
 
 
 def two_rows_for_a_long_record(patch: Patch) -> None:
     whole = batches.PrivateRows.__init__
 
-    def init(self, model, rows, texts, *, minibatch_rows):
+    def init(self, model, rows, texts, **shape):
         cut = [piece for text in texts for piece in _pieces(text, rows.max_record_tokens)]
-        whole(self, model, rows, cut, minibatch_rows=minibatch_rows)
+        whole(self, model, rows, cut, **shape)
 
     patch.setattr(batches.PrivateRows, "__init__", init)
 
@@ -120,8 +131,8 @@ def _pieces(text: str, longest: int) -> list[str]:
 def repeated_first_minibatch(patch: Patch) -> None:
     whole = batches.PrivateRows.__init__
 
-    def init(self, model, rows, texts, *, minibatch_rows):
-        whole(self, model, rows, texts, minibatch_rows=minibatch_rows)
+    def init(self, model, rows, texts, **shape):
+        whole(self, model, rows, texts, **shape)
         self._parts = self._parts[:1] + self._parts
 
     patch.setattr(batches.PrivateRows, "__init__", init)
@@ -194,20 +205,20 @@ def batches_by_position(patch: Patch) -> None:
 def last_minibatch_lost(patch: Patch) -> None:
     whole = batches.PrivateRows.__init__
 
-    def init(self, model, rows, texts, *, minibatch_rows):
-        whole(self, model, rows, texts, minibatch_rows=minibatch_rows)
+    def init(self, model, rows, texts, *, minibatch_rows, max_tokens):
+        whole(self, model, rows, texts, minibatch_rows=minibatch_rows, max_tokens=max_tokens)
         self._parts = self._parts[: len(texts) // minibatch_rows]
 
     patch.setattr(batches.PrivateRows, "__init__", init)
 
 
 class _OnePart(batches.PrivateRows):
-    def __init__(self, model, rows, texts, *, minibatch_rows):
+    def __init__(self, model, rows, texts, *, minibatch_rows, max_tokens):
         chosen = [rows.row(model.encode(text)) for text in texts] or [rows.row(())]
         chosen, width = self.shape(rows, chosen, minibatch_rows)
-        self.truncated = self.unsound = self.summed = 0
+        self.truncated = self.summed = self._unsound = 0
         self._minibatch_rows = len(chosen)
-        self._parts = [(model.start(chosen, width=width), len(texts))]
+        self._parts = [(model.start_apart(chosen, width=width, steps=max_tokens), len(texts))]
 
 
 class _Longest(_OnePart):
@@ -328,11 +339,11 @@ def ink_mean_over_present(patch: Patch) -> None:
 
 
 def distance_of_the_mean_logits(patch: Patch) -> None:
-    def distance(private, public, tokens, *, batch_size):
+    def distance(private, public, *, batch_size):
         rows = [np.nan_to_num(row, posinf=50.0, neginf=-1e4) for part in private for row in part]
         mean = np.sum(rows, axis=0) / batch_size if rows else np.zeros_like(public)
-        mine = probabilities.on_simplex(np.asarray(mean, dtype=np.float32), tokens)
-        return int(batch_size * abs(mine - probabilities.on_simplex(public, tokens)).sum())
+        mine = probabilities.on_simplex(np.asarray(mean, dtype=np.float32))
+        return int(batch_size * abs(mine - probabilities.on_simplex(public)).sum())
 
     patch.setattr(private_prediction, "distance", distance)
 
@@ -340,10 +351,10 @@ def distance_of_the_mean_logits(patch: Patch) -> None:
 def distance_over_present(patch: Patch) -> None:
     whole = private_prediction.distance
 
-    def distance(private, public, tokens, *, batch_size):
+    def distance(private, public, *, batch_size):
         parts = list(private)
         present = max(1, sum(map(len, parts)))
-        return whole(parts, public, tokens, batch_size=present) * batch_size // present
+        return whole(parts, public, batch_size=present) * batch_size // present
 
     patch.setattr(private_prediction, "distance", distance)
 
@@ -361,9 +372,9 @@ def threshold_from_the_data(patch: Patch) -> None:
 class _Counted(batches.PrivateRows):
     rows = 0
 
-    def __init__(self, model, rows, texts, *, minibatch_rows):
+    def __init__(self, model, rows, texts, **shape):
         _Counted.rows = len(texts)
-        super().__init__(model, rows, texts, minibatch_rows=minibatch_rows)
+        super().__init__(model, rows, texts, **shape)
 
 
 def free_token_from_the_private_rows(patch: Patch) -> None:

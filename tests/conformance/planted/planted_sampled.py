@@ -35,8 +35,8 @@ def normalised_over_everything(patch: Patch) -> None:
     """Restricted to the support, then divided by the mass that is left *in logits of float32*: a tiny sum explodes."""
     whole = few_shot.on_simplex
 
-    def on_simplex(logits, tokens):
-        shares = whole(logits, tokens)
+    def on_simplex(logits):
+        shares = whole(logits)
         return None if shares is None else shares * 2 if shares.max() > GRID // 2 else shares
 
     patch.setattr(few_shot, "on_simplex", on_simplex)
@@ -72,8 +72,8 @@ def record_in_two_subsets(patch: Patch) -> None:
 
 
 def scores_are_log_probabilities(patch: Patch) -> None:
-    def scaled(logits, tokens):
-        chosen = logits[tokens].astype(np.float64)
+    def scaled(logits):
+        chosen = logits.astype(np.float64)
         if not np.isfinite(chosen.max()):
             return None
         return np.rint(np.maximum(chosen - chosen.max(), -20.0) * GRID).astype(np.int64)
