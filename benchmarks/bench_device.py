@@ -68,7 +68,13 @@ class Bench:
 
     def start(self) -> tuple[PrivateRows, Decoding]:
         """Every prompt read."""
-        private = PrivateRows(self.model, self.rows, self.texts, minibatch_rows=self.config.minibatch_rows)
+        private = PrivateRows(
+            self.model,
+            self.rows,
+            self.texts,
+            minibatch_rows=self.config.minibatch_rows,
+            max_tokens=self.config.max_tokens,
+        )
         return private, self.model.start([self.rows.public], width=len(self.rows.public))
 
     def draw(self, scores: Any) -> int:

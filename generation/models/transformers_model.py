@@ -122,7 +122,7 @@ class TransformersModel(TokenModel):
         self.vocabulary_size = int(config.vocab_size)
         self.context_length = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
         self.stop_tokens = _stop_tokens(model, self._tokenizer)
-        self._steps: dict[Computing, Steps] = {}
+        self._steps: dict[Computing | None, Steps] = {}
         self._replays = False
         if device != "cpu":
             from affidavit.generation.models.fused import fuse_norms
@@ -168,15 +168,15 @@ class TransformersModel(TokenModel):
         if self.device == "cpu":
             return _Decoding(self, rows, width, way=way)
         decoding = _OnDevice(self, rows, width, way=way)
-        return decoding.replayed(self._recorded(way)) if way is not None and self._replays else decoding
+        return decoding.replayed(self._recorded(way)) if self._replays else decoding
 
-    def _recorded(self, way: Computing) -> Steps:
+    def _recorded(self, way: Computing | None) -> Steps:
         """A graph keeps the kernels that it was recorded with: each way has steps of its own."""
         if way not in self._steps:
             from affidavit.generation.models.replayed import Steps
 
             def forward(*given: Any, **named: Any) -> torch.Tensor:
-                with way.in_force(self._torch):
+                with nullcontext() if way is None else way.in_force(self._torch):
                     return self._forward(*given, **named)
 
             self._steps[way] = Steps(forward, self.vocabulary_size)
