@@ -115,9 +115,9 @@ class Bench:
 
     def plain(self, tokens: int = 16) -> float:
         """Milliseconds a token as it was: kernels started one by one, logits brought to the processor."""
-        steps, self.model._steps = self.model._steps, None  # type: ignore[attr-defined]
+        replays, self.model._replays = self.model._replays, False  # type: ignore[attr-defined]
         private, public = self.start()
-        self.model._steps = steps  # type: ignore[attr-defined]
+        self.model._replays = replays  # type: ignore[attr-defined]
         spent = []
         for step in range(tokens):
             before = time.perf_counter()
@@ -138,9 +138,9 @@ class Bench:
     def check(self, tokens: int = 12) -> dict[str, Any]:
         """The same integers here and there, again, and how far the plain step is."""
         (one, public), (two, again) = self.start(), self.start()
-        steps, self.model._steps = self.model._steps, None  # type: ignore[attr-defined]
+        replays, self.model._replays = self.model._replays, False  # type: ignore[attr-defined]
         other, plainly = self.start()
-        self.model._steps = steps  # type: ignore[attr-defined]
+        self.model._replays = replays  # type: ignore[attr-defined]
         same = repeated = True
         apart, scale = 0.0, 2 * self.config.batch_size * GRID
         for step in range(tokens):
