@@ -90,7 +90,7 @@ def holding_at(order: Fraction, *, epsilon: Decimal, delta: Decimal) -> Fraction
 def _positive(budget: Decimal, name: str) -> Decimal:
     if budget <= 0:
         raise NotSupported(
-            f"a {name} holds nothing for this (ε, δ)", hint="Use `--filter basic`, or a larger `--epsilon`."
+            f"a {name} holds nothing for this (ε, δ)", hint="Use `--filter basic`; a larger ε would do, too."
         )
     return budget
 

@@ -18,6 +18,7 @@ import cases_machine
 import cases_mechanisms
 import cases_models
 import cases_numbers
+import cases_office
 import cases_plans
 import cases_rest
 import cases_runs
@@ -41,6 +42,7 @@ CASES = [
     *cases_folders.CASES,
     *cases_foreign.CASES,
     *cases_machine.CASES,
+    *cases_office.CASES,
 ]
 
 API = [
@@ -54,6 +56,7 @@ API = [
     *cases_folders.API,
     *cases_foreign.API,
     *cases_machine.API,
+    *cases_office.API,
 ]
 EXECUTED = {case.at for case in CASES} | {case.at for case in API}
 PAGE = ROOT / "docs" / "refusals.md"
