@@ -69,9 +69,14 @@ class Rehearsed:
         """Everything that is tried: every scenario on few records, and both ends of many."""
         setting = _Setting.of(self)
         middle: Place = "middle"
-        tries = [(scenario, middle, 2) for scenario in setting.scenarios]
-        tries += [(scenario, place, setting.many) for scenario, place in product(setting.scenarios[:2], _ENDS)]
-        tries += [(setting.scenarios[2], middle, count) for count in setting.counts]
+        tries: list[tuple[Scenario, Place, int]] = []
+        for scenario in setting.scenarios:
+            tries.append((scenario, middle, 2))
+        for scenario in setting.scenarios[:2]:
+            for place in _ENDS:
+                tries.append((scenario, place, setting.many))
+        for count in setting.counts:
+            tries.append((setting.scenarios[2], middle, count))
         for seed, ((scenario, place, each), history) in enumerate(product(tries, _histories(self.plan))):
             yield from setting.neighbours(scenario, place, each=each, seed=seed, history=history)
 
