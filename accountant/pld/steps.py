@@ -37,7 +37,7 @@ from affidavit.accountant.pld.laplace import Laplace as LaplaceCurve
 from affidavit.accountant.pld.nested import composed_step
 from affidavit.accountant.pld.replaced import replaced_step
 from affidavit.accountant.pld.subsample import Combined, Diluted, Lesser, Mixed, PoissonSubstitution
-from affidavit.accountant.pld.three_gaussians import gaussian_shift, replaced_gaussian
+from affidavit.accountant.pld.three_gaussians import gaussian_shifts, replaced_gaussian
 from affidavit.accountant.validate import Relation
 
 __all__ = ["flatten", "one_step"]
@@ -190,9 +190,9 @@ def _poisson_substitution(node: Poisson, absent: Plan, inner: OneStep, explicit:
     match node.of, absent:
         case Pure(epsilon=replaced), Pure(epsilon=gone_epsilon) if replaced > 0.0 and gone_epsilon > 0.0:
             return replaced_step(replaced=replaced, absent=gone_epsilon, rate=node.rate)
-    shift, presence = gaussian_shift(node.of), gaussian_shift(absent)
-    if shift is not None and presence is not None and 0.0 < presence < shift:
-        return replaced_gaussian(replaced=shift, absent=presence, rate=node.rate)
+    shifts = gaussian_shifts(node.of, absent)
+    if shifts is not None and shifts[1] < shifts[0]:
+        return replaced_gaussian(replaced=shifts[0], absent=shifts[1], rate=node.rate)
     gone = one_step(absent, "zero-out", explicit=explicit)
     if gone is NOTHING:
         return NOTHING if inner is NOTHING else _each(inner, lambda curve: Diluted(curve, node.rate))

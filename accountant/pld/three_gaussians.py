@@ -5,7 +5,8 @@ sample without either: |a|, |b| <= μ_a (``absent``), |a − b| <= μ_r (``repla
 sample without them, no two are further apart). P = (1−q)N(0) + qN(a), Q = (1−q)N(0) + qN(b).
 
 Theorem. For every α >= 1 the largest H_α(P‖Q) is that of a = μ_a and b = −(μ_r − μ_a) on a line; for α < 1 it is its
-mirror image, 1 − α + α H_{1/α}. The same holds for adaptive compositions on one sample, with μ_a² and μ_r² added up.
+mirror image, 1 − α + α H_{1/α}. The same holds for adaptive compositions on one sample whose μ_r/μ_a are all one ratio,
+with μ_a² and μ_r² added up: every use is best on the line of the others, so the sums are reached.
 
 Proof. With X = e^{a·x − |a|²/2}, Y = e^{b·x − |b|²/2}, x ~ N(0, I), and k = (1−q)(α−1),
     H_α(P‖Q) = E f(X, Y),   f = (qX − qαY − k)₊,
@@ -30,6 +31,7 @@ exchange the other: the curve dominates, the pair is the lower side.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -38,24 +40,38 @@ from affidavit.accountant.nodes import Compose, Gaussian, Plan, Repeat
 from affidavit.accountant.pld.curve import Array, Curve, Direction, Logs, OneStep
 from affidavit.accountant.pld.subsample import TwoSided
 
-__all__ = ["ThreeGaussians", "gaussian_shift", "replaced_gaussian"]
+__all__ = ["ThreeGaussians", "gaussian_shifts", "replaced_gaussian"]
 
 ROUNDING = 1e-11
 """Relative error of a tail by that of the point where it begins: 2⁻⁵⁰ of it, times a hazard of at most 40 there."""
 HALVINGS = 120
 
 
-def gaussian_shift(plan: Plan) -> float | None:
-    """√(Σ 1/σ²) of Gaussians alone; None if there is something else, or no noise."""
-    match plan:
-        case Gaussian(noise_multiplier=sigma):
-            return 1.0 / sigma if sigma > 0.0 else None
-        case Repeat(count=count, of=of):
-            inner = gaussian_shift(of)
-            return None if inner is None else math.sqrt(count) * inner
-        case Compose(parts=parts):
-            shifts = [gaussian_shift(part) for part in parts]
-            return None if None in shifts else math.hypot(*(shift for shift in shifts if shift is not None))
+def gaussian_shifts(of: Plan, absent: Plan) -> tuple[float, float] | None:
+    """(μ_r, μ_a) of Gaussians alone, the same tree twice, in one ratio; None otherwise, or without noise."""
+    pairs = _pairs(of, absent)
+    if not pairs or len({Fraction(gone) / Fraction(sigma) for sigma, gone, _ in pairs}) > 1:
+        return None
+    replaced, presence = (math.sqrt(math.fsum(count / noise[side] ** 2 for *noise, count in pairs)) for side in (0, 1))
+    return replaced, presence
+
+
+def _pairs(of: Plan, absent: Plan) -> list[tuple[float, float, int]] | None:
+    """(σ of replacing, σ of taking away, uses) leaf by leaf."""
+    match of, absent:
+        case Gaussian(noise_multiplier=sigma), Gaussian(noise_multiplier=gone) if sigma > 0.0 and gone > 0.0:
+            return [(sigma, gone, 1)]
+        case Repeat(count=count, of=one), Repeat(count=other, of=another) if count == other:
+            inner = _pairs(one, another)
+            return None if inner is None else [(sigma, gone, count * uses) for sigma, gone, uses in inner]
+        case Compose(parts=parts), Compose(parts=others) if len(parts) == len(others):
+            found: list[tuple[float, float, int]] = []
+            for part, gone_part in zip(parts, others, strict=True):
+                inner = _pairs(part, gone_part)
+                if inner is None:
+                    return None
+                found += inner
+            return found
     return None
 
 

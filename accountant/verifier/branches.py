@@ -30,7 +30,7 @@ class Sampled:
     ``rate`` is the Poisson rate or sample/population; ``mirrored`` marks the use in which the
     record is added where the plan's pair removes it (a record that changes part: docs/theory/parallel-and-order.md).
     ``absent``: of a Poisson sample under substitution, what taking the record away from the sample costs,
-    where the plan states it.
+    where the plan states it; ``in_proportion``: both are Gaussians whose costs have one ratio, leaf by leaf.
     """
 
     scheme: str
@@ -39,6 +39,7 @@ class Sampled:
     of: Branch
     mirrored: bool = False
     absent: Branch | None = None
+    in_proportion: bool = False
 
 
 Use: TypeAlias = "nodes.Pure | nodes.Approximate | nodes.Laplace | nodes.DiscreteGaussian | Sampled"

@@ -99,7 +99,7 @@ def _smooth(use: Sampled) -> bool:
     on_sample = gaussian(use.of)
     if use.absent is None or not on_sample:
         return bool(on_sample)
-    return 0 < (gaussian(use.absent) or 0) <= on_sample
+    return use.in_proportion and 0 < (gaussian(use.absent) or 0) <= on_sample
 
 
 def gaussian(branch: Branch) -> Fraction | None:

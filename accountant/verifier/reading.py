@@ -22,7 +22,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product
+from itertools import product, zip_longest
 from typing import Literal
 
 from affidavit.accountant.errors import NotSupported
@@ -164,7 +164,8 @@ def _poisson(node: Poisson, at: _Place) -> tuple[Branch, ...]:
         absent = _covering(_branches(node.absent, _Place("zero-out", at.side)))
         below = _branches(node.of, at if at.way is not None else replace(at, null=at.null and at.free))
         if absent != Branch():
-            return _sampled("poisson", rate, "substitution", below, mirrored=enters, absent=absent)
+            even = _in_proportion(node.of, node.absent)
+            return _sampled("poisson", rate, "substitution", below, mirrored=enters, absent=absent, in_proportion=even)
         return _sampled("poisson", rate, "substitution", below, mirrored=enters)
     if at.way is None:
         return _sampled("poisson", rate, "substitution", _branches(node.of, replace(at, null=at.null and at.free)))
@@ -206,9 +207,41 @@ def _sampled(
     *,
     mirrored: bool = False,
     absent: Branch | None = None,
+    in_proportion: bool = False,
 ) -> tuple[Branch, ...]:
-    uses = (Branch() if of == Branch() else _one(Sampled(scheme, rate, relation, of, mirrored, absent)) for of in below)
+    uses = (
+        Branch() if of == Branch() else _one(Sampled(scheme, rate, relation, of, mirrored, absent, in_proportion))
+        for of in below
+    )
     return undominated(uses)
+
+
+def _in_proportion(of: Plan, absent: Plan) -> bool:
+    """Whether both are the same tree of Gaussians, one of them with all noise multiplied by one number."""
+    ratios: set[Fraction] = set()
+    for here, there in zip_longest(_noise(of), _noise(absent)):
+        match here, there:
+            case Gaussian(noise_multiplier=one), Gaussian(noise_multiplier=other) if one > 0.0 and other > 0.0:
+                ratios.add(Fraction(other) / Fraction(one))
+            case int(), int() if here == there:
+                continue
+            case _:
+                return False
+    return len(ratios) == 1
+
+
+def _noise(tree: Plan) -> Iterator[Plan | int]:
+    """Every leaf in order, after the counts and widths of what is around it."""
+    match tree:
+        case Repeat(count=count, of=inner):
+            yield count
+            yield from _noise(inner)
+        case Compose(parts=parts):
+            yield -len(parts)
+            for part in parts:
+                yield from _noise(part)
+        case _:
+            yield tree
 
 
 def _covering(options: Sequence[Branch]) -> Branch:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound
 from affidavit.accountant.plan import Compose, Gaussian, Plan, Poisson, Repeat
-from affidavit.accountant.pld.three_gaussians import ThreeGaussians, replaced_gaussian
+from affidavit.accountant.pld.three_gaussians import ThreeGaussians, gaussian_shifts, replaced_gaussian
 from affidavit.accountant.verifier import recompute
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(160)
@@ -83,8 +83,31 @@ def test_between_the_engines_agree_and_the_pair_is_below() -> None:
 
 
 def test_several_gaussians_on_one_sample_add_up() -> None:
-    two = sampled(Repeat(2, Gaussian(1.0)), Compose((Gaussian(2.0), Gaussian(2.0))), count=50)
+    two = sampled(Compose((Gaussian(1.0), Gaussian(1.0))), Compose((Gaussian(2.0), Gaussian(2.0))), count=50)
     one = sampled(Gaussian(0.5**0.5), Gaussian(2**0.5), count=50)
     for ask in (bound, recompute):
         ends = [ask(plan, relation="substitution", delta=1e-6).epsilon_upper for plan in (two, one)]  # type: ignore[operator]
         assert ends[0] == pytest.approx(ends[1], rel=1e-3)
+
+
+UNEVEN = sampled(Compose((Gaussian(1.0), Gaussian(0.5))), Compose((Gaussian(1.0), Gaussian(1.0))), rate=0.3, count=1)
+
+
+def test_costs_in_unlike_ratios_are_not_on_one_line() -> None:
+    """a = (1, 1), b = (0, −1): the sums alone, |b| = √5 − √2, would say more below than any placement reaches."""
+    for epsilon in (0.3, 0.8):
+        truth = hockey_stick(epsilon, old=np.array([1.0, 1.0]), new=np.array([0.0, -1.0]), rate=0.3)
+        for ask in (bound, recompute):
+            found = ask(UNEVEN, relation="substitution", epsilon=epsilon)  # type: ignore[operator]
+            assert found.delta_lower <= truth + 2e-3
+            assert found.delta_upper >= truth - 2e-3
+
+
+@pytest.mark.parametrize(
+    "absent", [Compose((Gaussian(0.9), Gaussian(2.0))), Repeat(2, Gaussian(2.0)), Gaussian(2.0), Gaussian(0.0)]
+)
+def test_other_trees_get_the_older_bound(absent: Plan) -> None:
+    plan = sampled(Compose((Gaussian(1.0), Gaussian(1.0))), absent, count=5)
+    found = bound(plan, relation="substitution", delta=1e-4)
+    assert found.epsilon_lower <= found.epsilon_upper
+    assert gaussian_shifts(Compose((Gaussian(1.0), Gaussian(1.0))), absent) is None
