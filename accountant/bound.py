@@ -7,7 +7,7 @@ method that yields only an upper side has lower side 0, or, in a plan with ``zcd
 equal ρ costs in their place (``methods.zcdp.stand_in``).
 
 ε is reported in [0, ∞], for the larger of the two directions. Tolerance is relative to ε, with
-an absolute floor of 1e-6.
+an absolute floor of a thousandth of it.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from affidavit.accountant.verifier import Recomputed, recompute
 
 __all__ = ["Settled", "issue", "settle"]
 
-LATTICE, RECURSION = 1e-5, 1e-4
+LATTICE, RECURSION = 1e-6, 1e-4
 """Tolerances where a finer bracket costs some tenths of a second: one lattice, or exponential mechanisms alone."""
 MARGIN = 1e-11
 """Room above what the verifier says, relative: its float64 parts may differ in the last digits elsewhere."""

@@ -1,8 +1,8 @@
 r"""Two-sided ε and δ of a composition: grids, refinement, directions.
 
-Each direction is composed apart and the larger δ counts. A direction with one use left is
-answered by its curve's closed form. Otherwise the saddle point of the target gives the tilt and
-the window; a cheap grid gives a first bracket, and its width the next step, since both sides
+Each direction is composed apart and the larger δ counts. A direction with one use left is answered by its
+curve's closed form, samples of Gaussians by a contour integral (``contour``). Otherwise the saddle point of the
+target gives the tilt and the window; a cheap grid gives a first bracket, and its width the next step, since both sides
 converge like the square of the step. Where the bracket shows that the saddle point was guessed
 badly or the window is too narrow, these are corrected. It ends when the bracket is narrow enough
 or the transform would exceed ``MAX_POINTS`` points; the bracket returned is valid either way.
@@ -17,6 +17,7 @@ from typing import Literal
 
 import numpy as np
 
+from affidavit.accountant.pld.contour import Contour, chernoff, contour
 from affidavit.accountant.pld.curve import Curve, OneStep
 from affidavit.accountant.pld.discretise import Side
 from affidavit.accountant.pld.grid import CurveParts, aligned, merged
@@ -28,6 +29,8 @@ __all__ = ["composed_losses", "delta_bracket", "epsilon_bracket"]
 ROUNDS = 20
 HUGE = 1e12
 """Losses beyond which float64 has no digits left for a grid."""
+ROUNDED = 1e-5
+"""Widths of a contour integral that a lattice hardly improves."""
 LARGE = 2**24
 """Largest count that one transform composes."""
 Parts = Sequence[tuple[OneStep, int]]
@@ -37,7 +40,7 @@ def epsilon_bracket(parts: Parts, *, delta: float, tolerance: float = 1e-3) -> t
     """(lower, upper) with lower <= ε(δ) <= upper for the composition of ``parts``.
 
     ``parts`` are one-step curves with their counts; ``delta`` in [0, 1]; ``tolerance`` is relative to ε with
-    an absolute floor of 1e-6. The lower side is 0 where no part has an attained pair.
+    an absolute floor of a thousandth of it. The lower side is 0 where no part has an attained pair.
     """
     return _both(parts, Target(delta=delta), tolerance)
 
@@ -95,15 +98,44 @@ def _bracket(
     upper: CurveParts, lower: CurveParts, target: Target, tolerance: float, *, enough: float = 0.0
 ) -> tuple[float, float]:
     """Both sides of one direction; an upper side at or below ``enough`` need not be sharper."""
+    if enough > 0.0 and target.delta is not None and chernoff(upper, delta=target.delta) <= enough:
+        return 0.0, enough
+    found = _inverted(upper, target) if upper == lower else None
+    if found is not None and _narrow(found, target, tolerance):
+        return found
     if upper != lower or max((count for _, count in upper), default=0) > LARGE:
         # Each side is one end of a bracket of its own.
         above = _refine(_split(upper, "upper"), target, 0.5 * tolerance, enough)[1]
         return _lower_only(lower, target, tolerance), above
-    return _refine(upper, target, tolerance, enough)
+    below, above = _refine(upper, target, tolerance, enough)
+    return (below, above) if found is None else (max(below, found[0]), min(above, found[1]))
 
 
 def _lower_only(lower: CurveParts, target: Target, tolerance: float) -> float:
-    return _refine(_split(lower, "lower"), target, 0.5 * tolerance, 0.0)[0]
+    found = _inverted(lower, target)
+    if found is not None and _narrow(found, target, tolerance):
+        return found[0]
+    return max(_refine(_split(lower, "lower"), target, 0.5 * tolerance, 0.0)[0], 0.0 if found is None else found[0])
+
+
+def _inverted(parts: CurveParts, target: Target) -> tuple[float, float] | None:
+    """Both sides by the contour integral, where it applies; None for one use."""
+    if sum(count for _, count in parts) <= 1 or _trivial(parts, target) is not None or (target.epsilon or 0.0) < 0.0:
+        return None
+    found = _contour(parts, target)
+    if found is None:
+        return None
+    return found.delta(target.epsilon) if target.epsilon is not None else found.epsilon(target.delta or 0.0)
+
+
+def _narrow(bracket: tuple[float, float], target: Target, tolerance: float) -> bool:
+    """Whether a lattice would say no more; rounding, not the grid, is what keeps a contour integral this wide."""
+    return bracket[1] - bracket[0] <= max(1.0, ROUNDED / tolerance) * target.goal(bracket, tolerance)
+
+
+@lru_cache(maxsize=64)
+def _contour(parts: CurveParts, target: Target) -> Contour | None:
+    return contour(parts, delta=target.delta, epsilon=target.epsilon)
 
 
 def _split(parts: CurveParts, side: Side) -> CurveParts:

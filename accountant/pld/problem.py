@@ -16,8 +16,10 @@ from affidavit.accountant.pld.transform import beyond_mass
 
 __all__ = ["Problem", "Target"]
 
-EPSILON_FLOOR = 1e-6
-"""Absolute floor of the tolerance on ε."""
+FLOOR = 1e-3
+"""Absolute floor of a width of ε, in units of the tolerance."""
+NEAR = 1e-7
+"""A guess of ε that is off by less is not corrected."""
 FIRST_POINTS, FIRST_SHARE = 1500, 16
 """Points of the first grid, and as many more for so many parts: each costs as much by itself as some hundred points."""
 LATTICE_POINTS = 2**17
@@ -35,7 +37,7 @@ class Target:
         """How wide a bracket may be."""
         if self.epsilon is not None:
             return tolerance * bracket[1]
-        return max(tolerance * bracket[0], EPSILON_FLOOR)
+        return tolerance * max(bracket[0], FLOOR)
 
 
 class Sides(NamedTuple):
@@ -74,7 +76,7 @@ class Problem:
         if self.target.delta is not None:
             gap = abs(upper - self.saddle.epsilon)
             agreed = lower >= 0.9 * upper or (gap <= self.saddle.deviation and lower >= 0.5 * upper)
-            near = gap <= max(0.03 * upper, 0.1 * EPSILON_FLOOR)
+            near = gap <= max(0.03 * upper, NEAR)
             epsilon, delta = upper, self.target.delta
         else:
             if upper <= 0.0:

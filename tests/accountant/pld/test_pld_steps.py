@@ -100,7 +100,7 @@ def test_zcdp_and_parallel_have_no_curve() -> None:
 def test_a_fixed_size_sample_is_not_a_poisson_sample() -> None:
     """Records in [−1, 1], σ = 0.8, rate 1e-3: 8.63 where Poisson with sensitivity 1 says 0.47 (Lebeda et al. 2024)."""
     lower, upper = epsilon(repeat(1000, fixed_size(10000, 10, gaussian(0.4))), 1e-6)
-    assert lower <= 8.6306 <= upper
+    assert lower - 5e-5 <= 8.6306 <= upper + 5e-5  # four digits
     assert epsilon(repeat(1000, poisson(1e-3, gaussian(0.8))), 1e-6)[1] < 0.48
 
 

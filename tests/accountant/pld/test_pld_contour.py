@@ -1,0 +1,173 @@
+"""The contour integral against quadrature by hand, against the lattice, and its own charges against what they cover."""
+
+from __future__ import annotations
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import quad
+
+from affidavit.accountant.plan import Compose, Plan, Poisson, Repeat
+from affidavit.accountant.plan import Gaussian as GaussianNode
+from affidavit.accountant.pld.contour import chernoff, contour
+from affidavit.accountant.pld.curve import Curve
+from affidavit.accountant.pld.engine import _refine
+from affidavit.accountant.pld.gaussian import Gaussian
+from affidavit.accountant.pld.gaussian_pair import Pair
+from affidavit.accountant.pld.problem import Target
+from affidavit.accountant.pld.subsample import Mixed
+from affidavit.accountant.pld.three_gaussians import ThreeGaussians
+from affidavit.accountant.settle import issue
+
+
+def pair_of(curve: Curve) -> Pair:
+    found = Pair.of(curve)
+    assert found is not None
+    return found
+
+
+def sampled(rate: float, mu: float, *, removed: bool = True) -> Curve:
+    curve = Mixed(Gaussian(mu), rate)
+    return curve if removed else curve.swapped()
+
+
+def density(pair: Pair, x: float, which: str) -> float:
+    mixture = getattr(pair, which)
+    base = math.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
+    z = mixture.mean * x - 0.5 * mixture.mean**2
+    return base * (1.0 - mixture.share + mixture.share * math.exp(z))
+
+
+CURVES = (
+    sampled(0.5, 1.5),
+    sampled(0.9, 1.2, removed=False),
+    ThreeGaussians(right=1.0, left=1.0, rate=0.4),
+    ThreeGaussians(right=1.5, left=0.5, rate=0.7).swapped(),
+)
+
+
+@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.0])
+def test_two_uses_by_hand(curve: Curve, epsilon: float) -> None:
+    """δ(ε) of two uses is the mean over the first loss of δ of one use at what is left of ε."""
+    pair = pair_of(curve)
+
+    def rest(x: float) -> float:
+        loss = math.log(density(pair, x, "p") / density(pair, x, "q"))
+        return density(pair, x, "p") * sum(curve.delta(epsilon - loss)) / 2.0
+
+    exact, _ = quad(rest, -12.0, 14.0, limit=800, epsabs=1e-13)
+    found = contour(((curve, 2),), delta=None, epsilon=epsilon)
+    assert found is not None
+    lower, upper = found.delta(epsilon)
+    assert lower - 1e-11 <= exact <= upper + 1e-11
+    assert upper - lower <= 1e-6 * upper
+
+
+@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize(("tilt", "frequency"), [(0.5, 0.0), (2.0, 3.0), (8.0, 20.0)])
+def test_the_transform_is_right_within_its_charge(curve: Curve, tilt: float, frequency: float) -> None:
+    pair = pair_of(curve)
+    tilted = pair.tilted(tilt, frequency)
+    log_peak = tilted.moments().log_peak
+    with mpmath.workdps(30):
+
+        def ratio(mixture: tuple[float, float], x: mpmath.mpf) -> mpmath.mpf:
+            share, mean = map(mpmath.mpf, mixture)
+            return 1 - share + share * mpmath.exp(mean * x - mean**2 / 2)
+
+        def at(x: mpmath.mpf) -> mpmath.mpc:
+            return mpmath.npdf(x) * ratio(pair.p, x) ** (1 + s) * ratio(pair.q, x) ** (-s)
+
+        s, step = mpmath.mpc(tilt, frequency), mpmath.mpf(1) / 20
+        exact = complex(step * mpmath.fsum(at(k * step) for k in range(-360, 560)) / mpmath.exp(mpmath.mpf(log_peak)))
+    constant, linear = tilted.rounding(log_peak)
+    found = complex(tilted.transform(frequency, 1.0, 1, log_peak)[0])
+    assert abs(found - exact) <= constant + linear * frequency
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rate=st.floats(1e-4, 0.9),
+    mu=st.floats(0.05, 4.0),
+    left=st.floats(0.1, 1.0),
+    tilt=st.floats(0.05, 20.0),
+    start=st.floats(0.1, 50.0),
+    kind=st.sampled_from(["removed", "added", "replaced"]),
+)
+def test_no_frequency_beyond_exceeds_the_bound(
+    rate: float, mu: float, left: float, tilt: float, start: float, kind: str
+) -> None:
+    three = ThreeGaussians(right=mu, left=left * mu, rate=rate)
+    pair = pair_of(three if kind == "replaced" else sampled(rate, mu, removed=kind == "removed"))
+    log_peak = pair.tilted(tilt, 0.0).moments().log_peak
+    limit = pair.lifted(tilt).beyond(start, log_peak)
+    for frequency in start * np.array([1.0, 1.3, 2.0, 5.0, 17.0]):
+        tilted = pair.tilted(tilt, float(frequency))
+        value = abs(complex(tilted.transform(float(frequency), 1.0, 1, log_peak)[0]))
+        constant, linear = tilted.rounding(log_peak)
+        assert value <= limit + constant + linear * float(frequency)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    rate=st.floats(1e-3, 0.5),
+    mu=st.floats(0.1, 4.0),
+    count=st.integers(1, 20_000),
+    extra=st.sampled_from([0.0, 0.01, 1.0, 5.0]),
+    log_delta=st.floats(-200.0, -1.0),
+    removed=st.booleans(),
+)
+def test_the_lattice_agrees(rate: float, mu: float, count: int, extra: float, log_delta: float, removed: bool) -> None:
+    delta = 10.0 ** (log_delta / 2.5)
+    parts = ((sampled(rate, mu, removed=removed), count), *(((Gaussian(extra), 1),) if extra else ()))
+    found = contour(parts, delta=delta, epsilon=None)
+    if found is None:
+        return
+    lower, upper = found.epsilon(delta)
+    least, most = _refine(parts, Target(delta=delta), 1e-3, 0.0)
+    assert lower <= most
+    assert least <= upper
+    assert chernoff(parts, delta=delta) >= lower
+
+
+USE = Poisson(0.01, GaussianNode(1.0))
+LONG: tuple[tuple[Plan, float, float], ...] = (
+    (Repeat(30, USE), 1e-6, 0.7351573),
+    (Repeat(1_000, USE), 1e-6, 2.1245151711),
+    (Repeat(10**6, USE), 1e-6, 145.4968354),
+    (Repeat(10_000, Poisson(0.004, GaussianNode(0.8))), 1e-6, 4.0284360376),
+    (Repeat(10**6, Poisson(0.001, GaussianNode(1.0))), 1e-6, 6.69427267),
+    (Repeat(1_000, USE), 1e-200, 57.78176529),
+    (Repeat(1_000, USE), 1e-300, 85.54427112),
+)
+
+
+@pytest.mark.parametrize(("plan", "delta", "epsilon"), LONG)
+def test_long_compositions_are_known_to_a_millionth(plan: Plan, delta: float, epsilon: float) -> None:
+    found = issue(plan, relation="add-remove", delta=delta)
+    assert found.epsilon_lower <= found.epsilon_upper <= found.epsilon_lower * (1.0 + 1e-6)
+    assert found.epsilon_upper == pytest.approx(epsilon, rel=1e-7)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 10])
+def test_short_ones_too(count: int) -> None:
+    found = issue(Repeat(count, USE), relation="add-remove", delta=1e-6)
+    assert found.epsilon_upper <= found.epsilon_lower * (1.0 + 1e-6)
+
+
+def test_two_hundred_unlike_samples() -> None:
+    plan = Compose(tuple(Poisson(0.005 + 1e-4 * i, GaussianNode(0.8 + 5e-3 * i)) for i in range(200)))
+    found = issue(plan, relation="add-remove", delta=1e-6)
+    assert found.epsilon_lower <= found.epsilon_upper <= found.epsilon_lower * (1.0 + 1e-6)
+    assert found.epsilon_upper == pytest.approx(1.0562498, rel=1e-7)
+
+
+def test_what_it_does_not_cover_is_left_to_the_lattice() -> None:
+    assert contour(((Gaussian(1.0), 1),), delta=1e-5, epsilon=None) is None
+    assert contour(((sampled(0.1, 5_000.0), 10),), delta=1e-5, epsilon=None) is None
+    assert chernoff(((Gaussian(1.0), 1),), delta=1e-5) == math.inf
