@@ -30,7 +30,7 @@ from affidavit.accountant.methods.optimal import OptimalMethod
 from affidavit.accountant.methods.pld import PldMethod
 from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.renyi import RenyiMethod
-from affidavit.accountant.methods.zcdp import ZcdpMethod, stand_in
+from affidavit.accountant.methods.zcdp import ZcdpMethod, rho_of, stand_in
 from affidavit.accountant.plan import Approximate, Plan, Pure, canonical_json, core, parse_plan
 from affidavit.accountant.scenario import Scenario, reached_scenarios, scenarios
 from affidavit.accountant.show import Facts, Shown, between, lower, table, upper
@@ -284,30 +284,51 @@ class _Cases:
 
 
 def _worst(cases: _Cases, relation: Relation, target: Target) -> _Found:
-    """The largest upper side of all scenarios, the largest lower side of those that are reached."""
-    above = {scenario: _best(scenario, relation, target) for scenario in cases.upper}
-    below = _reached(cases, above, relation, target)
+    """The largest upper side of all scenarios, the largest lower side of those that are reached.
+
+    Those of the most zCDP come first: one whose conversion stays below a lower side that is known changes neither.
+    """
+    above: dict[Scenario, _Found] = {}
+    below: dict[Scenario, _Found] = {}
+    least = 0.0
+    scenarios = dict.fromkeys((*cases.upper, *cases.lower))
+    for scenario in sorted(scenarios, key=_concentration, reverse=True) if len(scenarios) > 1 else scenarios:
+        if above and _stays_below(scenario, relation, target, least):
+            continue
+        try:
+            found = _best(scenario, relation, target)
+        except NotSupported:
+            if scenario in cases.upper:
+                raise
+            continue
+        if scenario in cases.upper:
+            above[scenario] = found
+        if scenario in cases.lower:
+            below[scenario] = found
+            least = max(least, found.interval.lower)
     worst = max(above.values(), key=lambda f: f.interval.upper)
-    least = max(f.interval.lower for f in below)
     if least > worst.interval.upper and not target.explicit:
-        below = _reached(cases, {}, relation, replace(target, explicit=True))
-        least = max(f.interval.lower for f in below)
-    attained = all(f.attained for f in (*above.values(), *below))
+        explicit = replace(target, explicit=True)
+        below = {scenario: _best(scenario, relation, explicit) for scenario in below}
+        least = max(f.interval.lower for f in below.values())
+    attained = bool(below) and all(f.attained for f in (*above.values(), *below.values()))
     return _Found(Interval(least, worst.interval.upper), worst.method, attained)
 
 
-def _reached(cases: _Cases, known: Mapping[Scenario, _Found], relation: Relation, target: Target) -> list[_Found]:
-    """Lower sides; none where no method has a scenario that is not among the costliest."""
-    found: list[_Found] = []
-    for scenario in cases.lower:
-        if scenario in known:
-            found.append(known[scenario])
-            continue
-        try:
-            found.append(_best(scenario, relation, target))
-        except NotSupported:
-            continue
-    return found or [_Found(Interval(0.0, math.inf), "definition")]
+def _concentration(scenario: Scenario) -> float:
+    """ρ in all; infinite where some mechanism has none."""
+    rhos = [(rho_of(node), count) for node, count in scenario.nodes()]
+    return math.fsum(math.inf if rho is None else rho * count for rho, count in rhos)
+
+
+def _stays_below(scenario: Scenario, relation: Relation, target: Target, least: float) -> bool:
+    """Whether zCDP alone shows that this scenario costs no more than ``least``."""
+    if not 0.0 < least < math.inf or math.isinf(_concentration(scenario)):
+        return False
+    profile = ZcdpMethod().profile(scenario, relation, target)
+    if target.delta is not None:
+        return profile.delta(least).upper <= target.delta
+    return profile.delta(target.epsilon or 0.0).upper <= least
 
 
 def _row(method: Method, cases: _Cases, relation: Relation, target: Target) -> MethodResult:

@@ -49,6 +49,8 @@ DEPTH = -1.0
 """ln of the mass left out, in units of tolerance × δ: the bounds that choose the corridor are some e³ too large."""
 STALLED, CHEAP = 0.8, 3e5
 """A refinement of more than so many points that leaves more than this share of the width has met another limit."""
+LOOK = 0.02
+"""How well a width is known by which a grid is judged, in units of the tolerance."""
 ROUNDING, RANGE_ROUNDING = 1e-10, 1e-15
 
 
@@ -184,7 +186,7 @@ class AdaptiveProfile:
         """Relative width of the bracket at the target; 0 below the absolute floor on ε."""
         target = self._target
         if target.delta is not None:
-            found = self._crossing(sides, target.delta)
+            found = self._crossing(sides, target.delta, relative=LOOK * target.tolerance)
             if found.upper - found.lower <= EPSILON_FLOOR:
                 return 0.0
         else:
@@ -207,11 +209,11 @@ class AdaptiveProfile:
             return profile.delta(epsilon)
         return mixed_delta(profile, other, epsilon)
 
-    def _crossing(self, sides: _Sides, delta: float) -> Interval:
+    def _crossing(self, sides: _Sides, delta: float, *, relative: float = 1e-10) -> Interval:
         """Where each side falls to ``delta``: each end is safe by itself."""
         start = max(self._estimate.epsilon, 1e-9)
-        upper = smallest_epsilon(lambda e: self._bracket(sides, e).upper, delta, start=start, relative=1e-10).upper
-        lower = smallest_epsilon(lambda e: self._bracket(sides, e).lower, delta, start=start, relative=1e-10).lower
+        upper = smallest_epsilon(lambda e: self._bracket(sides, e).upper, delta, start=start, relative=relative).upper
+        lower = smallest_epsilon(lambda e: self._bracket(sides, e).lower, delta, start=start, relative=relative).lower
         return Interval(min(lower, upper), upper)
 
     def _whole(self) -> _Sides:

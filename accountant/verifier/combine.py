@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from affidavit.accountant.verifier.search import Sides
 
@@ -26,13 +26,14 @@ class Goal:
 
     ``expected`` is the δ that lattices must resolve, where it is not ``delta``: an earlier, too coarse δ
     at that ε, or what approximate mechanisms leave of ``delta``. ``rough``: a curve, for which a few
-    per cent of δ do.
+    per cent of δ do. ``keep``: the side that is asked for, "both" or one of them.
     """
 
     delta: float | None = None
     epsilon: float | None = None
     expected: float | None = None
     rough: bool = False
+    keep: Literal["both", "lower", "upper"] = "both"
 
     def tail(self, rho: float) -> float:
         """A mass that is negligible beside the δ in question, for a plan of about ρ-zCDP."""

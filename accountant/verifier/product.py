@@ -182,14 +182,19 @@ class ProductProfile:
                 inner += mass * (-(point - loss).expm1()).nonnegative_part()
         return self.atoms.failure + kept * inner
 
-    def event(self, epsilon: Ball) -> tuple[Ball, Ball]:
-        """P and Q of the event {loss > ε}, without the cut-off mass.
+    def events(self, epsilons: Sequence[Ball]) -> list[tuple[Ball, Ball]]:
+        """P and Q of the events {loss > ε}, without the cut-off mass."""
+        weights = [mass * (-loss).exp() for loss, mass in zip(self.atoms.losses, self.atoms.masses, strict=True)]
+        return [self._event(epsilon, weights) for epsilon in epsilons]
 
-        A two-point loss that cannot be told from ε may or may not be in the event: the balls hold both.
-        """
+    def event(self, epsilon: Ball) -> tuple[Ball, Ball]:
+        """P and Q of one such event."""
+        return self.events([epsilon])[0]
+
+    def _event(self, epsilon: Ball, weights: Sequence[Ball]) -> tuple[Ball, Ball]:
+        """A two-point loss that cannot be told from ε may or may not be in the event: the balls hold both."""
         inside, outside = arb(0), arb(0)
-        for loss, mass in zip(self.atoms.losses, self.atoms.masses, strict=True):
-            weight = mass * (-loss).exp()
+        for loss, mass, weight in zip(self.atoms.losses, self.atoms.masses, weights, strict=True):
             if self.mu is not None:
                 point = (epsilon - loss) / self.mu
                 inside += mass * normal_tail(point - self.mu / 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -128,7 +129,7 @@ def _start(last: Fixed, steps: Steps, step: Fraction, top: float, tail: float) -
     if product.mu is not None and points * len(product.atoms.losses) > START_TERMS:
         return None
     with precision(BITS):
-        events = [product.event(ball(i * step)) for i in range(points)]
+        events = product.events([ball(i * step) for i in range(points)])
         growth = [ball(i * step).exp() for i in range(points)]
         inside = np.maximum(down_array([p for p, _ in events]), 0.0)
         weight = up_array([q * g for (_, q), g in zip(events, growth, strict=True)])
@@ -156,27 +157,54 @@ def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
     step = _lattice(steps, zcdp_top(_rho(Fixed(), steps), tail))
     if step is None:
         return None
-    curve, ended = _ended(steps, step, Fixed() if branch.interleaved else branch.last, tail)
-    front = branch.first.plus(branch.between)
-    masses = _masses(front if ended and not branch.interleaved else branch.fixed, tail)
-    lower_curve, lower_masses = curve, masses
-    if not branch.between.empty or not ended or (branch.interleaved and not branch.last.empty):
-        after = branch.between.plus(branch.last)
-        lower_curve, _ = _ended(steps, step, replace(after, uses=tuple(_two_point(after))), tail)
-        lower_masses = _masses(branch.first, tail)
+    apart = not branch.between.empty or (branch.interleaved and not branch.last.empty)
+    below = _in_the_end(branch, step, tail) if apart and goal.keep != "upper" else None
+    above = _in_front(branch, step, tail) if goal.keep != "lower" or below is None else below
+    if below is None:
+        below = above if above.exact or goal.keep == "upper" else _in_the_end(branch, step, tail)
     name = "exact adaptive composition of exponential mechanisms"
     method = name if branch.fixed.empty else f"{name} with fixed pairs"
-    pairs = [(above, lower_masses[i % len(lower_masses)]) for i, above in enumerate(masses)]
     found = worst(
         [
-            MixtureProfile(curve, above, lower_curve, below, _reach(curve.top + float(step), above), method)
-            for above, below in pairs
+            MixtureProfile(
+                above.curve,
+                masses,
+                below.curve,
+                below.masses[i % len(below.masses)],
+                _reach(above.curve.top + float(step), masses),
+                method,
+            )
+            for i, masses in enumerate(above.masses)
         ]
     )
-    if not _on_lattice(branch.between.plus(branch.last)):
+    if goal.keep != "both":
+        found = OneSide(found, goal.keep)
+    if goal.keep == "upper" or not _on_lattice(branch.between.plus(branch.last)):
         return found
     # Pairs that are not symmetric cannot start the recursion; a strategy without memory can wait for them.
     return Best((found, OneSide(profile_of(_pure_steps(branch, 2), goal), "lower")))
+
+
+class _Ordered(NamedTuple):
+    """The curve of the steps and what runs after them, the losses of what runs before; ``exact``: nothing was moved."""
+
+    curve: AdaptiveCurve
+    masses: tuple[LossMasses | None, ...]
+    exact: bool
+
+
+def _in_front(branch: Branch, step: Fraction, tail: float) -> _Ordered:
+    """An upper side: what runs between the steps is moved before them."""
+    curve, ended = _ended(branch.steps, step, Fixed() if branch.interleaved else branch.last, tail)
+    front = branch.first.plus(branch.between)
+    return _Ordered(curve, _masses(front if ended and not branch.interleaved else branch.fixed, tail), ended)
+
+
+def _in_the_end(branch: Branch, step: Fraction, tail: float) -> _Ordered:
+    """A lower side: what runs between the steps is moved after them, as far as its pairs are symmetric."""
+    after = branch.between.plus(branch.last)
+    curve, _ = _ended(branch.steps, step, replace(after, uses=tuple(_two_point(after))), tail)
+    return _Ordered(curve, _masses(branch.first, tail), exact=False)
 
 
 def _reach(top: float, masses: LossMasses | None) -> float:
@@ -237,7 +265,7 @@ def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:
             break
     sides.append(OneSide(above, "upper"))
     reached = 0.0
-    for front in () if goal.rough else (forward, backward):
+    for front in () if goal.rough or goal.keep == "upper" else (forward, backward):
         if len(sides) > 1:
             alone = replace(front, direction=replace(front.direction, upper=front.direction.lower))
             look = _lattice_profile(alone, alone.spacing(COARSE_WIDTH, resolve=False), keep="upper")

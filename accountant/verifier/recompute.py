@@ -44,6 +44,7 @@ from affidavit.accountant.verifier.profiles import profile_of
 from affidavit.accountant.verifier.reading import cases
 from affidavit.accountant.verifier.replaced import PureCost, largest_loss
 from affidavit.accountant.verifier.search import Sides
+from affidavit.accountant.verifier.zcdp import zcdp_delta
 
 ROUNDS, STRIDE = 4, 1e-12
 """A δ whose lower side is lost is computed again, on lattices cut at ``STRIDE`` times its upper side."""
@@ -134,23 +135,57 @@ def _pure_epsilon(branch: Branch) -> tuple[float, float]:
         return max(map(down, both)), max(map(up, both))
 
 
+Side = Literal["both", "lower", "upper"]
+"""Which sides of a branch count for the plan."""
+
 _Found = tuple[Sides, str]
 """Both sides of one branch, and the theorems."""
 
 
 def _answers(
-    plan: Plan | Mapping[str, Any], relation: Relation, ask: Callable[[Branch], _Found]
+    plan: Plan | Mapping[str, Any],
+    relation: Relation,
+    ask: Callable[[Branch, Side], _Found],
+    stays_below: Callable[[Fraction, float], bool],
 ) -> tuple[Sides, list[str]]:
     """The largest lower side of the branches that are reached, the largest upper side of those that bound the plan."""
     found = cases(core(parse_plan(plan)), validate.relation(relation))
-    above = {branch: ask(branch) for branch in found.upper}
-    low = 0.0
-    for branch in found.lower:
-        try:
-            low = max(low, (above[branch] if branch in above else ask(branch))[0][0])
-        except NotSupported:
+    branches = dict.fromkeys((*found.upper, *found.lower))
+    low, above = 0.0, []
+    for branch in sorted(branches, key=_concentration, reverse=True) if len(branches) > 1 else branches:
+        rho = _concentration(branch)
+        # A branch whose zCDP conversion stays below a lower side that is known changes neither side.
+        if above and 0.0 < low < math.inf and rho < math.inf and stays_below(Fraction(rho), low):
             continue
-    return (low, max(upper for (_, upper), _ in above.values())), [method for _, method in above.values()]
+        keep: Side = "both" if branch in found.upper and branch in found.lower else "lower"
+        keep = "upper" if branch not in found.lower else keep
+        try:
+            sides, method = ask(branch, keep)
+        except NotSupported:
+            if branch in found.upper:
+                raise
+            continue
+        if keep != "lower":
+            above.append((sides[1], method))
+        if keep != "upper":
+            low = max(low, sides[0])
+    return (low, max(upper for upper, _ in above)), [method for _, method in above]
+
+
+def _concentration(branch: Branch) -> Fraction | float:
+    """ρ in all, exactly (ε²/2 of pure mechanisms: Bun and Steinke 2016); infinite where some mechanism has none."""
+    fixed = branch.fixed
+    total = fixed.rho + fixed.mu_squared / 2
+    total += sum((count * spread * spread for spread, count in branch.steps), Fraction(0)) / 8
+    for use, count in fixed.uses:
+        match use:
+            case Pure(epsilon=epsilon):
+                total += count * Fraction(epsilon) ** 2 / 2
+            case Laplace(noise_multiplier=scale):
+                total += count / Fraction(scale) ** 2 / 2
+            case _:
+                return math.inf
+    return math.inf if branch.blatant else total
 
 
 def recompute(
@@ -173,35 +208,45 @@ def recompute(
         raise UsageError("give either delta or epsilon", hint="For example `delta = 1e-05` and `epsilon = None`.")
     if delta is not None:
         delta = validate.fraction(delta, path="delta")
-        (low, high), methods = _answers(plan, relation, lambda branch: _epsilon(branch, delta))
+        (low, high), methods = _answers(
+            plan,
+            relation,
+            lambda branch, keep: _epsilon(branch, delta, keep),
+            lambda rho, low: zcdp_delta(rho, low) <= delta,
+        )
         return Recomputed(low, high, delta, delta, _joined(methods), _arithmetic(methods), relation)
     epsilon = validate.real(epsilon, path="epsilon")
-    (low, high), methods = _answers(plan, relation, lambda branch: _delta(branch, epsilon))
+    (low, high), methods = _answers(
+        plan,
+        relation,
+        lambda branch, keep: _delta(branch, epsilon, keep),
+        lambda rho, low: zcdp_delta(rho, epsilon) <= low,
+    )
     return Recomputed(epsilon, epsilon, low, high, _joined(methods), _arithmetic(methods), relation)
 
 
-def _epsilon(branch: Branch, delta: float) -> _Found:
+def _epsilon(branch: Branch, delta: float, keep: Side) -> _Found:
     """ε of one branch: at most that at δ = 0, where δ is too small for the profile to resolve."""
     if delta == 1.0:
         return (0.0, 0.0), "every mechanism is (0, 1)-DP"
     largest = _pure_epsilon(branch)
     if delta == 0.0:
         return largest, "largest loss"
-    profile = profile_of(branch, Goal(delta=delta))
+    profile = profile_of(branch, Goal(delta=delta, keep=keep))
     lower, upper = profile.epsilon(delta)
     return (lower, min(upper, largest[1])), profile.method
 
 
-def _delta(branch: Branch, epsilon: float) -> _Found:
+def _delta(branch: Branch, epsilon: float, keep: Side) -> _Found:
     """δ of one branch at ε; lattices are fitted to the answer once or twice, as it is not known before."""
     if epsilon >= _pure_epsilon(branch)[1]:
         return (0.0, 0.0), "largest loss"
-    profile = profile_of(branch, Goal(epsilon=epsilon))
+    profile = profile_of(branch, Goal(epsilon=epsilon, keep=keep))
     lower, upper = profile.delta(epsilon)
     for _ in range(ROUNDS):
         if lower > 0.0 or upper < SMALLEST:
             break
-        profile = profile_of(branch, Goal(epsilon=epsilon, expected=upper * STRIDE))
+        profile = profile_of(branch, Goal(epsilon=epsilon, expected=upper * STRIDE, keep=keep))
         again = profile.delta(epsilon)
         lower, upper = max(lower, again[0]), min(upper, again[1])
     return (lower, upper), profile.method

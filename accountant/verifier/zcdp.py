@@ -17,9 +17,9 @@ from fractions import Fraction
 import numpy as np
 
 from affidavit.accountant.verifier.adaptive import AdaptiveCurve, Lines
-from affidavit.accountant.verifier.balls import Array, ball, precision, up
+from affidavit.accountant.verifier.balls import Array, Ball, ball, precision, up
 
-__all__ = ["zcdp_curve", "zcdp_top"]
+__all__ = ["zcdp_curve", "zcdp_delta", "zcdp_top"]
 
 POINTS = 1_500
 
@@ -46,20 +46,26 @@ def zcdp_top(rho: float, delta: float) -> float:
     return (rho + 2 * math.sqrt(rho * -math.log(delta))) * (1 + 1e-12)
 
 
+def zcdp_delta(rho: Fraction, epsilon: float) -> float:
+    """An upper side of δ at ``epsilon`` >= 0."""
+    order = float(_orders(float(rho), np.array([epsilon]))[0])
+    return min(1.0, _converted(rho, ball(epsilon), order)) if rho else 0.0
+
+
+def _converted(rho: Fraction, epsilon: Ball, order: float) -> float:
+    """The conversion at one order, rounded up; 1 at an order that is none."""
+    with precision():
+        a = ball(order)
+        if not a > 1:
+            return 1.0
+        return up(((a - 1) * (a * ball(rho) - epsilon) + a * (1 - 1 / a).log()).exp() / (a - 1))
+
+
 def zcdp_curve(rho: Fraction, top: float) -> AdaptiveCurve:
     """The curve on ε = 0 .. top; its lower side is empty."""
     step = Fraction(top) / POINTS
     epsilons = [i * step for i in range(POINTS + 1)]
     orders = _orders(float(rho), np.array([float(epsilon) for epsilon in epsilons]))
-    with precision():
-        spent = ball(rho)
-        values = []
-        for epsilon, order in zip(epsilons, orders, strict=True):
-            a = ball(float(order))
-            if not a > 1:
-                values.append(1.0)
-                continue
-            bound = ((a - 1) * (a * spent - ball(epsilon)) + a * (1 - 1 / a).log()).exp() / (a - 1)
-            values.append(min(1.0, up(bound)))
+    values = [min(1.0, _converted(rho, ball(e), float(order))) for e, order in zip(epsilons, orders, strict=True)]
     zeros = np.zeros(POINTS + 1)
     return AdaptiveCurve(float(step), np.minimum.accumulate(np.array(values)), Lines(zeros, zeros))
