@@ -24,6 +24,7 @@ from affidavit.accountant.methods.adaptive import AdaptiveMethod, recursion_poin
 from affidavit.accountant.methods.advanced import AdvancedMethod
 from affidavit.accountant.methods.base import Interval, Method, Profile, Target, certain_delta
 from affidavit.accountant.methods.basic import BasicMethod
+from affidavit.accountant.methods.blocks import BlocksMethod
 from affidavit.accountant.methods.fixed import MixtureMethod
 from affidavit.accountant.methods.gaussian import GaussianMethod
 from affidavit.accountant.methods.optimal import OptimalMethod
@@ -141,7 +142,14 @@ def _basic(relation: Relation) -> BasicMethod:
     return BasicMethod(epsilon_upper, gap)
 
 
-EXACT: tuple[Method, ...] = (GaussianMethod(), OptimalMethod(), MixtureMethod(), AdaptiveMethod(), PldMethod())
+EXACT: tuple[Method, ...] = (
+    GaussianMethod(),
+    OptimalMethod(),
+    MixtureMethod(),
+    BlocksMethod(),
+    AdaptiveMethod(),
+    PldMethod(),
+)
 """From the cheapest to the most general; the first that is exact for a scenario is its best."""
 
 WORTH_A_LOOK = 2e5

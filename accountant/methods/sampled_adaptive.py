@@ -21,8 +21,8 @@ from affidavit.accountant.validate import Relation
 
 __all__ = ["SampledAdaptiveProfile", "sampled_gap"]
 
-COARSEST = 0.3
-"""The first spacing, in units of s."""
+COARSEST, WHOLE = 0.3, 0.15
+"""The first spacing, in units of s; that of the whole curve."""
 MAX_WORK = 4e7
 """Lattice points of all uses together times cells that a use reaches across: some 0.04 µs each."""
 DEPTH = 14.0
@@ -107,9 +107,14 @@ class SampledAdaptiveProfile:
         """Larger direction at ``epsilon``; a point of the curve, less sharp, where the target is another."""
         if epsilon == self._target.epsilon:
             return self._larger(self._target)
-        self._everywhere = self._everywhere or tuple(self._whole(use) for use in self._directions)
+        self._everywhere = self._everywhere or tuple(self._whole(use)[0] for use in self._directions)
         lower, upper = zip(*(sides.bracket(epsilon) for sides in self._everywhere), strict=True)
         return Interval(max(lower), max(upper))
+
+    def curves(self) -> tuple[tuple[DiscreteProfile, float], ...]:
+        """The upper side at every ε, forward and backward, and the spacing of the lattice that its losses lie on."""
+        found = (self._whole(use, share=0.5 * WHOLE) for use in self._directions)
+        return tuple((sides.upper, spacing) for sides, spacing in found)
 
     def epsilon(self, delta: float) -> Interval:
         """Larger direction at ``delta``."""
@@ -151,20 +156,20 @@ class SampledAdaptiveProfile:
                 near = near._replace(epsilon=middle, reserve=0.6 * width / middle + RESERVE)
         return Interval(min(found), found.upper)
 
-    def _whole(self, use: SampledUse) -> _Sides:
-        """Good for all ε up to where δ is negligible."""
+    def _whole(self, use: SampledUse, *, share: float = WHOLE) -> tuple[_Sides, float]:
+        """Good for all ε up to where δ is negligible; the spacing."""
         import numpy as np
 
         near = self._estimate(use, Target(delta=1e-3 * min(self._target.delta or 1e-9, 1e-9)))
         down, up = use.reach
         left = np.arange(self._uses + 1.0)
-        spacing = 0.5 * COARSEST * near.deviation
+        spacing = share * near.deviation
         while True:
             lowest = np.maximum(-near.epsilon, -left * down) / spacing - 2.0
             highest = np.minimum(near.epsilon, left * up) / spacing + 2.0
             window = Window(spacing, np.floor(lowest).astype(np.int64), np.ceil(highest).astype(np.int64), near.slope)
             if (work := _work(use, window)) <= MAX_WORK:
-                return _Sides.of(use, window)
+                return _Sides.of(use, window), spacing
             spacing *= 1.02 * (work / MAX_WORK) ** (1.0 / 3.0)
 
     def _estimate(self, use: SampledUse, target: Target) -> _Estimate:

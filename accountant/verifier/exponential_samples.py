@@ -32,9 +32,10 @@ met; the bonus changes by at most r(r + 1)/2 times the one and (r + 1)²/4 times
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -43,14 +44,18 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.verifier.adaptive import FLOOR, LIBM, STEP, AdaptiveCurve, Lines
 from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_array, precision, up, up_array
+from affidavit.accountant.verifier.blocks import block_lengths, composed_blocks
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
-from affidavit.accountant.verifier.combine import SMALLEST, TAIL, Goal, Profile, worst
+from affidavit.accountant.verifier.combine import SMALLEST, TAIL, Best, Goal, OneSide, Profile, worst
+from affidavit.accountant.verifier.memoryless import UnderSampling, memoryless_profile
 from affidavit.accountant.verifier.mixture import MixtureProfile
 
 __all__ = ["exponential_samples"]
 
-MOST_USES, LARGEST_RANGE = 2_000, 40
-"""Beyond, the envelope serves (``envelope``)."""
+MOST_USES, LARGEST_RANGE, LARGEST_IN_BLOCKS = 2_000, 40, 4
+"""Uses from which on blocks serve (``blocks``), and ranges beyond which the envelope does (``envelope``)."""
+BLOCK, IN_BLOCKS = 200, 0.15
+"""Uses of a block, and the spacing of its lattice, in deviations of one use's loss."""
 PER_DEVIATION, ROUGH = 0.035, 0.15
 """The spacing, in deviations of one use's loss: a relative width of about 4e-4, or of some 3e-3."""
 FEWEST, MOST = 12, 800
@@ -303,7 +308,15 @@ def _after_one(eta: Ball, rate: Ball, step: Fraction, points: int) -> tuple[_Sid
 def _curves(
     eta: Fraction, rate: Fraction, uses: int, step: Fraction, top: float, negligible: float
 ) -> list[AdaptiveCurve]:
-    """The record removed, and added: the recursion over ``uses``, on lattice points 0 .. ``top``."""
+    """The record removed, and added, after ``uses``."""
+    *_, sides = islice(_recursion(eta, rate, step, top, negligible), uses)
+    return [AdaptiveCurve(float(step), side.upper, side.lines) for side in sides]
+
+
+def _recursion(
+    eta: Fraction, rate: Fraction, step: Fraction, top: float, negligible: float
+) -> Iterator[tuple[_Side, _Side]]:
+    """The record removed, and added, after one use, after two, ..., on lattice points 0 .. ``top``."""
     with precision():
         ways = _ways(ball(eta), ball(rate), step)
         margin = 2 + max(max(way.reach) for way in ways)
@@ -311,7 +324,8 @@ def _curves(
         shrink = [ball(-i * step).exp() for i in range(margin + 1)]
         fall, rise = up_array(shrink), up_array([1 - value for value in shrink])
         sides = _after_one(ball(eta), ball(rate), step, points)
-    for _ in range(uses - 1):
+    while True:
+        yield sides
         made = []
         for way, one, other in zip(ways, sides, reversed(sides), strict=True):
             width = min(points, int(np.count_nonzero(one.upper > negligible)) + margin)
@@ -328,7 +342,6 @@ def _curves(
             )
             made.append(_Side(upper, _lowered(lines, best, margin, way, points)))
         sides = made[0], made[1]
-    return [AdaptiveCurve(float(step), side.upper, side.lines) for side in sides]
 
 
 class _Estimate(NamedTuple):
@@ -416,8 +429,10 @@ def exponential_samples(fixed: Fixed, goal: Goal) -> Profile | None:
             pass
         case _:
             return None
-    if not 1 < uses <= MOST_USES or eta > LARGEST_RANGE:
+    if uses == 1 or eta > LARGEST_RANGE:
         return None
+    if uses > MOST_USES:
+        return _in_blocks(eta, rate, uses, goal) if eta <= LARGEST_IN_BLOCKS else None
     found = [_estimate(float(eta), float(rate), uses, goal, removed=removed) for removed in (True, False)]
     tail = max(SMALLEST, TAIL * math.exp(max(one.log_delta for one in found)) * (1.0 if goal.delta else 1e-2))
     reach = uses * math.log1p(float(rate) * math.expm1(float(eta)))
@@ -439,6 +454,32 @@ def exponential_samples(fixed: Fixed, goal: Goal) -> Profile | None:
             break
         found_step, share = step, share / FINER
     return profile
+
+
+def _in_blocks(eta: Fraction, rate: Fraction, uses: int, goal: Goal) -> Profile:
+    """Very many uses: blocks of them above, one choice at every use below."""
+    found = [_estimate(float(eta), float(rate), uses, goal, removed=removed) for removed in (True, False)]
+    tail = max(SMALLEST, TAIL * math.exp(max(one.log_delta for one in found)) * (1.0 if goal.delta else 1e-2))
+    small = max(SMALLEST, tail * BLOCK / uses)
+    lengths = list(block_lengths(uses, BLOCK))
+    longest = lengths[-1][0]
+    at_most = Goal(delta=small)
+    edges = [_estimate(float(eta), float(rate), longest, at_most, removed=removed) for removed in (True, False)]
+    top = min(longest * math.log1p(float(rate) * math.expm1(float(eta))), max(one.epsilon for one in edges))
+    near = max(found, key=lambda one: (one.log_delta, one.epsilon))
+    step = _spacing(float(eta), float(rate), longest, near, top, share=IN_BLOCKS)
+    states = dict(enumerate(islice(_recursion(eta, rate, step, top, small), longest), start=1))
+    method = "blocks of exponential mechanisms on samples, each by its largest curve"
+    profiles: list[Profile] = []
+    for way in (0, 1):
+        sides = [((states[n][way].upper, states[n][1 - way].upper), count) for n, count in lengths]
+        deviation = near.deviation * math.sqrt(longest)
+        curve = composed_blocks(sides, step, deviation=deviation, negligible=small)
+        above = OneSide(MixtureProfile(curve, None, curve, None, curve.top, method), "upper")
+        sampled = UnderSampling(rate, removed=way == 0)
+        below = OneSide(memoryless_profile(eta, uses, goal, budget=tail, sampled=sampled), "lower")
+        profiles.append(Best((above, below)))
+    return worst(profiles)
 
 
 def _narrow(profile: Profile, goal: Goal) -> bool:

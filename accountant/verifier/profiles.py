@@ -21,11 +21,13 @@ from affidavit.accountant.verifier.adaptive import (
     spacing,
 )
 from affidavit.accountant.verifier.balls import ball, down, down_array, precision, up_array
+from affidavit.accountant.verifier.blocks import exponential_blocks
 from affidavit.accountant.verifier.branches import Branch, Fixed, Steps, Use
 from affidavit.accountant.verifier.combine import SMALLEST, TAIL, Best, Blatant, Goal, OneSide, Profile, worst
 from affidavit.accountant.verifier.exponential_samples import exponential_samples
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
 from affidavit.accountant.verifier.laplace import LaplaceProfile
+from affidavit.accountant.verifier.memoryless import MOST_USES, memoryless_profile
 from affidavit.accountant.verifier.mixture import (
     LossMasses,
     MixtureProfile,
@@ -38,7 +40,6 @@ from affidavit.accountant.verifier.sampled import Front, Kept, expected_delta, f
 from affidavit.accountant.verifier.search import Sides
 from affidavit.accountant.verifier.softmax import SoftmaxProfile
 from affidavit.accountant.verifier.stairs import losses_of
-from affidavit.accountant.verifier.steady import MOST_STEPS, steady_profile
 from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
 
 __all__ = ["profile_of"]
@@ -56,7 +57,7 @@ REFINEMENTS, HALVINGS, MAX_WORK = 3, 4, 128 << 16
 """Refinements and halvings at most; places times bits of a refined transform."""
 START_TERMS = 200_000
 MANY_STEPS = 2_000
-"""Exponential steps from which on a strategy without memory may exceed the recursion's lower side."""
+"""Exponential steps from which on the recursion over all of them takes too long."""
 
 
 def _two_point(fixed: Fixed) -> list[tuple[Pure | Approximate, int]]:
@@ -343,6 +344,29 @@ def _pure_steps(branch: Branch, share: int) -> Branch:
     return Branch(first=branch.fixed.plus(extra))
 
 
+def _in_blocks(branch: Branch, goal: Goal) -> Profile:
+    """Very many steps: blocks of them above, everything else in front; below a strategy without memory."""
+    tail = goal.tail(_rho(branch.fixed, branch.steps))
+    curve = exponential_blocks(branch.steps, tail)
+    method = "blocks of exponential mechanisms, each by its largest curve"
+    masses = _masses(branch.fixed, tail)
+    above = worst([MixtureProfile(curve, one, curve, None, _reach(curve.top, one), method) for one in masses])
+    sides: list[Profile] = [OneSide(above, "upper")]
+    below = _memoryless(branch, goal, tail) if goal.keep != "upper" else None
+    return Best(tuple(sides) if below is None else (*sides, OneSide(below, "lower")))
+
+
+def _memoryless(branch: Branch, goal: Goal, tail: float) -> Profile | None:
+    """The same choice at every step; t = range/2 unless there is nothing but one range. None: too many losses."""
+    (spread, count), *others = branch.steps
+    if not others and branch.fixed.empty and count <= MOST_USES:
+        return memoryless_profile(spread, count, goal, budget=tail)
+    try:
+        return profile_of(_pure_steps(branch, 2), goal)
+    except NotSupported:
+        return None
+
+
 def _coarse(branch: Branch, goal: Goal) -> Profile:
     """Order-free bounds: zCDP and optimal pure composition above, the strategy t = range/2 at every
     step (two-point losses ±range/2) below. For too many steps, or unequal ones in unknown order.
@@ -382,12 +406,9 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
         return SoftmaxProfile(branch.steps[0][0])
     if branch.steps:
         ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
-        found = (_adaptive(branch, goal) if ordered else None) or _coarse(branch, goal)
-        spread, count = branch.steps[0]
-        if len(branch.steps) == 1 and fixed.empty and MANY_STEPS <= count <= MOST_STEPS:
-            steady = steady_profile(spread, count, goal, budget=goal.tail(_rho(fixed, branch.steps)))
-            found = Best((found, OneSide(steady, "lower")))
-        return found
+        if ordered and sum(count for _, count in branch.steps) >= MANY_STEPS and goal.delta != 0.0:
+            return _in_blocks(branch, goal)
+        return (_adaptive(branch, goal) if ordered else None) or _coarse(branch, goal)
     match fixed:
         case Fixed(mu_squared=0, uses=((Laplace(noise_multiplier=scale), 1),)):
             return LaplaceProfile(scale)

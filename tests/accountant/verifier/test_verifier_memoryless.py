@@ -12,7 +12,7 @@ from scipy.stats import binom
 from affidavit.accountant.plan import Exponential, Repeat
 from affidavit.accountant.verifier import recompute
 from affidavit.accountant.verifier.combine import Goal
-from affidavit.accountant.verifier.steady import steady_profile
+from affidavit.accountant.verifier.memoryless import memoryless_profile
 
 
 def epsilon_by_scipy(eta: float, count: int, delta: float) -> float:
@@ -30,11 +30,11 @@ def epsilon_by_scipy(eta: float, count: int, delta: float) -> float:
 @pytest.mark.parametrize(("eta", "count"), [(0.05, 2000), (0.6, 500), (2.0, 60)])
 @pytest.mark.parametrize("delta", [1e-3, 1e-7])
 def test_the_choice_is_about_the_best(eta: float, count: int, delta: float) -> None:
-    lower, upper = steady_profile(Fraction(eta), count, Goal(delta=delta), budget=delta * 1e-6).epsilon(delta)
+    lower, upper = memoryless_profile(Fraction(eta), count, Goal(delta=delta), budget=delta * 1e-6).epsilon(delta)
     expected = epsilon_by_scipy(eta, count, delta)
     assert lower <= upper <= lower * (1 + 1e-4)
     assert expected * (1 - 1e-4) <= lower <= expected * (1 + 1e-3)
-    back = steady_profile(Fraction(eta), count, Goal(epsilon=lower), budget=delta * 1e-6).delta(lower)
+    back = memoryless_profile(Fraction(eta), count, Goal(epsilon=lower), budget=delta * 1e-6).delta(lower)
     # Few steps have few losses, far apart: at a given ε another t may reach a few per cent more of δ.
     assert delta * (1 - 1e-3) <= back[1] <= delta * 1.1
 
