@@ -25,9 +25,9 @@ from affidavit.accountant.methods.advanced import AdvancedMethod
 from affidavit.accountant.methods.base import Interval, Method, Profile, Target, certain_delta
 from affidavit.accountant.methods.basic import BasicMethod
 from affidavit.accountant.methods.blocks import BlocksMethod
-from affidavit.accountant.methods.fixed import MixtureMethod
 from affidavit.accountant.methods.gaussian import GaussianMethod
 from affidavit.accountant.methods.optimal import OptimalMethod
+from affidavit.accountant.methods.pair_profiles import MixtureMethod
 from affidavit.accountant.methods.pld import PldMethod
 from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.renyi import RenyiMethod

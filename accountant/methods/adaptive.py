@@ -9,7 +9,7 @@ mechanisms with one dominating pair and loss L:
   side (the strategy that ignores the fixed outputs), and both are valid.
 
 Many exponential mechanisms alone are composed in the corridor of losses that matter near the answer
-(``corridor``); the whole curve is composed only when it is asked for elsewhere.
+(``recursion_window``); the whole curve is composed only when it is asked for elsewhere.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from affidavit.accountant.methods.base import EPSILON_FLOOR, Interval, Profile, Target, certain_delta, smallest_epsilon
-from affidavit.accountant.methods.corridor import Corridor, estimate_at, narrow, whole
 from affidavit.accountant.methods.discrete import DiscreteProfile, mixed_delta
-from affidavit.accountant.methods.fixed import FixedProfile, fixed_gap, fixed_profile
+from affidavit.accountant.methods.pair_profiles import FixedProfile, fixed_gap, fixed_profile
 from affidavit.accountant.methods.recursion import OneUse, lower_profile, upper_profile
+from affidavit.accountant.methods.recursion_window import Corridor, estimate_at, narrow, whole
 from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, sampled_gap
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.scenario import Scenario

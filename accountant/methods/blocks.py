@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 from affidavit.accountant.methods.adaptive import recursion_points
 from affidavit.accountant.methods.base import Interval, Target
-from affidavit.accountant.methods.corridor import whole
 from affidavit.accountant.methods.discrete import DiscreteProfile
 from affidavit.accountant.methods.recursion import upper_profile
+from affidavit.accountant.methods.recursion_window import whole
 from affidavit.accountant.methods.sampled_adaptive import MOST_USES, SampledAdaptiveProfile
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.plan import Exponential, Plan, Poisson, leaves

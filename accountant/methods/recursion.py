@@ -33,8 +33,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from affidavit.accountant.methods.chords import Use, prepare
-from affidavit.accountant.methods.corridor import Corridor, Runs
 from affidavit.accountant.methods.discrete import DiscreteProfile, chord_profile, tangent_profile
+from affidavit.accountant.methods.recursion_window import Corridor, Runs
 
 if TYPE_CHECKING:
     from numpy import float64, intp
@@ -53,7 +53,7 @@ UNEVEN = 8
 
 
 class Last(Protocol):
-    """What runs after all exponential steps (H_0), as in ``fixed.FixedProfile``."""
+    """What runs after all exponential steps (H_0), as in ``pair_profiles.FixedProfile``."""
 
     def upper(self, epsilon: Array) -> Array:
         """At or above δ."""

@@ -20,9 +20,9 @@ from flint import arb
 from affidavit.accountant.verifier.adaptive import AdaptiveCurve, Lines, Start, adaptive_curve, spacing
 from affidavit.accountant.verifier.balls import Array, Ball, ball, precision, up_array
 from affidavit.accountant.verifier.branches import Steps
-from affidavit.accountant.verifier.combine import SMALLEST
 from affidavit.accountant.verifier.convolve import compose, window_of
 from affidavit.accountant.verifier.lattice import LatticeMasses
+from affidavit.accountant.verifier.profile import SMALLEST
 from affidavit.accountant.verifier.zcdp import zcdp_top
 
 __all__ = ["block_lengths", "composed_blocks", "exponential_blocks"]

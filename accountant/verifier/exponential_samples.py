@@ -46,9 +46,9 @@ from affidavit.accountant.verifier.adaptive import FLOOR, LIBM, STEP, AdaptiveCu
 from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_array, precision, up, up_array
 from affidavit.accountant.verifier.blocks import block_lengths, composed_blocks
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
-from affidavit.accountant.verifier.combine import SMALLEST, TAIL, Best, Goal, OneSide, Profile, worst
 from affidavit.accountant.verifier.memoryless import UnderSampling, memoryless_profile
 from affidavit.accountant.verifier.mixture import MixtureProfile
+from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Best, Goal, OneSide, Profile, worst
 
 __all__ = ["exponential_samples"]
 

@@ -13,8 +13,8 @@ from fractions import Fraction
 
 from affidavit.accountant.verifier.bracket import Profile, epsilon_bracket
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
-from affidavit.accountant.verifier.combine import Goal
 from affidavit.accountant.verifier.contour import contour_profile
+from affidavit.accountant.verifier.profile import Goal
 from affidavit.accountant.verifier.search import Sides
 from affidavit.accountant.verifier.smooth import (
     SmoothLaw,

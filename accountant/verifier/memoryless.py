@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from affidavit.accountant.verifier.balls import Ball, ball, precision
-from affidavit.accountant.verifier.combine import Goal
 from affidavit.accountant.verifier.product import ProductProfile, TwoValued, two_point_product
+from affidavit.accountant.verifier.profile import Goal
 
 __all__ = ["MOST_USES", "UnderSampling", "memoryless_profile"]
 

@@ -23,8 +23,8 @@ from affidavit.accountant.verifier.adaptive import (
 from affidavit.accountant.verifier.balls import ball, down, down_array, precision, up_array
 from affidavit.accountant.verifier.blocks import exponential_blocks
 from affidavit.accountant.verifier.branches import Branch, Fixed, Steps, Use
-from affidavit.accountant.verifier.combine import SMALLEST, TAIL, Best, Blatant, Goal, OneSide, Profile, worst
 from affidavit.accountant.verifier.exponential_samples import exponential_samples
+from affidavit.accountant.verifier.finite_losses import losses_of
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
 from affidavit.accountant.verifier.laplace import LaplaceProfile
 from affidavit.accountant.verifier.memoryless import MOST_USES, memoryless_profile
@@ -36,10 +36,10 @@ from affidavit.accountant.verifier.mixture import (
     two_point_masses,
 )
 from affidavit.accountant.verifier.product import MAX_ATOMS, ProductProfile, two_point_product
+from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Best, Blatant, Goal, OneSide, Profile, worst
 from affidavit.accountant.verifier.sampled import Front, Kept, expected_delta, fronts
 from affidavit.accountant.verifier.search import Sides
 from affidavit.accountant.verifier.softmax import SoftmaxProfile
-from affidavit.accountant.verifier.stairs import losses_of
 from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
 
 __all__ = ["profile_of"]

@@ -45,9 +45,9 @@ from flint import arb
 from affidavit.accountant.plan import Pure
 from affidavit.accountant.verifier.balls import Ball, ball
 from affidavit.accountant.verifier.branches import Branch
+from affidavit.accountant.verifier.finite_losses import Stairs
 from affidavit.accountant.verifier.pairs import Atom, Mixed, Pair, Plain, Reversed, Tails
 from affidavit.accountant.verifier.product import Atoms, ProductProfile, two_point_product
-from affidavit.accountant.verifier.stairs import Stairs
 
 __all__ = ["PureCost", "ReplacedPair", "largest_loss", "replaced_pairs"]
 

@@ -25,6 +25,7 @@ from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_ar
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
 from affidavit.accountant.verifier.convolve import Composed, Uses, compose, log_tail_bound, window_of
 from affidavit.accountant.verifier.discrete import DiscretePair, discrete_pairs
+from affidavit.accountant.verifier.finite_losses import chunked, losses_of
 from affidavit.accountant.verifier.lattice import LatticeMasses, from_above, from_below, on_grid, reach
 from affidavit.accountant.verifier.mixture import LossMasses, two_point_masses
 from affidavit.accountant.verifier.on_sample import gaussian_pair, reached, sampled_pairs
@@ -32,7 +33,6 @@ from affidavit.accountant.verifier.pairs import LaplacePair, Mixed, Pair, Revers
 from affidavit.accountant.verifier.product import MAX_ATOMS, Atoms, ProductProfile, TwoValued, two_point_product
 from affidavit.accountant.verifier.replaced import ReplacedPair
 from affidavit.accountant.verifier.single import SingleProfile
-from affidavit.accountant.verifier.stairs import chunked, losses_of
 
 __all__ = ["Front", "Kept", "expected_delta", "fronts"]
 
@@ -112,7 +112,7 @@ def _direction(fixed: Fixed, *, forward: bool) -> Direction:
                 if beneath is not None:
                     lower.append((beneath, count))
     if losses_of(plain) > MAX_ATOMS:
-        stairs = [(pair, 1) for pair in chunked(plain)]
+        stairs = list(chunked(plain))
         upper, lower, plain = [*upper, *stairs], [*lower, *stairs], []
     mu = ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None
     if mu is not None and upper:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.methods.chords import Use, prepare
-from affidavit.accountant.methods.corridor import Corridor, estimate_at, narrow, whole
 from affidavit.accountant.methods.recursion import lower_profile, upper_profile
+from affidavit.accountant.methods.recursion_window import Corridor, estimate_at, narrow, whole
 
 
 def convex(losses: np.ndarray, masses: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -18,8 +18,8 @@ from affidavit.accountant.settle import settle
 from affidavit.accountant.verifier import blocks as verified
 from affidavit.accountant.verifier import exponential_samples, recompute
 from affidavit.accountant.verifier.adaptive import adaptive_curve, spacing
-from affidavit.accountant.verifier.combine import Goal
 from affidavit.accountant.verifier.memoryless import UnderSampling, memoryless_profile
+from affidavit.accountant.verifier.profile import Goal
 
 
 @pytest.mark.parametrize(("eta", "uses"), [(0.3, 60), (0.05, 400), (1.0, 30)])

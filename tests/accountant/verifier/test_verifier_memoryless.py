@@ -11,8 +11,8 @@ from scipy.stats import binom
 
 from affidavit.accountant.plan import Exponential, Repeat
 from affidavit.accountant.verifier import recompute
-from affidavit.accountant.verifier.combine import Goal
 from affidavit.accountant.verifier.memoryless import memoryless_profile
+from affidavit.accountant.verifier.profile import Goal
 
 
 def epsilon_by_scipy(eta: float, count: int, delta: float) -> float:

@@ -1,7 +1,8 @@
 """Pairs with finitely many losses, for a lattice: products of pure and approximate mechanisms.
 
-A few of them are composed exactly (``product``); the product of many with different ε has too many losses, so it is
-cut into chunks, each an exact product of a few, and the chunks are composed on a lattice.
+A few of them are composed exactly (``product``); the product of many has too many losses, so it is cut into chunks,
+each an exact product, and the chunks are composed on a lattice: of many different ε a few at a time, of one ε that is
+used very often about √count at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from affidavit.accountant.verifier.product import Atoms, two_point_product
 
 __all__ = ["Stairs", "chunked", "losses_of"]
 
-PER_CHUNK, MAX_USES = 1 << 8, 2_000
+PER_CHUNK, MAX_USES, MAX_DIFFERENT = 1 << 8, 2_000, 64
 
 Uses = Sequence[tuple[Pure | Approximate, int]]
 
@@ -31,21 +32,30 @@ def losses_of(uses: Uses) -> int:
     return prod(min(count + 1, 40 * isqrt(count) + 4) for use, count in uses if use.epsilon > 0)
 
 
-def chunked(uses: Uses) -> Iterator[Stairs]:
-    """The uses in chunks of about ``PER_CHUNK`` losses each.
-
-    A chunk takes ε's from the whole range, so that its losses spread instead of falling into a few clusters.
-    """
-    if sum(count for _, count in uses) > MAX_USES:
+def chunked(uses: Uses) -> Iterator[tuple[Stairs, int]]:
+    """The uses in chunks, with counts."""
+    if sum(count for _, count in uses) <= MAX_USES:
+        yield from _spread(uses)
+        return
+    if len(uses) > MAX_DIFFERENT:
         raise NotSupported(
-            f"more than {MAX_USES} pure or approximate mechanisms, of too many different losses together",
+            f"more than {MAX_USES} pure or approximate mechanisms, more than {MAX_DIFFERENT} of them different",
             hint="round the epsilons up to a few common values; or state many pure mechanisms as one zcdp leaf, "
             "rho = uses x epsilon^2 / 2",
         )
+    for use, count in uses:
+        length = isqrt(count)
+        for chunk, number in ((length, count // length), (count % length, 1)):
+            if chunk:
+                yield Stairs.of(two_point_product([(use, chunk)], budget=1e-300)), number
+
+
+def _spread(uses: Uses) -> Iterator[tuple[Stairs, int]]:
+    """Chunks of about ``PER_CHUNK`` losses each, of ε's from the whole range, so that they fall into no clusters."""
     single = sorted((use for use, count in uses for _ in range(count)), key=lambda use: (use.epsilon, repr(use)))
     number = -(-len(single) // PER_CHUNK.bit_length())
     for i in range(number):
-        yield Stairs.of(two_point_product([(use, 1) for use in single[i::number]], budget=1e-300))
+        yield Stairs.of(two_point_product([(use, 1) for use in single[i::number]], budget=1e-300)), 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +69,10 @@ class Stairs:
 
     @staticmethod
     def of(atoms: Atoms) -> Stairs:
-        """From an exact product (nothing cut off); the failure is mass on +inf."""
+        """From a product; the failure is mass on +inf, and what was cut off may be."""
         kept = 1 - atoms.failure
-        p, q = [atoms.failure], [arb(0)]
+        lost = atoms.failure if atoms.rest.is_zero() else atoms.failure + kept * atoms.rest.union(arb(0))
+        p, q = [lost], [arb(0)]
         for loss, mass in zip(atoms.losses, atoms.masses, strict=True):
             p.append(p[-1] + kept * mass)
             q.append(q[-1] + kept * mass * (-loss).exp())
