@@ -38,9 +38,9 @@ from affidavit.accountant.plan import Approximate, Laplace, Plan, Pure, core, pa
 from affidavit.accountant.show import Facts, Shown, between
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier.balls import BITS, Ball, ball, down, precision, up
+from affidavit.accountant.verifier.branch_profiles import profile_of
 from affidavit.accountant.verifier.branches import Branch, Sampled
 from affidavit.accountant.verifier.profile import SMALLEST, Goal
-from affidavit.accountant.verifier.profiles import profile_of
 from affidavit.accountant.verifier.reading import cases
 from affidavit.accountant.verifier.replaced import PureCost, largest_loss
 from affidavit.accountant.verifier.search import Sides
