@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from affidavit.generation.models.base import LanguageModel, Logits
     from affidavit.generation.outputs import Generated, GeneratorPermit
     from affidavit.mechanisms.above_threshold import Scan, SparseVector
+    from affidavit.mechanisms.base import Noise
     from affidavit.mechanisms.exponential import SoftmaxSampling
 
 __all__ = [
@@ -238,6 +239,11 @@ class _Writer(Writer[PrivatePredictionConfig]):
     def _scan_spec(self) -> SparseVector:
         return scan_mechanism(self.config, relation=self.recorder.relation)
 
+    @cached_property
+    def _free(self) -> Noise:
+        """For public tokens, which follow one another in every run."""
+        return self.recorder.choice()
+
     def token(self) -> int | None:
         from affidavit.generation.probabilities import support
 
@@ -278,7 +284,7 @@ class _Writer(Writer[PrivatePredictionConfig]):
 
         scores = clip_to_grid(self.public.logits, clip=self.config.clip)[0][0][tokens].astype("int64")
         temperature = GRID * Fraction(self.config.public_temperature)
-        return int(tokens[sample(scores, temperature=temperature, noise=self.recorder.secret).value])
+        return int(tokens[sample(scores, temperature=temperature, noise=self._free).value])
 
     def _private_token(self, tokens: NDArray[np.int64]) -> int:
         from affidavit.generation.aggregate import brought, clipped

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from affidavit.accountant.plan import Leaf, Plan, leaves
 
 __all__ = [
     "Draw",
+    "Keeper",
     "Mechanism",
     "Noise",
     "Permit",
@@ -37,6 +38,7 @@ __all__ = [
     "register",
     "registered",
     "samplers",
+    "told",
     "uniform_below",
     "use_leaf",
     "watched",
@@ -119,6 +121,15 @@ class Watch(Protocol):
         ...
 
 
+@runtime_checkable
+class Keeper(Protocol):
+    """A permit that keeps what is drawn, so that a run that was stopped draws nothing twice."""
+
+    def once(self, path: str, draw: Callable[[], Outcome]) -> Outcome:
+        """``draw()``, kept; or what it gave before. Raises ``DrawLost`` where that is not known."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Draw:
     """One released value, and a digest of the randomness behind it (for the private trace only)."""
@@ -181,16 +192,26 @@ def use_leaf(permit: Permit, path: str, kinds: Iterable[type[Leaf]]) -> Leaf:
 
 
 def watched(permit: Permit, path: str, statistic: Statistic, draw: Callable[[], Outcome]) -> Outcome:
-    """``draw()``; where the permit is a rehearsal's, its ``watch`` is told what is about to be hidden by how much."""
+    """``draw()``, by whoever keeps what is drawn (``Keeper``); all that is drawn anywhere is drawn here.
+
+    Where the permit is a rehearsal's, its ``watch`` is told what is about to be hidden by how much.
+    """
     watch: Watch | None = getattr(permit, "watch", None)
-    return draw() if watch is None else watch.release(path, statistic, draw)
+    if watch is not None:
+        return watch.release(path, statistic, draw)
+    return permit.once(path, draw) if isinstance(permit, Keeper) else draw()
+
+
+def told(permit: Permit, path: str, statistic: Statistic) -> None:
+    """Tell a rehearsal's watch, if there is one, of something that is not drawn."""
+    watch: Watch | None = getattr(permit, "watch", None)
+    if watch is not None:
+        watch.release(path, statistic, _nothing)
 
 
 def public(permit: Permit, path: str, *values: Any) -> None:
     """Tell a rehearsal's watch of ``values`` that the use at ``path`` takes for public, or for released before."""
-    watched(
-        permit, path, Statistic("not", tuple(np.asarray(value, dtype=np.float64) for value in values), ()), _nothing
-    )
+    told(permit, path, Statistic("not", tuple(np.asarray(value, dtype=np.float64) for value in values), ()))
 
 
 def _nothing() -> None:

@@ -43,7 +43,7 @@ from affidavit.accountant import validate
 from affidavit.accountant.errors import PermitViolation, PlanError, UsageError
 from affidavit.accountant.plan import Approximate, Leaf, Plan, register_leaf
 from affidavit.accountant.remedies import CERTIFY
-from affidavit.mechanisms.base import Mechanism, Permit, Statistic, float_at_least, use_leaf, watched
+from affidavit.mechanisms.base import Mechanism, Permit, Statistic, float_at_least, told, use_leaf, watched
 from affidavit.mechanisms.coins import two_sided_geometric
 
 __all__ = ["ASSUMPTIONS", "MECHANISM", "ProposeTestRelease", "TestedTopK", "gaps", "release"]
@@ -152,7 +152,7 @@ def release(
         noisy = gap + two_sided_geometric(1 / spec.scale, noise=permit.noise)
         return best if noisy >= spec.threshold else None
 
-    watched(permit, path, Statistic("spread", (values,), (spec.scale,)), lambda: None)
+    told(permit, path, Statistic("spread", (values,), (spec.scale,)))
     return watched(permit, path, Statistic("guarded", (np.array(best), np.array([gap])), (spec.scale,)), draw)
 
 
