@@ -30,7 +30,7 @@ from affidavit.accountant import certificate as certificates
 from affidavit.accountant.certificate import Certificate, RunSubject, check_subject, verify_envelope
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.errors import PermitViolation, WrongRun
-from affidavit.accountant.journal import Journal
+from affidavit.accountant.journal import Journal, Past
 from affidavit.accountant.keys import Keyring, TrustedKeys
 from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Leaf, Plan
@@ -41,7 +41,7 @@ from affidavit.accountant.validate import Relation
 if TYPE_CHECKING:
     from affidavit.accountant.ledger import Ledger
 
-__all__ = ["Permit", "open_permit"]
+__all__ = ["Permit", "check_same", "open_permit"]
 
 _TOKEN = object()
 
@@ -235,14 +235,19 @@ def open_permit(
             journal.remove()
 
 
-def _reserved(journal: Journal, verified: Certificate, ledger: Ledger) -> str | None:
-    """The entry of a run that goes on; None where it was never reserved. Raises ``WrongRun``, ``BudgetError``."""
-    if journal.header["certificate_sha256"] != verified.sha256:
+def check_same(begun: Past | Journal, certificate: Certificate) -> None:
+    """A run goes on under the certificate that it began under. Raises ``WrongRun``."""
+    if begun.header["certificate_sha256"] != certificate.sha256:
         raise WrongRun(
             "config",
             "the run that is unfinished here began under another certificate",
-            hint=f"Resume it with that one, or end it: `affidavit close {shlex.quote(str(journal.path.parent))}`",
+            hint=f"Resume it with that one, or end it: `affidavit close {shlex.quote(str(begun.path.parent))}`",
         )
+
+
+def _reserved(journal: Journal, verified: Certificate, ledger: Ledger) -> str | None:
+    """The entry of a run that goes on; None where it was never reserved. Raises ``WrongRun``, ``BudgetError``."""
+    check_same(journal, verified)
     entry = journal.entry
     if not ledger.is_reserved(entry):
         return None

@@ -23,9 +23,9 @@ from affidavit.accountant import certificate as certificates
 from affidavit.accountant.certificate import Certificate, check_subject
 from affidavit.accountant.clock import Clock, show_instant, utc_now
 from affidavit.accountant.errors import DataError, LedgerMissing, RunFileError, UsageError
-from affidavit.accountant.journal import NAME, Journal, unfinished
+from affidavit.accountant.journal import NAME, Journal, Past, unfinished
 from affidavit.accountant.keys import Keyring
-from affidavit.accountant.permit import open_permit
+from affidavit.accountant.permit import check_same, open_permit
 from affidavit.accountant.randomness import noise_source
 from affidavit.accountant.remedies import setting, unused
 from affidavit.accountant.show import Facts, Shown
@@ -96,7 +96,9 @@ def generate(
     subject, records = prepare(run, keyring=keyring)
     check_subject(found, subject)
     known = sketch(((each.label, each.text) for each in records), key=keyring.secret("commitment"))
-    if not resume:
+    if resume:
+        check_same(Past.read(out / NAME), found)
+    else:
         _check_account(run, ledger, found, subject.data_hmac, known)
     tell_labels(run, records, tell)
     with claimed(out, resume=resume):
@@ -233,7 +235,7 @@ def claimed(out: Path, *, resume: bool = False) -> Iterator[None]:
         if not resume and (out / NAME).exists():
             raise unfinished(out)
         for name in ("synthetic.jsonl", "receipt.json", "trace.jsonl"):
-            if not (resume and (out / NAME).exists()) and (out / name).exists():
+            if not resume and (out / name).exists():
                 raise UsageError(f"{out / name} exists already", hint=elsewhere)
         yield
     finally:

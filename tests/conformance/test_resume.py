@@ -132,12 +132,10 @@ def test_it_may_stop_again_and_again(runs: _Runs, whole: tuple[Generated, Past])
 def test_a_lost_draw_stays_lost(runs: _Runs) -> None:
     place = runs.place()
     assert runs.run(place, Stop("intent", 0)) is None
-    assert runs.run(place, Stop("begin", 1, "before"), resume=True) is None
+    assert runs.run(place, Stop("begin", 0, "before"), resume=True) is None
     done = runs.run(place, resume=True)
     assert done is not None
     assert Past.read(place / NAME).lost == 1
     lost = [line for line in done.trace if line.get("lost")]
     assert len(lost) == 1
     assert (lost[0]["path"], 0, 0) not in drawn(place / "log")
-
-
