@@ -80,7 +80,7 @@ class Past:
         except OSError:
             raise UsageError(
                 f"there is no unfinished run in {path.parent}",
-                hint="Leave `--resume` out to begin one, or name the folder that the run was given: `-o DIR`",
+                hint="A run begins without it: remove `--resume`. Which are not committed: `affidavit ledger show`",
             ) from None
         length = content.rfind(b"\n") + 1
         lines = _parsed(content[:length])
@@ -161,7 +161,7 @@ class Journal:
         if not anchor.exists():
             raise UsageError(
                 f"{path} was not begun with this AFFIDAVIT_HOME, or was ended: what was drawn since is not known",
-                hint=f"Go on where it ran, or end it: {_close(path.parent)}",
+                hint=f"Resume it where it ran, or end it here: {_close(path.parent)}",
             )
         count_file = _locked(anchor, path, create=False)
         journal = cls(past, anchor, descriptors=(os.open(path, os.O_RDWR | os.O_APPEND), count_file))

@@ -36,6 +36,7 @@ from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Leaf, Plan
 from affidavit.accountant.randomness import GuardedNoise, NoiseSource, Randomness, noise_source
 from affidavit.accountant.recheck import confirm
+from affidavit.accountant.remedies import setting, unused
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
@@ -255,6 +256,7 @@ def _reserved(journal: Journal, verified: Certificate, ledger: Ledger) -> str | 
     if item.ended is not None:
         raise PermitViolation(
             "the run was ended and its charge committed: nothing more is drawn under it",
-            hint="Begin another, in another folder; it is charged anew.",
+            hint="Begin another, which is charged anew: `affidavit generate RUN.toml --certificate CERT.json "
+            f"{setting('-o', unused(journal.path.parent)).strip('`')}`",
         )
     return entry

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from affidavit.accountant.clock import Clock, parse_instant, utc_now
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.journal import NAME, Past, locked, remove
 from affidavit.accountant.keys import Keyring
-from affidavit.accountant.remedies import setting, unused
+from affidavit.accountant.remedies import unused
 from affidavit.generation.outputs import Generated, Provenance, Written, write
 from affidavit.generation.recorder import kept_sample
 
@@ -55,8 +56,7 @@ def close(
             remove(past.path, past.anchor(keyring.home))
             raise UsageError(
                 f"the run in {folder} stopped before it was charged: there is nothing to end, and it is removed",
-                hint="Generate anew: `affidavit generate RUN.toml --certificate CERT.json "
-                f"{setting('-o', folder).strip('`')}`",
+                hint="What was charged: `affidavit ledger show`. The folder may be generated into.",
             )
         end = ledger.end_after(entry)
         ledger.reservation(entry, end=end, certificate_sha256=found.sha256)
@@ -91,7 +91,8 @@ def ended_already(folder: Path, *, keyring: Keyring, ledger: Ledger) -> Synthesi
     stated = json.loads(content)
     if stated.get("ledger_entry") != entry:
         raise UsageError(
-            f"{written.receipt} is another run's", hint=f"Move it to another folder: {setting('-o', unused(folder))}."
+            f"{written.receipt} is another run's",
+            hint=f"Move it away: `mv {shlex.quote(str(written.receipt))} {shlex.quote(str(unused(written.receipt)))}`",
         )
     digest = hashlib.sha256(content).hexdigest()
     item = ledger.reservation(entry, end=ledger.end_after(entry), certificate_sha256=found.sha256)

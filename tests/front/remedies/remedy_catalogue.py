@@ -21,6 +21,7 @@ import cases_numbers
 import cases_office
 import cases_plans
 import cases_rest
+import cases_resume
 import cases_runs
 from remedy_sites import PACKAGES, ROOT, Site, sites
 
@@ -37,6 +38,7 @@ CASES = [
     *cases_data.CASES,
     *cases_init.CASES,
     *cases_rest.CASES,
+    *cases_resume.CASES,
     *cases_findings.CASES,
     *cases_generation.CASES,
     *cases_folders.CASES,
@@ -51,6 +53,7 @@ API = [
     *cases_accountant.API,
     *cases_costs.API,
     *cases_rest.API,
+    *cases_resume.API,
     *cases_findings.API,
     *cases_generation.API,
     *cases_folders.API,
