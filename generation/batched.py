@@ -17,7 +17,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 from affidavit.accountant.errors import RunFileError
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from affidavit.generation.outputs import Generated, GeneratorPermit, Sample
     from affidavit.generation.prompts import PromptRows
     from affidavit.generation.recorder import Recorder
-    from affidavit.mechanisms.exponential import Scores, SoftmaxSampling
 
 __all__ = [
     "BatchedConfig",
@@ -214,14 +212,6 @@ class Writer(ABC, Generic[Settings]):
     @abstractmethod
     def token(self) -> int | None:
         """The next token, or None where the text's part of the plan is spent."""
-
-    def draw(self, path: str, scores: Scores, *, spec: SoftmaxSampling) -> int:
-        """One exponential mechanism at ``path``: an index of ``scores``; its range goes to the trace."""
-        from affidavit.mechanisms.exponential import release
-
-        chosen = release(self.recorder, path, scores, temperature=spec.temperature, width=spec.width)
-        self.recorder.note(range=float(Fraction(spec.width) / Fraction(spec.temperature)))
-        return chosen
 
     def write(self, *, max_tokens: int, report: Callable[[Sequence[int]], None]) -> Sample:
         """The whole text."""

@@ -259,16 +259,10 @@ class _Writer(Writer[PrivatePredictionConfig]):
         """Whether the sparse vector says that private and public predictions are far apart."""
         from affidavit.generation.aggregate import picked
         from affidavit.generation.probabilities import GRID
-        from affidavit.mechanisms.above_threshold import start
 
         threshold = int(self.config.batch_size * GRID * Fraction(self.config.distance_threshold))
-        spec = self._scan_spec
         if self._scan is None:
-            self._scan = start(self.recorder, f"{self.part}.of.parts[0]", spec=spec, threshold=threshold)
-            self.recorder.note(
-                threshold_noise_multiplier=float(Fraction(spec.threshold_scale) / spec.sensitivity),
-                query_noise_multiplier=float(Fraction(spec.query_scale) / spec.sensitivity),
-            )
+            self._scan = self.recorder.draw(f"{self.part}.of.parts[0]", self._scan_spec.against(threshold), ())
         rows = (picked(part, tokens, rows=realised) for part, realised in self.private.decodings)
         apart = distance(rows, picked(self.public, tokens, rows=1)[0], batch_size=self.config.batch_size)
         above = self._scan.above(apart)
@@ -299,7 +293,7 @@ class _Writer(Writer[PrivatePredictionConfig]):
             )
         )
         path = f"{self.part}.of.parts[1]" if config.use_public_tokens else f"{self.part}.of"
-        token = int(tokens[self.draw(path, scores[tokens], spec=self._token)])
+        token = int(tokens[self.recorder.draw(path, self._token, scores[tokens])])
         self.recorder.note(token=token, rows=self.private.summed, unsound_rows=self.private.unsound)
         return token
 

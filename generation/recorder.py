@@ -20,16 +20,20 @@ from affidavit.accountant.plan import Leaf
 from affidavit.accountant.randomness import KeyedNoise
 from affidavit.accountant.validate import Relation
 from affidavit.generation.sampling import sample_event
+from affidavit.mechanisms.base import Draw
 from affidavit.mechanisms.outcomes import decoded, encoded
 
 if TYPE_CHECKING:
     from affidavit.accountant.journal import Journal
     from affidavit.generation.outputs import GeneratorPermit, Sample
-    from affidavit.mechanisms.base import Noise, Watch
+    from affidavit.mechanisms.base import Noise, Spec, Watch
 
 __all__ = ["Recorder", "kept_sample"]
 
 Outcome = TypeVar("Outcome")
+Given = TypeVar("Given")
+
+_MOST_TOLD = 32
 
 
 class Recorder:
@@ -143,9 +147,18 @@ class Recorder:
     def _words(self) -> int:
         return getattr(self._permit.noise, "taken", 0)
 
-    def drawing(self, leaf: Leaf) -> None:
-        """What the mechanism about to draw really is: the parameters go into the lines of the next draws."""
-        self._in_force = {field.name: getattr(leaf, field.name) for field in fields(leaf)}
+    def draw(self, path: str, spec: Spec[Given, Outcome], values: Given) -> Outcome:
+        """One use of ``spec`` over ``values``, charged to the leaf at ``path``: how every draw is made.
+
+        Its line has the parameters that were in force, those of the leaf that ``spec`` states, and what came out.
+        """
+        leaf = spec.leaf()
+        stated = {field.name: getattr(leaf, field.name) for field in fields(leaf)}
+        self._in_force = {name: value for name, value in stated.items() if not isinstance(value, bool)}
+        outcome = spec.release(self, path, values)
+        if (told := _told(outcome)) is not None:
+            self.trace[-1].setdefault("value", told)
+        return outcome
 
     def sampled(self, path: str, members: Sequence[str], *, population: int | None = None) -> None:
         """A fresh sample for the subsample node at ``path``; members are keyed digests.
@@ -156,8 +169,20 @@ class Recorder:
         self.samples[path] += 1
 
     def note(self, **facts: Any) -> None:
-        """More about the latest draw."""
+        """More about the latest draw, such as the token that it means."""
         self.trace[-1].update(facts)
+
+
+def _told(outcome: object) -> Any:
+    """What came out, as the trace has it; nothing of a long vector (the journal has it while the run lasts)."""
+    match outcome:
+        case bool() | int() | float():
+            return outcome
+        case tuple():
+            return [one.value if isinstance(one, Draw) else one for one in outcome]
+        case np.ndarray() if outcome.size <= _MOST_TOLD:
+            return outcome.ravel().tolist()
+    return None
 
 
 def kept_sample(event: Mapping[str, Any]) -> Sample:

@@ -21,6 +21,7 @@ from affidavit.accountant.plan import Leaf, Plan, leaves
 
 __all__ = [
     "Draw",
+    "Drawing",
     "Keeper",
     "Mechanism",
     "Noise",
@@ -30,6 +31,7 @@ __all__ = [
     "Statistic",
     "Watch",
     "assumptions",
+    "draw",
     "float_at_least",
     "float_at_most",
     "freeze",
@@ -46,6 +48,9 @@ __all__ = [
 
 Rational: TypeAlias = int | float | Fraction
 Outcome = TypeVar("Outcome")
+Values_contra = TypeVar("Values_contra", contravariant=True)
+Released_co = TypeVar("Released_co", covariant=True)
+Given = TypeVar("Given")
 
 
 class Noise(Protocol):
@@ -67,11 +72,16 @@ class Permit(Protocol):
         ...
 
 
-class Spec(Protocol):
-    """A mechanism with its parameters."""
+@runtime_checkable
+class Spec(Protocol[Values_contra, Released_co]):
+    """A mechanism with its parameters, all of them public or released before."""
 
     def leaf(self) -> Leaf:
         """What one use costs, rounded to the safe side."""
+        ...
+
+    def release(self, permit: Permit, path: str, values: Values_contra) -> Released_co:
+        """One use over ``values``, charged to the leaf at ``path``. Generators ask for it by ``draw``."""
         ...
 
 
@@ -84,7 +94,7 @@ class Mechanism:
     """
 
     kind: str
-    spec: type[Spec]
+    spec: type[Spec[Any, Any]]
     release: Callable[..., Any]
     assumptions: tuple[str, ...]
     name: str = ""
@@ -118,6 +128,15 @@ class Watch(Protocol):
 
     def release(self, path: str, statistic: Statistic, draw: Callable[[], Outcome]) -> Outcome:
         """What comes out of the use at ``path``: ``draw()``, or what came out in another rehearsal."""
+        ...
+
+
+@runtime_checkable
+class Drawing(Protocol):
+    """A permit that writes each draw down: its parameters in force, and what came out."""
+
+    def draw(self, path: str, spec: Spec[Given, Outcome], values: Given) -> Outcome:
+        """One use of ``spec`` over ``values`` at ``path``."""
         ...
 
 
@@ -200,6 +219,14 @@ def watched(permit: Permit, path: str, statistic: Statistic, draw: Callable[[], 
     if watch is not None:
         return watch.release(path, statistic, draw)
     return permit.once(path, draw) if isinstance(permit, Keeper) else draw()
+
+
+def draw(permit: Permit, path: str, spec: Spec[Given, Outcome], values: Given) -> Outcome:
+    """One use of ``spec`` over ``values`` at ``path``: how every draw of a generator is made.
+
+    Where the permit writes draws down (``Drawing``), it does.
+    """
+    return permit.draw(path, spec, values) if isinstance(permit, Drawing) else spec.release(permit, path, values)
 
 
 def told(permit: Permit, path: str, statistic: Statistic) -> None:

@@ -66,7 +66,7 @@ class Released:
 
     def clusters(self, path: str, points: Floats, settings: Clustering, *, public: Floats | None = None) -> Clusters:
         try:
-            return dpm.release(self.recorder, path, points, settings, public=public, note=self.recorder.note)
+            return dpm.release(self.recorder, path, points, settings, public=public)
         except DrawLost:
             self.recorder.finish(path)
             raise
