@@ -20,6 +20,7 @@ from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import Leaf, Plan, leaves
 
 __all__ = [
+    "Costed",
     "Draw",
     "Drawing",
     "Keeper",
@@ -72,13 +73,16 @@ class Permit(Protocol):
         ...
 
 
-@runtime_checkable
-class Spec(Protocol[Values_contra, Released_co]):
-    """A mechanism with its parameters, all of them public or released before."""
+class Costed(Protocol):
+    """What a mechanism's noise costs."""
 
     def leaf(self) -> Leaf:
         """What one use costs, rounded to the safe side."""
         ...
+
+
+class Spec(Costed, Protocol[Values_contra, Released_co]):
+    """A mechanism with all its parameters, each of them public or released before."""
 
     def release(self, permit: Permit, path: str, values: Values_contra) -> Released_co:
         """One use over ``values``, charged to the leaf at ``path``. Generators ask for it by ``draw``."""
@@ -94,7 +98,7 @@ class Mechanism:
     """
 
     kind: str
-    spec: type[Spec[Any, Any]]
+    spec: type[Costed]
     release: Callable[..., Any]
     assumptions: tuple[str, ...]
     name: str = ""

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Gaussian, Repeat
+from affidavit.mechanisms import gaussian
 from affidavit.mechanisms.base import Mechanism, Permit, Rational, draw, float_at_most, positive, public
 from affidavit.mechanisms.coverage import on_grid, squared_distances, squared_radius
 from affidavit.mechanisms.gaussian import GaussianNoise
