@@ -266,9 +266,17 @@ class Journal:
     def write(self, event: str, *, durable: bool = False, **facts: Any) -> None:
         """Add a line; ``durable``: it is on the disk, with all before it, when this returns."""
         line = json.dumps({"event": event, **facts}, ensure_ascii=False, separators=(",", ":")) + "\n"
-        _write_all(self._file, line.encode())
-        if durable:
-            os.fsync(self._file)
+        try:
+            _write_all(self._file, line.encode())
+            if durable:
+                _sync(self._file)
+        except OSError as error:
+            self.close()  # half a line may stand there: nothing may follow it
+            raise UsageError(
+                f"what is drawn cannot be kept in {self.path}: {error.strerror}",
+                hint=f"Make room, then go on: `affidavit generate RUN.toml --certificate CERT.json "
+                f"{_out(self.path.parent)} --resume`",
+            ) from None
 
     def close(self) -> None:
         """No more is written here; the file stays, to be gone on with."""
@@ -354,6 +362,11 @@ def _close(folder: Path) -> str:
 def _write_all(descriptor: int, content: bytes) -> None:
     while content:
         content = content[os.write(descriptor, content) :]
+
+
+def _sync(descriptor: int) -> None:
+    """The content and its length are on the disk; without the file's times, where the system can leave them out."""
+    getattr(os, "fdatasync", os.fsync)(descriptor)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -69,6 +69,7 @@ class _Runs:
 def runs(generator_case: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Runs:
     """These processes do not die: what they wrote is there without a wait for the disk (tests/front/test_resume.py)."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
+    monkeypatch.setattr(os, "fdatasync", lambda _: None, raising=False)
     return _Runs(generator_case, tmp_path)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -102,16 +104,30 @@ def _other_program(place: Place) -> None:
     place.monkeypatch.setattr(Recorder, "use", lambda self, path: use(self, path.replace("parts[0]", "parts[1]")))
 
 
-def _same_program(place: Place) -> None:
-    place.monkeypatch.undo()
-    place.monkeypatch.chdir(place.folder)
-    place.monkeypatch.setenv("AFFIDAVIT_HOME", str(place.folder / "home"))
-
-
 def _committed(place: Place) -> None:
     _stopped(place)
     (item,) = Ledger(keyring=place.keyring).account("letters").reservations
     Ledger(keyring=place.keyring).commit(item.entry)
+
+
+def _full(place: Place) -> None:
+    """The disk is full at the third draw."""
+    place.certified()
+    write, seen = os.write, []
+
+    def writing(descriptor: int, content: bytes) -> int:
+        seen.append(content.startswith(b'{"event":"intent"'))
+        if sum(seen) > 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, content)
+
+    place.monkeypatch.setattr(os, "write", writing)
+
+
+def _undone(place: Place) -> None:
+    place.monkeypatch.undo()
+    place.monkeypatch.chdir(place.folder)
+    place.monkeypatch.setenv("AFFIDAVIT_HOME", str(place.folder / "home"))
 
 
 def _case(at: str, call: str, arrange: Callable[[Place], object], **more: object) -> Case:
@@ -127,7 +143,8 @@ CASES = [
     _case("accountant/journal.py:unfinished", GENERATE, _stopped, past=True),
     _case("accountant/journal.py:reopen", RESUME, _moved, by_hand=_moved_back, past=True),
     _case("accountant/journal.py:reopen#2", RESUME, _copied, by_hand=_newest, past=True),
-    _case("accountant/journal.py:recall", RESUME, _other_program, code=4, by_hand=_same_program, past=True),
+    _case("accountant/journal.py:recall", RESUME, _other_program, code=4, by_hand=_undone, past=True),
+    _case("accountant/journal.py:write", GENERATE, _full, by_hand=_undone, past=True),
     _case("accountant/permit.py:check_same", RESUME, _recertified, code=3, by_hand=_first, past=True),
     _case("accountant/permit.py:_reserved", RESUME, _committed, code=4),
 ]

@@ -23,6 +23,7 @@ import cases_plans
 import cases_rest
 import cases_resume
 import cases_runs
+import cases_workers
 from remedy_sites import PACKAGES, ROOT, Site, sites
 
 CASES = [
@@ -45,6 +46,7 @@ CASES = [
     *cases_foreign.CASES,
     *cases_machine.CASES,
     *cases_office.CASES,
+    *cases_workers.CASES,
 ]
 
 API = [
@@ -60,6 +62,7 @@ API = [
     *cases_foreign.API,
     *cases_machine.API,
     *cases_office.API,
+    *cases_workers.API,
 ]
 EXECUTED = {case.at for case in CASES} | {case.at for case in API}
 PAGE = ROOT / "docs" / "refusals.md"
