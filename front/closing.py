@@ -59,7 +59,8 @@ def close(
                 hint="What was charged: `affidavit ledger show`. The folder may be generated into.",
             )
         end = ledger.end_after(entry)
-        ledger.reservation(entry, end=end, certificate_sha256=found.sha256)
+        if ledger.reservation(entry, end=end, certificate_sha256=found.sha256).ended is not None:
+            ledger.commit(entry)  # of a copy that was closed before: refused, before a file is written
         generated = _generated(past)
         provenance = Provenance(
             certificate_sha256=found.sha256,

@@ -417,6 +417,10 @@ def test_a_run_that_was_committed_elsewhere_is_not_resumed(place: Any) -> None:
     refused = place.generate("--resume")
     assert refused.code == 4
     assert "its charge committed" in refused.err
+    closed = place.command("close", place.out)
+    assert closed.code == 2
+    assert "no open reservation" in closed.err
+    assert not (place.out / "receipt.json").exists()
 
 
 def test_the_file_is_private_and_says_no_record(place: Any) -> None:
