@@ -99,7 +99,8 @@ class _Away:
             with contextlib.suppress(_Dead):
                 if self._life != self._worker.life:
                     self._again()
-                return self._worker.ask("logits", self._number)
+                logits: Logits = self._worker.ask("logits", self._number)
+                return logits
         raise AffidavitError(
             f"{MOST_DEATHS} workers died over one minibatch",
             hint="Without workers, after what stopped: `unset AFFIDAVIT_WORKERS`",
