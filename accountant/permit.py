@@ -19,6 +19,7 @@ data itself; the token below only keeps a permit from being made by accident.
 from __future__ import annotations
 
 import os
+import shlex
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,18 +29,20 @@ from typing import TYPE_CHECKING, NoReturn
 from affidavit.accountant import certificate as certificates
 from affidavit.accountant.certificate import Certificate, RunSubject, check_subject, verify_envelope
 from affidavit.accountant.clock import Clock, utc_now
-from affidavit.accountant.errors import PermitViolation
+from affidavit.accountant.errors import PermitViolation, WrongRun
+from affidavit.accountant.journal import Journal, Past
 from affidavit.accountant.keys import Keyring, TrustedKeys
 from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Leaf, Plan
 from affidavit.accountant.randomness import GuardedNoise, NoiseSource, Randomness, noise_source
 from affidavit.accountant.recheck import confirm
+from affidavit.accountant.remedies import setting, unused
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
     from affidavit.accountant.ledger import Ledger
 
-__all__ = ["Permit", "open_permit"]
+__all__ = ["Permit", "check_same", "open_permit"]
 
 _TOKEN = object()
 
@@ -48,13 +51,23 @@ class Permit:
     """The live right to draw what one certificate covers, once. Made by ``open_permit`` only."""
 
     def __init__(
-        self, token: object, certificate: Certificate, *, order: Order, entry: str, noise: NoiseSource
+        self,
+        token: object,
+        certificate: Certificate,
+        *,
+        order: Order,
+        entry: str,
+        noise: NoiseSource,
+        journal: Journal | None = None,
     ) -> None:
         if token is not _TOKEN:
             raise PermitViolation("a permit is not made by hand", hint="Use: `with open_permit(...) as permit:`")
         self._certificate = certificate
         self._entry = entry
-        self._noise = GuardedNoise(noise, check=self._check_live)
+        self._noise = GuardedNoise(noise, check=self._check_draw)
+        self._journal = journal
+        if journal is not None:
+            self._noise.skip(journal.words)
         self._order = order
         self._uses = dict.fromkeys(self._order.paths, 0)
         self._receipt_sha256: str | None = None
@@ -87,7 +100,12 @@ class Permit:
             return dict(self._uses)
 
     @property
-    def noise(self) -> NoiseSource:
+    def journal(self) -> Journal | None:
+        """Where draws are kept as they are made, if they are; then the noise answers inside such a draw only."""
+        return self._journal
+
+    @property
+    def noise(self) -> GuardedNoise:
         """Where draws come from: it asks the permit at every draw, also where it was kept for later.
 
         Raises ``PermitViolation`` once the permit is closed, and in another process.
@@ -144,6 +162,14 @@ class Permit:
                 hint="Draw in the process that opened it, and send the results.",
             )
 
+    def _check_draw(self) -> None:
+        self._check_live()
+        if self._journal is not None and not self._journal.drawing:
+            raise PermitViolation(
+                "noise was asked for outside a draw that is written down",
+                hint="Draw by a mechanism: `recorder.draw(path, spec, values)`",
+            )
+
     def _close(self) -> str | None:
         with self._lock:
             self._open = False
@@ -164,12 +190,15 @@ def open_permit(
     clock: Clock = utc_now,
     randomness: Randomness = "secure",
     records: Sequence[str] = (),
+    journal: Journal | None = None,
 ) -> Iterator[Permit]:
     """Check everything, reserve the worst case, then let the body draw.
 
     certificate: an envelope's bytes, or its file. run: what is about to be run, built anew from the
     run file, data and model. dataset: the ledger account to charge. trusted: by default the keys in
     ``AFFIDAVIT_HOME``. records: their keyed ``sketch``, by which the ledger knows them under another name.
+    journal: where draws are kept, under its own ledger entry; where that was reserved before, the run goes on at no
+    further cost. It is removed when the run is committed.
 
     Raises, before anything is charged: ``CertificateMissing``, ``SignatureInvalid``,
     ``UntrustedKey``, ``CertificateExpired``, ``WrongRun``, ``ClaimRefused``, ``UsageError`` (randomness); from the
@@ -182,7 +211,8 @@ def open_permit(
     confirm(verified)
     noise = noise_source(randomness)
     order = Order(verified.plan)
-    entry = ledger.reserve(
+    entry = None if journal is None else _reserved(journal, verified, ledger)
+    entry = entry or ledger.reserve(
         dataset,
         relation=verified.relation,
         unit=verified.unit,
@@ -193,11 +223,40 @@ def open_permit(
         account=verified.account,
         data=run.data_hmac,
         records=records,
+        entry=None if journal is None else journal.entry,
     )
-    permit = Permit(_TOKEN, verified, order=order, entry=entry, noise=noise)
+    permit = Permit(_TOKEN, verified, order=order, entry=entry, noise=noise, journal=journal)
     try:
         yield permit
     finally:
         receipt_sha256 = permit._close()
     if permit.mine:
         ledger.commit(entry, receipt_sha256=receipt_sha256)
+        if journal is not None:
+            journal.remove()
+
+
+def check_same(begun: Past | Journal, certificate: Certificate) -> None:
+    """A run goes on under the certificate that it began under. Raises ``WrongRun``."""
+    if begun.header["certificate_sha256"] != certificate.sha256:
+        raise WrongRun(
+            "config",
+            "the run that is unfinished here began under another certificate",
+            hint=f"Resume it with that one, or end it: `affidavit close {shlex.quote(str(begun.path.parent))}`",
+        )
+
+
+def _reserved(journal: Journal, verified: Certificate, ledger: Ledger) -> str | None:
+    """The entry of a run that goes on; None where it was never reserved. Raises ``WrongRun``, ``BudgetError``."""
+    check_same(journal, verified)
+    entry = journal.entry
+    if not ledger.is_reserved(entry):
+        return None
+    item = ledger.reservation(entry, end=ledger.end_after(entry), certificate_sha256=verified.sha256)
+    if item.ended is not None:
+        raise PermitViolation(
+            "the run was ended and its charge committed: nothing more is drawn under it",
+            hint="Begin another, which is charged anew: `affidavit generate RUN.toml --certificate CERT.json "
+            f"{setting('-o', unused(journal.path.parent)).strip('`')}`",
+        )
+    return entry

@@ -16,6 +16,7 @@ Method names and argument orders are those of ``numpy.random.Generator``.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import threading
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.errors import PermitViolation, UsageError
 
-__all__ = ["GuardedNoise", "NoiseSource", "Randomness", "SecureNoise", "SeededNoise", "noise_source"]
+__all__ = ["GuardedNoise", "KeyedNoise", "NoiseSource", "Randomness", "SecureNoise", "SeededNoise", "noise_source"]
 
 Randomness: TypeAlias = Literal["secure"] | int
 Shape: TypeAlias = int | tuple[int, ...] | None
@@ -54,6 +55,9 @@ class NoiseSource(ABC):
     @abstractmethod
     def _words(self, count: int) -> Words:
         """``count`` independent uniform 64-bit words."""
+
+    def skip(self, count: int) -> None:  # noqa: B027  words of most sources have no order
+        """Go past ``count`` words that were drawn before."""
 
     def random(self, size: Shape = None) -> Floats:
         """Uniform multiples of 2^-53 in [0, 1)."""
@@ -172,6 +176,35 @@ class SeededNoise(NoiseSource):
     def _words(self, count: int) -> Words:
         return np.asarray(self._generator.random_raw(count), dtype=np.uint64)
 
+    def skip(self, count: int) -> None:
+        self._generator.random_raw(count, output=False)
+
+
+class KeyedNoise(NoiseSource):
+    """SHAKE-256 of a key that is used for nothing else, and a counter: what one secret choice is derived from.
+
+    As hard to tell from uniform words as the system's generator, which expands such a key by another cipher. Never for
+    what hides a released value: a key can be kept, and whoever has it has the words.
+    """
+
+    def __init__(self, key: bytes, *, guarantee: bool) -> None:
+        self._key = key
+        self._asked = 0
+        self._guarantee = guarantee
+
+    @property
+    def guarantee(self) -> bool:
+        return self._guarantee
+
+    @property
+    def description(self) -> str:
+        return "derived from a key by SHAKE-256"
+
+    def _words(self, count: int) -> Words:
+        content = hashlib.shake_256(self._key + self._asked.to_bytes(8, "big")).digest(8 * count)
+        self._asked += 1
+        return np.frombuffer(bytearray(content), dtype=np.uint64)
+
 
 class GuardedNoise(NoiseSource):
     """Another source, asked for leave before every draw and drawn from by one thread at a time.
@@ -184,6 +217,8 @@ class GuardedNoise(NoiseSource):
         self._source = source
         self._check = check
         self._lock = threading.Lock()
+        self.taken = 0
+        """Words that were drawn so far."""
 
     @property
     def guarantee(self) -> bool:
@@ -196,7 +231,13 @@ class GuardedNoise(NoiseSource):
     def _words(self, count: int) -> Words:
         with self._lock:
             self._check()
+            self.taken += count
             return self._source._words(count)
+
+    def skip(self, count: int) -> None:
+        with self._lock:
+            self.taken += count
+            self._source.skip(count)
 
     def __reduce__(self) -> NoReturn:
         raise PermitViolation("a permit's noise cannot be copied or pickled", hint="Open a permit each.")

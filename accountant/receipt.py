@@ -24,13 +24,15 @@ from affidavit.accountant.statement import Certificate
 
 __all__ = ["SCHEMA", "Receipt", "check_receipt", "check_text", "read", "render"]
 
-SCHEMA = "affidavit/receipt/v2"
+SCHEMA = "affidavit/receipt/v3"
 _V1 = "affidavit/receipt/v1"
-"""The same without ``ledger_head``; read, and no longer written."""
+_V2 = "affidavit/receipt/v2"
+_SINCE = {_V1: ("ledger_head", "resumed", "lost_draws", "closed"), _V2: ("resumed", "lost_draws", "closed")}
+"""Older ones, and what they lack; read, and no longer written."""
 _TYPE = "application/vnd.affidavit.receipt+json"
 _FIELDS = (
     "guarantee schema protected generator certificate_sha256 ledger_entry ledger_head sampler noise draws_per_node "
-    "outputs_sha256 versions ended signature"
+    "resumed lost_draws closed outputs_sha256 versions ended signature"
 )
 
 
@@ -70,8 +72,8 @@ def read(content: bytes, *, trusted: TrustedKeys) -> Receipt:
 
     try:
         facts = strictjson.parse(content)
-        is_first = isinstance(facts, dict) and facts.get("schema") == _V1
-        strictjson.fields(facts, "receipt", _FIELDS.replace("ledger_head ", "") if is_first else _FIELDS)
+        older = _SINCE.get(str(facts.get("schema")), ()) if isinstance(facts, dict) else ()
+        strictjson.fields(facts, "receipt", " ".join(name for name in _FIELDS.split() if name not in older))
         stated = strictjson.fields(facts["signature"], "receipt.signature", "keyid sig")
         keyid, value = str(stated["keyid"]), base64.b64decode(str(stated["sig"]), validate=True)
     except PlanError as error:
@@ -122,7 +124,11 @@ def check_text(receipt: Receipt, content: bytes, *, name: str = "synthetic.jsonl
 
 def _check_types(facts: Mapping[str, Any]) -> None:
     """What is read further on, by type. Raises ``PlanError``."""
-    strictjson.exactly(facts["schema"], "receipt.schema", SCHEMA if "ledger_head" in facts else _V1)
+    if facts["schema"] not in _SINCE:
+        strictjson.exactly(facts["schema"], "receipt.schema", SCHEMA)
+        strictjson.flag(facts["closed"], "receipt.closed")
+        for name in ("resumed", "lost_draws"):
+            _check_count(facts[name], f"receipt.{name}")
     strictjson.flag(facts["protected"], "receipt.protected")
     for name in ("guarantee", "generator", "ended"):
         strictjson.text(facts[name], f"receipt.{name}")

@@ -1,14 +1,17 @@
 """Generate under a certificate: everything is checked, then charged, then drawn, then written.
 
-The order matters. What can be refused is refused before the ledger is touched; the ledger is
-charged before the first model call; files appear, whole, only after the last draw; and only then
-is the charge marked as committed. A run that dies in between has spent its budget.
+The order matters. What can be refused is refused before the ledger is touched; the ledger is charged before the first
+model call; each draw is on the disk before anybody is given it (``accountant.journal``); the texts appear, whole, only
+after the last draw; and only then is the charge marked as committed. A run that dies in between has spent its budget:
+``resume`` goes on with it at no further cost, ``closing`` ends it with the texts it had finished.
 """
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import os
+import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,13 +21,16 @@ from typing import TYPE_CHECKING, Any
 
 from affidavit.accountant import certificate as certificates
 from affidavit.accountant.certificate import Certificate, check_subject
-from affidavit.accountant.clock import Clock, utc_now
+from affidavit.accountant.clock import Clock, show_instant, utc_now
 from affidavit.accountant.errors import DataError, LedgerMissing, RunFileError, UsageError
+from affidavit.accountant.journal import NAME, Journal, Past, unfinished
 from affidavit.accountant.keys import Keyring
-from affidavit.accountant.permit import open_permit
+from affidavit.accountant.permit import check_same, open_permit
+from affidavit.accountant.randomness import noise_source
 from affidavit.accountant.remedies import setting, unused
 from affidavit.accountant.show import Facts, Shown
 from affidavit.certification import prepare
+from affidavit.closing import ended_already
 from affidavit.generation.models import load_model
 from affidavit.generation.outputs import Provenance, Written, write
 from affidavit.labelling import tell_labels
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
     from affidavit.generation.models.base import LanguageModel
     from affidavit.generation.outputs import Generated
 
-__all__ = ["Synthesis", "generate", "open_permit", "public_records"]
+__all__ = ["Synthesis", "claimed", "generate", "open_permit", "public_records"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -68,9 +74,12 @@ def generate(
     model: LanguageModel | None = None,
     progress: Callable[[Any], None] | None = None,
     tell: Callable[[str], None] | None = None,
+    resume: bool = False,
     clock: Clock = utc_now,
 ) -> Synthesis:
     """Run what ``certificate`` covers and write synthetic.jsonl, receipt.json and trace.jsonl to ``out``.
+
+    ``resume``: go on with the run that stopped in ``out``; run file, data, model and certificate have to be the same.
 
     ``model`` may be passed if it is loaded already; it is checked against the certificate all the same.
     ``tell`` is called with lines for the operator before anything is charged. Raises ``CertificateError``,
@@ -87,9 +96,14 @@ def generate(
     subject, records = prepare(run, keyring=keyring)
     check_subject(found, subject)
     known = sketch(((each.label, each.text) for each in records), key=keyring.secret("commitment"))
-    _check_account(run, ledger, found, subject.data_hmac, known)
+    if resume:
+        check_same(Past.read(out / NAME), found)
+    else:
+        _check_account(run, ledger, found, subject.data_hmac, known)
     tell_labels(run, records, tell)
-    with _claimed(out):
+    with claimed(out, resume=resume):
+        if resume and (ended := ended_already(out, keyring=keyring, ledger=ledger)) is not None:
+            return ended
         model = model or load_model(
             run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder, server=run.server
         )
@@ -97,16 +111,20 @@ def generate(
             raise UsageError("the model given is not the run file's", hint="Leave `model` out, or load the run file's.")
         public = public_records(run)
         run.source.check(run.generator, model, public=public)
-        with open_permit(
-            envelope,
-            subject,
-            run.data.name,
-            ledger,
-            trusted=keyring.trusted(),
-            clock=clock,
-            randomness=run.randomness.noise,
-            records=known,
-        ) as permit:
+        with (
+            _journal(out, found, envelope, run, model, home=keyring.home, resume=resume, clock=clock) as journal,
+            open_permit(
+                envelope,
+                subject,
+                run.data.name,
+                ledger,
+                trusted=keyring.trusted(),
+                clock=clock,
+                randomness=run.randomness.noise,
+                records=known,
+                journal=journal,
+            ) as permit,
+        ):
             generated = run.source.run(
                 permit, run.generator, records, model, size=run.data.size, progress=progress, public=public
             )
@@ -117,6 +135,8 @@ def generate(
                 noise=permit.sampler,
                 guarantee=permit.guarantee,
                 plan=permit.plan,
+                resumed=journal.resumed,
+                lost=journal.lost,
             )
             written = write(out, generated, provenance, ended=clock(), signer=keyring.signer())
             permit.attach_receipt(written.receipt_sha256)
@@ -156,10 +176,44 @@ def _check_account(run: RunFile, ledger: Ledger, found: Certificate, data: str, 
 
 
 @contextmanager
-def _claimed(out: Path) -> Iterator[None]:
+def _journal(
+    out: Path,
+    found: Certificate,
+    envelope: bytes,
+    run: RunFile,
+    model: LanguageModel,
+    *,
+    home: Path,
+    resume: bool,
+    clock: Clock,
+) -> Iterator[Journal]:
+    """Where this run is kept: begun, or gone on with."""
+    now = show_instant(clock())
+    if resume:
+        journal = Journal.reopen(out / NAME, home=home, at=now)
+    else:
+        header = {
+            "at": now,
+            "certificate": base64.b64encode(envelope).decode("ascii"),
+            "certificate_sha256": found.sha256,
+            "generator": run.source.kind,
+            "ledger_entry": secrets.token_hex(16),
+            "noise": noise_source(run.randomness.noise).description,
+            "guarantee": noise_source(run.randomness.noise).guarantee,
+            "versions": dict(model.versions),
+        }
+        journal = Journal.begin(out / NAME, home=home, header=header)
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+@contextmanager
+def claimed(out: Path, *, resume: bool = False) -> Iterator[None]:
     """Hold the output folder for one run: the second that asks for it is refused before it is charged.
 
-    The folder itself is locked, so that a run that dies, however, leaves nothing behind. Raises ``UsageError`` for
+    The folder itself is locked, so that a run that dies, however, leaves it to be resumed. Raises ``UsageError`` for
     a folder that another run writes to or wrote to, or that cannot be used.
     """
     elsewhere = f"Choose another folder: {setting('-o', unused(out))}."
@@ -178,8 +232,10 @@ def _claimed(out: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise UsageError(f"another run is writing to {out}", hint=elsewhere) from None
+        if not resume and (out / NAME).exists():
+            raise unfinished(out)
         for name in ("synthetic.jsonl", "receipt.json", "trace.jsonl"):
-            if (out / name).exists():
+            if not resume and (out / name).exists():
                 raise UsageError(f"{out / name} exists already", hint=elsewhere)
         yield
     finally:

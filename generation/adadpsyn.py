@@ -53,7 +53,6 @@ from affidavit.generation.subsampled import (
     trial_size,
     work,
 )
-from affidavit.mechanisms import coverage, gaussian, good_radius, projected_mean
 from affidavit.mechanisms.coverage import CoverageCount
 from affidavit.mechanisms.gaussian import GaussianNoise
 from affidavit.mechanisms.good_radius import LARGEST, GoodRadius
@@ -167,9 +166,7 @@ class AdaptiveMean:
         """The best token of the last mean; the trace notes what decided on the way."""
         points = np.array(rows, dtype=np.int64).reshape(len(rows), width).astype(np.float64) / GRID
         volume = max(1, math.ceil(self.fraction * self.subsets))
-        recorder.drawing(self.search.leaf())
-        target = good_radius.release(recorder, f"{path}.parts[0].of", points, volume=volume, spec=self.search)
-        recorder.note(value=target)
+        target = recorder.draw(f"{path}.parts[0].of", self.search.holding(volume), points)
         centre = _on_simplex(self._first_mean(recorder, f"{path}.parts[1]", rows, width=width))
         radius = LARGEST
         for _ in range(self.iterations):
@@ -178,30 +175,14 @@ class AdaptiveMean:
                 recorder.finish(path)
                 break
             radius = reached
-            recorder.drawing(self.mean.leaf())
-            mean = projected_mean.release(
-                recorder,
-                f"{path}.parts[2].of.parts[1]",
-                points,
-                centre=centre,
-                radius=radius,
-                count=self.subsets,
-                spec=self.mean,
-            )
+            about = self.mean.about(centre, radius=radius, count=self.subsets)
+            mean = recorder.draw(f"{path}.parts[2].of.parts[1]", about, points)
             recorder.note(radius=radius)
             centre = _on_simplex(mean)
         return int(centre.argmax())
 
     def _first_mean(self, recorder: Recorder, path: str, rows: list[Grid], *, width: int) -> NDArray[np.float64]:
-        recorder.drawing(self.first.leaf())
-        noisy = gaussian.release(
-            recorder,
-            path,
-            total(rows, width=width).astype(np.float64) / GRID,
-            standard_deviation=self.first.standard_deviation,
-            l2_sensitivity=self.first.l2_sensitivity,
-        )
-        return noisy / self.subsets
+        return recorder.draw(path, self.first, total(rows, width=width).astype(np.float64) / GRID) / self.subsets
 
     def _next_radius(
         self,
@@ -215,9 +196,7 @@ class AdaptiveMean:
         """The radius to go on with, or None to stop (lines 11 to 18)."""
         spread = 2.0 * self.margin * radius * float(self.mean.noise_multiplier) * math.sqrt(centre.size)
         smaller = target + spread / self.subsets
-        recorder.drawing(self.count.leaf())
-        held = coverage.release(recorder, path, points, centre=centre, radius=smaller, spec=self.count)
-        recorder.note(value=held)
+        held = recorder.draw(path, self.count.inside(centre, radius=smaller), points)
         return smaller if held >= self.coverage * self.subsets and radius >= smaller else None
 
 

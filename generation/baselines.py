@@ -177,11 +177,17 @@ def answers_noise_off(
 
 @dataclass(frozen=True, slots=True)
 class _ExactSource:
-    """SGA's samples from ``secret``, and clusters without noise."""
+    """SGA's samples from ``noise``, and clusters without any."""
 
-    secret: Noise
+    noise: Noise
     trace: list[dict[str, Any]] = field(default_factory=list)
     relation: Relation = "zero-out"  # exact clusters are the same under every relation
+
+    def choice(self) -> Noise:
+        return self.noise
+
+    def text(self, write: Callable[[], Sample]) -> Sample:
+        return write()
 
     def sampled(self, path: str, members: Sequence[str]) -> None:
         use = sum(line["path"] == path for line in self.trace)

@@ -6,7 +6,8 @@ are. So the plan is ``parallel`` over batches. Under substitution a record may l
 another (another label or id): the part it leaves or enters then pays what a row that comes or goes costs, its
 ``moves``.
 
-A text grows until the model ends it, ``max_tokens`` are written, or the generator has nothing left to spend. What
+A text grows until the model ends it, ``max_tokens`` are written, the generator has nothing left to spend, or a draw
+is lost (``accountant.journal``). What
 is left of its part of the plan is then left unused, and not refunded.
 """
 
@@ -16,10 +17,10 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 from affidavit.accountant.errors import RunFileError
+from affidavit.accountant.journal import DrawLost
 from affidavit.accountant.plan import Parallel, Plan
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import Count, GeneratorConfig, Labels, one_of
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from affidavit.generation.outputs import Generated, GeneratorPermit, Sample
     from affidavit.generation.prompts import PromptRows
     from affidavit.generation.recorder import Recorder
-    from affidavit.mechanisms.exponential import Scores, SoftmaxSampling
 
 __all__ = [
     "BatchedConfig",
@@ -73,6 +73,7 @@ class BatchedConfig(GeneratorConfig):
 
 
 Settings = TypeVar("Settings", bound=BatchedConfig)
+Report: TypeAlias = Callable[[Sequence[int]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,14 +213,6 @@ class Writer(ABC, Generic[Settings]):
     def token(self) -> int | None:
         """The next token, or None where the text's part of the plan is spent."""
 
-    def draw(self, path: str, scores: Scores, *, spec: SoftmaxSampling) -> int:
-        """One exponential mechanism at ``path``: an index of ``scores``; its range goes to the trace."""
-        from affidavit.mechanisms.exponential import release
-
-        chosen = release(self.recorder, path, scores, temperature=spec.temperature, width=spec.width)
-        self.recorder.note(range=float(Fraction(spec.width) / Fraction(spec.temperature)))
-        return chosen
-
     def write(self, *, max_tokens: int, report: Callable[[Sequence[int]], None]) -> Sample:
         """The whole text."""
         tokens: list[int] = []
@@ -228,7 +221,10 @@ class Writer(ABC, Generic[Settings]):
             if tokens:
                 self.private.append(tokens[-1])
                 self.public.append(tokens[-1:])
-            token = self.token()
+            try:
+                token = self.token()
+            except DrawLost:
+                break
             stopped = token in self._model.stop_tokens
             if token is None or stopped:
                 break
@@ -271,7 +267,7 @@ def write_batches(
         labels=config.labels,
         samples_per_label=config.samples_per_label,
         buckets=bucket_count(config, size=size),
-        key=bytes(int(byte) for byte in recorder.secret.integers(0, 256, size=32)),
+        key=recorder.key(),
     )
     samples: list[Sample] = []
     for index, batch in enumerate(batches):
@@ -281,8 +277,11 @@ def write_batches(
                 text = model.decode(tokens)
                 progress(Progress(batch.label, batch.sample, done, len(batches), len(tokens), config.max_tokens, text))
 
-        text = writer(recorder, model, batch, rows[batch.label], part=f"plan.parts[{index}]", config=config)
-        samples.append(text.write(max_tokens=config.max_tokens, report=report))
+        def written(batch: Batch = batch, index: int = index, report: Report = report) -> Sample:
+            text = writer(recorder, model, batch, rows[batch.label], part=f"plan.parts[{index}]", config=config)
+            return text.write(max_tokens=config.max_tokens, report=report)
+
+        samples.append(recorder.text(written))
     return Generated(
         generator=kind,
         samples=tuple(samples),

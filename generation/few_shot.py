@@ -48,7 +48,6 @@ from affidavit.generation.subsampled import (
     trial_size,
     work,
 )
-from affidavit.mechanisms import gaussian, noisy_max
 from affidavit.mechanisms.gaussian import GaussianNoise
 from affidavit.mechanisms.noisy_max import ExponentialNoisyMax
 from affidavit.mechanisms.projected_mean import Change
@@ -211,15 +210,7 @@ class _GaussianStep:
         return on_simplex(logits)
 
     def choose(self, recorder: Recorder, path: str, rows: list[Grid], *, width: int) -> int:
-        recorder.drawing(self.spec.leaf())
-        noisy = gaussian.release(
-            recorder,
-            path,
-            total(rows, width=width).astype(np.float64) / GRID,
-            standard_deviation=self.spec.standard_deviation,
-            l2_sensitivity=self.spec.l2_sensitivity,
-        )
-        return int(noisy.argmax())
+        return int(recorder.draw(path, self.spec, total(rows, width=width).astype(np.float64) / GRID).argmax())
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +226,4 @@ class _NoisyMaxStep:
         return scaled_to_best(logits)
 
     def choose(self, recorder: Recorder, path: str, rows: list[Grid], *, width: int) -> int:
-        recorder.drawing(self.spec.leaf())
-        scores = total(rows, width=width)
-        return noisy_max.release(recorder, path, scores, rate=self.spec.rate, width=self.spec.width)
+        return recorder.draw(path, self.spec, total(rows, width=width))

@@ -203,7 +203,7 @@ class _Writer(Writer[InvisibleInkConfig]):
             self.private.total(measure, vocabulary=public.size, batch_size=config.batch_size, clip=config.clip)
         )
         scores = (config.batch_size * public + added)[tokens]
-        token = int(tokens[self.draw(f"{self.part}.of", scores, spec=self._spec)])
+        token = int(tokens[self.recorder.draw(f"{self.part}.of", self._spec, scores)])
         self.recorder.note(token=token, rows=self.private.summed, unsound_rows=self.private.unsound)
         return token
 

@@ -7,7 +7,8 @@
 Public files hold nothing that is a function of the private data, except through the released tokens:
 no record counts, no batch sizes, no digests of data or noise. The time is rounded down to the hour,
 because a running time tells how many minibatches ran. All three are written beside their places and
-renamed, the receipt last: a run that dies leaves no half-written file, and no receipt without its text.
+renamed, the receipt last: a run that dies leaves no half-written file, and no receipt without its text. What it had
+drawn is in ``unfinished.jsonl`` (``accountant.journal``), private too.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ class Provenance:
     """Under what a run was made; ``None`` fields for unprotected baselines.
 
     ``ledger_end``: number and MAC of the ledger's entry that paid. ``plan``: the certified one, which says how outputs
-    were drawn.
+    were drawn. ``resumed``: how often the run was gone on with after it stopped; ``lost``: draws of which nothing came
+    out, because it stopped there; ``closed``: it was ended before its last text.
     """
 
     certificate_sha256: str | None = None
@@ -100,6 +102,9 @@ class Provenance:
     noise: str | None = None
     guarantee: bool = False
     plan: Plan | None = None
+    resumed: int = 0
+    lost: int = 0
+    closed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +137,9 @@ def receipt(generated: Generated, provenance: Provenance, *, synthetic_sha256: s
         "sampler": drawn or None,
         "noise": provenance.noise,
         "draws_per_node": dict(generated.draws_per_node),
+        "resumed": provenance.resumed,
+        "lost_draws": provenance.lost,
+        "closed": provenance.closed,
         "outputs_sha256": {"synthetic.jsonl": synthetic_sha256},
         "versions": {
             "affidavit": version("affidavit"),

@@ -180,7 +180,7 @@ class _Writer(Writer[PrismConfig]):
 
     def token(self) -> int:
         scores = token_scores(self.config, self.private, self.public)
-        token = self.draw(f"{self.part}.of", scores, spec=self._spec)
+        token = self.recorder.draw(f"{self.part}.of", self._spec, scores)
         self.recorder.note(token=token, rows=self.private.summed, unsound_rows=self.private.unsound)
         return token
 

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from affidavit.generation.models.base import LanguageModel, Logits
     from affidavit.generation.outputs import Generated, GeneratorPermit
     from affidavit.mechanisms.above_threshold import Scan, SparseVector
+    from affidavit.mechanisms.base import Noise
     from affidavit.mechanisms.exponential import SoftmaxSampling
 
 __all__ = [
@@ -238,6 +239,11 @@ class _Writer(Writer[PrivatePredictionConfig]):
     def _scan_spec(self) -> SparseVector:
         return scan_mechanism(self.config, relation=self.recorder.relation)
 
+    @cached_property
+    def _free(self) -> Noise:
+        """For public tokens, which follow one another in every run."""
+        return self.recorder.choice()
+
     def token(self) -> int | None:
         from affidavit.generation.probabilities import support
 
@@ -253,16 +259,10 @@ class _Writer(Writer[PrivatePredictionConfig]):
         """Whether the sparse vector says that private and public predictions are far apart."""
         from affidavit.generation.aggregate import picked
         from affidavit.generation.probabilities import GRID
-        from affidavit.mechanisms.above_threshold import start
 
         threshold = int(self.config.batch_size * GRID * Fraction(self.config.distance_threshold))
-        spec = self._scan_spec
         if self._scan is None:
-            self._scan = start(self.recorder, f"{self.part}.of.parts[0]", spec=spec, threshold=threshold)
-            self.recorder.note(
-                threshold_noise_multiplier=float(Fraction(spec.threshold_scale) / spec.sensitivity),
-                query_noise_multiplier=float(Fraction(spec.query_scale) / spec.sensitivity),
-            )
+            self._scan = self.recorder.draw(f"{self.part}.of.parts[0]", self._scan_spec.against(threshold), ())
         rows = (picked(part, tokens, rows=realised) for part, realised in self.private.decodings)
         apart = distance(rows, picked(self.public, tokens, rows=1)[0], batch_size=self.config.batch_size)
         above = self._scan.above(apart)
@@ -278,7 +278,7 @@ class _Writer(Writer[PrivatePredictionConfig]):
 
         scores = clip_to_grid(self.public.logits, clip=self.config.clip)[0][0][tokens].astype("int64")
         temperature = GRID * Fraction(self.config.public_temperature)
-        return int(tokens[sample(scores, temperature=temperature, noise=self.recorder.secret).value])
+        return int(tokens[sample(scores, temperature=temperature, noise=self._free).value])
 
     def _private_token(self, tokens: NDArray[np.int64]) -> int:
         from affidavit.generation.aggregate import brought, clipped
@@ -293,7 +293,7 @@ class _Writer(Writer[PrivatePredictionConfig]):
             )
         )
         path = f"{self.part}.of.parts[1]" if config.use_public_tokens else f"{self.part}.of"
-        token = int(tokens[self.draw(path, scores[tokens], spec=self._token)])
+        token = int(tokens[self.recorder.draw(path, self._token, scores[tokens])])
         self.recorder.note(token=token, rows=self.private.summed, unsound_rows=self.private.unsound)
         return token
 

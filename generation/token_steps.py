@@ -9,11 +9,13 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.accountant.journal import DrawLost
 from affidavit.generation.outputs import Generated, Sample
 from affidavit.generation.probabilities import Grid, Support, support
 from affidavit.generation.recorder import Recorder
@@ -83,7 +85,7 @@ class _Fresh:
 
     def next(self, vocabulary: Support) -> tuple[Drawn, _Rows]:
         source = self._source
-        drawn = draw_subsets(source.config, size=source.size, held=len(source.relevant), noise=source.recorder.secret)
+        drawn = draw_subsets(source.config, size=source.size, held=len(source.relevant), noise=source.recorder.choice())
         prompts = [prompt for subset in drawn.subsets if (prompt := source.prompt(subset)) is not None]
         rows = fresh_logits(
             source.model,
@@ -103,7 +105,8 @@ class _Cached:
     """Samples of fixed groups, all drawn before the first token; the groups they name stay in the model's cache."""
 
     def __init__(self, source: _Source, groups: Groups) -> None:
-        self._drawn = [groups.draw(source.recorder.secret) for _ in range(source.config.max_tokens)]
+        noise = source.recorder.choice()
+        self._drawn = [groups.draw(noise) for _ in range(source.config.max_tokens)]
         prompts = {
             group: prompt
             for group in sorted({group for drawn in self._drawn for group in drawn.groups})
@@ -143,11 +146,11 @@ def write_texts(
     """Every text of a run. Nothing is written to disk; an interrupt leaves no output and the reservation spent."""
     recorder = Recorder(permit)
     prompts = label_rows(config, model)
-    key = bytes(int(byte) for byte in recorder.secret.integers(0, 256, size=32))
+    key = recorder.key()
     encoded = Encoded(model, records, config.template)
     groups = None
     if config.sampling == "fixed-groups":
-        groups = fixed_groups(config, size=size, held=len(records), noise=recorder.secret)
+        groups = fixed_groups(config, size=size, held=len(records), noise=recorder.choice())
     texts: list[Sample] = []
     for index, label in enumerate(config.labels):
         relevant = tuple(not config.match_label or record.label == label for record in records)
@@ -155,7 +158,8 @@ def write_texts(
         path = node_path(config, index)
         for number in range(config.samples_per_label):
             report = _reporter(progress, config, model, label=label, number=number, done=len(texts))
-            texts.append(_text(source, step, groups, path, label=label, number=number, report=report))
+            write = partial(_text, source, step, groups, path, label=label, number=number, report=report)
+            texts.append(recorder.text(write))
         if config.match_label and recorder.samples[path] < config.samples_per_label * config.max_tokens:
             recorder.finish(path.removesuffix(".of"))
     return Generated(
@@ -180,7 +184,7 @@ def _text(
 ) -> Sample:
     """One text: at most ``max_tokens`` tokens, up to the first end token or to what ends a text of this task.
 
-    Both ends follow from released tokens; the uses that are left are not drawn.
+    Both ends follow from released tokens, and a draw that was lost is the third end; the uses left are not drawn.
     """
     model, recorder, config = source.model, source.recorder, source.config
     public = model.start([source.rows.public], width=len(source.rows.public))
@@ -196,7 +200,11 @@ def _text(
         source.note_sample(path, drawn, groups)
         weighed = [step.weigh(row) for row in logits]
         sound = [row for row in weighed if row is not None]
-        token = int(vocabulary[step.choose(recorder, f"{path}.of", sound, width=vocabulary.size)])
+        try:
+            token = int(vocabulary[step.choose(recorder, f"{path}.of", sound, width=vocabulary.size)])
+        except DrawLost:
+            recorder.finish(path)
+            break
         recorder.note(token=token, unsound_rows=len(weighed) - len(sound))
         stopped = token in model.stop_tokens
         if not stopped:

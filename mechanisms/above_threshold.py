@@ -132,6 +132,29 @@ class SparseVector:
             self.monotone,
         )
 
+    def against(self, threshold: int) -> ScanAgainst:
+        """A run against a public ``threshold``."""
+        return ScanAgainst(self, threshold)
+
+
+@dataclass(frozen=True, slots=True)
+class ScanAgainst:
+    """``spec`` for one run against ``threshold``."""
+
+    spec: SparseVector
+    threshold: int
+
+    def leaf(self) -> AboveThreshold:
+        """As of ``spec``."""
+        return self.spec.leaf()
+
+    def release(self, permit: Permit, path: str, values: Iterable[int]) -> Scan:
+        """A run that was charged and has answered ``values``, of which there may be none yet."""
+        scan = start(permit, path, spec=self.spec, threshold=self.threshold)
+        for query in values:
+            scan.above(query)
+        return scan
+
 
 class Scan:
     """A run under way. It was charged when it began; ``above`` may be asked until it is ``finished``.

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,10 @@ from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import Leaf, Plan, leaves
 
 __all__ = [
+    "Costed",
     "Draw",
+    "Drawing",
+    "Keeper",
     "Mechanism",
     "Noise",
     "Permit",
@@ -29,6 +32,7 @@ __all__ = [
     "Statistic",
     "Watch",
     "assumptions",
+    "draw",
     "float_at_least",
     "float_at_most",
     "freeze",
@@ -37,6 +41,7 @@ __all__ = [
     "register",
     "registered",
     "samplers",
+    "told",
     "uniform_below",
     "use_leaf",
     "watched",
@@ -44,6 +49,9 @@ __all__ = [
 
 Rational: TypeAlias = int | float | Fraction
 Outcome = TypeVar("Outcome")
+Values_contra = TypeVar("Values_contra", contravariant=True)
+Released_co = TypeVar("Released_co", covariant=True)
+Given = TypeVar("Given")
 
 
 class Noise(Protocol):
@@ -65,11 +73,19 @@ class Permit(Protocol):
         ...
 
 
-class Spec(Protocol):
-    """A mechanism with its parameters."""
+class Costed(Protocol):
+    """What a mechanism's noise costs."""
 
     def leaf(self) -> Leaf:
         """What one use costs, rounded to the safe side."""
+        ...
+
+
+class Spec(Costed, Protocol[Values_contra, Released_co]):
+    """A mechanism with all its parameters, each of them public or released before."""
+
+    def release(self, permit: Permit, path: str, values: Values_contra) -> Released_co:
+        """One use over ``values``, charged to the leaf at ``path``. Generators ask for it by ``draw``."""
         ...
 
 
@@ -82,7 +98,7 @@ class Mechanism:
     """
 
     kind: str
-    spec: type[Spec]
+    spec: type[Costed]
     release: Callable[..., Any]
     assumptions: tuple[str, ...]
     name: str = ""
@@ -116,6 +132,24 @@ class Watch(Protocol):
 
     def release(self, path: str, statistic: Statistic, draw: Callable[[], Outcome]) -> Outcome:
         """What comes out of the use at ``path``: ``draw()``, or what came out in another rehearsal."""
+        ...
+
+
+@runtime_checkable
+class Drawing(Protocol):
+    """A permit that writes each draw down: its parameters in force, and what came out."""
+
+    def draw(self, path: str, spec: Spec[Given, Outcome], values: Given) -> Outcome:
+        """One use of ``spec`` over ``values`` at ``path``."""
+        ...
+
+
+@runtime_checkable
+class Keeper(Protocol):
+    """A permit that keeps what is drawn, so that a run that was stopped draws nothing twice."""
+
+    def once(self, path: str, draw: Callable[[], Outcome]) -> Outcome:
+        """``draw()``, kept; or what it gave before. Raises ``DrawLost`` where that is not known."""
         ...
 
 
@@ -181,16 +215,34 @@ def use_leaf(permit: Permit, path: str, kinds: Iterable[type[Leaf]]) -> Leaf:
 
 
 def watched(permit: Permit, path: str, statistic: Statistic, draw: Callable[[], Outcome]) -> Outcome:
-    """``draw()``; where the permit is a rehearsal's, its ``watch`` is told what is about to be hidden by how much."""
+    """``draw()``, by whoever keeps what is drawn (``Keeper``); all that is drawn anywhere is drawn here.
+
+    Where the permit is a rehearsal's, its ``watch`` is told what is about to be hidden by how much.
+    """
     watch: Watch | None = getattr(permit, "watch", None)
-    return draw() if watch is None else watch.release(path, statistic, draw)
+    if watch is not None:
+        return watch.release(path, statistic, draw)
+    return permit.once(path, draw) if isinstance(permit, Keeper) else draw()
+
+
+def draw(permit: Permit, path: str, spec: Spec[Given, Outcome], values: Given) -> Outcome:
+    """One use of ``spec`` over ``values`` at ``path``: how every draw of a generator is made.
+
+    Where the permit writes draws down (``Drawing``), it does.
+    """
+    return permit.draw(path, spec, values) if isinstance(permit, Drawing) else spec.release(permit, path, values)
+
+
+def told(permit: Permit, path: str, statistic: Statistic) -> None:
+    """Tell a rehearsal's watch, if there is one, of something that is not drawn."""
+    watch: Watch | None = getattr(permit, "watch", None)
+    if watch is not None:
+        watch.release(path, statistic, _nothing)
 
 
 def public(permit: Permit, path: str, *values: Any) -> None:
     """Tell a rehearsal's watch of ``values`` that the use at ``path`` takes for public, or for released before."""
-    watched(
-        permit, path, Statistic("not", tuple(np.asarray(value, dtype=np.float64) for value in values), ()), _nothing
-    )
+    told(permit, path, Statistic("not", tuple(np.asarray(value, dtype=np.float64) for value in values), ()))
 
 
 def _nothing() -> None:

@@ -107,6 +107,10 @@ class JointSelection:
         ratio = positive(self.width, name="width") / positive(self.temperature, name="temperature")
         return BoundedRange(float_at_least(ratio + ARITHMETIC_SLACK))
 
+    def release(self, permit: Permit, path: str, values: Sequence[Scores]) -> tuple[Draw, ...]:
+        """``release`` with these numbers."""
+        return release(permit, path, values, temperature=self.temperature, width=self.width)
+
 
 def release(
     permit: Permit, path: str, choices: Sequence[Scores], *, temperature: Rational, width: Rational

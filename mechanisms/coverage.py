@@ -48,6 +48,27 @@ class CoverageCount:
         """The ``gaussian`` leaf of one use: sensitivity 1."""
         return Gaussian(float_at_most(positive(self.noise_multiplier, name="noise_multiplier")))
 
+    def inside(self, centre: NDArray[np.float64], *, radius: float) -> CoverageInside:
+        """How many points are in a ball that is public, or was released."""
+        return CoverageInside(self, centre, radius)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoverageInside:
+    """``spec`` for the ball of ``radius`` about ``centre``."""
+
+    spec: CoverageCount
+    centre: NDArray[np.float64]
+    radius: float
+
+    def leaf(self) -> Gaussian:
+        """As of ``spec``."""
+        return self.spec.leaf()
+
+    def release(self, permit: Permit, path: str, values: NDArray[np.float64]) -> float:
+        """``release`` with these numbers."""
+        return release(permit, path, values, centre=self.centre, radius=self.radius, spec=self.spec)
+
 
 def release(
     permit: Permit,

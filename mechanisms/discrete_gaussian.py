@@ -59,6 +59,11 @@ class DiscreteGaussianNoise:
         granularity = float_at_least(Fraction(1, steps))
         return DiscreteGaussian(float_at_most(deviation * Fraction(1, steps)), granularity)
 
+    def release(self, permit: Permit, path: str, values: int) -> int:
+        """``release`` with these numbers."""
+        deviation, steps = self.standard_deviation, self.sensitivity
+        return release(permit, path, values, standard_deviation=deviation, sensitivity=steps)
+
 
 def release(permit: Permit, path: str, value: int, *, standard_deviation: Rational, sensitivity: int) -> int:
     """``value`` plus noise, charged to the leaf at ``path``.

@@ -28,7 +28,7 @@ counts' precision: deep sets are small. ``split_range`` is the sum of the levels
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, Protocol
@@ -38,8 +38,7 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Compose, Leaf, Plan
-from affidavit.mechanisms import bounded_range, gaussian
-from affidavit.mechanisms.base import Permit
+from affidavit.mechanisms.base import Permit, draw
 from affidavit.mechanisms.base import public as known
 from affidavit.mechanisms.bounded_range import JointSelection
 from affidavit.mechanisms.dpm_splits import Scores, Separators, Weights
@@ -257,17 +256,15 @@ def release(
     settings: Clustering,
     *,
     public: Floats | None = None,
-    note: Callable[..., None] | None = None,
 ) -> Clusters:
     """Cluster ``points``, charged to the ``compose`` node at ``path``, which must be ``settings.plan()``.
 
     Whoever computes ``points`` guarantees that a record moves one of them: present or absent with ``paths`` = 1,
-    to any other place with ``paths`` = 2, where their number is public. ``note(value=..., range=... or
-    noise_multiplier=...)`` is told after each draw what was drawn and at which parameter, for the private trace.
+    to any other place with ``paths`` = 2, where their number is public.
     Raises ``PermitViolation`` where the certified noise is more, ``UsageError`` as ``Clustering.check``.
     """
     settings.check(points=len(points) + (0 if public is None else len(public)))
-    found = cluster(points, settings, _Permitted(permit, path, settings, note), public=public)
+    found = cluster(points, settings, _Permitted(permit, path, settings), public=public)
     known(permit, path, found.centres, found.weights)
     return found
 
@@ -275,45 +272,26 @@ def release(
 class _Permitted:
     """Draws through a permit."""
 
-    def __init__(
-        self, permit: FinishingPermit, path: str, settings: Clustering, note: Callable[..., None] | None
-    ) -> None:
+    def __init__(self, permit: FinishingPermit, path: str, settings: Clustering) -> None:
         self._permit = permit
         self._settings = settings
         self._path = path
-        self._note = note or (lambda **_: None)
         self._places = {(what, level): i for i, (what, level, _) in enumerate(settings.steps())}
 
     def separators(self, level: int, scores: Sequence[Scores]) -> list[int]:
-        spec = self._settings.selection(level)
-        drawn = bounded_range.release(
-            self._permit, self._at("split", level), scores, temperature=spec.temperature, width=spec.width
-        )
-        chosen = [draw.value for draw in drawn]
-        self._note(value=chosen, range=spec.leaf().range)
-        return chosen
+        drawn = draw(self._permit, self._at("split", level), self._settings.selection(level), scores)
+        return [chosen.value for chosen in drawn]
 
     def counts(self, level: int, exact: Floats) -> Floats:
-        return self._noisy("count", level, exact, self._settings.counting(level))
+        return draw(self._permit, self._at("count", level), self._settings.counting(level), exact)
 
     def sums(self, exact: Floats) -> Floats:
-        return self._noisy("centre", self._settings.levels, exact, self._settings.averaging())
+        return draw(self._permit, self._at("centre", self._settings.levels), self._settings.averaging(), exact)
 
     def stop(self, level: int) -> None:
         for below in range(level, self._settings.levels):
             self._permit.finish(self._at("split", below))
             self._permit.finish(self._at("count", below + 1))
-
-    def _noisy(self, what: str, level: int, exact: Floats, spec: GaussianNoise) -> Floats:
-        drawn = gaussian.release(
-            self._permit,
-            self._at(what, level),
-            exact,
-            standard_deviation=spec.standard_deviation,
-            l2_sensitivity=spec.l2_sensitivity,
-        )
-        self._note(value=drawn.ravel().tolist(), noise_multiplier=spec.leaf().noise_multiplier)
-        return drawn
 
     def _at(self, what: str, level: int) -> str:
         return f"{self._path}.parts[{self._places[what, level]}]"

@@ -82,6 +82,10 @@ class SoftmaxSampling:
         ratio = positive(self.width, name="width") / positive(self.temperature, name="temperature")
         return Exponential(float_at_least(ratio + ARITHMETIC_SLACK))
 
+    def release(self, permit: Permit, path: str, values: Scores) -> int:
+        """``release`` with these numbers."""
+        return release(permit, path, values, temperature=self.temperature, width=self.width)
+
 
 def release(permit: Permit, path: str, scores: Scores, *, temperature: Rational, width: Rational) -> int:
     """Draw one output index ∝ exp(scores/temperature), charged to the leaf at ``path``.

@@ -50,6 +50,11 @@ class GaussianNoise:
         scale = positive(self.standard_deviation, name="standard_deviation")
         return Gaussian(float_at_most(scale / positive(self.l2_sensitivity, name="l2_sensitivity")))
 
+    def release(self, permit: Permit, path: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``release`` with these numbers."""
+        scale, sensitivity = self.standard_deviation, self.l2_sensitivity
+        return release(permit, path, values, standard_deviation=scale, l2_sensitivity=sensitivity)
+
 
 def release(
     permit: Permit,

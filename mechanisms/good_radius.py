@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Gaussian, Repeat
 from affidavit.mechanisms import gaussian
-from affidavit.mechanisms.base import Mechanism, Permit, Rational, float_at_most, positive, public
+from affidavit.mechanisms.base import Mechanism, Permit, Rational, draw, float_at_most, positive, public
 from affidavit.mechanisms.coverage import on_grid, squared_distances, squared_radius
+from affidavit.mechanisms.gaussian import GaussianNoise
 
 __all__ = ["ASSUMPTIONS", "LARGEST", "MECHANISM", "GoodRadius", "average_coverage", "release"]
 
@@ -71,6 +72,26 @@ class GoodRadius:
         """The whole search."""
         return Repeat(self.uses, self.leaf())
 
+    def holding(self, volume: int) -> RadiusHolding:
+        """The search for a ball of ``volume`` points; a public number."""
+        return RadiusHolding(self, volume)
+
+
+@dataclass(frozen=True, slots=True)
+class RadiusHolding:
+    """``spec`` for a ball that should hold ``volume`` points."""
+
+    spec: GoodRadius
+    volume: int
+
+    def leaf(self) -> Gaussian:
+        """Of each of its uses."""
+        return self.spec.leaf()
+
+    def release(self, permit: Permit, path: str, values: NDArray[np.float64]) -> float:
+        """``release`` with these numbers: all uses of the search."""
+        return release(permit, path, values, volume=self.volume, spec=self.spec)
+
 
 def release(permit: Permit, path: str, points: NDArray[np.float64], *, volume: int, spec: GoodRadius) -> float:
     """A radius, by ``spec.uses`` draws charged to the leaf at ``path`` (the leaf of ``spec.plan()``).
@@ -108,14 +129,8 @@ def _pairwise(points: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _noisy(permit: Permit, path: str, value: float, spec: GoodRadius) -> float:
-    noisy = gaussian.release(
-        permit,
-        path,
-        np.array([value]),
-        standard_deviation=_SENSITIVITY * positive(spec.noise_multiplier, name="noise_multiplier"),
-        l2_sensitivity=_SENSITIVITY,
-    )
-    return float(noisy[0])
+    deviation = _SENSITIVITY * positive(spec.noise_multiplier, name="noise_multiplier")
+    return float(draw(permit, path, GaussianNoise(deviation, _SENSITIVITY), np.array([value]))[0])
 
 
 MECHANISM = Mechanism(

@@ -74,15 +74,19 @@ _MOST_BITS = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class JointTopK:
-    """``size`` things; counts are public to lie in [0, ``most``]; ``width`` and ``temperature`` in counts."""
+    """``size`` things; counts are public to lie in [0, ``most``]; ``width`` and ``temperature`` in counts.
+
+    ``pure``: certified as ``pure``, where its bounded range says nothing more.
+    """
 
     size: int
     most: int
     width: Rational
     temperature: Rational
+    pure: bool = False
 
-    def leaf(self) -> Exponential:
-        """The ``exponential`` leaf of one use: width/temperature and the slack, rounded up. Raises ``UsageError``."""
+    def leaf(self) -> Exponential | Pure:
+        """The leaf of one use: width/temperature and the slack, rounded up. Raises ``UsageError``."""
         if self.size < 1 or self.most < 1:
             raise UsageError("size and most are whole numbers >= 1", hint="At least `size = 1` and `most = 1`.")
         temperature = positive(self.temperature, name="temperature")
@@ -91,7 +95,12 @@ class JointTopK:
                 f"counts up to {self.most} at temperature {float(temperature):.3g} are too far apart to weigh",
                 hint=f"At least `temperature = {float(Fraction(self.most, _MOST_BITS))}`.",
             )
-        return Exponential(float_at_least(positive(self.width, name="width") / temperature + ARITHMETIC_SLACK))
+        cost = float_at_least(positive(self.width, name="width") / temperature + ARITHMETIC_SLACK)
+        return Pure(cost) if self.pure else Exponential(cost)
+
+    def release(self, permit: Permit, path: str, values: Counts) -> tuple[int, ...]:
+        """``release`` with these numbers."""
+        return release(permit, path, values, spec=self)
 
 
 def release(permit: Permit, path: str, counts: Counts, *, spec: JointTopK) -> tuple[int, ...]:

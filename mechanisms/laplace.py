@@ -58,6 +58,10 @@ class LaplaceNoise:
         scale = positive(self.scale, name="scale")
         return Laplace(float_at_most(scale / positive(self.l1_sensitivity, name="l1_sensitivity")))
 
+    def release(self, permit: Permit, path: str, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """``release`` with these numbers."""
+        return release(permit, path, values, scale=self.scale, l1_sensitivity=self.l1_sensitivity)
+
 
 def release(
     permit: Permit, path: str, values: NDArray[np.int64], *, scale: Rational, l1_sensitivity: Rational

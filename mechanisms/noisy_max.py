@@ -79,6 +79,10 @@ class ExponentialNoisyMax:
         """The ``noisy-max`` leaf of one use: rate · width, rounded up."""
         return NoisyMax(float_at_least(positive(self.rate, name="rate") * positive(self.width, name="width")))
 
+    def release(self, permit: Permit, path: str, values: NDArray[np.int64]) -> int:
+        """``release`` with these numbers."""
+        return release(permit, path, values, rate=self.rate, width=self.width)
+
 
 def release(permit: Permit, path: str, scores: NDArray[np.int64], *, rate: Rational, width: Rational) -> int:
     """The noisy argmax of whole-number ``scores``, charged to the leaf at ``path``.

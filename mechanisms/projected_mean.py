@@ -64,6 +64,29 @@ class ProjectedMean:
         deviation = 2 * positive(self.noise_multiplier, name="noise_multiplier")
         return Gaussian(float_at_most(deviation / self.l2_sensitivity_in_radii))
 
+    def about(self, centre: NDArray[np.float64], *, radius: Rational, count: int) -> MeanAbout:
+        """The mean of points drawn into a ball that is public, or was released."""
+        return MeanAbout(self, centre, radius, count)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MeanAbout:
+    """``spec`` about a ``centre``, in ``radius``, by the public denominator ``count``."""
+
+    spec: ProjectedMean
+    centre: NDArray[np.float64]
+    radius: Rational
+    count: int
+
+    def leaf(self) -> Gaussian:
+        """As of ``spec``."""
+        return self.spec.leaf()
+
+    def release(self, permit: Permit, path: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``release`` with these numbers."""
+        centre, radius = self.centre, self.radius
+        return release(permit, path, values, centre=centre, radius=radius, count=self.count, spec=self.spec)
+
 
 def release(
     permit: Permit,

@@ -43,7 +43,7 @@ from affidavit.accountant import validate
 from affidavit.accountant.errors import PermitViolation, PlanError, UsageError
 from affidavit.accountant.plan import Approximate, Leaf, Plan, register_leaf
 from affidavit.accountant.remedies import CERTIFY
-from affidavit.mechanisms.base import Mechanism, Permit, Statistic, float_at_least, use_leaf, watched
+from affidavit.mechanisms.base import Mechanism, Permit, Statistic, float_at_least, told, use_leaf, watched
 from affidavit.mechanisms.coins import two_sided_geometric
 
 __all__ = ["ASSUMPTIONS", "MECHANISM", "ProposeTestRelease", "TestedTopK", "gaps", "release"]
@@ -118,6 +118,28 @@ class TestedTopK:
         least = width * (-math.log(self.delta) - math.log1p(math.exp(-1.0 / width)))
         return self.gap_sensitivity + max(1, math.ceil(least + (1.0 + abs(least)) * 2.0**-40))
 
+    def of_size(self, size: int) -> TestedSet:
+        """The test of the set of the ``size`` largest counts."""
+        return TestedSet(self, size)
+
+
+@dataclass(frozen=True, slots=True)
+class TestedSet:
+    """``spec``, for the set of the ``size`` largest counts; ``size`` is public, or was released."""
+
+    spec: TestedTopK
+    size: int
+
+    __test__: ClassVar[bool] = False
+
+    def leaf(self) -> ProposeTestRelease:
+        """As of ``spec``."""
+        return self.spec.leaf()
+
+    def release(self, permit: Permit, path: str, values: NDArray[np.int64]) -> tuple[int, ...] | None:
+        """``release`` with these numbers."""
+        return release(permit, path, values, size=self.size, spec=self.spec)
+
 
 def gaps(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """g_1, …, g_{d−1}: entry ``size − 1`` guards the set of the ``size`` largest counts."""
@@ -152,7 +174,7 @@ def release(
         noisy = gap + two_sided_geometric(1 / spec.scale, noise=permit.noise)
         return best if noisy >= spec.threshold else None
 
-    watched(permit, path, Statistic("spread", (values,), (spec.scale,)), lambda: None)
+    told(permit, path, Statistic("spread", (values,), (spec.scale,)))
     return watched(permit, path, Statistic("guarded", (np.array(best), np.array([gap])), (spec.scale,)), draw)
 
 

@@ -287,17 +287,19 @@ class Ledger:
         account: str = "",
         data: str = "",
         records: Sequence[str] = (),
+        entry: str | None = None,
     ) -> str:
         """Charge a run before it starts; returns the entry's random id. It is spent from now on.
 
         ``costs``: what it costs in the units of filters. ``account``: the id that its certificate names, if any.
         ``data``: the keyed fingerprint of its file, ``records`` the ``sketch`` of the records that it will see.
+        ``entry``: a random id of 32 hexadecimal digits, from whoever wrote it down before.
         Raises ``LedgerMissing``, ``LedgerAltered``, ``BudgetExceeded``, or ``BudgetError`` if the account is for
         another relation or unit or is not the certificate's, its filter has no cost for the run, or another account
         was charged for the same records; then nothing is charged.
         """
         epsilon, delta = _amount(epsilon, path="epsilon"), _amount(delta, path="delta", maximum=Decimal(1))
-        entry = secrets.token_hex(16)
+        entry = entry or secrets.token_hex(16)
         with self._verified(write=True) as found:
             known = _Known(account, data, tuple(records))
             paying = _grant(found.accounts, dataset, relation, unit, epsilon, delta, costs, known)
@@ -371,6 +373,11 @@ class Ledger:
         """All accounts, in order of opening. Raises ``LedgerMissing``, ``LedgerAltered``."""
         with self._verified(write=False, whole=True) as found:
             return tuple(found.accounts.values())
+
+    def is_reserved(self, entry: str) -> bool:
+        """Whether there is a reservation of this id, committed or not."""
+        with self._verified(write=False) as found:
+            return bool(_about(found.connection, entry))
 
     def end_after(self, entry: str) -> tuple[int, str]:
         """The ledger's end right after a reservation: its number and MAC. Raises ``UsageError`` if there is none."""

@@ -39,6 +39,7 @@ COMMANDS = {
     "certify": "affidavit.cli.certificates:certify",
     "verify": "affidavit.cli.certificates:verify",
     "generate": "affidavit.cli.runs:generate",
+    "close": "affidavit.cli.runs:close",
     "audit": "affidavit.cli.audits:audit",
     "neighbours": "affidavit.cli.foreign:neighbours",
     "check-trace": "affidavit.cli.checks:check_trace",

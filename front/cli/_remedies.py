@@ -92,8 +92,10 @@ def interrupted(arguments: list[str] | None) -> tuple[str, str]:
     typed = shlex.join(["affidavit", *(sys.argv[1:] if arguments is None else arguments)])
     match typed.split()[1:2]:
         case ["generate"]:
-            said = "Interrupted: nothing was written. What was reserved in the ledger stays spent"
-            return f"{said}: `affidavit ledger show`.", f"To begin anew, at its full cost: `{typed}`"
+            said = "Interrupted: no text was written. What was reserved in the ledger stays spent"
+            on = typed if "--resume" in typed.split() else f"{typed} --resume"
+            hint = f"If it had begun to draw, go on at no further cost: `{on}`; to begin anew: `{typed}`"
+            return f"{said}: `affidavit ledger show`.", hint
         case ["experiment"]:
             return "Interrupted. The cells that were finished are kept.", f"To go on: `{typed}`"
         case _:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from affidavit.accountant.plan import Compose, Plan, Pure
+from affidavit.accountant.plan import Compose, Plan
 
 if TYPE_CHECKING:
     from affidavit.generation.recorder import Recorder
@@ -49,8 +49,7 @@ class KeywordChoice:
         Raises ``UsageError`` for settings that the mechanisms refuse.
         """
         if self.mechanism == "joint-exponential":
-            leaf = self._joint(change).leaf()
-            return Pure(leaf.range) if self.pure else leaf
+            return self._joint(change).leaf()
         test = self._test.moved(_moves(change))
         if self.fewest_keywords == self.most_keywords:
             return test
@@ -58,34 +57,27 @@ class KeywordChoice:
 
     def choose(self, recorder: Recorder, path: str, counts: NDArray[np.int64]) -> tuple[int, ...]:
         """Indices of the keywords; none where a test failed. ``path`` leads to the step's plan."""
-        from affidavit.mechanisms import joint_exponential, noisy_max, propose_test_release
+        from affidavit.mechanisms.propose_test_release import gaps
 
         held = np.minimum(counts, self.ceiling)
         if self.mechanism == "joint-exponential":
-            joint = self._joint(self.change)
-            chosen = joint_exponential.release(recorder, path, held, spec=joint)
-            in_force = float(Fraction(joint.width) / Fraction(joint.temperature))
-            recorder.note(**{"epsilon" if self.pure else "range": in_force})
-            return chosen
+            return recorder.draw(path, self._joint(self.change), held)
         size = self.most_keywords
         if self.fewest_keywords < self.most_keywords:
-            spec = self._size(self.change)
-            gaps = propose_test_release.gaps(held)[self.fewest_keywords - 1 : self.most_keywords]
-            size = self.fewest_keywords + noisy_max.release(
-                recorder, f"{path}.parts[0]", gaps, rate=spec.rate, width=spec.width
-            )
-            recorder.note(value=size, epsilon=float(Fraction(spec.rate) * Fraction(spec.width)))
+            weighed = gaps(held)[self.fewest_keywords - 1 : self.most_keywords]
+            size = self.fewest_keywords + recorder.draw(f"{path}.parts[0]", self._size(self.change), weighed)
+            recorder.note(size=size)
             path = f"{path}.parts[1]"
-        test = self._test
-        released = propose_test_release.release(recorder, path, held, size=size, spec=test)
-        recorder.note(passed=released is not None, epsilon=test.epsilon, delta=test.delta)
+        released = recorder.draw(path, self._test.of_size(size), held)
+        recorder.note(passed=released is not None)
         return released or ()
 
     def _joint(self, change: Change) -> JointTopK:
         from affidavit.mechanisms.joint_exponential import JointTopK
 
         temperature = Fraction(_width(self.change)) / Fraction(self.keyword_epsilon)
-        return JointTopK(size=self.most_keywords, most=self.ceiling, width=_width(change), temperature=temperature)
+        size, most = self.most_keywords, self.ceiling
+        return JointTopK(size=size, most=most, width=_width(change), temperature=temperature, pure=self.pure)
 
     def _size(self, change: Change) -> ExponentialNoisyMax:
         from affidavit.mechanisms.noisy_max import ExponentialNoisyMax

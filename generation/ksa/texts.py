@@ -7,12 +7,14 @@ import hmac
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant.errors import RunFileError
+from affidavit.accountant.journal import DrawLost
 from affidavit.accountant.remedies import setting
 from affidavit.generation.answers import greedy_answers, served, written
 from affidavit.generation.ksa.costs import bucket_count
@@ -20,6 +22,7 @@ from affidavit.generation.ksa.keywords import count_words, text_domain, vocabula
 from affidavit.generation.ksa.topics import Topic, topics
 
 if TYPE_CHECKING:
+    from affidavit.generation.batches import Batch
     from affidavit.generation.dataset import Record
     from affidavit.generation.ksa.choice import KeywordChoice
     from affidavit.generation.ksa.settings import KsaSettings
@@ -132,14 +135,23 @@ def write_texts(
     recorder = Recorder(permit)
     samples: list[Sample] = []
     texts = len(list(config.numbered()))
-    for asked in _asked(recorder, config, records, size=size):
+
+    def written(ask: Callable[[], _Asked]) -> Sample:
+        asked = ask()
         about = known[asked.topic]
         prompts = [about.topic.prompt(shown) for shown in asked.shown(about.topic, records, config.shots_per_subset)]
         answered = _answers(config, model, about.topic, prompts, private=True)
         counts = about.counts + count_words(answered, about.domain)
-        keywords = [about.domain[index] for index in step.choose(recorder, asked.path, counts)]
+        try:
+            keywords = [about.domain[index] for index in step.choose(recorder, asked.path, counts)]
+        except DrawLost:  # as where a test failed
+            keywords = []
+            recorder.finish(asked.path)
         recorder.note(prompts=len(prompts), keywords=keywords)
-        sample = _written(recorder, config, model, about, keywords, number=asked.number)
+        return _written(recorder, config, model, about, keywords, number=asked.number)
+
+    for ask in _asked(recorder, config, records, size=size):
+        sample = recorder.text(partial(written, ask))
         samples.append(sample)
         if progress is not None:
             done, length = len(samples) - 1, len(sample.tokens)
@@ -171,9 +183,11 @@ class _Asked:
                 yield chosen[:shots]
 
 
-def _asked(recorder: Recorder, config: KsaSettings, records: Sequence[Record], *, size: int) -> Iterator[_Asked]:
-    """One a text, in the plan's order; the sampling is that of the plan, and is written to the trace."""
-    key = bytes(int(byte) for byte in recorder.secret.integers(0, 256, size=32))
+def _asked(
+    recorder: Recorder, config: KsaSettings, records: Sequence[Record], *, size: int
+) -> Iterator[Callable[[], _Asked]]:
+    """One a text, in the plan's order. The sampling is the plan's; it is done, and traced, when the text is."""
+    key = recorder.key()
     if config.sampling == "disjoint":
         yield from _disjoint(recorder, config, records, size=size, key=key)
         return
@@ -181,16 +195,20 @@ def _asked(recorder: Recorder, config: KsaSettings, records: Sequence[Record], *
     from affidavit.generation.subsets import draw_subsets
 
     digests = [hmac.digest(key, record.id.encode("utf-8"), "sha256").hex() for record in records]
-    for topic, number in config.numbered():
+
+    def sampled(topic: int, number: int) -> _Asked:
         node = node_path(config.scheme, topic)
-        drawn = draw_subsets(config.scheme, size=size, held=len(records), noise=recorder.secret)
+        drawn = draw_subsets(config.scheme, size=size, held=len(records), noise=recorder.choice())
         recorder.sampled(node, [digests[place] for place in drawn.members if place < len(digests)])
-        yield _Asked(topic, number, f"{node}.of", drawn.subsets)
+        return _Asked(topic, number, f"{node}.of", drawn.subsets)
+
+    for topic, number in config.numbered():
+        yield partial(sampled, topic, number)
 
 
 def _disjoint(
     recorder: Recorder, config: KsaSettings, records: Sequence[Record], *, size: int, key: bytes
-) -> Iterator[_Asked]:
+) -> Iterator[Callable[[], _Asked]]:
     """A batch a text. Where every record concerns every topic, all of them count as one label."""
     from affidavit.generation.batches import assign
 
@@ -204,13 +222,17 @@ def _disjoint(
         buckets=bucket_count(config, size=size),
         key=key,
     )
-    for index, ((topic, number), batch) in enumerate(zip(config.numbered(), batches, strict=True)):
+
+    def shared(index: int, topic: int, number: int, batch: Batch) -> _Asked:
         path = f"plan.parts[{index}]"
         members = [member.digest for member in batch.members]
         recorder.trace.append(
             {"event": "batch", "path": path, "label": batch.label, "sample": batch.sample, "members": members}
         )
-        yield _Asked(topic, number, path, tuple((place[member.record.id],) for member in batch.members))
+        return _Asked(topic, number, path, tuple((place[member.record.id],) for member in batch.members))
+
+    for index, ((topic, number), batch) in enumerate(zip(config.numbered(), batches, strict=True)):
+        yield partial(shared, index, topic, number, batch)
 
 
 def _answers(
@@ -251,13 +273,14 @@ def _written(
         return Sample(topic.name, number, topic.text(answer), (), stopped=False, query=topic.query)
     tokens: list[int] = []
     stopped = False
+    noise = recorder.choice()
     decoding = model.start([prompt], width=len(prompt))
     while len(tokens) < config.max_tokens and not stopped:
         if tokens:
             decoding.append(tokens[-1:])
         best = support(decoding.logits[0], top_k=config.top_k)
         scores = clip_to_grid(decoding.logits, clip=_PUBLIC_CLIP)[0][0][best].astype(np.int64)
-        place = sample(scores, temperature=GRID * Fraction(config.temperature), noise=recorder.secret).value
+        place = sample(scores, temperature=GRID * Fraction(config.temperature), noise=noise).value
         token = int(best[place])
         stopped = token in model.stop_tokens
         if not stopped:

@@ -52,8 +52,19 @@ def load_model(
     """Load a model for generation and audits; relative paths are taken from ``base``.
 
     A served model is asked once whether it gives what ``server`` says. Raises ``ModelMissing`` with the
-    command that installs what is missing, ``ModelUnavailable``.
+    command that installs what is missing, ``ModelUnavailable``. ``AFFIDAVIT_WORKERS``: private rows are computed by
+    so many processes.
     """
+    from affidavit.generation.models.pooled import PooledModel, workers_wanted
+
+    workers = 0 if "://" in name else workers_wanted()
+    model = _loaded(name, dtype=dtype, base=base, server=server)
+    if not workers:
+        return model
+    return PooledModel(model, load={"name": name, "dtype": dtype, "base": base and str(base)}, workers=workers)
+
+
+def _loaded(name: str, *, dtype: Dtype, base: Path | None, server: ServerSettings | None) -> LanguageModel:
     if name == "toy":
         from affidavit.generation.models.toy import ToyModel
 

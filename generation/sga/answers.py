@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from affidavit.accountant.journal import DrawLost
 from affidavit.generation.batched import Progress
 from affidavit.generation.ensemble import answers
 from affidavit.generation.models.embedding import load_embedding
@@ -63,14 +65,23 @@ def write_answers(
     answering = _Answering(config, records, public, model, embedding, source, size=size, path=f"{path}.of")
     samples: list[Sample] = []
     for number, query in enumerate(config.queries):
-        answer = answering.answer(query)
-        tokens = tuple(model.encode(answer))
-        samples.append(Sample("answer", number, answer, tokens, len(tokens) < config.max_tokens, query))
+        samples.append(source.text(partial(_written, answering, model, config, query, number=number)))
+        answer = samples[-1].text
         if progress is not None:
             progress(
                 Progress("answer", number, number, len(config.queries), config.max_tokens, config.max_tokens, answer)
             )
     return tuple(samples), {**model.versions, f"embedding {embedding.name}": embedding.digest}
+
+
+def _written(answering: _Answering, model: LanguageModel, config: SgaConfig, query: str, *, number: int) -> Sample:
+    """The answer to a query; an empty one where a draw for it was lost."""
+    try:
+        answer = answering.answer(query)
+    except DrawLost:
+        answer = ""
+    tokens = tuple(model.encode(answer))
+    return Sample("answer", number, answer, tokens, len(tokens) < config.max_tokens, query)
 
 
 class _Answering:
@@ -97,7 +108,7 @@ class _Answering:
         self._size = size
         self._path = path
         self._settings = clustering(config.dpm, embedding=config.embedding, paths=2)
-        key = bytes(int(byte) for byte in source.secret.integers(0, 256, size=32))
+        key = bytes(int(byte) for byte in source.choice().integers(0, 256, size=32))
         self._digests = [hmac.digest(key, record.id.encode("utf-8"), "sha256").hex() for record in records]
 
     def answer(self, query: str) -> str:
@@ -120,7 +131,7 @@ class _Answering:
     def _private_subsets(self) -> list[list[Record]]:
         """A fresh sample, cut into N subsets. A place beyond the records shows nothing."""
         sample = self._config.ensemble * self._config.shots
-        places = without_replacement(self._size, sample=sample, noise=self._source.secret)
+        places = without_replacement(self._size, sample=sample, noise=self._source.choice())
         self._source.sampled(self._path, [self._digests[place] for place in places if place < len(self._digests)])
         return [
             [self._records[place] for place in chosen if place < len(self._records)]
@@ -130,7 +141,7 @@ class _Answering:
     def _public_subsets(self) -> tuple[list[list[Record]], Record]:
         """N public subsets, and an example for the last step. Not private, but drawn afresh as well."""
         sample = public_needed(self._config)
-        places = without_replacement(len(self._public), sample=sample, noise=self._source.secret)
+        places = without_replacement(len(self._public), sample=sample, noise=self._source.choice())
         chosen = [self._public[place] for place in places]
         return _cut(chosen[:-1], self._config.shots), chosen[-1]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from affidavit.accountant.journal import DrawLost
 from affidavit.generation.answers import served, written
 from affidavit.generation.dataset import Record
 from affidavit.generation.sga.candidates import Projection, nearest
@@ -58,12 +59,15 @@ def augmented(
     points = projection(embedded(records)) if records else np.empty((0, settings.dimensions))
     if settings.paths == 2:
         points = np.concatenate([points, np.zeros((size - len(points), settings.dimensions))])
-    clusters = source.clusters(path, points, settings)
+    try:
+        clusters = source.clusters(path, points, settings)
+    except DrawLost:
+        return tuple(public)
     placed = projection(known)
     near = [public[index] for centre in clusters.centres for index in nearest(centre, placed)[: table.examples]]
     examples = list({record.id: record for record in near}.values())
     made = [
-        write_record(config, model, _turned(examples, turn)[: table.examples], noise=source.secret, number=turn)
+        write_record(config, model, _turned(examples, turn)[: table.examples], noise=source.choice(), number=turn)
         for turn in range(table.texts)
     ]
     return (*public, *(record for record in made if record is not None))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from affidavit.accountant.journal import DrawLost
 from affidavit.mechanisms import dpm
 
 if TYPE_CHECKING:
     from affidavit.accountant.validate import Relation
+    from affidavit.generation.outputs import Sample
     from affidavit.generation.recorder import Recorder
     from affidavit.mechanisms.base import Noise
     from affidavit.mechanisms.dpm import Clustering, Clusters, Floats
@@ -23,9 +25,12 @@ class Source(Protocol):
     @property
     def relation(self) -> Relation: ...
 
-    @property
-    def secret(self) -> Noise:
-        """For choices that are no release: samples, keys, the texts of new public records."""
+    def choice(self) -> Noise:
+        """For one choice that is no release: a sample, a key, the texts of new public records."""
+        ...
+
+    def text(self, write: Callable[[], Sample]) -> Sample:
+        """``write()``, or what it gave before."""
         ...
 
     def sampled(self, path: str, members: Sequence[str]) -> None:
@@ -33,7 +38,10 @@ class Source(Protocol):
         ...
 
     def clusters(self, path: str, points: Floats, settings: Clustering, *, public: Floats | None = None) -> Clusters:
-        """The clusters of private ``points`` beside public ones; ``path`` leads to their node of the plan."""
+        """The clusters of private ``points`` beside public ones; ``path`` leads to their node of the plan.
+
+        Raises ``DrawLost``; the node is left then.
+        """
         ...
 
 
@@ -47,12 +55,18 @@ class Released:
     def relation(self) -> Relation:
         return self.recorder.relation
 
-    @property
-    def secret(self) -> Noise:
-        return self.recorder.secret
+    def choice(self) -> Noise:
+        return self.recorder.choice()
+
+    def text(self, write: Callable[[], Sample]) -> Sample:
+        return self.recorder.text(write)
 
     def sampled(self, path: str, members: Sequence[str]) -> None:
         self.recorder.sampled(path, members)
 
     def clusters(self, path: str, points: Floats, settings: Clustering, *, public: Floats | None = None) -> Clusters:
-        return dpm.release(self.recorder, path, points, settings, public=public, note=self.recorder.note)
+        try:
+            return dpm.release(self.recorder, path, points, settings, public=public)
+        except DrawLost:
+            self.recorder.finish(path)
+            raise

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +14,10 @@ from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import RunFileError
 from affidavit.generation import registry
 from affidavit.generation.contract import Generator, GeneratorModule, Work
+from affidavit.mechanisms.base import registered
 
 FACTOR = 2.0
+ROOT = Path(__file__).parents[2]
 
 
 def _scaled(case: Any, factor: float) -> dict[str, object]:
@@ -96,3 +100,21 @@ def test_the_type_checker_sees_every_registered_module() -> None:
     source = inspect.getsource(registry)
     held = source.partition("_CHECKED: tuple[GeneratorModule, ...] = (")[2].partition(")")[0]
     assert len([line for line in held.splitlines() if line.strip()]) == len(registry.kinds())
+
+
+def test_a_generator_draws_by_its_recorder_alone() -> None:
+    """No mechanism's ``release`` and no noise of the permit's: what is drawn otherwise is written down nowhere."""
+    named = {mechanism.release.__module__ for mechanism in registered()} | {"affidavit.mechanisms.dpm"}
+    for path in sorted((ROOT / "generation").rglob("*.py")):
+        if path.name in {"recorder.py", "baselines.py"}:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            where = f"{path.relative_to(ROOT)}, line {getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.Attribute) and node.attr == "noise":
+                assert ast.unparse(node.value) not in {"permit", "recorder", "self.recorder"}, where
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "release":
+                assert ast.unparse(node.func) == "dpm.release", (
+                    where
+                )  # whose draws are made by ``mechanisms.base.draw``
+            if isinstance(node, ast.ImportFrom) and node.module in named:
+                assert not {"release", "start"} & {name.name for name in node.names}, where

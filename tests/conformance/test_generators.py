@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 
 from affidavit.accountant.plan import canonical_json, leaves, parse_plan, to_dict
@@ -41,6 +42,20 @@ def test_a_run_uses_what_its_plan_states(generator_case):
         assert used, relation
         assert generated.draws_per_node == used
         assert all(used[path] <= allowed[path] for path in used)
+
+
+def test_every_draw_says_what_was_in_force_and_what_came_out(generator_case):
+    """``Recorder.draw`` writes both: what was in force is what the plan states, to the last bit."""
+    for relation in generator_case.relations:
+        generated, permit = generator_case.run(relation)
+        certified = {path: leaf for path, leaf, _ in leaves(permit.plan)}
+        for line in generated.trace:
+            if line["event"] == "draw":
+                leaf = certified[line["path"]]
+                stated = {name: value for name, value in dataclasses.asdict(leaf).items() if value not in (True, False)}
+                assert stated.items() <= line.items(), (relation, line["path"])
+                told = "value" in line or {"above", "passed"} & line.keys()
+                assert told or leaf.kind == "gaussian", (relation, line["path"])  # of a long vector
 
 
 def test_the_trace_is_of_the_plan(generator_case):

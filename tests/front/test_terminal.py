@@ -64,20 +64,22 @@ def _interrupted(script: str, *arguments: object) -> tuple[int, str]:
     return process.returncode, said
 
 
-def test_ctrl_c_in_a_model_call_leaves_no_file_and_says_what_is_spent(workplace: Any) -> None:
+def test_ctrl_c_in_a_model_call_leaves_no_text_and_says_what_is_spent(workplace: Any) -> None:
     arguments = ["generate", workplace.run_file, "--certificate", workplace.certificate, "-o", workplace.out]
     code, said = _interrupted(IN_A_MODEL_CALL, *arguments)
     assert code == 130
     assert "Traceback" not in said
     assert "`affidavit ledger show`" in said
     assert f"`{shlex.join(['affidavit', *map(str, arguments)])}`" in said
-    assert list(workplace.out.iterdir()) == []
+    assert f"`{shlex.join(['affidavit', *map(str, arguments)])} --resume`" in said
+    assert [path.name for path in workplace.out.iterdir()] == ["unfinished.jsonl"]
     (reservation,) = workplace.ledger.account("letters").reservations
     assert reservation.ended is None
     assert workplace.command("ledger", "verify").code == 0
     shown = workplace.command("ledger", "show")
     assert shown.code == 0
     assert "never committed: spent" in shown.out
+    assert workplace.generate("--resume").code == 0
 
 
 def test_ctrl_c_in_the_demo_leaves_a_folder_in_which_it_begins_anew(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from affidavit.generation.batches import PrivateRows
 from affidavit.generation.dataset import Record
 from affidavit.generation.invisible_ink import DEPTH, InvisibleInkConfig, clip_difference, public_grid, support
 from affidavit.generation.models.toy import ToyModel
+from affidavit.generation.recorder import Recorder
 from affidavit.mechanisms import load
 
 load()
@@ -130,13 +131,13 @@ def test_the_support_never_depends_on_private_rows(open_plain: Open, monkeypatch
 def test_the_scores_are_the_papers(open_plain: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """s·φ = s·u + Σ DClip(z − u), against a direct float64 computation on every token."""
     config, model, found = _config(top_k=0, max_tokens=1, samples_per_label=1), ToyModel(), []
-    real = invisible_ink._Writer.draw
+    real = Recorder.draw
 
-    def recorded(self: Any, path: str, scores: Any, *, spec: Any) -> int:
+    def recorded(self: Any, path: str, spec: Any, scores: Any) -> Any:
         found.append(np.array(scores))
-        return real(self, path, scores, spec=spec)
+        return real(self, path, spec, scores)
 
-    monkeypatch.setattr(invisible_ink._Writer, "draw", recorded)
+    monkeypatch.setattr(Recorder, "draw", recorded)
     records = [record for record in _records(14) if record.label == "World"]
     permit = open_plain(invisible_ink.plan(config, relation="zero-out", size=16))
     invisible_ink.run(permit, config, records, model, size=16)

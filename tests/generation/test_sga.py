@@ -124,9 +124,9 @@ def test_a_replaced_record_moves_one_private_point_of_a_sample(open_plain, monke
     seen = []
     release = dpm.release
 
-    def spy(permit, path, points, settings, *, public, note):
+    def spy(permit, path, points, settings, *, public):
         seen.append((points, public))
-        return release(permit, path, points, settings, public=public, note=note)
+        return release(permit, path, points, settings, public=public)
 
     monkeypatch.setattr(dpm, "release", spy)
     moved = Counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -29,8 +30,11 @@ class _Permit:
         self.trace.append({"path": path})
         return leaf
 
-    def note(self, **facts):
-        self.trace[-1].update(facts)
+    def draw(self, path, spec, values):
+        drawn = spec.release(self, path, values)
+        told = drawn.ravel().tolist() if isinstance(drawn, np.ndarray) else [one.value for one in drawn]
+        self.trace[-1].update(value=told, **dataclasses.asdict(spec.leaf()))
+        return drawn
 
     def finish(self, path):
         self._order.finish(path)
@@ -53,7 +57,7 @@ def _settings(**changes):
 def _run(points, chosen, seed=0, public=None):
     """(clusters, what was drawn)."""
     permit = _Permit(chosen.plan(), seed)
-    return release(permit, "plan", points, chosen, public=public, note=permit.note), permit.trace
+    return release(permit, "plan", points, chosen, public=public), permit.trace
 
 
 points_in_a_square = st.lists(st.tuples(st.floats(-1, 1), st.floats(-1, 1)), min_size=1, max_size=12).map(np.array)

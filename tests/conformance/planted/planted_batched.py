@@ -10,6 +10,7 @@ import pytest
 from planted_audits import Case, Plant
 
 from affidavit.generation import aggregate, batched, batches, invisible_ink, prism, private_prediction, probabilities
+from affidavit.generation.recorder import Recorder
 from affidavit.mechanisms import above_threshold
 
 Patch = pytest.MonkeyPatch
@@ -152,16 +153,16 @@ def record_in_every_batch(patch: Patch) -> None:
 
 def sure_tokens_are_free(patch: Patch) -> None:
     """Where the best score leads by more than noise could change, it is taken without asking."""
-    whole = batched.Writer.draw
+    whole = Recorder.draw
 
-    def draw(self, path, scores, *, spec):
+    def draw(self, path, spec, scores):
         ordered = np.sort(scores)
         if ordered[-1] - ordered[-2] > float(spec.temperature):
-            self.recorder.trace.append({"event": "note"})
+            self.trace.append({"event": "note"})
             return int(scores.argmax())
-        return whole(self, path, scores, spec=spec)
+        return whole(self, path, spec, scores)
 
-    patch.setattr(batched.Writer, "draw", draw)
+    patch.setattr(Recorder, "draw", draw)
 
 
 def ends_when_the_private_rows_do(patch: Patch) -> None:

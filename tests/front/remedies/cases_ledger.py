@@ -352,8 +352,8 @@ CASES = [
     Case("accountant/ledger/store.py:_exceeded", GENERATE, _account(delta="0.0001"), code=4, past=True),
     Case("accountant/ledger/store.py:_check_kind", GENERATE, _account("add-remove"), code=4, past=True),
     Case("accountant/ledger/store.py:_check_kind", GENERATE, _account(unit=Unit("user_id", 3)), code=4, past=True),
-    Case("front/synthesis.py:_claimed#3", GENERATE, _full),
-    Case("front/synthesis.py:_claimed", GENERATE.replace("-o out", "-o out/new"), _a_file_in_the_way),
+    Case("front/synthesis.py:claimed#3", GENERATE, _full),
+    Case("front/synthesis.py:claimed", GENERATE.replace("-o out", "-o out/new"), _a_file_in_the_way),
     Case(
         "front/writing.py:write_whole",
         "certify run.toml -o file/certificate.json",

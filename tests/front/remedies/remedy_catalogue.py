@@ -21,7 +21,9 @@ import cases_numbers
 import cases_office
 import cases_plans
 import cases_rest
+import cases_resume
 import cases_runs
+import cases_workers
 from remedy_sites import PACKAGES, ROOT, Site, sites
 
 CASES = [
@@ -37,12 +39,14 @@ CASES = [
     *cases_data.CASES,
     *cases_init.CASES,
     *cases_rest.CASES,
+    *cases_resume.CASES,
     *cases_findings.CASES,
     *cases_generation.CASES,
     *cases_folders.CASES,
     *cases_foreign.CASES,
     *cases_machine.CASES,
     *cases_office.CASES,
+    *cases_workers.CASES,
 ]
 
 API = [
@@ -51,12 +55,14 @@ API = [
     *cases_accountant.API,
     *cases_costs.API,
     *cases_rest.API,
+    *cases_resume.API,
     *cases_findings.API,
     *cases_generation.API,
     *cases_folders.API,
     *cases_foreign.API,
     *cases_machine.API,
     *cases_office.API,
+    *cases_workers.API,
 ]
 EXECUTED = {case.at for case in CASES} | {case.at for case in API}
 PAGE = ROOT / "docs" / "refusals.md"

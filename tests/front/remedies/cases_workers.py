@@ -1,0 +1,42 @@
+"""Several processes that compute private rows, and what they may not do."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from remedy_cases import Api, Case, Place
+
+from affidavit.generation.models.pooled import PooledModel
+from affidavit.generation.models.toy import ToyModel
+
+
+def _on_a_gpu(place: Place) -> None:
+    place.certified()
+    place.monkeypatch.setenv("AFFIDAVIT_DEVICE", "cuda")
+    place.monkeypatch.setenv("AFFIDAVIT_WORKERS", "2")
+
+
+def _computed(*, dies: bool = False, row: tuple[object, ...] = (5, 6, 7)) -> object:
+    model = PooledModel(ToyModel(), load={"name": "toy", "dtype": "auto", "base": None}, workers=1)
+    away = model.start_apart([row], width=8, steps=2)  # type: ignore[list-item]
+    (worker,) = model._workers
+    if dies:
+        ask = worker.ask
+
+        def dying(command: str, *given: object) -> object:
+            os.kill(worker.pid, signal.SIGKILL)
+            return ask(command, *given)
+
+        worker.ask = dying  # type: ignore[method-assign]
+    return away.logits
+
+
+CASES = [
+    Case("generation/models/pooled.py:workers_wanted",
+         "generate run.toml --certificate certificate.json -o out", _on_a_gpu),
+]  # fmt: skip
+API = [
+    Api("generation/models/pooled.py:logits", _computed, {"dies": True}, by_hand={"dies": False}),
+    Api("generation/models/pooled.py:ask", _computed, {"row": ("a word",)}, by_hand={"row": (5,)}),
+]
