@@ -20,16 +20,18 @@ from affidavit.accountant.errors import LedgerMissing, NotSupported, UsageError,
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.recheck import recheck
 from affidavit.audits.attacks.prompting import LabelPrompt
-from affidavit.audits.auditfile import CHECKS
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.demonstrating import behind
+from affidavit.audits.experiments.registry import chosen
+from affidavit.audits.given import Material
 from affidavit.audits.run import require_packages, run_audit
 from affidavit.audits.textmodel import AnsweringModel
 from affidavit.audits.textmodel import Record as AuditRecord
+from affidavit.audits.under_test import RunUnderTest
 from affidavit.generation.dataset import Fields, Record, load_records
 from affidavit.generation.models import load_model
 from affidavit.generation.models.remembering import RememberingModel
-from affidavit.generator_checks import generator_checks
+from affidavit.generator_checks import generator_check
 from affidavit.noise import solve_noise
 from affidavit.records import parse_all, read_all, read_texts
 from affidavit.runfile import RunFile
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from affidavit.accountant.statement import Certificate
     from affidavit.audits.attacks.extraction import ExtractionPrompt
     from affidavit.audits.auditfile import AuditFile
+    from affidavit.audits.checks import CheckReport
+    from affidavit.audits.experiments.registry import CheckName, Need
     from affidavit.audits.findings import Findings
     from affidavit.audits.report.inputs import Recomputation
     from affidavit.generation.models.base import LanguageModel
@@ -52,7 +56,19 @@ CI_ALPHA = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Protected:
+class Checked(RunUnderTest):
+    """A run of which nothing but checks is asked: no model is loaded."""
+
+    run: RunFile
+    certified: Certified
+
+    def check(self, name: CheckName) -> CheckReport:
+        """Of the generator's own code, on invented records."""
+        return generator_check(name, self.run, self.certified.plan)
+
+
+@dataclass(frozen=True, slots=True)
+class Protected(RunUnderTest):
     """The run's generator, on the records of a trial, at the certified cost or calibrated to another ε."""
 
     run: RunFile
@@ -114,6 +130,10 @@ class Protected:
         made = self.demonstrate(records, epsilon=epsilon, seed=seed)
         return behind(self.model, tuple(LabelPrompt().demonstration(record) for record in made))
 
+    def check(self, name: CheckName) -> CheckReport:
+        """Of the generator's own code, on invented records."""
+        return generator_check(name, self.run, self.certified.plan)
+
     def _public(self) -> tuple[Record, ...]:
         content = self.run.public_content
         return () if content is None else parse_all(content, fields=self.run.fields, name="the public file")
@@ -164,20 +184,10 @@ def audit(
             hint="Name the certified run file with --run, or certify this: `affidavit certify RUN.toml -o CERT.json`",
         )
     certified = Certified.of_certificate(found)
-    checks = generator_checks(run, found.plan)
-    if {"one-step", *CHECKS}.issuperset(settings.attacks):
-        return run_audit(settings, certified, checks=checks, progress=progress)
-    records, users = _records(settings, run), _users(settings, run)
-    if settings.attack == "released-text":
-        return run_audit(
-            settings,
-            certified,
-            records=records,
-            users=users,
-            released=read_texts(settings.released_path),
-            held_out=_for_audit(read_all(settings.held_out_path, fields=run.fields)),
-            progress=progress,
-        )
+    needs: set[Need] = set().union(*(experiment.needs for experiment, _ in chosen(settings)))
+    material = _material(settings, run, needs)
+    if "model" not in needs:
+        return run_audit(settings, certified, material, Checked(run, certified), progress=progress)
     model = model or load_model(
         run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder, server=run.model.server
     )
@@ -192,18 +202,18 @@ def audit(
         protected.check_extraction()
     if progress is not None and (warning := _thin_samples(settings, run)):
         progress(warning)
-    return run_audit(
-        settings,
-        certified,
-        records=records,
-        users=users,
-        model=model,
-        protected_generate=protected.generate,
-        protected_demonstrate=protected.demonstrate,
-        protected_endpoint=protected.serve,
-        checks=checks,
-        progress=progress,
-    )
+    return run_audit(settings, certified, replace(material, model=model), protected, progress=progress)
+
+
+def _material(settings: AuditFile, run: RunFile, needs: Collection[Need]) -> Material:
+    """What the file's experiments read beside the run, and nothing else."""
+    if "records" not in needs:
+        return Material()
+    found = Material(records=_records(settings, run), users=_users(settings, run))
+    if "released" not in needs:
+        return found
+    held_out = _for_audit(read_all(settings.held_out_path, fields=run.fields))
+    return replace(found, released=read_texts(settings.released_path), held_out=held_out)
 
 
 def in_ci(environment: Mapping[str, str] = os.environ) -> bool:

@@ -13,13 +13,24 @@ from affidavit.accountant.plan import to_dict
 from affidavit.accountant.risk import risk_limits
 from affidavit.accountant.statement import Certificate, MethodSummary
 from affidavit.accountant.tradeoff import PrivacyCurve
-from affidavit.audits.findings import Finding
+from affidavit.audits.finding import (
+    AttackFinding,
+    CheckFinding,
+    ExtractionFinding,
+    Finding,
+    MembershipFinding,
+    PerRunFinding,
+    SearchFinding,
+    Tested,
+    leakage_of,
+)
 from affidavit.audits.measure import Measure
 from affidavit.audits.report import drawings, words
 from affidavit.audits.report.inputs import Chapter, Run
 from affidavit.audits.report.leak_rows import exposure_rows, overlap_rows
 from affidavit.audits.report.numbers import fixed_lower, fixed_upper, measured, percent_upper, short, upper
 from affidavit.audits.report.plan_words import plan_in_words, uses_in_words
+from affidavit.audits.sentences import sentence
 
 __all__ = ["chapter_context", "chapter_headline"]
 
@@ -43,7 +54,7 @@ def chapter_context(chapter: Chapter, *, key: str = "", made: datetime) -> Conte
         "limits": words.limits(certificate, risk),
         "strength": words.strength((1 + risk["advantage"]) / 2),
         "groups": _groups(findings.items),
-        "checks": [_check(item) for item in findings.items if item.check],
+        "checks": [_check(item) for item in findings.items if isinstance(item, CheckFinding)],
         "verdicts": _legend(findings.items),
         "total_alpha": words.total_alpha(findings),
         "power": drawings.draw_power(findings.items, prefix=key),
@@ -126,10 +137,11 @@ def _tiles(chapter: Chapter, risk: dict[str, Decimal]) -> list[Context]:
             "note": "right, for the best attack there can be; blind guessing: 50\u00a0%",
         },
     ]
-    counted = [item for item in chapter.findings.items if item.leaked is not None]
+    counted = [item for item in chapter.findings.items if leakage_of(item) is not None]
     if counted:
-        inside = max((item.leaked_beyond_guessable for item in counted if item.target == "protected"), default=0)
-        outside = max((item.leaked_beyond_guessable for item in counted if item.target == "unprotected"), default=None)
+        inside = words.most_leaked(item for item in counted if item.target == "protected")
+        open_ones = [item for item in counted if item.target == "unprotected"]
+        outside = words.most_leaked(open_ones) if open_ones else None
         tiles.append(
             {
                 "label": "Private identifiers leaked",
@@ -140,9 +152,10 @@ def _tiles(chapter: Chapter, risk: dict[str, Decimal]) -> list[Context]:
             }
         )
     tally = {verdict: sum(item.verdict == verdict for item in tests) for verdict in words.VERDICTS}
+    checked = any(isinstance(item, CheckFinding) for item in tests)
     tiles.append(
         {
-            "label": f"Attacks {'and checks ' if any(item.check for item in tests) else ''}that refuted it",
+            "label": f"{'Attacks and checks' if checked else 'Attacks'} that refuted it",
             "value": f"{tally['VIOLATION']} of {len(tests)}" if tests else NOTHING,
             "note": f"{tally['CONSISTENT']} consistent, {tally['UNDERPOWERED']} underpowered"
             if tests
@@ -154,42 +167,58 @@ def _tiles(chapter: Chapter, risk: dict[str, Decimal]) -> list[Context]:
 
 def _groups(items: Iterable[Finding]) -> list[Context]:
     """The audited items first, then the controls."""
-    shown = [(item, _row(item)) for item in items if not item.check]
+    shown = [(item, _row(item)) for item in items if not isinstance(item, CheckFinding)]
     groups = [
-        {"name": "Under protection", "rows": [row for item, row in shown if not item.control]},
+        {"name": "Under protection", "rows": [row for item, row in shown if item.judged]},
         {"name": "Controls: the same attacks where they must succeed, or must fail", "rows": [
-            row for item, row in shown if item.control]},
+            row for item, row in shown if not item.judged]},
     ]  # fmt: skip
     return [group for group in groups if group["rows"]]
 
 
-def _row(item: Finding) -> Context:
-    trials = f"{item.n_members:,} used, {item.n_non_members:,} not" + (f"; {item.runs:,} runs" if item.runs > 1 else "")
+def _row(item: AttackFinding) -> Context:
+    tested = item if isinstance(item, Tested) else None
+    claim = tested.claim if tested is not None else None
+    proved = tested.epsilon_lower if tested is not None else None
     return {
         "attack": words.attack_name(item) + ("" if words.is_certified(item) else f", {words.setting_name(item)}"),
-        "trials": f"{trials}; α = {short(item.alpha)}",
-        "subject": "" if item.claim is None or item.claim.subject == "certificate" else item.claim.subject,
-        "access": ", ".join(item.access),
-        "statistic_name": item.statistic_name,
-        "measures": [_measure(measure) for measure in item.measures],
-        "reached": words.reached(item),
-        "limit": "" if item.limit is None else f"at most {upper(item.limit)}",
+        "trials": f"{_trials(item)}; α = {short(item.alpha)}",
+        "subject": "" if claim is None or claim.subject == "certificate" else claim.subject,
+        "access": ", ".join(item.access) if isinstance(item, MembershipFinding | PerRunFinding) else "",
+        "said": sentence(item),
+        "details": _details(item),
         "note": item.note,
-        "epsilon_lower": NOTHING if item.epsilon_lower is None else fixed_lower(item.epsilon_lower),
-        "ceiling": NOTHING if item.ceiling is None else fixed_lower(item.ceiling),
-        "certified": NOTHING if item.claim is None else fixed_upper(item.claim.epsilon),
+        "epsilon_lower": NOTHING if proved is None else fixed_lower(proved),
+        "ceiling": NOTHING if tested is None else fixed_lower(tested.ceiling),
+        "certified": NOTHING if claim is None else fixed_upper(claim.epsilon),
         "verdict": item.badge,
     }
 
 
-def _check(item: Finding) -> Context:
+def _trials(item: AttackFinding) -> str:
+    if isinstance(item, SearchFinding):
+        return f"{item.members:,} used, {item.held_out:,} not"
+    return f"{item.n_members:,} used, {item.n_non_members:,} not" + (f"; {item.runs:,} runs" if item.runs > 1 else "")
+
+
+def _details(item: AttackFinding) -> list[str]:
+    """The figures behind the sentence, for whoever checks it."""
+    if isinstance(item, MembershipFinding):
+        area = f"area under the ROC {measured(item.auc)} ({words.interval_in_words(item.interval)})"
+        return [area, *(_measure(measure) for measure in item.measures)]
+    leakage = leakage_of(item)
+    if leakage is not None and leakage.interval is not None:
+        return [f"share of identifiers, interval: {words.interval_in_words(leakage.interval)}"]
+    return []
+
+
+def _check(item: CheckFinding) -> Context:
+    chance = None if item.p_value is None else f"p-value {measured(item.p_value)}, α = {short(item.alpha)}"
     return {
-        "name": words.attack_name(item),
-        "seen": f"{item.n_members:,} looked at",
+        "name": words.check_name(item),
+        "seen": f"{item.seen:,} looked at",
         "note": item.note,
-        "statistic": ""
-        if item.statistic is None
-        else f"{item.statistic_name} {measured(item.statistic)}, α = {short(item.alpha)}",
+        "statistic": chance or "",
         "verdict": item.badge,
     }
 
@@ -215,7 +244,7 @@ def _utilities(items: Iterable[Finding]) -> list[Context]:
             "reference": NOTHING if item.utility.reference is None else measured(item.utility.reference),
         }
         for item in items
-        if item.utility is not None
+        if isinstance(item, ExtractionFinding) and item.utility is not None
     ]
 
 

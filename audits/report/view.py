@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from affidavit.audits.finding import CheckFinding
 from affidavit.audits.report import words
 from affidavit.audits.report.budget import account_context
 from affidavit.audits.report.chapter import chapter_context, chapter_headline
@@ -66,7 +67,7 @@ def _overview(report: ReportInput, keys: list[str]) -> Context:
 
 
 def _attacks(chapter: Chapter) -> int:
-    return sum(not item.check for item in chapter.findings.tests)
+    return sum(not isinstance(item, CheckFinding) for item in chapter.findings.tests)
 
 
 def _overview_row(chapter: Chapter, key: str, headline: words.Headline) -> Context:
@@ -80,7 +81,7 @@ def _overview_row(chapter: Chapter, key: str, headline: words.Headline) -> Conte
         "relation": chapter.certificate.relation,
         "runs": f"{len(chapter.runs):,}",
         "attacks": f"{_attacks(chapter):,}",
-        "leaked": f"{max((item.leaked_beyond_guessable for item in chapter.findings.audited), default=0):,}",
+        "leaked": f"{words.most_leaked(chapter.findings.audited):,}",
         "tone": headline.tone,
         "status": headline.status,
     }

@@ -13,7 +13,8 @@ from affidavit.cli._output import json_option, note, print_table
 from affidavit.cli._progress import step_progress
 
 if TYPE_CHECKING:
-    from affidavit.audits.findings import Finding, Findings
+    from affidavit.audits.finding import Finding
+    from affidavit.audits.findings import Findings
 
 __all__ = ["audit", "print_findings", "report"]
 
@@ -145,17 +146,15 @@ def print_findings(findings: Findings) -> None:
 
 
 def _row(item: Finding) -> tuple[str, ...]:
-    result = "" if item.statistic is None else f"{item.statistic_name} {item.statistic:.3g}"
-    if item.leaked is not None:
-        result = f"{item.leaked} leaked, {item.leaked_beyond_guessable} beyond the guessable"
-    elif item.point is not None and item.statistic is not None and item.claim is not None:
-        side = "above" if item.statistic > 0.0 else "below"
-        result = f"{abs(item.statistic):.3f} {side} the certified curve"
+    from affidavit.audits.finding import Tested
+    from affidavit.audits.sentences import sentence
+
+    tested = item if isinstance(item, Tested) else None
     return (
         item.attack,
-        item.target + (" (control)" if item.control else ""),
-        result,
-        "" if item.epsilon_lower is None else f"{item.epsilon_lower:.3g}",
-        "" if item.ceiling is None else f"{item.ceiling:.3g}",
-        item.badge.lower() if item.control or item.only_counts else item.verdict,
+        item.target + (" (control)" if tested and tested.control else ""),
+        sentence(item),
+        "" if tested is None or tested.epsilon_lower is None else f"{tested.epsilon_lower:.3g}",
+        f"{tested.ceiling:.3g}" if tested else "",
+        item.badge.lower() if not item.judged or not item.is_test else item.verdict,
     )

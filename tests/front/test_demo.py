@@ -94,5 +94,7 @@ def test_the_whole_demo_on_smollm2(command, home, tmp_path):
     assert protected["ceiling"] > protected["claim"]["epsilon"], (
         "the attack proves more than the claim without protection"
     )
-    assert unprotected["leaked"] - unprotected["guessable"] > 0, "an attack that never succeeds proves nothing"
-    assert protected["leaked"] - protected["guessable"] == 0
+    assert unprotected["leakage"]["leaked"] - unprotected["leakage"]["guessable"] > 0, (
+        "an attack that never succeeds proves nothing"
+    )
+    assert protected["leakage"]["leaked"] - protected["leakage"]["guessable"] == 0
