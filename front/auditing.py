@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from affidavit.audits.checks import CheckReport
     from affidavit.audits.experiments.registry import CheckName, Need
     from affidavit.audits.findings import Findings
-    from affidavit.audits.report.inputs import Recomputation
+    from affidavit.audits.report.inputs import Exhibit, Recomputation
     from affidavit.generation.models.base import LanguageModel
     from affidavit.generation.outputs import Generated, Sample
 
@@ -248,9 +248,14 @@ def report(
     title: str = "",
     certificate: Path | None = None,
     recompute: bool = False,
+    public: bool = False,
+    exhibit: Exhibit | None = None,
     clock: Clock = utc_now,
 ) -> Path:
     """Write report.html from what ``certify``, ``generate`` and ``audit`` left in ``folder``, for any number of runs.
+
+    ``public``: certificate.html instead, of the certificates alone, to be shared; what audits found follows from the
+    records, so it is not in it. ``exhibit``: invented records, shown beside what was made from them.
 
     Raises ``CertificateError`` and its kinds, ``UsageError`` for files that do not belong together, ``PackageMissing``.
     """
@@ -268,9 +273,9 @@ def report(
     if recompute:
         chapters = tuple(replace(each, recomputed=_recomputed(each.certificate)) for each in chapters)
     named = title or (accounts[0].dataset if len(accounts) == 1 else found.title)
-    shown = replace(found, title=named, chapters=chapters, accounts=accounts)
-    target = folder / "report.html"
-    page.write(shown, target)
+    shown = replace(found, title=named, chapters=chapters, accounts=accounts, exhibit=exhibit)
+    target = folder / ("certificate.html" if public else "report.html")
+    page.write(shown, target, public=public)
     return target
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from affidavit.accountant.clock import parse_instant
-from affidavit.accountant.plan import to_dict
+from affidavit.accountant.plan import Plan, to_dict
 from affidavit.accountant.risk import risk_limits
 from affidavit.accountant.statement import Certificate, MethodSummary
 from affidavit.accountant.tradeoff import PrivacyCurve
@@ -24,12 +26,14 @@ from affidavit.audits.finding import (
     Tested,
     leakage_of,
 )
+from affidavit.audits.findings import Findings
 from affidavit.audits.measure import Measure
 from affidavit.audits.report import drawings, words
 from affidavit.audits.report.inputs import Chapter, Run
 from affidavit.audits.report.leak_rows import exposure_rows, overlap_rows
 from affidavit.audits.report.numbers import fixed_lower, fixed_upper, measured, percent_upper, short, upper
-from affidavit.audits.report.plan_words import plan_in_words, uses_in_words
+from affidavit.audits.report.plan_words import places_in_words, plan_in_words, uses_in_words
+from affidavit.audits.report.rates import rate_panels
 from affidavit.audits.sentences import sentence
 
 __all__ = ["chapter_context", "chapter_headline"]
@@ -39,18 +43,26 @@ Context = dict[str, Any]
 NOTHING = "–"
 
 
-def chapter_context(chapter: Chapter, *, key: str = "", made: datetime) -> Context:
-    """Everything that a chapter of the template names; ``key`` begins every id in it."""
-    certificate, findings = chapter.certificate, chapter.findings
+def chapter_context(chapter: Chapter, *, key: str = "", made: datetime, public: bool = False) -> Context:
+    """Everything that a chapter of the template names; ``key`` begins every id in it.
+
+    ``public``: of the certificate alone. What attacks found follows from the records, and no certificate covers it.
+    """
+    certificate, headline = chapter.certificate, chapter_headline(chapter, public=public)
+    if public:
+        chapter = replace(chapter, findings=Findings(certificate_sha256=certificate.sha256, items=()), runs=())
+    findings = _worded(chapter.findings, certificate.plan)
     curve = drawings.certified_curve(certificate)
     risk = _risk(certificate, curve)
     return {
         "key": key,
         "name": f"{certificate.sha256[:12]}, {words.instant_in_words(certificate.not_before)}",
-        "headline": chapter_headline(chapter),
+        "headline": headline,
+        "card": _card(chapter),
+        "rates": rate_panels(curve, () if public else findings.items),
         "run": "each of its runs" if len(chapter.runs) > 1 else "this run",
         "claim": _claim(certificate, made),
-        "tiles": _tiles(chapter, risk),
+        "tiles": _tiles(chapter, risk, public=public),
         "limits": words.limits(certificate, risk),
         "strength": words.strength((1 + risk["advantage"]) / 2),
         "groups": _groups(findings.items),
@@ -75,7 +87,7 @@ def chapter_context(chapter: Chapter, *, key: str = "", made: datetime) -> Conte
             }
             for test in findings.self_tests
         ],
-        "not_shown": words.not_shown(certificate, findings, recomputed=chapter.recomputed),
+        "not_shown": words.not_shown(certificate, findings, recomputed=chapter.recomputed, public=public),
         "plan": {
             "sentence": _sentence(certificate),
             "json": json.dumps(to_dict(certificate.plan), indent=2),
@@ -88,11 +100,40 @@ def chapter_context(chapter: Chapter, *, key: str = "", made: datetime) -> Conte
     }
 
 
-def chapter_headline(chapter: Chapter) -> words.Headline:
+def chapter_headline(chapter: Chapter, *, public: bool = False) -> words.Headline:
     """The worst outcome of a chapter, in words."""
+    certificate = chapter.certificate
     guarantees = [str(run.receipt.get("guarantee", "")) for run in chapter.runs]
     denied = next((guarantee for guarantee in guarantees if guarantee.startswith("NONE")), "")
+    if not denied and not certificate.guarantee:
+        denied = "NONE: its noise is seeded, and can be drawn again"
+    if public and not denied and chapter.recomputed != "does not hold":
+        return words.number_headline(signed=bool(certificate.keyids), recomputed=chapter.recomputed)
     return words.headline(chapter.findings, guarantee=denied, recomputed=chapter.recomputed)
+
+
+def _card(chapter: Chapter) -> Context:
+    """How anyone can check the card, with nothing from whoever made it but the certificate and the key."""
+    certificate = chapter.certificate
+    return {
+        "verify": "affidavit verify certificate.json --recompute --trust signer.pem",
+        "covered": "affidavit verify certificate.json --receipt receipt.json --text synthetic.jsonl --trust signer.pem",
+        "sha256": certificate.sha256,
+        "keyids": certificate.keyids,
+    }
+
+
+def _worded(findings: Findings, plan: Plan) -> Findings:
+    """The same findings with what stands at a place of the plan in place of its path."""
+
+    def worded(item: Finding) -> Finding:
+        told = replace(item, attack=places_in_words(item.attack, plan), note=places_in_words(item.note, plan))
+        if isinstance(told, Tested) and told.claim is not None:
+            subject = places_in_words(told.claim.subject, plan)
+            told = replace(told, claim=replace(told.claim, subject=subject))
+        return told
+
+    return replace(findings, items=tuple(map(worded, findings.items)))
 
 
 def _risk(certificate: Certificate, curve: PrivacyCurve) -> dict[str, Decimal]:
@@ -122,7 +163,7 @@ def _claim(certificate: Certificate, made: datetime) -> Context:
     }
 
 
-def _tiles(chapter: Chapter, risk: dict[str, Decimal]) -> list[Context]:
+def _tiles(chapter: Chapter, risk: dict[str, Decimal], *, public: bool) -> list[Context]:
     claim, tests = chapter.certificate.claim, chapter.findings.tests
     success = (1 + risk["advantage"]) / 2
     tiles = [
@@ -137,6 +178,8 @@ def _tiles(chapter: Chapter, risk: dict[str, Decimal]) -> list[Context]:
             "note": "right, for the best attack there can be; blind guessing: 50\u00a0%",
         },
     ]
+    if public:
+        return tiles
     counted = [item for item in chapter.findings.items if leakage_of(item) is not None]
     if counted:
         inside = words.most_leaked(item for item in counted if item.target == "protected")
@@ -173,7 +216,20 @@ def _groups(items: Iterable[Finding]) -> list[Context]:
         {"name": "Controls: the same attacks where they must succeed, or must fail", "rows": [
             row for item, row in shown if not item.judged]},
     ]  # fmt: skip
+    for group in groups:
+        _told_apart(group["rows"])
     return [group for group in groups if group["rows"]]
+
+
+def _told_apart(rows: list[Context]) -> None:
+    """No two rows of one name: those that share one are numbered."""
+    often = Counter(row["attack"] for row in rows)
+    seen: Counter[str] = Counter()
+    for row in rows:
+        name = row["attack"]
+        if often[name] > 1:
+            seen[name] += 1
+            row["attack"] = f"{name}, audit {seen[name]}"
 
 
 def _row(item: AttackFinding) -> Context:
@@ -238,7 +294,7 @@ def _legend(items: Iterable[Finding]) -> list[tuple[str, str]]:
 def _utilities(items: Iterable[Finding]) -> list[Context]:
     return [
         {
-            "attack": words.attack_name(item),
+            "attack": f"{words.attack_name(item)}, {words.setting_name(item)}",
             "name": item.utility.name,
             "value": measured(item.utility.value),
             "reference": NOTHING if item.utility.reference is None else measured(item.utility.reference),
@@ -282,7 +338,7 @@ def _run(run: Run, *, several: bool) -> Context:
     shown, ended = len(run.samples), str(run.receipt.get("ended", ""))
     among = f"{shown:,} of {run.released:,} texts" if run.released > shown else "All of the text"
     return {
-        "name": f"Run that ended on {_instant(ended)}" if several and ended else "",
+        "name": f"Run that ended in the hour from {_instant(ended)}" if several and ended else "",
         "note": f"{among}, as released. The certificate covers every use that is made of it.",
         "samples": run.samples,
         "facts": [
@@ -292,10 +348,10 @@ def _run(run: Run, *, several: bool) -> Context:
                 ("Guarantee", "guarantee", False),
                 ("Noise", "noise", False),
                 ("Sampler", "sampler", False),
-                ("Run ended", "ended", False),
             )
             if run.receipt.get(key)
-        ],
+        ]
+        + ([("Ended", f"in the hour from {_instant(ended)}", False)] if ended else []),
     }
 
 

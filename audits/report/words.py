@@ -47,6 +47,7 @@ __all__ = [
     "method_name",
     "most_leaked",
     "not_shown",
+    "number_headline",
     "recomputation_in_words",
     "relation_in_words",
     "setting_name",
@@ -256,6 +257,18 @@ def headline(findings: Findings, *, guarantee: str = "", recomputed: Recomputati
     return Headline(tone, status, tuple(sentences))
 
 
+def number_headline(*, signed: bool, recomputed: Recomputation) -> Headline:
+    """What is known of the certificate's number, whatever audits found."""
+    if not signed:
+        return Headline("unsure", "Not verified", ("Whoever made this page did not check who signed it.",))
+    said = "The signature was verified with a trusted key"
+    if recomputed == "holds":
+        return Headline("holds", "Holds", (f"{said}, and code that did not issue the number derived it again.",))
+    if recomputed == "undecided":
+        return Headline("unsure", "Undecided", (f"{said}; an independent derivation could not decide the number.",))
+    return Headline("unsure", "Signed", (f"{said}; the number was not derived again. Check it as told below.",))
+
+
 def total_alpha(findings: Findings) -> str:
     """How likely it is that any of the tests calls a true certificate refuted: at most the sum of their levels."""
     tests = findings.tests
@@ -328,8 +341,10 @@ def times_more_likely(epsilon: Decimal) -> str:
     return "∞" if epsilon > 500 else upper(epsilon.exp(), digits=3)
 
 
-def not_shown(certificate: Certificate, findings: Findings, *, recomputed: Recomputation) -> tuple[str, ...]:
-    """The limits of the evidence, most important first."""
+def not_shown(
+    certificate: Certificate, findings: Findings, *, recomputed: Recomputation, public: bool = False
+) -> tuple[str, ...]:
+    """The limits of the evidence, most important first; ``public``: on a page that holds no audit."""
     unit = certificate.unit
     per = "per record" if unit.key is None else f"per {unit.key}, for at most {unit.max_records} records"
     whose = (
@@ -339,7 +354,10 @@ def not_shown(certificate: Certificate, findings: Findings, *, recomputed: Recom
     )
     items = [
         f"The promise is {per}. {whose}",
-        "Attacks that found nothing do not prove that nothing can be found. The certificate limits every attack; "
+        "What audits of the records found is not on this page: it follows from the records, and no certificate "
+        "covers it."
+        if public
+        else "Attacks that found nothing do not prove that nothing can be found. The certificate limits every attack; "
         "the audit tried only those listed here.",
         f"δ = {upper(certificate.claim.delta)} is a slack in probability: at worst, a record may be exposed outright "
         "with that chance.",
@@ -357,7 +375,7 @@ def not_shown(certificate: Certificate, findings: Findings, *, recomputed: Recom
             "Whoever made this page did not recompute the certified number. A signature proves who said it, not "
             "that it is right; “affidavit verify --recompute” does.",
         )
-    if any(item.verdict == "UNDERPOWERED" for item in findings.tests):
+    if not public and any(item.verdict == "UNDERPOWERED" for item in findings.tests):
         items.append("An UNDERPOWERED attack is no evidence either way; its note says what it lacks.")
     return tuple(items)
 

@@ -109,28 +109,39 @@ def audit(
 @click.option("--certificate", type=click.Path(path_type=Path), metavar="CERT.json", help="If it is not in DIR.")
 @click.option("--title", default="", help="The report's title.")
 @click.option("--recompute", is_flag=True, help="Derive the certified number again, by other code.")
+@click.option("--public", is_flag=True, help="Of certificates alone, to be shared: certificate.html.")
 @format_option("html")
 @click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Not for html.")
 def report(
-    *, folder: Path, certificate: Path | None, title: str, recompute: bool, form: str | None, out: Path | None
+    *,
+    folder: Path,
+    certificate: Path | None,
+    title: str,
+    recompute: bool,
+    public: bool,
+    form: str | None,
+    out: Path | None,
 ) -> None:
     """One self-contained HTML page from a run's folder: report.html (private).
 
+    With --public: certificate.html, without anything that follows from the records.
     With another format: what the audits in DIR found, on stdout or in FILE.
     """
     from affidavit.auditing import findings_in
     from affidavit.auditing import report as write_report
 
     if form not in (None, "html"):
-        if title or recompute:
+        if title or recompute or public:
             raise UsageError(
-                "--title and --recompute are for the HTML page", hint="Remove `--format`, or: `--format html`"
+                "--title, --recompute and --public are for the HTML page",
+                hint="Remove `--format`, or: `--format html`",
             )
         publish(findings_in(folder, certificate=certificate), form, out)
         return
     if out is not None:
-        raise UsageError("the HTML page is always DIR/report.html", hint="Remove `-o`.")
-    click.echo(str(write_report(folder, certificate=certificate, title=title, recompute=recompute)))
+        raise UsageError("the HTML page is always in DIR", hint="Remove `-o`.")
+    page = write_report(folder, certificate=certificate, title=title, recompute=recompute, public=public)
+    click.echo(str(page))
 
 
 def print_findings(findings: Findings) -> None:

@@ -35,8 +35,10 @@ from affidavit.audits.finding import (
 from affidavit.audits.finding import Claim as Claimed
 from affidavit.audits.findings import Findings, SelfTest
 from affidavit.audits.leaks import Exposure, Leakage, Overlap
-from affidavit.audits.report import Chapter, ReportInput, Run, Sample, render, write
+from affidavit.audits.report import Chapter, Exhibit, ReportInput, Run, Sample, render, write
 from affidavit.audits.report.drawings import Twice, draw_leaks, draw_tradeoffs
+from affidavit.audits.report.plan_words import places_in_words
+from affidavit.audits.report.rates import RATES, rate_panels
 from affidavit.audits.report.svg import PALETTE
 from affidavit.audits.report.words import headline, not_shown, relation_in_words
 
@@ -652,3 +654,108 @@ def test_it_is_written_whole_and_for_the_owner_only(tmp_path: Path, html: str, m
 )
 def test_the_relation_is_said_in_words(relation: Any, words: str) -> None:
     assert relation_in_words(relation, RECORD) == words
+
+
+# -- the card, what may be shared, and what is chosen ----------------------------------------------------------------
+
+
+def test_the_first_thing_on_the_page_is_the_card(html: str, page: _Page) -> None:
+    assert html.index('class="card"') < html.index('class="tiles"') < html.index('class="contents"')
+    for told in (
+        "affidavit verify certificate.json --recompute --trust signer.pem",
+        "affidavit verify certificate.json --receipt receipt.json --text synthetic.jsonl --trust signer.pem",
+        f"certificate {SHA}, signed by {'5b' * 32}",
+    ):
+        assert told in page.text
+
+
+def test_what_may_be_shared_holds_nothing_that_follows_from_the_records() -> None:
+    chapter = _chapter(
+        findings=_findings(_finding(verdict="VIOLATION", epsilon_lower=4.2), *_leaks(), _searched()), recomputed="holds"
+    )
+    exhibit = Exhibit(record="an exhibited record", unprotected="x", protected="y", leaked=())
+    report = ReportInput(title="mail", made=NOW, chapters=(chapter,), accounts=(_account(),), exhibit=exhibit)
+    html = render(report, public=True)
+    text = _Page(html).text
+    assert "Holds The signature was verified with a trusted key, and code that did not issue the number" in text
+    assert "What audits of the records found is not on this page" in text
+    for private in (
+        "Refuted",
+        "VIOLATION",
+        "attack tried",
+        "leaked",
+        "support-mail",
+        "charged twice",
+        "exhibited",
+        "e2",
+    ):
+        assert private not in text, private
+    assert "Refuted" in _Page(render(report)).text
+    clean = replace(chapter, findings=_findings(), runs=())
+    assert render(replace(report, chapters=(clean,)), public=True) == html, "the same bytes, whatever was found"
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, "Signed"),
+        ({"recomputed": "undecided"}, "Undecided"),
+        ({"recomputed": "does not hold"}, "Wrong number"),
+        ({"certificate": _certificate(keyids=())}, "Not verified"),
+        ({"receipt": {"certificate_sha256": SHA, "guarantee": "NONE: seeded"}}, "No guarantee"),
+    ],
+)
+def test_the_shared_card_says_what_is_known_of_the_number(changes: dict[str, Any], status: str) -> None:
+    text = _Page(render(_report(**changes), public=True)).text
+    assert text.index(status) < text.index("Verify the number")
+
+
+def test_a_false_alarm_rate_is_chosen_without_a_script(html: str, page: _Page) -> None:
+    radios = [value for tag, name, value in page.attributes if (tag, name) == ("input", "type")]
+    assert radios == ["radio"] * len(RATES)
+    assert html.count(" checked>") == 1
+    curve = PrivacyCurve(((1.0, 0.0),))
+    panels = dict(
+        zip(RATES, rate_panels(curve, (_counted(curve_points=((0.0, 0.0), (0.2, 0.5), (1.0, 1.0))),)), strict=True)
+    )
+    # Pure DP: g(x) = min(e x, 1 - (1 - x)/e); at x = 1 % that is 2.718 %, of 2.718 + 1 accusations 73.1 % are right.
+    assert (panels[0.01]["found"], panels[0.01]["right"]) == ("2.8\u00a0%", "73.2\u00a0%")
+    assert panels[0.5]["found"] == "81.7\u00a0%"
+    assert panels[0.1]["reached"] == "25\u00a0% (Loss)"
+    assert rate_panels(curve)[0]["reached"] == ""
+
+
+def test_no_two_rows_have_one_name() -> None:
+    text = _told(_counted(), _counted(excess=-0.2))
+    assert "Loss, audit 1" in text
+    assert "Loss, audit 2" in text
+
+
+def test_a_place_in_the_plan_is_said_in_words() -> None:
+    part = Claimed(epsilon=1, delta=0, relation="zero-out", subject="8 uses of plan.parts[1].of")
+    check = CheckFinding(
+        attack="sensitivity check: sensitivity at plan.parts[*].of", verdict="CONSISTENT", seen=9, alpha=0.0,
+        note="as plan.parts[*].of states",
+    )  # fmt: skip
+    text = _told(_counted(claim=part), check)
+    assert "held against: 8 uses of the exponential mechanism (part 2 of 6)" in text
+    assert "sensitivity at the exponential mechanism (every part)" in text
+    assert "plan.parts" not in text
+    assert places_in_words("at plan.parts[9].of and plan.of", _certificate().plan) == "at plan.parts[9].of and plan.of"
+    assert places_in_words("plan.parts[0]", _certificate().plan) == "the repeat step (part 1 of 6)"
+
+
+def test_a_run_that_ended_is_told_by_the_hour_that_its_receipt_states() -> None:
+    receipt = {"certificate_sha256": SHA, "ended": "2026-11-27T23:00:00Z"}
+    assert "Ended in the hour from 27 November 2026, 23:00 UTC" in _Page(render(_report(receipt=receipt))).text
+
+
+def test_an_invented_record_is_shown_beside_what_leaked() -> None:
+    exhibit = Exhibit(
+        record="write to <jo@x.invalid>", unprotected="ask jo@x.invalid, or jo@x.invalid", protected="quite another",
+        leaked=("jo@x.invalid",),
+    )  # fmt: skip
+    html = render(replace(_report(), exhibit=exhibit))
+    assert html.count("<mark>jo@x.invalid</mark>") == 2
+    assert "&lt;jo@x.invalid&gt;" in html
+    assert "exhibit" not in render(_report()).partition("</style>")[2]

@@ -247,3 +247,16 @@ def test_the_action_runs_end_to_end(audited):
     code, outputs, _ = _run_action(audited, audits="weak.toml\nopen.toml", output="second", **given)
     assert (code, outputs["exit-code"]) == (1, "1"), "1 before 5 before 0"
     assert JUnitXml.fromfile(str(audited.folder / "second" / "junit.xml")).failures == 1
+
+
+def test_a_page_to_be_shared_is_of_the_certificate_alone(audited):
+    done = audited.command("report", audited.out, "--certificate", audited.certificate, "--public")
+    assert done.code == 0, done.err
+    page = audited.out / "certificate.html"
+    assert done.out.strip() == str(page)
+    text = page.read_text(encoding="utf-8")
+    assert "affidavit verify certificate.json --recompute" in text
+    assert "VIOLATION" not in text
+    assert page.stat().st_mode & 0o044 == 0o044
+    refused = audited.command("report", audited.out, "--public", "--format", "junit")
+    assert refused.code == 2
