@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -36,38 +37,55 @@ class Judged:
     """One finding with the worst that it comes to, and why."""
 
     item: Finding
+    title: str
     judgement: Judgement
     reasons: tuple[str, ...]
 
-    @property
-    def title(self) -> str:
-        """Attack or check, and its target."""
-        if isinstance(self.item, CheckFinding):
-            return self.item.attack
-        role = "" if self.item.judged else ", control"
-        return f"{self.item.attack} ({self.item.target}{role})"
-
 
 def judge(findings: Findings) -> tuple[Judged, ...]:
-    """Every item, in order."""
-    return tuple(_judged(item, findings.outcomes_of(item)) for item in findings.items)
+    """Every item, in order, each under a title of its own that does not depend on what came out."""
+    titles = _told_apart([_title(item) for item in findings.items])
+    return tuple(
+        _judged(item, title, findings.outcomes_of(item)) for item, title in zip(findings.items, titles, strict=True)
+    )
 
 
-def _judged(item: Finding, outcomes: Sequence[tuple[Outcome, str]]) -> Judged:
+def _title(item: Finding) -> str:
+    """Attack or check, what it ran on, and at which ε where that is not the certified one."""
+    if isinstance(item, CheckFinding):
+        return item.attack
+    role = "" if item.judged else ", control"
+    claim = item.claim if isinstance(item, Tested) else None
+    if claim is not None and claim.subject.startswith("the same generator"):
+        role += f", epsilon {claim.epsilon:g}"
+    return f"{item.attack} ({item.target}{role})"
+
+
+def _told_apart(titles: Sequence[str]) -> list[str]:
+    """Those that are shared, numbered from the second on: an audit more does not rename the first."""
+    seen: Counter[str] = Counter()
+    apart = []
+    for title in titles:
+        seen[title] += 1
+        apart.append(title if seen[title] == 1 else f"{title} [{seen[title]}]")
+    return apart
+
+
+def _judged(item: Finding, title: str, outcomes: Sequence[tuple[Outcome, str]]) -> Judged:
     check = isinstance(item, CheckFinding)
     if not item.judged:
         why = "not checked: " if check else f"control: {item.badge.lower()}"
         told = f"{why}{item.note}" if check else f"{why} ({item.note})" if item.note else why
-        return Judged(item, "not judged", (told,))
+        return Judged(item, title, "not judged", (told,))
     reasons = tuple(reason for _, reason in outcomes)
     found = {outcome for outcome, _ in outcomes}
     if "refuted" in found:
-        return Judged(item, "refuted", reasons)
+        return Judged(item, title, "refuted", reasons)
     if "policy-failed" in found:
-        return Judged(item, "policy-failed", reasons)
+        return Judged(item, title, "policy-failed", reasons)
     if found:
-        return Judged(item, "inconclusive", reasons)
-    return Judged(item, "holds", (item.note,) if check else ())
+        return Judged(item, title, "inconclusive", reasons)
+    return Judged(item, title, "holds", (item.note,) if check else ())
 
 
 def measured(item: Finding) -> tuple[tuple[str, str], ...]:

@@ -131,6 +131,21 @@ def test_junit_names_and_reasons():
     assert found["trace check: order"] == []
 
 
+def test_junit_names_are_one_each_and_do_not_depend_on_what_came_out():
+    elsewhere = Claim(epsilon=8.0, delta=1e-5, relation="zero-out", subject="the same generator at epsilon 8")
+
+    def names(verdict: str, lower: float) -> list[str]:
+        facts = {"verdict": verdict, "epsilon_lower": lower, "leaked": int(lower), "note": str(lower)}
+        items = (_item(**facts), _item(claim=elsewhere, **facts), _item(**facts))
+        suite = ET.fromstring(render(Findings(certificate_sha256=None, items=items), "junit"))  # noqa: S314 - our own
+        return [str(case.get("name")) for case in suite.iter("testcase")]
+
+    assert names("CONSISTENT", 0.0) == names("VIOLATION", 9.0)
+    assert names("CONSISTENT", 0.0) == [
+        "extraction (protected)", "extraction (protected, epsilon 8)", "extraction (protected) [2]"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("findings", ALL.values(), ids=ALL)
 def test_sarif_fits_the_schema(findings):
     jsonschema.Draft4Validator.check_schema(SCHEMA)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import runpy
 import stat
 import subprocess
@@ -196,6 +197,16 @@ def test_the_page_shows_a_workflow_that_fits_the_action():
     inputs = _action()["inputs"]
     assert set(step["with"]) <= set(inputs)
     assert {name for name, each in inputs.items() if each.get("required")} <= set(step["with"])
+
+
+def test_actions_of_others_are_named_by_commit():
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    named = re.findall(r"uses: (\S+)(.*)", page + (ROOT / "action.yml").read_text(encoding="utf-8"))
+    others = [(name, rest) for name, rest in named if not name.startswith("OWNER/")]
+    assert len(others) == 3
+    for name, rest in others:
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name)
+        assert re.fullmatch(r"  # v\d+\.\d+\.\d+", rest), "which release that is, for people and for bots"
 
 
 @pytest.mark.parametrize(
