@@ -4,10 +4,11 @@
     PerRunFinding       one record, many releases with it and without it, counted at a threshold
     OneStepFinding      a mechanism's output on its worst inputs, counted at a threshold
     ExtractionFinding   coins decide which records are in; identifiers of theirs in the text
+    EchoFinding         coins decide which canaries are in; guesses from the released text alone
     SearchFinding       released text searched: counted, no claim put to the test
     CheckFinding        how the run was made (a trace, a pair of neighbours, a statistic's move)
 
-The first four put a claim to the test (``Tested``), or are a control of such a test. None holds private text: a
+The first five put a claim to the test (``Tested``), or are a control of such a test. None holds private text: a
 leaked identifier is an HMAC under a key that lives for one run, with the place where it was found.
 """
 
@@ -28,6 +29,7 @@ __all__ = [
     "AttackFinding",
     "CheckFinding",
     "Claim",
+    "EchoFinding",
     "ExtractionFinding",
     "Finding",
     "Header",
@@ -247,6 +249,19 @@ class ExtractionFinding(Tested):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class EchoFinding(Tested):
+    """``correct`` of ``guesses`` about canaries' coins, from released text alone.
+
+    ``nothing_learnt``: the chance of as many, or more, if the text does not depend on the coins.
+    """
+
+    kind: Literal["echo"] = "echo"
+    guesses: int
+    correct: int
+    nothing_learnt: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SearchFinding(Header):
     """What released text holds of ``members`` records, beside ``held_out`` records that were not in the data."""
 
@@ -291,7 +306,9 @@ class CheckFinding(Header):
         return self.verdict != "NOT CHECKED"
 
 
-AttackFinding: TypeAlias = MembershipFinding | PerRunFinding | OneStepFinding | ExtractionFinding | SearchFinding
+AttackFinding: TypeAlias = (
+    MembershipFinding | PerRunFinding | OneStepFinding | ExtractionFinding | EchoFinding | SearchFinding
+)
 Finding: TypeAlias = AttackFinding | CheckFinding
 
 

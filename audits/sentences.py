@@ -6,6 +6,7 @@ from typing import assert_never
 
 from affidavit.audits.finding import (
     CheckFinding,
+    EchoFinding,
     ExtractionFinding,
     Finding,
     MembershipFinding,
@@ -37,6 +38,9 @@ def sentence(item: Finding) -> str:
             return f"{who} {_rates(item, 'where it was', 'where it was not')}"
         case ExtractionFinding():
             return _named(item.leakage) + "."
+        case EchoFinding():
+            told = f"From the text alone, {item.correct:,} of {item.guesses:,} guesses which canaries were in are right"
+            return f"{told}; guessing gets half, and that many with probability {item.nothing_learnt:.3g}."
         case SearchFinding():
             copied = f"{item.overlap.verbatim:,} of {item.overlap.texts:,} texts hold a whole passage of a record"
             return f"{_named(item.leakage)}. {copied}."

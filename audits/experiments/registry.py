@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 CheckName: TypeAlias = Literal["sensitivity", "neighbours"]
-AttackName: TypeAlias = Literal["extraction", "canary", "one-step", "released-text", CheckName, MembershipName]
+AttackName: TypeAlias = Literal["extraction", "canary", "echo", "one-step", "released-text", CheckName, MembershipName]
 
 CHECKS: frozenset[CheckName] = frozenset(get_args(CheckName))
 """What is no attack: the generator's code is run on invented data, and what moves is compared exactly."""
@@ -83,6 +83,12 @@ def _canary(given: Given, _: Sequence[AttackName]) -> Results:
     from affidavit.audits.experiments.run_extraction import run_extraction
 
     return run_extraction(given, canaries=True)
+
+
+def _echo(given: Given, _: Sequence[AttackName]) -> Results:
+    from affidavit.audits.experiments.run_echo import run_echo
+
+    return run_echo(given)
 
 
 def _one_step(given: Given, _: Sequence[AttackName]) -> Results:
@@ -142,6 +148,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         keys=frozenset({"prompt", "max_tokens", "background"}),
         needs=_ASKED,
     ),
+    Experiment("echo", frozenset({"echo"}), _echo, keys=frozenset({"background"}), needs=_ASKED),
     Experiment("one-step", frozenset({"one-step"}), _one_step, keys=frozenset({"mechanism"}), each_epsilon=False),
     Experiment(
         "released-text",

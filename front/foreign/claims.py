@@ -132,7 +132,8 @@ def audit_claim(
             hint="Name theirs, a function of the chosen input: `--release glue.py:release`",
         )
     membership = not attacks.isdisjoint(MEMBERSHIP_ATTACKS)
-    if membership and settings.target == "protected" and function is None:
+    made = membership or "echo" in attacks
+    if made and settings.target == "protected" and function is None:
         raise UsageError("there is no generator to make what is attacked", hint="Name it: `--generator glue.py:run`")
     if membership and model is None:
         raise UsageError("membership attacks ask a model", hint="Name one, or for a try `--model toy`")
