@@ -35,7 +35,7 @@ def make_echo_canaries(records: Sequence[Record], *, count: int, seed: int) -> t
     if len(records) < count:
         raise DataError(
             f"{count} canaries begin like {count} records that are on no side, {len(records)} are left",
-            hint=f"At most `members + non_members = {len(records)}`, or give more records.",
+            hint=f"At most `count = {len(records)}`, or give more records.",
         )
     generator = np.random.default_rng([seed, 0x6563])
     texts = [Words.of(record.text).words for record in records]

@@ -18,6 +18,7 @@ from affidavit.accountant.plan import Pure, Repeat, parse_plan
 from affidavit.accountant.randomness import SeededNoise
 from affidavit.audits import findings, neighbour, overlap, sensitivity
 from affidavit.audits.attacks import cases, extraction_prompts, one_step, protocol, rmia, shadow
+from affidavit.audits.attacks.echo import make_echo_canaries
 from affidavit.audits.auditfile import parse_audit
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments import membership
@@ -85,6 +86,11 @@ def _protected_extraction(*, generate: Any) -> object:
     settings = {"attack": "canary", "members": 2, "non_members": 2, "runs": 1, "target": "protected", "max_tokens": 2}
     settings["background"] = 2
     return run_audit(parse_audit(settings), _certified(), Material(records=RECORDS, model=ToyModel()), _run(generate))
+
+
+def _echo(*, background: int) -> object:
+    settings = {"attack": "echo", "members": 2, "non_members": 2, "target": "null", "background": background}
+    return run_audit(parse_audit(settings), _certified(), Material(records=RECORDS))
 
 
 def _scored(*, members: int, non_members: int) -> object:
@@ -183,6 +189,12 @@ API = [
         lambda *, shadow_prompts: shadow.make_shadows(RECORDS, prompts=shadow_prompts, shots=2, population=0, seed=0),
         {"shadow_prompts": 4},
     ),
+    Api(
+        "audits/attacks/echo.py:make_echo_canaries",
+        lambda *, count: make_echo_canaries(RECORDS, count=count, seed=0),
+        {"count": len(RECORDS) + 1},
+    ),
+    Api("audits/experiments/run_echo.py:run_echo", _echo, {"background": 9}),
     Api("audits/experiments/membership.py:score_runs", _scored, {"members": 4, "non_members": 4}),
     Api(
         "audits/under_test.py:_missing",
