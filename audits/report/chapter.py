@@ -211,7 +211,7 @@ def _tiles(chapter: Chapter, risk: dict[str, Decimal], *, public: bool) -> list[
 def _groups(items: Iterable[Finding]) -> list[Context]:
     """The audited items first, then the controls."""
     shown = [(item, _row(item)) for item in items if not isinstance(item, CheckFinding)]
-    groups = [
+    groups: list[Context] = [
         {"name": "Under protection", "rows": [row for item, row in shown if item.judged]},
         {"name": "Controls: the same attacks where they must succeed, or must fail", "rows": [
             row for item, row in shown if not item.judged]},

@@ -43,7 +43,8 @@ def places_in_words(text: str, plan: Plan) -> str:
 
 
 def _place(path: str, plan: Plan) -> str:
-    node, among = plan, []
+    node: Plan | None = plan
+    among: list[str] = []
     for step in _STEP.finditer(path):
         number = step.group(1)
         if number is None:
