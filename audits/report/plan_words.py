@@ -55,8 +55,8 @@ def _place(path: str, plan: Plan) -> str:
             node = parts[at] if at < len(parts) else None
             if len(parts) > 1:
                 among.append("every part" if number == "*" else f"part {at + 1} of {len(parts)}")
-        if node is None:
-            return path
+    if node is None:
+        return path
     name = _MECHANISMS.get(node.kind, f"the {node.kind.replace('-', ' ')} mechanism")
     if not isinstance(node, Leaf):
         name = f"the {node.kind.replace('-', ' ')} step"
