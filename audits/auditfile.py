@@ -49,41 +49,18 @@ from affidavit.accountant.remedies import did_you_mean, near_file, setting
 from affidavit.accountant.table_remedies import faults_of, known_beside, known_keys, remedy
 from affidavit.audits.attacks.cases import covered
 from affidavit.audits.attacks.extraction import PROMPTS
-from affidavit.audits.attacks.registry import MEMBERSHIP_ATTACKS, SHADOWED, MembershipName
-from affidavit.audits.findings import Policy, Target
+from affidavit.audits.experiments.registry import CHECKS, KEYS, AttackName, chosen
+from affidavit.audits.finding import Target
+from affidavit.audits.findings import Policy
 from affidavit.audits.pii.identifier import KINDS, IdentifierKind
 from affidavit.audits.pii.phone import is_region
 from affidavit.audits.statistics.correction import Level
 
-__all__ = ["CHECKS", "AttackName", "AuditFile", "CheckName", "PolicyTable", "load_audit", "parse_audit"]
-
-CheckName = Literal["sensitivity", "neighbours"]
-AttackName = Literal["extraction", "canary", "one-step", "released-text", CheckName, MembershipName]
-
-CHECKS: frozenset[CheckName] = frozenset(get_args(CheckName))
-"""What is no attack: the generator's code is run on invented data, and what moves is compared exactly."""
+__all__ = ["AuditFile", "PolicyTable", "load_audit", "parse_audit"]
 
 Count = Annotated[int, Field(ge=1, le=10**7)]
 
 _LISTS = ("attack", "epsilons", "thresholds", "kinds")
-_MEMBERSHIP: frozenset[str] = frozenset(MEMBERSHIP_ATTACKS)
-_USED_BY: dict[str, frozenset[str]] = {
-    "prompt": frozenset({"extraction", "canary"}),
-    "max_tokens": frozenset({"extraction", "canary"}),
-    "game": _MEMBERSHIP,
-    "through": _MEMBERSHIP,
-    "thresholds": _MEMBERSHIP,
-    "background": frozenset({"canary", *_MEMBERSHIP}),
-    "shadow_prompts": frozenset(SHADOWED),
-    "population": frozenset({"rmia"}),
-    "mechanism": frozenset({"one-step"}),
-    "kinds": frozenset({"extraction", "released-text"}),
-    "region": frozenset({"extraction", "released-text"}),
-    "released": frozenset({"released-text"}),
-    "held_out": frozenset({"released-text"}),
-}
-"""Keys that only some attacks use."""
-
 _FILES = {"released": "out/synthetic.jsonl", "held_out": "held_out.jsonl"}
 
 
@@ -164,11 +141,11 @@ class AuditFile(_Table):
 
     @model_validator(mode="after")
     def _consistent(self) -> AuditFile:
-        for key in sorted(self.model_fields_set & _USED_BY.keys()):
-            if not _USED_BY[key] & set(self.attacks):
+        for key in sorted(self.model_fields_set & KEYS.keys()):
+            if not KEYS[key] & set(self.attacks):
                 raise RunFileError(
                     key,
-                    f"none of the attacks uses it; it is for {', '.join(sorted(_USED_BY[key]))}",
+                    f"none of the attacks uses it; it is for {', '.join(sorted(KEYS[key]))}",
                     hint=f"Remove `{key}`.",
                 )
         self._sized()
@@ -232,9 +209,12 @@ class AuditFile(_Table):
     def level(self) -> Level:
         """``alpha``, shared by every attack at every ε; a check leaves nothing to chance."""
         each = max(1, len(self.epsilons)) if self.target == "protected" else 1
-        single = {"one-step", "released-text"}
-        tested = [name for name in self.attacks if name not in CHECKS]
-        return Level(total=self.alpha, tests=max(1, sum(1 if name in single else each for name in tested)))
+        tests = sum(
+            len(attacks) * (each if experiment.each_epsilon else 1)
+            for experiment, attacks in chosen(self)
+            if not experiment.is_check
+        )
+        return Level(total=self.alpha, tests=max(1, tests))
 
     @property
     def released_path(self) -> Path:

@@ -11,7 +11,7 @@ from affidavit.accountant.decimals import float_at_least
 from affidavit.accountant.plan import Plan
 from affidavit.accountant.tradeoff import PrivacyCurve, privacy_curve
 from affidavit.accountant.validate import Relation
-from affidavit.audits.findings import Claim
+from affidavit.audits.finding import Claim
 
 if TYPE_CHECKING:
     from affidavit.accountant.statement import Certificate

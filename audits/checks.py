@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from affidavit.audits.faults import fault
-from affidavit.audits.findings import Finding, Findings, Policy
+from affidavit.audits.finding import CheckFinding
+from affidavit.audits.findings import Findings, Policy
 from affidavit.audits.verdict import Verdict
 
 __all__ = ["Check", "CheckReport", "Status"]
@@ -27,7 +28,7 @@ _VERDICTS: dict[Status, Verdict] = {
     "fault": "VIOLATION",
     "consistent": "CONSISTENT",
     "underpowered": "UNDERPOWERED",
-    "not checked": "UNDERPOWERED",
+    "not checked": "NOT CHECKED",
 }
 
 
@@ -95,9 +96,13 @@ class CheckReport:
         """The same as findings, for every output format."""
         return Findings(
             certificate_sha256=self.certificate_sha256,
-            items=tuple(self._finding(check) for check in self.checks),
+            items=self.items(),
             policy=policy or Policy(),
         )
+
+    def items(self) -> tuple[CheckFinding, ...]:
+        """A finding for each check."""
+        return tuple(self._finding(check) for check in self.checks)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -108,23 +113,15 @@ class CheckReport:
             "checks": [check.to_dict() for check in self.checks],
         }
 
-    def _finding(self, check: Check) -> Finding:
-        where = f"{self.title}: {check.name}" + (f" at {check.path}" if check.path else "")
-        return Finding(
-            attack=where,
-            target="protected",
+    def _finding(self, check: Check) -> CheckFinding:
+        return CheckFinding(
+            attack=f"{self.title}: {check.name}" + (f" at {check.path}" if check.path else ""),
             verdict=_VERDICTS[check.status],
-            n_members=check.seen,
-            n_non_members=0,
-            runs=1,
-            statistic_name="p-value",
-            statistic=check.p_value,
-            interval=None,
+            seen=check.seen,
+            p_value=check.p_value,
             alpha=self.alpha if check.alpha is None else check.alpha,
             correction="" if check.p_value is None else f"a share of {self.alpha:g} for the whole report",
-            check=True,
-            control=check.status == "not checked",
-            note=f"not checked: {check.detail}" if check.status == "not checked" else check.detail,
+            note=check.detail,
         )
 
 

@@ -3,7 +3,7 @@
 A findings file is a *private* artefact (it tells which records leaked), and still holds no
 private text: a leaked identifier appears as an HMAC under a key that lives for one run, with
 the place where it was found. The JSON Schema in ``schemas/findings.schema.json`` is generated
-from the classes below, so the two cannot drift.
+from these classes and those of ``finding``, so the two cannot drift.
 """
 
 from __future__ import annotations
@@ -21,29 +21,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from affidavit.accountant import files
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.show import Facts, Shown, lower
-from affidavit.audits.leaks import Exposure, Leak, Overlap, OverlapSpan
-from affidavit.audits.measure import Measure
-from affidavit.audits.verdict import Verdict
+from affidavit.audits.finding import CheckFinding, Finding, Tested, leakage_of, overlap_of
 
 if TYPE_CHECKING:
-    from pydantic import ConfigDict, TypeAdapter
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 __all__ = [
     "SCHEMA",
-    "Claim",
-    "Exposure",
-    "Finding",
     "Findings",
-    "Leak",
-    "Measure",
-    "OperatingPoint",
     "Outcome",
-    "Overlap",
-    "OverlapSpan",
     "Policy",
     "SelfTest",
-    "Target",
-    "Utility",
     "json_schema",
     "merge",
     "parse",
@@ -52,169 +40,11 @@ __all__ = [
     "write",
 ]
 
-SCHEMA = "https://affidavit.dev/schemas/findings/v1"
+SCHEMA = "https://affidavit.dev/schemas/findings/v2"
 
-Target = Literal["protected", "unprotected", "null"]
 Outcome = Literal["refuted", "policy-failed", "inconclusive", "holds"]
 
 _STRICT: ConfigDict = {"extra": "forbid", "allow_inf_nan": False}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """What was under test: (epsilon, delta) under ``relation``, of ``subject``.
-
-    ``subject`` is ``"certificate"``, or the part of its plan that the audit ran (the one-step
-    audit runs some uses of one leaf; their own curve is what it is held against). ``curve`` is
-    the part's certified profile as (epsilon, delta) points; a certificate carries its own.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
-
-    epsilon: float
-    delta: float
-    relation: Literal["add-remove", "zero-out", "substitution"]
-    subject: str = "certificate"
-    curve: tuple[tuple[float, float], ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatingPoint:
-    """The threshold's rates, and the limits of both that hold jointly at the audit's level.
-
-    The claim is refuted where (``false_positive_upper``, ``true_positive_lower``) lies above its
-    trade-off curve.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
-
-    false_positive_rate: float
-    true_positive_rate: float
-    false_positive_upper: float
-    true_positive_lower: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Utility:
-    """How useful the released text was: garbage leaks nothing.
-
-    ``reference`` is the same figure for unprotected text, where one was computed.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
-
-    name: str
-    value: float
-    reference: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Finding(Shown):
-    """One attack on one target.
-
-    ``statistic`` and ``interval``  named by ``statistic_name``; how the interval was made, and
-                                    whether it is exact, is in ``interval_method``.
-    ``measures``        further figures beside it: TPR at a low FPR, precision.
-    ``limit``           what the certificate allows the statistic to be, where it limits it.
-    ``epsilon_lower``   a valid lower bound at ``alpha`` (two-sided share stated in
-                        ``correction``), or null where the data allow none.
-    ``ceiling``         the largest ``epsilon_lower`` that this attack could have shown on as much data: never
-                        wrong, with the answers that it can give, and no more than its own control shows.
-    ``leaked``          distinct identifiers of members found in the output; ``guessable`` of
-                        them anyone could have guessed; ``held_out_leaked`` counts identifiers
-                        of records that were not in the data.
-    ``check``           what was looked at is how the run was made (a trace, a pair of neighbours), not
-                        what its output gives away; ``note`` says what was found.
-    ``access``          what the attacker had to see.
-    ``control``         a comparison, not the target of this audit: shown, but neither the
-                        policy nor the exit code looks at it, and it is bound to no claim.
-    ``curve_points``    the attack's ROC as (false positive rate, true positive rate).
-    ``point``           where the attack was held against the claim's trade-off curve.
-    ``exposures``       the leaks counted per identifier, record and user, for each kind.
-    ``overlap``         passages that the texts share with private records.
-    ``source``          the audit file or certificate that asked for it, where that lies in the folder the audit
-                        was run from (a repository, in CI): what code scanning points to.
-    ``swap``            the attack tells records that were used from records that were not, which
-                        changes two records: under add-remove and zero-out the claim's curve
-                        limits it only when applied twice.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
-
-    attack: str
-    target: Target
-    verdict: Verdict
-    n_members: int
-    n_non_members: int
-    runs: int
-    statistic_name: str
-    statistic: float | None
-    interval: tuple[float, float] | None
-    interval_method: str = ""
-    measures: tuple[Measure, ...] = ()
-    limit: float | None = None
-    claim: Claim | None = None
-    epsilon_lower: float | None = None
-    ceiling: float | None = None
-    alpha: float
-    correction: str
-    leaked: int | None = None
-    guessable: int | None = None
-    held_out_leaked: int | None = None
-    dropped_near_copies: int = 0
-    utility: Utility | None = None
-    access: tuple[str, ...] = ()
-    check: bool = False
-    control: bool = False
-    curve_points: tuple[tuple[float, float], ...] = ()
-    point: OperatingPoint | None = None
-    swap: bool = False
-    leaks: tuple[Leak, ...] = ()
-    exposures: tuple[Exposure, ...] = ()
-    overlap: Overlap | None = None
-    note: str = ""
-    source: str = ""
-
-    def facts(self) -> Facts:
-        """The verdict and its numbers; no note, place or digest of what leaked."""
-        rows = (
-            ("attack", self.attack),
-            ("target", self.target),
-            ("verdict", self.verdict),
-            ("members, non-members, runs", f"{self.n_members}, {self.n_non_members}, {self.runs}"),
-            (self.statistic_name, "" if self.statistic is None else f"{self.statistic:.4g}"),
-            ("ε at least", "" if self.epsilon_lower is None else lower(self.epsilon_lower)),
-            ("a perfect attack would show", "" if self.ceiling is None else lower(self.ceiling)),
-            ("leaked, of these guessable", "" if self.leaked is None else f"{self.leaked}, {self.guessable or 0}"),
-        )
-        return Facts(f"{self.attack} on {self.target}: {self.verdict}{self._numbers()}", (), rows)
-
-    def _numbers(self) -> str:
-        found = [
-            "" if self.epsilon_lower is None else f"ε >= {lower(self.epsilon_lower)}",
-            "" if self.ceiling is None else f"at most {lower(self.ceiling)} could be shown",
-            "" if self.leaked is None else f"{self.leaked} leaked",
-        ]
-        return "".join(f", {each}" for each in found if each)
-
-    @property
-    def badge(self) -> str:
-        """The verdict, or what stands in its place where no claim was put to the test."""
-        if self.control:
-            if self.check:
-                return "NOT CHECKED"
-            return "LEAKED, AS IT MUST" if self.verdict in ("LEAKED", "VIOLATION") else "DID NOT LEAK"
-        return "COUNTED" if self.only_counts else self.verdict
-
-    @property
-    def only_counts(self) -> bool:
-        """Whether no claim was under test: then the policy judges it, and no ε is inferred."""
-        return self.claim is None and self.verdict == "UNDERPOWERED" and not self.check
-
-    @property
-    def leaked_beyond_guessable(self) -> int:
-        """Distinct leaked identifiers that a guesser would not have produced."""
-        return max(0, (self.leaked or 0) - (self.guessable or 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,11 +84,12 @@ class Policy:
     def broken_by(self, item: Finding) -> tuple[str, ...]:
         """What of a finding is more than is tolerated, in words."""
         broken = []
-        if item.leaked_beyond_guessable > self.max_leaked:
-            broken.append(f"{item.leaked_beyond_guessable} leaked beyond the guessable, {self.max_leaked} allowed")
-        if item.overlap is not None and item.overlap.verbatim > self.max_verbatim:
+        leakage, overlap = leakage_of(item), overlap_of(item)
+        if leakage is not None and leakage.beyond_guessable > self.max_leaked:
+            broken.append(f"{leakage.beyond_guessable} leaked beyond the guessable, {self.max_leaked} allowed")
+        if overlap is not None and overlap.verbatim > self.max_verbatim:
             broken.append(
-                f"{item.overlap.verbatim} texts with {item.overlap.words} words in a row of a private record, "
+                f"{overlap.verbatim} texts with {overlap.words} words in a row of a private record, "
                 f"{self.max_verbatim} allowed"
             )
         return tuple(broken)
@@ -278,17 +109,7 @@ class Findings(Shown):
 
     def facts(self) -> Facts:
         """The worst outcome, and a row for every attack."""
-        rows = [
-            (
-                item.attack,
-                item.target + (", control" if item.control else ""),
-                item.verdict,
-                "" if item.epsilon_lower is None else lower(item.epsilon_lower),
-                "" if item.ceiling is None else lower(item.ceiling),
-                "" if item.leaked is None else str(item.leaked),
-            )
-            for item in self.items
-        ]
+        rows = [_row(item) for item in self.items]
         failed = [test for test in self.self_tests if not test.passed]
         tests = f", {len(self.self_tests)} self-tests, {len(failed)} failed" if self.self_tests else ""
         count = f"{len(self.items)} {'finding' if len(self.items) == 1 else 'findings'}"
@@ -297,18 +118,18 @@ class Findings(Shown):
 
     @property
     def audited(self) -> tuple[Finding, ...]:
-        """The items that count: all but the controls."""
-        return tuple(item for item in self.items if not item.control)
+        """The items that count: all but controls, and checks that could not be made."""
+        return tuple(item for item in self.items if item.judged)
 
     @property
     def total_alpha(self) -> float:
         """The chance, at most, that any item here refutes a true claim: the sum of their levels."""
-        return min(1.0, sum(item.alpha for item in self.audited if item.claim is not None or item.check))
+        return min(1.0, sum(item.alpha for item in self.tests))
 
     @property
     def tests(self) -> tuple[Finding, ...]:
         """The audited items that put a claim to the test, rather than only count."""
-        return tuple(item for item in self.audited if not item.only_counts)
+        return tuple(item for item in self.audited if item.is_test)
 
     def outcomes(self) -> tuple[tuple[Outcome, str], ...]:
         """Every outcome with its reason, worst first.
@@ -328,27 +149,22 @@ class Findings(Shown):
 
     def outcomes_of(self, item: Finding) -> tuple[tuple[Outcome, str], ...]:
         """What one item comes to, with its attack's self-tests; nothing for a control or where nothing is wrong."""
-        if item.control:
+        if not item.judged:
             return ()
         found: list[tuple[Outcome, str]] = []
-        false_alarm = any(
-            test.attack == item.attack and test.name == "null pair" and not test.passed for test in self.self_tests
-        )
-        where = item.attack if item.check else f"{item.attack} ({item.target})"
+        tests = [test for test in self.self_tests if test.attack == item.attack and not test.passed]
+        false_alarm = any(test.name == "null pair" for test in tests)
+        check = isinstance(item, CheckFinding)
+        where = item.attack if check else f"{item.attack} ({item.target})"
         if item.verdict == "VIOLATION" and not false_alarm:
-            reason = item.note if item.check else "the lower bound exceeds the claim"
+            reason = item.note if check else "the lower bound exceeds the claim"
             found.append(("refuted", f"{where}: {reason}"))
         found.extend(("policy-failed", f"{where}: {broken}") for broken in self.policy.broken_by(item))
-        if item.verdict == "UNDERPOWERED" and not item.only_counts and not self.policy.allow_underpowered:
-            reason = (
-                item.note
-                if item.check
-                else "it could not have shown a violation" + (f" ({item.note})" if item.note else "")
-            )
-            found.append(("inconclusive", f"{where}: {reason}"))
-        if not item.check and (item.verdict != "VIOLATION" or false_alarm):
-            failed = (test for test in self.self_tests if test.attack == item.attack and not test.passed)
-            found.extend(("inconclusive", test.reason) for test in failed)
+        if item.verdict == "UNDERPOWERED" and not self.policy.allow_underpowered:
+            lacks = "it could not have shown a violation" + (f" ({item.note})" if item.note else "")
+            found.append(("inconclusive", f"{where}: {item.note if check else lacks}"))
+        if not check and (item.verdict != "VIOLATION" or false_alarm):
+            found.extend(("inconclusive", test.reason) for test in tests)
         return tuple(found)
 
     @property
@@ -368,6 +184,19 @@ class Findings(Shown):
     def to_json(self) -> str:
         """Indented JSON; no NaN or infinity can be in it."""
         return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+
+
+def _row(item: Finding) -> tuple[str, ...]:
+    leakage = leakage_of(item)
+    tested = item if isinstance(item, Tested) else None
+    return (
+        item.attack,
+        item.target + (", control" if tested and tested.control else ""),
+        item.verdict,
+        "" if tested is None or tested.epsilon_lower is None else lower(tested.epsilon_lower),
+        lower(tested.ceiling) if tested else "",
+        "" if leakage is None else str(leakage.leaked),
+    )
 
 
 @cache
@@ -433,21 +262,40 @@ def parse(content: bytes | str, *, name: str = "findings", folder: str = "DIR") 
     """``read`` of a file's content; ``name`` and ``folder`` are what errors call it. Raises ``UsageError``."""
     from pydantic import ValidationError
 
-    try:
-        findings = _adapter().validate_json(content)
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
+    again = f"`affidavit audit AUDIT.toml --certificate CERT.json -o {folder}`"
+    schema = _schema_of(content)
+    if schema is not None and schema != SCHEMA:
         raise UsageError(
-            f"{name}: {where}: {first['msg']}",
-            hint=f"Make them again: `affidavit audit AUDIT.toml --certificate CERT.json -o {folder}`",
-        ) from None
-    if findings.schema != SCHEMA:
-        raise UsageError(
-            f"{name}: schema {findings.schema[:60]!r} is not known",
-            hint=f"Known is {SCHEMA}: audit again, `affidavit audit AUDIT.toml --certificate CERT.json -o {folder}`",
+            f"{name}: schema {schema[:60]!r} is not known", hint=f"Known is {SCHEMA}: audit again, {again}"
         )
-    return findings
+    try:
+        return _adapter().validate_json(content)
+    except ValidationError as error:
+        where, told = _first_fault(error)
+        raise UsageError(f"{name}: {where}: {told}", hint=f"Make them again: {again}") from None
+
+
+def _schema_of(content: bytes | str) -> str | None:
+    """What the file says it is, looked at before anything else: another version has other fields."""
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return None
+    schema = found.get("schema") if isinstance(found, dict) else None
+    return schema if isinstance(schema, str) else None
+
+
+def _first_fault(error: ValidationError) -> tuple[str, str]:
+    """Where and what, of the kind of finding that comes closest: each fault of an item is told for every kind."""
+    faults = error.errors(include_input=False, include_url=False)
+    first = faults[0]
+    place = first["loc"][:2]
+    if place[:1] == ("items",) and len(first["loc"]) > 2:
+        kinds = dict.fromkeys(fault["loc"][2] for fault in faults if fault["loc"][:2] == place)
+        wrong = {kind: [each for each in faults if each["loc"][:3] == (*place, kind)] for kind in kinds}
+        first = min(wrong.values(), key=lambda each: (any(f["loc"][-1] == "kind" for f in each), len(each)))[0]
+        return ".".join(map(str, (*place, *first["loc"][3:]))), first["msg"]
+    return ".".join(str(part) for part in first["loc"]) or "the file", first["msg"]
 
 
 def write(findings: Findings, path: Path) -> None:

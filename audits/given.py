@@ -1,84 +1,57 @@
-"""What an audit was given: its file, the claim, a model, and callables that make protected output.
-
-The generators are not imported by the audits. What needs them is handed in by the front door:
-
-    protected_generate(records, prompt, max_tokens=, epsilon=, seed=) -> released texts
-    protected_demonstrate(records, epsilon=, seed=) -> released demonstrations, as records
-    protected_endpoint(records, epsilon=, seed=) -> a model that answers from them
-
-All are run under the mechanism's own randomness; ``seed`` is for tests only. What they make from
-private records stays with the operator: an audit spends no budget because it releases nothing.
-"""
+"""What an audit was given: its file, the claim, the run under test, and material beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.tradeoff import PrivacyCurve
-from affidavit.audits.attacks.extraction import ExtractionPrompt
-from affidavit.audits.auditfile import AuditFile, CheckName
+from affidavit.audits.auditfile import AuditFile
 from affidavit.audits.certified import Certified
-from affidavit.audits.checks import CheckReport
-from affidavit.audits.findings import Finding, SelfTest
+from affidavit.audits.finding import Finding
+from affidavit.audits.findings import SelfTest
 from affidavit.audits.textmodel import AnsweringModel, Record, TextModel
+from affidavit.audits.under_test import RunUnderTest
 
-__all__ = [
-    "GeneratorCheck",
-    "Given",
-    "Progress",
-    "ProtectedDemonstrate",
-    "ProtectedEndpoint",
-    "ProtectedGenerate",
-    "Results",
-]
-
-GeneratorCheck: TypeAlias = Callable[[], CheckReport]
-"""A check of the generator behind the claim, made when called."""
+__all__ = ["Given", "Material", "Progress", "Results"]
 
 Progress: TypeAlias = Callable[[str], None]
 Results: TypeAlias = tuple[list[Finding], list[SelfTest]]
 
 
-class ProtectedGenerate(Protocol):
-    """Text made from records under protection, in answer to an extraction prompt."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Material:
+    """What stands beside the run: its records and whose each is (by id), the model that attacks ask, and for a
+    search the released text with records that were not in the data."""
 
-    def __call__(
-        self, records: Sequence[Record], prompt: ExtractionPrompt, *, max_tokens: int, epsilon: float, seed: int
-    ) -> Sequence[str]: ...
-
-
-class ProtectedDemonstrate(Protocol):
-    """Labelled demonstrations made from records under protection."""
-
-    def __call__(self, records: Sequence[Record], *, epsilon: float, seed: int) -> Sequence[Record]: ...
-
-
-class ProtectedEndpoint(Protocol):
-    """A service that answers from records under protection; the caller never sees a demonstration."""
-
-    def __call__(self, records: Sequence[Record], *, epsilon: float, seed: int) -> AnsweringModel: ...
+    records: Sequence[Record] = field(default=(), repr=False)
+    users: Mapping[str, str] | None = field(default=None, repr=False)
+    model: AnsweringModel | None = None
+    released: Sequence[str] = field(default=(), repr=False)
+    held_out: Sequence[Record] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Everything that one attack's runner needs. ``alpha`` is its share for one test."""
+    """Everything that one experiment needs. ``alpha`` is its share for one test."""
 
     audit: AuditFile
     certified: Certified
     alpha: float
-    records: tuple[Record, ...] = field(default=(), repr=False)
-    users: Mapping[str, str] | None = field(default=None, repr=False)
-    released: tuple[str, ...] = field(default=(), repr=False)
-    held_out: tuple[Record, ...] = field(default=(), repr=False)
-    model: AnsweringModel | None = None
-    generate: ProtectedGenerate | None = None
-    demonstrate: ProtectedDemonstrate | None = None
-    endpoint: ProtectedEndpoint | None = None
-    checks: Mapping[CheckName, GeneratorCheck] = field(default_factory=dict)
+    material: Material = field(default_factory=Material)
+    run: RunUnderTest = field(default_factory=RunUnderTest)
     tell: Progress = lambda _: None
+
+    @property
+    def model(self) -> AnsweringModel | None:
+        """The model that attacks ask, if there is one."""
+        return self.material.model
+
+    def asking(self, model: AnsweringModel) -> Given:
+        """The same with another model, such as one that remembers its answers."""
+        return replace(self, material=replace(self.material, model=model))
 
     @property
     def epsilons(self) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ from affidavit.audits.pii.identifier import IdentifierKind
 if TYPE_CHECKING:
     from pydantic import ConfigDict
 
-__all__ = ["ExposedKind", "Exposure", "Leak", "Overlap", "OverlapSpan"]
+__all__ = ["ExposedKind", "Exposure", "Leak", "Leakage", "Overlap", "OverlapSpan"]
 
 ExposedKind = IdentifierKind | Literal["any"]
 
@@ -51,6 +51,38 @@ class Exposure:
     interval_method: str
     held_out_at_risk: int = 0
     held_out_leaked: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leakage:
+    """Identifiers of members that stand in the output.
+
+    ``leaked`` of ``at_risk`` distinct ones, ``guessable`` of them anyone could have guessed; ``held_out_leaked``
+    counts identifiers of records that were not in the data. ``interval`` is for leaked / at_risk. ``exposures``
+    counts the same per identifier, record and user, for each kind.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    at_risk: int
+    leaked: int
+    guessable: int
+    held_out_leaked: int
+    interval: tuple[float, float] | None = None
+    interval_method: str = ""
+    dropped_near_copies: int = 0
+    leaks: tuple[Leak, ...] = ()
+    exposures: tuple[Exposure, ...] = ()
+
+    @property
+    def beyond_guessable(self) -> int:
+        """Distinct leaked identifiers that a guesser would not have produced."""
+        return max(0, self.leaked - self.guessable)
+
+    @property
+    def share(self) -> float | None:
+        """Leaked / at risk; None where nothing was at risk."""
+        return self.leaked / self.at_risk if self.at_risk else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ import numpy as np
 
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.attacks.one_step import OneStep, OneStepResult
+from affidavit.audits.experiments.echo import EchoTally
 from affidavit.audits.experiments.extraction import Candidates, ExtractionTally, shown_by
 from affidavit.audits.experiments.one_step import OneStepAudit
 from affidavit.audits.findings import Policy, SelfTest
@@ -34,6 +35,7 @@ from affidavit.audits.statistics.thresholds import split
 __all__ = [
     "HALF_NOISE_ALPHA",
     "NULL_ALPHA",
+    "echo_self_test",
     "extraction_self_test",
     "membership_self_test",
     "one_step_self_tests",
@@ -76,6 +78,15 @@ def extraction_self_test(
         caught=lower > 0.0 or (fault == "noise off" and beyond > policy.max_leaked),
         detail=f"{len(result.leaked)} identifiers leaked, {beyond} beyond the guessable; epsilon_lower {lower:.3f}",
     )
+
+
+def echo_self_test(fault: Literal["noise off", "null pair"], result: EchoTally, *, alpha: float) -> SelfTest:
+    """``result`` is the attack on the records themselves, or on text made without any canary."""
+    level = min(alpha, NULL_ALPHA) if fault == "null pair" else alpha
+    detail = (
+        f"{result.correct} of {result.guesses} guesses right, by chance with probability {result.nothing_learnt:.3g}"
+    )
+    return _self_test(fault, "echo", caught=result.nothing_learnt < level, detail=detail)
 
 
 def membership_self_test(

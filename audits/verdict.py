@@ -9,6 +9,11 @@ A control is the same attack where nothing protects. It is held against no claim
 
 ``LEAKED``         it succeeds there, as it must.
 ``DID NOT LEAK``   it does not, so what it says elsewhere is worth nothing.
+
+Where nothing was put to the test:
+
+``COUNTED``        what was found is counted, and the policy judges it.
+``NOT CHECKED``    what there was to look at does not allow the check.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from typing import Literal
 
 __all__ = ["Verdict", "control_verdict", "decide", "decide_epsilon"]
 
-Verdict = Literal["VIOLATION", "CONSISTENT", "UNDERPOWERED", "LEAKED", "DID NOT LEAK"]
+Verdict = Literal["VIOLATION", "CONSISTENT", "UNDERPOWERED", "LEAKED", "DID NOT LEAK", "COUNTED", "NOT CHECKED"]
 
 
 def control_verdict(*, leaked: bool) -> Verdict:

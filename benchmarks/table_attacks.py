@@ -1,12 +1,15 @@
 """Each attack's AUC on unprotected and on protected demonstrations, of real data: one table.
 
     affidavit data make dbpedia14 train.csv; affidavit data make agnews test.csv
-    python -m benchmarks.table_attacks data [--datasets dbpedia14 agnews] [--runs 20] [--members 20] ...
+    python -m benchmarks.table_attacks data [--datasets dbpedia14 agnews] [--runs 30] [--classes 4] [--members 40] ...
 
-The folder holds DATASET/train.jsonl: one record a line with id, text and label. A run picks a class in turn; its
-members and non-members are records of that class, drawn anew, so an attack that knows only the class scores one half.
-Unprotected is one real member in the prompt (that member against the non-members); protected is one text that PRISM
-writes from all members, calibrated to --epsilon under zero-out at --delta. All attacks of a command see the same text.
+The folder holds DATASET/train.jsonl: one record a line with id, text and label. A run takes --classes classes in turn
+and as many records of each, drawn anew and split at random into members and non-members: both sides hold all of its
+classes, so an attack that knows only the class scores one half, and no label is primed for one side more than for the
+other. The prompt shows one demonstration of each class. Unprotected that is a real member (those shown against the
+non-members); protected a text that PRISM writes from the class's members, calibrated to --epsilon under zero-out at
+--delta (the classes are disjoint, so all texts together cost that), and --scored of all members are scored. All
+attacks of a command see the same texts.
 
 Every run is appended to the state file when it is done; a command that was stopped goes on from there, and runs of
 other settings in the same file are left alone. The table is written at the end, from what the state file holds.
@@ -43,7 +46,7 @@ from affidavit.solving import solve_run
 
 TASKS = {"dbpedia14": "dbpedia", "agnews": "ag-news", "trec": "trec"}
 TARGETS = ("unprotected", "protected")
-PROMPT = LabelPrompt()
+PROMPT = LabelPrompt(max_characters=240)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,34 +107,30 @@ class Table:
         self._labels = tuple(sorted({record.label or "" for record in records}))
         self._by_label = {label: [r for r in records if r.label == label] for label in self._labels}
 
-    def runs(self, state: State, attacks: Sequence[MembershipName]) -> Iterator[str]:
-        """Compute what is missing; a line for each run."""
-        for run in range(self._asked.runs):
-            for target in TARGETS:
-                missing = [name for name in attacks if not state.has(self._name, target, run, name)]
-                if missing:
-                    start = time.perf_counter()
-                    for name, value in list(self._run(run, target, missing)):  # all of a run or none of it
-                        state.add(self._name, target, run, name, value)
-                    yield f"{self._name} {target} run {run}: {time.perf_counter() - start:.0f} s"
+    def run(self, number: int, state: State, attacks: Sequence[MembershipName]) -> Iterator[str]:
+        """Compute what is missing of a run; a line for each target."""
+        for target in TARGETS:
+            missing = [name for name in attacks if not state.has(self._name, target, number, name)]
+            if missing:
+                start = time.perf_counter()
+                for name, value in list(self._run(number, target, missing)):  # all of a run or none of it
+                    state.add(self._name, target, number, name, value)
+                yield f"{self._name} {target} run {number}: {time.perf_counter() - start:.0f} s"
 
     def _run(self, run: int, target: str, attacks: Sequence[MembershipName]) -> Iterator[tuple[MembershipName, float]]:
         asked, seed = self._asked, self._asked.seed * 100_003 + run
-        label = self._labels[run % len(self._labels)]
-        order = np.random.default_rng(seed).permutation(len(self._by_label[label]))
-        drawn = [self._by_label[label][int(i)] for i in order]
-        needed = asked.members + asked.non_members
+        pool, rest = self._drawn(run, np.random.default_rng(seed))
         made: list[Demonstrated] = []
 
         def demonstrate(members: Sequence[Record], _seed: int) -> Demonstrated:
             if not made:
-                made.append(self._demonstration(target, members, label))
+                made.append(self._demonstrations(target, members))
             return made[0]
 
-        settings = self._settings(drawn[needed:], attacks, seed)
+        settings = self._settings(rest, attacks, seed)
         for name in attacks:
             (scored,) = score_runs(
-                drawn[:needed],
+                pool,
                 demonstrate,
                 membership_attack(name, settings),
                 self._shown,
@@ -142,6 +141,21 @@ class Table:
             )
             yield name, auc(scored.members, scored.non_members)
 
+    def _drawn(self, run: int, generator: np.random.Generator) -> tuple[list[Record], list[Record]]:
+        """As many records of each of the run's classes, and what is left of these classes, in random order."""
+        asked, labels = self._asked, self._labels
+        count = min(asked.classes, len(labels))
+        each, more = divmod(asked.members + asked.non_members, count)
+        pool: list[Record] = []
+        rest: list[Record] = []
+        for place in range(count):
+            records = self._by_label[labels[(run * count + place) % len(labels)]]
+            order = [records[int(i)] for i in generator.permutation(len(records))]
+            wanted = each + (place < more)
+            pool += order[:wanted]
+            rest += order[wanted:]
+        return pool, [rest[int(i)] for i in generator.permutation(len(rest))]
+
     def _settings(self, rest: Sequence[Record], attacks: Sequence[MembershipName], seed: int) -> Settings:
         shadows = Shadows(())
         if SHADOWED & set(attacks):
@@ -149,33 +163,40 @@ class Table:
             shadows = make_shadows(rest, prompts=asked.shadow_prompts, shots=1, population=asked.population, seed=seed)
         return Settings(PROMPT, labels=self._labels, shadows=shadows)
 
-    def _demonstration(self, target: str, members: Sequence[Record], label: str) -> Demonstrated:
+    def _demonstrations(self, target: str, members: Sequence[Record]) -> Demonstrated:
+        by_label: dict[str, list[Record]] = {}
+        for record in members:
+            by_label.setdefault(record.label or "", []).append(record)
         if target == "unprotected":
-            return Demonstrated((PROMPT.demonstration(members[0]),), (members[0],))
-        run = self._run_file(label)
-        certified = Certified.of_plan(run.plan(), relation=run.relation, delta=run.budget.delta)
-        protected = Protected(run, self._model, certified)
-        released = protected.demonstrate(members, epsilon=certified.epsilon, seed=0)
-        return Demonstrated(tuple(PROMPT.demonstration(record) for record in released), tuple(members))
+            shown = tuple(records[0] for records in by_label.values())
+            return Demonstrated(tuple(PROMPT.demonstration(record) for record in shown), shown)
+        released = [text for label, records in by_label.items() for text in self._released(label, records)]
+        used = tuple(members[: self._asked.scored])
+        return Demonstrated(tuple(PROMPT.demonstration(record) for record in released), used)
 
-    def _run_file(self, label: str) -> RunFile:
-        """PRISM on the members alone, at the temperature that costs --epsilon."""
+    def _released(self, label: str, members: Sequence[Record]) -> list[Record]:
+        run = self._run_file(label, size=len(members))
+        certified = Certified.of_plan(run.plan(), relation=run.relation, delta=run.budget.delta)
+        return Protected(run, self._model, certified).demonstrate(members, epsilon=certified.epsilon, seed=0)
+
+    def _run_file(self, label: str, *, size: int) -> RunFile:
+        """PRISM on the class's members alone, at the temperature that costs --epsilon."""
         asked = self._asked
         run = parse_run(
             {
                 "relation": "zero-out",
                 "unit": "record",
                 "budget": {"epsilon": asked.epsilon, "delta": asked.delta},
-                "data": {"name": "table", "path": "train.jsonl", "size": asked.members},
+                "data": {"name": "table", "path": "train.jsonl", "size": size},
                 "model": {"name": asked.model},
                 "generator": {
                     "kind": "prism",
                     "task": TASKS.get(self._name, "generic"),
                     "labels": [label],
-                    "batch_size": asked.members,
+                    "batch_size": size,
                     "max_tokens": asked.tokens,
                     "max_record_tokens": asked.record_tokens,
-                    "minibatch_rows": min(32, asked.members),
+                    "minibatch_rows": min(32, size),
                 },
             }
         )
@@ -189,10 +210,10 @@ def markdown(asked: argparse.Namespace, state: State, attacks: Sequence[Membersh
     lines = [
         "# Each attack's AUC, unprotected and protected",
         "",
-        "Mean over runs, in brackets an approximate 95 % interval (bootstrap over runs). Unprotected: a real record",
-        "in a one-shot prompt. Protected: one text that PRISM wrote from all members, zero-out,",
-        f"ε = {asked.epsilon:g}, δ = {asked.delta:g}. {asked.runs} runs, {asked.members} members and",
-        f"{asked.non_members} non-members of one class, model {asked.model}.",
+        "Mean over runs, in brackets an approximate 95 % interval (bootstrap over runs). A prompt shows one",
+        "demonstration of each class. Unprotected: real members. Protected: texts that PRISM wrote from all members,",
+        f"zero-out, ε = {asked.epsilon:g}, δ = {asked.delta:g}. {asked.members} members and {asked.non_members}",
+        f"non-members of {asked.classes} classes mixed, model {asked.model}; runs: {_counts(asked, state, attacks)}.",
         "An AUC near one half of an attack that fails without protection says nothing; [how to read it](../audits.md).",
         "",
         "| attack | " + " | ".join(head) + " |",
@@ -204,6 +225,16 @@ def markdown(asked: argparse.Namespace, state: State, attacks: Sequence[Membersh
     return "\n".join([*lines, "", f"Made by `python -m benchmarks.table_attacks DATA {_flags(asked)}`.", ""])
 
 
+def _counts(asked: argparse.Namespace, state: State, attacks: Sequence[MembershipName]) -> str:
+    """How many runs stand behind each column: fewer than were asked for where the command was stopped."""
+    found = []
+    for dataset in asked.datasets:
+        for target in TARGETS:
+            runs = {len(state.values(dataset, target, name)) for name in attacks}
+            found.append(f"{dataset} {target} {'/'.join(map(str, sorted(runs)))}")
+    return ", ".join(found)
+
+
 def _cell(values: Sequence[float]) -> str:
     if not values:
         return ""
@@ -212,7 +243,7 @@ def _cell(values: Sequence[float]) -> str:
 
 
 def _flags(asked: argparse.Namespace) -> str:
-    skipped = {"data", "state", "out"}
+    skipped = {"data", "state", "out", "only_table"}
     shown = {name: value for name, value in vars(asked).items() if name not in skipped}
     return " ".join(
         f"--{name.replace('_', '-')} {' '.join(value) if isinstance(value, list) else value}"
@@ -223,7 +254,7 @@ def _flags(asked: argparse.Namespace) -> str:
 
 def _settings_digest(asked: argparse.Namespace, model: LanguageModel) -> str:
     """Everything that a result depends on, but for how many runs and which attacks and data sets are asked for."""
-    free = {"data", "datasets", "attacks", "runs", "state", "out"}
+    free = {"data", "datasets", "attacks", "runs", "state", "out", "only_table"}
     fixed: dict[str, Any] = {name: value for name, value in vars(asked).items() if name not in free}
     return hashlib.sha256(json.dumps([fixed, model.digest], sort_keys=True).encode()).hexdigest()[:16]
 
@@ -235,9 +266,11 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--attacks", nargs="+", default=list(MEMBERSHIP_ATTACKS), choices=MEMBERSHIP_ATTACKS)
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--dtype", default="auto")
-    parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--members", type=int, default=20)
-    parser.add_argument("--non-members", type=int, default=20)
+    parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--classes", type=int, default=4)
+    parser.add_argument("--members", type=int, default=40)
+    parser.add_argument("--non-members", type=int, default=12)
+    parser.add_argument("--scored", type=int, default=12)
     parser.add_argument("--shadow-prompts", type=int, default=8)
     parser.add_argument("--population", type=int, default=16)
     parser.add_argument("--epsilon", type=float, default=4.0)
@@ -246,6 +279,7 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--record-tokens", type=int, default=96)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--state", type=Path, default=Path("build/attacks.jsonl"))
+    parser.add_argument("--only-table", action="store_true", help="compute nothing: the table of what is there")
     parser.add_argument("--out", type=Path, help="where the table goes; left out: printed only")
     return parser.parse_args(arguments)
 
@@ -256,9 +290,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     attacks = cast("list[MembershipName]", asked.attacks)
     model = load_model(asked.model, dtype=asked.dtype)
     state = State(asked.state, _settings_digest(asked, model))
-    for name in asked.datasets:
-        for line in Table(asked, name, model).runs(state, attacks):
-            print(line, file=sys.stderr, flush=True)
+    tables = [] if asked.only_table else [Table(asked, name, model) for name in asked.datasets]
+    for number in range(asked.runs):  # a command that is stopped has as many runs of every data set
+        for table in tables:
+            for line in table.run(number, state, attacks):
+                print(line, file=sys.stderr, flush=True)
     text = markdown(asked, state, attacks)
     print(text)
     if asked.out is not None:

@@ -20,16 +20,18 @@ from affidavit.accountant.errors import LedgerMissing, NotSupported, UsageError,
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.recheck import recheck
 from affidavit.audits.attacks.prompting import LabelPrompt
-from affidavit.audits.auditfile import CHECKS
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.demonstrating import behind
+from affidavit.audits.experiments.registry import chosen
+from affidavit.audits.given import Material
 from affidavit.audits.run import require_packages, run_audit
 from affidavit.audits.textmodel import AnsweringModel
 from affidavit.audits.textmodel import Record as AuditRecord
+from affidavit.audits.under_test import RunUnderTest
 from affidavit.generation.dataset import Fields, Record, load_records
 from affidavit.generation.models import load_model
 from affidavit.generation.models.remembering import RememberingModel
-from affidavit.generator_checks import generator_checks
+from affidavit.generator_checks import generator_check
 from affidavit.noise import solve_noise
 from affidavit.records import parse_all, read_all, read_texts
 from affidavit.runfile import RunFile
@@ -40,8 +42,10 @@ if TYPE_CHECKING:
     from affidavit.accountant.statement import Certificate
     from affidavit.audits.attacks.extraction import ExtractionPrompt
     from affidavit.audits.auditfile import AuditFile
+    from affidavit.audits.checks import CheckReport
+    from affidavit.audits.experiments.registry import CheckName, Need
     from affidavit.audits.findings import Findings
-    from affidavit.audits.report.inputs import Recomputation
+    from affidavit.audits.report.inputs import Exhibit, Recomputation
     from affidavit.generation.models.base import LanguageModel
     from affidavit.generation.outputs import Generated, Sample
 
@@ -52,7 +56,19 @@ CI_ALPHA = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Protected:
+class Checked(RunUnderTest):
+    """A run of which nothing but checks is asked: no model is loaded."""
+
+    run: RunFile
+    certified: Certified
+
+    def check(self, name: CheckName) -> CheckReport:
+        """Of the generator's own code, on invented records."""
+        return generator_check(name, self.run, self.certified.plan)
+
+
+@dataclass(frozen=True, slots=True)
+class Protected(RunUnderTest):
     """The run's generator, on the records of a trial, at the certified cost or calibrated to another ε."""
 
     run: RunFile
@@ -114,6 +130,10 @@ class Protected:
         made = self.demonstrate(records, epsilon=epsilon, seed=seed)
         return behind(self.model, tuple(LabelPrompt().demonstration(record) for record in made))
 
+    def check(self, name: CheckName) -> CheckReport:
+        """Of the generator's own code, on invented records."""
+        return generator_check(name, self.run, self.certified.plan)
+
     def _public(self) -> tuple[Record, ...]:
         content = self.run.public_content
         return () if content is None else parse_all(content, fields=self.run.fields, name="the public file")
@@ -164,20 +184,10 @@ def audit(
             hint="Name the certified run file with --run, or certify this: `affidavit certify RUN.toml -o CERT.json`",
         )
     certified = Certified.of_certificate(found)
-    checks = generator_checks(run, found.plan)
-    if {"one-step", *CHECKS}.issuperset(settings.attacks):
-        return run_audit(settings, certified, checks=checks, progress=progress)
-    records, users = _records(settings, run), _users(settings, run)
-    if settings.attack == "released-text":
-        return run_audit(
-            settings,
-            certified,
-            records=records,
-            users=users,
-            released=read_texts(settings.released_path),
-            held_out=_for_audit(read_all(settings.held_out_path, fields=run.fields)),
-            progress=progress,
-        )
+    needs: set[Need] = set().union(*(experiment.needs for experiment, _ in chosen(settings)))
+    material = _material(settings, run, needs)
+    if "model" not in needs:
+        return run_audit(settings, certified, material, Checked(run, certified), progress=progress)
     model = model or load_model(
         run.model.name, dtype=getattr(run.generator, "dtype", "auto"), base=run.folder, server=run.model.server
     )
@@ -192,18 +202,18 @@ def audit(
         protected.check_extraction()
     if progress is not None and (warning := _thin_samples(settings, run)):
         progress(warning)
-    return run_audit(
-        settings,
-        certified,
-        records=records,
-        users=users,
-        model=model,
-        protected_generate=protected.generate,
-        protected_demonstrate=protected.demonstrate,
-        protected_endpoint=protected.serve,
-        checks=checks,
-        progress=progress,
-    )
+    return run_audit(settings, certified, replace(material, model=model), protected, progress=progress)
+
+
+def _material(settings: AuditFile, run: RunFile, needs: Collection[Need]) -> Material:
+    """What the file's experiments read beside the run, and nothing else."""
+    if "records" not in needs:
+        return Material()
+    found = Material(records=_records(settings, run), users=_users(settings, run))
+    if "released" not in needs:
+        return found
+    held_out = _for_audit(read_all(settings.held_out_path, fields=run.fields))
+    return replace(found, released=read_texts(settings.released_path), held_out=held_out)
 
 
 def in_ci(environment: Mapping[str, str] = os.environ) -> bool:
@@ -238,9 +248,14 @@ def report(
     title: str = "",
     certificate: Path | None = None,
     recompute: bool = False,
+    public: bool = False,
+    exhibit: Exhibit | None = None,
     clock: Clock = utc_now,
 ) -> Path:
     """Write report.html from what ``certify``, ``generate`` and ``audit`` left in ``folder``, for any number of runs.
+
+    ``public``: certificate.html instead, of the certificates alone, to be shared; what audits found follows from the
+    records, so it is not in it. ``exhibit``: invented records, shown beside what was made from them.
 
     Raises ``CertificateError`` and its kinds, ``UsageError`` for files that do not belong together, ``PackageMissing``.
     """
@@ -258,9 +273,9 @@ def report(
     if recompute:
         chapters = tuple(replace(each, recomputed=_recomputed(each.certificate)) for each in chapters)
     named = title or (accounts[0].dataset if len(accounts) == 1 else found.title)
-    shown = replace(found, title=named, chapters=chapters, accounts=accounts)
-    target = folder / "report.html"
-    page.write(shown, target)
+    shown = replace(found, title=named, chapters=chapters, accounts=accounts, exhibit=exhibit)
+    target = folder / ("certificate.html" if public else "report.html")
+    page.write(shown, target, public=public)
     return target
 
 

@@ -22,9 +22,13 @@ from affidavit.accountant.recheck import recheck
 from affidavit.accountant.remedies import setting, unused
 from affidavit.accountant.unit import RECORD
 from affidavit.auditing import audit, report
+from affidavit.audits.attacks.extraction import Extraction, prompt_named
 from affidavit.audits.auditfile import load_audit
 from affidavit.audits.findings import Findings, merge, write
+from affidavit.audits.pii import Pseudonyms
+from affidavit.audits.report.inputs import Exhibit
 from affidavit.certification import certify
+from affidavit.generation.dataset import load_records
 from affidavit.generation.models import load_model, model_digest
 from affidavit.runfile import load_run
 from affidavit.synthesis import generate
@@ -32,13 +36,17 @@ from affidavit.writing import write_whole
 
 if TYPE_CHECKING:
     from affidavit.accountant.statement import Certificate
+    from affidavit.audits.auditfile import AuditFile
+    from affidavit.generation.models.base import LanguageModel
     from affidavit.generation.outputs import Generated
+    from affidavit.runfile import RunFile
 
 __all__ = ["DemoResult", "run_demo"]
 
 MARKER = ".affidavit-demo"
 AUDITS = {"extraction": "audit.toml", "one-step": "audit_one_step.toml"}
 DEFAULT_MODEL = "smollm2-135m"
+_TRIED = 24  # records asked for in the search of one that plain prompting gives away
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +113,31 @@ def run_demo(
         write(found[-1], out / f"audit-{name}" / "findings.json")
 
     tell("Writing the report")
-    page = report(out, keyring=keyring, ledger=ledger, title="Support mail (demo)", recompute=True)
+    shown = _exhibit(load_audit(out / AUDITS["extraction"]), run, model, done.generated)
+    page = report(out, keyring=keyring, ledger=ledger, title="Support mail (demo)", recompute=True, exhibit=shown)
     return DemoResult(certified.certificate, recomputed, done.generated, merge(found), page, time.monotonic() - started)
+
+
+def _exhibit(settings: AuditFile, run: RunFile, model: LanguageModel, made: Generated) -> Exhibit | None:
+    """The first record of the corpus that plain prompting gives away, beside a text of the run; None if it gives none.
+
+    The corpus is invented and shipped with the package: its records are nobody's, and only so may one be shown.
+    """
+    attack = Extraction(settings.kinds, settings.region)
+    prompt = prompt_named(settings.prompt, kind=settings.kinds[0])
+    records = load_records(run.data_path, size=run.data.size, fields=run.fields)
+    asked = [record for record in records if attack.identifiers([prompt.shown(record.text)])][:_TRIED]
+    answers = model.generate(
+        [prompt.private(record.text) for record in asked], max_tokens=settings.max_tokens, template=prompt.template
+    )
+    for record, answer in zip(asked, answers, strict=True):
+        own = attack.identifiers([record.text])
+        given = attack.leaks([answer], own, guessable=frozenset(), pseudonyms=Pseudonyms())
+        same = [sample.text for sample in made.samples if sample.label == record.label]
+        if given and same:
+            leaked = tuple(answer[leak.start : leak.end] for leak in given)
+            return Exhibit(record=record.text, unprotected=answer, protected=same[0], leaked=leaked)
+    return None
 
 
 def _prepare_folder(out: Path, model_name: str) -> None:

@@ -6,7 +6,6 @@ answers (``affidavit.sensitivity``), ``neighbours`` with the toy model (``affida
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from affidavit.invented import Invented
@@ -15,27 +14,22 @@ from affidavit.sensitivity import Rehearsed, try_sensitivity
 
 if TYPE_CHECKING:
     from affidavit.accountant.plan import Plan
-    from affidavit.audits.auditfile import CheckName
     from affidavit.audits.checks import CheckReport
+    from affidavit.audits.experiments.registry import CheckName
     from affidavit.runfile import RunFile
 
-__all__ = ["generator_checks"]
+__all__ = ["generator_check"]
 
 
-def generator_checks(run: RunFile, plan: Plan) -> Mapping[CheckName, Callable[[], CheckReport]]:
-    """Each check of ``run``, whose signed plan is ``plan``, to be made when called."""
-
-    def sensitivity() -> CheckReport:
+def generator_check(name: CheckName, run: RunFile, plan: Plan) -> CheckReport:
+    """The check called ``name`` of ``run``, whose signed plan is ``plan``."""
+    if name == "sensitivity":
         return try_sensitivity(Rehearsed(run.source, run.generator, run.relation, plan))
+    from affidavit.generation.models.toy import ToyModel
 
-    def neighbours() -> CheckReport:
-        from affidavit.generation.models.toy import ToyModel
-
-        model, invented = ToyModel(), Invented.of(run.generator)
-        config, most = invented.config, getattr(invented.config, "top_k", 0)
-        if most > model.vocabulary_size:  # which tokens are eligible is public, and costs nothing
-            config = config.model_copy(update={"top_k": model.vocabulary_size})
-        trial = Trial(run.source, config, model, run.relation, invented.size, invented.public())
-        return try_neighbours(trial, invented.records())
-
-    return {"sensitivity": sensitivity, "neighbours": neighbours}
+    model, invented = ToyModel(), Invented.of(run.generator)
+    config, most = invented.config, getattr(invented.config, "top_k", 0)
+    if most > model.vocabulary_size:  # which tokens are eligible is public, and costs nothing
+        config = config.model_copy(update={"top_k": model.vocabulary_size})
+    trial = Trial(run.source, config, model, run.relation, invented.size, invented.public())
+    return try_neighbours(trial, invented.records())

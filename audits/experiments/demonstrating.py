@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from affidavit.accountant.errors import UsageError
 from affidavit.audits.attacks.endpoint import PromptedEndpoint, TextEndpoint, digest_of
 from affidavit.audits.attacks.prompting import LabelPrompt, label_of
 from affidavit.audits.attacks.registry import SHADOWED, MembershipName, Settings
@@ -54,9 +53,8 @@ class Demonstrating:
         return self._served(epsilon) if self.given.audit.through == "endpoint" else self._released(epsilon)
 
     def _released(self, epsilon: float) -> Demonstrate:
-        release = self.given.demonstrate
-        if release is None:
-            raise UsageError("no protected generator was given", hint="pass protected_demonstrate=")
+        self.given.run.require("demonstrate")
+        release = self.given.run.demonstrate
 
         def demonstrate(members: Sequence[Record], seed: int) -> Demonstrated:
             made = release(members, epsilon=epsilon, seed=seed)
@@ -65,10 +63,8 @@ class Demonstrating:
         return demonstrate
 
     def _served(self, epsilon: float) -> Demonstrate:
-        serve = self.given.endpoint
-        if serve is None:
-            hint = 'Give `protected_endpoint`, or `through = "text"`.'
-            raise UsageError("no protected endpoint was given", hint=hint)
+        self.given.run.require("serve")
+        serve = self.given.run.serve
 
         def demonstrate(members: Sequence[Record], seed: int) -> Demonstrated:
             return Demonstrated((), tuple(members), serve(members, epsilon=epsilon, seed=seed))

@@ -28,8 +28,9 @@ from affidavit.audits.attacks.extraction import Extraction, ExtractionPrompt
 from affidavit.audits.certified import Certified
 from affidavit.audits.deduplicate import drop_near_copies
 from affidavit.audits.exposure import Holder, exposures, holders
-from affidavit.audits.findings import Finding, Target, Utility
+from affidavit.audits.finding import ExtractionFinding, Target, Utility
 from affidavit.audits.guessing import is_guessable, names_in
+from affidavit.audits.leaks import Leakage
 from affidavit.audits.pii import Identifier, Pseudonyms
 from affidavit.audits.remedies import at_most_records
 from affidavit.audits.statistics.ceilings import coins_needed, one_run_ceiling
@@ -198,7 +199,7 @@ def extraction_finding(
     utility: Utility | None = None,
     unprotected: ExtractionTally | None = None,
     control: bool = False,
-) -> Finding:
+) -> ExtractionFinding:
     """The tally as a finding: leaks counted and named by digest, ε bound, ceiling, verdict.
 
     ``unprotected``: the same attack, by the same coins, without protection; its ε is the most that is believed of
@@ -218,38 +219,39 @@ def extraction_finding(
         if verdict == "UNDERPOWERED":
             note += f"; {_missing(certified, unprotected, best=best, alpha=alpha)}"
     out = result.coins - result.members
-    return Finding(
+    return ExtractionFinding(
         attack=attack.name,
         target=target,
         verdict=verdict,
         n_members=result.members,
         n_non_members=out,
         runs=result.runs,
-        statistic_name="leaked identifiers / identifiers in the data",
-        statistic=len(result.leaked) / trials,
-        interval=rate_interval(len(result.leaked), trials, alpha=alpha),
-        interval_method="Clopper-Pearson over identifiers; approximate, since texts share identifiers' fates",
         claim=None if control else certified.claim(),
         epsilon_lower=lower,
         ceiling=ceiling,
         alpha=alpha,
         correction="one-run audit over independent coins, for any number of guesses",
-        leaked=len(result.leaked),
-        guessable=len(result.leaked & pool.guessable),
-        held_out_leaked=len(result.held_out_leaked),
-        dropped_near_copies=pool.dropped,
+        leakage=Leakage(
+            at_risk=trials,
+            leaked=len(result.leaked),
+            guessable=len(result.leaked & pool.guessable),
+            held_out_leaked=len(result.held_out_leaked),
+            interval=rate_interval(len(result.leaked), trials, alpha=alpha),
+            interval_method="Clopper-Pearson over identifiers; approximate, since texts share identifiers' fates",
+            dropped_near_copies=pool.dropped,
+            leaks=attack.leaks(result.texts, result.leaked, guessable=pool.guessable, pseudonyms=pseudonyms),
+            exposures=exposures(
+                _holders(pool, result.ever_in, users),
+                result.leaked,
+                alpha=alpha,
+                guessable=pool.guessable,
+                held_out=_holders(pool, result.ever_out, users),
+                held_out_leaked=result.held_out_leaked,
+            ),
+        ),
         utility=utility,
         control=control,
         curve_points=_curve_points(result),
-        leaks=attack.leaks(result.texts, result.leaked, guessable=pool.guessable, pseudonyms=pseudonyms),
-        exposures=exposures(
-            _holders(pool, result.ever_in, users),
-            result.leaked,
-            alpha=alpha,
-            guessable=pool.guessable,
-            held_out=_holders(pool, result.ever_out, users),
-            held_out_leaked=result.held_out_leaked,
-        ),
         note=note,
     )
 

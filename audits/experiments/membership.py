@@ -20,7 +20,8 @@ import numpy as np
 from affidavit.accountant.errors import DataError
 from affidavit.audits.attacks.protocol import MembershipAttack, View
 from affidavit.audits.certified import Certified
-from affidavit.audits.findings import Finding, Measure, Target, Utility
+from affidavit.audits.finding import MembershipFinding, Target
+from affidavit.audits.measure import Measure
 from affidavit.audits.remedies import at_most_records
 from affidavit.audits.statistics.auc import (
     ScoredRun,
@@ -98,10 +99,9 @@ def membership_finding(
     alpha: float,
     seed: int,
     dropped: int = 0,
-    utility: Utility | None = None,
     unprotected: Sequence[ScoredRun] = (),
     control: bool = False,
-) -> Finding:
+) -> MembershipFinding:
     """Mean AUC over runs with its resampled interval, held against the certificate's limit by an exact one.
 
     ``unprotected``: the same attack without protection; its AUC is the most that is believed of this one. A
@@ -124,30 +124,26 @@ def membership_finding(
     elif verdict == "UNDERPOWERED" and limit < 1.0:
         note += f"; power at this epsilon needs more than {math.ceil(math.log(alpha / 2.0) / math.log(limit))} runs"
     steps = 1.0 if certified.relation == "substitution" else 2.0
-    return Finding(
+    return MembershipFinding(
         attack=attack.name,
         target=target,
         verdict=verdict,
         n_members=len(runs[0].members),
         n_non_members=len(runs[0].non_members),
         runs=len(runs),
-        statistic_name="AUC, mean over runs",
-        statistic=mean_auc(runs),
+        auc=mean_auc(runs),
         interval=interval,
         interval_method=_RESAMPLED,
         measures=_measures(runs, alpha=alpha, generator=generator),
         limit=None if control else limit,
         claim=None if control else certified.claim(),
-        epsilon_lower=None,
         ceiling=max(0.0, math.log(best / (1.0 - best))) / steps if best > 0.0 else 0.0,
         alpha=alpha,
         correction="verdict by an exact interval over runs; no epsilon from pooled scores",
         dropped_near_copies=dropped,
-        utility=utility,
         access=tuple(sorted(attack.needs)),
         control=control,
         curve_points=roc_points(runs, at=_ROC),
-        swap=True,
         note=note,
     )
 

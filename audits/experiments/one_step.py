@@ -27,7 +27,7 @@ from affidavit.audits.attacks.one_step import (
 )
 from affidavit.audits.certified import Certified
 from affidavit.audits.checks import Check, CheckReport
-from affidavit.audits.findings import Finding, OperatingPoint, Target
+from affidavit.audits.finding import CheckFinding, OneStepFinding, OperatingPoint, Target
 from affidavit.audits.statistics.ceilings import per_run_ceiling
 from affidavit.audits.statistics.clopper_pearson import epsilon_lower
 from affidavit.audits.statistics.tradeoff import perfect_attack_violates
@@ -113,7 +113,7 @@ def _doublings(count: int) -> list[int]:
     return uses if uses[-1] == count else [*uses, count]
 
 
-def one_step_finding(audit: OneStepAudit, result: OneStepResult, *, target: Target) -> Finding:
+def one_step_finding(audit: OneStepAudit, result: OneStepResult, *, target: Target) -> OneStepFinding:
     """The result as a finding: counts held against the curve, ε at the certificate's δ beside it.
 
     Whether silence means anything is decided by the power that was predicted before any draw, so that the same
@@ -127,17 +127,14 @@ def one_step_finding(audit: OneStepAudit, result: OneStepResult, *, target: Targ
     perfect = perfect_attack_violates(certified.curve, members=trials, non_members=trials, alpha=level)
     able = perfect and settled.powered and (target == "unprotected" or not result.repeated)
     verdict = decide(violated=result.violated, perfect_attack_would_violate=able)
-    return Finding(
+    return OneStepFinding(
         attack=audit.attack.name,
         target=target,
         verdict=verdict,
         n_members=trials,
         n_non_members=trials,
         runs=2 * trials,
-        statistic_name="TPR lower limit minus what the certified curve admits",
-        statistic=test.excess,
-        interval=None,
-        limit=0.0,
+        excess=test.excess,
         claim=certified.claim(with_curve=True),
         epsilon_lower=max(epsilon_lower(each, delta=certified.delta, alpha=level) for each in result.counts),
         ceiling=per_run_ceiling(members=trials, non_members=trials, delta=certified.delta, alpha=level),
@@ -154,12 +151,12 @@ def one_step_finding(audit: OneStepAudit, result: OneStepResult, *, target: Targ
     )
 
 
-def repeated_finding(audit: OneStepAudit) -> Finding:
+def repeated_finding(audit: OneStepAudit) -> CheckFinding:
     """What stands beside the result where every output is the same: a seed that is set anew, or no draw at all."""
     trials = audit.design.trials
     detail = f"{trials} trials a side gave one and the same output: nothing fresh is drawn, as with a fixed seed"
     check = Check(name="fresh outputs", number=2, status="fault", seen=2 * trials, detail=detail)
-    return CheckReport(title="one-step", checks=(check,), alpha=REPEATED_ALPHA).findings().items[0]
+    return CheckReport(title="one-step", checks=(check,), alpha=REPEATED_ALPHA).items()[0]
 
 
 def power_in_words(audit: OneStepAudit, *, missing: bool | None = None) -> str:

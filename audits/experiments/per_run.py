@@ -17,7 +17,7 @@ from affidavit.audits.attacks.protocol import MembershipAttack, View
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.extraction import BLANK
 from affidavit.audits.experiments.membership import Demonstrate
-from affidavit.audits.findings import Finding, OperatingPoint, Target
+from affidavit.audits.finding import OperatingPoint, PerRunFinding, Target
 from affidavit.audits.statistics.auc import ScoredRun, roc_points
 from affidavit.audits.statistics.ceilings import per_run_ceiling, runs_needed
 from affidavit.audits.statistics.clopper_pearson import epsilon_lower
@@ -91,7 +91,7 @@ def per_run_finding(
     seed: int,
     unprotected: ScoredRun | None = None,
     control: bool = False,
-) -> Finding:
+) -> PerRunFinding:
     """Counts held against the certificate's whole trade-off curve, ε at its δ beside it.
 
     ``unprotected``: the same attack without protection, by a threshold found in the same way; what it refutes is
@@ -120,17 +120,14 @@ def per_run_finding(
     elif verdict == "UNDERPOWERED":
         needed = runs_needed(certified.epsilon, alpha=level, delta=delta)
         note += "" if needed is None else f"; power at this epsilon needs {needed} runs a side to be counted"
-    return Finding(
+    return PerRunFinding(
         attack=attack.name,
         target=target,
         verdict=verdict,
         n_members=counts.members,
         n_non_members=counts.non_members,
         runs=counts.members + counts.non_members,
-        statistic_name="TPR lower limit" if control else "TPR lower limit minus what the certified curve admits",
-        statistic=test.limits.true_positive_rate_lower if control else test.excess,
-        interval=None,
-        limit=None if control else 0.0,
+        excess=None if control else test.excess,
         claim=None if control else certified.claim(),
         epsilon_lower=lower,
         ceiling=ceiling,

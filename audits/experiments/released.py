@@ -15,8 +15,10 @@ from affidavit.accountant.errors import DataError
 from affidavit.audits.attacks.extraction import Extraction
 from affidavit.audits.deduplicate import drop_near_copies
 from affidavit.audits.exposure import exposures, holders
-from affidavit.audits.findings import Finding, Policy, SelfTest, Target
+from affidavit.audits.finding import SearchFinding, Target
+from affidavit.audits.findings import Policy, SelfTest
 from affidavit.audits.guessing import is_guessable, names_in
+from affidavit.audits.leaks import Leakage
 from affidavit.audits.overlap import measure_overlap
 from affidavit.audits.pii import Identifier, Pseudonyms
 from affidavit.audits.textmodel import Record
@@ -42,8 +44,8 @@ class Search:
 
     def finding(
         self, texts: Sequence[str], *, target: Target = "protected", seed: int = 0, rouge: bool = True
-    ) -> Finding:
-        """What the texts hold. The verdict is UNDERPOWERED: a search is no test of ε."""
+    ) -> SearchFinding:
+        """What the texts hold: counts, as a search is no test of ε."""
         names = Pseudonyms()
         found = self.detector.identifiers(texts)
         own = frozenset().union(*self.own.values())
@@ -57,25 +59,26 @@ class Search:
             held_out_leaked=held_out_leaked,
         )
         every = next((item for item in reversed(exposed) if item.unit == "identifier"), None)
-        return Finding(
+        return SearchFinding(
             attack=ATTACK,
             target=target,
-            verdict="UNDERPOWERED",
-            n_members=len(self.members),
-            n_non_members=len(self.held_out),
-            runs=1,
-            statistic_name="leaked identifiers / identifiers in the data",
-            statistic=len(leaked) / len(own) if own else None,
-            interval=None if every is None else every.interval,
-            interval_method="" if every is None else every.interval_method,
+            verdict="COUNTED",
+            members=len(self.members),
+            held_out=len(self.held_out),
+            texts=len(texts),
             alpha=self.alpha,
             correction="counts only; each interval by itself",
-            leaked=len(leaked),
-            guessable=len(leaked & self.guessable),
-            held_out_leaked=len(held_out_leaked),
-            dropped_near_copies=self.dropped,
-            leaks=self.detector.leaks(texts, leaked, guessable=self.guessable, pseudonyms=names),
-            exposures=exposed,
+            leakage=Leakage(
+                at_risk=len(own),
+                leaked=len(leaked),
+                guessable=len(leaked & self.guessable),
+                held_out_leaked=len(held_out_leaked),
+                interval=None if every is None else every.interval,
+                interval_method="" if every is None else every.interval_method,
+                dropped_near_copies=self.dropped,
+                leaks=self.detector.leaks(texts, leaked, guessable=self.guessable, pseudonyms=names),
+                exposures=exposed,
+            ),
             overlap=measure_overlap(
                 texts, self.members, self.held_out, alpha=self.alpha, pseudonyms=names, seed=seed, rouge=rouge
             ),
@@ -105,9 +108,8 @@ class Search:
         )
 
 
-def _seen(whose: str, item: Finding) -> str:
-    copied = 0 if item.overlap is None else item.overlap.verbatim
-    return f"an echo of {whose}: {item.leaked} identifiers, {copied} texts with a whole passage"
+def _seen(whose: str, item: SearchFinding) -> str:
+    return f"an echo of {whose}: {item.leakage.leaked} identifiers, {item.overlap.verbatim} texts with a whole passage"
 
 
 def prepare_search(

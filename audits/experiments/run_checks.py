@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from affidavit.accountant.errors import UsageError
 from affidavit.audits.given import Given, Results
 
 if TYPE_CHECKING:
-    from affidavit.audits.auditfile import CheckName
+    from affidavit.audits.experiments.registry import CheckName
 
 __all__ = ["run_check"]
 
 
 def run_check(given: Given, name: CheckName) -> Results:
-    """Every comparison of the check called ``name``. Raises ``UsageError`` where nobody gave it."""
-    check = given.checks.get(name)
-    if check is None:
-        raise UsageError(
-            f"the check {name} was not given",
-            hint=f'For example `checks = {{"{name}": lambda: report}}`, as `affidavit audit` gives it.',
-        )
+    """Every comparison of the check called ``name``. Raises ``UsageError`` where the run has none."""
+    given.run.require("check")
     given.tell(f"{name}: the generator's own code, on invented records")
-    return list(check().findings().items), []
+    return list(given.run.check(name).items()), []

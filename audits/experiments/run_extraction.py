@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from affidavit.accountant.errors import DataError, UsageError
+from affidavit.accountant.errors import DataError
 from affidavit.audits.attacks.caching import Memory
 from affidavit.audits.attacks.canary import make_canaries
 from affidavit.audits.attacks.extraction import CanaryExtraction, Extraction, ExtractionPrompt, prompt_named
@@ -25,7 +25,7 @@ from affidavit.audits.experiments.extraction import (
     extraction_finding,
     tally,
 )
-from affidavit.audits.findings import Finding, Target, Utility
+from affidavit.audits.finding import Finding, Target, Utility
 from affidavit.audits.given import Given, Results
 from affidavit.audits.pii import Pseudonyms
 from affidavit.audits.self_tests import extraction_self_test
@@ -42,9 +42,11 @@ def run_extraction(given: Given, *, canaries: bool = False) -> Results:
     prompt = prompt_named(audit.prompt, kind="email" if canaries else audit.kinds[0])
     count = audit.members + audit.non_members
     if canaries:
-        pool, background = _canaries(given.records, attack, count, background=audit.background, seed=audit.seed)
+        pool, background = _canaries(
+            given.material.records, attack, count, background=audit.background, seed=audit.seed
+        )
     else:
-        pool, background = candidates(given.records, attack, prompt, count=count), ()
+        pool, background = candidates(given.material.records, attack, prompt, count=count), ()
     return _Extracting(given, attack, prompt, pool, background, given.text_model(attack.name)).run()
 
 
@@ -125,7 +127,7 @@ class _Extracting:
             target=target,
             alpha=self.given.alpha,
             pseudonyms=self.names,
-            users=self.given.users,
+            users=self.given.material.users,
             utility=None if value is None else Utility(name=FLUENCY, value=value, reference=reference),
             unprotected=unprotected,
             control=control,
@@ -148,9 +150,8 @@ class _Extracting:
         return lambda _records, _seed: text
 
     def _protected(self, epsilon: float) -> Generate:
-        release = self.given.generate
-        if release is None:
-            raise UsageError("no protected generator was given", hint="pass protected_generate=")
+        self.given.run.require("generate")
+        release = self.given.run.generate
 
         def generate(records: Sequence[Record], seed: int) -> Sequence[str]:
             everyone = [*records, *self.background]

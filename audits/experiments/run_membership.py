@@ -7,7 +7,7 @@ What protects is drawn once a run and shown to all attacks: the level is shared 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from affidavit.accountant.errors import DataError
 from affidavit.audits.attacks.caching import Remembering, remembering_model
@@ -16,7 +16,8 @@ from affidavit.audits.attacks.registry import MembershipName, membership_attack
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.demonstrating import Demonstrating, attack_settings
 from affidavit.audits.experiments.membership import Demonstrate, Demonstrated, membership_finding, score_runs
-from affidavit.audits.findings import Finding, SelfTest, Target
+from affidavit.audits.finding import Finding, Target
+from affidavit.audits.findings import SelfTest
 from affidavit.audits.given import Given, Results
 from affidavit.audits.remedies import at_most_records
 from affidavit.audits.self_tests import membership_self_test
@@ -29,10 +30,10 @@ __all__ = ["run_membership"]
 def run_membership(given: Given, names: Sequence[MembershipName]) -> Results:
     """Each attack's findings and self-tests, in the order of ``names``."""
     audit = given.audit
-    given = replace(given, model=remembering_model(given.answering_model(names[0])))
+    given = given.asking(remembering_model(given.answering_model(names[0])))
     made = Demonstrating(given, names[0])
     needed = audit.members + audit.non_members
-    records, dropped = made.unique(given.records)
+    records, dropped = made.unique(given.material.records)
     if needed > len(records):
         raise DataError(
             f"{audit.members} members and {audit.non_members} non-members from {len(records)} records",

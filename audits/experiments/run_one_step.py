@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from affidavit.audits.attacks.cases import Release
 from affidavit.audits.experiments.one_step import one_step_finding, power_in_words, prepare, repeated_finding
+from affidavit.audits.finding import Finding
 from affidavit.audits.given import Given, Results
 from affidavit.audits.self_tests import one_step_self_tests
-
-if TYPE_CHECKING:
-    from affidavit.mechanisms.base import Noise
 
 __all__ = ["run_one_step"]
 
 
-def run_one_step(given: Given, *, release: Release | None = None, noise: Noise | None = None) -> Results:
-    """``release`` is under audit (default: the package's own mechanism); it draws from ``noise`` (default: secure)."""
+def run_one_step(given: Given) -> Results:
+    """The run's own mechanism, or the package's where it states none, drawing from secure noise by default."""
     from affidavit.accountant.randomness import SecureNoise
 
     audit = given.audit
     prepared = prepare(
         given.certified,
-        noise or SecureNoise(),
+        given.run.noise or SecureNoise(),
         trials=audit.members,
         alpha=given.alpha,
         mechanism=audit.mechanism,
     )
     case = prepared.design.case
     given.tell(f"one-step: {prepared.design.trials} trials a side, {power_in_words(prepared)}")
-    under_audit = case.noise_off() if audit.target == "unprotected" else release or case.release
+    under_audit = case.noise_off() if audit.target == "unprotected" else given.run.release or case.release
     result = prepared.run(under_audit, null=audit.target == "null")
     given.tell("one-step: self-tests")
-    found = [one_step_finding(prepared, result, target=audit.target)]
+    found: list[Finding] = [one_step_finding(prepared, result, target=audit.target)]
     if result.repeated and audit.target != "unprotected":
         found.append(repeated_finding(prepared))
     return found, list(one_step_self_tests(prepared))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from affidavit.accountant.errors import DataError
 from affidavit.audits.attacks.caching import Remembering, remembering_model
@@ -13,7 +13,8 @@ from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.demonstrating import Demonstrating, attack_settings
 from affidavit.audits.experiments.membership import Demonstrate
 from affidavit.audits.experiments.per_run import per_run_finding, play
-from affidavit.audits.findings import Finding, SelfTest, Target
+from affidavit.audits.finding import Finding, Target
+from affidavit.audits.findings import SelfTest
 from affidavit.audits.given import Given, Results
 from affidavit.audits.self_tests import per_run_self_test
 from affidavit.audits.statistics.auc import ScoredRun
@@ -24,9 +25,9 @@ __all__ = ["run_per_run"]
 
 def run_per_run(given: Given, names: Sequence[MembershipName]) -> Results:
     """Each attack's findings and self-tests; every attack plays runs of its own."""
-    given = replace(given, model=remembering_model(given.answering_model(names[0])))
+    given = given.asking(remembering_model(given.answering_model(names[0])))
     made = Demonstrating(given, names[0])
-    records, _ = made.unique(given.records)
+    records, _ = made.unique(given.material.records)
     if given.audit.background >= len(records):
         raise DataError(
             f"one record and {given.audit.background} others from {len(records)} records",

@@ -10,11 +10,13 @@ __all__ = ["run_released"]
 
 
 def run_released(given: Given) -> Results:
-    """What ``given.released`` holds of ``given.records``, beside ``given.held_out``."""
-    audit = given.audit
-    given.tell(f"released-text: {len(given.released)} texts against {len(given.records)} records")
+    """What the released text holds of the records, beside held-out ones."""
+    audit, material = given.audit, given.material
+    given.tell(f"released-text: {len(material.released)} texts against {len(material.records)} records")
     detector = Extraction(audit.kinds, audit.region)
-    search = prepare_search(given.records, given.held_out, detector=detector, alpha=given.alpha, users=given.users)
-    finding = search.finding(given.released, target=audit.target, seed=audit.seed)
+    search = prepare_search(
+        material.records, material.held_out, detector=detector, alpha=given.alpha, users=material.users
+    )
+    finding = search.finding(material.released, target=audit.target, seed=audit.seed)
     given.tell("released-text: self-tests")
     return [finding], list(search.self_tests(audit.policy.policy()))

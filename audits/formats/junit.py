@@ -11,6 +11,7 @@ import re
 import xml.etree.ElementTree as ET  # writes only
 from collections.abc import Mapping
 
+from affidavit.audits.finding import CheckFinding
 from affidavit.audits.findings import Findings, SelfTest
 from affidavit.audits.formats.wording import Judged, Judgement, judge, measured
 
@@ -62,7 +63,9 @@ def _properties(findings: Findings) -> Mapping[str, str]:
 
 
 def _case(suite: ET.Element, judged: Judged) -> None:
-    case = _testcase(suite, judged.title, "affidavit.check" if judged.item.check else "affidavit.audit")
+    case = _testcase(
+        suite, judged.title, "affidavit.check" if isinstance(judged.item, CheckFinding) else "affidavit.audit"
+    )
     if judged.judgement in _RESULTS:
         _result(case, _RESULTS[judged.judgement], "; ".join(judged.reasons), judged.judgement)
     _output(case, "\n".join(f"{name}: {value}" for name, value in measured(judged.item)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from affidavit.audits.finding import CheckFinding, Tested, leakage_of
 from affidavit.audits.findings import Findings
 from affidavit.audits.formats.wording import HEADLINES, Judged, judge
 
@@ -33,8 +34,8 @@ def _section(findings: Findings) -> str:
         "",
     ]
     judged = judge(findings)
-    attacks = [each for each in judged if not each.item.check]
-    checks = [each for each in judged if each.item.check]
+    attacks = [each for each in judged if not isinstance(each.item, CheckFinding)]
+    checks = [each for each in judged if isinstance(each.item, CheckFinding)]
     if attacks:
         lines += [
             "| attack | outcome | ε at least | could have shown | claimed ε | leaked | α |",
@@ -52,14 +53,15 @@ def _section(findings: Findings) -> str:
 
 
 def _attack(judged: Judged) -> str:
-    item = judged.item
+    item, leakage = judged.item, leakage_of(judged.item)
+    tested = item if isinstance(item, Tested) else None
     cells = (
         judged.title,
         _MARKS[judged.judgement],
-        _number(item.epsilon_lower),
-        _number(item.ceiling),
-        _number(item.claim.epsilon if item.claim else None),
-        "" if item.leaked is None else f"{item.leaked} ({item.leaked_beyond_guessable} beyond the guessable)",
+        _number(tested.epsilon_lower if tested else None),
+        _number(tested.ceiling if tested else None),
+        _number(tested.claim.epsilon if tested and tested.claim else None),
+        "" if leakage is None else f"{leakage.leaked} ({leakage.beyond_guessable} beyond the guessable)",
         f"{item.alpha:g}",
     )
     return "| " + " | ".join(map(_cell, cells)) + " |"

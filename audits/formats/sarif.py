@@ -19,6 +19,7 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from affidavit.audits.finding import leakage_of, overlap_of
 from affidavit.audits.formats.wording import HEADLINES, Judged, Judgement, judge, measured, rule_id
 
 if TYPE_CHECKING:
@@ -116,7 +117,8 @@ def _result(judged: Judged) -> dict[str, Any]:
 def _spans(judged: Judged, findings: Findings) -> list[dict[str, Any]]:
     """One result a leaked span; a control's are not shown, as they are not judged."""
     item = judged.item
-    if item.control:
+    leakage, overlap = leakage_of(item), overlap_of(item)
+    if not item.judged:
         return []
     tolerated = not findings.policy.broken_by(item)
     found = [
@@ -130,9 +132,9 @@ def _spans(judged: Judged, findings: Findings) -> list[dict[str, Any]]:
             "locations": [_place(leak.output, leak.start, leak.end)],
             "partialFingerprints": {"identifierHmac/v1": leak.identifier_hmac},
         }
-        for leak in item.leaks
+        for leak in (() if leakage is None else leakage.leaks)
     ]
-    for span in item.overlap.spans if item.overlap is not None else ():
+    for span in () if overlap is None else overlap.spans:
         whose = "a record that was not in the data" if span.held_out else "a private record"
         found.append(
             {

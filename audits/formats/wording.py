@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from affidavit.audits.findings import Finding, Findings, Outcome
+from affidavit.audits.finding import (
+    CheckFinding,
+    ExtractionFinding,
+    Finding,
+    SearchFinding,
+    Tested,
+    leakage_of,
+    overlap_of,
+)
+from affidavit.audits.findings import Findings, Outcome
+from affidavit.audits.sentences import sentence
 
 __all__ = ["HEADLINES", "Judged", "Judgement", "judge", "measured", "rule_id"]
 
@@ -26,63 +37,78 @@ class Judged:
     """One finding with the worst that it comes to, and why."""
 
     item: Finding
+    title: str
     judgement: Judgement
     reasons: tuple[str, ...]
 
-    @property
-    def title(self) -> str:
-        """Attack or check, and its target."""
-        role = ", control" if self.item.control and not self.item.check else ""
-        return self.item.attack if self.item.check else f"{self.item.attack} ({self.item.target}{role})"
-
 
 def judge(findings: Findings) -> tuple[Judged, ...]:
-    """Every item, in order."""
-    return tuple(_judged(item, findings.outcomes_of(item)) for item in findings.items)
+    """Every item, in order, each under a title of its own that does not depend on what came out."""
+    titles = _told_apart([_title(item) for item in findings.items])
+    return tuple(
+        _judged(item, title, findings.outcomes_of(item)) for item, title in zip(findings.items, titles, strict=True)
+    )
 
 
-def _judged(item: Finding, outcomes: Sequence[tuple[Outcome, str]]) -> Judged:
-    if item.control:
-        told = item.note if item.check else f"control: {item.badge.lower()}" + (f" ({item.note})" if item.note else "")
-        return Judged(item, "not judged", (told,))
+def _title(item: Finding) -> str:
+    """Attack or check, what it ran on, and at which ε where that is not the certified one."""
+    if isinstance(item, CheckFinding):
+        return item.attack
+    role = "" if item.judged else ", control"
+    claim = item.claim if isinstance(item, Tested) else None
+    if claim is not None and claim.subject.startswith("the same generator"):
+        role += f", epsilon {claim.epsilon:g}"
+    return f"{item.attack} ({item.target}{role})"
+
+
+def _told_apart(titles: Sequence[str]) -> list[str]:
+    """Those that are shared, numbered from the second on: an audit more does not rename the first."""
+    seen: Counter[str] = Counter()
+    apart = []
+    for title in titles:
+        seen[title] += 1
+        apart.append(title if seen[title] == 1 else f"{title} [{seen[title]}]")
+    return apart
+
+
+def _judged(item: Finding, title: str, outcomes: Sequence[tuple[Outcome, str]]) -> Judged:
+    check = isinstance(item, CheckFinding)
+    if not item.judged:
+        why = "not checked: " if check else f"control: {item.badge.lower()}"
+        told = f"{why}{item.note}" if check else f"{why} ({item.note})" if item.note else why
+        return Judged(item, title, "not judged", (told,))
     reasons = tuple(reason for _, reason in outcomes)
     found = {outcome for outcome, _ in outcomes}
     if "refuted" in found:
-        return Judged(item, "refuted", reasons)
+        return Judged(item, title, "refuted", reasons)
     if "policy-failed" in found:
-        return Judged(item, "policy-failed", reasons)
+        return Judged(item, title, "policy-failed", reasons)
     if found:
-        return Judged(item, "inconclusive", reasons)
-    return Judged(item, "holds", (item.note,) if item.check else ())
+        return Judged(item, title, "inconclusive", reasons)
+    return Judged(item, title, "holds", (item.note,) if check else ())
 
 
 def measured(item: Finding) -> tuple[tuple[str, str], ...]:
     """A finding's numbers as (name, value), those that it has."""
-    found: list[tuple[str, str]] = [("verdict", item.badge if item.control else item.verdict)]
-    if item.statistic is not None:
-        found.append((item.statistic_name, f"{item.statistic:.4g}"))
-    if item.interval is not None:
-        low, high = item.interval
-        found.append((f"interval ({item.interval_method})", f"[{low:.4g}, {high:.4g}]"))
-    for name, value in (
-        ("limit by the certificate", item.limit),
-        ("epsilon at least", item.epsilon_lower),
-        ("it could have shown", item.ceiling),
-    ):
-        if value is not None:
-            found.append((name, f"{value:.4g}"))
-    if item.claim is not None:
-        claim = item.claim
-        found.append(("claim", f"({claim.epsilon:.6g}, {claim.delta:.3g}), {claim.relation}, of the {claim.subject}"))
-    if item.leaked is not None:
-        leaked = f"{item.leaked}, {item.leaked_beyond_guessable} beyond the guessable"
-        found.append(("leaked", leaked))
-    if item.overlap is not None:
-        found.append(("verbatim passages", f"in {item.overlap.verbatim} of {item.overlap.texts} texts"))
-    if not item.check:
+    found: list[tuple[str, str]] = [("verdict", item.badge), ("found", sentence(item))]
+    leakage, overlap = leakage_of(item), overlap_of(item)
+    if isinstance(item, Tested):
+        if item.epsilon_lower is not None:
+            found.append(("epsilon at least", f"{item.epsilon_lower:.4g}"))
+        found.append(("it could have shown", f"{item.ceiling:.4g}"))
+        if (claim := item.claim) is not None:
+            told = f"({claim.epsilon:.6g}, {claim.delta:.3g}), {claim.relation}, of the {claim.subject}"
+            found.append(("claim", told))
+    if leakage is not None:
+        found.append(("leaked", f"{leakage.leaked}, {leakage.beyond_guessable} beyond the guessable"))
+    if overlap is not None:
+        found.append(("verbatim passages", f"in {overlap.verbatim} of {overlap.texts} texts"))
+    if isinstance(item, Tested):
         found.append(("members, non-members, runs", f"{item.n_members}, {item.n_non_members}, {item.runs}"))
+    if isinstance(item, SearchFinding):
+        found.append(("members, held out", f"{item.members}, {item.held_out}"))
     found.append(("alpha", f"{item.alpha:g}" + (f" ({item.correction})" if item.correction else "")))
-    if item.utility is not None:
+    if isinstance(item, ExtractionFinding) and item.utility is not None:
         found.append((item.utility.name, f"{item.utility.value:.4g}"))
     return tuple(found)
 

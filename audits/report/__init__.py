@@ -11,6 +11,7 @@ budget_figures.py  the plots of an account
 svg.py             a plot as inline SVG in the page's own colours
 drawings.py        plots with the words that go with them
 leak_rows.py       tables of what leaked
+rates.py           what is possible at a false-alarm rate that the reader chooses
 budget.py          the accounts' part of the page
 chapter.py         a certificate's part of the page
 view.py            all of the above put together for the template
@@ -18,7 +19,7 @@ page.py            the page itself
 """
 
 from affidavit.audits.report.folder import read_folder
-from affidavit.audits.report.inputs import Chapter, ReportInput, Run, Sample
+from affidavit.audits.report.inputs import Chapter, Exhibit, ReportInput, Run, Sample
 from affidavit.audits.report.page import render, write
 
-__all__ = ["Chapter", "ReportInput", "Run", "Sample", "read_folder", "render", "write"]
+__all__ = ["Chapter", "Exhibit", "ReportInput", "Run", "Sample", "read_folder", "render", "write"]

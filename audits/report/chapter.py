@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from affidavit.accountant.clock import parse_instant
-from affidavit.accountant.plan import to_dict
+from affidavit.accountant.plan import Plan, to_dict
 from affidavit.accountant.risk import risk_limits
 from affidavit.accountant.statement import Certificate, MethodSummary
 from affidavit.accountant.tradeoff import PrivacyCurve
-from affidavit.audits.findings import Finding
+from affidavit.audits.finding import (
+    AttackFinding,
+    CheckFinding,
+    ExtractionFinding,
+    Finding,
+    MembershipFinding,
+    PerRunFinding,
+    SearchFinding,
+    Tested,
+    leakage_of,
+)
+from affidavit.audits.findings import Findings
 from affidavit.audits.measure import Measure
 from affidavit.audits.report import drawings, words
 from affidavit.audits.report.inputs import Chapter, Run
 from affidavit.audits.report.leak_rows import exposure_rows, overlap_rows
 from affidavit.audits.report.numbers import fixed_lower, fixed_upper, measured, percent_upper, short, upper
-from affidavit.audits.report.plan_words import plan_in_words, uses_in_words
+from affidavit.audits.report.plan_words import places_in_words, plan_in_words, uses_in_words
+from affidavit.audits.report.rates import rate_panels
+from affidavit.audits.sentences import sentence
 
 __all__ = ["chapter_context", "chapter_headline"]
 
@@ -28,22 +43,30 @@ Context = dict[str, Any]
 NOTHING = "–"
 
 
-def chapter_context(chapter: Chapter, *, key: str = "", made: datetime) -> Context:
-    """Everything that a chapter of the template names; ``key`` begins every id in it."""
-    certificate, findings = chapter.certificate, chapter.findings
+def chapter_context(chapter: Chapter, *, key: str = "", made: datetime, public: bool = False) -> Context:
+    """Everything that a chapter of the template names; ``key`` begins every id in it.
+
+    ``public``: of the certificate alone. What attacks found follows from the records, and no certificate covers it.
+    """
+    certificate, headline = chapter.certificate, chapter_headline(chapter, public=public)
+    if public:
+        chapter = replace(chapter, findings=Findings(certificate_sha256=certificate.sha256, items=()), runs=())
+    findings = _worded(chapter.findings, certificate.plan)
     curve = drawings.certified_curve(certificate)
     risk = _risk(certificate, curve)
     return {
         "key": key,
         "name": f"{certificate.sha256[:12]}, {words.instant_in_words(certificate.not_before)}",
-        "headline": chapter_headline(chapter),
+        "headline": headline,
+        "card": _card(chapter),
+        "rates": rate_panels(curve, () if public else findings.items),
         "run": "each of its runs" if len(chapter.runs) > 1 else "this run",
         "claim": _claim(certificate, made),
-        "tiles": _tiles(chapter, risk),
+        "tiles": _tiles(chapter, risk, public=public),
         "limits": words.limits(certificate, risk),
         "strength": words.strength((1 + risk["advantage"]) / 2),
         "groups": _groups(findings.items),
-        "checks": [_check(item) for item in findings.items if item.check],
+        "checks": [_check(item) for item in findings.items if isinstance(item, CheckFinding)],
         "verdicts": _legend(findings.items),
         "total_alpha": words.total_alpha(findings),
         "power": drawings.draw_power(findings.items, prefix=key),
@@ -64,7 +87,7 @@ def chapter_context(chapter: Chapter, *, key: str = "", made: datetime) -> Conte
             }
             for test in findings.self_tests
         ],
-        "not_shown": words.not_shown(certificate, findings, recomputed=chapter.recomputed),
+        "not_shown": words.not_shown(certificate, findings, recomputed=chapter.recomputed, public=public),
         "plan": {
             "sentence": _sentence(certificate),
             "json": json.dumps(to_dict(certificate.plan), indent=2),
@@ -77,11 +100,40 @@ def chapter_context(chapter: Chapter, *, key: str = "", made: datetime) -> Conte
     }
 
 
-def chapter_headline(chapter: Chapter) -> words.Headline:
+def chapter_headline(chapter: Chapter, *, public: bool = False) -> words.Headline:
     """The worst outcome of a chapter, in words."""
+    certificate = chapter.certificate
     guarantees = [str(run.receipt.get("guarantee", "")) for run in chapter.runs]
     denied = next((guarantee for guarantee in guarantees if guarantee.startswith("NONE")), "")
+    if not denied and not certificate.guarantee:
+        denied = "NONE: its noise is seeded, and can be drawn again"
+    if public and not denied and chapter.recomputed != "does not hold":
+        return words.number_headline(signed=bool(certificate.keyids), recomputed=chapter.recomputed)
     return words.headline(chapter.findings, guarantee=denied, recomputed=chapter.recomputed)
+
+
+def _card(chapter: Chapter) -> Context:
+    """How anyone can check the card, with nothing from whoever made it but the certificate and the key."""
+    certificate = chapter.certificate
+    return {
+        "verify": "affidavit verify certificate.json --recompute --trust signer.pem",
+        "covered": "affidavit verify certificate.json --receipt receipt.json --text synthetic.jsonl --trust signer.pem",
+        "sha256": certificate.sha256,
+        "keyids": certificate.keyids,
+    }
+
+
+def _worded(findings: Findings, plan: Plan) -> Findings:
+    """The same findings with what stands at a place of the plan in place of its path."""
+
+    def worded(item: Finding) -> Finding:
+        told = replace(item, attack=places_in_words(item.attack, plan), note=places_in_words(item.note, plan))
+        if isinstance(told, Tested) and told.claim is not None:
+            subject = places_in_words(told.claim.subject, plan)
+            told = replace(told, claim=replace(told.claim, subject=subject))
+        return told
+
+    return replace(findings, items=tuple(map(worded, findings.items)))
 
 
 def _risk(certificate: Certificate, curve: PrivacyCurve) -> dict[str, Decimal]:
@@ -111,7 +163,7 @@ def _claim(certificate: Certificate, made: datetime) -> Context:
     }
 
 
-def _tiles(chapter: Chapter, risk: dict[str, Decimal]) -> list[Context]:
+def _tiles(chapter: Chapter, risk: dict[str, Decimal], *, public: bool) -> list[Context]:
     claim, tests = chapter.certificate.claim, chapter.findings.tests
     success = (1 + risk["advantage"]) / 2
     tiles = [
@@ -126,10 +178,13 @@ def _tiles(chapter: Chapter, risk: dict[str, Decimal]) -> list[Context]:
             "note": "right, for the best attack there can be; blind guessing: 50\u00a0%",
         },
     ]
-    counted = [item for item in chapter.findings.items if item.leaked is not None]
+    if public:
+        return tiles
+    counted = [item for item in chapter.findings.items if leakage_of(item) is not None]
     if counted:
-        inside = max((item.leaked_beyond_guessable for item in counted if item.target == "protected"), default=0)
-        outside = max((item.leaked_beyond_guessable for item in counted if item.target == "unprotected"), default=None)
+        inside = words.most_leaked(item for item in counted if item.target == "protected")
+        open_ones = [item for item in counted if item.target == "unprotected"]
+        outside = words.most_leaked(open_ones) if open_ones else None
         tiles.append(
             {
                 "label": "Private identifiers leaked",
@@ -140,9 +195,10 @@ def _tiles(chapter: Chapter, risk: dict[str, Decimal]) -> list[Context]:
             }
         )
     tally = {verdict: sum(item.verdict == verdict for item in tests) for verdict in words.VERDICTS}
+    checked = any(isinstance(item, CheckFinding) for item in tests)
     tiles.append(
         {
-            "label": f"Attacks {'and checks ' if any(item.check for item in tests) else ''}that refuted it",
+            "label": f"{'Attacks and checks' if checked else 'Attacks'} that refuted it",
             "value": f"{tally['VIOLATION']} of {len(tests)}" if tests else NOTHING,
             "note": f"{tally['CONSISTENT']} consistent, {tally['UNDERPOWERED']} underpowered"
             if tests
@@ -154,42 +210,71 @@ def _tiles(chapter: Chapter, risk: dict[str, Decimal]) -> list[Context]:
 
 def _groups(items: Iterable[Finding]) -> list[Context]:
     """The audited items first, then the controls."""
-    shown = [(item, _row(item)) for item in items if not item.check]
-    groups = [
-        {"name": "Under protection", "rows": [row for item, row in shown if not item.control]},
+    shown = [(item, _row(item)) for item in items if not isinstance(item, CheckFinding)]
+    groups: list[Context] = [
+        {"name": "Under protection", "rows": [row for item, row in shown if item.judged]},
         {"name": "Controls: the same attacks where they must succeed, or must fail", "rows": [
-            row for item, row in shown if item.control]},
+            row for item, row in shown if not item.judged]},
     ]  # fmt: skip
+    for group in groups:
+        _told_apart(group["rows"])
     return [group for group in groups if group["rows"]]
 
 
-def _row(item: Finding) -> Context:
-    trials = f"{item.n_members:,} used, {item.n_non_members:,} not" + (f"; {item.runs:,} runs" if item.runs > 1 else "")
+def _told_apart(rows: list[Context]) -> None:
+    """No two rows of one name: those that share one are numbered."""
+    often = Counter(row["attack"] for row in rows)
+    seen: Counter[str] = Counter()
+    for row in rows:
+        name = row["attack"]
+        if often[name] > 1:
+            seen[name] += 1
+            row["attack"] = f"{name}, audit {seen[name]}"
+
+
+def _row(item: AttackFinding) -> Context:
+    tested = item if isinstance(item, Tested) else None
+    claim = tested.claim if tested is not None else None
+    proved = tested.epsilon_lower if tested is not None else None
     return {
         "attack": words.attack_name(item) + ("" if words.is_certified(item) else f", {words.setting_name(item)}"),
-        "trials": f"{trials}; α = {short(item.alpha)}",
-        "subject": "" if item.claim is None or item.claim.subject == "certificate" else item.claim.subject,
-        "access": ", ".join(item.access),
-        "statistic_name": item.statistic_name,
-        "measures": [_measure(measure) for measure in item.measures],
-        "reached": words.reached(item),
-        "limit": "" if item.limit is None else f"at most {upper(item.limit)}",
+        "trials": f"{_trials(item)}; α = {short(item.alpha)}",
+        "subject": "" if claim is None or claim.subject == "certificate" else claim.subject,
+        "access": ", ".join(item.access) if isinstance(item, MembershipFinding | PerRunFinding) else "",
+        "said": sentence(item),
+        "details": _details(item),
         "note": item.note,
-        "epsilon_lower": NOTHING if item.epsilon_lower is None else fixed_lower(item.epsilon_lower),
-        "ceiling": NOTHING if item.ceiling is None else fixed_lower(item.ceiling),
-        "certified": NOTHING if item.claim is None else fixed_upper(item.claim.epsilon),
+        "epsilon_lower": NOTHING if proved is None else fixed_lower(proved),
+        "ceiling": NOTHING if tested is None else fixed_lower(tested.ceiling),
+        "certified": NOTHING if claim is None else fixed_upper(claim.epsilon),
         "verdict": item.badge,
     }
 
 
-def _check(item: Finding) -> Context:
+def _trials(item: AttackFinding) -> str:
+    if isinstance(item, SearchFinding):
+        return f"{item.members:,} used, {item.held_out:,} not"
+    return f"{item.n_members:,} used, {item.n_non_members:,} not" + (f"; {item.runs:,} runs" if item.runs > 1 else "")
+
+
+def _details(item: AttackFinding) -> list[str]:
+    """The figures behind the sentence, for whoever checks it."""
+    if isinstance(item, MembershipFinding):
+        area = f"area under the ROC {measured(item.auc)} ({words.interval_in_words(item.interval)})"
+        return [area, *(_measure(measure) for measure in item.measures)]
+    leakage = leakage_of(item)
+    if leakage is not None and leakage.interval is not None:
+        return [f"share of identifiers, interval: {words.interval_in_words(leakage.interval)}"]
+    return []
+
+
+def _check(item: CheckFinding) -> Context:
+    chance = None if item.p_value is None else f"p-value {measured(item.p_value)}, α = {short(item.alpha)}"
     return {
-        "name": words.attack_name(item),
-        "seen": f"{item.n_members:,} looked at",
+        "name": words.check_name(item),
+        "seen": f"{item.seen:,} looked at",
         "note": item.note,
-        "statistic": ""
-        if item.statistic is None
-        else f"{item.statistic_name} {measured(item.statistic)}, α = {short(item.alpha)}",
+        "statistic": chance or "",
         "verdict": item.badge,
     }
 
@@ -209,13 +294,13 @@ def _legend(items: Iterable[Finding]) -> list[tuple[str, str]]:
 def _utilities(items: Iterable[Finding]) -> list[Context]:
     return [
         {
-            "attack": words.attack_name(item),
+            "attack": f"{words.attack_name(item)}, {words.setting_name(item)}",
             "name": item.utility.name,
             "value": measured(item.utility.value),
             "reference": NOTHING if item.utility.reference is None else measured(item.utility.reference),
         }
         for item in items
-        if item.utility is not None
+        if isinstance(item, ExtractionFinding) and item.utility is not None
     ]
 
 
@@ -253,7 +338,7 @@ def _run(run: Run, *, several: bool) -> Context:
     shown, ended = len(run.samples), str(run.receipt.get("ended", ""))
     among = f"{shown:,} of {run.released:,} texts" if run.released > shown else "All of the text"
     return {
-        "name": f"Run that ended on {_instant(ended)}" if several and ended else "",
+        "name": f"Run that ended in the hour from {_instant(ended)}" if several and ended else "",
         "note": f"{among}, as released. The certificate covers every use that is made of it.",
         "samples": run.samples,
         "facts": [
@@ -263,10 +348,10 @@ def _run(run: Run, *, several: bool) -> Context:
                 ("Guarantee", "guarantee", False),
                 ("Noise", "noise", False),
                 ("Sampler", "sampler", False),
-                ("Run ended", "ended", False),
             )
             if run.receipt.get(key)
-        ],
+        ]
+        + ([("Ended", f"in the hour from {_instant(ended)}", False)] if ended else []),
     }
 
 

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 from affidavit.accountant.decimals import float_at_least
 from affidavit.accountant.statement import Certificate, MethodSummary
 from affidavit.accountant.tradeoff import PrivacyCurve
-from affidavit.audits.findings import Finding
+from affidavit.audits.finding import (
+    Finding,
+    MembershipFinding,
+    Tested,
+    Thresholded,
+    leakage_of,
+)
 from affidavit.audits.report import figures, words
 from affidavit.audits.report.numbers import lower, short, upper
 from affidavit.audits.report.svg import inline_svg
@@ -129,23 +135,21 @@ def draw_leaks(items: Iterable[Finding], *, prefix: str = "") -> Drawing | None:
     """Leaked identifiers of every item that counted them, protection off first."""
     order = {"unprotected": 0, "protected": 1, "null": 2}
     counted = sorted(
-        (item for item in items if item.leaked is not None),
-        key=lambda item: (item.attack, order[item.target], -(item.claim.epsilon if item.claim else 0.0)),
+        ((item, leakage) for item in items if (leakage := leakage_of(item)) is not None),
+        key=lambda found: (found[0].attack, order[found[0].target], -_claimed(found[0])),
     )
     if not counted:
         return None
-    several = len({item.attack for item in counted}) > 1
+    several = len({item.attack for item, _ in counted}) > 1
     rows, told = [], []
-    for item in counted:
-        target, leaked = words.setting_name(item), item.leaked or 0
-        guessable = leaked - item.leaked_beyond_guessable
+    for item, leakage in counted:
+        target, leaked = words.setting_name(item), leakage.leaked
+        guessable = leaked - leakage.beyond_guessable
         label = f"{words.attack_name(item)},\n{target}" if several else words.capital(target)
-        rows.append(figures.LeakRow(label, item.leaked_beyond_guessable, guessable))
+        rows.append(figures.LeakRow(label, leakage.beyond_guessable, guessable))
         told.append(f"{label.replace(chr(10), ' ')}: {leaked} leaked, {guessable} of them guessable")
-    held_out = [item.held_out_leaked for item in counted if item.held_out_leaked is not None]
-    control = (
-        f" Of records that were not in the data at all, {max(held_out):,} identifiers appeared." if held_out else ""
-    )
+    held_out = max(leakage.held_out_leaked for _, leakage in counted)
+    control = f" Of records that were not in the data at all, {held_out:,} identifiers appeared."
     return Drawing(
         heading="Identifiers that leaked",
         svg=inline_svg(
@@ -159,15 +163,21 @@ def draw_leaks(items: Iterable[Finding], *, prefix: str = "") -> Drawing | None:
     )
 
 
+def _claimed(item: Finding) -> float:
+    return item.claim.epsilon if isinstance(item, Tested) and item.claim is not None else 0.0
+
+
 def draw_tradeoffs(items: Iterable[Finding], curve: PrivacyCurve, *, prefix: str = "") -> list[Drawing]:
     """One plot a limit: the certificate's curve, once or twice applied, and each part audited by itself."""
-    shown = list(items)
+    shown = [item for item in items if isinstance(item, Tested)]
     relations = {item.claim.relation for item in shown if item.claim is not None}
-    groups: dict[tuple[str, bool], list[Finding]] = {}
+    groups: dict[tuple[str, bool], list[Tested]] = {}
     for item in shown:
-        if item.curve_points or item.point is not None:
+        if item.curve_points or isinstance(item, Thresholded):
             subject = _WHOLE if item.claim is None else item.claim.subject
-            two_steps = item.swap and relations != {"substitution"}  # a control states none of its own
+            two_steps = isinstance(item, MembershipFinding) and relations != {
+                "substitution"
+            }  # a control states none of its own
             groups.setdefault((subject, two_steps), []).append(item)
     return [
         _tradeoff(f"{prefix}tradeoff-{number}", subject, group, curve, two_steps=two_steps)
@@ -175,7 +185,7 @@ def draw_tradeoffs(items: Iterable[Finding], curve: PrivacyCurve, *, prefix: str
     ]
 
 
-def _tradeoff(name: str, subject: str, items: Sequence[Finding], curve: PrivacyCurve, *, two_steps: bool) -> Drawing:
+def _tradeoff(name: str, subject: str, items: Sequence[Tested], curve: PrivacyCurve, *, two_steps: bool) -> Drawing:
     claim = items[0].claim
     heading, once, label = "One record, used or not", curve, "certified limit"
     if subject != _WHOLE and claim is not None:
@@ -204,8 +214,8 @@ def _tradeoff(name: str, subject: str, items: Sequence[Finding], curve: PrivacyC
     )
 
 
-def _attack(item: Finding) -> figures.AttackShown:
-    point = item.point
+def _attack(item: Tested) -> figures.AttackShown:
+    point = item.point if isinstance(item, Thresholded) else None
     return figures.AttackShown(
         label=f"{words.attack_name(item)}, {words.setting_name(item)}",
         roc=item.curve_points,
@@ -221,7 +231,7 @@ def _area(roc: Iterable[tuple[float, float]]) -> float:
 
 def draw_power(items: Iterable[Finding], *, prefix: str = "") -> Drawing | None:
     """What each test of a claim could have proved, beside what it proved and what was certified."""
-    tested = [item for item in items if item.claim is not None and not item.control and item.ceiling is not None]
+    tested = [item for item in items if isinstance(item, Tested) and item.claim is not None and not item.control]
     if not tested:
         return None
     shown, told = [], []

@@ -15,7 +15,7 @@ from affidavit.audits.findings import Findings
 if TYPE_CHECKING:
     from affidavit.accountant.ledger.accounts import Account
 
-__all__ = ["Chapter", "Recomputation", "ReportInput", "Run", "Sample"]
+__all__ = ["Chapter", "Exhibit", "Recomputation", "ReportInput", "Run", "Sample"]
 
 Recomputation = Literal["not tried", "holds", "undecided", "does not hold"]
 
@@ -26,6 +26,20 @@ class Sample:
 
     label: str
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exhibit:
+    """Invented records beside what was made from them: only for data that are nobody's, as the demo's are.
+
+    ``record`` went into both. ``unprotected`` is what plain prompting gave, in which ``leaked`` stand; ``protected``
+    is a text of the certified run.
+    """
+
+    record: str
+    unprotected: str
+    protected: str
+    leaked: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +92,7 @@ class ReportInput(Shown):
     made: datetime
     chapters: tuple[Chapter, ...]
     accounts: tuple[Account, ...] = ()
+    exhibit: Exhibit | None = None
 
     def facts(self) -> Facts:
         """A row for every certificate; no released text."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from affidavit.audits.findings import Finding
+from affidavit.audits.finding import Finding, leakage_of, overlap_of
 from affidavit.audits.leaks import Exposure, Overlap
 from affidavit.audits.report import words
 from affidavit.audits.report.numbers import fixed_lower, fixed_upper, measured
@@ -27,9 +27,11 @@ def exposure_rows(items: Iterable[Finding]) -> list[dict[str, Any]]:
     """One group a finding that counted them: each kind by itself, then records and users over all kinds."""
     groups = []
     for item in items:
-        kinds = {exposure.kind for exposure in item.exposures}
+        leakage = leakage_of(item)
+        counted = () if leakage is None else leakage.exposures
+        kinds = {exposure.kind for exposure in counted}
         whole = "any" if "any" in kinds else next(iter(kinds), "")
-        chosen = [each for each in item.exposures if each.unit == "identifier" or each.kind == whole]
+        chosen = [each for each in counted if each.unit == "identifier" or each.kind == whole]
         if chosen:
             name = f"{words.attack_name(item)}, {words.setting_name(item)}"
             groups.append({"name": name, "rows": [_exposure(each) for each in chosen]})
@@ -61,9 +63,9 @@ def _share(interval: tuple[float, float]) -> str:
 def overlap_rows(items: Iterable[Finding]) -> list[dict[str, str]]:
     """One row a finding that measured overlap."""
     return [
-        _overlap(f"{words.attack_name(item)}, {words.setting_name(item)}", item.overlap)
+        _overlap(f"{words.attack_name(item)}, {words.setting_name(item)}", overlap)
         for item in items
-        if item.overlap is not None
+        if (overlap := overlap_of(item)) is not None
     ]
 
 

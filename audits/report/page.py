@@ -36,15 +36,18 @@ def _environment() -> Environment:
     )
 
 
-def render(report: ReportInput) -> str:
-    """The page as HTML. Everything but our own drawings is escaped. Raises ``PackageMissing``."""
+def render(report: ReportInput, *, public: bool = False) -> str:
+    """The page as HTML; ``public``: of certificates alone, to be shared.
+
+    Everything but our own drawings is escaped. Raises ``PackageMissing``.
+    """
     require_packages()
-    return _environment().get_template("report.html.j2").render(page_context(report))
+    return _environment().get_template("report.html.j2").render(page_context(report, public=public))
 
 
-def write(report: ReportInput, path: Path) -> None:
-    """Write the page atomically, readable by the owner only: it tells what attacks found."""
-    text = render(report)
+def write(report: ReportInput, path: Path, *, public: bool = False) -> None:
+    """Write the page atomically, readable by the owner only, unless ``public``: it tells what attacks found."""
+    text = render(report, public=public)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
@@ -53,6 +56,8 @@ def write(report: ReportInput, path: Path) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
+        if public:
+            temporary.chmod(0o644)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import fields
 from itertools import groupby
@@ -24,7 +25,42 @@ from affidavit.accountant.plan import (
 )
 from affidavit.audits.report.numbers import short
 
-__all__ = ["plan_in_words", "uses_in_words"]
+__all__ = ["places_in_words", "plan_in_words", "uses_in_words"]
+
+_PATH = re.compile(r"\bplan(?:\.of|\.parts\[(?:\d+|\*)\])+")
+_STEP = re.compile(r"\.of|\.parts\[(\d+|\*)\]")
+_MECHANISMS = {
+    "exponential": "the exponential mechanism",
+    "gaussian": "the Gaussian mechanism",
+    "discrete-gaussian": "the discrete Gaussian mechanism",
+    "laplace": "the Laplace mechanism",
+}
+
+
+def places_in_words(text: str, plan: Plan) -> str:
+    """``text`` with every path into the plan said as what stands there; a path that leads nowhere stays."""
+    return _PATH.sub(lambda found: _place(found.group(), plan), text)
+
+
+def _place(path: str, plan: Plan) -> str:
+    node: Plan | None = plan
+    among: list[str] = []
+    for step in _STEP.finditer(path):
+        number = step.group(1)
+        if number is None:
+            node = getattr(node, "of", None)
+        else:
+            parts = getattr(node, "parts", ())
+            at = 0 if number == "*" else int(number)
+            node = parts[at] if at < len(parts) else None
+            if len(parts) > 1:
+                among.append("every part" if number == "*" else f"part {at + 1} of {len(parts)}")
+    if node is None:
+        return path
+    name = _MECHANISMS.get(node.kind, f"the {node.kind.replace('-', ' ')} mechanism")
+    if not isinstance(node, Leaf):
+        name = f"the {node.kind.replace('-', ' ')} step"
+    return name + (f" ({', '.join(among)})" if among else "")
 
 
 def plan_in_words(plan: Plan) -> str:

@@ -6,7 +6,7 @@ a theorem speaks (how large an ε is still called small), the sentence says so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -17,7 +17,8 @@ from affidavit.accountant.risk import guessing_limit
 from affidavit.accountant.statement import Certificate
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
-from affidavit.audits.findings import Finding, Findings, SelfTest
+from affidavit.audits.finding import CheckFinding, Header, Tested, leakage_of, overlap_of
+from affidavit.audits.findings import Findings, SelfTest
 from affidavit.audits.report.inputs import Recomputation
 from affidavit.audits.report.numbers import (
     fixed_lower,
@@ -44,8 +45,9 @@ __all__ = [
     "joined",
     "limits",
     "method_name",
+    "most_leaked",
     "not_shown",
-    "reached",
+    "number_headline",
     "recomputation_in_words",
     "relation_in_words",
     "setting_name",
@@ -145,27 +147,38 @@ def instant_in_words(instant: datetime) -> str:
     return f"{when.day} {when:%B %Y, %H:%M} UTC"
 
 
-def attack_name(finding: Finding | SelfTest) -> str:
+def attack_name(finding: Header | SelfTest) -> str:
     """The attack's identifier as words."""
     words = finding.attack.replace("_", " ").replace("-", " ").strip()
     return capital(words)
 
 
-def is_certified(finding: Finding) -> bool:
+def check_name(finding: CheckFinding) -> str:
+    """The check, without where in the plan it looked: that is its note's, or nobody's."""
+    return attack_name(finding)
+
+
+def is_certified(finding: Header) -> bool:
     """Whether it is about the certified output, or a part of what was certified, as it is."""
-    return finding.target == "protected" and (finding.claim is None or not _elsewhere(finding))
+    return finding.target == "protected" and _elsewhere(finding) is None
 
 
-def _elsewhere(finding: Finding) -> bool:
-    """Whether the same generator was run at another ε than the certificate's."""
-    return finding.claim is not None and finding.claim.subject.startswith("the same generator")
+def _elsewhere(finding: Header) -> float | None:
+    """The ε at which the same generator was run, where that is another than the certificate's."""
+    claim = finding.claim if isinstance(finding, Tested) else None
+    return None if claim is None or not claim.subject.startswith("the same generator") else claim.epsilon
 
 
-def setting_name(finding: Finding) -> str:
+def setting_name(finding: Header) -> str:
     """What the attack was run on."""
-    if finding.target == "protected" and finding.claim is not None and _elsewhere(finding):
-        return f"protected, ε = {upper(finding.claim.epsilon)}"
+    if finding.target == "protected" and (epsilon := _elsewhere(finding)) is not None:
+        return f"protected, ε = {upper(epsilon)}"
     return _TARGETS[finding.target]
+
+
+def most_leaked(items: Iterable[Header]) -> int:
+    """The most identifiers, beyond the guessable, that any of them found."""
+    return max((leakage.beyond_guessable for item in items if (leakage := leakage_of(item)) is not None), default=0)
 
 
 _RECOMPUTATIONS: dict[Recomputation, str] = {
@@ -213,7 +226,7 @@ def headline(findings: Findings, *, guarantee: str = "", recomputed: Recomputati
     tallies = {verdict: sum(item.verdict == verdict for item in tests) for verdict in VERDICTS}
     if not audited:
         return Headline("unsure", "Not audited", ("No attack has been run against this certificate.",))
-    attacks = sum(not item.check for item in tests)
+    attacks = sum(not isinstance(item, CheckFinding) for item in tests)
     sentences = [f"{capital(count(attacks, 'attack'))} tried to prove the certificate false."] if attacks else []
     if len(tests) > attacks:
         checks = len(tests) - attacks
@@ -231,17 +244,29 @@ def headline(findings: Findings, *, guarantee: str = "", recomputed: Recomputati
     if tallies["UNDERPOWERED"]:
         these = capital(count(tallies["UNDERPOWERED"], "attack" if len(tests) == attacks else "test"))
         sentences.append(f"{these} could not have: that silence means nothing.")
-    leaked = max((item.leaked_beyond_guessable for item in audited), default=0)
+    leaked = most_leaked(audited)
     if leaked > findings.policy.max_leaked:
         tolerated = count(findings.policy.max_leaked, "are tolerated", "are tolerated").replace("no ", "none ")
         sentences.append(f"{capital(count(leaked, 'private identifier'))} leaked, where {tolerated}.")
-    copied = max((item.overlap.verbatim for item in audited if item.overlap is not None), default=0)
+    copied = max((found.verbatim for item in audited if (found := overlap_of(item)) is not None), default=0)
     if copied > findings.policy.max_verbatim:
         texts = count(copied, "released text holds", "released texts hold")
         sentences.append(f"{capital(texts)} a passage of a private record, word for word.")
     if any(not test.passed for test in findings.self_tests):
         sentences.append("A self-test of the audit failed, so the audit itself is in doubt.")
     return Headline(tone, status, tuple(sentences))
+
+
+def number_headline(*, signed: bool, recomputed: Recomputation) -> Headline:
+    """What is known of the certificate's number, whatever audits found."""
+    if not signed:
+        return Headline("unsure", "Not verified", ("Whoever made this page did not check who signed it.",))
+    said = "The signature was verified with a trusted key"
+    if recomputed == "holds":
+        return Headline("holds", "Holds", (f"{said}, and code that did not issue the number derived it again.",))
+    if recomputed == "undecided":
+        return Headline("unsure", "Undecided", (f"{said}; an independent derivation could not decide the number.",))
+    return Headline("unsure", "Signed", (f"{said}; the number was not derived again. Check it as told below.",))
 
 
 def total_alpha(findings: Findings) -> str:
@@ -316,8 +341,10 @@ def times_more_likely(epsilon: Decimal) -> str:
     return "∞" if epsilon > 500 else upper(epsilon.exp(), digits=3)
 
 
-def not_shown(certificate: Certificate, findings: Findings, *, recomputed: Recomputation) -> tuple[str, ...]:
-    """The limits of the evidence, most important first."""
+def not_shown(
+    certificate: Certificate, findings: Findings, *, recomputed: Recomputation, public: bool = False
+) -> tuple[str, ...]:
+    """The limits of the evidence, most important first; ``public``: on a page that holds no audit."""
     unit = certificate.unit
     per = "per record" if unit.key is None else f"per {unit.key}, for at most {unit.max_records} records"
     whose = (
@@ -327,7 +354,10 @@ def not_shown(certificate: Certificate, findings: Findings, *, recomputed: Recom
     )
     items = [
         f"The promise is {per}. {whose}",
-        "Attacks that found nothing do not prove that nothing can be found. The certificate limits every attack; "
+        "What audits of the records found is not on this page: it follows from the records, and no certificate "
+        "covers it."
+        if public
+        else "Attacks that found nothing do not prove that nothing can be found. The certificate limits every attack; "
         "the audit tried only those listed here.",
         f"δ = {upper(certificate.claim.delta)} is a slack in probability: at worst, a record may be exposed outright "
         "with that chance.",
@@ -345,19 +375,9 @@ def not_shown(certificate: Certificate, findings: Findings, *, recomputed: Recom
             "Whoever made this page did not recompute the certified number. A signature proves who said it, not "
             "that it is right; “affidavit verify --recompute” does.",
         )
-    if any(item.verdict == "UNDERPOWERED" for item in findings.tests):
+    if not public and any(item.verdict == "UNDERPOWERED" for item in findings.tests):
         items.append("An UNDERPOWERED attack is no evidence either way; its note says what it lacks.")
     return tuple(items)
-
-
-def reached(finding: Finding) -> str:
-    """``statistic (low to high)``, or what there is of it."""
-    if finding.statistic is None:
-        return "–"
-    value = measured(finding.statistic)
-    if finding.interval is None:
-        return value
-    return f"{value} ({interval_in_words(finding.interval)})"
 
 
 def interval_in_words(interval: tuple[float, float]) -> str:

@@ -13,7 +13,8 @@ from affidavit.cli._output import json_option, note, print_table
 from affidavit.cli._progress import step_progress
 
 if TYPE_CHECKING:
-    from affidavit.audits.findings import Finding, Findings
+    from affidavit.audits.finding import Finding
+    from affidavit.audits.findings import Findings
 
 __all__ = ["audit", "print_findings", "report"]
 
@@ -108,28 +109,39 @@ def audit(
 @click.option("--certificate", type=click.Path(path_type=Path), metavar="CERT.json", help="If it is not in DIR.")
 @click.option("--title", default="", help="The report's title.")
 @click.option("--recompute", is_flag=True, help="Derive the certified number again, by other code.")
+@click.option("--public", is_flag=True, help="Of certificates alone, to be shared: certificate.html.")
 @format_option("html")
 @click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Not for html.")
 def report(
-    *, folder: Path, certificate: Path | None, title: str, recompute: bool, form: str | None, out: Path | None
+    *,
+    folder: Path,
+    certificate: Path | None,
+    title: str,
+    recompute: bool,
+    public: bool,
+    form: str | None,
+    out: Path | None,
 ) -> None:
     """One self-contained HTML page from a run's folder: report.html (private).
 
+    With --public: certificate.html, without anything that follows from the records.
     With another format: what the audits in DIR found, on stdout or in FILE.
     """
     from affidavit.auditing import findings_in
     from affidavit.auditing import report as write_report
 
     if form not in (None, "html"):
-        if title or recompute:
+        if title or recompute or public:
             raise UsageError(
-                "--title and --recompute are for the HTML page", hint="Remove `--format`, or: `--format html`"
+                "--title, --recompute and --public are for the HTML page",
+                hint="Remove `--format`, or: `--format html`",
             )
         publish(findings_in(folder, certificate=certificate), form, out)
         return
     if out is not None:
-        raise UsageError("the HTML page is always DIR/report.html", hint="Remove `-o`.")
-    click.echo(str(write_report(folder, certificate=certificate, title=title, recompute=recompute)))
+        raise UsageError("the HTML page is always in DIR", hint="Remove `-o`.")
+    page = write_report(folder, certificate=certificate, title=title, recompute=recompute, public=public)
+    click.echo(str(page))
 
 
 def print_findings(findings: Findings) -> None:
@@ -145,17 +157,15 @@ def print_findings(findings: Findings) -> None:
 
 
 def _row(item: Finding) -> tuple[str, ...]:
-    result = "" if item.statistic is None else f"{item.statistic_name} {item.statistic:.3g}"
-    if item.leaked is not None:
-        result = f"{item.leaked} leaked, {item.leaked_beyond_guessable} beyond the guessable"
-    elif item.point is not None and item.statistic is not None and item.claim is not None:
-        side = "above" if item.statistic > 0.0 else "below"
-        result = f"{abs(item.statistic):.3f} {side} the certified curve"
+    from affidavit.audits.finding import Tested
+    from affidavit.audits.sentences import sentence
+
+    tested = item if isinstance(item, Tested) else None
     return (
         item.attack,
-        item.target + (" (control)" if item.control else ""),
-        result,
-        "" if item.epsilon_lower is None else f"{item.epsilon_lower:.3g}",
-        "" if item.ceiling is None else f"{item.ceiling:.3g}",
-        item.badge.lower() if item.control or item.only_counts else item.verdict,
+        item.target + (" (control)" if tested and tested.control else ""),
+        sentence(item),
+        "" if tested is None or tested.epsilon_lower is None else f"{tested.epsilon_lower:.3g}",
+        f"{tested.ceiling:.3g}" if tested else "",
+        item.badge.lower() if not item.judged or not item.is_test else item.verdict,
     )

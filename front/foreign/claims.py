@@ -19,10 +19,12 @@ from affidavit.audits.attacks.registry import MEMBERSHIP_ATTACKS
 from affidavit.audits.certified import Certified
 from affidavit.audits.checks import Check, CheckReport, Status
 from affidavit.audits.findings import Findings, merge
+from affidavit.audits.given import Material
 from affidavit.audits.run import run_audit
 from affidavit.audits.textmodel import Record as AuditRecord
 from affidavit.audits.trace.check import check_trace
 from affidavit.audits.trace.events import parse
+from affidavit.audits.under_test import RunUnderTest
 from affidavit.foreign.examine import Function, neighbours, repeat, texts_of, trace
 from affidavit.foreign.report import watch_report
 from affidavit.generation.dataset import Record
@@ -130,27 +132,35 @@ def audit_claim(
             hint="Name theirs, a function of the chosen input: `--release glue.py:release`",
         )
     membership = not attacks.isdisjoint(MEMBERSHIP_ATTACKS)
-    if membership and settings.target == "protected" and function is None:
+    made = membership or "echo" in attacks
+    if made and settings.target == "protected" and function is None:
         raise UsageError("there is no generator to make what is attacked", hint="Name it: `--generator glue.py:run`")
     if membership and model is None:
         raise UsageError("membership attacks ask a model", hint="Name one, or for a try `--model toy`")
 
-    def demonstrate(records: Sequence[AuditRecord], *, epsilon: float, seed: int) -> list[AuditRecord]:  # noqa: ARG001
-        given = [Record(each.id, each.text, each.label or "") for each in records]
-        made = () if function is None else texts_of(function(given))
-        return [AuditRecord(f"released-{number}", text, "") for number, text in enumerate(made)]
-
-    return run_audit(
-        settings,
-        claim.certified(),
+    searching = "released-text" in attacks
+    material = Material(
         records=_for_audit(records),
         model=model,
-        protected_demonstrate=demonstrate,
-        release=None if release is None else released_by(release),
-        released=read_texts(settings.released_path) if "released-text" in attacks else (),
-        held_out=_for_audit(read_all(settings.held_out_path)) if "released-text" in attacks else (),
-        progress=tell,
+        released=read_texts(settings.released_path) if searching else (),
+        held_out=_for_audit(read_all(settings.held_out_path)) if searching else (),
     )
+    theirs = _Theirs(function, None if release is None else released_by(release))
+    return run_audit(settings, claim.certified(), material, theirs, progress=tell)
+
+
+@dataclass(frozen=True, slots=True)
+class _Theirs(RunUnderTest):
+    """Somebody's generator and mechanism, as far as they were named."""
+
+    function: Function | None
+    release: Release | None
+
+    def demonstrate(self, records: Sequence[AuditRecord], *, epsilon: float, seed: int) -> list[AuditRecord]:  # noqa: ARG002
+        """What it writes from these records."""
+        given = [Record(each.id, each.text, each.label or "") for each in records]
+        made = () if self.function is None else texts_of(self.function(given))
+        return [AuditRecord(f"released-{number}", text, "") for number, text in enumerate(made)]
 
 
 def _for_audit(records: Sequence[Record]) -> list[AuditRecord]:

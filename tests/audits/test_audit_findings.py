@@ -12,11 +12,9 @@ import jsonschema
 import pytest
 
 from affidavit.accountant.errors import UsageError
+from affidavit.audits.finding import Claim, ExtractionFinding, Finding, SearchFinding
 from affidavit.audits.findings import (
-    Claim,
-    Finding,
     Findings,
-    Leak,
     Policy,
     SelfTest,
     json_schema,
@@ -24,30 +22,41 @@ from affidavit.audits.findings import (
     read,
     write,
 )
+from affidavit.audits.leaks import Leak, Leakage, Overlap
 
 CLAIM = Claim(epsilon=1.0, delta=1e-5, relation="zero-out")
 
 
-def _item(**changes: object) -> Finding:
-    item = Finding(
+def _item(*, leaked: int = 0, guessable: int = 0, leaks: tuple[Leak, ...] = (), **changes: object) -> Finding:
+    item = ExtractionFinding(
         attack="extraction",
         target="protected",
         verdict="CONSISTENT",
         n_members=30,
         n_non_members=30,
         runs=1,
-        statistic_name="leaked identifiers / identifiers in the data",
-        statistic=0.0,
-        interval=(0.0, 0.1),
         claim=CLAIM,
         epsilon_lower=0.0,
         ceiling=3.67,
         alpha=0.05,
         correction="none",
-        leaked=0,
-        guessable=0,
-        held_out_leaked=0,
+        leakage=Leakage(
+            at_risk=30, leaked=leaked, guessable=guessable, held_out_leaked=0, interval=(0.0, 0.1), leaks=leaks
+        ),
     )
+    return replace(item, **changes)  # type: ignore[arg-type]
+
+
+def _searched(**changes: object) -> Finding:
+    overlap = Overlap(
+        words=20, texts=4, members=9, held_out=9, verbatim=0, held_out_verbatim=0, verbatim_interval=None, longest=0,
+        held_out_longest=0, compared=9, rouge_l=None, held_out_rouge_l=None, highest_rouge_l=None, margin=None,
+        margin_interval=None,
+    )  # fmt: skip
+    item = SearchFinding(
+        attack="released-text", verdict="COUNTED", members=9, held_out=9, texts=4, alpha=0.05, overlap=overlap,
+        leakage=Leakage(at_risk=9, leaked=0, guessable=0, held_out_leaked=0),
+    )  # fmt: skip
     return replace(item, **changes)  # type: ignore[arg-type]
 
 
@@ -93,6 +102,24 @@ def test_a_wrong_field_is_named(tmp_path: Path, change: dict[str, object], where
     with pytest.raises(UsageError, match=where) as caught:
         read(path)
     assert caught.value.hint
+
+
+def test_a_wrong_field_of_a_finding_is_named_in_its_own_kind(tmp_path: Path) -> None:
+    content = _findings(_searched(), _item()).to_dict()
+    content["items"][1]["leakage"]["leaked"] = "many"
+    path = tmp_path / "findings.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(UsageError, match=r"items\.1\.leakage\.leaked: Input should be a valid integer"):
+        read(path)
+
+
+def test_what_an_earlier_version_wrote_is_refused_with_the_command_that_makes_it_again(tmp_path: Path) -> None:
+    path = tmp_path / "findings.json"
+    old = {"schema": "https://affidavit.dev/schemas/findings/v1", "items": [{"attack": "loss", "check": False}]}
+    path.write_text(json.dumps(old))
+    with pytest.raises(UsageError, match="findings/v1' is not known") as caught:
+        read(path)
+    assert "`affidavit audit AUDIT.toml --certificate CERT.json" in caught.value.hint
 
 
 def test_a_missing_file_says_which_command_makes_one(tmp_path: Path) -> None:
@@ -178,7 +205,7 @@ def test_a_failed_self_test_says_why() -> None:
 
 
 def test_the_level_of_a_report_is_the_sum_of_its_tests() -> None:
-    counted = _item(claim=None, verdict="UNDERPOWERED")  # a count tests no claim
+    counted = _searched(alpha=0.9)  # a count tests no claim
     findings = _findings(_item(alpha=0.02), _item(alpha=0.03), _item(alpha=0.5, control=True), counted)
     assert findings.total_alpha == pytest.approx(0.05)
     assert merge([findings, _findings(_item(alpha=0.01))]).total_alpha == pytest.approx(0.06)

@@ -23,7 +23,7 @@ from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.membership import membership_finding
 from affidavit.audits.experiments.one_step import prepare
 from affidavit.audits.experiments.per_run import per_run_finding
-from affidavit.audits.findings import Finding
+from affidavit.audits.finding import Finding
 from affidavit.audits.statistics.auc import ScoredRun, exact_interval
 from affidavit.audits.statistics.clopper_pearson import Counts, epsilon_lower
 from affidavit.audits.statistics.correction import Level

@@ -15,6 +15,7 @@ from affidavit.accountant.plan import Exponential
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.auditfile import parse_audit
 from affidavit.audits.certified import Certified
+from affidavit.audits.given import Material
 from affidavit.audits.run import run_audit
 from affidavit.audits.textmodel import Record, TextModel
 from support.models import smollm2
@@ -39,10 +40,10 @@ def test_unprotected_extraction_leaks_real_addresses(model: TextModel) -> None:
     rows = map(json.loads, real_data(ENRON).read_text(encoding="utf-8").splitlines())
     records = [Record(row["id"], row["body"]) for row in rows if len(row["body"]) < 500]
     audit = parse_audit({"attack": "extraction", "target": "unprotected", "members": 15, "non_members": 15, "runs": 2})
-    findings = run_audit(audit, CERTIFIED, records=records, model=model)
+    findings = run_audit(audit, CERTIFIED, Material(records=records, model=model))
     item = findings.items[0]
-    assert item.leaked_beyond_guessable >= 3
-    assert item.held_out_leaked == 0
+    assert item.leakage.beyond_guessable >= 3
+    assert item.leakage.held_out_leaked == 0
     assert all(test.passed for test in findings.self_tests)
     assert findings.exit_code == 1
     assert "@" not in findings.to_json()
@@ -56,7 +57,6 @@ def test_a_real_record_in_the_prompt_is_recognised(model: TextModel, attack: str
     audit = parse_audit(
         {"attack": attack, "target": "unprotected", "members": 10, "non_members": 10, "runs": 10, "seed": 1}
     )
-    findings = run_audit(audit, CERTIFIED, records=records, model=model)
-    assert findings.items[0].statistic is not None
-    assert findings.items[0].statistic >= at_least
+    findings = run_audit(audit, CERTIFIED, Material(records=records, model=model))
+    assert findings.items[0].auc >= at_least
     assert {test.name: test.observed for test in findings.self_tests}["null pair"] == "not caught"

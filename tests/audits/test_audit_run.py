@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,8 +26,10 @@ from affidavit.audits.auditfile import AuditFile, load_audit, parse_audit
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.extraction import BLANK, candidates, tally
 from affidavit.audits.findings import Findings, read, write
+from affidavit.audits.given import Material
 from affidavit.audits.run import run_audit
 from affidavit.audits.textmodel import Record, TextModel
+from tests.support.under_test import under_test
 
 CANARY = "zephyrquillcanary"
 
@@ -89,8 +92,12 @@ def _everything(
     return [record.text for record in records]
 
 
-def _extraction(audit: AuditFile, **given: object) -> Findings:
-    return run_audit(audit, _certified(), records=_records(), model=EchoModel(), **given)  # type: ignore[arg-type]
+def _material(**changes: Any) -> Material:
+    return Material(**({"records": _records(), "model": EchoModel()} | changes))
+
+
+def _extraction(audit: AuditFile, generate: Callable[..., Any] | None = None) -> Findings:
+    return run_audit(audit, _certified(), _material(), under_test(generate=generate))
 
 
 def test_the_stand_in_is_a_text_model() -> None:
@@ -98,11 +105,11 @@ def test_the_stand_in_is_a_text_model() -> None:
 
 
 def test_an_echo_generator_leaks_everything() -> None:
-    findings = _extraction(_audit(), protected_generate=_everything)
+    findings = _extraction(_audit(), _everything)
     item = findings.items[0]
-    assert item.statistic == 1.0
-    assert item.leaked == len(item.leaks) == item.n_members > 10
-    assert item.held_out_leaked == 0
+    assert item.leakage.share == 1.0
+    assert item.leakage.leaked == len(item.leakage.leaks) == item.n_members > 10
+    assert item.leakage.held_out_leaked == 0
     assert item.verdict == "VIOLATION"
     assert item.epsilon_lower == pytest.approx(_all_right(item.n_members), abs=0.01)
     assert findings.exit_code == 1
@@ -115,9 +122,9 @@ def _all_right(guesses: int) -> float:
 
 
 def test_a_silent_generator_leaks_nothing_and_the_attack_is_shown_to_work() -> None:
-    findings = _extraction(_audit(), protected_generate=_nothing)
+    findings = _extraction(_audit(), _nothing)
     protected, control = findings.items
-    assert (protected.leaked, protected.epsilon_lower, protected.verdict) == (0, 0.0, "CONSISTENT")
+    assert (protected.leakage.leaked, protected.epsilon_lower, protected.verdict) == (0, 0.0, "CONSISTENT")
     assert (control.target, control.control, control.verdict) == ("unprotected", True, "LEAKED")
     assert (control.claim, control.badge) == (None, "LEAKED, AS IT MUST")
     assert [test.passed for test in findings.self_tests] == [True, True]
@@ -125,7 +132,7 @@ def test_a_silent_generator_leaks_nothing_and_the_attack_is_shown_to_work() -> N
 
 
 def test_every_epsilon_is_an_item_with_its_own_power() -> None:
-    findings = _extraction(_audit(epsilons=[1.0, 4.0, 8.0]), protected_generate=_nothing)
+    findings = _extraction(_audit(epsilons=[1.0, 4.0, 8.0]), _nothing)
     assert [item.verdict for item in findings.audited] == ["CONSISTENT", "UNDERPOWERED", "UNDERPOWERED"]
     assert [item.claim.epsilon for item in findings.audited if item.claim] == [1.0, 4.0, 8.0]
     assert findings.exit_code == 5
@@ -143,7 +150,7 @@ def test_an_attack_that_never_succeeds_makes_the_audit_inconclusive() -> None:
         def generate(self, prompts: Sequence[str], **_: object) -> list[str]:
             return ["" for _ in prompts]
 
-    findings = run_audit(_audit(), _certified(), records=_records(), model=Mute(), protected_generate=_nothing)
+    findings = run_audit(_audit(), _certified(), _material(model=Mute()), under_test(generate=_nothing))
     assert findings.outcome == "inconclusive"
     assert findings.exit_code == 5
 
@@ -155,22 +162,22 @@ def test_addresses_that_anyone_could_guess_are_no_leak() -> None:
         for i, name in enumerate(people)
     ]
     findings = run_audit(
-        _audit(members=4, non_members=4, target="unprotected"), _certified(), records=records, model=EchoModel()
+        _audit(members=4, non_members=4, target="unprotected"), _certified(), _material(records=records)
     )
     item = findings.items[0]
-    assert item.leaked
-    assert item.leaked == item.guessable
-    assert item.leaked_beyond_guessable == 0
-    assert all(leak.guessable for leak in item.leaks)
+    assert item.leakage.leaked
+    assert item.leakage.leaked == item.leakage.guessable
+    assert item.leakage.beyond_guessable == 0
+    assert all(leak.guessable for leak in item.leakage.leaks)
 
 
 def test_a_generator_that_invents_held_out_addresses_is_no_evidence() -> None:
     """Every candidate's address, in or out: right guesses are a coin's, and ε stays 0."""
     addresses = [record.text for record in _records()]
-    findings = _extraction(_audit(), protected_generate=lambda *_, **__: addresses)
+    findings = _extraction(_audit(), lambda *_, **__: addresses)
     item = findings.items[0]
     assert item.epsilon_lower == 0.0
-    assert item.held_out_leaked == item.n_non_members
+    assert item.leakage.held_out_leaked == item.n_non_members
 
 
 def test_shared_addresses_and_near_copies_are_no_candidates() -> None:
@@ -229,19 +236,17 @@ def test_membership_audit(attack: str) -> None:
     findings = run_audit(
         audit,
         _certified(),
-        records=_records(),
-        model=model,
-        protected_demonstrate=lambda *_, **__: [Record("made", "a made text", "north")],
+        _material(model=model),
+        under_test(demonstrate=lambda *_, **__: [Record("made", "a made text", "north")]),
     )
     protected, control = findings.items
     assert protected.epsilon_lower is control.epsilon_lower is None  # no ε from scores that share a demonstration
     assert protected.runs == 30
-    assert protected.interval is not None
     assert protected.interval[0] <= 0.5 <= protected.interval[1]
     # One swap is two steps of ε = 1: A = g(g(1 − A)), by hand 1 − e^{−1}/2 up to δ.
     assert protected.limit == pytest.approx(1 - math.exp(-1) / 2, abs=3e-5)
     if attack == "reference":
-        assert control.statistic == 1.0
+        assert control.auc == 1.0
         assert all(test.passed for test in findings.self_tests)
     assert "approximate" in protected.interval_method
 
@@ -250,7 +255,7 @@ def test_membership_of_the_shown_record_violates_a_small_epsilon_when_runs_suffi
     """60 runs at AUC 1 refute ε = .5 under substitution; 5 runs could not, and say so."""
     for runs, verdict in ((60, "VIOLATION"), (5, "UNDERPOWERED")):
         audit = _audit(attack="reference", target="unprotected", members=10, non_members=10, runs=runs)
-        findings = run_audit(audit, _certified(0.5, "substitution"), records=_records(), model=EchoModel())
+        findings = run_audit(audit, _certified(0.5, "substitution"), _material())
         assert findings.items[0].verdict == verdict
 
 
@@ -275,11 +280,11 @@ def test_one_step_audit_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "AUDIT.toml"
     path.write_text('attack = "one-step"\nmembers = 400\nnon_members = 400\n')
     certified = _certified()
-    findings = run_audit(load_audit(path), certified, noise=SeededNoise(1))
+    findings = run_audit(load_audit(path), certified, run=under_test(noise=SeededNoise(1)))
     assert findings.items[0].verdict == "CONSISTENT"
     assert {test.name for test in findings.self_tests} == {"noise off", "half noise", "null pair"}
     audit = _audit(attack="one-step", target="unprotected", members=100, non_members=100)
-    off = run_audit(audit, certified, noise=SeededNoise(1))
+    off = run_audit(audit, certified, run=under_test(noise=SeededNoise(1)))
     assert off.items[0].verdict == "VIOLATION"
     assert off.exit_code == 1
 
@@ -293,7 +298,7 @@ def test_no_private_text_is_in_anything_written(
         _audit(target="unprotected"),
         _audit(attack="reference", target="unprotected", members=10, non_members=10, runs=3),
     ):
-        findings = run_audit(audit, _certified(), records=_records(), model=EchoModel(), progress=told.append)
+        findings = run_audit(audit, _certified(), _material(), progress=told.append)
         path = tmp_path / f"{audit.attack}.json"
         write(findings, path)
         assert read(path) == findings
@@ -307,20 +312,20 @@ def test_no_private_text_is_in_anything_written(
 
 def test_errors_hold_no_private_text() -> None:
     with pytest.raises(DataError) as caught:
-        _extraction(_audit(members=100), protected_generate=_nothing)
+        _extraction(_audit(members=100), _nothing)
     assert CANARY not in str(caught.value)
     unlabelled = [Record(record.id, record.text) for record in _records()]
     with pytest.raises(DataError, match="no label") as caught:
-        run_audit(_audit(attack="reference"), _certified(), records=unlabelled, model=EchoModel())
+        run_audit(_audit(attack="reference"), _certified(), _material(records=unlabelled))
     assert CANARY not in str(caught.value)
 
 
 def test_what_an_attack_needs_and_is_not_given_is_said() -> None:
     with pytest.raises(UsageError, match="language model"):
-        run_audit(_audit(), _certified(), records=_records())
-    with pytest.raises(UsageError, match="no protected generator") as caught:
+        run_audit(_audit(), _certified(), _material(model=None))
+    with pytest.raises(UsageError, match="writes no answer to a prompt") as caught:
         _extraction(_audit())
-    assert "protected_generate" in caught.value.hint
+    assert "Define `generate`" in caught.value.hint
     with pytest.raises(UsageError, match="needs a model"):
         LabelProbability().scores(View(("x",)), _records(1))
 

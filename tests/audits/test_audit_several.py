@@ -24,10 +24,12 @@ from affidavit.audits.experiments.extraction import BLANK
 from affidavit.audits.experiments.membership import Demonstrated
 from affidavit.audits.experiments.per_run import per_run_finding, play, thresholded
 from affidavit.audits.findings import Findings
+from affidavit.audits.given import Material
 from affidavit.audits.run import run_audit
 from affidavit.audits.statistics.auc import ScoredRun
 from affidavit.audits.textmodel import Record
 from affidavit.generation.models.toy import ToyModel
+from tests.support.under_test import under_test
 
 LABELS = ("north", "south")
 
@@ -78,8 +80,10 @@ def _made(*_: object, **__: object) -> list[Record]:
 
 
 def _run(audit: AuditFile, certified: Certified | None = None, **given: Any) -> Findings:
-    given = {"protected_demonstrate": _made, "records": _records(), "model": CopyModel(), **given}
-    return run_audit(audit, certified or _certified(), **given)
+    material = {name: given.pop(name) for name in ("records", "model") if name in given}
+    abilities = {"demonstrate": _made, **given}
+    everything = Material(**({"records": _records(), "model": CopyModel()} | material))
+    return run_audit(audit, certified or _certified(), everything, under_test(**abilities))
 
 
 def test_several_attacks_share_one_level_and_what_they_are_shown() -> None:
@@ -90,11 +94,11 @@ def test_several_attacks_share_one_level_and_what_they_are_shown() -> None:
         return _made()
 
     audit = _audit(attack=["loss", "reference", "zlib", "one-step"], epsilons=[0.5, 1.0], runs=30, alpha=0.07)
-    findings = _run(audit, protected_demonstrate=demonstrate, noise=SeededNoise(3))
+    findings = _run(audit, demonstrate=demonstrate, noise=SeededNoise(3))
     # 3 attacks at 2 ε and one one-step audit: 7 tests
     assert [(item.attack, item.alpha) for item in findings.audited] == [
-        ("one-step", pytest.approx(0.01)),
         *((name, pytest.approx(0.01)) for name in ("loss", "loss", "reference", "reference", "zlib", "zlib")),
+        ("one-step", pytest.approx(0.01)),
     ]
     assert findings.total_alpha == pytest.approx(0.07)
     assert all("0.07 for the report, shared by 7 tests" in item.correction for item in findings.audited)
@@ -108,11 +112,11 @@ def test_one_attack_keeps_the_whole_level() -> None:
     assert "shared" not in findings.audited[0].correction
 
 
-def test_the_level_can_be_set_from_outside() -> None:
-    findings = _run(_audit(runs=20, attack=["loss", "reference"]), alpha=1e-3)
+def test_the_level_is_the_files_and_a_probability() -> None:
+    findings = _run(_audit(runs=20, attack=["loss", "reference"], alpha=1e-3))
     assert findings.total_alpha == pytest.approx(1e-3)
     with pytest.raises(UsageError, match="alpha"):
-        _run(_audit(), alpha=1.0)
+        _run(_audit().model_copy(update={"alpha": 1.0}))
 
 
 def test_more_tests_widen_every_interval() -> None:
@@ -159,7 +163,7 @@ def test_lira_and_rmia_through_text_and_endpoints(through: str) -> None:
     )  # fmt: skip
     findings = _run(audit, model=ToyModel())
     assert [item.attack for item in findings.items] == ["lira", "rmia", "reference"]
-    assert findings.items[2].statistic > 0.9  # type: ignore[operator]
+    assert findings.items[2].auc > 0.9
 
 
 def test_a_protected_endpoint_is_queried_and_needed() -> None:
@@ -170,12 +174,12 @@ def test_a_protected_endpoint_is_queried_and_needed() -> None:
         return PromptedEndpoint(CopyModel(), ("Text: nothing private\nCategory: north",))
 
     audit = _audit(through="endpoint", runs=20)
-    findings = _run(audit, protected_endpoint=endpoint)
+    findings = _run(audit, serve=endpoint)
     assert hidden == [10] * 20
-    assert findings.audited[0].statistic == 0.5
-    assert findings.items[1].statistic == 1.0  # the control: the real record behind an endpoint
+    assert findings.audited[0].auc == 0.5
+    assert findings.items[1].auc == 1.0  # the control: the real record behind an endpoint
     model = CopyModel()
-    with pytest.raises(UsageError, match="no protected endpoint"):
+    with pytest.raises(UsageError, match="serves no endpoint"):
         _run(audit, model=model)
     assert model.asked == []  # refused before anything is computed
 
@@ -212,7 +216,7 @@ def _per_run(**changes: object) -> AuditFile:
 
 def test_a_leak_beyond_the_claim_is_refuted_run_by_run() -> None:
     """P(shown) .75 with the record and .25 without it is ε = ln 3: more than a claim of .3."""
-    findings = _run(_per_run(), _certified(0.3), protected_demonstrate=_leaky(0.75, 0.25))
+    findings = _run(_per_run(), _certified(0.3), demonstrate=_leaky(0.75, 0.25))
     item = findings.audited[0]
     assert item.verdict == "VIOLATION"
     assert item.epsilon_lower is not None
@@ -224,7 +228,7 @@ def test_a_leak_beyond_the_claim_is_refuted_run_by_run() -> None:
 
 
 def test_the_claim_that_is_attained_is_consistent_and_small_audits_say_so() -> None:
-    findings = _run(_per_run(), _certified(math.log(3)), protected_demonstrate=_leaky(0.75, 0.25))
+    findings = _run(_per_run(), _certified(math.log(3)), demonstrate=_leaky(0.75, 0.25))
     assert findings.audited[0].verdict == "CONSISTENT"
     few = _run(_per_run().model_copy(update={"members": 20, "non_members": 20}), _certified(4.0))
     assert few.audited[0].verdict == "UNDERPOWERED"
@@ -285,25 +289,25 @@ def test_canaries_are_found_in_a_generator_that_echoes_and_in_no_other() -> None
         return [record.text for record in records]
 
     audit = _audit(attack="canary", members=20, non_members=20, background=15)
-    findings = _run(audit, protected_generate=echo)
+    findings = _run(audit, generate=echo)
     protected, control = findings.items
     assert protected.attack == control.attack == "canary"
-    assert protected.statistic == 1.0
-    assert (protected.guessable, protected.held_out_leaked) == (0, 0)
+    assert protected.leakage.share == 1.0
+    assert (protected.leakage.guessable, protected.leakage.held_out_leaked) == (0, 0)
     assert protected.verdict == "VIOLATION"
     assert len(seen) == 1
     assert sum(CANARY_DOMAIN not in record.text for record in seen[0]) == 15
     assert all(test.passed for test in findings.self_tests)
-    quiet = _run(audit, protected_generate=lambda *_, **__: ["nothing"])
+    quiet = _run(audit, generate=lambda *_, **__: ["nothing"])
     assert quiet.audited[0].verdict == "CONSISTENT"
     with pytest.raises(DataError, match="always in"):
-        _run(audit, records=_records(10), protected_generate=echo)
+        _run(audit, records=_records(10), generate=echo)
 
 
 def test_a_mechanism_other_than_the_leafs_own_can_be_named() -> None:
     certified = Certified.of_plan(Gaussian(1.5), relation="substitution", delta=1e-5)
     audit = _audit(attack="one-step", mechanism="projected-mean", members=300, non_members=300)
-    findings = run_audit(audit, certified, noise=SeededNoise(1))
+    findings = run_audit(audit, certified, run=under_test(noise=SeededNoise(1)))
     assert findings.items[0].verdict == "CONSISTENT"
     assert all(test.passed for test in findings.self_tests)
 

@@ -13,15 +13,21 @@ from junitparser import JUnitXml
 
 from affidavit.accountant.errors import UsageError
 from affidavit.audits.checks import Check, CheckReport
-from affidavit.audits.findings import Claim, Finding, Findings, Leak, Overlap, OverlapSpan, Policy, SelfTest, sourced
+from affidavit.audits.finding import Claim, ExtractionFinding, Finding, SearchFinding
+from affidavit.audits.findings import Findings, Policy, SelfTest, sourced
 from affidavit.audits.formats import FORMATS, render, sarif, summary
 from affidavit.audits.formats import markdown as markdown_format
+from affidavit.audits.leaks import Leak, Leakage, Overlap, OverlapSpan
 
 SCHEMA = json.loads((Path(__file__).parent / "data" / "sarif-2.1.0-rtm.5.json").read_text(encoding="utf-8"))
 CLAIM = Claim(epsilon=1.0, delta=1e-5, relation="zero-out")
 
 
-def _item(**changes: Any) -> Finding:
+def _leakage(*, leaked: int = 0, guessable: int = 0, leaks: tuple[Leak, ...] = ()) -> Leakage:
+    return Leakage(at_risk=30, leaked=leaked, guessable=guessable, held_out_leaked=0, interval=(0.0, 0.1), leaks=leaks)
+
+
+def _item(*, leaked: int = 0, guessable: int = 0, leaks: tuple[Leak, ...] = (), **changes: Any) -> Finding:
     facts: dict[str, Any] = {
         "attack": "extraction",
         "target": "protected",
@@ -29,17 +35,14 @@ def _item(**changes: Any) -> Finding:
         "n_members": 30,
         "n_non_members": 30,
         "runs": 2,
-        "statistic_name": "leaked",
-        "statistic": 0.0,
-        "interval": (0.0, 0.1),
-        "interval_method": "Clopper-Pearson",
         "claim": CLAIM,
         "epsilon_lower": 0.0,
         "ceiling": 3.5,
         "alpha": 0.05,
         "correction": "half a side",
+        "leakage": _leakage(leaked=leaked, guessable=guessable, leaks=leaks),
     }
-    return Finding(**(facts | changes))
+    return ExtractionFinding(**(facts | changes))
 
 
 LEAKS = (
@@ -81,7 +84,16 @@ EVERYTHING = Findings(
         _item(verdict="VIOLATION", epsilon_lower=1.7, attack="one-step"),
         _item(verdict="UNDERPOWERED", ceiling=0.4, attack="reference"),
         _item(leaked=2, guessable=1, leaks=LEAKS),
-        _item(attack="released-text", claim=None, verdict="UNDERPOWERED", overlap=OVERLAP, epsilon_lower=None),
+        SearchFinding(
+            attack="released-text",
+            verdict="COUNTED",
+            members=30,
+            held_out=30,
+            texts=9,
+            alpha=0.05,
+            leakage=_leakage(),
+            overlap=OVERLAP,
+        ),
         _item(attack="extraction", target="unprotected", control=True, leaked=2, guessable=0, leaks=LEAKS),
         *REPORT.findings().items,
     ),
@@ -102,7 +114,7 @@ def test_junit_fails_errors_and_skips_as_the_exit_code_does(findings):
     kinds = [type(result).__name__ for case in cases for result in case.result]
     assert document.failures == kinds.count("Failure")
     assert document.errors == kinds.count("Error")
-    assert document.skipped == kinds.count("Skipped") == sum(item.control for item in findings.items)
+    assert document.skipped == kinds.count("Skipped") == sum(not item.judged for item in findings.items)
     expected = 1 if document.failures else 5 if document.errors else 0
     assert findings.exit_code == expected
     ET.fromstring(render(findings, "junit"))  # noqa: S314 - our own
@@ -117,6 +129,21 @@ def test_junit_names_and_reasons():
     assert found["half noise (one-step)"] == ["was not caught, must be caught"]
     assert found["extraction (unprotected, control)"] != []
     assert found["trace check: order"] == []
+
+
+def test_junit_names_are_one_each_and_do_not_depend_on_what_came_out():
+    elsewhere = Claim(epsilon=8.0, delta=1e-5, relation="zero-out", subject="the same generator at epsilon 8")
+
+    def names(verdict: str, lower: float) -> list[str]:
+        facts = {"verdict": verdict, "epsilon_lower": lower, "leaked": int(lower), "note": str(lower)}
+        items = (_item(**facts), _item(claim=elsewhere, **facts), _item(**facts))
+        suite = ET.fromstring(render(Findings(certificate_sha256=None, items=items), "junit"))  # noqa: S314 - our own
+        return [str(case.get("name")) for case in suite.iter("testcase")]
+
+    assert names("CONSISTENT", 0.0) == names("VIOLATION", 9.0)
+    assert names("CONSISTENT", 0.0) == [
+        "extraction (protected)", "extraction (protected, epsilon 8)", "extraction (protected) [2]"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("findings", ALL.values(), ids=ALL)

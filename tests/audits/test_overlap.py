@@ -9,7 +9,8 @@ import pytest
 
 from affidavit.accountant.errors import DataError
 from affidavit.audits import findings as files
-from affidavit.audits.leaks import Overlap
+from affidavit.audits.finding import SearchFinding
+from affidavit.audits.leaks import Leakage, Overlap
 from affidavit.audits.overlap import SharedRun, closest_rouge_l, measure_overlap, shared_runs
 from affidavit.audits.pii import Pseudonyms
 from affidavit.audits.textmodel import Record
@@ -177,9 +178,9 @@ def test_no_text_at_all_is_no_evidence() -> None:
 
 
 def test_an_overlap_holds_no_word_and_no_record_id() -> None:
-    finding = files.Finding(
-        attack="released-text", target="protected", verdict="UNDERPOWERED", n_members=12, n_non_members=12, runs=1,
-        statistic_name="overlap", statistic=None, interval=None, alpha=0.05, correction="none",
+    finding = SearchFinding(
+        attack="released-text", verdict="COUNTED", members=12, held_out=12, texts=12, alpha=0.05,
+        leakage=Leakage(at_risk=0, leaked=0, guessable=0, held_out_leaked=0),
         overlap=_measure([record.text for record in MEMBERS]),
     )  # fmt: skip
     written = files.Findings(certificate_sha256=None, items=(finding,)).to_json()

@@ -16,9 +16,11 @@ from affidavit.audits.auditfile import AuditFile, parse_audit
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.extraction import candidates, extraction_finding, tally
 from affidavit.audits.experiments.released import prepare_search
-from affidavit.audits.findings import Finding, Findings
+from affidavit.audits.finding import SearchFinding
+from affidavit.audits.findings import Findings
 from affidavit.audits.findings import read as read_findings
 from affidavit.audits.findings import write as write_findings
+from affidavit.audits.given import Material
 from affidavit.audits.pii import KINDS, Pseudonyms
 from affidavit.audits.run import run_audit
 from affidavit.audits.textmodel import Record
@@ -45,7 +47,7 @@ HELD_OUT = [
 USERS = {record.id: f"user-{number // 2}" for number, record in enumerate(MEMBERS)}
 
 
-def _find(texts: list[str], **changes: object) -> Finding:
+def _find(texts: list[str], **changes: object) -> SearchFinding:
     arguments = {"members": MEMBERS, "held_out": HELD_OUT, "detector": Extraction(KINDS_HERE), "alpha": 0.05}
     return prepare_search(**(arguments | changes)).finding(texts)  # type: ignore[arg-type]
 
@@ -56,11 +58,10 @@ def _claim() -> Certified:
 
 def test_an_echo_leaks_everything() -> None:
     found = _find([record.text for record in MEMBERS], users=USERS)
-    assert found.statistic == 1.0
-    assert (found.leaked, found.held_out_leaked) == (18, 0)
-    assert found.overlap is not None
+    assert found.leakage.share == 1.0
+    assert (found.leakage.leaked, found.leakage.held_out_leaked) == (18, 0)
     assert (found.overlap.verbatim, found.overlap.held_out_verbatim) == (6, 0)
-    shown = {(item.kind, item.unit): (item.leaked, item.at_risk) for item in found.exposures}
+    shown = {(item.kind, item.unit): (item.leaked, item.at_risk) for item in found.leakage.exposures}
     assert shown["any", "record"] == (6, 6)
     assert shown["any", "user"] == (3, 3)
     assert {kind for kind, _ in shown} == {"email", "phone", "url", "any"}
@@ -68,29 +69,28 @@ def test_an_echo_leaks_everything() -> None:
 
 def test_an_echo_of_others_is_the_counterfactual() -> None:
     found = _find([record.text for record in HELD_OUT])
-    assert (found.leaked, found.held_out_leaked) == (0, 18)
-    assert found.overlap is not None
+    assert (found.leakage.leaked, found.leakage.held_out_leaked) == (0, 18)
     assert (found.overlap.verbatim, found.overlap.held_out_verbatim) == (0, 6)
-    assert {(item.leaked, item.held_out_leaked, item.held_out_at_risk) for item in found.exposures if
+    assert {(item.leaked, item.held_out_leaked, item.held_out_at_risk) for item in found.leakage.exposures if
             item.unit == "record"} == {(0, 6, 6)}  # fmt: skip
 
 
 def test_what_both_sides_hold_is_no_leak() -> None:
-    assert _find([f"please write to {SHARED}"]).leaked == 0
+    assert _find([f"please write to {SHARED}"]).leakage.leaked == 0
 
 
 def test_one_address_counts_once_however_written() -> None:
     found = _find(["ZQin1@Mill.example", "<zqin1@mill.example>", "zqin1 [at] mill [dot] example"])
-    assert found.leaked == 1
-    assert len(found.leaks) == 3
-    assert len({leak.identifier_hmac for leak in found.leaks}) == 1
-    assert [leak.output for leak in found.leaks] == [0, 1, 2]
+    assert found.leakage.leaked == 1
+    assert len(found.leakage.leaks) == 3
+    assert len({leak.identifier_hmac for leak in found.leakage.leaks}) == 1
+    assert [leak.output for leak in found.leakage.leaks] == [0, 1, 2]
 
 
 def test_near_copies_of_held_out_records_are_dropped_and_counted() -> None:
     copied = Record("copied", HELD_OUT[0].text + " PS")
     found = _find([copied.text], members=[*MEMBERS, copied])
-    assert (found.dropped_near_copies, found.n_members, found.leaked) == (1, 6, 0)
+    assert (found.leakage.dropped_near_copies, found.members, found.leakage.leaked) == (1, 6, 0)
     with pytest.raises(DataError, match="every member nearly copies"):
         _find([], members=[copied])
 
@@ -98,8 +98,8 @@ def test_near_copies_of_held_out_records_are_dropped_and_counted() -> None:
 def test_guessable_addresses_are_told_apart() -> None:
     member = Record("g", "Jane Roe asked, jane.roe@corp.example answered; also moonbeam7@corp.example and corp.example")
     found = _find([member.text], members=[member], detector=Extraction(("email", "url")))
-    assert (found.leaked, found.guessable) == (3, 2), "the address by its rule, and the front page"
-    assert found.leaked_beyond_guessable == 1
+    assert (found.leakage.leaked, found.leakage.guessable) == (3, 2), "the address by its rule, and the front page"
+    assert found.leakage.beyond_guessable == 1
 
 
 def _audit(**changes: object) -> AuditFile:
@@ -107,8 +107,12 @@ def _audit(**changes: object) -> AuditFile:
     return parse_audit(content | changes)
 
 
+def _material(records: list[Record], texts: list[str], users: dict[str, str] | None = None) -> Material:
+    return Material(records=records, released=texts, held_out=HELD_OUT, users=users)
+
+
 def _run(texts: list[str], **changes: object) -> Findings:
-    return run_audit(_audit(**changes), _claim(), records=MEMBERS, released=texts, held_out=HELD_OUT, users=USERS)
+    return run_audit(_audit(**changes), _claim(), _material(MEMBERS, texts, USERS))
 
 
 def test_phone_numbers_are_read_in_the_region_that_the_file_names() -> None:
@@ -116,8 +120,8 @@ def test_phone_numbers_are_read_in_the_region_that_the_file_names() -> None:
     found = {}
     for region in ("DE", "US"):
         audit = _audit(kinds=["phone"], region=region)
-        (item,) = run_audit(audit, _claim(), records=[member], released=["+49 30 901820"], held_out=HELD_OUT).items
-        found[region] = item.leaked
+        (item,) = run_audit(audit, _claim(), _material([member], ["+49 30 901820"])).items
+        found[region] = item.leakage.leaked
     assert found == {"DE": 1, "US": 0}
 
 
@@ -126,8 +130,8 @@ def test_clean_text_holds_and_tests_no_epsilon() -> None:
     assert found.outcome == "holds"
     assert found.exit_code == 0
     (item,) = found.items
-    assert item.only_counts
-    assert item.epsilon_lower is None
+    assert item.verdict == "COUNTED"
+    assert not item.is_test
     assert [test.passed for test in found.self_tests] == [True, True]
 
 
@@ -188,10 +192,10 @@ def test_the_extraction_experiment_counts_every_kind_per_user() -> None:
     found = extraction_finding(
         pool, result, attack, prompt, _claim(), target="unprotected", alpha=0.05, pseudonyms=Pseudonyms(), users=USERS
     )
-    assert {item.kind for item in found.exposures} == {"email", "phone", "url", "any"}
-    assert all(item.leaked == item.at_risk for item in found.exposures)  # echoed: all that was ever in leaks
-    assert all(item.held_out_leaked == 0 < item.held_out_at_risk for item in found.exposures)
-    assert max(item.at_risk for item in found.exposures if item.unit == "user") == 3
-    assert {leak.kind for leak in found.leaks} == {"email", "phone", "url"}
-    assert set(KINDS) >= {leak.kind for leak in found.leaks}
+    assert {item.kind for item in found.leakage.exposures} == {"email", "phone", "url", "any"}
+    assert all(item.leaked == item.at_risk for item in found.leakage.exposures)  # echoed: all that was ever in leaks
+    assert all(item.held_out_leaked == 0 < item.held_out_at_risk for item in found.leakage.exposures)
+    assert max(item.at_risk for item in found.leakage.exposures if item.unit == "user") == 3
+    assert {leak.kind for leak in found.leakage.leaks} == {"email", "phone", "url"}
+    assert set(KINDS) >= {leak.kind for leak in found.leakage.leaks}
     json.dumps(Findings(certificate_sha256=None, items=(found,)).to_dict())

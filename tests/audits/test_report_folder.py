@@ -27,7 +27,8 @@ from affidavit.accountant.receipt import SCHEMA, render
 from affidavit.accountant.subject import RunSubject
 from affidavit.accountant.unit import RECORD
 from affidavit.audits import findings as records
-from affidavit.audits.findings import Finding, Findings
+from affidavit.audits.finding import Finding, MembershipFinding
+from affidavit.audits.findings import Findings
 from affidavit.audits.report import ReportInput, read_folder
 
 NOW = datetime(2026, 11, 27, 23, 4, tzinfo=UTC)
@@ -60,9 +61,9 @@ def _run(folder: Path, certificate_sha256: str | None, texts: Sequence[tuple[str
 
 
 def _finding(attack: str) -> Finding:
-    return Finding(
+    return MembershipFinding(
         attack=attack, target="protected", verdict="CONSISTENT", n_members=10, n_non_members=10, runs=10,
-        statistic_name="AUC", statistic=0.5, interval=None, alpha=0.05, correction="none",
+        auc=0.5, interval=(0.4, 0.6), interval_method="", ceiling=4.0, alpha=0.05, correction="none",
     )  # fmt: skip
 
 

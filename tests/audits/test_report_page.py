@@ -22,10 +22,23 @@ from affidavit.accountant.plan import Exponential, Parallel, Repeat
 from affidavit.accountant.statement import Certificate, Claim, CurvePoint, MethodSummary
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.accountant.unit import RECORD, Unit
-from affidavit.audits import findings as records
-from affidavit.audits.findings import Finding, Findings, SelfTest, Utility
-from affidavit.audits.report import Chapter, ReportInput, Run, Sample, render, write
+from affidavit.audits.finding import (
+    CheckFinding,
+    ExtractionFinding,
+    Finding,
+    MembershipFinding,
+    OperatingPoint,
+    PerRunFinding,
+    SearchFinding,
+    Utility,
+)
+from affidavit.audits.finding import Claim as Claimed
+from affidavit.audits.findings import Findings, SelfTest
+from affidavit.audits.leaks import Exposure, Leakage, Overlap
+from affidavit.audits.report import Chapter, Exhibit, ReportInput, Run, Sample, render, write
 from affidavit.audits.report.drawings import Twice, draw_leaks, draw_tradeoffs
+from affidavit.audits.report.plan_words import places_in_words
+from affidavit.audits.report.rates import RATES, rate_panels
 from affidavit.audits.report.svg import PALETTE
 from affidavit.audits.report.words import headline, not_shown, relation_in_words
 
@@ -67,20 +80,21 @@ def _certificate(**changes: Any) -> Certificate:
     return replace(base, **changes)
 
 
-def _finding(**changes: Any) -> Finding:
-    base = Finding(
+def _finding(**changes: Any) -> MembershipFinding:
+    base = MembershipFinding(
         attack="label-probability",
         target="protected",
         verdict="CONSISTENT",
         n_members=1000,
         n_non_members=1000,
         runs=1000,
-        statistic_name="AUC",
-        statistic=0.5312,
+        auc=0.5312,
         interval=(0.47, 0.59),
+        interval_method="bootstrap",
+        limit=0.97,
         alpha=0.05,
         correction="α/2 a side",
-        claim=records.Claim(epsilon=3.10341, delta=0.001, relation="zero-out"),
+        claim=Claimed(epsilon=3.10341, delta=0.001, relation="zero-out"),
         epsilon_lower=0.2345,
         ceiling=5.6,
         curve_points=((0.0, 0.0), (0.2, 0.25), (0.6, 0.62), (1.0, 1.0)),
@@ -88,19 +102,46 @@ def _finding(**changes: Any) -> Finding:
     return replace(base, **changes)
 
 
-def _leaks() -> tuple[Finding, Finding]:
-    protected = _finding(attack="extraction", leaked=0, guessable=0, held_out_leaked=0, curve_points=())
-    unprotected = replace(
-        protected,
-        target="unprotected",
-        control=True,
-        claim=None,
-        verdict="LEAKED",
-        leaked=58,
-        guessable=17,
-        epsilon_lower=5.6,
+def _extraction(*, leaked: int = 0, guessable: int = 0, **changes: Any) -> ExtractionFinding:
+    base = ExtractionFinding(
+        attack="extraction",
+        verdict="CONSISTENT",
+        n_members=1000,
+        n_non_members=1000,
+        runs=1000,
+        alpha=0.05,
+        claim=Claimed(epsilon=3.10341, delta=0.001, relation="zero-out"),
+        epsilon_lower=0.2345,
+        ceiling=5.6,
+        leakage=Leakage(at_risk=60, leaked=leaked, guessable=guessable, held_out_leaked=0, interval=(0.0, 0.1)),
     )
-    return protected, unprotected
+    return replace(base, **changes)
+
+
+def _counted(**changes: Any) -> PerRunFinding:
+    base = PerRunFinding(
+        attack="loss",
+        verdict="CONSISTENT",
+        n_members=200,
+        n_non_members=200,
+        runs=400,
+        alpha=0.05,
+        claim=Claimed(epsilon=3.10341, delta=0.001, relation="zero-out"),
+        epsilon_lower=0.1,
+        ceiling=4.0,
+        point=OperatingPoint(
+            false_positive_rate=0.1, true_positive_rate=0.25, false_positive_upper=0.16, true_positive_lower=0.18
+        ),
+        excess=-0.135,
+    )
+    return replace(base, **changes)
+
+
+def _leaks() -> tuple[ExtractionFinding, ExtractionFinding]:
+    unprotected = _extraction(
+        target="unprotected", control=True, claim=None, verdict="LEAKED", leaked=58, guessable=17, epsilon_lower=5.6
+    )
+    return _extraction(), unprotected
 
 
 def _findings(*items: Finding, **changes: Any) -> Findings:
@@ -274,9 +315,9 @@ def test_everything_is_escaped() -> None:
             MethodSummary("x", None, None, False, HOSTILE),
         ),
     )
-    finding = _finding(attack=HOSTILE, statistic_name=HOSTILE, note=HOSTILE, utility=Utility(name=HOSTILE, value=0.5))
-    counted = replace(finding, leaked=3, guessable=1)
-    part = replace(finding, claim=records.Claim(epsilon=1, delta=0, relation="zero-out", subject=HOSTILE))
+    finding = _finding(attack=HOSTILE, access=(HOSTILE,), note=HOSTILE)
+    counted = _extraction(attack=HOSTILE, leaked=3, guessable=1, utility=Utility(name=HOSTILE, value=0.5))
+    part = replace(finding, claim=Claimed(epsilon=1, delta=0, relation="zero-out", subject=HOSTILE))
     test = SelfTest(name="noise off", attack=HOSTILE, expected="caught", observed="caught", detail=HOSTILE)
     account = Account(HOSTILE, "zero-out", RECORD, Decimal(9), Decimal(1), HOSTILE, "2026-11-20T09:00:00Z")
     html = render(
@@ -333,7 +374,7 @@ def test_limits_follow_from_the_curve_unless_the_certificate_states_them(page: _
             "Two attacks tried to prove the certificate false. One of them did.",
         ),
         (
-            (_finding(leaked=7, guessable=2),),
+            (_extraction(leaked=7, guessable=2),),
             "Policy failed",
             "One attack tried to prove the certificate false. It did not. "
             "Five private identifiers leaked, where none are tolerated.",
@@ -389,14 +430,14 @@ def test_two_records_changing_places_are_held_against_the_curve_applied_twice() 
     fine = PrivacyCurve(tuple((i / 200, delta(i / 200)) for i in range(1200)))
     for rate in (0.01, 0.1, 0.3):
         assert Twice(fine).false_negative_rate(rate) == pytest.approx(float(ndtr(ndtri(1 - rate) - 2)), abs=2e-3)
-    findings = (_finding(), _finding(swap=True), _finding(swap=True, control=True))
+    findings = (_counted(), _finding(), _finding(control=True))
     headings = [drawing.heading for drawing in draw_tradeoffs(findings, fine)]
     assert headings == ["One record, used or not", "A used record against an unused one"]
 
 
 def test_under_substitution_changing_places_is_one_step() -> None:
-    claim = records.Claim(epsilon=1.0, delta=0.0, relation="substitution")
-    drawn = draw_tradeoffs((_finding(claim=claim), _finding(claim=claim, swap=True)), PrivacyCurve(((1.0, 0.0),)))
+    claim = Claimed(epsilon=1.0, delta=0.0, relation="substitution")
+    drawn = draw_tradeoffs((_counted(claim=claim), _finding(claim=claim)), PrivacyCurve(((1.0, 0.0),)))
     assert [drawing.heading for drawing in drawn] == ["One record, used or not"]
 
 
@@ -407,9 +448,9 @@ def test_a_number_that_does_not_hold_comes_before_everything() -> None:
 
 
 def test_runs_at_another_epsilon_are_told_apart() -> None:
-    elsewhere = records.Claim(epsilon=8.0, delta=0.001, relation="zero-out", subject="the same generator at epsilon 8")
+    elsewhere = Claimed(epsilon=8.0, delta=0.001, relation="zero-out", subject="the same generator at epsilon 8")
     protected, unprotected = _leaks()
-    drawing = draw_leaks((protected, replace(protected, claim=elsewhere, leaked=2), unprotected))
+    drawing = draw_leaks((protected, _extraction(claim=elsewhere, leaked=2), unprotected))
     assert drawing is not None
     told = "Protection off: 58 leaked, 17 of them guessable. Protected, ε = 8: 2 leaked, 0 of them guessable. Certified"
     assert told in drawing.svg
@@ -506,23 +547,23 @@ def _told(*items: Finding) -> str:
     return _Page(render(_report(certificate=bare, findings=_findings(*items), accounts=()))).text
 
 
-def _searched(**changes: Any) -> Finding:
-    overlap = records.Overlap(
+def _searched(**changes: Any) -> SearchFinding:
+    overlap = Overlap(
         words=20, texts=40, members=200, held_out=200, verbatim=0, held_out_verbatim=1, verbatim_interval=(0.0, 0.0882),
         longest=0, held_out_longest=23, compared=200, rouge_l=0.2134, held_out_rouge_l=0.2091, highest_rouge_l=0.4,
         margin=0.0043, margin_interval=(-0.0512, 0.0611),
     )  # fmt: skip
     exposures = [
-        records.Exposure(
+        Exposure(
             unit=unit, kind=kind, at_risk=size, leaked=2, beyond_guessable=1, interval=(0.01, 0.2),
             interval_method="Clopper-Pearson over users", held_out_at_risk=7, held_out_leaked=0,
         )
         for unit, kind, size in (("identifier", "email", 90), ("record", "email", 80), ("identifier", "phone", 70),
                                  ("identifier", "any", 160), ("record", "any", 150), ("user", "any", 12))
     ]  # fmt: skip
-    base = _finding(
-        attack="released-text", verdict="UNDERPOWERED", claim=None, epsilon_lower=None, ceiling=None, curve_points=(),
-        leaked=2, guessable=2, held_out_leaked=0, exposures=tuple(exposures), overlap=overlap,
+    base = SearchFinding(
+        attack="released-text", verdict="COUNTED", members=200, held_out=200, texts=40, alpha=0.05, overlap=overlap,
+        leakage=Leakage(at_risk=160, leaked=2, guessable=2, held_out_leaked=0, exposures=tuple(exposures)),
     )  # fmt: skip
     return replace(base, **changes)
 
@@ -557,21 +598,22 @@ def test_overlap_is_shown_beside_its_counterfactual() -> None:
 
 def test_a_copied_passage_is_said_at_the_top() -> None:
     item = _searched()
-    assert item.overlap is not None
     shown = headline(_findings(replace(item, overlap=replace(item.overlap, verbatim=2))))
     assert shown.status == "Policy failed"
     assert shown.sentences[-1] == "Two released texts hold a passage of a private record, word for word."
 
 
 def test_checks_stand_apart_from_attacks() -> None:
-    check = _finding(attack="trace: fresh samples", check=True, claim=None, note="one sample was used twice")
-    text = _told(_finding(), replace(check, verdict="VIOLATION"))
+    check = CheckFinding(
+        attack="trace: fresh samples", verdict="VIOLATION", seen=1000, alpha=0.001, note="one sample was used twice"
+    )
+    text = _told(_finding(), check)
     assert "One attack tried to prove the certificate false. One check looked at how the text was made." in text
     assert "One of them found a fault." in text
     assert (
         "How the text was made Check What was seen Verdict Trace: fresh samples 1,000 looked at one sample was" in text
     )
-    unchecked = _told(replace(check, control=True))
+    unchecked = _told(replace(check, verdict="NOT CHECKED"))
     assert "NOT CHECKED what there was to look at does not allow this check" in unchecked
 
 
@@ -612,3 +654,108 @@ def test_it_is_written_whole_and_for_the_owner_only(tmp_path: Path, html: str, m
 )
 def test_the_relation_is_said_in_words(relation: Any, words: str) -> None:
     assert relation_in_words(relation, RECORD) == words
+
+
+# -- the card, what may be shared, and what is chosen ----------------------------------------------------------------
+
+
+def test_the_first_thing_on_the_page_is_the_card(html: str, page: _Page) -> None:
+    assert html.index('class="card"') < html.index('class="tiles"') < html.index('class="contents"')
+    for told in (
+        "affidavit verify certificate.json --recompute --trust signer.pem",
+        "affidavit verify certificate.json --receipt receipt.json --text synthetic.jsonl --trust signer.pem",
+        f"certificate {SHA}, signed by {'5b' * 32}",
+    ):
+        assert told in page.text
+
+
+def test_what_may_be_shared_holds_nothing_that_follows_from_the_records() -> None:
+    chapter = _chapter(
+        findings=_findings(_finding(verdict="VIOLATION", epsilon_lower=4.2), *_leaks(), _searched()), recomputed="holds"
+    )
+    exhibit = Exhibit(record="an exhibited record", unprotected="x", protected="y", leaked=())
+    report = ReportInput(title="mail", made=NOW, chapters=(chapter,), accounts=(_account(),), exhibit=exhibit)
+    html = render(report, public=True)
+    text = _Page(html).text
+    assert "Holds The signature was verified with a trusted key, and code that did not issue the number" in text
+    assert "What audits of the records found is not on this page" in text
+    for private in (
+        "Refuted",
+        "VIOLATION",
+        "attack tried",
+        "leaked",
+        "support-mail",
+        "charged twice",
+        "exhibited",
+        "e2",
+    ):
+        assert private not in text, private
+    assert "Refuted" in _Page(render(report)).text
+    clean = replace(chapter, findings=_findings(), runs=())
+    assert render(replace(report, chapters=(clean,)), public=True) == html, "the same bytes, whatever was found"
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, "Signed"),
+        ({"recomputed": "undecided"}, "Undecided"),
+        ({"recomputed": "does not hold"}, "Wrong number"),
+        ({"certificate": _certificate(keyids=())}, "Not verified"),
+        ({"receipt": {"certificate_sha256": SHA, "guarantee": "NONE: seeded"}}, "No guarantee"),
+    ],
+)
+def test_the_shared_card_says_what_is_known_of_the_number(changes: dict[str, Any], status: str) -> None:
+    text = _Page(render(_report(**changes), public=True)).text
+    assert text.index(status) < text.index("Verify the number")
+
+
+def test_a_false_alarm_rate_is_chosen_without_a_script(html: str, page: _Page) -> None:
+    radios = [value for tag, name, value in page.attributes if (tag, name) == ("input", "type")]
+    assert radios == ["radio"] * len(RATES)
+    assert html.count(" checked>") == 1
+    curve = PrivacyCurve(((1.0, 0.0),))
+    panels = dict(
+        zip(RATES, rate_panels(curve, (_counted(curve_points=((0.0, 0.0), (0.2, 0.5), (1.0, 1.0))),)), strict=True)
+    )
+    # Pure DP: g(x) = min(e x, 1 - (1 - x)/e); at x = 1 % that is 2.718 %, of 2.718 + 1 accusations 73.1 % are right.
+    assert (panels[0.01]["found"], panels[0.01]["right"]) == ("2.8\u00a0%", "73.2\u00a0%")
+    assert panels[0.5]["found"] == "81.7\u00a0%"
+    assert panels[0.1]["reached"] == "25\u00a0% (Loss)"
+    assert rate_panels(curve)[0]["reached"] == ""
+
+
+def test_no_two_rows_have_one_name() -> None:
+    text = _told(_counted(), _counted(excess=-0.2))
+    assert "Loss, audit 1" in text
+    assert "Loss, audit 2" in text
+
+
+def test_a_place_in_the_plan_is_said_in_words() -> None:
+    part = Claimed(epsilon=1, delta=0, relation="zero-out", subject="8 uses of plan.parts[1].of")
+    check = CheckFinding(
+        attack="sensitivity check: sensitivity at plan.parts[*].of", verdict="CONSISTENT", seen=9, alpha=0.0,
+        note="as plan.parts[*].of states",
+    )  # fmt: skip
+    text = _told(_counted(claim=part), check)
+    assert "held against: 8 uses of the exponential mechanism (part 2 of 6)" in text
+    assert "sensitivity at the exponential mechanism (every part)" in text
+    assert "plan.parts" not in text
+    assert places_in_words("at plan.parts[9].of and plan.of", _certificate().plan) == "at plan.parts[9].of and plan.of"
+    assert places_in_words("plan.parts[0]", _certificate().plan) == "the repeat step (part 1 of 6)"
+
+
+def test_a_run_that_ended_is_told_by_the_hour_that_its_receipt_states() -> None:
+    receipt = {"certificate_sha256": SHA, "ended": "2026-11-27T23:00:00Z"}
+    assert "Ended in the hour from 27 November 2026, 23:00 UTC" in _Page(render(_report(receipt=receipt))).text
+
+
+def test_an_invented_record_is_shown_beside_what_leaked() -> None:
+    exhibit = Exhibit(
+        record="write to <jo@x.invalid>", unprotected="ask jo@x.invalid, or jo@x.invalid", protected="quite another",
+        leaked=("jo@x.invalid",),
+    )  # fmt: skip
+    html = render(replace(_report(), exhibit=exhibit))
+    assert html.count("<mark>jo@x.invalid</mark>") == 2
+    assert "&lt;jo@x.invalid&gt;" in html
+    assert "exhibit" not in render(_report()).partition("</style>")[2]

@@ -274,6 +274,6 @@ def test_a_check_that_was_not_made_is_not_checked():
     )
     assert {check.status for check in report.about("sensitivity")} == {"not checked"}
     assert report.findings().outcome == "holds"
-    assert {item.badge for item in report.findings().items if item.control} == {"NOT CHECKED"}
+    assert {item.badge for item in report.findings().items if not item.judged} == {"NOT CHECKED"}
     with pytest.raises(UsageError, match="no neighbours"):
         sensitivity_check([], plan=PLAN, relation="add-remove")

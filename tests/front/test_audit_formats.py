@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import runpy
 import stat
 import subprocess
@@ -55,7 +56,7 @@ def test_the_trace_of_a_run_follows_its_plan(audited):
     assert "noise source" in checked.out
     assert "fault" not in checked.out
     as_json = audited.command("check-trace", trace, "--certificate", audited.certificate, "--json").json
-    found = {item["attack"]: item["verdict"] for item in as_json["items"] if not item["control"]}
+    found = {item["attack"]: item["verdict"] for item in as_json["items"] if item["verdict"] != "NOT CHECKED"}
     assert set(found.values()) == {"CONSISTENT"}
     assert {"trace check: noise source", "trace check: order", "trace check: fresh noise"} <= set(found)
 
@@ -198,6 +199,16 @@ def test_the_page_shows_a_workflow_that_fits_the_action():
     assert {name for name, each in inputs.items() if each.get("required")} <= set(step["with"])
 
 
+def test_actions_of_others_are_named_by_commit():
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    named = re.findall(r"uses: (\S+)(.*)", page + (ROOT / "action.yml").read_text(encoding="utf-8"))
+    others = [(name, rest) for name, rest in named if not name.startswith("OWNER/")]
+    assert len(others) == 3
+    for name, rest in others:
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name)
+        assert re.fullmatch(r"  # v\d+\.\d+\.\d+", rest), "which release that is, for people and for bots"
+
+
 @pytest.mark.parametrize(
     ("codes", "worst"),
     [([0, 0], 0), ([0, 5], 5), ([5, 1, 0], 1), ([1, 3, 2], 3), ([3, 2, 1], 3), ([2, 4], 4), ([70, 3], 70)],
@@ -247,3 +258,16 @@ def test_the_action_runs_end_to_end(audited):
     code, outputs, _ = _run_action(audited, audits="weak.toml\nopen.toml", output="second", **given)
     assert (code, outputs["exit-code"]) == (1, "1"), "1 before 5 before 0"
     assert JUnitXml.fromfile(str(audited.folder / "second" / "junit.xml")).failures == 1
+
+
+def test_a_page_to_be_shared_is_of_the_certificate_alone(audited):
+    done = audited.command("report", audited.out, "--certificate", audited.certificate, "--public")
+    assert done.code == 0, done.err
+    page = audited.out / "certificate.html"
+    assert done.out.strip() == str(page)
+    text = page.read_text(encoding="utf-8")
+    assert "affidavit verify certificate.json --recompute" in text
+    assert "VIOLATION" not in text
+    assert page.stat().st_mode & 0o044 == 0o044
+    refused = audited.command("report", audited.out, "--public", "--format", "junit")
+    assert refused.code == 2

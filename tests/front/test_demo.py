@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +18,7 @@ from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.one_step import prepare
 from affidavit.audits.self_tests import NULL_ALPHA
 from affidavit.audits.statistics.power import per_run_power
+from affidavit.demo import _exhibit
 from affidavit.runfile import load_run
 
 FOLDER = Path(str(resources.files("affidavit") / "demo_data"))
@@ -36,6 +40,28 @@ def test_a_folder_with_something_else_in_it_is_left_alone(command, home, tmp_pat
     assert refused.code == 2
     assert f"`--out {tmp_path / 'thesis-2'}`" in refused.err
     assert (tmp_path / "thesis" / "chapter.txt").read_text(encoding="utf-8") == "years of work"
+
+
+class _Parrot:
+    """A model that gives back the address in its prompt, or says nothing of it."""
+
+    def __init__(self, *, says: bool) -> None:
+        self.says = says
+
+    def generate(self, prompts: Sequence[str], **_: object) -> list[str]:
+        return [re.findall(r"\S+@[\w.-]+\w", prompt)[-1] if self.says else "no idea" for prompt in prompts]
+
+
+def test_the_report_shows_an_invented_record_beside_what_leaked() -> None:
+    run, settings = load_run(FOLDER / "run.toml"), load_audit(FOLDER / "audit.toml")
+    labels = run.generator.labels
+    made = SimpleNamespace(samples=[SimpleNamespace(label=label, text=f"about {label}") for label in labels])
+    shown = _exhibit(settings, run, _Parrot(says=True), made)  # type: ignore[arg-type]
+    assert shown is not None
+    assert shown.leaked == (shown.unprotected,)
+    assert shown.leaked[0] in shown.record
+    assert shown.protected in {f"about {label}" for label in labels}
+    assert _exhibit(settings, run, _Parrot(says=False), made) is None  # type: ignore[arg-type]
 
 
 def test_by_chance_the_one_step_audit_fails_less_than_once_in_a_million_runs() -> None:
@@ -94,5 +120,7 @@ def test_the_whole_demo_on_smollm2(command, home, tmp_path):
     assert protected["ceiling"] > protected["claim"]["epsilon"], (
         "the attack proves more than the claim without protection"
     )
-    assert unprotected["leaked"] - unprotected["guessable"] > 0, "an attack that never succeeds proves nothing"
-    assert protected["leaked"] - protected["guessable"] == 0
+    assert unprotected["leakage"]["leaked"] - unprotected["leakage"]["guessable"] > 0, (
+        "an attack that never succeeds proves nothing"
+    )
+    assert protected["leakage"]["leaked"] - protected["leakage"]["guessable"] == 0

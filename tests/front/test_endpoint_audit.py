@@ -66,5 +66,5 @@ def test_the_command_audits_an_endpoint(workplace):
         ("reference", "protected", 6),
     ]
     control = next(item for item in findings["items"] if item["control"] and item["attack"] == "reference")
-    assert control["statistic"] > 0.9  # the real record behind the endpoint
-    assert audited[1]["statistic"] < control["statistic"]
+    assert control["auc"] > 0.9  # the real record behind the endpoint
+    assert audited[1]["auc"] < control["auc"]

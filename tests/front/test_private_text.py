@@ -17,7 +17,7 @@ from typing import Any, get_args
 
 import pytest
 
-from affidavit.audits.auditfile import AttackName
+from affidavit.audits.experiments.registry import AttackName
 
 SIZE = 24
 FORMATS = ("json", "junit", "sarif", "sarif-all", "markdown")
@@ -137,9 +137,9 @@ def test_a_search_that_finds_everything_tells_nothing(watched: Watched) -> None:
         done = watched("audit", audit, "--certificate", place.certificate, "-o", out, "--format", form)
         assert done.code == 1, done.err
     (item,) = json.loads((out / "findings.json").read_text(encoding="utf-8"))["items"]
-    assert item["leaked"] == 3 * SIZE, "an address, a phone and a page each; the card stands on both sides"
+    assert item["leakage"]["leaked"] == 3 * SIZE, "an address, a phone and a page each; the card stands on both sides"
     assert item["overlap"]["verbatim"] == SIZE
-    assert {(each["unit"], each["leaked"]) for each in item["exposures"] if each["kind"] == "any"} == {
+    assert {(each["unit"], each["leaked"]) for each in item["leakage"]["exposures"] if each["kind"] == "any"} == {
         ("identifier", 3 * SIZE), ("record", SIZE), ("user", SIZE // 3)}  # fmt: skip
     for form in FORMATS:
         assert watched("report", place.folder, "--format", form).code == 0
@@ -166,7 +166,7 @@ def test_every_attack_tells_nothing(watched: Watched) -> None:
         for item in json.loads((place.folder / "extraction" / "findings.json").read_text(encoding="utf-8"))["items"]
         if item["target"] == "unprotected"
     ]
-    assert unprotected[0]["leaked"] > 0, "the toy model does give addresses away"
+    assert unprotected[0]["leakage"]["leaked"] > 0, "the toy model does give addresses away"
     assert watched("report", place.folder).code == 0
 
 

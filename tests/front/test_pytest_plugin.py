@@ -83,13 +83,11 @@ def test_lines(tmp_path):
 """
 OUTCOMES = """
 from dataclasses import replace
-from affidavit.audits.findings import Finding, Findings, write
+from affidavit.audits.findings import Findings, write
+from affidavit.audits.finding import CheckFinding
 from affidavit.pytest_plugin import assert_consistent
 
-ITEM = Finding(
-    attack="one-step", target="protected", verdict="CONSISTENT", n_members=9, n_non_members=9, runs=1, check=True,
-    statistic_name="excess", statistic=-0.1, interval=None, alpha=0.001, correction="", ceiling=2.0, note="seen",
-)
+ITEM = CheckFinding(attack="one-step", verdict="CONSISTENT", seen=9, p_value=0.1, alpha=0.001, note="seen")
 def found(verdict):
     return Findings(certificate_sha256="a" * 64, items=(replace(ITEM, verdict=verdict),))
 

@@ -96,7 +96,7 @@ def test_released_answers_are_audited_for_membership(asking):
     done = asking.command("audit", audit, "--certificate", asking.certificate, "-o", asking.out)
     found = json.loads((asking.out / "findings.json").read_text(encoding="utf-8"))
     protected, control = found["items"]
-    assert (control["control"], control["statistic"]) == (True, 1.0)
-    assert protected["statistic"] < 0.9
+    assert (control["control"], control["auc"]) == (True, 1.0)
+    assert protected["auc"] < 0.9
     assert protected["verdict"] != "VIOLATION"
     assert done.code in (0, 5)

@@ -8,16 +8,18 @@ from datetime import UTC, datetime
 import pytest
 
 from affidavit import certify, generate, load_run, plan_run, verify
-from affidavit.audits.findings import Finding, Findings, SelfTest
-from affidavit.audits.leaks import Leak
+from affidavit.audits.finding import ExtractionFinding
+from affidavit.audits.findings import Findings, SelfTest
+from affidavit.audits.leaks import Leak, Leakage
 from affidavit.audits.report.inputs import Chapter, ReportInput
 from affidavit.generation.outputs import Generated
 
 CANARY = "jane.roe@example.org"
 
 
-def finding(**changes):
-    return Finding(
+def finding(*, leaked=2, **changes):
+    leaks = (Leak(identifier_hmac="f" * 64, kind="email", guessable=False, output=0, start=0, end=3),)
+    return ExtractionFinding(
         **{
             "attack": "extraction",
             "target": "protected",
@@ -25,16 +27,11 @@ def finding(**changes):
             "n_members": 30,
             "n_non_members": 30,
             "runs": 2,
-            "statistic_name": "leaked",
-            "statistic": 2.0,
-            "interval": (1.0, 3.0),
             "alpha": 0.05,
             "correction": "none",
             "epsilon_lower": 0.123456789,
             "ceiling": 3.25,
-            "leaked": 2,
-            "guessable": 1,
-            "leaks": (Leak(identifier_hmac="f" * 64, kind="email", guessable=False, output=0, start=0, end=3),),
+            "leakage": Leakage(at_risk=30, leaked=leaked, guessable=1, held_out_leaked=0, leaks=leaks),
             "note": CANARY,
             **changes,
         }
@@ -107,8 +104,8 @@ def test_findings_show_verdicts_and_counts_and_no_notes(certified):
     )
     assert repr(found) == "Findings(policy-failed: 2 findings, 1 self-tests, 0 failed)"
     assert (
-        repr(finding())
-        == "Finding(extraction on protected: CONSISTENT, ε >= 0.123456, at most 3.25 could be shown, 2 leaked)"
+        repr(finding()) == "ExtractionFinding(extraction on protected: CONSISTENT, ε >= 0.123456, "
+        "at most 3.25 could be shown, 2 leaked)"
     )
     report = ReportInput(
         title="<i>letters</i>",

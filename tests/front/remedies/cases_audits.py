@@ -286,7 +286,7 @@ CASES = [
         code=3,
         by_hand=lambda place: (place.folder / "out/synthetic.jsonl").unlink(),
     ),
-    Case("audits/findings.py:parse", "report .", _reported(_in_the_folder("out/findings.json", "{}"))),
+    Case("audits/findings.py:parse#2", "report .", _reported(_in_the_folder("out/findings.json", "{}"))),
     Case(
         "audits/findings.py:parse",
         "report .",

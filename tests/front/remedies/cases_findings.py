@@ -18,17 +18,17 @@ from affidavit.accountant.plan import Pure, Repeat, parse_plan
 from affidavit.accountant.randomness import SeededNoise
 from affidavit.audits import findings, neighbour, overlap, sensitivity
 from affidavit.audits.attacks import cases, extraction_prompts, one_step, protocol, rmia, shadow
+from affidavit.audits.attacks.echo import make_echo_canaries
 from affidavit.audits.auditfile import parse_audit
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments import membership
-from affidavit.audits.experiments.demonstrating import Demonstrating
-from affidavit.audits.experiments.run_checks import run_check
-from affidavit.audits.given import Given
+from affidavit.audits.given import Given, Material
 from affidavit.audits.pii.identifier import Pseudonyms
 from affidavit.audits.report.inputs import Chapter, ReportInput
 from affidavit.audits.run import run_audit
 from affidavit.audits.textmodel import Record
 from affidavit.audits.trace import events
+from affidavit.audits.under_test import RunUnderTest
 from affidavit.generation.models.toy import ToyModel
 
 GAUSSIAN = parse_plan({"kind": "gaussian", "noise_multiplier": 1.0})
@@ -65,8 +65,8 @@ def _certified() -> Certified:
     return Certified.of_plan(GAUSSIAN, relation="add-remove", delta=1e-5)
 
 
-def _given(*, through: str = "text", **changes: Any) -> Given:
-    content = {"attack": "gap", "members": 2, "non_members": 2, "runs": 1, "through": through}
+def _given(**changes: Any) -> Given:
+    content = {"attack": "gap", "members": 2, "non_members": 2, "runs": 1}
     given = Given(audit=parse_audit(content), certified=_certified(), alpha=0.05)
     return replace(given, **changes)
 
@@ -77,16 +77,20 @@ def _permit(*, uses: int) -> None:
         permit.use("plan.of")
 
 
-def _protected_extraction(*, protected_generate: Any) -> object:
+def _run(generate: Any) -> RunUnderTest:
+    """One that can write, or can do nothing."""
+    return type("Writes", (RunUnderTest,), {} if generate is None else {"generate": staticmethod(generate)})()
+
+
+def _protected_extraction(*, generate: Any) -> object:
     settings = {"attack": "canary", "members": 2, "non_members": 2, "runs": 1, "target": "protected", "max_tokens": 2}
     settings["background"] = 2
-    return run_audit(
-        parse_audit(settings), _certified(), records=RECORDS, model=ToyModel(), protected_generate=protected_generate
-    )
+    return run_audit(parse_audit(settings), _certified(), Material(records=RECORDS, model=ToyModel()), _run(generate))
 
 
-def _demonstrate(records: Sequence[Record], **_: object) -> Sequence[Record]:
-    return records
+def _echo(*, background: int) -> object:
+    settings = {"attack": "echo", "members": 2, "non_members": 2, "target": "null", "background": background}
+    return run_audit(parse_audit(settings), _certified(), Material(records=RECORDS))
 
 
 def _scored(*, members: int, non_members: int) -> object:
@@ -147,7 +151,7 @@ def _trace(*, path: str) -> object:
 
 
 CASES = [
-    Case("audits/findings.py:parse#2", "report .", _other_schema),
+    Case("audits/findings.py:parse", "report .", _other_schema),
 ]
 
 API = [
@@ -186,47 +190,35 @@ API = [
         {"shadow_prompts": 4},
     ),
     Api(
-        "audits/experiments/demonstrating.py:_released",
-        lambda *, demonstrate: Demonstrating(_given(demonstrate=demonstrate), "gap").protected(1.0),
-        {"demonstrate": None},
-        {"demonstrate": _demonstrate},
+        "audits/attacks/echo.py:make_echo_canaries",
+        lambda *, count: make_echo_canaries(RECORDS, count=count, seed=0),
+        {"count": len(RECORDS) + 1},
     ),
-    Api(
-        "audits/experiments/demonstrating.py:_served",
-        lambda *, endpoint: Demonstrating(_given(through="endpoint", endpoint=endpoint), "gap").protected(1.0),
-        {"endpoint": None},
-        {"endpoint": lambda *_, **__: ToyModel()},
-    ),
+    Api("audits/experiments/run_echo.py:run_echo", _echo, {"background": 9}),
     Api("audits/experiments/membership.py:score_runs", _scored, {"members": 4, "non_members": 4}),
     Api(
-        "audits/experiments/run_extraction.py:_protected",
+        "audits/under_test.py:_missing",
         _protected_extraction,
-        {"protected_generate": None},
-        {"protected_generate": lambda *_, **__: "nothing"},
+        {"generate": None},
+        {"generate": lambda *_, **__: "nothing"},
     ),
     Api("audits/trace/events.py:read", _trace, {"path": "traces.jsonl"}, {"path": "trace.jsonl"}),
     Api("audits/findings.py:read", _read, {"path": "finding.json"}, {"path": "findings.json"}),
     Api(
-        "audits/experiments/run_checks.py:run_check",
-        lambda *, checks: run_check(replace(_given(model=None), checks=checks), "neighbours"),
-        {"checks": {}},
-        {"checks": {"neighbours": _compared}},
-    ),
-    Api(
         "audits/given.py:answering_model",
-        lambda *, model: _given(model=model).answering_model("gap"),
+        lambda *, model: _given(material=Material(model=model)).answering_model("gap"),
         {"model": None},
         {"model": ToyModel()},
     ),
     Api(
         "audits/given.py:text_model",
-        lambda *, model: _given(model=model).text_model("loss"),
+        lambda *, model: _given(material=Material(model=model)).text_model("loss"),
         {"model": None},
         {"model": ToyModel()},
     ),
     Api(
         "audits/given.py:text_model#2",
-        lambda *, model: _given(model=model).text_model("loss"),
+        lambda *, model: _given(material=Material(model=model)).text_model("loss"),
         {"model": _Answers()},
         {"model": ToyModel()},
     ),
