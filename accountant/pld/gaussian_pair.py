@@ -223,9 +223,8 @@ class Tilted:
         fine = 1 << (count.bit_length() // 2)
         coarse = first + step * fine * np.arange(-(-count // fine))
         turns = np.exp(1j * np.outer(coarse, self.loss)) * self.weights(log_peak)
-        result = turns @ np.exp(1j * np.outer(self.loss, step * np.arange(fine)))
-        values: ComplexArray = result.reshape(-1)[:count]
-        return values
+        result = np.asarray(turns @ np.exp(1j * np.outer(self.loss, step * np.arange(fine))), dtype=np.complex128)
+        return result.reshape(-1)[:count]
 
     def beyond(self, frequency: float, log_peak: float) -> float:
         """Bound of |M(θ + it)|/M(θ) for every |t| >= ``frequency``, by lines at some heights."""

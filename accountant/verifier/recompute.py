@@ -151,7 +151,8 @@ def _answers(
     """The largest lower side of the branches that are reached, the largest upper side of those that bound the plan."""
     found = cases(core(parse_plan(plan)), validate.relation(relation))
     branches = dict.fromkeys((*found.upper, *found.lower))
-    low, above = 0.0, []
+    low = 0.0
+    above: list[tuple[float, str]] = []
     for branch in sorted(branches, key=_concentration, reverse=True) if len(branches) > 1 else branches:
         rho = _concentration(branch)
         # A branch whose zCDP conversion stays below a lower side that is known changes neither side.
