@@ -19,6 +19,7 @@ class Planted:
 
 
 _DATABASE, _STORE, _ACCOUNTS = (f"accountant/ledger/{name}.py" for name in ("database", "store", "accounts"))
+_BOOK, _GRANTS, _VERIFIED = (f"accountant/ledger/{name}.py" for name in ("book", "grants", "verified"))
 _CHAIN, _ANCHORS, _ROLES = (f"accountant/ledger/{name}.py" for name in ("chain", "anchors", "roles"))
 _PERMIT, _NOISE, _KEYS = (f"accountant/{name}.py" for name in ("permit", "randomness", "keys"))
 _SESSION = "ledger/test_ledger_postgresql.py::test_the_session_sets_what_a_grant_rests_on"
@@ -47,7 +48,7 @@ FAULTS = (
             "ledger/test_ledger_alteration.py::test_every_alteration_is_found_at_the_first_bad_entry"),
     Planted("the link to the entry before is not checked", _CHAIN, "or previous not in (None, stated)", "",
             "ledger/test_ledger_chain.py::test_an_entry_of_another_branch_does_not_fit"),
-    Planted("the seal is not checked", _STORE, "if sealed != expected:", "if False:",
+    Planted("the seal is not checked", _VERIFIED, "if sealed != expected:", "if False:",
             "ledger/test_ledger_alteration.py::test_a_dropped_tail_is_found_by_the_seal_even_without_the_anchor"),
     Planted("a shorter ledger is accepted", _ANCHORS, "if end.count < self.head.count:", "if False:",
             "ledger/test_ledger_alteration.py::test_an_older_state_of_all_tables_is_found_by_the_anchor"),
@@ -60,11 +61,11 @@ FAULTS = (
     # The budget
     Planted("a reservation is committed twice", _STORE, "if not is_open:", "if False:",
             "ledger/test_ledger.py::test_a_run_commits_once"),
-    Planted("other data's account pays", _STORE, "    _check_owner(accounts, dataset, known)\n", "",
+    Planted("other data's account pays", _GRANTS, "    check_owner(accounts, dataset, known)\n", "",
             "ledger/test_ledger_sketch.py::test_a_new_name_is_no_new_budget"),
-    Planted("another relation's account pays", _STORE, "    _check_kind(account, relation, unit)\n", "",
+    Planted("another relation's account pays", _GRANTS, "    _check_kind(account, relation, unit)\n", "",
             "ledger/test_ledger.py::test_another_relation_or_unit_is_refused"),
-    Planted("the clock may run backwards", _STORE, "if write and now < last - MAX_CLOCK_SKEW:", "if False:",
+    Planted("the clock may run backwards", _BOOK, "if write and now < last - MAX_CLOCK_SKEW:", "if False:",
             "ledger/test_ledger_checkpoints.py::test_time_does_not_run_behind_the_last_entry"),
     # The gate and the permit
     Planted("the gate believes a signed number", _PERMIT, "    confirm(verified)\n", "",

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from affidavit.accountant.errors import BudgetError
-from affidavit.accountant.ledger import Ledger, store
+from affidavit.accountant.ledger import Ledger, verified
 from affidavit.accountant.ledger.sketch import SIZE, merge, share, sketch
+from affidavit.accountant.ledger.verified import read_rows
 from affidavit.accountant.unit import RECORD
 
 KEY = bytes(range(32))
@@ -57,14 +58,14 @@ def test_a_few_common_records_are_no_common_data(books: Ledger) -> None:
 
 
 def test_sketches_stand_in_checkpoints_and_are_written_once(books: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "CHECKPOINT_EVERY", 8)
+    monkeypatch.setattr(verified, "CHECKPOINT_EVERY", 8)
     for _ in range(20):
         _reserve(books, "letters", _records(0, 50))
     with pytest.raises(BudgetError):
         _reserve(books, "post", _records(0, 50))
     assert books.verify() > 20
     with books._verified(write=False, whole=True) as found:
-        rows = store._read(found.connection, 1)
+        rows = read_rows(found.connection, 1)
     digest = sketch(_records(0, 50), key=KEY)[0]
     assert sum(digest in row.body and '"kind":"reserve"' in row.body for row in rows) == 1
 
