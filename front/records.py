@@ -44,7 +44,7 @@ def read_texts(path: Path) -> list[str]:
 def _text(line: bytes, path: Path) -> str:
     try:
         text = json.loads(line)["text"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         text = None
     if not isinstance(text, str):
         raise DataError(f"{path} is not released text", hint='One JSON object a line, with a string "text".')

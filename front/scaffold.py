@@ -20,7 +20,7 @@ from affidavit.accountant.validate import Relation
 from affidavit.generation.dataset import Fields
 from affidavit.generation.registry import generator
 from affidavit.tables.columns import MOST_LABELS
-from affidavit.writing import write_whole
+from affidavit.writing import write_new
 
 if TYPE_CHECKING:
     from affidavit.accounts import AccountPlan
@@ -199,7 +199,7 @@ def set_up(declared: Declared, out: Path, *, records: Sequence[RecordsFile], acc
     keyring = Keyring.default()
     written: list[Path] = []
     try:
-        write_whole(out, run_text(declared))
+        write_new(out, run_text(declared))
         written.append(out)
         for file in records:
             if file.write():

@@ -158,7 +158,8 @@ def _check_session(said: Mapping[str, str], *, write: bool) -> None:
         if said[name] != value:
             raise BudgetError(
                 f"the ledger's server has {name} = {said[name]}: what it grants might be lost, or waited for",
-                hint=f"In the server's configuration: `{name} = {value}`",
+                hint=f"Its administrator can change that: `ALTER SYSTEM SET {name} = '{value}'`, then "
+                "`SELECT pg_reload_conf()`",
             )
 
 

@@ -81,8 +81,7 @@ class Ledger(Book):
             if state.history.officers:
                 raise BudgetError(
                     "this ledger's officers open accounts",
-                    hint="Ask for it: the same command with `--request REQUEST.json`, then "
-                    "`affidavit ledger approve REQUEST.json` by another officer",
+                    hint="Ask them: add `--request REQUEST.json`. Another officer approves what it writes.",
                 )
             state = state.append(**facts)
         self._remember(state)

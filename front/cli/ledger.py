@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -198,11 +196,11 @@ def raise_(*, dataset: str, epsilon: str, delta: str, request: Path) -> None:
 @click.argument("request", type=_READABLE, metavar="REQUEST.json")
 def approve(*, request: Path) -> None:
     """Sign a request with our key, after showing what it asks for."""
-    from affidavit.accountant import dsse
+    from affidavit.accountant.ledger.approvals import approve as sign
+    from affidavit.verification import content_of
 
-    signed = dsse.add_signature(request.read_bytes(), Keyring.default().signer())
-    payload = json.loads(base64.b64decode(json.loads(signed)["payload"]))
-    print_table("Approved", ("", ""), [(name, str(value)) for name, value in payload.items()])
+    signed, facts = sign(content_of(request), signer=Keyring.default().signer())
+    print_table("Approved", ("", ""), [(name, str(value)) for name, value in facts.items()])
     write_whole(request, signed)
 
 
@@ -210,7 +208,9 @@ def approve(*, request: Path) -> None:
 @click.argument("request", type=_READABLE, metavar="REQUEST.json")
 def apply(*, request: Path) -> None:
     """Open or raise the account that enough officers signed for."""
-    account = _ledger().apply(request.read_bytes())
+    from affidavit.verification import content_of
+
+    account = _ledger().apply(content_of(request))
     note(f"The account {account.dataset}: {_left(account)}.")
 
 

@@ -106,6 +106,23 @@ class Server:
         with self._connect() as connection:
             connection.execute(statements)
 
+    def ask(self, question: str) -> Any:
+        """What the superuser is told: one value."""
+        with self._connect() as connection:
+            (answer,) = connection.execute(question).fetchone()
+        return answer
+
+    def set(self, *statements: str) -> None:
+        """Change the server's settings, and wait until connections have them."""
+        before = self.ask("SELECT pg_conf_load_time()")
+        for statement in statements:
+            self.run(statement)
+        deadline = time.monotonic() + 60
+        while "pg_reload_conf" in statements[-1] and self.ask("SELECT pg_conf_load_time()") == before:
+            if time.monotonic() > deadline:
+                raise RuntimeError("PostgreSQL did not read its settings again")
+            time.sleep(0.02)
+
     def prepare(self, process: subprocess.Popen[bytes]) -> None:
         """Wait until the server answers, and make the owner of the ledgers."""
         import psycopg

@@ -316,7 +316,7 @@ CASES = [
         code=4,
         by_hand=lambda place: (place.folder / "none").mkdir(),
     ),
-    Case("front/certification.py:verify#2", "verify certificate.json --ledger", _receipt_at_hand),
+    Case("front/verification.py:verify#2", "verify certificate.json --ledger", _receipt_at_hand),
     Case("accountant/ledger/chain.py:altered", "ledger verify", _altered, code=4, by_hand=_restored),
     Case("accountant/certificate.py:read", "generate run.toml -o out", _after(nothing), code=3, then=()),
     Case(
@@ -357,7 +357,7 @@ CASES = [
     Case("front/synthesis.py:_claimed#3", GENERATE, _full),
     Case("front/synthesis.py:_claimed", GENERATE.replace("-o out", "-o out/new"), _a_file_in_the_way),
     Case(
-        "front/writing.py:write_whole",
+        "front/writing.py:_write",
         "certify run.toml -o file/certificate.json",
         lambda place: (place.keys(), place.write("file", "")),
     ),
