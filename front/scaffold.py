@@ -23,6 +23,7 @@ from affidavit.tables.columns import MOST_LABELS
 from affidavit.writing import write_new
 
 if TYPE_CHECKING:
+    from affidavit.accountant.filters.costs import Costs
     from affidavit.accounts import AccountPlan
     from affidavit.tables.canonical import RecordsFile
 
@@ -95,6 +96,13 @@ class Declared:
                 table = table[step]
             changed[key], table[last] = table.get(last, value), float(value)
         return replace(self, settings=settings, changed=changed)
+
+    def costs(self) -> Costs:
+        """What the run costs in the units of filters."""
+        from affidavit.accountant.filters.spend import costs_of
+        from affidavit.runfile import parse_run
+
+        return costs_of(parse_run(tomllib.loads(run_text(self))).plan(), relation=self.relation)
 
 
 def proposed_labels(labels: Sequence[str], *, records: int) -> tuple[str, ...]:

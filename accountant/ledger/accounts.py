@@ -22,7 +22,7 @@ from affidavit.accountant.ledger.sketch import merge
 from affidavit.accountant.unit import Unit, parse_unit
 from affidavit.accountant.validate import Relation
 
-__all__ = ["Account", "History", "Reservation", "raised"]
+__all__ = ["Account", "History", "Reservation", "opened", "raised"]
 
 NEVER_COMMITTED = "reserved, never committed: spent"
 
@@ -215,7 +215,7 @@ class History:
             case "open" if facts["dataset"] not in self._accounts:
                 if self.officers:
                     check_approved(facts, ledger=self.identity, officers=self.officers)
-                self._accounts[facts["dataset"]] = _opened(facts)
+                self._accounts[facts["dataset"]] = opened(facts)
             case "raise" if self.officers:
                 check_approved(facts, ledger=self.identity, officers=self.officers)
                 self._accounts[facts["dataset"]] = raised(self._accounts[facts["dataset"]], facts)
@@ -253,7 +253,8 @@ class History:
         items[entry] = replace(items[entry], ended=facts["at"], receipt_sha256=facts["receipt_sha256"])
 
 
-def _opened(facts: dict[str, Any]) -> Account:
+def opened(facts: dict[str, Any]) -> Account:
+    """The account that an entry opens."""
     return Account(
         dataset=facts["dataset"],
         relation=validate.relation(facts["relation"]),
@@ -308,7 +309,7 @@ def _sums(account: Account) -> dict[str, Any]:
 
 def _with_sums(sums: dict[str, Any]) -> Account:
     return replace(
-        _opened(sums),
+        opened(sums),
         spent_epsilon=decimals.parse(sums["spent_epsilon"], path="spent_epsilon"),
         spent_delta=decimals.parse(sums["spent_delta"], path="spent_delta"),
         runs=sums["runs"],

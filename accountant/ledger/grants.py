@@ -15,7 +15,7 @@ from affidavit.accountant.ledger.sketch import SAME_DATA, share
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
 
-__all__ = ["INIT_HINT", "Known", "account_of", "check_owner", "grant"]
+__all__ = ["INIT_HINT", "Known", "account_of", "check_owner", "check_pays", "grant"]
 
 INIT_HINT = (
     "Open it, for example: `affidavit ledger init --dataset my-records --relation add-remove --unit record "
@@ -62,17 +62,22 @@ def grant(
             hint="Certify for this ledger's account: `affidavit certify RUN.toml -o CERT.json`",
         )
     check_owner(accounts, dataset, known)
+    check_pays(account, epsilon, delta, costs)
+    return account
+
+
+def check_pays(account: Account, epsilon: Decimal, delta: Decimal, costs: Costs) -> None:
+    """Whether its filter admits one more run of this cost. Raises ``BudgetError``, ``BudgetExceeded``."""
     if account.holding is not None and account.charge(costs) is None:
         raise BudgetError(
-            f"the account {dataset} adds up runs by a {account.filter} filter, and no theorem gives this run's plan a "
-            "cost in its unit",
+            f"the account {account.dataset} adds up runs by a {account.filter} filter, and no theorem gives this "
+            "run's plan a cost in its unit",
             hint="Which mechanisms have one: docs/theory/filters.md. See the account: "
-            f"`affidavit ledger show {shlex.quote(dataset)}`",
+            f"`affidavit ledger show {shlex.quote(account.dataset)}`",
         )
     if not account.admits(epsilon, delta, costs):
         charge = account.charge(costs)
         raise _exceeded(account, epsilon, delta) if charge is None else _overdrawn(account, charge, epsilon, delta)
-    return account
 
 
 def _check_kind(account: Account, relation: Relation, unit: Unit) -> None:

@@ -267,7 +267,7 @@ CASES = [
     Case("accountant/ledger/migrations.py:check_version#2", "ledger show", _newer_layout, code=4),
     Case("accountant/ledger/grants.py:grant", GENERATE, _another_ledger, code=4),
     Case(
-        "accountant/ledger/grants.py:grant#2",
+        "accountant/ledger/grants.py:check_pays",
         CERTIFY,
         _filtered("gdp", epsilon="40", changed=SAMPLED),
         code=4,
