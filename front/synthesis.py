@@ -88,6 +88,7 @@ def generate(
     check_subject(found, subject)
     known = sketch(((each.label, each.text) for each in records), key=keyring.secret("commitment"))
     _check_account(run, ledger, found, subject.data_hmac, known)
+    ledger.confirm(found)  # what the permit will ask, with the ledger's memory of it
     tell_labels(run, records, tell)
     with _claimed(out):
         model = model or load_model(

@@ -11,6 +11,7 @@ accounts and reservations are read from a chain of entries, each keyed to the on
     verified.py  a verified ledger inside an open transaction, and how it is read
     book.py      every transaction verifies first, and is remembered afterwards
     opening.py   what an entry says that opens or raises an account
+    confirmed.py which certificates were recomputed at the gate
     grants.py    whether an account pays for a run
     store.py     ``Ledger``: open, reserve, commit, verify
 

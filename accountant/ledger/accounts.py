@@ -223,6 +223,8 @@ class History:
                 self._reserve(facts)
             case "commit":
                 self._commit(facts)
+            case "confirm" if facts["ledger"] == self.identity:
+                pass
             case "checkpoint" if {k: v for k, v in facts.items() if k != "at"} == self.checkpoint():
                 pass
             case _:

@@ -5,23 +5,26 @@ from __future__ import annotations
 import secrets
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from affidavit.accountant import decimals
+from affidavit.accountant import decimals, recheck
 from affidavit.accountant.errors import BudgetError, UsageError
 from affidavit.accountant.filters.costs import NO_COSTS, Costs
 from affidavit.accountant.ledger.accounts import Account, Reservation
 from affidavit.accountant.ledger.approvals import approved, officers_of, request_bytes
 from affidavit.accountant.ledger.book import Book, default_url
 from affidavit.accountant.ledger.chain import altered
+from affidavit.accountant.ledger.confirmed import is_noted, note
 from affidavit.accountant.ledger.grants import Known, account_of, check_owner, grant
 from affidavit.accountant.ledger.migrations import VERSION
 from affidavit.accountant.ledger.opening import account_name, amount, fits_now, opening, raising
 from affidavit.accountant.ledger.sketch import merge
 from affidavit.accountant.ledger.verified import rows_about, still_open, verified_rows
 from affidavit.accountant.ledger.witness import Witness
+from affidavit.accountant.statement import Certificate
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
 
@@ -205,6 +208,25 @@ class Ledger(Book):
         """Before an account is opened: raises ``BudgetError`` where another was charged for the same records."""
         with self._verified(write=False) as found:
             check_owner(found.accounts, dataset, Known("", data, tuple(records)))
+
+    def confirm(self, certificate: Certificate) -> bool:
+        """``recheck.confirm`` once for each certificate on this ledger; whether it was recomputed now.
+
+        What was noted counts while the verifier's code is the same (``confirmed``). Raises ``ClaimRefused``;
+        ``LedgerMissing``, ``LedgerAltered``.
+        """
+        with self._verified(write=False) as found:
+            known = is_noted(certificate, found)
+        if known:
+            recheck.believe(certificate)
+            return False
+        recheck.confirm(certificate)
+        with suppress(BudgetError):  # where nothing can be noted, it is recomputed the next time
+            with self._verified(write=True) as found:
+                known = is_noted(certificate, found)
+                state = found if known else found.append(**note(certificate, ledger=found.history.identity))
+            self._remember(state)
+        return True
 
     def commit(self, entry: str, *, receipt_sha256: str | None = None) -> None:
         """Note that a reserved run ended well; its cost stays what was reserved.

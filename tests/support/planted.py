@@ -21,6 +21,7 @@ class Planted:
 _DATABASE, _STORE, _ACCOUNTS = (f"accountant/ledger/{name}.py" for name in ("database", "store", "accounts"))
 _BOOK, _GRANTS, _VERIFIED = (f"accountant/ledger/{name}.py" for name in ("book", "grants", "verified"))
 _CHAIN, _ANCHORS, _ROLES = (f"accountant/ledger/{name}.py" for name in ("chain", "anchors", "roles"))
+_CONFIRMED = "accountant/ledger/confirmed.py"
 _PERMIT, _NOISE, _KEYS = (f"accountant/{name}.py" for name in ("permit", "randomness", "keys"))
 _SESSION = "ledger/test_ledger_postgresql.py::test_the_session_sets_what_a_grant_rests_on"
 
@@ -70,6 +71,11 @@ FAULTS = (
     # The gate and the permit
     Planted("the gate believes a signed number", _PERMIT, "    confirm(verified)\n", "",
             "test_permit.py::test_a_trusted_signature_under_a_wrong_number_opens_nothing"),
+    Planted("a note counts for another verifier", _CONFIRMED, '"verifier": recheck.verifier(),', '"verifier": "any",',
+            "ledger/test_ledger_confirmed.py::test_another_version_of_the_verifier_recomputes"),
+    Planted("a note counts for another statement", _CONFIRMED,
+            '"statement_sha256": recheck.statement_sha256(certificate),', '"statement_sha256": "any",',
+            "ledger/test_ledger_confirmed.py::test_a_wrong_number_is_refused_each_time_and_noted_never"),
     Planted("the gate takes any run", _PERMIT, "    check_subject(verified, run)\n", "",
             "test_permit.py::test_another_run_is_refused_and_charged_nothing"),
     Planted("uses are counted without a lock", _PERMIT, "        with self._lock:\n            self._check_live()\n"
