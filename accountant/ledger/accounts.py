@@ -18,6 +18,7 @@ from affidavit.accountant.errors import PlanError
 from affidavit.accountant.filters.costs import NO_COSTS, Costs
 from affidavit.accountant.ledger.approvals import check_approved
 from affidavit.accountant.ledger.chain import Row, altered
+from affidavit.accountant.ledger.parts import Part
 from affidavit.accountant.ledger.sketch import merge
 from affidavit.accountant.unit import Unit, parse_unit
 from affidavit.accountant.validate import Relation
@@ -58,6 +59,7 @@ class Account:
     were ever charged to it, for as far as runs showed theirs; ``data``: the keyed fingerprints of their files.
     ``identity``: random, what certificates name. ``holding``: the budget in the unit of a filter that is not
     basic, ``order`` that of a Rényi filter, ``charged`` what all runs cost in that unit.
+    ``part``: which records alone may be charged to it, by a function of the record (``parts``); None for any.
     """
 
     dataset: str
@@ -74,6 +76,7 @@ class Account:
     order: Decimal | None = None
     holding: Decimal | None = None
     charged: Decimal = Decimal(0)
+    part: Part | None = None
     data: tuple[str, ...] = field(default=(), repr=False)
     records: tuple[str, ...] = field(default=(), repr=False)
     reservations: tuple[Reservation, ...] = ()
@@ -268,6 +271,7 @@ def opened(facts: dict[str, Any]) -> Account:
         identity=facts.get("account", ""),
         order=_number(facts, "order"),
         holding=_number(facts, "holding"),
+        part=Part.of_json(facts["part"]) if "part" in facts else None,
     )
 
 
@@ -292,6 +296,7 @@ def _sums(account: Account) -> dict[str, Any]:
     if account.holding is not None:
         own_unit["charged"] = account.charged
     return {
+        **({} if account.part is None else {"part": account.part.to_json()}),
         **{name: decimals.show(value) for name, value in own_unit.items() if value is not None},
         "account": account.identity,
         "data": list(account.data),

@@ -41,6 +41,8 @@ class Known:
     account: str
     data: str
     records: tuple[str, ...]
+    key: str = ""
+    """The id of the key that the records' digests are under."""
 
 
 def grant(
@@ -61,6 +63,7 @@ def grant(
             f"the certificate is for the account {known.account[:12]}, and {dataset} is {account.identity[:12]} here",
             hint="Certify for this ledger's account: `affidavit certify RUN.toml -o CERT.json`",
         )
+    _check_part(account, known)
     check_owner(accounts, dataset, known)
     check_pays(account, epsilon, delta, costs)
     return account
@@ -87,6 +90,25 @@ def _check_kind(account: Account, relation: Relation, unit: Unit) -> None:
                 f"the account {account.dataset} is for the {what} {held}, this run is certified for {asked}",
                 hint=f"State `{what} = {_spelled(held)}` and certify again; costs of two {what}s do not add up.",
             )
+
+
+def _check_part(account: Account, known: Known) -> None:
+    """An account of a part pays for records of that part only: what it promises rests on it."""
+    if account.part is None:
+        return
+    if not known.records:
+        problem = "the run does not show which records it sees"
+    elif known.key != account.part.key:
+        problem = "this machine has another commitment.key than the one its parts were made with"
+    elif not account.part.holds(known.records):
+        problem = "some of these records belong to another part"
+    else:
+        return
+    raise BudgetError(
+        f"the account {account.dataset} is for part {account.part} of its data, and {problem}",
+        hint="The records of the part: "
+        f"`affidavit ledger part {shlex.quote(account.dataset)} RECORDS.jsonl -o PART.jsonl`",
+    )
 
 
 def check_owner(accounts: Mapping[str, Account], dataset: str, known: Known) -> None:

@@ -11,6 +11,7 @@ from affidavit.accountant import decimals, remedies, validate
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.filters.budgets import checked_filter, holding
 from affidavit.accountant.ledger.accounts import Account
+from affidavit.accountant.ledger.parts import Part
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
 
@@ -25,6 +26,7 @@ def opening(
     delta: str | float | Decimal,
     name: str,
     order: str | Decimal | None,
+    part: Part | None = None,
 ) -> dict[str, Any]:
     """The facts of an entry that opens an account. Raises as ``Ledger.init_account``."""
     facts: dict[str, Any] = {
@@ -36,6 +38,7 @@ def opening(
         "delta": decimals.show(amount(delta, path="delta", maximum=Decimal(1))),
         "filter": checked_filter(name),
         "account": secrets.token_hex(16),
+        **({} if part is None else {"part": part.to_json()}),
     }
     found_order = None if order is None else decimals.as_written(order, path="--order")
     held = holding(name, epsilon=Decimal(facts["epsilon"]), delta=Decimal(facts["delta"]), order=found_order)

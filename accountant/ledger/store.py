@@ -21,6 +21,7 @@ from affidavit.accountant.ledger.confirmed import is_noted, note
 from affidavit.accountant.ledger.grants import Known, account_of, check_owner, grant
 from affidavit.accountant.ledger.migrations import VERSION
 from affidavit.accountant.ledger.opening import account_name, amount, fits_now, opening, raising
+from affidavit.accountant.ledger.parts import Part, key_id
 from affidavit.accountant.ledger.sketch import merge
 from affidavit.accountant.ledger.verified import rows_about, still_open, verified_rows
 from affidavit.accountant.ledger.witness import Witness
@@ -62,14 +63,16 @@ class Ledger(Book):
         delta: str | float | Decimal,
         filter: str = "basic",  # noqa: A002  the command line's word
         order: str | Decimal | None = None,
+        part: str | None = None,
     ) -> Account:
         """Open an account, and the ledger with it if there is none yet. Budgets are fixed for good.
 
-        ``order``: of a Rényi filter (``filters.budgets``). Raises ``UsageError`` if the account exists,
+        ``order``: of a Rényi filter (``filters.budgets``). ``part``: such as ``3/8``, of a partition of the records by
+        this machine's commitment key (``parts``). Raises ``UsageError`` if the account exists,
         ``NotSupported`` for a filter that does not hold or cannot keep this budget,
         ``PlanError`` for a budget out of range, ``LedgerAltered`` as every operation does.
         """
-        facts = opening(dataset, relation, unit, epsilon, delta, filter, order)
+        facts = opening(dataset, relation, unit, epsilon, delta, filter, order, self._part(part, relation, unit))
         self._keyring.secret("ledger")
         if not self._is_there():
             self._database.create()
@@ -115,6 +118,7 @@ class Ledger(Book):
             budget["delta"],
             budget.get("filter", "basic"),
             budget.get("order"),
+            self._part(budget.get("part"), budget["relation"], budget["unit"]),
         )
         with self._verified(write=False) as found:
             return request_bytes(facts, ledger=found.history.identity, signer=self._keyring.signer())
@@ -165,7 +169,7 @@ class Ledger(Book):
         epsilon, delta = amount(epsilon, path="epsilon"), amount(delta, path="delta", maximum=Decimal(1))
         entry = secrets.token_hex(16)
         with self._verified(write=True) as found:
-            known = Known(account, data, tuple(records))
+            known = self._known(account, data, records)
             paying = grant(found.accounts, dataset, relation, unit, epsilon, delta, costs, known)
             charge = paying.charge(costs)
             state = found.append(
@@ -201,8 +205,17 @@ class Ledger(Book):
         """
         epsilon, delta = amount(epsilon, path="epsilon"), amount(delta, path="delta", maximum=Decimal(1))
         with self._verified(write=False) as found:
-            known = Known(account, data, tuple(records))
+            known = self._known(account, data, records)
             return grant(found.accounts, dataset, relation, unit, epsilon, delta, costs, known)
+
+    def _part(self, part: str | None, relation: Relation, unit: Unit) -> Part | None:
+        key = None if part is None else key_id(self._keyring.secret("commitment"))
+        return None if part is None or key is None else Part.read(part, key=key, relation=relation, unit=unit)
+
+    def _known(self, account: str, data: str, records: Sequence[str]) -> Known:
+        """The id of the key only where records are shown: a ledger is charged without one, too."""
+        key = key_id(self._keyring.secret("commitment")) if records else ""
+        return Known(account, data, tuple(records), key)
 
     def check_owner(self, dataset: str, *, records: Sequence[str], data: str = "") -> None:
         """Before an account is opened: raises ``BudgetError`` where another was charged for the same records."""

@@ -9,7 +9,7 @@ import pytest
 
 from affidavit.accountant.errors import BudgetError
 from affidavit.accountant.ledger import Ledger, verified
-from affidavit.accountant.ledger.sketch import SIZE, merge, share, sketch
+from affidavit.accountant.ledger.sketch import SIZE, digest, merge, share, sketch
 from affidavit.accountant.ledger.verified import read_rows
 from affidavit.accountant.unit import RECORD
 
@@ -85,8 +85,15 @@ def test_disjoint_large_sets_share_nothing_and_half_is_about_half() -> None:
 def test_merging_is_sketching_the_union() -> None:
     first, second = _records(0, 700), _records(400, 1_500)
     both = sketch(first + second, key=KEY)
-    assert merge(sketch(first, key=KEY), sketch(second, key=KEY)) == both
-    assert len(both) == SIZE
+    assert merge(sketch(first, key=KEY), sketch(second, key=KEY)) == both[:SIZE]
+    assert len(both) == SIZE + 1
+
+
+def test_a_sketch_holds_the_least_and_the_greatest_digest() -> None:
+    for size in (1, SIZE, SIZE + 1, 3 * SIZE):
+        digests = sorted(digest(label, text, key=KEY) for label, text in _records(0, size))
+        found = sketch(_records(0, size), key=KEY)
+        assert (found[0], found[-1], len(found)) == (digests[0], digests[-1], min(size, SIZE + 1))
 
 
 def test_without_the_key_the_digests_say_nothing() -> None:

@@ -46,6 +46,11 @@ def _keys(place: Place) -> None:
     place.keys()
 
 
+def _accounted(place: Place) -> None:
+    place.keys()
+    place.account()
+
+
 def _certificate(place: Place) -> None:
     place.certified()
 
@@ -221,6 +226,13 @@ def _filtered(name: str, *, epsilon: str, changed: Callable[[Place], object] = n
     return arrange
 
 
+def _divided(place: Place) -> None:
+    """An account for a part of the records, and a run on all of them."""
+    place.keys()
+    place.must(*shlex.split(OPEN), "--part", "1/2")
+    shutil.copy(place.folder / "train.jsonl", place.folder / "RECORDS.jsonl")
+
+
 def _resigned(place: Place, **changes: object) -> None:
     """Our own receipt of the run with other facts, signed again."""
     place.generated()
@@ -274,6 +286,10 @@ CASES = [
         then=(),
     ),
     Case("accountant/ledger/grants.py:_overdrawn", CERTIFY, _filtered("zcdp", epsilon="1"), code=4, then=()),
+    Case("accountant/ledger/grants.py:_check_part", CERTIFY, _divided, code=4, then=()),
+    Case("accountant/ledger/parts.py:read", OPEN + " --part 3/2", _keys),
+    Case("accountant/ledger/parts.py:read#2", OPEN.replace("--unit record", "--unit user_id:3") + " --part 1/2", _keys),
+    Case("front/cli/ledger.py:part", "ledger part letters train.jsonl -o part.jsonl", _accounted, then=()),
     Case("accountant/ledger/store.py:apply", "ledger apply request.json", _done, code=4, then=()),
     Case("accountant/ledger/store.py:init_account#2", OPEN.replace("letters", "cards"), _named, code=4),
     Case("accountant/ledger/opening.py:raising", RAISE, _named),

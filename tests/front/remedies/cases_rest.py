@@ -101,7 +101,7 @@ CASES = [
         _other_field,
     ),
     _released(
-        "front/records.py:read_texts",
+        "front/records.py:_content",
         {"released": "out/texts.jsonl"},
         by_hand=lambda place: place.set("audit.toml", "released", "out/synthetic.jsonl"),
     ),
