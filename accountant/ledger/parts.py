@@ -2,7 +2,7 @@
 
 A record belongs to the part in whose interval its keyed digest (``sketch``) lies: a function of the record alone, so a
 record that is added or removed, or emptied, touches one part (parallel composition: McSherry 2009, "Privacy integrated
-queries", theorem 4). It goes there in every version of the data. Accounts of one partition, under one key, promise the
+queries"). It goes there in every version of the data. Accounts of one partition, under one key, promise the
 largest of their budgets together, not the sum, however runs on them are interleaved.
 
 That all records of a run are in the interval is seen from the least and the greatest of their digests, both of which a
