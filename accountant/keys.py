@@ -181,6 +181,7 @@ class Keyring:
 
     def signer(self) -> Signer:
         """Our signing key. Raises ``UsageError`` if it is missing, damaged or readable by others."""
+        from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -188,7 +189,7 @@ class Keyring:
         pem = _read_private(path)
         try:
             key = load_pem_private_key(pem, password=None)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, UnsupportedAlgorithm):
             key = None
         if not isinstance(key, Ed25519PrivateKey):
             raise UsageError(
@@ -300,11 +301,19 @@ class Keyring:
                 others.append(KeyInfo(path.stem, False, _public_pem(key), self._limits(path.stem)))
         return (*own, *others)
 
-    def trusted(self) -> Trust:
-        """What everything that verifies takes: keyid to public key, without revoked ones, and their limits."""
+    def trusted(self, *also: bytes) -> Trust:
+        """What everything that verifies takes: keyid to public key, without revoked ones, and their limits.
+
+        ``also``: public keys in PEM that are taken for anything, this once. Raises ``UsageError`` for a revoked one.
+        """
         known = [info for info in self.show() if info.limits.revoked is None]
         keys = {info.keyid: read_public_key(info.pem) for info in known}
-        return Trust(keys, {info.keyid: info.limits for info in known})
+        limits = {info.keyid: info.limits for info in known}
+        for key in map(read_public_key, also):
+            keyid = keyid_of(key)
+            self._refuse_revoked(keyid)
+            keys[keyid], limits[keyid] = key, UNLIMITED
+        return Trust(keys, limits)
 
     def _own(self) -> tuple[Signer, ...]:
         return (self.signer(),) if self.exists() else ()

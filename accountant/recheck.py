@@ -2,17 +2,58 @@
 
 A signature proves who said a number, not that it is right; whoever holds a trusted key can sign any. So the
 gate (``permit``) asks ``confirm`` before it lets a run draw, and ``affidavit verify --recompute`` asks ``recheck``.
+
+The answer depends on the signed statement and on this code, on nothing else; so a process asks once for each, and a
+ledger may note it for later ones (``Ledger.confirm``), under the ``verifier`` that said it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import platform
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
 from affidavit.accountant import decimals
 from affidavit.accountant.errors import ClaimRefused, NotSupported
 from affidavit.accountant.filters.again import understated
-from affidavit.accountant.statement import Certificate, Claim
+from affidavit.accountant.plan import core, to_dict
+from affidavit.accountant.statement import Certificate, Claim, encode
 from affidavit.accountant.verifier import ClaimCheck, check_claim
 
-__all__ = ["confirm", "recheck"]
+__all__ = ["believe", "confirm", "recheck", "statement_sha256", "verifier"]
+
+_confirmed: set[str] = set()
+"""Statements that hold, by this process's own computation or a ledger's note of another's."""
+_MOST = 4096
+
+
+@cache
+def verifier() -> str:
+    """Digest of all code that an answer rests on, and of the arithmetic below it; empty where it cannot be read."""
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    found = hashlib.sha256(platform.python_version().encode())
+    for package in ("mpmath", "python-flint", "numpy"):
+        found.update(f"\0{package} {version(package)}".encode())
+    for path in files:
+        found.update(b"\0" + path.relative_to(Path(__file__).parent).as_posix().encode() + b"\0")
+        found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest() if files else ""
+
+
+def statement_sha256(certificate: Certificate) -> str:
+    """Of the content, however the object came about, and of what its leaves cost as they are registered here."""
+    spelled = json.dumps(to_dict(core(certificate.plan)), sort_keys=True)
+    return hashlib.sha256(encode(certificate) + b"\0" + spelled.encode()).hexdigest()
+
+
+def believe(certificate: Certificate) -> None:
+    """Take it that ``confirm`` accepts this: on the word of a ledger that verifies."""
+    if len(_confirmed) >= _MOST:
+        _confirmed.clear()
+    _confirmed.add(statement_sha256(certificate))
 
 
 def recheck(certificate: Certificate) -> tuple[ClaimCheck, ...]:
@@ -25,6 +66,8 @@ def confirm(certificate: Certificate) -> None:
 
     What is issued holds (``settle``), so a claim that the verifier cannot confirm was not issued here.
     """
+    if statement_sha256(certificate) in _confirmed:
+        return
     for claim in certificate.claims:
         try:
             answer = _recomputed(certificate, claim).answer
@@ -44,6 +87,7 @@ def confirm(certificate: Certificate) -> None:
             f"the certificate states less {below} than its own plan costs, or than can be shown",
             hint="Nothing was charged. Certify the run anew, and ask whoever signed this how it came about.",
         )
+    believe(certificate)
 
 
 def _recomputed(certificate: Certificate, claim: Claim) -> ClaimCheck:

@@ -13,7 +13,7 @@ from typing import Any
 from affidavit.accountant.clock import parse_instant
 from affidavit.accountant.errors import PlanError
 
-__all__ = ["exactly", "fields", "flag", "instant", "items", "named", "parse", "text"]
+__all__ = ["count", "exactly", "fields", "flag", "instant", "items", "named", "parse", "text"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+@-]{0,63}\Z")
 _MAX_TEXT = 4000
@@ -69,6 +69,13 @@ def flag(value: object, path: str) -> bool:
     """True or false."""
     if not isinstance(value, bool):
         raise PlanError(path, "not true or false", allowed="true | false")
+    return value
+
+
+def count(value: object) -> int:
+    """A whole number that is not negative; no float, however round. Raises ``ValueError``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError("not a count")
     return value
 
 

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from affidavit.audits.auditfile import load_audit as load_audit
     from affidavit.certification import certify as certify
     from affidavit.certification import plan_run as plan_run
-    from affidavit.certification import verify as verify
     from affidavit.runfile import RunFile as RunFile
     from affidavit.runfile import load_run as load_run
     from affidavit.synthesis import generate as generate
     from affidavit.synthesis import open_permit as open_permit
+    from affidavit.verification import verify as verify
 
 __version__ = "0.1.0"
 
@@ -61,7 +61,7 @@ _HOME = {
     "privacy_curve": "affidavit.accountant.tradeoff",
     "report": "affidavit.auditing",
     "risk_limits": "affidavit.accountant.risk",
-    "verify": "affidavit.certification",
+    "verify": "affidavit.verification",
 }
 
 __all__ = [

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from affidavit.accountant import decimals
-from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerMissing, UsageError
+from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerMissing, NotSupported, UsageError
+from affidavit.accountant.filters.budgets import FILTERS, checked_filter
+from affidavit.accountant.filters.costs import NO_COSTS, Costs
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Account, Ledger
+from affidavit.accountant.ledger.accounts import opened
+from affidavit.accountant.ledger.grants import check_pays
+from affidavit.accountant.ledger.opening import opening
 from affidavit.accountant.ledger.sketch import sketch
 from affidavit.accountant.remedies import did_you_mean, setting
 from affidavit.accountant.unit import RECORD
@@ -23,41 +28,51 @@ __all__ = ["RUNS", "AccountPlan", "how_to_open", "plan_account"]
 RUNS = 5
 """For so many runs, if nothing else is said, and if their δ together stay below one in the number of records."""
 
+LARGE = Decimal(10**6)
+"""An ε that no account needs."""
+
 
 @dataclass(frozen=True, slots=True)
 class AccountPlan:
-    """An account that is there (``found``), or is to be opened with (ε, δ); ``cost`` is that of a run."""
+    """An account that is there (``exists``) or is to be opened; ``cost`` is a run's claim, ``costs`` by filters."""
 
-    name: str
-    relation: Relation
-    epsilon: Decimal
-    delta: Decimal
+    account: Account
     cost: tuple[Decimal, Decimal]
-    found: Account | None = None
+    costs: Costs
+    exists: bool
 
     @property
     def runs(self) -> int:
         """How many runs of this cost the account pays for, from what is left."""
-        if self.found is not None:
-            return self.found.fits(*self.cost) or 0
-        left = (self.epsilon, self.delta)
-        fits = [int(have / each) for have, each in zip(left, self.cost, strict=True) if each > 0]
-        return max(0, min(fits, default=0))
+        return self.account.fits(*self.cost, self.costs) or 0
 
     def open(self, ledger: Ledger) -> str:
         """Open it where it is not there; a line for the operator."""
+        account = self.account
         pays = f"it pays for {self.runs} run{'' if self.runs == 1 else 's'} like this one"
-        if self.found is not None:
-            epsilon, delta = self.found.remaining
-            return (
-                f"The account {self.name} exists already, with (ε, δ) = ({decimals.show(epsilon)}, "
-                f"{decimals.show(delta)}) left: {pays}."
-            )
-        ledger.init_account(self.name, relation=self.relation, unit=RECORD, epsilon=self.epsilon, delta=self.delta)
-        return (
-            f"Opened the account {self.name} with (ε, δ) = ({decimals.show(self.epsilon)}, "
-            f"{decimals.show(self.delta)}), for good: {pays}."
+        by = "" if account.filter == "basic" else f" by the {account.filter} filter"
+        if self.exists:
+            left = _pair(*account.remaining) if account.holding is None else f"what is left of {_budget(account)}{by}"
+            has = f"with (ε, δ) = {left} left" if account.holding is None else f"with {left}"
+            return f"The account {account.dataset} exists already, {has}: {pays}."
+        ledger.init_account(
+            account.dataset,
+            relation=account.relation,
+            unit=account.unit,
+            epsilon=account.epsilon,
+            delta=account.delta,
+            filter=account.filter,
+            order=account.order,
         )
+        return f"Opened the account {account.dataset} with (ε, δ) = {_budget(account)}{by}, for good: {pays}."
+
+
+def _pair(epsilon: Decimal, delta: Decimal) -> str:
+    return f"({decimals.show(epsilon)}, {decimals.show(delta)})"
+
+
+def _budget(account: Account) -> str:
+    return _pair(account.epsilon, account.delta)
 
 
 def plan_account(
@@ -67,25 +82,25 @@ def plan_account(
     size: int,
     epsilon: float,
     delta: float,
+    costs: Costs = NO_COSTS,
+    filter_name: str | None = None,
     account_epsilon: str | None = None,
     account_delta: str | None = None,
     records: Sequence[Record] = (),
 ) -> AccountPlan:
-    """What account pays for runs of (``epsilon``, ``delta``) on ``records``. Writes nothing.
+    """What account pays for runs of (``epsilon``, ``delta``) and ``costs`` on ``records``. Writes nothing.
 
-    Raises ``BudgetError`` where the account that is there is for another relation or budget than asked for, or
-    cannot pay for one such run, or another account was charged for these records; ``UsageError`` where the budget
-    asked for cannot pay.
+    ``filter_name``: how its runs add up; that of the account that is there, else basic, if left out.
+
+    Raises ``BudgetError`` where the account that is there is for another relation, budget or filter than asked for,
+    or cannot pay for one such run, or another account was charged for these records; ``UsageError`` where the budget
+    asked for cannot pay; ``NotSupported`` for a filter in whose unit the run has no cost.
     """
     cost = (decimals.as_written(epsilon, path="--epsilon"), decimals.as_written(delta, path="--delta"))
-    runs = _runs(size, cost[1])
     asked = (
-        decimals.as_written(account_epsilon, path="--account-epsilon")
-        if account_epsilon is not None
-        else cost[0] * runs,
-        decimals.as_written(account_delta, path="--account-delta") if account_delta is not None else cost[1] * runs,
+        None if account_epsilon is None else decimals.as_written(account_epsilon, path="--account-epsilon"),
+        None if account_delta is None else decimals.as_written(account_delta, path="--account-delta"),
     )
-    plan = AccountPlan(name, relation, *asked, cost)
     keyring = Keyring.default()
     ledger = Ledger(keyring=keyring)
     try:
@@ -94,13 +109,16 @@ def plan_account(
             ledger.check_owner(name, records=known)
         found = ledger.account(name)
     except LedgerMissing:
+        account = _new(name, relation, checked_filter(filter_name or "basic"), asked, cost, costs, _runs(size, cost[1]))
+        plan = AccountPlan(account, cost, costs, exists=False)
         _refuse_small(plan)
         return plan
-    _refuse_other(found, relation, account_epsilon=account_epsilon, account_delta=account_delta, asked=asked)
-    existing = AccountPlan(name, relation, found.epsilon, found.delta, cost, found)
-    if not found.admits(*cost):
-        raise _cannot_pay(existing)
-    return existing
+    _refuse_other(found, relation, filter_name=filter_name, asked=asked)
+    if found.holding is not None:
+        check_pays(found, *cost, costs)
+    elif not found.admits(*cost):
+        raise _cannot_pay(found, cost)
+    return AccountPlan(found, cost, costs, exists=True)
 
 
 def _runs(size: int, delta: Decimal) -> int:
@@ -108,8 +126,60 @@ def _runs(size: int, delta: Decimal) -> int:
     return RUNS if delta == 0 else max(1, min(RUNS, int(Decimal(1) / (delta * size))))
 
 
+def _new(
+    name: str,
+    relation: Relation,
+    filter_name: str,
+    asked: tuple[Decimal | None, Decimal | None],
+    cost: tuple[Decimal, Decimal],
+    costs: Costs,
+    runs: int,
+) -> Account:
+    """An account as asked for; for so many runs, where its ε is left open."""
+    delta = cost[1] * runs if asked[1] is None else asked[1]
+
+    def account(epsilon: Decimal) -> Account:
+        facts = opening(name, relation, RECORD, epsilon, delta, filter_name, None)
+        return opened({**facts, "at": ""})
+
+    if asked[0] is not None:
+        return account(asked[0])
+    if filter_name == "basic":
+        return account(cost[0] * runs)
+    if account(LARGE).charge(costs) is None:
+        others = [f"`--filter {each}`" for each in FILTERS if each == "basic" or _has_cost(each, costs)]
+        raise NotSupported(
+            f"no theorem gives this run's plan a cost in the unit of a {filter_name} filter",
+            hint=f"Use {' or '.join(others)}.",
+        )
+    low, high = Decimal(0), LARGE
+    while decimals.round_up(low, digits=3) < decimals.round_up(high, digits=3):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _pays(account, middle, cost, costs, runs) else (middle, high)
+    return account(decimals.round_up(high, digits=3))
+
+
+def _pays(
+    account: Callable[[Decimal], Account], epsilon: Decimal, cost: tuple[Decimal, Decimal], costs: Costs, runs: int
+) -> bool:
+    """Whether an account of this ε holds enough in its filter's unit."""
+    try:
+        fits = account(epsilon).fits(*cost, costs)
+    except NotSupported:  # so small that it holds nothing
+        return False
+    return fits is None or fits >= runs
+
+
+def _has_cost(filter_name: str, costs: Costs) -> bool:
+    return bool({"renyi": costs.renyi, "zcdp": costs.zcdp, "gdp": costs.gdp}.get(filter_name))
+
+
 def _refuse_small(plan: AccountPlan) -> None:
-    for name, have, each in (("epsilon", plan.epsilon, plan.cost[0]), ("delta", plan.delta, plan.cost[1])):
+    account = plan.account
+    if account.holding is not None:
+        check_pays(account, *plan.cost, plan.costs)
+        return
+    for name, have, each in (("epsilon", account.epsilon, plan.cost[0]), ("delta", account.delta, plan.cost[1])):
         if have < each:
             raise UsageError(
                 f"an account with {name} = {decimals.show(have)} does not pay for one run of {decimals.show(each)}",
@@ -121,9 +191,8 @@ def _refuse_other(
     found: Account,
     relation: Relation,
     *,
-    account_epsilon: str | None,
-    account_delta: str | None,
-    asked: tuple[Decimal, Decimal],
+    filter_name: str | None,
+    asked: tuple[Decimal | None, Decimal | None],
 ) -> None:
     shown = shlex.quote(found.dataset)
     if found.relation != relation:
@@ -136,11 +205,13 @@ def _refuse_other(
             f"the account {found.dataset} is for the unit {found.unit}",
             hint=f"Open another: {setting('--name', f'{found.dataset}-2')}. See it: `affidavit ledger show {shown}`",
         )
-    for name, given, have, want in (
-        ("epsilon", account_epsilon, found.epsilon, asked[0]),
-        ("delta", account_delta, found.delta, asked[1]),
-    ):
-        if given is not None and have != want:
+    if filter_name is not None and filter_name != found.filter:
+        raise BudgetError(
+            f"the account {found.dataset} adds up its runs by the {found.filter} filter, for good",
+            hint=f"Remove `--filter`. See the account: `affidavit ledger show {shown}`",
+        )
+    for name, have, want in (("epsilon", found.epsilon, asked[0]), ("delta", found.delta, asked[1])):
+        if want is not None and have != want:
             raise BudgetError(
                 f"the account {found.dataset} exists with {name} = {decimals.show(have)}, for good, and "
                 f"{decimals.show(want)} is asked for",
@@ -148,21 +219,20 @@ def _refuse_other(
             )
 
 
-def _cannot_pay(plan: AccountPlan) -> BudgetExceeded:
-    epsilon, delta = plan.found.remaining if plan.found is not None else (plan.epsilon, plan.delta)
+def _cannot_pay(found: Account, cost: tuple[Decimal, Decimal]) -> BudgetExceeded:
+    epsilon, delta = found.remaining
     flags = []
-    if epsilon < plan.cost[0] and epsilon > 0:
+    if epsilon < cost[0] and epsilon > 0:
         flags.append(f"`--epsilon {decimals.show(epsilon)}`")
-    if delta < plan.cost[1] and delta > 0:
+    if delta < cost[1] and delta > 0:
         flags.append(f"`--delta {decimals.show(delta)}`")
     return BudgetExceeded(
-        f"the account {plan.name} has (ε, δ) = ({decimals.show(epsilon)}, {decimals.show(delta)}) left, and a run is "
-        f"to cost ({decimals.show(plan.cost[0])}, {decimals.show(plan.cost[1])})",
-        requested=(float(plan.cost[0]), float(plan.cost[1])),
+        f"the account {found.dataset} has (ε, δ) = {_pair(epsilon, delta)} left, and a run is to cost {_pair(*cost)}",
+        requested=(float(cost[0]), float(cost[1])),
         remaining=(float(epsilon), float(delta)),
         hint=f"What fits: {' and '.join(flags)}"
-        if flags and epsilon > 0 and (delta > 0 or plan.cost[1] == 0)
-        else f"Nothing is left for these data: `affidavit ledger show {shlex.quote(plan.name)}`",
+        if flags and epsilon > 0 and (delta > 0 or cost[1] == 0)
+        else f"Nothing is left for these data: `affidavit ledger show {shlex.quote(found.dataset)}`",
     )
 
 

@@ -98,7 +98,7 @@ def assert_no_pii(
 def dp_certificate(pytestconfig: pytest.Config) -> Certificate:
     """The certificate under test: signature, signer and validity checked with the keys in AFFIDAVIT_HOME."""
     from affidavit.accountant.errors import CertificateMissing
-    from affidavit.certification import verify
+    from affidavit.verification import verify
 
     option, ini = pytestconfig.getoption("--dp-certificate"), pytestconfig.getini("dp_certificate")
     if not option and not ini:

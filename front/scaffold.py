@@ -20,9 +20,10 @@ from affidavit.accountant.validate import Relation
 from affidavit.generation.dataset import Fields
 from affidavit.generation.registry import generator
 from affidavit.tables.columns import MOST_LABELS
-from affidavit.writing import write_whole
+from affidavit.writing import write_new
 
 if TYPE_CHECKING:
+    from affidavit.accountant.filters.costs import Costs
     from affidavit.accounts import AccountPlan
     from affidavit.tables.canonical import RecordsFile
 
@@ -95,6 +96,13 @@ class Declared:
                 table = table[step]
             changed[key], table[last] = table.get(last, value), float(value)
         return replace(self, settings=settings, changed=changed)
+
+    def costs(self) -> Costs:
+        """What the run costs in the units of filters."""
+        from affidavit.accountant.filters.spend import costs_of
+        from affidavit.runfile import parse_run
+
+        return costs_of(parse_run(tomllib.loads(run_text(self))).plan(), relation=self.relation)
 
 
 def proposed_labels(labels: Sequence[str], *, records: int) -> tuple[str, ...]:
@@ -199,7 +207,7 @@ def set_up(declared: Declared, out: Path, *, records: Sequence[RecordsFile], acc
     keyring = Keyring.default()
     written: list[Path] = []
     try:
-        write_whole(out, run_text(declared))
+        write_new(out, run_text(declared))
         written.append(out)
         for file in records:
             if file.write():

@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.remedies import setting
+from affidavit.accountant.remedies import setting, unused
 
-__all__ = ["write_whole"]
+__all__ = ["write_new", "write_whole"]
 
 
 def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> None:
@@ -17,6 +17,23 @@ def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> N
 
     Raises ``UsageError`` where the folder cannot be written.
     """
+    _write(path, content, private=private, new=False)
+
+
+def write_new(path: Path, content: str | bytes, *, private: bool = False, flag: str = "-o") -> None:
+    """As ``write_whole``, but never over a file: of several writers, the first wins, also if all looked before.
+
+    Raises ``UsageError`` where there is one by now; ``flag`` names another place.
+    """
+    try:
+        _write(path, content, private=private, new=True)
+    except FileExistsError:
+        raise UsageError(
+            f"{path} exists by now: another program wrote it", hint=f"Choose another: {setting(flag, unused(path))}."
+        ) from None
+
+
+def _write(path: Path, content: str | bytes, *, private: bool, new: bool) -> None:
     data = content.encode("utf-8") if isinstance(content, str) else content
     elsewhere = setting("-o", Path.home() / path.name)
     try:
@@ -31,7 +48,14 @@ def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> N
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).chmod(0o600 if private else 0o644)
-        Path(temporary).replace(path)
+        if new:
+            os.link(temporary, path)  # which, unlike a rename, replaces nothing
+            Path(temporary).unlink()
+        else:
+            Path(temporary).replace(path)
+    except FileExistsError:
+        Path(temporary).unlink(missing_ok=True)
+        raise
     except OSError as error:
         Path(temporary).unlink(missing_ok=True)
         hint = f"Make room there, or choose another place: {elsewhere}."

@@ -18,11 +18,12 @@ from affidavit.accountant.errors import PlanError
 from affidavit.accountant.filters.costs import NO_COSTS, Costs
 from affidavit.accountant.ledger.approvals import check_approved
 from affidavit.accountant.ledger.chain import Row, altered
+from affidavit.accountant.ledger.parts import Part
 from affidavit.accountant.ledger.sketch import merge
 from affidavit.accountant.unit import Unit, parse_unit
 from affidavit.accountant.validate import Relation
 
-__all__ = ["Account", "History", "Reservation", "raised"]
+__all__ = ["Account", "History", "Reservation", "opened", "raised"]
 
 NEVER_COMMITTED = "reserved, never committed: spent"
 
@@ -58,6 +59,7 @@ class Account:
     were ever charged to it, for as far as runs showed theirs; ``data``: the keyed fingerprints of their files.
     ``identity``: random, what certificates name. ``holding``: the budget in the unit of a filter that is not
     basic, ``order`` that of a Rényi filter, ``charged`` what all runs cost in that unit.
+    ``part``: which records alone may be charged to it, by a function of the record (``parts``); None for any.
     """
 
     dataset: str
@@ -74,6 +76,7 @@ class Account:
     order: Decimal | None = None
     holding: Decimal | None = None
     charged: Decimal = Decimal(0)
+    part: Part | None = None
     data: tuple[str, ...] = field(default=(), repr=False)
     records: tuple[str, ...] = field(default=(), repr=False)
     reservations: tuple[Reservation, ...] = ()
@@ -215,7 +218,7 @@ class History:
             case "open" if facts["dataset"] not in self._accounts:
                 if self.officers:
                     check_approved(facts, ledger=self.identity, officers=self.officers)
-                self._accounts[facts["dataset"]] = _opened(facts)
+                self._accounts[facts["dataset"]] = opened(facts)
             case "raise" if self.officers:
                 check_approved(facts, ledger=self.identity, officers=self.officers)
                 self._accounts[facts["dataset"]] = raised(self._accounts[facts["dataset"]], facts)
@@ -223,6 +226,8 @@ class History:
                 self._reserve(facts)
             case "commit":
                 self._commit(facts)
+            case "confirm" if facts["ledger"] == self.identity:
+                pass
             case "checkpoint" if {k: v for k, v in facts.items() if k != "at"} == self.checkpoint():
                 pass
             case _:
@@ -253,7 +258,8 @@ class History:
         items[entry] = replace(items[entry], ended=facts["at"], receipt_sha256=facts["receipt_sha256"])
 
 
-def _opened(facts: dict[str, Any]) -> Account:
+def opened(facts: dict[str, Any]) -> Account:
+    """The account that an entry opens."""
     return Account(
         dataset=facts["dataset"],
         relation=validate.relation(facts["relation"]),
@@ -265,6 +271,7 @@ def _opened(facts: dict[str, Any]) -> Account:
         identity=facts.get("account", ""),
         order=_number(facts, "order"),
         holding=_number(facts, "holding"),
+        part=Part.of_json(facts["part"]) if "part" in facts else None,
     )
 
 
@@ -289,6 +296,7 @@ def _sums(account: Account) -> dict[str, Any]:
     if account.holding is not None:
         own_unit["charged"] = account.charged
     return {
+        **({} if account.part is None else {"part": account.part.to_json()}),
         **{name: decimals.show(value) for name, value in own_unit.items() if value is not None},
         "account": account.identity,
         "data": list(account.data),
@@ -308,7 +316,7 @@ def _sums(account: Account) -> dict[str, Any]:
 
 def _with_sums(sums: dict[str, Any]) -> Account:
     return replace(
-        _opened(sums),
+        opened(sums),
         spent_epsilon=decimals.parse(sums["spent_epsilon"], path="spent_epsilon"),
         spent_delta=decimals.parse(sums["spent_delta"], path="spent_delta"),
         runs=sums["runs"],

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from affidavit.accountant import files, strictjson
 from affidavit.accountant.errors import BudgetError
 from affidavit.accountant.ledger.chain import Head, altered
 
@@ -96,9 +97,9 @@ class Anchors:
 
 def _parsed(path: Path) -> Anchor:
     try:
-        obj = json.loads(path.read_text("utf-8"))
+        obj = dict(strictjson.parse(files.read_bytes(path)))
         addresses = obj.get("addresses") or (obj["address"],)  # older notes name one
-        return Anchor(str(obj["id"]), Head(int(obj["count"]), str(obj["mac"])), tuple(addresses), path)
+        return Anchor(str(obj["id"]), Head(strictjson.count(obj["count"]), str(obj["mac"])), tuple(addresses), path)
     except OSError as error:
         raise _unreadable(path, error) from None
     except (ValueError, KeyError, TypeError):

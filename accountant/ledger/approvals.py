@@ -19,7 +19,7 @@ from affidavit.accountant import dsse, strictjson
 from affidavit.accountant.errors import BudgetError, CertificateError, UsageError
 from affidavit.accountant.keys import Signer, TrustedKeys, keyid_of, read_public_key
 
-__all__ = ["NEEDED", "approved", "check_approved", "officers_of", "request_bytes"]
+__all__ = ["NEEDED", "approve", "approved", "check_approved", "officers_of", "request_bytes"]
 
 NEEDED = 2
 """So many different officers have to sign."""
@@ -42,6 +42,25 @@ def request_bytes(facts: Mapping[str, Any], *, ledger: str, signer: Signer) -> b
     """A request to be approved, with its first signature."""
     payload = json.dumps({**facts, "ledger": ledger}, sort_keys=True, separators=(",", ":")).encode()
     return dsse.sign(payload, payload_type=_TYPE, signers=[signer])
+
+
+def approve(envelope: bytes, *, signer: Signer) -> tuple[bytes, dict[str, Any]]:
+    """The request with one more signature, and what it asks for. Raises ``UsageError`` for what is no request.
+
+    An officer's key signs certificates as well: nothing but a request gets its signature here.
+    """
+    signed = dsse.add_signature(envelope, signer)
+    try:
+        ours = {signer.keyid: signer.private_key.public_key()}
+        facts = strictjson.parse(dsse.verify(signed, payload_type=_TYPE, trusted=ours).payload)
+    except (CertificateError, ValueError):
+        facts = None
+    if not isinstance(facts, dict) or facts.get("kind") not in ("open", "raise"):
+        raise UsageError(
+            "not a request to open or raise an account: nothing was signed",
+            hint="Have one made: `affidavit ledger raise --help`, `affidavit ledger init --help`",
+        )
+    return signed, facts
 
 
 def approved(envelope: bytes, *, ledger: str, officers: Mapping[str, str]) -> dict[str, Any]:

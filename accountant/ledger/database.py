@@ -36,6 +36,7 @@ _PLACE = "For example `export AFFIDAVIT_LEDGER=sqlite:////var/lib/affidavit/ledg
 
 _FULL = ("too many clients", "connection slots", "too many connections")
 _NO_RIGHT = "42501"
+_NOT_WHO_IT_SHOULD_BE = ("certificate", "SSL", "TLS")
 
 # Whatever the server's defaults are: what was granted survives its crash, nobody waits for ever, and a machine that
 # stops in the middle does not hold the others up. What a writer reads, it reads after it has the lock.
@@ -117,6 +118,11 @@ class Database:
             hint = "If another run holds it, try again; otherwise check that it can be written."
             if getattr(cause, "sqlstate", None) == _NO_RIGHT:
                 hint = "Ask its owner for the role that this takes: `affidavit ledger roles` prints the SQL."
+            elif any(word in reason for word in _NOT_WHO_IT_SHOULD_BE):
+                hint = (
+                    "Do not go on without TLS. If it is the right server, its address has to name the host as its "
+                    "certificate does, and in sslrootcert the file of the authority that signed it."
+                )
             raise BudgetError(f"the ledger at {self.address} cannot be used: {reason}", hint=hint) from None
 
     def _connected(self, begin: str) -> Connection:
@@ -158,7 +164,8 @@ def _check_session(said: Mapping[str, str], *, write: bool) -> None:
         if said[name] != value:
             raise BudgetError(
                 f"the ledger's server has {name} = {said[name]}: what it grants might be lost, or waited for",
-                hint=f"In the server's configuration: `{name} = {value}`",
+                hint=f"Its administrator can change that: `ALTER SYSTEM SET {name} = '{value}'`, then "
+                "`SELECT pg_reload_conf()`",
             )
 
 

@@ -2,7 +2,7 @@
 
     affidavit_reader    reads the ledger: ``ledger show``, ``ledger verify``
     affidavit_issuer    the same, for whoever certifies: ``certify`` asks what an account has left
-    affidavit_operator  adds what a run adds: reservations, their ends, checkpoints; opens and raises nothing
+    affidavit_operator  adds what a run adds: reservations, their ends, checkpoints, notes of the gate; opens nothing
     affidavit_officer   adds everything else, such as new accounts; charges nothing
 
 None can change or delete an entry, nor the tables. Which entries a role may add is decided by the server, by row
@@ -19,7 +19,7 @@ __all__ = ["CHARGES", "ROLES", "sql"]
 
 ROLES = ("affidavit_reader", "affidavit_issuer", "affidavit_operator", "affidavit_officer")
 
-CHARGES = ("reserve", "commit", "checkpoint")
+CHARGES = ("reserve", "commit", "confirm", "checkpoint")
 """The kinds of entries that runs add."""
 
 _POLICIES = ("ledger_read", "ledger_charge", "ledger_open")
@@ -30,7 +30,8 @@ def sql(*, namespace: str = "public") -> str:
     place = '"' + namespace.replace('"', '""') + '"'
     rows, seal, layout = (f"{place}.{table.name}" for table in (entries, head, schema))
     kinds = ", ".join(f"'{kind}'" for kind in CHARGES)
-    charge, beside = f"(body::jsonb ->> 'kind') IN ({kinds})", "(body::jsonb ->> 'kind') NOT IN ('reserve', 'commit')"
+    charge = f"(body::jsonb ->> 'kind') IN ({kinds})"
+    beside = "(body::jsonb ->> 'kind') NOT IN ('reserve', 'commit', 'confirm')"
     everyone = ", ".join(ROLES)
     made = "\n".join(
         f"  IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{role}') THEN CREATE ROLE {role} NOLOGIN; END IF;"

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from affidavit.accountant import files
+from affidavit.accountant import files, strictjson
 from affidavit.accountant.errors import BudgetError
 from affidavit.accountant.ledger.chain import Head
 
@@ -64,7 +64,7 @@ class Witness:
             try:
                 facts = json.loads(line) if line.strip() else {"ledger": ""}
                 if facts["ledger"] == identity:
-                    yield Head(int(facts["count"]), str(facts["mac"]))
+                    yield Head(strictjson.count(facts["count"]), str(facts["mac"]))
             except (ValueError, KeyError, TypeError, RecursionError):
                 raise self._unusable(f"line {number} is damaged") from None
 

@@ -20,12 +20,18 @@ from affidavit.accountant.errors import AffidavitError
 
 __all__ = ["CallContext", "filled", "interrupted"]
 
-_USUAL = {"RUN.toml": "run.toml", "CERT.json": "certificate.json", "AUDIT.toml": "audit.toml", "DIR": "out"}
+_USUAL = {
+    "RUN.toml": "run.toml",
+    "CERT.json": "certificate.json",
+    "AUDIT.toml": "audit.toml",
+    "REQUEST.json": "request.json",
+    "DIR": "out",
+}
 _IN_FILES = ("relation", "delta", "epsilon", "unit")
 _SETTING = re.compile(r"`([a-z-]+) = ([^`]+)`")
 _TYPED = re.compile(r"`[^`]*`")
 _PLACEHOLDER = re.compile(
-    r"(?<![\w./-])(RUN\.toml|CERT\.json|PLAN\.json|AUDIT\.toml|GRID\.toml|TRACE\.jsonl|DIR)(?=[/\s`]|$)"
+    r"(?<![\w./-])(RUN\.toml|CERT\.json|PLAN\.json|AUDIT\.toml|GRID\.toml|TRACE\.jsonl|REQUEST\.json|DIR)(?=[/\s`]|$)"
 )
 
 

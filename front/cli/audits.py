@@ -72,8 +72,8 @@ def audit(
     from affidavit.audits.auditfile import load_audit
     from affidavit.audits.findings import sourced, write
     from affidavit.audits.formats import summary
-    from affidavit.certification import verify
     from affidavit.runfile import load_run
+    from affidavit.verification import verify
 
     form = with_json(form, as_json=as_json, default="table")
     if plan is not None:

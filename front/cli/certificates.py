@@ -15,8 +15,9 @@ from affidavit.cli._bounds import epsilon_json, print_methods, print_risk, sente
 from affidavit.cli._output import json_option, lower_digits, note, print_json, print_table, upper_digits
 
 if TYPE_CHECKING:
-    from affidavit.certification import PlannedRun, Verification
+    from affidavit.certification import PlannedRun
     from affidavit.runfile import RunFile
+    from affidavit.verification import Verification
 
 __all__ = ["certify", "plan", "run_argument", "verify"]
 
@@ -186,13 +187,10 @@ def verify(
     certificate, receipt or text do not fit, 4 if the ledger was rewritten, 1 if recomputing refutes the number or
     the noise was seeded, 5 if it cannot decide.
     """
-    from affidavit.accountant.keys import Keyring, keyid_of, read_pem, read_public_key
-    from affidavit.certification import verify as check
+    from affidavit.accountant.keys import Keyring, read_pem
+    from affidavit.verification import verify as check
 
-    trusted = dict(Keyring.default().trusted())
-    for path in also_trusted:
-        key = read_public_key(read_pem(path))
-        trusted[keyid_of(key)] = key
+    trusted = Keyring.default().trusted(*map(read_pem, also_trusted))
     book = None
     if with_ledger:
         from affidavit.accountant.ledger import Ledger

@@ -1,9 +1,7 @@
-"""``ledger init|show|verify|witness|upgrade|roles|officers|raise|approve|apply``: what may be spent, and what was."""
+"""``ledger init|show|verify|part|witness|upgrade|roles|officers|raise|approve|apply``: what may be and was spent."""
 
 from __future__ import annotations
 
-import base64
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +15,7 @@ from affidavit.accountant.remedies import setting
 from affidavit.accountant.unit import Unit, parse_unit
 from affidavit.cli._lazy import Group
 from affidavit.cli._output import json_option, note, print_json, print_table
-from affidavit.writing import write_whole
+from affidavit.writing import write_new, write_whole
 
 if TYPE_CHECKING:
     from affidavit.accountant.ledger import Account, Ledger
@@ -52,6 +50,7 @@ def ledger() -> None:
     "--filter", "filter_name", default="basic", show_default=True, help="How runs add up: basic, renyi, zcdp or gdp."
 )
 @click.option("--order", help="Of a renyi filter; by default the one that suits (ε, δ) best.")
+@click.option("--part", metavar="I/N", help="Only for part I of N of the records, as their keyed digests divide them.")
 @click.option("--request", type=_FILE, metavar="REQUEST.json", help="Write a request for the officers instead.")
 @json_option
 def init(
@@ -63,6 +62,7 @@ def init(
     delta: str,
     filter_name: str,
     order: str | None,
+    part: str | None,
     request: Path | None,
     as_json: bool,
 ) -> None:
@@ -74,6 +74,7 @@ def init(
         "delta": decimals.as_written(delta, path="--delta"),
         "filter": filter_name,
         "order": None if order is None else decimals.as_written(order, path="--order"),
+        "part": part,
     }
     if request is not None:
         _write_request(request, _ledger().request_account(dataset, **budget))
@@ -82,7 +83,7 @@ def init(
     if as_json:
         print_json(_as_json(account))
     else:
-        note(f"Opened the account {account.dataset}: {_left(account)} ({account.relation}, unit {account.unit}).")
+        note(f"Opened the account {account.dataset}: {_left(account)} ({_kind(account)}).")
 
 
 @ledger.command()
@@ -97,8 +98,7 @@ def show(*, dataset: str | None, as_json: bool) -> None:
         return
     for account in accounts:
         print_table(
-            f"{account.dataset}: {_left(account)} ({account.relation}, unit {account.unit}, {account.filter} filter)"
-            f"{_more(account)}",
+            f"{account.dataset}: {_left(account)} ({_kind(account)}, {account.filter} filter){_more(account)}",
             ("reserved", "ε", "δ", "state", "entry", "certificate"),
             [
                 (
@@ -198,11 +198,11 @@ def raise_(*, dataset: str, epsilon: str, delta: str, request: Path) -> None:
 @click.argument("request", type=_READABLE, metavar="REQUEST.json")
 def approve(*, request: Path) -> None:
     """Sign a request with our key, after showing what it asks for."""
-    from affidavit.accountant import dsse
+    from affidavit.accountant.ledger.approvals import approve as sign
+    from affidavit.verification import content_of
 
-    signed = dsse.add_signature(request.read_bytes(), Keyring.default().signer())
-    payload = json.loads(base64.b64decode(json.loads(signed)["payload"]))
-    print_table("Approved", ("", ""), [(name, str(value)) for name, value in payload.items()])
+    signed, facts = sign(content_of(request), signer=Keyring.default().signer())
+    print_table("Approved", ("", ""), [(name, str(value)) for name, value in facts.items()])
     write_whole(request, signed)
 
 
@@ -210,8 +210,28 @@ def approve(*, request: Path) -> None:
 @click.argument("request", type=_READABLE, metavar="REQUEST.json")
 def apply(*, request: Path) -> None:
     """Open or raise the account that enough officers signed for."""
-    account = _ledger().apply(request.read_bytes())
+    from affidavit.verification import content_of
+
+    account = _ledger().apply(content_of(request))
     note(f"The account {account.dataset}: {_left(account)}.")
+
+
+@ledger.command()
+@click.argument("dataset")
+@click.argument("records", type=_READABLE, metavar="RECORDS.jsonl")
+@click.option("-o", "--out", type=_FILE, required=True, metavar="PART.jsonl", help="Where they are written, 0600.")
+def part(*, dataset: str, records: Path, out: Path) -> None:
+    """Write those records that belong to the account's part of the data."""
+    from affidavit.records import in_part
+
+    book, ring = _ledger(), Keyring.default()
+    found = book.balance(dataset).part
+    if found is None:
+        raise UsageError(
+            f"the account {dataset} is for all records", hint=f"See it: `affidavit ledger show {shlex.quote(dataset)}`"
+        )
+    write_new(out, in_part(records, found, key=ring.secret("commitment")), private=True)
+    click.echo(str(out))
 
 
 def _write_request(path: Path, content: bytes) -> None:
@@ -229,6 +249,11 @@ def _unit(text: str) -> Unit:
             hint=f"For example `--unit record` or {setting('--unit', f'{key}:5')}.",
         )
     return parse_unit({"key": key, "max_records": int(most)}, path="--unit")
+
+
+def _kind(account: Account) -> str:
+    part = "" if account.part is None else f", part {account.part} of the records"
+    return f"{account.relation}, unit {account.unit}{part}"
 
 
 def _more(account: Account) -> str:
@@ -263,6 +288,7 @@ def _as_json(account: Account) -> dict[str, Any]:
         "unit": account.unit.to_json(),
         "account": account.identity,
         "filter": account.filter,
+        "part": None if account.part is None else str(account.part),
         "order": None if account.order is None else decimals.show(account.order),
         "holding": None if account.holding is None else decimals.show(account.holding),
         "charged": None if account.holding is None else decimals.show(account.charged),

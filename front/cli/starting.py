@@ -51,6 +51,9 @@ _file = click.Path(dir_okay=False, path_type=Path)
 @click.option("--delta", type=float, default=1e-5, show_default=True, help="Budget of a run.")
 @click.option("--account-epsilon", metavar="E", help="Budget of the account, for good; several runs' if left out.")
 @click.option("--account-delta", metavar="D", help="Budget of the account, for good; several runs' if left out.")
+@click.option(
+    "--filter", "filter_name", metavar="NAME", help="How its runs add up: basic (if left out), renyi, zcdp or gdp."
+)
 @click.option("--model", default="smollm2-135m", show_default=True)
 @click.option("--generator", "kind", metavar="KIND", default="prism", show_default=True, help="What writes the texts.")
 @click.option("--public", type=_file, metavar="FILE", help="Public records, for generators that use them.")
@@ -82,6 +85,7 @@ def init(
     delta: float,
     account_epsilon: str | None,
     account_delta: str | None,
+    filter_name: str | None,
     model: str,
     kind: str,
     public: Path | None,
@@ -146,6 +150,8 @@ def init(
         size=declared.size,
         epsilon=declared.epsilon,
         delta=declared.delta,
+        costs=declared.costs(),
+        filter_name=filter_name,
         account_epsilon=account_epsilon,
         account_delta=account_delta,
         records=found.records if found is not None else (),

@@ -58,7 +58,7 @@ def _difference(file: Made, content: bytes) -> str:
     for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return f"line {number}: not JSON"
         absent = [field for field in file.fields if not isinstance(record, dict) or field not in record]
         if absent:

@@ -65,7 +65,7 @@ def parsed(text: str, place: str) -> Any:
     """Text as JSON; an error names the place and shows nothing."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise DataError(f"{place} is not JSON") from None
 
 

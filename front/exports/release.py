@@ -12,7 +12,7 @@ from affidavit.accountant.keys import TrustedKeys
 from affidavit.accountant.receipt import Receipt
 from affidavit.accountant.statement import Certificate
 from affidavit.audits.report.plan_words import plan_in_words
-from affidavit.certification import verify
+from affidavit.verification import verify
 
 __all__ = ["FORMS", "NOT_STATED", "Release", "Stated", "export"]
 
@@ -112,7 +112,7 @@ def export(
     if found.receipt is None or not found.guarantee:
         raise UsageError(
             "this run's noise can be reproduced: it carries no guarantee that could be published",
-            hint='Generate with `randomness.noise = "secure"`.',
+            hint='Set `randomness.noise = "secure"` in the run file, certify it again, and generate again.',
         )
     return _writers()[form](Release(found.certificate, found.receipt, stated or Stated()))
 

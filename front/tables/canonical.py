@@ -18,7 +18,7 @@ from affidavit.generation.dataset import Fields, Record
 from affidavit.records import parse_all
 from affidavit.tables.columns import Chosen
 from affidavit.tables.curation import Curated
-from affidavit.writing import write_whole
+from affidavit.writing import write_new
 
 __all__ = ["RecordsFile", "beside", "records_file", "stem"]
 
@@ -37,7 +37,7 @@ class RecordsFile:
     def write(self) -> bool:
         """Write what is to be written, whole and for the owner only. Raises ``UsageError``; says whether it wrote."""
         if self.content is not None:
-            write_whole(self.path, self.content, private=True)
+            write_new(self.path, self.content, private=True, flag="--records")
         return self.content is not None
 
 

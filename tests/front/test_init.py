@@ -6,11 +6,17 @@ import json
 import re
 import shlex
 import stat
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from affidavit import scaffold
+from affidavit.accountant.errors import UsageError
+from affidavit.writing import write_new
 
 BASE = ("--relation", "zero-out", "--model", "toy")
 PUBLIC = (*BASE, "--declare-public")
@@ -338,6 +344,55 @@ def test_nothing_is_overwritten(fresh):
     assert fresh.run_file.read_text(encoding="utf-8") == "mine"
     (remedy,) = remedies(refused)
     assert fresh.command(*remedy).code == 0
+
+
+def test_a_run_file_that_appears_after_the_look_stays(fresh, monkeypatch):
+    """Another program's, between the check and the writing."""
+    write = scaffold.write_new
+
+    def late(path, content):
+        path.write_text("mine", encoding="utf-8")
+        write(path, content)
+
+    monkeypatch.setattr(scaffold, "write_new", late)
+    before = _files(fresh)
+    refused = fresh.command("init", fresh.data, *PUBLIC)
+    assert refused.code == 2
+    assert "exists by now" in refused.err
+    assert fresh.run_file.read_text(encoding="utf-8") == "mine"
+    assert _files(fresh) == before | {fresh.run_file.name}
+
+
+def test_of_many_writers_of_a_new_file_one_wins(tmp_path):
+    path, barrier = tmp_path / "run.toml", threading.Barrier(16)
+
+    def write(number: int) -> bool:
+        barrier.wait()
+        try:
+            write_new(path, str(number))
+        except UsageError:
+            return False
+        return path.read_text(encoding="utf-8") == str(number)
+
+    with ThreadPoolExecutor(16) as pool:
+        assert sum(pool.map(write, range(16))) == 1
+    assert [found.name for found in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("name", ["renyi", "zcdp", "gdp"])
+def test_an_account_for_several_runs_by_another_filter(fresh, name):
+    """It is opened for five runs, and five fit in the filter's unit: by the ledger's own count, not one more."""
+    done = fresh.command("init", fresh.data, *PUBLIC, "--filter", name)
+    assert f"by the {name} filter, for good: it pays for 5 runs like this one." in done.err, done.err
+    certified = fresh.certify()
+    assert certified.code == 0, certified.err
+    assert "5 runs like this one" in certified.err + certified.out
+    for number in range(6):
+        ended = fresh.command("generate", fresh.run_file, "--certificate", fresh.certificate, "-o", f"out-{number}")
+        assert ended.code == (0 if number < 5 else 4), ended.err
+    second = fresh.command("init", fresh.data, *PUBLIC, "-o", "b.toml")
+    assert second.code == 4
+    assert f"by its {name} filter" in second.err
 
 
 def test_an_account_for_several_runs(fresh):

@@ -8,6 +8,7 @@ to hold nothing twice, and to have charged for whatever text there is.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -123,9 +124,16 @@ class Kills:
             if code:
                 raise RuntimeError(f"{kind} ended with {code}")
 
-    def kill(self, numbers: range) -> None:
-        """One command for each number, each killed at a moment of its own."""
-        for number in numbers:
+    @property
+    def killed(self) -> int:
+        """How many commands and servers were killed; a command that had ended by then is none."""
+        return self.counts["process"] + self.counts["server"]
+
+    def kill(self, first: int, count: int) -> None:
+        """Commands, numbered from ``first`` on, each killed at a moment of its own, until ``count`` were."""
+        for number in itertools.count(first):
+            if self.killed == count:
+                return
             chance = random.Random(f"{self.seed}/{number}")
             kind = chance.choice(KINDS)
             at_server = self.server is not None and chance.random() < 1 / 3

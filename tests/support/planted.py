@@ -19,7 +19,9 @@ class Planted:
 
 
 _DATABASE, _STORE, _ACCOUNTS = (f"accountant/ledger/{name}.py" for name in ("database", "store", "accounts"))
+_BOOK, _GRANTS, _VERIFIED = (f"accountant/ledger/{name}.py" for name in ("book", "grants", "verified"))
 _CHAIN, _ANCHORS, _ROLES = (f"accountant/ledger/{name}.py" for name in ("chain", "anchors", "roles"))
+_CONFIRMED = "accountant/ledger/confirmed.py"
 _PERMIT, _NOISE, _KEYS = (f"accountant/{name}.py" for name in ("permit", "randomness", "keys"))
 _SESSION = "ledger/test_ledger_postgresql.py::test_the_session_sets_what_a_grant_rests_on"
 
@@ -47,7 +49,7 @@ FAULTS = (
             "ledger/test_ledger_alteration.py::test_every_alteration_is_found_at_the_first_bad_entry"),
     Planted("the link to the entry before is not checked", _CHAIN, "or previous not in (None, stated)", "",
             "ledger/test_ledger_chain.py::test_an_entry_of_another_branch_does_not_fit"),
-    Planted("the seal is not checked", _STORE, "if sealed != expected:", "if False:",
+    Planted("the seal is not checked", _VERIFIED, "if sealed != expected:", "if False:",
             "ledger/test_ledger_alteration.py::test_a_dropped_tail_is_found_by_the_seal_even_without_the_anchor"),
     Planted("a shorter ledger is accepted", _ANCHORS, "if end.count < self.head.count:", "if False:",
             "ledger/test_ledger_alteration.py::test_an_older_state_of_all_tables_is_found_by_the_anchor"),
@@ -60,15 +62,22 @@ FAULTS = (
     # The budget
     Planted("a reservation is committed twice", _STORE, "if not is_open:", "if False:",
             "ledger/test_ledger.py::test_a_run_commits_once"),
-    Planted("other data's account pays", _STORE, "    _check_owner(accounts, dataset, known)\n", "",
+    Planted("other data's account pays", _GRANTS, "    check_owner(accounts, dataset, known)\n", "",
             "ledger/test_ledger_sketch.py::test_a_new_name_is_no_new_budget"),
-    Planted("another relation's account pays", _STORE, "    _check_kind(account, relation, unit)\n", "",
+    Planted("an account of a part pays for any records", _GRANTS, "    _check_part(account, known)\n", "",
+            "ledger/test_ledger_parts.py::test_a_part_pays_for_its_own_records_only"),
+    Planted("another relation's account pays", _GRANTS, "    _check_kind(account, relation, unit)\n", "",
             "ledger/test_ledger.py::test_another_relation_or_unit_is_refused"),
-    Planted("the clock may run backwards", _STORE, "if write and now < last - MAX_CLOCK_SKEW:", "if False:",
+    Planted("the clock may run backwards", _BOOK, "if write and now < last - MAX_CLOCK_SKEW:", "if False:",
             "ledger/test_ledger_checkpoints.py::test_time_does_not_run_behind_the_last_entry"),
     # The gate and the permit
     Planted("the gate believes a signed number", _PERMIT, "    confirm(verified)\n", "",
             "test_permit.py::test_a_trusted_signature_under_a_wrong_number_opens_nothing"),
+    Planted("a note counts for another verifier", _CONFIRMED, '"verifier": recheck.verifier(),', '"verifier": "any",',
+            "ledger/test_ledger_confirmed.py::test_another_version_of_the_verifier_recomputes"),
+    Planted("a note counts for another statement", _CONFIRMED,
+            '"statement_sha256": recheck.statement_sha256(certificate),', '"statement_sha256": "any",',
+            "ledger/test_ledger_confirmed.py::test_a_wrong_number_is_refused_each_time_and_noted_never"),
     Planted("the gate takes any run", _PERMIT, "    check_subject(verified, run)\n", "",
             "test_permit.py::test_another_run_is_refused_and_charged_nothing"),
     Planted("uses are counted without a lock", _PERMIT, "        with self._lock:\n            self._check_live()\n"

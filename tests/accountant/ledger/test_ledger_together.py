@@ -12,7 +12,7 @@ import pytest
 
 from affidavit.accountant.errors import BudgetExceeded
 from affidavit.accountant.keys import Keyring
-from affidavit.accountant.ledger import Ledger, store
+from affidavit.accountant.ledger import Ledger, book, verified
 from affidavit.accountant.ledger.database import Database
 from affidavit.accountant.unit import RECORD
 from support.ledgers import fill, init, reserve
@@ -119,11 +119,11 @@ def test_a_ledger_that_another_makes_meanwhile_is_not_taken_for_one_that_is_gone
         return seen
 
     facts: dict[str, Any] = {"relation": "zero-out", "unit": RECORD, "epsilon": 1, "delta": 0}
-    exists, read = Database.exists, store._read
+    exists, read = Database.exists, book.read_rows
     if place == "before the file is there":
         monkeypatch.setattr(Database, "exists", lambda self: another(exists(self)))
     else:
-        monkeypatch.setattr(store, "_read", lambda *args, **kwargs: another(read(*args, **kwargs)))
+        monkeypatch.setattr(book, "read_rows", lambda *args, **kwargs: another(read(*args, **kwargs)))
     ledger.init_account("set 1", **facts)
     assert made
     assert [account.dataset for account in ledger.accounts()] == ["set 0", "set 1"]
@@ -158,7 +158,7 @@ def _all_answered(ledger: Ledger, keyring: Keyring, *, entries: int) -> None:
     for worker in workers:
         worker.join()
     assert ledger.balance("mail").runs == entries + WRITERS
-    checkpoints = (long + 2 * WRITERS) // store.CHECKPOINT_EVERY - long // store.CHECKPOINT_EVERY
+    checkpoints = (long + 2 * WRITERS) // verified.CHECKPOINT_EVERY - long // book.CHECKPOINT_EVERY
     assert ledger.verify() - long in (2 * WRITERS + checkpoints, 2 * WRITERS + checkpoints + 1)
 
 
@@ -177,10 +177,10 @@ def test_a_machine_that_was_away_catches_up_before_it_takes_the_lock(
 ) -> None:
     """What is read under the lock is bounded for it too."""
     init(ledger, 10, 1)
-    fill(ledger, store.CATCH_UP + 3 * store.CHECKPOINT_EVERY)
+    fill(ledger, book.CATCH_UP + 3 * verified.CHECKPOINT_EVERY)
     for path in (keyring.home / "anchors").iterdir():
         path.unlink()
-    read, begun, seen = store._read, Database.transaction, []
+    read, begun, seen = book.read_rows, Database.transaction, []
     writing = [False]
 
     def noting(connection: Any, first: int, *, last: int | None = None) -> Any:
@@ -192,8 +192,8 @@ def test_a_machine_that_was_away_catches_up_before_it_takes_the_lock(
         writing[0] = write
         return begun(self, write=write)
 
-    monkeypatch.setattr(store, "_read", noting)
+    monkeypatch.setattr(book, "read_rows", noting)
     monkeypatch.setattr(Database, "transaction", watched)
     reserve(ledger, "0.001", 0)
-    assert max(count for under_lock, count in seen if not under_lock) > store.CATCH_UP
-    assert max(count for under_lock, count in seen if under_lock) <= 2 * store.CHECKPOINT_EVERY
+    assert max(count for under_lock, count in seen if not under_lock) > book.CATCH_UP
+    assert max(count for under_lock, count in seen if under_lock) <= 2 * verified.CHECKPOINT_EVERY

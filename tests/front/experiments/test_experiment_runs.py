@@ -16,13 +16,13 @@ import pytest
 from affidavit.accountant.errors import DataError, NotSupported, RunFileError, UsageError
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
-from affidavit.certification import verify
 from affidavit.experiments import running
 from affidavit.experiments.cells import expand
 from affidavit.experiments.gridfile import Grid, parse_grid
 from affidavit.experiments.runner import run_experiment
 from affidavit.experiments.tables import markdown, summaries
 from affidavit.generation.models.toy import ToyModel
+from affidavit.verification import verify
 
 GRID = """\
 title = "A toy table"

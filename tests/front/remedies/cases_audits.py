@@ -199,7 +199,7 @@ CASES = [
     _released("audits/auditfile.py:_sized#5", {"held_out": None}),
     _released("audits/experiments/released.py:prepare_search", {"held_out": "train.jsonl"}),
     _released(
-        "front/records.py:read_all",
+        "front/records.py:_content",
         {"held_out": "heldout.jsonl"},
         by_hand=lambda place: place.set("audit.toml", "held_out", "held_out.jsonl"),
     ),

@@ -228,7 +228,9 @@ CASES = [
         ),
         code=4,
     ),
-    Case("front/accounts.py:_refuse_other#3", f"init train.jsonl {PUBLIC} --account-epsilon 7", _account, code=4),
+    Case("front/accounts.py:_refuse_other#3", f"init train.jsonl {PUBLIC} --filter zcdp", _account, code=4),
+    Case("front/accounts.py:_refuse_other#4", f"init train.jsonl {PUBLIC} --account-epsilon 7", _account, code=4),
+    Case("front/accounts.py:_new", f"init train.jsonl {PUBLIC} --generator few-shot --epsilon 8 --filter gdp"),
     Case("front/accounts.py:_cannot_pay", f"init train.jsonl {PUBLIC}", _spent("0.5", "1e-6"), code=4),
     Case("front/accounts.py:_cannot_pay", f"init train.jsonl {PUBLIC}", _spent("0.5", "1e-5"), code=4),
 ]

@@ -240,9 +240,9 @@ CASES = [
         "certify run.toml -o certificate.json",
         lambda place: (place.keys(), _write("home/commitment.key", b"12")(place)),
     ),
-    Case("accountant/ledger/store.py:_verified", "ledger show", lambda place: place.keys(), code=4),
+    Case("accountant/ledger/book.py:_verified", "ledger show", lambda place: place.keys(), code=4),
     Case(
-        "accountant/ledger/store.py:_account",
+        "accountant/ledger/grants.py:account_of",
         "ledger show postcards",
         lambda place: (place.keys(), place.account()),
         code=4,
@@ -257,8 +257,10 @@ CASES = [
     Case(
         "accountant/decimals.py:as_written#3", OPEN.replace("--epsilon 4", "--epsilon nan"), lambda place: place.keys()
     ),
-    Case("accountant/ledger/store.py:_amount", OPEN.replace("--epsilon 4", "--epsilon -4"), lambda place: place.keys()),
-    Case("accountant/ledger/store.py:_amount", OPEN.replace("--delta 0.001", "--delta 2"), lambda place: place.keys()),
+    Case(
+        "accountant/ledger/opening.py:amount", OPEN.replace("--epsilon 4", "--epsilon -4"), lambda place: place.keys()
+    ),
+    Case("accountant/ledger/opening.py:amount", OPEN.replace("--delta 0.001", "--delta 2"), lambda place: place.keys()),
     Case(
         "accountant/decimals.py:_bounded",
         OPEN.replace("--epsilon 4", "--epsilon 1" + "0" * 400),
@@ -272,7 +274,7 @@ CASES = [
     Case("front/cli/ledger.py:_unit", OPEN.replace("--unit record", "--unit user_id:x"), lambda place: place.keys()),
     Case("accountant/unit.py:parse_unit", OPEN.replace("--unit record", "--unit person"), lambda place: place.keys()),
     Case(
-        "accountant/ledger/store.py:account_name",
+        "accountant/ledger/opening.py:account_name",
         OPEN.replace("--dataset letters", "--dataset ' '"),
         lambda place: place.keys(),
     ),
@@ -314,7 +316,7 @@ CASES = [
         code=4,
         by_hand=lambda place: (place.folder / "none").mkdir(),
     ),
-    Case("front/certification.py:verify#2", "verify certificate.json --ledger", _receipt_at_hand),
+    Case("front/verification.py:verify#2", "verify certificate.json --ledger", _receipt_at_hand),
     Case("accountant/ledger/chain.py:altered", "ledger verify", _altered, code=4, by_hand=_restored),
     Case("accountant/certificate.py:read", "generate run.toml -o out", _after(nothing), code=3, then=()),
     Case(
@@ -341,21 +343,21 @@ CASES = [
     Case("front/synthesis.py:_check_account", GENERATE, _no_ledger, code=4),
     Case("front/synthesis.py:_check_account", GENERATE, _near_name, code=4, past=True),
     Case(
-        "accountant/ledger/store.py:_check_owner",
+        "accountant/ledger/grants.py:check_owner",
         "certify run.toml -o certificate.json",
         _spent_under_another_name,
         code=4,
         past=True,
     ),
-    Case("accountant/ledger/store.py:_exceeded", GENERATE.replace("out", "new"), _spent, code=4, then=()),
-    Case("accountant/ledger/store.py:_exceeded", GENERATE, _account(epsilon="0.5"), code=4, then=()),
-    Case("accountant/ledger/store.py:_exceeded", GENERATE, _account(delta="0.0001"), code=4, past=True),
-    Case("accountant/ledger/store.py:_check_kind", GENERATE, _account("add-remove"), code=4, past=True),
-    Case("accountant/ledger/store.py:_check_kind", GENERATE, _account(unit=Unit("user_id", 3)), code=4, past=True),
+    Case("accountant/ledger/grants.py:_exceeded", GENERATE.replace("out", "new"), _spent, code=4, then=()),
+    Case("accountant/ledger/grants.py:_exceeded", GENERATE, _account(epsilon="0.5"), code=4, then=()),
+    Case("accountant/ledger/grants.py:_exceeded", GENERATE, _account(delta="0.0001"), code=4, past=True),
+    Case("accountant/ledger/grants.py:_check_kind", GENERATE, _account("add-remove"), code=4, past=True),
+    Case("accountant/ledger/grants.py:_check_kind", GENERATE, _account(unit=Unit("user_id", 3)), code=4, past=True),
     Case("front/synthesis.py:claimed#3", GENERATE, _full),
     Case("front/synthesis.py:claimed", GENERATE.replace("-o out", "-o out/new"), _a_file_in_the_way),
     Case(
-        "front/writing.py:write_whole",
+        "front/writing.py:_write",
         "certify run.toml -o file/certificate.json",
         lambda place: (place.keys(), place.write("file", "")),
     ),

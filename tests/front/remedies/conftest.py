@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from remedy_cases import HIDDEN, INSTALLING, Place
 from remedy_sites import Recorder
+
+from support import postgresql as postgres
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +53,16 @@ def recorder() -> Iterator[Recorder]:
 
 
 @pytest.fixture
+def own_postgresql() -> Iterator[postgres.Server]:
+    """A server whose settings may be changed."""
+    found = postgres.programs()
+    if found is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(postgres.HOW)
+    with postgres.running(found) as server:
+        yield server
+
+
+@pytest.fixture
 def new_place(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -59,9 +73,12 @@ def new_place(
     """A folder of its own with a run file, records, keys, an account and a certificate; commands run in it."""
     count = iter(range(100))
 
+    def server() -> Any:
+        return request.getfixturevalue("own_postgresql")
+
     def make() -> Place:
         return Place.make(
-            tmp_path / f"place-{next(count)}", monkeypatch, capsys, lambda: request.getfixturevalue("service")
+            tmp_path / f"place-{next(count)}", monkeypatch, capsys, lambda: request.getfixturevalue("service"), server
         )
 
     return make

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from remedy_sites import ROOT, Recorder
@@ -23,6 +23,9 @@ from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.unit import RECORD
 from affidavit.cli import run
+
+if TYPE_CHECKING:
+    from support.postgresql import Server
 
 RUN: dict[str, Any] = {
     "relation": "zero-out",
@@ -44,7 +47,9 @@ RUN: dict[str, Any] = {
 PLAN = {"relation": "add-remove", "delta": 1e-5, "plan": {"kind": "gaussian", "noise_multiplier": 1.0}}
 
 
-_UNFILLED = re.compile(r"\b(RUN\.toml|CERT\.json|PLAN\.json|AUDIT\.toml|GRID\.toml|TRACE\.jsonl|DIR|OTHER|NEW_\w+)\b")
+_UNFILLED = re.compile(
+    r"\b(RUN\.toml|CERT\.json|PLAN\.json|AUDIT\.toml|GRID\.toml|TRACE\.jsonl|REQUEST\.json|DIR|OTHER|NEW_\w+)\b"
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,10 @@ class Outcome:
     err: str
 
 
+def _none() -> Server:
+    raise AssertionError("this case was given no server")
+
+
 @dataclass(frozen=True)
 class Place:
     """A folder in which commands run, with keys and a ledger of its own."""
@@ -65,6 +74,8 @@ class Place:
     capsys: pytest.CaptureFixture[str]
     service: Callable[[], Any] = lambda: None
     """Starts the local server of the toy model."""
+    postgresql: Callable[[], Server] = _none
+    """Starts a PostgreSQL server that is nobody else's."""
 
     @classmethod
     def make(
@@ -73,6 +84,7 @@ class Place:
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
         service: Callable[[], Any] = lambda: None,
+        postgresql: Callable[[], Server] = _none,
     ) -> Place:
         folder.mkdir()
         monkeypatch.chdir(folder)
@@ -80,7 +92,7 @@ class Place:
         monkeypatch.delenv("AFFIDAVIT_LEDGER", raising=False)
         monkeypatch.setenv("HOME", str(folder / "user"))
         (folder / "user").mkdir()
-        place = cls(folder, monkeypatch, capsys, service)
+        place = cls(folder, monkeypatch, capsys, service, postgresql)
         place.write("run.toml", dumped(RUN))
         place.write("plan.json", json.dumps(PLAN))
         place.records("train.jsonl", 24)
@@ -251,6 +263,8 @@ def _carried_out(step: Step, case: Case, place: Place, call: list[str], message:
             return shlex.split(step.text)[1:]  # the same call, put right
         case "command":
             _command(step.text, place, case.commands)
+        case "sql":
+            place.postgresql().set(step.text)
         case "flag":
             return with_flag(call, step.text)
         case "remove" if step.text.startswith("-"):

@@ -16,11 +16,14 @@ _TYPED = re.compile(r"`([^`]+)`")
 _SETTING = re.compile(r"([\w.\[\]-]+) = (.+)", re.DOTALL)
 
 
+Kind = Literal["command", "sql", "flag", "setting", "remove", "file", "word"]
+
+
 @dataclass(frozen=True)
 class Step:
     """One thing to type: a command, a flag, a setting, something to remove, a whole file, or a word."""
 
-    kind: Literal["command", "flag", "setting", "remove", "file", "word"]
+    kind: Kind
     text: str
 
     @property
@@ -62,11 +65,13 @@ def alternatives(hint: str) -> list[tuple[Step, ...]]:
     return [tuple(group) for group in groups]
 
 
-def _kind(text: str, *, removing: bool) -> Literal["command", "flag", "setting", "remove", "file", "word"]:
+def _kind(text: str, *, removing: bool) -> Kind:
     if removing:
         return "remove"
     if Path(text.split(maxsplit=1)[0]).name in COMMANDS:
         return "command"
+    if text.startswith(("ALTER SYSTEM ", "SELECT ")):
+        return "sql"
     if text.startswith("-"):
         return "flag"
     if text.startswith("{"):

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,11 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
 
 from affidavit.accountant import dsse, receipt
+from affidavit.accountant.keylimits import KeyLimits
 from affidavit.accountant.keys import Keyring
+from affidavit.accountant.ledger import Ledger
+from affidavit.accountant.ledger.witness import Witness
+from affidavit.accountant.unit import RECORD
 from support.fuzzing.mutations import (
     BYTES,
     PIECES,
@@ -178,6 +184,22 @@ def formats(place: Any) -> tuple[Format, ...]:
     trusted = home / "trusted" / f"{other.signer().keyid}.pem"
     trusted.parent.mkdir(exist_ok=True)
     [anchor] = (home / "anchors").glob("*.json")
+    heads = folder / "heads.jsonl"
+    heads.write_bytes(b"")
+    place.ledger.witness(Witness(heads))
+    request, office = folder / "request.json", Ledger(keyring=keyring, url=f"sqlite:///{folder / 'office.db'}")
+    office.init_account("letters", relation="zero-out", unit=RECORD, epsilon=4, delta="0.001")
+    office.set_officers([keyring.show()[0].pem, pem])
+    asked = dsse.add_signature(office.request_raise("letters", epsilon=5, delta="0.001"), other.signer())
+    wanted = json.loads(base64.b64decode(json.loads(asked)["payload"]))
+
+    def requested(content: bytes, chance: random.Random) -> bytes:
+        """Another request, by both officers."""
+        asks_for = json.loads(content)["payloadType"]
+        return dsse.sign(
+            spelled(mutated_value(wanted, chance)), payload_type=asks_for, signers=[signer, other.signer()]
+        )
+
     ledger, task, schema = folder / "ledger.db", folder / "task.toml", folder / "schema.json"
     rows = "".join(f'r{n};"the wind; number {n}";{"north" if n % 2 else "south"}\r\n' for n in range(24))
     wide = "id;text;label\r\n" + rows
@@ -279,6 +301,30 @@ def formats(place: Any) -> tuple[Format, ...]:
             for name in ("ledger", "commitment")
         ),
         Format("anchor", anchor, anchor.read_bytes(), [("ledger", "verify")], (json_document, *BYTES)),
+        Format(
+            "key's limits",
+            trusted.with_suffix(".json"),
+            KeyLimits(("letters",), "zero-out", Decimal(4)).to_json().encode(),
+            [("keys", "show"), ("verify", certificate)],
+            (json_document, *BYTES),
+        ),
+        Format(
+            "witness",
+            heads,
+            heads.read_bytes(),
+            [("ledger", "verify", "--witness", heads)],
+            (json_lines, *BYTES),
+            share=4,
+        ),
+        Format(
+            "request to officers",
+            request,
+            asked,
+            [("ledger", "apply", request), ("ledger", "approve", request)],
+            (requested, requested, json_document, *BYTES),
+            variables=lambda _content: {"AFFIDAVIT_LEDGER": office.url},
+            answers=(0, 4),
+        ),
         Format(
             "ledger",
             ledger,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from collections.abc import Callable
@@ -102,6 +103,11 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
+def _odd(chance: random.Random) -> Any:
+    """One of ``ODD_VALUES``, to be changed in its turn: the list itself stays as it is for the next input."""
+    return copy.deepcopy(chance.choice(ODD_VALUES))
+
+
 def mutated_value(value: Any, chance: random.Random) -> Any:
     """A JSON value with one to three places changed; the original is left as it is."""
     changed = json.loads(json.dumps(value))
@@ -116,14 +122,14 @@ def mutated_value(value: Any, chance: random.Random) -> Any:
             case 0:
                 del holder[at[-1]]
             case 1 if isinstance(holder, dict):
-                holder[chance.choice(("", "x", "kind", "of", "schema", "\x00", "é"))] = chance.choice(ODD_VALUES)
+                holder[chance.choice(("", "x", "kind", "of", "schema", "\x00", "é"))] = _odd(chance)
             case 2:
                 old = holder[at[-1]]
                 holder[at[-1]] = chance.choice(([old], {"of": old}, [old, old], str(old)[:200]))
             case 3 if isinstance(holder[at[-1]], int | float):
                 holder[at[-1]] *= chance.choice((-1, 2, 1000, 0.1, 10**9))
             case _:
-                holder[at[-1]] = chance.choice(ODD_VALUES)
+                holder[at[-1]] = _odd(chance)
     return changed
 
 

@@ -1,0 +1,96 @@
+"""What an entry says that opens or raises an account: names, amounts, filters, checked before it is written."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from affidavit.accountant import decimals, remedies, validate
+from affidavit.accountant.errors import PlanError
+from affidavit.accountant.filters.budgets import checked_filter, holding
+from affidavit.accountant.ledger.accounts import Account
+from affidavit.accountant.ledger.parts import Part
+from affidavit.accountant.unit import Unit
+from affidavit.accountant.validate import Relation
+
+__all__ = ["account_name", "amount", "fits_now", "opening", "raising"]
+
+
+def opening(
+    dataset: str,
+    relation: Relation,
+    unit: Unit,
+    epsilon: str | float | Decimal,
+    delta: str | float | Decimal,
+    name: str,
+    order: str | Decimal | None,
+    part: Part | None = None,
+) -> dict[str, Any]:
+    """The facts of an entry that opens an account. Raises as ``Ledger.init_account``."""
+    facts: dict[str, Any] = {
+        "kind": "open",
+        "dataset": account_name(dataset),
+        "relation": validate.relation(relation),
+        "unit": unit.to_json(),
+        "epsilon": decimals.show(amount(epsilon, path="epsilon")),
+        "delta": decimals.show(amount(delta, path="delta", maximum=Decimal(1))),
+        "filter": checked_filter(name),
+        "account": secrets.token_hex(16),
+        **({} if part is None else {"part": part.to_json()}),
+    }
+    found_order = None if order is None else decimals.as_written(order, path="--order")
+    held = holding(name, epsilon=Decimal(facts["epsilon"]), delta=Decimal(facts["delta"]), order=found_order)
+    if held is not None:
+        facts |= {
+            name: decimals.show(value)
+            for name, value in zip(("order", "holding"), held, strict=True)
+            if value is not None
+        }
+    return facts
+
+
+def raising(account: Account, *, epsilon: str | float | Decimal, delta: str | float | Decimal) -> dict[str, Any]:
+    """The facts of an entry that raises ``account`` to (ε, δ) in all. Raises ``PlanError`` for less than it has."""
+    larger = amount(epsilon, path="--epsilon"), amount(delta, path="--delta", maximum=Decimal(1))
+    if larger[0] < account.epsilon or larger[1] < account.delta:
+        allowed = f"at least ({decimals.show(account.epsilon)}, {decimals.show(account.delta)})"
+        hint = f"For example `--epsilon {decimals.show(account.epsilon)} --delta {decimals.show(account.delta)}`."
+        raise PlanError("--epsilon", "a budget is not lowered", allowed=allowed, hint=hint)
+    held = holding(account.filter, epsilon=larger[0], delta=larger[1], order=account.order)
+    return {
+        "kind": "raise",
+        "dataset": account.dataset,
+        "epsilon": decimals.show(larger[0]),
+        "delta": decimals.show(larger[1]),
+        "from_epsilon": decimals.show(account.epsilon),
+        "from_delta": decimals.show(account.delta),
+        **({} if held is None else {"holding": decimals.show(held[1])}),
+    }
+
+
+def fits_now(facts: Mapping[str, Any], account: Account | None) -> bool:
+    """Whether an account is as it was when ``facts`` were asked for: not there, or with the budget to start from."""
+    if facts.get("kind") != "raise":
+        return account is None
+    began = (facts.get("from_epsilon"), facts.get("from_delta"))
+    return account is not None and (decimals.show(account.epsilon), decimals.show(account.delta)) == began
+
+
+def account_name(dataset: str, *, path: str = "dataset") -> str:
+    """An account's name as it is. Raises ``PlanError`` for what cannot be one."""
+    fits = isinstance(dataset, str) and 0 < len(dataset) <= 200 and dataset.isprintable() and dataset == dataset.strip()
+    if not fits:
+        hint = f"For example {remedies.setting(path, 'my-records')}."
+        raise PlanError(path, "not a name", allowed="1 to 200 printable characters", hint=hint)
+    return dataset
+
+
+def amount(value: str | float | Decimal, *, path: str, maximum: Decimal | None = None) -> Decimal:
+    """A number as it is written, from 0 to ``maximum``. Raises ``PlanError``."""
+    found = decimals.as_written(value, path=path)
+    if found < 0 or (maximum is not None and found > maximum):
+        allowed = "a finite number >= 0" if maximum is None else f"a number in [0, {maximum}]"
+        raise PlanError(path, f"{found} is out of range", allowed=allowed)
+    return found

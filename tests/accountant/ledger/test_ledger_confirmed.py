@@ -1,0 +1,172 @@
+"""The gate's notes: recomputed once on a ledger, and believed only there, for that statement, by the same code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from affidavit.accountant import certificate as certificates
+from affidavit.accountant import recheck
+from affidavit.accountant.certificate import Certificate, Claim
+from affidavit.accountant.errors import BudgetError, ClaimRefused, LedgerAltered
+from affidavit.accountant.keys import Keyring
+from affidavit.accountant.ledger import Ledger, verified
+from affidavit.accountant.ledger.confirmed import note
+from tests.support.ledgers import contents, edit, init, reserve
+
+Make = Callable[..., bytes]
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Claim]:
+    """The claims that were recomputed. No process before this one remembers any."""
+    seen: list[Claim] = []
+    plain = recheck._recomputed
+
+    def counting(certificate: Certificate, claim: Claim) -> Any:
+        seen.append(claim)
+        return plain(certificate, claim)
+
+    monkeypatch.setattr(recheck, "_recomputed", counting)
+    monkeypatch.setattr(recheck, "_confirmed", set())
+    return seen
+
+
+@pytest.fixture
+def found(keyring: Keyring, clock: Any, make_certificate: Make) -> Certificate:
+    return certificates.verify_envelope(make_certificate(), trusted=keyring.trusted(), clock=clock)
+
+
+def forget() -> None:
+    """As another process would."""
+    recheck._confirmed.clear()
+
+
+def test_a_certificate_is_recomputed_once_on_a_ledger(
+    ledger: Ledger, found: Certificate, counted: list[Claim], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verified, "CHECKPOINT_EVERY", 8)
+    init(ledger)
+    assert ledger.confirm(found) is True
+    assert len(counted) == len(found.claims)
+    for _ in range(20):
+        reserve(ledger, "0.001", "1e-9")
+    forget()
+    assert ledger.confirm(found) is False
+    recheck.confirm(found)  # as the permit does next
+    assert len(counted) == len(found.claims)
+    ledger.verify()
+
+
+def test_a_wrong_number_is_refused_each_time_and_noted_never(
+    ledger: Ledger, found: Certificate, counted: list[Claim]
+) -> None:
+    init(ledger)
+    ledger.confirm(found)
+    entries = ledger.verify()
+    wrong = replace(found, claims=(Claim(Decimal("0.000001"), Decimal(0)),))
+    assert wrong.sha256 == found.sha256  # an object that was made of the right one
+    for _ in range(2):
+        forget()
+        with pytest.raises(ClaimRefused):
+            ledger.confirm(wrong)
+    assert ledger.verify() == entries
+
+
+def test_another_version_of_the_verifier_recomputes(
+    ledger: Ledger, found: Certificate, counted: list[Claim], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init(ledger)
+    ledger.confirm(found)
+    forget()
+    monkeypatch.setattr(recheck, "verifier", lambda: "f" * 64)
+    assert ledger.confirm(found) is True
+    forget()
+    assert ledger.confirm(found) is False
+    monkeypatch.setattr(recheck, "verifier", lambda: "")  # its code cannot be read
+    for _ in range(2):
+        forget()
+        assert ledger.confirm(found) is True
+
+
+def test_a_note_counts_in_its_own_ledger_only(
+    ledger: Ledger,
+    found: Certificate,
+    counted: list[Claim],
+    keyring: Keyring,
+    clock: Any,
+    new_url: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A row copied from another ledger under the same key, to where only a look for notes reads it."""
+    monkeypatch.setattr(verified, "CHECKPOINT_EVERY", 8)
+    init(ledger)
+    ledger.confirm(found)
+    other = Ledger(keyring=keyring, url=new_url(), clock=clock)
+    init(other)
+    for _ in range(20):
+        reserve(other, "0.001", "1e-9")
+    number, body, mac = next(row for row in contents(ledger)["ledger_entries"] if '"kind":"confirm"' in row[1])
+    edit(other, f"UPDATE ledger_entries SET body = '{body}', mac = '{mac}' WHERE number = {number}")  # noqa: S608
+    forget()
+    assert other.confirm(found) is True
+    assert len(counted) == 2 * len(found.claims)
+    with pytest.raises(LedgerAltered):
+        other.verify()
+
+
+def test_the_chain_takes_no_note_of_another_ledger(ledger: Ledger, found: Certificate) -> None:
+    init(ledger)
+    with ledger._verified(write=True) as state, pytest.raises(LedgerAltered, match="makes no sense"):
+        state.append(**note(found, ledger="0" * 32))
+
+
+def test_a_changed_note_is_no_note(
+    ledger: Ledger, found: Certificate, counted: list[Claim], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody who can write the database makes the note of a right certificate one of a wrong one."""
+    monkeypatch.setattr(verified, "CHECKPOINT_EVERY", 8)
+    init(ledger)
+    ledger.confirm(found)
+    for _ in range(20):
+        reserve(ledger, "0.001", "1e-9")
+    wrong = replace(found, claims=(Claim(Decimal("0.000001"), Decimal(0)),))
+    right, forged = (note(one, ledger=_identity(ledger)) for one in (found, wrong))
+    for name in ("entry", "statement_sha256"):
+        edit(ledger, f"UPDATE ledger_entries SET body = replace(body, '{right[name]}', '{forged[name]}')")  # noqa: S608
+    forget()
+    with pytest.raises(LedgerAltered):
+        ledger.confirm(wrong)
+
+
+def _identity(ledger: Ledger) -> str:
+    with ledger._verified(write=False) as state:
+        return state.history.identity
+
+
+def test_where_nothing_can_be_noted_it_is_recomputed(
+    ledger: Ledger, found: Certificate, counted: list[Claim], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for a user who may not write: the answer is the same, and nothing is remembered on the ledger."""
+    init(ledger)
+    entries = ledger.verify()
+    transaction = ledger._database.transaction
+
+    def reading(*, write: bool) -> Any:
+        if write:
+            raise BudgetError("may not", hint="")
+        return transaction(write=write)
+
+    monkeypatch.setattr(ledger._database, "transaction", reading)
+    for _ in range(2):
+        forget()
+        assert ledger.confirm(found) is True
+    assert ledger.verify() == entries
+
+
+def test_the_verifier_s_digest_covers_its_code() -> None:
+    assert len(recheck.verifier()) == 64
