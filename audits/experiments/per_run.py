@@ -19,10 +19,10 @@ from affidavit.audits.experiments.extraction import BLANK
 from affidavit.audits.experiments.membership import Demonstrate
 from affidavit.audits.findings import Finding, OperatingPoint, Target
 from affidavit.audits.statistics.auc import ScoredRun, roc_points
-from affidavit.audits.statistics.ceilings import per_run_ceiling, runs_needed
-from affidavit.audits.statistics.clopper_pearson import epsilon_lower
+from affidavit.audits.statistics.ceilings import perfect_attack_violates, runs_needed
+from affidavit.audits.statistics.clopper_pearson import rate_lower
+from affidavit.audits.statistics.joint import violation_test
 from affidavit.audits.statistics.thresholds import Thresholded, bonferroni, fixed, split
-from affidavit.audits.statistics.tradeoff import perfect_attack_violates, violation_test
 from affidavit.audits.textmodel import AnsweringModel, Record
 from affidavit.audits.verdict import control_verdict, decide
 
@@ -102,15 +102,15 @@ def per_run_finding(
     counts, level = at.counts, at.alpha
     test = violation_test(counts, certified.curve, alpha=level)
     sides = {"members": counts.members, "non_members": counts.non_members}
-    lower = epsilon_lower(counts, delta=delta, alpha=level)
+    lower = certified.epsilon_shown(counts, alpha=level)
     powered = perfect_attack_violates(certified.curve, **sides, alpha=level)
-    ceiling = per_run_ceiling(**sides, delta=delta, alpha=level)
+    ceiling = certified.epsilon_ceiling(**sides, alpha=level)
     note = f"threshold {at.threshold:g}"
     shown = powered
     if unprotected is not None:
         works = thresholded(unprotected, thresholds, delta=delta, alpha=alpha, seed=seed)
         shown = powered and violation_test(works.counts, certified.curve, alpha=works.alpha).violated
-        ceiling = min(ceiling, epsilon_lower(works.counts, delta=delta, alpha=works.alpha))
+        ceiling = min(ceiling, certified.epsilon_shown(works.counts, alpha=works.alpha))
     if control:
         verdict = control_verdict(leaked=lower > 0.0)
     else:
@@ -128,22 +128,22 @@ def per_run_finding(
         n_non_members=counts.non_members,
         runs=counts.members + counts.non_members,
         statistic_name="TPR lower limit" if control else "TPR lower limit minus what the certified curve admits",
-        statistic=test.limits.true_positive_rate_lower if control else test.excess,
+        statistic=rate_lower(counts.true_positives, counts.members, alpha=level) if control else test.excess,
         interval=None,
         limit=None if control else 0.0,
         claim=None if control else certified.claim(),
         epsilon_lower=lower,
         ceiling=ceiling,
         alpha=alpha,
-        correction=f"{at.correction}; Clopper-Pearson over independent runs, half on each rate",
+        correction=f"{at.correction}; exact joint test of both rates; {certified.epsilon_method}",
         access=tuple(sorted(attack.needs)),
         control=control,
         curve_points=roc_points([scores], at=_ROC),
         point=OperatingPoint(
             false_positive_rate=counts.false_positives / counts.non_members,
             true_positive_rate=counts.true_positives / counts.members,
-            false_positive_upper=test.limits.false_positive_rate_upper,
-            true_positive_lower=test.limits.true_positive_rate_lower,
+            false_positive_upper=test.false_positive_upper,
+            true_positive_lower=test.true_positive_lower,
         ),
         note=note,
     )

@@ -34,5 +34,5 @@ def run_one_step(given: Given, *, release: Release | None = None, noise: Noise |
     given.tell("one-step: self-tests")
     found = [one_step_finding(prepared, result, target=audit.target)]
     if result.repeated and audit.target != "unprotected":
-        found.append(repeated_finding(prepared))
+        found.append(repeated_finding(result))
     return found, list(one_step_self_tests(prepared))

@@ -25,11 +25,11 @@ from affidavit.audits.experiments.one_step import prepare
 from affidavit.audits.experiments.per_run import per_run_finding
 from affidavit.audits.findings import Finding
 from affidavit.audits.statistics.auc import ScoredRun, exact_interval
-from affidavit.audits.statistics.clopper_pearson import Counts, epsilon_lower
+from affidavit.audits.statistics.clopper_pearson import Counts
 from affidavit.audits.statistics.correction import Level
+from affidavit.audits.statistics.joint import epsilon_lower, violation_test
 from affidavit.audits.statistics.one_run import one_run_epsilon_lower
 from affidavit.audits.statistics.thresholds import bonferroni, fixed, split
-from affidavit.audits.statistics.tradeoff import violation_test
 
 ALPHA = 0.05
 SHARE = math.e / (1 + math.e)

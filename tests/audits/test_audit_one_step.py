@@ -22,7 +22,7 @@ from affidavit.audits.findings import Findings
 from affidavit.audits.formats import render
 from affidavit.audits.self_tests import one_step_self_tests
 from affidavit.audits.statistics.clopper_pearson import Counts
-from affidavit.audits.statistics.tradeoff import violation_test
+from affidavit.audits.statistics.joint import violation_test
 from affidavit.mechanisms.above_threshold import AboveThreshold
 from affidavit.mechanisms.base import Permit
 
@@ -255,5 +255,5 @@ def test_outputs_that_are_all_the_same_are_not_consistent(null: bool) -> None:
     result = audit.run(stuck, null=null)
     assert result.repeated
     assert one_step_finding(audit, result, target="protected").verdict != "CONSISTENT"
-    assert repeated_finding(audit).verdict == "VIOLATION"
+    assert repeated_finding(result).verdict == "VIOLATION"
     assert not audit.run(audit.design.case.release).repeated
