@@ -113,7 +113,7 @@ def one_step_self_tests(audit: OneStepAudit) -> tuple[SelfTest, ...]:
     quiet = replace(audit.design, alpha=min(audit.design.alpha, NULL_ALPHA))
     nothing = replace(audit.certified, curve=PrivacyCurve(((0.0, 0.0),)))  # ε = 0: the strictest claim
     quietly = replace(audit, attack=OneStep(quiet, audit.attack.relation, audit.attack.noise), certified=nothing)
-    off, null = audit.run(case.noise_off()), quietly.run(case.release, null=True)
+    off, null = audit.run(case.noise_off()), quietly.run(case.release, null=True, to_the_end=True)
     return (
         _self_test("noise off", "one-step", caught=off.violated, detail=_excess(off, "certified curve")),
         _half_noise(audit),

@@ -12,12 +12,11 @@ from collections.abc import Callable
 
 from affidavit.audits.statistics.boundaries import Boundary, GaussianBoundary, TradeoffCurve, of_curve
 from affidavit.audits.statistics.joint import one_point, perfect_distance
-from affidavit.audits.statistics.one_run import one_run_epsilon_lower, one_run_refutes
+from affidavit.audits.statistics.one_run import one_run_refutes
 
 __all__ = [
     "coins_needed",
     "gaussian_ceiling",
-    "one_run_ceiling",
     "per_run_ceiling",
     "perfect_attack_violates",
     "runs_needed",
@@ -56,16 +55,6 @@ def _perfect(family: Callable[[float], Boundary], members: int, non_members: int
         middle = 0.5 * (low + high)
         low, high = (middle, high) if proved(middle) else (low, middle)
     return low
-
-
-def one_run_ceiling(
-    *, records: int, alpha: float, delta: float = 0.0, guesses: int | None = None, guesses_fixed: bool = True
-) -> float:
-    """One-run ceiling: ``guesses`` of the coins guessed (default: all of them), every one of them right."""
-    told = records if guesses is None else guesses
-    return one_run_epsilon_lower(
-        records=records, guesses=told, correct=told, delta=delta, alpha=alpha, guesses_fixed=guesses_fixed
-    )
 
 
 def coins_needed(epsilon: float, *, alpha: float, delta: float = 0.0, share: float = 1.0) -> int | None:

@@ -117,6 +117,7 @@ def outcome(counts: Counts, boundary: Boundary, *, radius: float, violated: bool
     alarm = (counts.false_positives + shrink) / (counts.non_members + shrink)
     rates = _beyond(np.asarray([alarm]), radius / counts.non_members, across=513)[0]
     left = radius - counts.non_members * _divergence(np.asarray(alarm), rates)
+    left[0] = max(0.0, left[0])  # the observed rate itself, but for rounding
     rates, left = rates[left >= 0.0], left[left >= 0.0]
     low = 1.0 - _inverse(np.full_like(rates, 1.0 - hit), left / counts.members, below=True)
     allowed = boundary.allowed(rates)
@@ -163,7 +164,7 @@ def critical_region(boundary: Boundary, *, members: int, non_members: int, alpha
 
 
 def _slack(members: int, non_members: int) -> float:
-    """Which share of α is left unused, so that the search over the null ends soon: it needs more cells for more runs."""
+    """Which share of α is left unused, so that the search over the null ends soon: more cells for more runs."""
     return 0.03 if max(members, non_members) <= 5_000 else 0.1
 
 
@@ -193,15 +194,24 @@ def distance_at_least(boundary: Boundary, counts: Counts) -> float:
     import numpy as np
 
     hit, alarm = counts.true_positives / counts.members, counts.false_positives / counts.non_members
-    edges = np.unique(np.concatenate([[alarm], alarm + (1.0 - alarm) * np.geomspace(1e-12, 1.0, 2049)]))
-    for _ in range(5):
-        allowed = np.minimum(boundary.allowed(edges[1:]), hit)
-        below = counts.members * _divergence(np.asarray(hit), allowed)
-        below = below + counts.non_members * _divergence(np.asarray(alarm), edges[:-1])
-        best = int(np.argmin(below))
-        near = edges[max(0, best - 1) : best + 3]
-        edges = np.unique(np.concatenate([edges, np.linspace(near[0], near[-1], 257)]))
-    return float(below.min()) if alarm < 1.0 else 0.0
+    best = math.inf
+
+    def far(allowed_at: Rates, rates: Rates) -> Rates:
+        hits = counts.members * _divergence(np.asarray(hit), np.minimum(boundary.allowed(allowed_at), hit))
+        return np.asarray(hits + counts.non_members * _divergence(np.asarray(alarm), rates))
+
+    angles = np.linspace(math.asin(math.sqrt(alarm)), 0.5 * math.pi, 513)
+    low, high = (np.clip(np.sin(each) ** 2, alarm, 1.0) for each in (angles[:-1], angles[1:]))
+    for _ in range(12):
+        below = far(high, low)
+        unclear = below < float(far(low, low).min()) * (1.0 - 1e-6)
+        if not unclear.any():
+            break
+        settled = float(below[~unclear].min(initial=math.inf))
+        parts = np.linspace(low[unclear], high[unclear], 5)
+        low, high = parts[:-1].ravel(), parts[1:].ravel()
+        best = min(best, settled)
+    return min(best, float(far(high, low).min()))
 
 
 def perfect_distance(boundary: Boundary, *, members: int, non_members: int) -> float:
@@ -218,7 +228,7 @@ def perfect_distance(boundary: Boundary, *, members: int, non_members: int) -> f
         best = int(np.argmax(above))
         near = slice(max(0, best - 1), min(len(edges), best + 3))
         edges = np.unique(np.concatenate([edges, np.linspace(edges[near][0], edges[near][-1], 513)]))
-    return -float(above[best])
+    return max(0.0, -float(above[best]))
 
 
 def largest_chance_is_at_most(alpha: float, region: Region, boundary: Boundary) -> bool:
@@ -245,7 +255,7 @@ def _worst(region: Region, boundary: Boundary) -> float:
     import numpy as np
 
     low, high, best = 0.0, 0.5 * np.pi, 0.0
-    for across in (257, 33, 33):
+    for across in (97, 25, 25):
         angles = np.linspace(low, high, across)
         rates = np.sin(angles) ** 2
         found = _chances(region, rates, boundary.allowed(rates))
@@ -463,7 +473,7 @@ def _lower(counts: Counts, delta: float | None, alpha: float) -> float:
         step *= 2.0
     if low == 0.0 and likely(0.9 * observed):
         low = 0.9 * observed
-    while high - low > 5e-4 * high:
+    while high - low > 1e-3 * high:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if likely(middle) else (low, middle)
     for _ in range(40):

@@ -164,7 +164,8 @@ def _largest_excess(boundary: Boundary, t: float, x: float, u: float, w: float) 
 class Sequential:
     """A stake on several alternatives, in both directions, and the level that may be spent on looking.
 
-    ``beta``: the power that may be given up for stopping early where nothing is wrong; 0: never stop for that.
+    ``beta``: the power that may be given up for stopping early where nothing is wrong, which takes that every
+    alternative is ruled out; 0: never stop for that.
     """
 
     bets: tuple[tuple[float, Bet], ...]
@@ -194,7 +195,9 @@ class Sequential:
             return "refuted"
         if self.main is None or self.beta == 0.0:
             return "open"
-        return "consistent" if self.main.log_value(pairs, hits, alarms) <= math.log(self.beta) else "open"
+        least = math.log(self.beta)
+        ruled_out = all(each.log_value(pairs, hits, alarms) <= least for _, each in self.bets)
+        return "consistent" if ruled_out else "open"
 
     def log_evidence(self, pairs: int, hits: int, alarms: int) -> float:
         """ln of the average of all bets."""
