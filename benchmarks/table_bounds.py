@@ -3,9 +3,10 @@
     python -m benchmarks.table_bounds [--runs 20] [--trials 1000] [--peers FOLDER] --out TABLE.md
 
 Every run draws as many scores with the record as without it, N(μ, 1) and N(0, 1) for Gaussian noise of that ε at
-δ = 1e-5, or the answers of randomised response at ε and δ = 0. All methods see the same scores, at α = .05; a threshold is
-fixed beforehand, where the expected counts prove most by two limits (rates), or in the middle (μ and all coins). The peers'
-folder holds jax_privacy/auditing.py and privacy_guard/analysis/mia/fdp_analysis_node.py; they are run as they are.
+δ = 1e-5, or the answers of randomised response at ε and δ = 0. All methods see the same scores, at α = .05; a
+threshold is fixed beforehand, where the expected counts prove most by two limits (rates), or in the middle (μ and all
+coins). The peers' folder holds jax_privacy/auditing.py and privacy_guard/analysis/mia/fdp_analysis_node.py, which are
+run as they are.
 The table gives the mean over runs as a share of the true ε, and how often a bound exceeded it.
 """
 

@@ -1,6 +1,6 @@
 """The per-run game: one record, many independent releases with it and without it, one score a release.
 
-The setting in which Clopper–Pearson limits are valid, and an ε with them: nothing is pooled. Under
+The setting in which two rates are held against a claim, and an ε with them: nothing is pooled. Under
 add-remove and zero-out a run without the record leaves it out; under substitution a blank one takes
 its place. All other records are the same in every run.
 """

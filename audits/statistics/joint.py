@@ -143,7 +143,7 @@ def critical_region(boundary: Boundary, *, members: int, non_members: int, alpha
     target = alpha * (1.0 - _slack(members, non_members))
 
     def above(radius: float) -> bool:
-        return _worst(_region(boundary, radius=radius, **sides), boundary) > target
+        return _worst(_region(boundary, radius=radius, **sides), boundary, negligible=1e-3 * alpha) > target
 
     low = 0.4 * float(ndtri(1.0 - min(alpha, 0.3))) ** 2
     high = 1.0 - math.log(alpha)
@@ -165,7 +165,7 @@ def critical_region(boundary: Boundary, *, members: int, non_members: int, alpha
 
 def _slack(members: int, non_members: int) -> float:
     """Which share of α is left unused, so that the search over the null ends soon: more cells for more runs."""
-    return 0.03 if max(members, non_members) <= 5_000 else 0.1
+    return 0.05 if max(members, non_members) <= 5_000 else 0.1
 
 
 def _only(outcomes: int, *, members: int, non_members: int, radius: float) -> Region:
@@ -250,7 +250,7 @@ def largest_chance_is_at_most(alpha: float, region: Region, boundary: Boundary) 
     return True
 
 
-def _worst(region: Region, boundary: Boundary) -> float:
+def _worst(region: Region, boundary: Boundary, *, negligible: float) -> float:
     """The largest chance that was found under the null: a guide, from below."""
     import numpy as np
 
@@ -258,7 +258,7 @@ def _worst(region: Region, boundary: Boundary) -> float:
     for across in (97, 25, 25):
         angles = np.linspace(low, high, across)
         rates = np.sin(angles) ** 2
-        found = _chances(region, rates, boundary.allowed(rates))
+        found = _chances(region, rates, boundary.allowed(rates), negligible=negligible)
         at = int(np.argmax(found))
         best = max(best, float(found[at]))
         low, high = angles[max(0, at - 1)], angles[min(across - 1, at + 1)]
@@ -463,7 +463,7 @@ def _lower(counts: Counts, delta: float | None, alpha: float) -> float:
     target = alpha * (1.0 - _slack(**sides))
 
     def likely(parameter: float) -> bool:
-        return _worst(region, family(parameter)) <= target
+        return _worst(region, family(parameter), negligible=1e-3 * alpha) <= target
 
     if not likely(0.0):
         return 0.0
