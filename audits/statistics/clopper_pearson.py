@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from affidavit.accountant.errors import UsageError
 
-__all__ = ["Counts", "rate_interval", "rate_lower", "rate_upper"]
+__all__ = ["Counts", "level", "rate_interval", "rate_lower", "rate_upper"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,8 @@ class Counts:
                 )
 
 
-def _level(alpha: float) -> float:
+def level(alpha: float) -> float:
+    """``alpha`` itself. Raises ``UsageError`` where it is no level."""
     if not 0.0 < alpha < 1.0:
         raise UsageError(f"alpha is {alpha!r}", hint="For example `alpha = 0.05`, an error probability inside (0, 1)")
     return alpha
@@ -44,7 +45,7 @@ def rate_lower(successes: int, trials: int, *, alpha: float) -> float:
     """One-sided lower limit of a binomial rate at level ``alpha``: Beta⁻¹(α; k, n − k + 1)."""
     from scipy.special import betaincinv
 
-    _level(alpha)
+    level(alpha)
     return 0.0 if successes == 0 else float(betaincinv(successes, trials - successes + 1, alpha))
 
 

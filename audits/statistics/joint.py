@@ -27,10 +27,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from affidavit.accountant.errors import UsageError
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.statistics.boundaries import Boundary, GaussianBoundary, TradeoffCurve, of_curve
-from affidavit.audits.statistics.clopper_pearson import Counts
+from affidavit.audits.statistics.clopper_pearson import Counts, level
 
 if TYPE_CHECKING:
     import numpy as np
@@ -133,8 +132,7 @@ def critical_region(boundary: Boundary, *, members: int, non_members: int, alpha
     """
     from scipy.special import ndtri
 
-    if not 0.0 < alpha < 1.0:
-        raise UsageError(f"alpha is {alpha!r}", hint="For example `alpha = 0.05`, an error probability inside (0, 1)")
+    level(alpha)
     sides = {"members": members, "non_members": non_members}
     most = perfect_distance(boundary, **sides)
     if math.exp(-most) > alpha * (1.0 - _ROUNDING):
@@ -417,8 +415,7 @@ def mu_lower(counts: Counts, *, alpha: float) -> float:
 def _constant(alpha: float) -> float:
     from scipy.special import ndtri
 
-    if not 0.0 < alpha < 1.0:
-        raise UsageError(f"alpha is {alpha!r}", hint="For example `alpha = 0.05`, an error probability inside (0, 1)")
+    level(alpha)
     return 0.5 * float(ndtri(1.0 - min(alpha, 0.4))) ** 2
 
 

@@ -33,6 +33,7 @@ from functools import lru_cache
 
 from affidavit.accountant.errors import UsageError
 from affidavit.audits.statistics.boundaries import Boundary, GaussianBoundary
+from affidavit.audits.statistics.clopper_pearson import level
 from affidavit.audits.statistics.joint import one_point
 
 __all__ = ["all_coins_epsilon_lower", "all_coins_mu_lower", "all_coins_refutes"]
@@ -54,8 +55,7 @@ def all_coins_refutes(boundary: Boundary, /, *, records: int, correct: int, alph
     """Whether ``correct`` or more of all ``records`` coins have probability below ``alpha`` under this null."""
     if not 0 <= correct <= records or records < 1:
         raise UsageError(f"{correct} right of {records} coins", hint="For example `records = 100` and `correct = 80`.")
-    if not 0.0 < alpha < 1.0:
-        raise UsageError(f"alpha is {alpha!r}", hint="For example `alpha = 0.05`, inside (0, 1).")
+    level(alpha)
     allowed, rates = _inverse(boundary)
     right, wrong = alpha * correct / records, alpha * (records - correct) / records
     for number in range(correct - 1, -1, -1):

@@ -33,9 +33,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from affidavit.accountant.errors import UsageError
 from affidavit.audits.statistics.boundaries import Boundary, GaussianBoundary
-from affidavit.audits.statistics.clopper_pearson import Counts
+from affidavit.audits.statistics.clopper_pearson import Counts, level
 from affidavit.audits.statistics.joint import distance_at_least, one_point
 
 __all__ = ["Alternative", "Bet", "Sequential", "anytime_epsilon_lower", "anytime_mu_lower", "anytime_radius", "bet"]
@@ -178,10 +177,7 @@ class Sequential:
         cls, boundary: Boundary, alternatives: Sequence[Alternative], *, alpha: float, beta: float
     ) -> Sequential:
         """The first alternative is the one that must be noticed. Those that the claim allows get no stake."""
-        if not 0.0 < alpha < 1.0 or not 0.0 <= beta < 1.0:
-            raise UsageError(
-                f"alpha is {alpha!r}, beta is {beta!r}", hint="For example `alpha = 0.05` and `beta = 0.001`."
-            )
+        level(alpha)
         made = [
             (each.weight, bet(boundary, each.true_positive_rate, each.false_positive_rate)) for each in alternatives
         ]
