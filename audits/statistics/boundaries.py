@@ -39,6 +39,8 @@ class TradeoffCurve(Protocol):
 class Boundary(Protocol):
     """A concave non-decreasing g; hashable, so that what was computed for it is kept."""
 
+    def __hash__(self) -> int: ...
+
     def allowed(self, rates: NDArray[np.float64], /) -> NDArray[np.float64]:
         """g at every one of ``rates``."""
         ...

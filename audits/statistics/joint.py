@@ -345,7 +345,7 @@ def _edge(boundary: Boundary, counts: NDArray[np.int64], *, radius: float, membe
     """For each number of false alarms the rate of hits at which D is ``radius``; 2 where no rate is enough."""
     import numpy as np
 
-    alarms = (counts + _SHRINK) / (non_members + _SHRINK)
+    alarms = np.asarray((counts + _SHRINK) / (non_members + _SHRINK), dtype=np.float64)
     rates = _beyond(alarms, radius / non_members, across=_ACROSS)
     left = radius - non_members * _divergence(alarms[:, None], rates)
     reached = np.where(
