@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING
 
 from affidavit.accountant.bound import bound
 from affidavit.accountant.decimals import float_at_least
-from affidavit.accountant.plan import Plan
+from affidavit.accountant.plan import Compose, Gaussian, Plan, Repeat
 from affidavit.accountant.tradeoff import PrivacyCurve, privacy_curve
 from affidavit.accountant.validate import Relation
 from affidavit.audits.finding import Claim
+from affidavit.audits.statistics.boundaries import GaussianBoundary
+from affidavit.audits.statistics.ceilings import gaussian_ceiling, per_run_ceiling
+from affidavit.audits.statistics.clopper_pearson import Counts
+from affidavit.audits.statistics.joint import epsilon_lower, mu_lower
+from affidavit.audits.statistics.sequential import anytime_epsilon_lower, anytime_mu_lower
 
 if TYPE_CHECKING:
     from affidavit.accountant.statement import Certificate
@@ -74,6 +79,39 @@ class Certified:
             curve=tuple(points),
         )
 
+    @property
+    def gaussian(self) -> bool:
+        """Whether the plan is Gaussian noise and nothing else, so that its curve is that of one μ."""
+        return self.delta > 0.0 and _is_gaussian(self.plan)
+
+    @property
+    def epsilon_method(self) -> str:
+        """How ``epsilon_shown`` came about."""
+        return "epsilon by the Gaussian curve of this plan" if self.gaussian else "epsilon of any mechanism"
+
+    def epsilon_shown(self, counts: Counts, *, alpha: float) -> float:
+        """The ε at this δ that counts of independent runs prove.
+
+        Where the plan is Gaussian noise the claim is a μ, and so is what is proved of it (``joint.mu_lower``):
+        μ-GDP is refuted for every smaller one, and the ε is that of this μ.
+        """
+        if self.gaussian:
+            return GaussianBoundary(mu_lower(counts, alpha=alpha)).epsilon(delta=self.delta)
+        return epsilon_lower(counts, delta=self.delta, alpha=alpha)
+
+    def epsilon_shown_anytime(self, counts: Counts, *, alpha: float) -> float:
+        """The same, however it was decided when to stop."""
+        if self.gaussian:
+            return GaussianBoundary(anytime_mu_lower(counts, alpha=alpha)).epsilon(delta=self.delta)
+        return anytime_epsilon_lower(counts, delta=self.delta, alpha=alpha)
+
+    def epsilon_ceiling(self, *, members: int, non_members: int, alpha: float) -> float:
+        """What ``epsilon_shown`` would be of an attack that is never wrong."""
+        if self.gaussian:
+            mu = gaussian_ceiling(members=members, non_members=non_members, alpha=alpha)
+            return GaussianBoundary(mu).epsilon(delta=self.delta)
+        return per_run_ceiling(members=members, non_members=non_members, alpha=alpha, delta=self.delta)
+
     def swap_auc_limit(self) -> float:
         """The largest AUC with which a member can be told from a record that was not used.
 
@@ -95,3 +133,15 @@ class Certified:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if middle <= attainable(1.0 - middle) else (low, middle)
         return high
+
+
+def _is_gaussian(plan: Plan) -> bool:
+    match plan:
+        case Gaussian():
+            return plan.noise_multiplier > 0.0
+        case Repeat(of=of):
+            return _is_gaussian(of)
+        case Compose(parts=parts):
+            return all(_is_gaussian(part) for part in parts)
+        case _:
+            return False

@@ -29,7 +29,7 @@ from affidavit.audits.experiments.extraction import Candidates, ExtractionTally,
 from affidavit.audits.experiments.one_step import OneStepAudit
 from affidavit.audits.findings import Policy, SelfTest
 from affidavit.audits.statistics.auc import ScoredRun, exact_interval, mean_auc, run_aucs
-from affidavit.audits.statistics.clopper_pearson import epsilon_lower
+from affidavit.audits.statistics.joint import epsilon_lower
 from affidavit.audits.statistics.thresholds import split
 
 __all__ = [
@@ -124,7 +124,7 @@ def one_step_self_tests(audit: OneStepAudit) -> tuple[SelfTest, ...]:
     quiet = replace(audit.design, alpha=min(audit.design.alpha, NULL_ALPHA))
     nothing = replace(audit.certified, curve=PrivacyCurve(((0.0, 0.0),)))  # ε = 0: the strictest claim
     quietly = replace(audit, attack=OneStep(quiet, audit.attack.relation, audit.attack.noise), certified=nothing)
-    off, null = audit.run(case.noise_off()), quietly.run(case.release, null=True)
+    off, null = audit.run(case.noise_off()), quietly.run(case.release, null=True, to_the_end=True)
     return (
         _self_test("noise off", "one-step", caught=off.violated, detail=_excess(off, "certified curve")),
         _half_noise(audit),
@@ -140,7 +140,7 @@ def _half_noise(audit: OneStepAudit) -> SelfTest:
     """Whether both counts are within what half the noise gives but for once in a million audits."""
     from scipy.stats import binom
 
-    result = audit.run(audit.design.case.half_noise(audit.design.case.release))
+    result = audit.run(audit.design.case.half_noise(audit.design.case.release), to_the_end=True)
     counts, rates = result.counts[0], audit.design.rates(noise=0.5)
     seen = ((counts.true_positives, counts.members), (counts.false_positives, counts.non_members))
     caught, told = True, []

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = ["Verdict", "control_verdict", "decide", "decide_epsilon"]
+__all__ = ["Verdict", "control_verdict", "decide"]
 
 Verdict = Literal["VIOLATION", "CONSISTENT", "UNDERPOWERED", "LEAKED", "DID NOT LEAK", "COUNTED", "NOT CHECKED"]
 
@@ -40,15 +40,3 @@ def decide(*, violated: bool, perfect_attack_would_violate: bool) -> Verdict:
     if violated:
         return "VIOLATION"
     return "CONSISTENT" if perfect_attack_would_violate else "UNDERPOWERED"
-
-
-def decide_epsilon(*, epsilon_lower: float, ceiling: float, epsilon_certified: float) -> Verdict:
-    """The verdict when both sides are an ε at the certificate's δ.
-
-    ``ceiling`` is the lower bound that the attack could have reached; at or below the certified ε the test
-    is underpowered.
-    """
-    return decide(
-        violated=epsilon_lower > epsilon_certified,
-        perfect_attack_would_violate=ceiling > epsilon_certified,
-    )

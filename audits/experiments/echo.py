@@ -21,10 +21,9 @@ from affidavit.audits.attacks.echo import Echo
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.extraction import BLANK
 from affidavit.audits.finding import EchoFinding, Target
-from affidavit.audits.statistics.ceilings import one_run_ceiling
 from affidavit.audits.statistics.one_run import one_run_epsilon_lower, one_run_p_value
 from affidavit.audits.textmodel import Record
-from affidavit.audits.verdict import control_verdict, decide_epsilon
+from affidavit.audits.verdict import control_verdict, decide
 
 __all__ = ["EchoTally", "Released", "echo_finding", "guesses_a_run", "listen", "shown_by_echo"]
 
@@ -98,14 +97,16 @@ def echo_finding(
     """
     delta = certified.delta
     lower = shown_by_echo(result, delta=delta, alpha=alpha)
-    ceiling = one_run_ceiling(records=result.coins, guesses=result.guesses, delta=delta, alpha=alpha)
+    ceiling = shown_by_echo(replace(result, correct=result.guesses), delta=delta, alpha=alpha)
     if unprotected is not None:
         ceiling = min(ceiling, shown_by_echo(unprotected, delta=delta, alpha=alpha))
     learnt = result.nothing_learnt < alpha
     if control:
         verdict = control_verdict(leaked=learnt)
     else:
-        verdict = decide_epsilon(epsilon_lower=lower, ceiling=ceiling, epsilon_certified=certified.epsilon)
+        verdict = decide(
+            violated=lower > certified.epsilon, perfect_attack_would_violate=ceiling > certified.epsilon
+        )
     return EchoFinding(
         attack=Echo.name,
         target=target,

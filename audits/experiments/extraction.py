@@ -33,11 +33,13 @@ from affidavit.audits.guessing import is_guessable, names_in
 from affidavit.audits.leaks import Leakage
 from affidavit.audits.pii import Identifier, Pseudonyms
 from affidavit.audits.remedies import at_most_records
-from affidavit.audits.statistics.ceilings import coins_needed, one_run_ceiling
+from affidavit.audits.statistics.boundaries import of_curve
+from affidavit.audits.statistics.ceilings import coins_needed
 from affidavit.audits.statistics.clopper_pearson import rate_interval
 from affidavit.audits.statistics.one_run import one_run_epsilon_lower
+from affidavit.audits.statistics.one_run_curve import all_coins_epsilon_lower, all_coins_refutes
 from affidavit.audits.textmodel import Record
-from affidavit.audits.verdict import control_verdict, decide_epsilon
+from affidavit.audits.verdict import control_verdict, decide
 
 __all__ = [
     "BLANK",
@@ -55,6 +57,8 @@ Generate = Callable[[Sequence[Record], int], Sequence[str]]
 """The records that are in, and the run's seed → the texts that are released."""
 
 BLANK = "(no text)"
+
+_BOUNDS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,11 @@ class ExtractionTally:
     runs: int
     texts: tuple[str, ...]
 
+    @property
+    def told(self) -> int:
+        """Coins told right where silence means "out"."""
+        return self.correct + (self.coins - self.members) - (self.guesses - self.correct)
+
 
 def tally(
     pool: Candidates, generate: Generate, attack: Extraction, *, relation: Relation, runs: int, seed: int
@@ -169,20 +178,34 @@ def _present(
 
 
 def shown_by(result: ExtractionTally, *, delta: float, alpha: float) -> float:
-    """The ε that the tally proves."""
-    return one_run_epsilon_lower(
+    """The ε that the tally proves, by the better of two bounds at half of alpha each.
+
+    One is of the records that were named, however many; the other takes silence for "out", so that every coin is
+    guessed: the stronger of the two where nearly every record that is in is found.
+    """
+    named = one_run_epsilon_lower(
         records=result.coins,
         guesses=result.guesses,
         correct=result.correct,
         delta=delta,
-        alpha=alpha,
+        alpha=alpha / _BOUNDS,
         guesses_fixed=False,
     )
+    told = all_coins_epsilon_lower(records=result.coins, correct=result.told, delta=delta, alpha=alpha / _BOUNDS)
+    return max(named, told)
 
 
 def extraction_ceiling(result: ExtractionTally, *, delta: float, alpha: float) -> float:
     """What it would have proved with every record found that was in, and none that was not."""
-    return one_run_ceiling(records=result.coins, guesses=result.members, delta=delta, alpha=alpha, guesses_fixed=False)
+    perfect = replace(result, guesses=result.members, correct=result.members)
+    return shown_by(perfect, delta=delta, alpha=alpha)
+
+
+def _refutes(result: ExtractionTally, certified: Certified, *, alpha: float) -> bool:
+    """Whether the tally refutes the claim: its ε, or its whole curve, at the same level."""
+    boundary = of_curve(certified.curve)
+    told = all_coins_refutes(boundary, records=result.coins, correct=result.told, alpha=alpha / _BOUNDS)
+    return told or shown_by(result, delta=certified.delta, alpha=alpha) > certified.epsilon
 
 
 def extraction_finding(
@@ -215,7 +238,8 @@ def extraction_finding(
     else:
         shown = None if unprotected is None else shown_by(unprotected, delta=delta, alpha=alpha)
         best, ceiling = ceiling, ceiling if shown is None else min(ceiling, shown)
-        verdict = decide_epsilon(epsilon_lower=lower, ceiling=ceiling, epsilon_certified=certified.epsilon)
+        refuted = _refutes(result, certified, alpha=alpha)
+        verdict = decide(violated=refuted, perfect_attack_would_violate=ceiling > certified.epsilon)
         if verdict == "UNDERPOWERED":
             note += f"; {_missing(certified, unprotected, best=best, alpha=alpha)}"
     out = result.coins - result.members
@@ -230,7 +254,7 @@ def extraction_finding(
         epsilon_lower=lower,
         ceiling=ceiling,
         alpha=alpha,
-        correction="one-run audit over independent coins, for any number of guesses",
+        correction="one run of independent coins: any number of guesses, or all of them told, half of alpha each",
         leakage=Leakage(
             at_risk=trials,
             leaked=len(result.leaked),
@@ -274,7 +298,7 @@ def _missing(certified: Certified, unprotected: ExtractionTally | None, *, best:
         why = f"without protection it proves {shown:.3f}: of {inside} that are in it finds {found}"
         why += f", and {unprotected.guesses - found} that are not" if unprotected.guesses > found else ""
         share = found / unprotected.coins
-    needed = coins_needed(epsilon, alpha=alpha, delta=delta, share=share) if share > 0.0 else None
+    needed = coins_needed(epsilon, alpha=alpha / _BOUNDS, delta=delta, share=share) if share > 0.0 else None
     if needed is None:
         return f"{why}; no number of coins would do for this attack at this delta"
     return f"{why}; power at this epsilon needs {needed} coins ((members + non_members) x runs)"

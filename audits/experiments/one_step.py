@@ -28,9 +28,7 @@ from affidavit.audits.attacks.one_step import (
 from affidavit.audits.certified import Certified
 from affidavit.audits.checks import Check, CheckReport
 from affidavit.audits.finding import CheckFinding, OneStepFinding, OperatingPoint, Target
-from affidavit.audits.statistics.ceilings import per_run_ceiling
-from affidavit.audits.statistics.clopper_pearson import epsilon_lower
-from affidavit.audits.statistics.tradeoff import perfect_attack_violates
+from affidavit.audits.statistics.ceilings import perfect_attack_violates
 from affidavit.audits.verdict import decide
 
 if TYPE_CHECKING:
@@ -58,9 +56,9 @@ class OneStepAudit:
         cases = self.cases or (settled.case,)
         return trials_needed(cases, self.certified.curve, uses=settled.uses, alpha=settled.alpha, above=settled.trials)
 
-    def run(self, release: Release, *, null: bool = False) -> OneStepResult:
+    def run(self, release: Release, *, null: bool = False, to_the_end: bool = False) -> OneStepResult:
         """Run it on a release function."""
-        return self.attack.run(release, self.certified.curve, null=null)
+        return self.attack.run(release, self.certified.curve, null=null, to_the_end=to_the_end)
 
 
 def prepare(certified: Certified, noise: Noise, *, trials: int, alpha: float, mechanism: str = "") -> OneStepAudit:
@@ -116,44 +114,56 @@ def _doublings(count: int) -> list[int]:
 def one_step_finding(audit: OneStepAudit, result: OneStepResult, *, target: Target) -> OneStepFinding:
     """The result as a finding: counts held against the curve, ε at the certificate's δ beside it.
 
-    Whether silence means anything is decided by the power that was predicted before any draw, so that the same
-    audit of a sound mechanism ends in the same verdict every time.
+    Trials that stopped early are counted as far as they went. Whether silence means anything is decided by the power
+    that was predicted before any draw, so that the same audit of a sound mechanism ends in the same verdict every time.
     """
     settled, certified = audit.design, audit.certified
-    trials, alpha = settled.trials, settled.alpha
-    level = alpha / len(result.counts)
+    trials, alpha, last = settled.trials, settled.alpha, settled.last_alpha
+    early = result.known != "open"
     better = max(range(len(result.tests)), key=lambda i: result.tests[i].excess)
     counts, test = result.counts[better], result.tests[better]
-    perfect = perfect_attack_violates(certified.curve, members=trials, non_members=trials, alpha=level)
+    perfect = perfect_attack_violates(certified.curve, members=trials, non_members=trials, alpha=last)
     able = perfect and settled.powered and (target == "unprotected" or not result.repeated)
     verdict = decide(violated=result.violated, perfect_attack_would_violate=able)
     return OneStepFinding(
         attack=audit.attack.name,
         target=target,
         verdict=verdict,
-        n_members=trials,
-        n_non_members=trials,
-        runs=2 * trials,
+        n_members=result.pairs,
+        n_non_members=result.pairs,
+        runs=2 * result.pairs,
         excess=test.excess,
         claim=certified.claim(with_curve=True),
-        epsilon_lower=max(epsilon_lower(each, delta=certified.delta, alpha=level) for each in result.counts),
-        ceiling=per_run_ceiling(members=trials, non_members=trials, delta=certified.delta, alpha=level),
+        epsilon_lower=max(
+            certified.epsilon_shown_anytime(each, alpha=settled.early_alpha / len(result.counts))
+            if early
+            else certified.epsilon_shown(each, alpha=last)
+            for each in result.counts
+        ),
+        ceiling=certified.epsilon_ceiling(members=trials, non_members=trials, alpha=last),
         alpha=alpha,
-        correction="threshold fixed beforehand; Bonferroni over two directions; Clopper-Pearson, half on each rate",
+        correction="threshold and stakes fixed beforehand; a fifth of alpha for a bet that may stop the trials, the "
+        f"rest for an exact joint test after the last one, half in each direction; {certified.epsilon_method}",
         curve_points=result.curve_points,
         point=OperatingPoint(
             false_positive_rate=counts.false_positives / counts.non_members,
             true_positive_rate=counts.true_positives / counts.members,
-            false_positive_upper=test.limits.false_positive_rate_upper,
-            true_positive_lower=test.limits.true_positive_rate_lower,
+            false_positive_upper=test.false_positive_upper,
+            true_positive_lower=test.true_positive_lower,
         ),
-        note=power_in_words(audit, missing=verdict == "UNDERPOWERED"),
+        note=_ended(result, trials) + power_in_words(audit, missing=verdict == "UNDERPOWERED"),
     )
 
 
-def repeated_finding(audit: OneStepAudit) -> CheckFinding:
+def _ended(result: OneStepResult, trials: int) -> str:
+    """Where the trials stopped early, and why."""
+    why = {"refuted": "the claim was refuted", "consistent": "half the noise was ruled out", "open": ""}[result.known]
+    return f"stopped after {result.pairs} of {trials} trials a side, as {why}; " if why else ""
+
+
+def repeated_finding(result: OneStepResult) -> CheckFinding:
     """What stands beside the result where every output is the same: a seed that is set anew, or no draw at all."""
-    trials = audit.design.trials
+    trials = result.pairs
     detail = f"{trials} trials a side gave one and the same output: nothing fresh is drawn, as with a fixed seed"
     check = Check(name="fresh outputs", number=2, status="fault", seen=2 * trials, detail=detail)
     return CheckReport(title="one-step", checks=(check,), alpha=REPEATED_ALPHA).items()[0]
@@ -164,7 +174,8 @@ def power_in_words(audit: OneStepAudit, *, missing: bool | None = None) -> str:
     settled = audit.design
     told = f"{settled.uses} uses a trial; power against half the noise, predicted: {settled.power:.3f}"
     if not (not settled.powered if missing is None else missing):
-        return told
+        sound, halved = settled.pairs_expected(audit.certified.curve)
+        return f"{told}; about {sound} trials a side are expected with the certified noise, {halved} with half of it"
     told += f", needed: {REQUIRED_POWER:g}"
     needed = audit.trials_needed()
     if needed is None:

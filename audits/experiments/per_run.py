@@ -1,6 +1,6 @@
 """The per-run game: one record, many independent releases with it and without it, one score a release.
 
-The setting in which Clopper–Pearson limits are valid, and an ε with them: nothing is pooled. Under
+The setting in which two rates are held against a claim, and an ε with them: nothing is pooled. Under
 add-remove and zero-out a run without the record leaves it out; under substitution a blank one takes
 its place. All other records are the same in every run.
 """
@@ -19,10 +19,9 @@ from affidavit.audits.experiments.extraction import BLANK
 from affidavit.audits.experiments.membership import Demonstrate
 from affidavit.audits.finding import OperatingPoint, PerRunFinding, Target
 from affidavit.audits.statistics.auc import ScoredRun, roc_points
-from affidavit.audits.statistics.ceilings import per_run_ceiling, runs_needed
-from affidavit.audits.statistics.clopper_pearson import epsilon_lower
+from affidavit.audits.statistics.ceilings import perfect_attack_violates, runs_needed
+from affidavit.audits.statistics.joint import violation_test
 from affidavit.audits.statistics.thresholds import Thresholded, bonferroni, fixed, split
-from affidavit.audits.statistics.tradeoff import perfect_attack_violates, violation_test
 from affidavit.audits.textmodel import AnsweringModel, Record
 from affidavit.audits.verdict import control_verdict, decide
 
@@ -102,15 +101,15 @@ def per_run_finding(
     counts, level = at.counts, at.alpha
     test = violation_test(counts, certified.curve, alpha=level)
     sides = {"members": counts.members, "non_members": counts.non_members}
-    lower = epsilon_lower(counts, delta=delta, alpha=level)
+    lower = certified.epsilon_shown(counts, alpha=level)
     powered = perfect_attack_violates(certified.curve, **sides, alpha=level)
-    ceiling = per_run_ceiling(**sides, delta=delta, alpha=level)
+    ceiling = certified.epsilon_ceiling(**sides, alpha=level)
     note = f"threshold {at.threshold:g}"
     shown = powered
     if unprotected is not None:
         works = thresholded(unprotected, thresholds, delta=delta, alpha=alpha, seed=seed)
         shown = powered and violation_test(works.counts, certified.curve, alpha=works.alpha).violated
-        ceiling = min(ceiling, epsilon_lower(works.counts, delta=delta, alpha=works.alpha))
+        ceiling = min(ceiling, certified.epsilon_shown(works.counts, alpha=works.alpha))
     if control:
         verdict = control_verdict(leaked=lower > 0.0)
     else:
@@ -132,15 +131,15 @@ def per_run_finding(
         epsilon_lower=lower,
         ceiling=ceiling,
         alpha=alpha,
-        correction=f"{at.correction}; Clopper-Pearson over independent runs, half on each rate",
+        correction=f"{at.correction}; exact joint test of both rates; {certified.epsilon_method}",
         access=tuple(sorted(attack.needs)),
         control=control,
         curve_points=roc_points([scores], at=_ROC),
         point=OperatingPoint(
             false_positive_rate=counts.false_positives / counts.non_members,
             true_positive_rate=counts.true_positives / counts.members,
-            false_positive_upper=test.limits.false_positive_rate_upper,
-            true_positive_lower=test.limits.true_positive_rate_lower,
+            false_positive_upper=test.false_positive_upper,
+            true_positive_lower=test.true_positive_lower,
         ),
         note=note,
     )

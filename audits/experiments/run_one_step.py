@@ -29,5 +29,5 @@ def run_one_step(given: Given) -> Results:
     given.tell("one-step: self-tests")
     found: list[Finding] = [one_step_finding(prepared, result, target=audit.target)]
     if result.repeated and audit.target != "unprotected":
-        found.append(repeated_finding(prepared))
+        found.append(repeated_finding(result))
     return found, list(one_step_self_tests(prepared))

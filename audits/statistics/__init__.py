@@ -1,8 +1,11 @@
 """Statistics of audits: each function is a valid bound, or says in its name or label that it is not.
 
-clopper_pearson   rates and ε from one score per independent run
-tradeoff          the same counts held against a certificate's whole trade-off curve
-one_run           many records against one release (Steinke et al. 2023)
+clopper_pearson   one rate, from one score per independent run
+boundaries        what a claim allows: its trade-off curve
+joint             two rates against a claim, exactly; ε and μ by inversion
+sequential        the same claim, looked at after every pair of trials
+one_run           many records against one release (Steinke et al. 2023), for any number of guesses
+one_run_curve     the same against a whole curve, every coin guessed (Mahloujifar et al. 2025)
 thresholds        fixed beforehand, split, or corrected: never chosen on the data it is tested on
 auc               AUC and TPR at a low FPR, ties handled, intervals that resample runs
 precision         how many of those called members are, by a threshold from other runs

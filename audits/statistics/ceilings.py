@@ -8,26 +8,53 @@ data: one that says "in" or nothing can be right about those that are in, half o
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from affidavit.audits.statistics.clopper_pearson import Counts, epsilon_lower
-from affidavit.audits.statistics.one_run import one_run_epsilon_lower, one_run_refutes
+from affidavit.audits.statistics.boundaries import Boundary, GaussianBoundary, TradeoffCurve, of_curve
+from affidavit.audits.statistics.joint import one_point, perfect_distance
+from affidavit.audits.statistics.one_run import one_run_refutes
 
-__all__ = ["coins_needed", "one_run_ceiling", "per_run_ceiling", "runs_needed"]
+__all__ = [
+    "coins_needed",
+    "gaussian_ceiling",
+    "per_run_ceiling",
+    "perfect_attack_violates",
+    "runs_needed",
+]
 
 
 def per_run_ceiling(*, members: int, non_members: int, alpha: float, delta: float = 0.0) -> float:
-    """Clopper–Pearson ceiling: every member's run detected, no false alarm."""
-    return epsilon_lower(Counts(members, members, 0, non_members), delta=delta, alpha=alpha)
+    """``joint.epsilon_lower`` of every member's run detected and no false alarm.
+
+    No outcome is ordered above it: its region is itself alone, of probability max g(x)^n₁ (1 − x)^n₀ under the null.
+    For δ = 0 and n a side that is logit(α^(1/2n)).
+    """
+    return _perfect(lambda epsilon: one_point(epsilon, delta), members, non_members, alpha)
 
 
-def one_run_ceiling(
-    *, records: int, alpha: float, delta: float = 0.0, guesses: int | None = None, guesses_fixed: bool = True
-) -> float:
-    """One-run ceiling: ``guesses`` of the coins guessed (default: all of them), every one of them right."""
-    told = records if guesses is None else guesses
-    return one_run_epsilon_lower(
-        records=records, guesses=told, correct=told, delta=delta, alpha=alpha, guesses_fixed=guesses_fixed
-    )
+def gaussian_ceiling(*, members: int, non_members: int, alpha: float) -> float:
+    """``joint.mu_lower`` of the same."""
+    return _perfect(GaussianBoundary, members, non_members, alpha)
+
+
+def perfect_attack_violates(curve: TradeoffCurve, *, members: int, non_members: int, alpha: float) -> bool:
+    """Whether an attack that is always right would refute the curve: else the test is underpowered."""
+    return math.exp(-perfect_distance(of_curve(curve), members=members, non_members=non_members)) <= alpha
+
+
+def _perfect(family: Callable[[float], Boundary], members: int, non_members: int, alpha: float) -> float:
+    def proved(parameter: float) -> bool:
+        return math.exp(-perfect_distance(family(parameter), members=members, non_members=non_members)) <= alpha
+
+    if not proved(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while proved(high):
+        low, high = high, 2.0 * high
+    while high - low > 1e-6 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if proved(middle) else (low, middle)
+    return low
 
 
 def coins_needed(epsilon: float, *, alpha: float, delta: float = 0.0, share: float = 1.0) -> int | None:

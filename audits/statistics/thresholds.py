@@ -7,12 +7,13 @@ fixed ones, each tested at α divided by their number.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from affidavit.accountant.errors import UsageError
-from affidavit.audits.statistics.clopper_pearson import Counts, epsilon_lower
+from affidavit.audits.statistics.clopper_pearson import Counts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,7 +55,7 @@ def split(
 ) -> Thresholded:
     """Choose the threshold on a random half of each side, test it on the other half.
 
-    The half that chooses maximises its own ε bound over its own scores; the other half is
+    The half that chooses takes the most promising of its own scores; the other half is
     independent of that choice, so its bound holds at the full ``alpha``. Needs two runs a side.
     """
     if min(len(members), len(non_members)) < 2:
@@ -66,8 +67,7 @@ def split(
     choose_out, test_out = _halves(non_members, generator)
     candidates = sorted(set(choose_in) | set(choose_out))
     best = max(
-        candidates,
-        key=lambda threshold: epsilon_lower(_count(choose_in, choose_out, threshold), delta=delta, alpha=alpha),
+        candidates, key=lambda threshold: _promise(_count(choose_in, choose_out, threshold), delta=delta, alpha=alpha)
     )
     return Thresholded(best, _count(test_in, test_out, best), alpha, "threshold chosen on the other half of the runs")
 
@@ -85,10 +85,29 @@ def bonferroni(
         raise UsageError("no thresholds were given", hint="Give at least one, as in `thresholds = [0.5]`.")
     level = alpha / len(thresholds)
     best = max(
-        thresholds,
-        key=lambda threshold: epsilon_lower(_count(members, non_members, threshold), delta=delta, alpha=level),
+        thresholds, key=lambda threshold: _promise(_count(members, non_members, threshold), delta=delta, alpha=level)
     )
     return Thresholded(best, _count(members, non_members, best), level, f"Bonferroni over {len(thresholds)} thresholds")
+
+
+def _promise(counts: Counts, *, delta: float, alpha: float) -> float:
+    """The ε that these counts nearly prove: ln of a ratio of rates, less its standard error, in the better direction.
+
+    What it is worth is tested exactly, elsewhere: this only chooses.
+    """
+    from scipy.special import ndtri
+
+    hit = (counts.true_positives + 0.5) / (counts.members + 1.0)
+    alarm = (counts.false_positives + 0.5) / (counts.non_members + 1.0)
+    best = -math.inf
+    for more, trials, less, others in (
+        (hit, counts.members, alarm, counts.non_members),
+        (1.0 - alarm, counts.non_members, 1.0 - hit, counts.members),
+    ):
+        if more > delta:
+            spread = math.sqrt(more * (1.0 - more) / trials / (more - delta) ** 2 + (1.0 - less) / less / others)
+            best = max(best, math.log((more - delta) / less) + float(ndtri(alpha)) * spread)
+    return best
 
 
 def _halves(scores: Sequence[float], generator: np.random.Generator) -> tuple[list[float], list[float]]:

@@ -18,7 +18,7 @@ from affidavit.accountant.randomness import NoiseSource, SeededNoise
 from affidavit.accountant.validate import Relation
 from affidavit.audits.certified import Certified
 from affidavit.audits.statistics.clopper_pearson import Counts
-from affidavit.audits.statistics.tradeoff import violation_test
+from affidavit.audits.statistics.joint import violation_test
 from affidavit.generation import prism
 from affidavit.generation.dataset import Record
 from affidavit.generation.models.base import Decoding, Frame, Logits, Template, TokenModel

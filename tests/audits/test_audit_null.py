@@ -18,18 +18,16 @@ from affidavit.accountant.plan import Exponential, Gaussian, Repeat
 from affidavit.accountant.randomness import SeededNoise
 from affidavit.accountant.tradeoff import PrivacyCurve, privacy_curve
 from affidavit.audits.attacks.loss import Loss
-from affidavit.audits.attacks.protocol import MembershipAttack
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.membership import membership_finding
 from affidavit.audits.experiments.one_step import prepare
-from affidavit.audits.experiments.per_run import per_run_finding
-from affidavit.audits.finding import Finding
+from affidavit.audits.experiments.per_run import thresholded
 from affidavit.audits.statistics.auc import ScoredRun, exact_interval
-from affidavit.audits.statistics.clopper_pearson import Counts, epsilon_lower
+from affidavit.audits.statistics.clopper_pearson import Counts
 from affidavit.audits.statistics.correction import Level
+from affidavit.audits.statistics.joint import epsilon_lower, violation_test
 from affidavit.audits.statistics.one_run import one_run_epsilon_lower
-from affidavit.audits.statistics.thresholds import bonferroni, fixed, split
-from affidavit.audits.statistics.tradeoff import violation_test
+from affidavit.audits.statistics.thresholds import Thresholded, bonferroni, fixed, split
 
 ALPHA = 0.05
 SHARE = math.e / (1 + math.e)
@@ -82,15 +80,19 @@ def _counts(generator: np.random.Generator, size: int = 1000) -> Counts:
     return Counts(int(generator.binomial(size, SHARE)), size, int(generator.binomial(size, 1 - SHARE)), size)
 
 
+def _refuted(at: Thresholded, epsilon: float) -> bool:
+    return violation_test(at.counts, PrivacyCurve(((epsilon, 0.0),)), alpha=at.alpha).violated
+
+
 @method
-def _clopper_pearson_at_0(generator: np.random.Generator) -> bool:
-    at = fixed(*_flat(generator), threshold=0.5, alpha=ALPHA)
+def _joint_bound_at_0(generator: np.random.Generator) -> bool:
+    at = fixed(*_flat(generator, 40), threshold=0.5, alpha=ALPHA)
     return epsilon_lower(at.counts, delta=0.0, alpha=at.alpha) > 0.0
 
 
 @method
-def _clopper_pearson_at_1(generator: np.random.Generator) -> bool:
-    return epsilon_lower(_counts(generator), delta=0.0, alpha=ALPHA) > 1.0
+def _joint_bound_at_1(generator: np.random.Generator) -> bool:
+    return epsilon_lower(_counts(generator, 60), delta=0.0, alpha=ALPHA) > 1.0
 
 
 @method
@@ -107,31 +109,31 @@ def _trade_off_curve_of_a_gaussian(generator: np.random.Generator) -> bool:
 @method
 def _split_threshold_at_0(generator: np.random.Generator) -> bool:
     at = split(*_flat(generator), alpha=ALPHA, delta=0.0, generator=generator)
-    return epsilon_lower(at.counts, delta=0.0, alpha=at.alpha) > 0.0
+    return _refuted(at, 0.0)
 
 
 @method
 def _split_threshold_at_1(generator: np.random.Generator) -> bool:
     at = split(*_attained(generator), alpha=ALPHA, delta=0.0, generator=generator)
-    return epsilon_lower(at.counts, delta=0.0, alpha=at.alpha) > 1.0
+    return _refuted(at, 1.0)
 
 
 @method
 def _fixed_threshold_at_1(generator: np.random.Generator) -> bool:
     at = fixed(*_attained(generator), threshold=1.0, alpha=ALPHA)
-    return epsilon_lower(at.counts, delta=0.0, alpha=at.alpha) > 1.0
+    return _refuted(at, 1.0)
 
 
 @method
 def _bonferroni_thresholds_at_0(generator: np.random.Generator) -> bool:
     at = bonferroni(*_flat(generator), thresholds=(-1.0, 0.0, 1.0), alpha=ALPHA, delta=0.0)
-    return epsilon_lower(at.counts, delta=0.0, alpha=at.alpha) > 0.0
+    return _refuted(at, 0.0)
 
 
 @method
 def _bonferroni_thresholds_at_1(generator: np.random.Generator) -> bool:
     at = bonferroni(*_attained(generator), thresholds=(0.5, 0.9, 1.0, 1.1), alpha=ALPHA, delta=0.0)
-    return epsilon_lower(at.counts, delta=0.0, alpha=at.alpha) > 1.0
+    return _refuted(at, 1.0)
 
 
 @method
@@ -194,13 +196,12 @@ def _membership_auc_at_1(generator: np.random.Generator) -> bool:
     return _membership(generator, SHARE, 1.0)
 
 
-def _per_run(generator: np.random.Generator, thresholds: tuple[float, ...], alpha: float) -> Finding:
-    attack: MembershipAttack = Loss()  # type: ignore[assignment]
+def _per_run(generator: np.random.Generator, thresholds: tuple[float, ...], alpha: float) -> bool:
+    """What decides a finding of the per-run game."""
     inside, outside = _attained(generator)
-    return per_run_finding(
-        ScoredRun(tuple(inside), tuple(outside)), attack, _claim(1.0),
-        target="protected", thresholds=thresholds, alpha=alpha, seed=int(generator.integers(2**31)),
-    )  # fmt: skip
+    scores = ScoredRun(tuple(inside), tuple(outside))
+    at = thresholded(scores, thresholds, delta=1e-5, alpha=alpha, seed=int(generator.integers(2**31)))
+    return violation_test(at.counts, _claim(1.0).curve, alpha=at.alpha).violated
 
 
 @method
@@ -212,7 +213,7 @@ def _several_attacks_under_one_level(generator: np.random.Generator) -> bool:
         _per_run(np.random.default_rng(state), thresholds, level.each)
         for thresholds in ((), (1.0,), (0.9, 1.0, 1.1), (1.0, 1.2))
     ]
-    return any(finding.verdict == "VIOLATION" for finding in found)
+    return any(found)
 
 
 def _limit(audits: int, alpha: float) -> float:

@@ -111,13 +111,13 @@ def test_an_echo_generator_leaks_everything() -> None:
     assert item.leakage.leaked == len(item.leakage.leaks) == item.n_members > 10
     assert item.leakage.held_out_leaked == 0
     assert item.verdict == "VIOLATION"
-    assert item.epsilon_lower == pytest.approx(_all_right(item.n_members), abs=0.01)
+    assert item.epsilon_lower == pytest.approx(_all_right(item.n_members + item.n_non_members), abs=0.01)
     assert findings.exit_code == 1
 
 
-def _all_right(guesses: int) -> float:
-    """ε of ``guesses`` right guesses and no wrong one: q^r = α (δ left aside)."""
-    q = 0.05 ** (1 / guesses)
+def _all_right(coins: int) -> float:
+    """ε of all coins told right: q^m is half of α, the other half being for those that were named (δ left aside)."""
+    q = 0.025 ** (1 / coins)
     return math.log(q / (1 - q))
 
 

@@ -14,7 +14,7 @@ from scipy.special import expit
 from scipy.stats import binom
 
 from affidavit.audits.statistics import one_run
-from affidavit.audits.statistics.ceilings import coins_needed, one_run_ceiling
+from affidavit.audits.statistics.ceilings import coins_needed
 from affidavit.audits.statistics.one_run import one_run_epsilon_lower, one_run_p_value
 
 COINS, DELTA, EPSILON, ALPHA = 10_000, 1e-5, 0.05, 0.05
@@ -109,13 +109,16 @@ def test_one_coin_attains_it(epsilon: float, delta: float) -> None:
 @pytest.mark.parametrize(("coins", "all_of_them", "half"), [(60, 2.80, 2.07), (240, 3.60, 2.88), (1000, 3.49, 2.76)])
 def test_ceilings_of_the_theory_notes_for_a_fixed_number(coins: int, all_of_them: float, half: float) -> None:
     for guesses, value in ((coins, all_of_them), (coins // 2, half)):
-        found = one_run_ceiling(records=coins, guesses=guesses, delta=1e-3, alpha=0.05)
+        found = one_run_epsilon_lower(records=coins, guesses=guesses, correct=guesses, delta=1e-3, alpha=0.05)
         assert found == pytest.approx(value, abs=5e-3)
 
 
 @pytest.mark.parametrize(("coins", "half"), [(60, 2.21), (120, 2.93), (240, 3.63), (1000, 5.07)])
 def test_ceilings_for_any_number_are_where_the_sum_is_alpha(coins: int, half: float) -> None:
-    found = one_run_ceiling(records=coins, guesses=coins // 2, delta=1e-3, alpha=0.05, guesses_fixed=False)
+    told = coins // 2
+    found = one_run_epsilon_lower(
+        records=coins, guesses=told, correct=told, delta=1e-3, alpha=0.05, guesses_fixed=False
+    )
     assert found == pytest.approx(half, abs=5e-3)
     assert expit(found) ** (coins // 2) + coins * 1e-3 * expit(-found) == pytest.approx(0.05, rel=1e-6)
 
@@ -183,8 +186,9 @@ def test_coins_needed_are_the_first_with_power(epsilon: float, delta: float, sha
     assert needed is not None
 
     def ceiling(coins: int) -> float:
-        return one_run_ceiling(
-            records=coins, guesses=math.floor(share * coins), delta=delta, alpha=0.05, guesses_fixed=False
+        told = math.floor(share * coins)
+        return one_run_epsilon_lower(
+            records=coins, guesses=told, correct=told, delta=delta, alpha=0.05, guesses_fixed=False
         )
 
     assert ceiling(needed) > epsilon

@@ -26,7 +26,8 @@ from affidavit.audits.certified import Certified
 from affidavit.audits.checks import CheckReport
 from affidavit.audits.faults import FAULTS, fault
 from affidavit.audits.neighbour import Observed, Step, neighbour_test
-from affidavit.audits.statistics.clopper_pearson import Counts, epsilon_lower
+from affidavit.audits.statistics.clopper_pearson import Counts
+from affidavit.audits.statistics.joint import epsilon_lower
 from affidavit.audits.trace.check import check_trace
 from affidavit.audits.trace.events import parse
 from affidavit.generation import batches, prism

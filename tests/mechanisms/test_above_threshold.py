@@ -15,7 +15,8 @@ from scipy.stats import chisquare
 from affidavit.accountant.errors import PermitViolation, PlanError, UsageError
 from affidavit.accountant.plan import Pure, Repeat, core, parse_plan, to_dict
 from affidavit.accountant.randomness import SeededNoise
-from affidavit.audits.statistics.clopper_pearson import Counts, epsilon_lower
+from affidavit.audits.statistics.clopper_pearson import Counts
+from affidavit.audits.statistics.joint import epsilon_lower
 from affidavit.mechanisms import load
 from affidavit.mechanisms.base import registered
 

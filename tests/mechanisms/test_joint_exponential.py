@@ -18,7 +18,8 @@ from scipy.stats import chisquare
 from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import Exponential, Gaussian, Leaf, Pure
 from affidavit.accountant.randomness import SeededNoise
-from affidavit.audits.statistics.clopper_pearson import Counts, epsilon_lower
+from affidavit.audits.statistics.clopper_pearson import Counts
+from affidavit.audits.statistics.joint import epsilon_lower
 from affidavit.mechanisms import joint_exponential
 from affidavit.mechanisms.joint_exponential import JointTopK, release, sample
 

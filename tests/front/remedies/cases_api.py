@@ -20,6 +20,7 @@ from affidavit.audits.statistics import (
     clustered,
     correction,
     one_run,
+    one_run_curve,
     power,
     precision,
     thresholds,
@@ -164,7 +165,7 @@ CASES = [
         {"members": 0, "non_members": 0},
     ),
     Api(
-        "audits/statistics/clopper_pearson.py:_level",
+        "audits/statistics/clopper_pearson.py:level",
         lambda *, alpha: clopper_pearson.rate_lower(1, 2, alpha=alpha),
         {"alpha": 1.0},
     ),
@@ -197,9 +198,11 @@ CASES = [
     ),
     Api("audits/statistics/power.py:per_run_power", _per_run, {"true_positive_rate": 2.0}),
     Api(
-        "audits/statistics/power.py:one_run_power",
-        lambda *, accuracy: power.one_run_power(accuracy, 1.0, records=9, guesses=9, delta=1e-5, alpha=0.05),
-        {"accuracy": 2.0},
+        "audits/statistics/one_run_curve.py:all_coins_refutes",
+        lambda *, records, correct: one_run_curve.all_coins_epsilon_lower(
+            records=records, correct=correct, delta=1e-5, alpha=0.05
+        ),
+        {"records": 1, "correct": 3},
     ),
     Api(
         "audits/statistics/precision.py:best_threshold",
