@@ -9,6 +9,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -21,7 +22,7 @@ from affidavit.generation.icl.evaluation import subset
 from affidavit.generation.icl.examples import Example, load_examples
 from affidavit.generation.icl.tasks import Task
 from affidavit.generation.registry import generator
-from affidavit.runfile import RunFile, parse_run
+from affidavit.runfile import Model, RunFile, parse_run
 
 __all__ = ["Cell", "expand", "with_values"]
 
@@ -42,6 +43,7 @@ class Cell:
     settings: tuple[tuple[str, Any], ...]
     epsilon: float
     seed: int
+    model: Model
 
     @property
     def answers(self) -> bool:
@@ -87,6 +89,11 @@ class Cell:
         return f"{self.method.name} ({varying})" if varying else self.method.name
 
     @property
+    def model_name(self) -> str:
+        """The model's name: of a local folder its last part."""
+        return self.model.id or Path(self.model.name).name
+
+    @property
     def protected(self) -> bool:
         """Whether it is to run under a certificate."""
         return self.method.baseline is None and math.isfinite(self.epsilon)
@@ -115,7 +122,7 @@ class Cell:
             "unit": "record",
             "budget": {"epsilon": self.epsilon if self.protected else _FREE, "delta": grid.delta},
             "data": {**data, "fields": dataset.fields.model_dump()},
-            "model": grid.model.model_dump(exclude_defaults=True),
+            "model": self.model.model_dump(exclude_defaults=True),
             "generator": table,
         }
         with self._named():
@@ -172,16 +179,16 @@ class Cell:
     def _digest(self, *, with_seed: bool) -> str:
         facts = {
             "dataset": self.dataset.model_dump(mode="json"),
-            "method": self.method.model_dump(mode="json", exclude={"epsilon", "datasets", "grid", "shots", "test"}),
+            "method": self.method.model_dump(mode="json", exclude={"epsilon", "datasets", "grid", "shots", "test", "beside"}),
             "settings": self.settings,
             "relation": self.grid.relation,
             "delta": self.grid.delta,
             "epsilon": str(self.epsilon),
-            "model": self.grid.model.settings(),
+            "model": self.model.settings(),
             "asked": self.tests if self.answers else None,
         }
         if with_seed:
-            facts |= {"seed": self.seed, "shots": self.shots, "test": self.tests}
+            facts |= {"seed": self.seed, "shots": self.shots, "test": self.tests, "draws": self.grid.icl.draws}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:10]
 
 
@@ -217,12 +224,12 @@ def expand(grid: Grid) -> tuple[Cell, ...]:
 
 
 def _cells(grid: Grid) -> Iterator[Cell]:
-    for dataset, method in itertools.product(grid.datasets, grid.methods):
+    for model, dataset, method in itertools.product(grid.model, grid.datasets, grid.methods):
         if method.datasets and dataset.name not in method.datasets:
             continue
         for settings in _settings(method):
             for epsilon, seed in itertools.product(_epsilons(grid, method), grid.seeds):
-                yield Cell(grid, dataset, method, settings, epsilon, seed)
+                yield Cell(grid, dataset, method, settings, epsilon, seed, model)
 
 
 def _settings(method: Method) -> Iterator[tuple[tuple[str, Any], ...]]:

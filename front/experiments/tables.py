@@ -37,13 +37,15 @@ class Summary:
     tokens_per_second: float
     calls_per_token: float
     refused: str = ""
+    model: str = ""
+    seconds_per_text: float = math.nan
 
 
 def summaries(results: Sequence[CellResult]) -> tuple[Summary, ...]:
     """Means over seeds, in the order of the results."""
-    groups: dict[tuple[str, str, float], list[CellResult]] = {}
+    groups: dict[tuple[str, str, str, float], list[CellResult]] = {}
     for result in results:
-        groups.setdefault((result.dataset, result.method, result.epsilon), []).append(result)
+        groups.setdefault((result.model, result.dataset, result.method, result.epsilon), []).append(result)
     found: list[Summary] = []
     for group in groups.values():
         found += [_summary(group, shots) for shots in group[0].scores] or [_summary(group, 0)]
@@ -55,6 +57,7 @@ def _summary(group: Sequence[CellResult], shots: int) -> Summary:
     scores = [one.scores[shots][one.metric] for one in group if shots in one.scores]
     tokens = sum(one.tokens for one in group)
     seconds = sum(one.seconds for one in group)
+    texts = sum(one.texts for one in group)
     return Summary(
         dataset=first.dataset,
         method=first.method,
@@ -71,6 +74,8 @@ def _summary(group: Sequence[CellResult], shots: int) -> Summary:
         tokens_per_second=tokens / seconds if seconds > 0.0 and tokens else math.nan,
         calls_per_token=sum(one.calls for one in group) / tokens if tokens else math.nan,
         refused=first.refused,
+        model=first.model,
+        seconds_per_text=seconds / texts if seconds > 0.0 and texts else math.nan,
     )
 
 
@@ -79,7 +84,7 @@ def cells_csv(results: Sequence[CellResult]) -> str:
     rows = [
         (
             one.dataset, one.method, one.epsilon, one.seed, shots, name, value, one.epsilon_upper, one.delta,
-            one.relation, one.texts, one.tokens, one.calls, f"{one.seconds:.3f}", one.refused,
+            one.relation, one.texts, one.tokens, one.calls, f"{one.seconds:.3f}", one.refused, one.model,
         )
         for one in results
         for shots, scores in (one.scores or {0: {one.metric: math.nan}}).items()
@@ -87,7 +92,7 @@ def cells_csv(results: Sequence[CellResult]) -> str:
     ]  # fmt: skip
     head = (
         "dataset", "method", "epsilon", "seed", "shots", "score", "value", "epsilon_upper", "delta",
-        "relation", "texts", "tokens", "calls", "seconds", "refused",
+        "relation", "texts", "tokens", "calls", "seconds", "refused", "model",
     )  # fmt: skip
     return _csv(head, rows)
 
@@ -112,10 +117,11 @@ def markdown(found: Sequence[Summary], *, title: str = "") -> str:
     Scores by ε are left out where they would only repeat those by shots: no method has two ε.
     """
     parts = [f"# {title}\n"] if title else []
-    for dataset in dict.fromkeys(one.dataset for one in found):
-        here = [one for one in found if one.dataset == dataset]
+    several = len({one.model for one in found}) > 1
+    for model, dataset in dict.fromkeys((one.model, one.dataset) for one in found):
+        here = [one for one in found if (one.model, one.dataset) == (model, dataset)]
         shots = sorted({one.shots for one in here} - {0})
-        parts.append(f"## {dataset}\n")
+        parts.append(f"## {dataset}, {model}\n" if several else f"## {dataset}\n")
         settings = {(one.method, one.epsilon) for one in here}
         repeated = len(shots) > 1 and len(settings) == len({method for method, _ in settings})
         for count in [] if repeated else shots or [0]:
@@ -162,11 +168,12 @@ def _costs(rows: Sequence[Summary]) -> str:
                 f"{_up(one.epsilon_upper)} at δ = {one.delta:g}, {one.relation}" if certified else "",
                 one.values,
                 _number(one.tokens_per_second),
+                _number(one.seconds_per_text),
                 _number(one.calls_per_token),
                 str(one.seeds),
             ]
         )
-    head = ["method", "ε", "certified", "setting", "tokens/s", "model calls a token", "seeds"]
+    head = ["method", "ε", "certified", "setting", "tokens/s", "seconds a text", "model calls a token", "seeds"]
     return _table("What each needs and costs", head, body)
 
 
