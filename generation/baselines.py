@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from affidavit.mechanisms.dpm import Clustering, Clusters, Floats
 
 __all__ = [
+    "PUBLIC_TEMPERATURE",
     "TextSettings",
     "answers_noise_off",
     "noise_off",

@@ -55,7 +55,7 @@ class Cell:
         """At how many demonstrations the result is measured."""
         if self.method.baseline == "zero-shot" or self.answers:
             return (0,)
-        return self.method.shots or self.grid.icl.shots
+        return self.method.shots or self.dataset.shots or self.grid.icl.shots
 
     @property
     def tests(self) -> int | None:
@@ -140,7 +140,8 @@ class Cell:
                 "preset", f"{source.kind} has no such preset", allowed=" | ".join(source.presets), hint=hint
             )
         preset = source.presets[method.preset] if method.preset is not None else {}
-        table = {**preset, **method.generator, **dict(self.settings)}
+        texts = {key: value for key, value in dataset.texts.model_dump(exclude_none=True).items() if key in self._known}
+        table = {**preset, **texts, **method.generator, **dict(self.settings)}
         if "labels" in self._known:
             table.setdefault("labels", list(dataset.all_labels))
         if "task" in self._known:
@@ -178,7 +179,7 @@ class Cell:
 
     def _digest(self, *, with_seed: bool) -> str:
         facts = {
-            "dataset": self.dataset.model_dump(mode="json"),
+            "dataset": self.dataset.model_dump(mode="json", exclude={"shots"}),
             "method": self.method.model_dump(mode="json", exclude={"epsilon", "datasets", "grid", "shots", "test", "beside"}),
             "settings": self.settings,
             "relation": self.grid.relation,

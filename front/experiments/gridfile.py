@@ -72,6 +72,20 @@ class Asked(StrictTable):
         return replace(task, **{name: value for name, value in given.items() if value is not None})
 
 
+class Texts(StrictTable):
+    """Generator keys that belong to a data set: how many texts of which length, from how many records.
+
+    Each generator takes those that it knows, over its preset and under what the method says itself.
+    """
+
+    samples_per_label: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_record_tokens: Annotated[int, Field(ge=1)] | None = None
+    batch_size: Annotated[int, Field(ge=1)] | None = None
+    across_labels: bool | None = None
+    match_label: bool | None = None
+
+
 class Dataset(StrictTable):
     """Private records, a labelled test file, and the task that they are for.
 
@@ -88,6 +102,8 @@ class Dataset(StrictTable):
     public_first: Annotated[int, Field(ge=1)] | None = None
     labels: Annotated[tuple[Name, ...] | None, BeforeValidator(_as_tuple)] = None
     prompt: Asked = Asked()
+    texts: Texts = Texts()
+    shots: Shots | None = None
     fields: FieldNames = FieldNames()
 
     @model_validator(mode="after")

@@ -239,7 +239,9 @@ def _unprotected(cell: Cell, run: RunFile, model: CountedModel, keyring: Keyring
     """Baselines, and a generator with its noise turned down: nothing is charged, the receipt says so."""
     config = run.generator
     if cell.method.baseline == "public-only":
-        return baselines.public_only(cast("baselines.TextSettings", config), model, noise=SecureNoise())
+        temperature = config.temperature if isinstance(config, PrismConfig) else baselines.PUBLIC_TEMPERATURE
+        texts = cast("baselines.TextSettings", config)
+        return baselines.public_only(texts, model, noise=SecureNoise(), temperature=temperature)
     _, records = prepare(run, keyring=keyring)
     if cell.method.baseline == "aggregation" and isinstance(config, PrismConfig):
         return baselines.noise_off(config, records, model, size=run.data.size)

@@ -9,9 +9,10 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from affidavit.experiments.comparing import LEVEL, Comparison
 from affidavit.experiments.running import CellResult
 
-__all__ = ["Summary", "cells_csv", "markdown", "show_epsilon", "summaries", "summaries_csv"]
+__all__ = ["Summary", "cells_csv", "comparisons_csv", "markdown", "show_epsilon", "summaries", "summaries_csv"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def _csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return stream.getvalue()
 
 
-def markdown(found: Sequence[Summary], *, title: str = "") -> str:
+def markdown(found: Sequence[Summary], compared: Sequence[Comparison] = (), *, title: str = "") -> str:
     """Per dataset: the score by method and ε, by shots where there are several, and what each setting needs and costs.
 
     Scores by ε are left out where they would only repeat those by shots: no method has two ε.
@@ -130,6 +131,7 @@ def markdown(found: Sequence[Summary], *, title: str = "") -> str:
             parts.append(_by_epsilon(rows, f"{here[0].metric}, {shown}, mean ± standard deviation"))
         if len(shots) > 1:
             parts.append(_by_shots(here))
+        parts += _differences([one for one in compared if (one.model, one.dataset) == (model, dataset)])
         parts.append(_costs(here))
         parts += [f"- {one.method} at ε = {show_epsilon(one.epsilon)}: {one.refused}" for one in here if one.refused]
     return "\n".join(parts).rstrip() + "\n"
@@ -154,6 +156,33 @@ def _by_shots(rows: Sequence[Summary]) -> str:
     ]
     caption = f"{rows[0].metric} by number of demonstrations, mean ± standard deviation"
     return _table(caption, ["method", "ε", *map(str, counts)], body)
+
+
+def _differences(compared: Sequence[Comparison]) -> list[str]:
+    """A table for each method that others are compared with."""
+    tables = []
+    for beside in dict.fromkeys(one.beside for one in compared):
+        here = [one for one in compared if one.beside == beside]
+        counts = sorted({one.shots for one in here})
+        cells = {(one.method, one.epsilon, one.shots): _difference(one) for one in here}
+        body = [
+            [method, show_epsilon(epsilon), *(cells.get((method, epsilon, count), "") for count in counts)]
+            for method, epsilon in dict.fromkeys((one.method, one.epsilon) for one in here)
+        ]
+        caption = f"Difference to {beside} ± standard error, by number of demonstrations; * above, − below: after Holm's"
+        tables.append(_table(f"{caption} correction, at level {LEVEL:g}", ["method", "ε", *map(str, counts)], body))
+    return tables
+
+
+def _difference(one: Comparison) -> str:
+    sign = "" if one.p_holm > LEVEL else " *" if one.difference > 0.0 else " −"
+    return f"{one.difference:+.3f} ± {one.error:.3f}{sign}"
+
+
+def comparisons_csv(compared: Sequence[Comparison]) -> str:
+    """One line a comparison."""
+    names = tuple(Comparison.__slots__)
+    return _csv(names, [tuple(getattr(one, name) for name in names) for one in compared])
 
 
 def _costs(rows: Sequence[Summary]) -> str:
