@@ -180,7 +180,9 @@ class Cell:
     def _digest(self, *, with_seed: bool) -> str:
         facts = {
             "dataset": self.dataset.model_dump(mode="json", exclude={"shots"}),
-            "method": self.method.model_dump(mode="json", exclude={"epsilon", "datasets", "grid", "shots", "test", "beside"}),
+            "method": self.method.model_dump(
+                mode="json", exclude={"epsilon", "datasets", "grid", "shots", "test", "beside"}
+            ),
             "settings": self.settings,
             "relation": self.grid.relation,
             "delta": self.grid.delta,

@@ -214,7 +214,9 @@ class Icl(StrictTable):
 
 
 class Grid(StrictTable):
-    """A whole grid file. ``model``: one, or several (``[[model]]``): each makes and reads texts of its own. Relative paths start at ``folder``, where the file stands; divided data go to ``parts``."""
+    """A whole grid file. ``model``: one, or several (``[[model]]``), of which each makes and reads texts of its own.
+
+    Relative paths start at ``folder``, where the file stands; divided data go to ``parts``."""
 
     title: str = ""
     relation: Relation

@@ -169,7 +169,9 @@ def _differences(compared: Sequence[Comparison]) -> list[str]:
             [method, show_epsilon(epsilon), *(cells.get((method, epsilon, count), "") for count in counts)]
             for method, epsilon in dict.fromkeys((one.method, one.epsilon) for one in here)
         ]
-        caption = f"Difference to {beside} ± standard error, by number of demonstrations; * above, − below: after Holm's"
+        caption = (
+            f"Difference to {beside} ± standard error, by number of demonstrations; * above, − below: after Holm's"
+        )
         tables.append(_table(f"{caption} correction, at level {LEVEL:g}", ["method", "ε", *map(str, counts)], body))
     return tables
 

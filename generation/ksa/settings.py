@@ -13,9 +13,9 @@ from affidavit.accountant.errors import RunFileError, UsageError
 from affidavit.accountant.remedies import setting
 from affidavit.generation.configs import Count, GeneratorConfig, Labels, one_of
 from affidavit.generation.ksa.choice import KeywordChoice, Mechanism
+from affidavit.generation.prompts import TASKS, PromptTemplate, task_template
 from affidavit.generation.questions import QUESTION_TASKS, QuestionTemplate
 from affidavit.generation.sga.settings import Queries
-from affidavit.generation.prompts import TASKS, PromptTemplate, task_template
 from affidavit.generation.subsampled import SubsampledConfig
 
 if TYPE_CHECKING:
