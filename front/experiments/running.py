@@ -217,6 +217,7 @@ def _generate(
 ) -> Generated:
     run = cell.run(settled.values)
     if cell.protected:
+        run.plan()  # in a process of its own: the certificate's kinds are known once their mechanisms are imported
         if settled.certificate is None:
             raise UsageError(
                 f"{cell.label} was not certified",
