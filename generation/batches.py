@@ -1,9 +1,9 @@
 """Which record is in which batch, and how a batch becomes fixed-shape model input.
 
-A record's batch is a function of that record alone: its label (not ``across_labels``), and HMAC-SHA256(key, id) modulo the
-number of buckets, which is a public number. Not of its position in the file, of the other records or of
-its text. So adding, removing or nulling a record changes one row of one batch and moves no other record
-(filling batches one after another would: each removal pulls a later record in).
+A record's batch is a function of that record alone: its label (none ``across_labels``), and
+HMAC-SHA256(key, id) modulo the number of buckets, which is a public number. Not of its position in the file, of the
+other records or of its text. So adding, removing or nulling a record changes one row of one batch and moves no other
+record (filling batches one after another would: each removal pulls a later record in).
 
 A batch runs in minibatches of a fixed number of rows and a fixed width; rows that no record fills are
 public dummy rows of weight 0. How many minibatches run depends on the data; what a row computes does not.

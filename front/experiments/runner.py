@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from affidavit.generation.models.base import LanguageModel
 
-__all__ = ["Experiment", "run_experiment"]
+__all__ = ["Experiment", "done_so_far", "run_experiment"]
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 
@@ -43,11 +43,12 @@ MARKER = ".affidavit-experiment"
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What a grid gave: every cell's result, in the grid's order, and how many were there already."""
+    """What a grid gave: its cells' results, in the grid's order, and how many of its ``cells`` were there already."""
 
     grid: Grid
     results: tuple[CellResult, ...]
     found: int
+    cells: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,8 @@ def run_experiment(
 ) -> Experiment:
     """Run what is missing of ``grid`` in ``out`` and return every cell's result.
 
-    jobs: processes, each with its own copy of the model; they share the GPUs evenly. threads: of each process's tensor library.
-    model: one that is loaded already, for ``jobs`` = 1. ``progress`` is told (what, done, all).
+    jobs: processes, each with its own copy of the model; they share the GPUs evenly. threads: of each process's tensor
+    library. model: one that is loaded already, for ``jobs`` = 1. ``progress`` is told (what, done, all).
     Raises ``UsageError`` for a folder of something else, ``RunFileError``, ``DataError``, ``ModelMissing``
     before anything is generated.
     """
@@ -94,7 +95,24 @@ def run_experiment(
             f"{out} lost files while it was used",
             hint=f"Run it anew in a folder of its own: {setting('-o', unused(out))}.",
         )
-    return Experiment(grid, results, len(cells) - len(missing))
+    return Experiment(grid, results, len(cells) - len(missing), len(cells))
+
+
+def done_so_far(grid: Grid, out: Path) -> Experiment:
+    """The settings of ``grid`` of which every seed is done in ``out``; nothing is run.
+
+    Raises ``UsageError`` where there is none.
+    """
+    grid = grid.model_copy(update={"parts": out.resolve() / "data"})
+    cells = expand(grid)
+    found = {cell.id: result for cell in cells if (result := read_result(_place(out, cell))) is not None}
+    missing = {cell.setting_id for cell in cells if cell.id not in found}
+    results = tuple(found[cell.id] for cell in cells if cell.setting_id not in missing)
+    if not results:
+        raise UsageError(
+            f"no setting of the grid has all its seeds in {out}", hint="Go on with it: leave out `--so-far`."
+        )
+    return Experiment(grid, results, len(results), len(cells))
 
 
 def _place(out: Path, cell: Cell) -> Path:

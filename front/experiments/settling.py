@@ -23,7 +23,7 @@ from affidavit.writing import write_whole
 __all__ = ["Settled", "settle"]
 
 _OFF_STEPS = 20
-_REFINED_STEPS = 12
+_REFINED_STEPS = 40
 
 
 @dataclass(frozen=True, slots=True)

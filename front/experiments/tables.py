@@ -113,9 +113,9 @@ def _csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def markdown(found: Sequence[Summary], compared: Sequence[Comparison] = (), *, title: str = "") -> str:
-    """Per dataset: the score by method and ε, by shots where there are several, and what each setting needs and costs.
+    """Per dataset: the score by method and ε, differences, and what each setting needs and costs.
 
-    Scores by ε are left out where they would only repeat those by shots: no method has two ε.
+    Where no method has two ε, several numbers of shots stand in one table; else each has a table by ε.
     """
     parts = [f"# {title}\n"] if title else []
     several = len({one.model for one in found}) > 1
@@ -129,7 +129,7 @@ def markdown(found: Sequence[Summary], compared: Sequence[Comparison] = (), *, t
             rows = [one for one in here if one.shots in (0, count)]
             shown = "1 demonstration" if count == 1 else f"{count} demonstrations"
             parts.append(_by_epsilon(rows, f"{here[0].metric}, {shown}, mean ± standard deviation"))
-        if len(shots) > 1:
+        if repeated:
             parts.append(_by_shots(here))
         parts += _differences([one for one in compared if (one.model, one.dataset) == (model, dataset)])
         parts.append(_costs(here))
