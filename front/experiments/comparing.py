@@ -71,8 +71,8 @@ def comparisons(results: Sequence[CellResult]) -> tuple[Comparison, ...]:
         if theirs is None or method == beside:
             continue
         for shots in sorted({count for one in mine.values() for count in one.right}):
-            if (one := _compared(mine, theirs, shots, beside)) is not None:
-                found.append(one)
+            if (compared := _compared(mine, theirs, shots, beside)) is not None:
+                found.append(compared)
     return _corrected(found)
 
 

@@ -68,8 +68,12 @@ class Asked(StrictTable):
 
     def applied(self, task: Task) -> Task:
         """The task in this wording."""
-        given = {"instruction": self.instruction, "input_name": self.input, "answer_name": self.answer}
-        return replace(task, **{name: value for name, value in given.items() if value is not None})
+        return replace(
+            task,
+            instruction=self.instruction or task.instruction,
+            input_name=self.input or task.input_name,
+            answer_name=self.answer or task.answer_name,
+        )
 
 
 class Texts(StrictTable):

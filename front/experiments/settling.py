@@ -107,4 +107,4 @@ def _further(run: RunFile, start: Mapping[str, Value], factor: float, step: floa
             refused = middle
         else:
             allowed = middle
-    return step**allowed
+    return math.pow(step, allowed)
