@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from affidavit.mechanisms.dpm import Clustering, Clusters, Floats
 
 __all__ = [
+    "PUBLIC_TEMPERATURE",
     "TextSettings",
     "answers_noise_off",
     "noise_off",
@@ -126,7 +127,7 @@ def noise_off(
     """PRISM without protection: the mean of unclipped logits, blended with the public ones, best token."""
 
     def start(batch: Batch, rows: PromptRows) -> tuple[_Pick, _Advance]:
-        texts = [member.record.text for member in batch.members]
+        texts = [config.template.written(member.record) for member in batch.members]
         private = PrivateRows(model, rows, texts, minibatch_rows=config.minibatch_rows, max_tokens=config.max_tokens)
         public = model.start([rows.public], width=len(rows.public))
 
@@ -212,7 +213,7 @@ def single_record(
     """Greedy text after a prompt with one real record: the first of each batch."""
 
     def start(batch: Batch, rows: PromptRows) -> tuple[_Pick, _Advance]:
-        shown = [model.encode(member.record.text) for member in batch.members[:1]]
+        shown = [model.encode(config.template.written(member.record)) for member in batch.members[:1]]
         prompt = rows.row(shown[0]) if shown else rows.public
         decoding: Decoding = model.start([prompt], width=len(prompt))
         return lambda: int(decoding.logits[0].argmax()), lambda token: decoding.append([token])
@@ -227,6 +228,7 @@ def _batches(config: PrismConfig, records: Sequence[Record], size: int, key: byt
         samples_per_label=config.samples_per_label,
         buckets=bucket_count(config, size=size),
         key=secrets.token_bytes(32) if key is None else key,
+        across_labels=config.across_labels,
     )
 
 
@@ -255,7 +257,9 @@ def _generate(
                 stopped = True
                 break
             tokens.append(token)
-        samples.append(text_sample(model, batch, rows[batch.label], tokens, stopped=stopped))
+            if stopped := config.template.ended(rows[batch.label].opening + model.decode(tokens)):
+                break
+        samples.append(text_sample(model, batch, rows[batch.label], config.template, tokens, stopped=stopped))
         trace.append(
             {
                 "event": "batch",

@@ -54,7 +54,10 @@ __all__ = [
 
 
 class BatchedConfig(GeneratorConfig):
-    """The keys of ``[generator]`` that these generators share; all of them are public."""
+    """The keys of ``[generator]`` that these generators share; all of them are public.
+
+    ``across_labels``: a batch takes records of every label (slots, open labels), each shown with its own.
+    """
 
     labels: Labels
     samples_per_label: Count = 1
@@ -63,6 +66,7 @@ class BatchedConfig(GeneratorConfig):
     batch_size: Count = 64
     task: Annotated[str, one_of(TASKS)] = "generic"
     prompts: PromptTemplate | None = None
+    across_labels: bool = False
     minibatch_rows: Count = 32
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
 
@@ -190,7 +194,7 @@ class Writer(ABC, Generic[Settings]):
         self.private = PrivateRows(
             model,
             rows,
-            [member.record.text for member in batch.members],
+            [config.template.written(member.record) for member in batch.members],
             minibatch_rows=config.minibatch_rows,
             max_tokens=config.max_tokens,
         )
@@ -215,6 +219,7 @@ class Writer(ABC, Generic[Settings]):
 
     def write(self, *, max_tokens: int, report: Callable[[Sequence[int]], None]) -> Sample:
         """The whole text."""
+        template = self.config.template
         tokens: list[int] = []
         stopped = False
         while len(tokens) < max_tokens:
@@ -230,17 +235,25 @@ class Writer(ABC, Generic[Settings]):
                 break
             tokens.append(token)
             report(tokens)
+            if stopped := template.ended(self._rows.opening + self._model.decode(tokens)):
+                break
         self.recorder.finish(self.part)
-        return text_sample(self._model, self._batch, self._rows, tokens, stopped=stopped)
+        return text_sample(self._model, self._batch, self._rows, template, tokens, stopped=stopped)
 
 
 def text_sample(
-    model: LanguageModel, batch: Batch, rows: PromptRows, tokens: Sequence[int], *, stopped: bool
+    model: LanguageModel,
+    batch: Batch,
+    rows: PromptRows,
+    template: PromptTemplate,
+    tokens: Sequence[int],
+    *,
+    stopped: bool,
 ) -> Sample:
-    """The synthetic text of a batch: the prompt's public opening, and what was released after it."""
+    """The synthetic text of a batch: the prompt's public opening, and what was released after it, up to its end."""
     from affidavit.generation.outputs import Sample
 
-    text = (rows.opening + model.decode(tokens)).strip()
+    text = template.kept(rows.opening + model.decode(tokens))
     return Sample(batch.label, batch.sample, text, tuple(tokens), stopped)
 
 
@@ -268,6 +281,7 @@ def write_batches(
         samples_per_label=config.samples_per_label,
         buckets=bucket_count(config, size=size),
         key=recorder.key(),
+        across_labels=config.across_labels,
     )
     samples: list[Sample] = []
     for index, batch in enumerate(batches):

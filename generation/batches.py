@@ -1,9 +1,9 @@
 """Which record is in which batch, and how a batch becomes fixed-shape model input.
 
-A record's batch is a function of that record alone: its label, and HMAC-SHA256(key, id) modulo the
-number of buckets, which is a public number. Not of its position in the file, of the other records or of
-its text. So adding, removing or nulling a record changes one row of one batch and moves no other record
-(filling batches one after another would: each removal pulls a later record in).
+A record's batch is a function of that record alone: its label (none ``across_labels``), and
+HMAC-SHA256(key, id) modulo the number of buckets, which is a public number. Not of its position in the file, of the
+other records or of its text. So adding, removing or nulling a record changes one row of one batch and moves no other
+record (filling batches one after another would: each removal pulls a later record in).
 
 A batch runs in minibatches of a fixed number of rows and a fixed width; rows that no record fills are
 public dummy rows of weight 0. How many minibatches run depends on the data; what a row computes does not.
@@ -48,18 +48,27 @@ class Batch:
 
 
 def assign(
-    records: Iterable[Record], *, labels: Sequence[str], samples_per_label: int, buckets: int, key: bytes
+    records: Iterable[Record],
+    *,
+    labels: Sequence[str],
+    samples_per_label: int,
+    buckets: int,
+    key: bytes,
+    across_labels: bool = False,
 ) -> tuple[Batch, ...]:
     """The batches, label by label and bucket by bucket; members in the order of their keyed digests.
 
-    Records with another label, or in a bucket beyond ``samples_per_label``, are in no batch.
+    Records with another label, or in a bucket beyond ``samples_per_label``, are in no batch. ``across_labels``: a
+    record's label is not looked at, and its digest chooses among the buckets of all labels.
     """
     found: dict[tuple[str, int], list[Member]] = {
         (label, sample): [] for label in labels for sample in range(samples_per_label)
     }
     for record in records:
         digest = hmac.digest(key, record.id.encode("utf-8"), "sha256")
-        place = (record.label, int.from_bytes(digest[:16], "big") % buckets)
+        number = int.from_bytes(digest[:16], "big")
+        label = labels[number // buckets % len(labels)] if across_labels else record.label
+        place = (label, number % buckets)
         if place in found:
             found[place].append(Member(digest.hex(), record))
     return tuple(

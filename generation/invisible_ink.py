@@ -99,9 +99,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "local": {
         "batch_size": 32,
-        "clip": 4.0,
+        "clip": 3.0,
         "temperature": 0.8,
-        "top_k": 50,
+        "top_k": 200,
         "max_tokens": 40,
         "max_record_tokens": 96,
     },

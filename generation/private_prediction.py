@@ -105,7 +105,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "clip": 10.0,
         "temperature": 0.8,
         "public_temperature": 0.7,
-        "distance_threshold": 0.5,
+        "distance_threshold": 0.6,
         "distance_noise": 0.1,
         "private_tokens": 16,
         "max_tokens": 40,

@@ -7,6 +7,10 @@ record is tokenised apart from it, so that every private row is ``before + recor
 control tokens.
 
 ``{label}`` stands for the batch's label, ``{text}`` for the record; ``{{`` and ``}}`` for braces.
+
+Tasks that end in ``-completion`` are the plain wordings, for models without a chat template and for small ones: they
+follow the form of Tang et al. 2024 and Zhao et al. 2021 (an instruction, demonstrations "Type: … Text: …", then the
+type alone) in words of our own, with no frame around them; a text ends at a line break.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.remedies import did_you_mean, setting
 
 if TYPE_CHECKING:
+    from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import LanguageModel
 
 __all__ = [
@@ -35,6 +40,9 @@ __all__ = [
     "task_template",
 ]
 
+_TEXTS = {"private": 1, "public": 0, "answer_prefix": 0, "opening": 0, "record": 1, "between": 0}
+"""How often ``{text}`` stands in each field."""
+
 _HINT = "{label} may stand anywhere, {text} stands once in private; a brace to be printed is doubled."
 
 
@@ -43,6 +51,11 @@ class PromptTemplate(BaseModel):
 
     The answer begins with ``answer_prefix`` and ``opening``; of these, only ``opening`` is part of the
     synthetic text.
+
+    ``record``: how one record is written; ``{text}`` once, ``{label}`` is *its own* label, as private as its text.
+    ``between``: public text between two records, where a prompt shows several; ``{label}`` is the label that is
+    written for. ``until``: a text ends before it, where a model without chat template would go on with another one;
+    empty: nowhere.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -52,10 +65,13 @@ class PromptTemplate(BaseModel):
     answer_prefix: str = ""
     opening: str = ""
     frame: Literal["chat", "plain"] = "chat"
+    record: str = "{text}"
+    between: str = "\n\n"
+    until: str = ""
 
     @model_validator(mode="after")
     def _placeholders(self) -> PromptTemplate:
-        for name, most in (("private", 1), ("public", 0), ("answer_prefix", 0), ("opening", 0)):
+        for name, most in _TEXTS.items():
             fields = placeholders(getattr(self, name), name)
             for field in fields:
                 if field not in ("label", "text"):
@@ -65,6 +81,19 @@ class PromptTemplate(BaseModel):
         if not self.public.strip():
             raise refused("public", "empty")
         return self
+
+    def written(self, record: Record) -> str:
+        """One record as it stands in a prompt: private text."""
+        return fill(self.record, "record", label=record.label, text=record.text)
+
+    def ended(self, answer: str) -> bool:
+        """Whether what is written so far holds a whole text: nothing that follows is kept."""
+        return bool(self.until) and self.until in answer.lstrip()
+
+    def kept(self, answer: str) -> str:
+        """What of an answer is the text, without white space around it."""
+        begun = answer.lstrip()
+        return (begun.partition(self.until)[0] if self.until else begun).rstrip()
 
 
 def refused(name: str, problem: str) -> RunFileError:
@@ -103,6 +132,34 @@ def _movie(slot: str) -> PromptTemplate:
         public="Write one sentence that someone says about a film without naming it. "
         f'Use the words "{{label}}" for the {slot}.',
         answer_prefix=f"{slot.capitalize()}: {{label}}\nSentence:",
+    )
+
+
+def _completion(instruction: str, kind: str, text: str, *, opening: str = "") -> PromptTemplate:
+    shown = f"{kind}: {{label}}\n{text}:"
+    return PromptTemplate(
+        private=f"{instruction}\n\n{shown} {{text}}\n\n",
+        public=f"{instruction}\n\n",
+        answer_prefix=shown + (" " if opening else ""),
+        opening=opening,
+        between=f"\n\n{shown} ",
+        until="\n",
+        frame="plain",
+    )
+
+
+def _slot(slot: str) -> PromptTemplate:
+    """Any record may stand in the prompt, with its own slot value."""
+    name = slot.capitalize()
+    instruction = f"Write what someone says about a film. Use the words that are given for the {slot}.\n\n"
+    return PromptTemplate(
+        private=f"{instruction}{name}: {{text}}\n\n",
+        public=instruction,
+        record="{label}\nSentence: {text}",
+        between=f"\n\n{name}: ",
+        answer_prefix=f"{name}: {{label}}\nSentence:",
+        until="\n",
+        frame="plain",
     )
 
 
@@ -149,6 +206,23 @@ TASKS: dict[str, PromptTemplate] = {
         public="Write an e-mail from a customer to a support team about {label}, in one or two sentences.",
         answer_prefix="The customer writes:\n\n",
         opening="Hello, I",
+    ),
+    "generic-completion": _completion("Write a text of the given category.", "Category", "Text"),
+    "ag-news-completion": _completion("Write a news story of the given type.", "News type", "Text"),
+    "dbpedia-completion": _completion(
+        "Write the beginning of an encyclopedia article. The type of its subject is given.", "Type", "Text"
+    ),
+    "trec-completion": _completion("Write a question. The type of its answer is given.", "Answer type", "Question"),
+    "mit-g-completion": _slot("genre"),
+    "mit-d-completion": _slot("director"),
+    "wikimovies-completion": _completion(
+        "Write the record of a film of the given genre, on one line of JSON with the keys title, year, genre and plot.",
+        "Genre",
+        "Record",
+        opening='{{"title": "',
+    ),
+    "mail-completion": _completion(
+        "Write an e-mail from a customer to a support team. What it is about is given.", "About", "E-mail"
     ),
 }
 """Built-in wording, by the run file's ``task``."""

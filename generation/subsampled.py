@@ -55,8 +55,9 @@ from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import Count, GeneratorConfig, Labels, one_of
 from affidavit.generation.contract import TEMPLATE_TOKENS, Work, whole_minibatches
 from affidavit.generation.models.rows import BatchShape
+from affidavit.generation.prompts import TASKS, PromptTemplate, task_template
 from affidavit.generation.remedies import shorter_records
-from affidavit.generation.shots import SHOT_TASKS, ShotRows, ShotTemplate, shot_rows
+from affidavit.generation.shots import ShotRows, shot_rows
 
 if TYPE_CHECKING:
     from affidavit.generation.models.base import LanguageModel
@@ -95,15 +96,15 @@ class SubsampledConfig(GeneratorConfig):
     sampling: Sampling = "poisson"
     match_label: bool = True
     keeps_label: bool = False
-    task: Annotated[str, one_of(SHOT_TASKS)] = "generic"
-    prompts: ShotTemplate | None = None
+    task: Annotated[str, one_of(TASKS)] = "generic"
+    prompts: PromptTemplate | None = None
     minibatch_rows: Count = 32
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
 
     @property
-    def template(self) -> ShotTemplate:
+    def template(self) -> PromptTemplate:
         """The run file's own wording, else the task's."""
-        return self.prompts or SHOT_TASKS[self.task]
+        return self.prompts or task_template(self.task)
 
     @property
     def shares(self) -> int:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import Decoding, LanguageModel
     from affidavit.generation.probabilities import Support
-    from affidavit.generation.shots import ShotRows, ShotTemplate
+    from affidavit.generation.prompts import PromptTemplate
+    from affidavit.generation.shots import ShotRows
 
 __all__ = ["CachedRows", "Encoded", "fresh_logits"]
 
@@ -27,7 +28,7 @@ __all__ = ["CachedRows", "Encoded", "fresh_logits"]
 class Encoded:
     """The records' tokens, each encoded once, when first shown."""
 
-    def __init__(self, model: LanguageModel, records: Sequence[Record], template: ShotTemplate) -> None:
+    def __init__(self, model: LanguageModel, records: Sequence[Record], template: PromptTemplate) -> None:
         self._model = model
         self._records = records
         self._template = template

@@ -104,9 +104,7 @@ def echo_finding(
     if control:
         verdict = control_verdict(leaked=learnt)
     else:
-        verdict = decide(
-            violated=lower > certified.epsilon, perfect_attack_would_violate=ceiling > certified.epsilon
-        )
+        verdict = decide(violated=lower > certified.epsilon, perfect_attack_would_violate=ceiling > certified.epsilon)
     return EchoFinding(
         attack=Echo.name,
         target=target,

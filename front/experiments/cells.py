@@ -9,6 +9,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -21,7 +22,7 @@ from affidavit.generation.icl.evaluation import subset
 from affidavit.generation.icl.examples import Example, load_examples
 from affidavit.generation.icl.tasks import Task
 from affidavit.generation.registry import generator
-from affidavit.runfile import RunFile, parse_run
+from affidavit.runfile import Model, RunFile, parse_run
 
 __all__ = ["Cell", "expand", "with_values"]
 
@@ -42,6 +43,7 @@ class Cell:
     settings: tuple[tuple[str, Any], ...]
     epsilon: float
     seed: int
+    model: Model
 
     @property
     def answers(self) -> bool:
@@ -53,7 +55,7 @@ class Cell:
         """At how many demonstrations the result is measured."""
         if self.method.baseline == "zero-shot" or self.answers:
             return (0,)
-        return self.method.shots or self.grid.icl.shots
+        return self.method.shots or self.dataset.shots or self.grid.icl.shots
 
     @property
     def tests(self) -> int | None:
@@ -87,6 +89,11 @@ class Cell:
         return f"{self.method.name} ({varying})" if varying else self.method.name
 
     @property
+    def model_name(self) -> str:
+        """The model's name: of a local folder its last part."""
+        return self.model.id or Path(self.model.name).name
+
+    @property
     def protected(self) -> bool:
         """Whether it is to run under a certificate."""
         return self.method.baseline is None and math.isfinite(self.epsilon)
@@ -115,7 +122,7 @@ class Cell:
             "unit": "record",
             "budget": {"epsilon": self.epsilon if self.protected else _FREE, "delta": grid.delta},
             "data": {**data, "fields": dataset.fields.model_dump()},
-            "model": grid.model.model_dump(exclude_defaults=True),
+            "model": self.model.model_dump(exclude_defaults=True),
             "generator": table,
         }
         with self._named():
@@ -133,7 +140,8 @@ class Cell:
                 "preset", f"{source.kind} has no such preset", allowed=" | ".join(source.presets), hint=hint
             )
         preset = source.presets[method.preset] if method.preset is not None else {}
-        table = {**preset, **method.generator, **dict(self.settings)}
+        texts = {key: value for key, value in dataset.texts.model_dump(exclude_none=True).items() if key in self._known}
+        table = {**preset, **texts, **method.generator, **dict(self.settings)}
         if "labels" in self._known:
             table.setdefault("labels", list(dataset.all_labels))
         if "task" in self._known:
@@ -171,17 +179,19 @@ class Cell:
 
     def _digest(self, *, with_seed: bool) -> str:
         facts = {
-            "dataset": self.dataset.model_dump(mode="json"),
-            "method": self.method.model_dump(mode="json", exclude={"epsilon", "datasets", "grid", "shots", "test"}),
+            "dataset": self.dataset.model_dump(mode="json", exclude={"shots"}),
+            "method": self.method.model_dump(
+                mode="json", exclude={"epsilon", "datasets", "grid", "shots", "test", "beside"}
+            ),
             "settings": self.settings,
             "relation": self.grid.relation,
             "delta": self.grid.delta,
             "epsilon": str(self.epsilon),
-            "model": self.grid.model.settings(),
+            "model": self.model.settings(),
             "asked": self.tests if self.answers else None,
         }
         if with_seed:
-            facts |= {"seed": self.seed, "shots": self.shots, "test": self.tests}
+            facts |= {"seed": self.seed, "shots": self.shots, "test": self.tests, "draws": self.grid.icl.draws}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:10]
 
 
@@ -217,12 +227,12 @@ def expand(grid: Grid) -> tuple[Cell, ...]:
 
 
 def _cells(grid: Grid) -> Iterator[Cell]:
-    for dataset, method in itertools.product(grid.datasets, grid.methods):
+    for model, dataset, method in itertools.product(grid.model, grid.datasets, grid.methods):
         if method.datasets and dataset.name not in method.datasets:
             continue
         for settings in _settings(method):
             for epsilon, seed in itertools.product(_epsilons(grid, method), grid.seeds):
-                yield Cell(grid, dataset, method, settings, epsilon, seed)
+                yield Cell(grid, dataset, method, settings, epsilon, seed, model)
 
 
 def _settings(method: Method) -> Iterator[tuple[tuple[str, Any], ...]]:

@@ -31,14 +31,15 @@ def accuracy_figure(found: Sequence[Summary]) -> Figure:
     require_packages()
     from matplotlib.figure import Figure
 
-    datasets = list(dict.fromkeys(one.dataset for one in found))
-    several = any(len({one.shots for one in found if one.dataset == name} - {0}) > 1 for name in datasets)
+    datasets = list(dict.fromkeys((one.model, one.dataset) for one in found))
+    models = len({model for model, _ in datasets})
+    several = any(len({one.shots for one in found if (one.model, one.dataset) == name} - {0}) > 1 for name in datasets)
     rows = 2 if several else 1
     figure = Figure(figsize=(4.6 * len(datasets), 3.6 * rows), layout="constrained")
     panels = figure.subplots(rows, len(datasets), squeeze=False, sharey="col")
     for column, name in enumerate(datasets):
-        here = [one for one in found if one.dataset == name and not math.isnan(one.mean)]
-        _by_epsilon(panels[0][column], here, name)
+        here = [one for one in found if (one.model, one.dataset) == name and not math.isnan(one.mean)]
+        _by_epsilon(panels[0][column], here, f"{name[1]}, {name[0]}" if models > 1 else name[1])
         if several:
             _by_shots(panels[1][column], here)
     handles: dict[str, Any] = {}

@@ -6,7 +6,9 @@ baseline. Everything is checked here, before a model is loaded or anything is ch
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -32,6 +34,11 @@ def _as_tuple(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _tables(value: object) -> object:
+    """One table, or an array of tables."""
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
 def _several(value: object) -> object:
     return tuple(value) if isinstance(value, list) else (value,) if isinstance(value, str) else value
 
@@ -48,7 +55,39 @@ Epsilon = Annotated[float, Field(gt=0.0), AllowInfNan(True)]
 Epsilons = Annotated[tuple[Epsilon, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
 Seeds = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_as_tuple), Field(min_length=1)]
 Shots = Annotated[tuple[Annotated[int, Field(ge=1, le=64)], ...], BeforeValidator(_as_tuple), Field(min_length=1)]
+Text = Annotated[str, Field(min_length=1, max_length=2000)]
 Names = Annotated[tuple[Name, ...], BeforeValidator(_several)]
+
+
+class Asked(StrictTable):
+    """How a data set's questions are put, where it is not as its task has it: the wording of the ICL prompt."""
+
+    instruction: Text | None = None
+    input: Text | None = None
+    answer: Text | None = None
+
+    def applied(self, task: Task) -> Task:
+        """The task in this wording."""
+        return replace(
+            task,
+            instruction=self.instruction or task.instruction,
+            input_name=self.input or task.input_name,
+            answer_name=self.answer or task.answer_name,
+        )
+
+
+class Texts(StrictTable):
+    """Generator keys that belong to a data set: how many texts of which length, from how many records.
+
+    Each generator takes those that it knows, over its preset and under what the method says itself.
+    """
+
+    samples_per_label: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_record_tokens: Annotated[int, Field(ge=1)] | None = None
+    batch_size: Annotated[int, Field(ge=1)] | None = None
+    across_labels: bool | None = None
+    match_label: bool | None = None
 
 
 class Dataset(StrictTable):
@@ -66,6 +105,9 @@ class Dataset(StrictTable):
     public: Name | None = None
     public_first: Annotated[int, Field(ge=1)] | None = None
     labels: Annotated[tuple[Name, ...] | None, BeforeValidator(_as_tuple)] = None
+    prompt: Asked = Asked()
+    texts: Texts = Texts()
+    shots: Shots | None = None
     fields: FieldNames = FieldNames()
 
     @model_validator(mode="after")
@@ -105,6 +147,7 @@ class Dataset(StrictTable):
         task = self.task.task() if isinstance(self.task, OwnTask) else named_task(self.task)
         if self.labels is not None and task.kind == "choose":
             task = task.with_labels(self.labels)
+        task = self.prompt.applied(task)
         usual = FieldNames()
         return task if self.fields == usual else task.with_fields(text=self.fields.text, label=self.fields.label)
 
@@ -119,7 +162,8 @@ class Method(StrictTable):
 
     ``preset``: the generator's own settings to start from. ``solve``: the key, or keys (then scaled
     together), that are to meet each ε; ``dpm.count_noise_multiplier`` names a key of a table within.
-    ``test``: on how many examples, where it is not ``icl.test``.
+    ``test``: on how many examples, where it is not ``icl.test``. ``beside``: the method it is compared with, else the
+    first ``public-only`` one: it should have the same wording.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")]
@@ -133,6 +177,7 @@ class Method(StrictTable):
     shots: Shots | None = None
     test: Annotated[int, Field(ge=1)] | None = None
     datasets: Names = ()
+    beside: Name | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Method:
@@ -162,21 +207,27 @@ class Method(StrictTable):
 
 
 class Icl(StrictTable):
-    """How the result is used: ``shots`` demonstrations, ``test`` examples (None: all)."""
+    """How the result is used: ``shots`` demonstrations, ``test`` examples (None: all).
+
+    ``draws``: how often the demonstrations are chosen and ordered, for a mean over them.
+    """
 
     shots: Shots = (4,)
     test: Annotated[int, Field(ge=1)] | None = None
+    draws: Annotated[int, Field(ge=1, le=1000)] = 1
 
 
 class Grid(StrictTable):
-    """A whole grid file. Relative paths start at ``folder``, where the file stands; divided data go to ``parts``."""
+    """A whole grid file. ``model``: one, or several (``[[model]]``), of which each makes and reads texts of its own.
+
+    Relative paths start at ``folder``, where the file stands; divided data go to ``parts``."""
 
     title: str = ""
     relation: Relation
     delta: Annotated[float, Field(gt=0.0, lt=1.0)]
     epsilon: Epsilons
     seeds: Seeds = (0, 1, 2)
-    model: Model
+    model: Annotated[tuple[Model, ...], BeforeValidator(_tables), Field(min_length=1)]
     icl: Icl = Icl()
     datasets: Annotated[tuple[Dataset, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
     methods: Annotated[tuple[Method, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
@@ -188,6 +239,7 @@ class Grid(StrictTable):
         for what, names in (
             ("datasets", [one.name for one in self.datasets]),
             ("methods", [one.name for one in self.methods]),
+            ("model", [json.dumps(one.settings()) for one in self.model]),
             ("seeds", list(map(str, self.seeds))),
             ("epsilon", list(map(str, self.epsilon))),
         ):
@@ -202,12 +254,25 @@ class Grid(StrictTable):
                     allowed=" | ".join(sorted(known)),
                     hint=f"For example {setting('methods.datasets', sorted(known))}.",
                 )
+        methods = [one.name for one in self.methods]
+        for method in self.methods:
+            if method.beside is not None and method.beside not in methods:
+                raise RunFileError(
+                    f"methods.{method.name}.beside",
+                    "no method of the grid",
+                    hint=did_you_mean(method.beside, methods, path="methods.beside") or "Remove `methods.beside`.",
+                )
         return self
+
+    def beside(self, method: Method) -> str:
+        """The method that another is compared with; empty: none."""
+        public = [one.name for one in self.methods if one.baseline == "public-only"]
+        return method.beside or next(iter(public), "")
 
 
 def _apart(what: str) -> str:
     """What makes a list's names or values distinct."""
-    if what in ("datasets", "methods"):
+    if what in ("datasets", "methods", "model"):
         return f'Give each another name, such as `{what}.name = "other"`.'
     return "For example " + setting(what, {"seeds": [0, 1, 2], "epsilon": [1.0, 4.0]}[what]) + "."
 

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -30,9 +30,11 @@ from affidavit.generation.icl.scores import require_packages
 from affidavit.generation.models import load_model, model_digest
 
 if TYPE_CHECKING:
+    from multiprocessing.sharedctypes import Synchronized
+
     from affidavit.generation.models.base import LanguageModel
 
-__all__ = ["Experiment", "run_experiment"]
+__all__ = ["Experiment", "done_so_far", "run_experiment"]
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 
@@ -41,11 +43,12 @@ MARKER = ".affidavit-experiment"
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What a grid gave: every cell's result, in the grid's order, and how many were there already."""
+    """What a grid gave: its cells' results, in the grid's order, and how many of its ``cells`` were there already."""
 
     grid: Grid
     results: tuple[CellResult, ...]
     found: int
+    cells: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,8 @@ def run_experiment(
 ) -> Experiment:
     """Run what is missing of ``grid`` in ``out`` and return every cell's result.
 
-    jobs: processes, each with its own copy of the model. threads: of each process's tensor library.
-    model: one that is loaded already, for ``jobs`` = 1. ``progress`` is told (what, done, all).
+    jobs: processes, each with its own copy of the model; they share the GPUs evenly. threads: of each process's tensor
+    library. model: one that is loaded already, for ``jobs`` = 1. ``progress`` is told (what, done, all).
     Raises ``UsageError`` for a folder of something else, ``RunFileError``, ``DataError``, ``ModelMissing``
     before anything is generated.
     """
@@ -92,7 +95,24 @@ def run_experiment(
             f"{out} lost files while it was used",
             hint=f"Run it anew in a folder of its own: {setting('-o', unused(out))}.",
         )
-    return Experiment(grid, results, len(cells) - len(missing))
+    return Experiment(grid, results, len(cells) - len(missing), len(cells))
+
+
+def done_so_far(grid: Grid, out: Path) -> Experiment:
+    """The settings of ``grid`` of which every seed is done in ``out``; nothing is run.
+
+    Raises ``UsageError`` where there is none.
+    """
+    grid = grid.model_copy(update={"parts": out.resolve() / "data"})
+    cells = expand(grid)
+    found = {cell.id: result for cell in cells if (result := read_result(_place(out, cell))) is not None}
+    missing = {cell.setting_id for cell in cells if cell.id not in found}
+    results = tuple(found[cell.id] for cell in cells if cell.setting_id not in missing)
+    if not results:
+        raise UsageError(
+            f"no setting of the grid has all its seeds in {out}", hint="Go on with it: leave out `--so-far`."
+        )
+    return Experiment(grid, results, len(results), len(cells))
 
 
 def _place(out: Path, cell: Cell) -> Path:
@@ -125,7 +145,8 @@ def _prepare_folder(out: Path) -> Keyring:
 
 def _check_inputs(grid: Grid, cells: Sequence[Cell]) -> None:
     """Read every file that will be needed, and look for the model and the packages."""
-    model_digest(grid.model.name, base=grid.folder, server=grid.model.server)
+    for model in grid.model:
+        model_digest(model.name, base=grid.folder, server=model.server)
     for cell in {cell.dataset.name: cell for cell in cells}.values():
         require_packages(cell.task.kind)
         check_there(grid, cell.dataset)
@@ -146,7 +167,7 @@ def _workers(jobs: int, threads: int | None, model: LanguageModel | None) -> Ite
     """Yields something that does work for every task, in this process or in several."""
     if jobs == 1:
         if model is not None:
-            _LOADED["model"] = model
+            _LOADED[""] = model
         try:
             yield map
         finally:
@@ -157,7 +178,8 @@ def _workers(jobs: int, threads: int | None, model: LanguageModel | None) -> Ite
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = str(threads)  # read by the processes that are started below
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(max_workers=jobs, mp_context=context) as pool:
+    placing = (context.Value("i", 0), _accelerators())
+    with ProcessPoolExecutor(max_workers=jobs, mp_context=context, initializer=_take, initargs=placing) as pool:
 
         def execute(work: Callable[[_Task], Any], tasks: Sequence[_Task]) -> Iterator[Any]:
             waiting = [pool.submit(work, task) for task in tasks]
@@ -171,6 +193,26 @@ def _workers(jobs: int, threads: int | None, model: LanguageModel | None) -> Ite
         yield execute
 
 
+def _accelerators() -> tuple[str, ...]:
+    """The GPUs that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them; none: processors."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return tuple(one for one in named.split(",") if one.strip())
+    with suppress(ImportError):
+        import torch
+
+        return tuple(map(str, range(torch.cuda.device_count())))
+    return ()
+
+
+def _take(taken: Synchronized[int], devices: Sequence[str]) -> None:
+    """In a new process, before torch is imported there: the next GPU in turn is the only one that it sees."""
+    with taken.get_lock():
+        number, taken.value = taken.value, taken.value + 1
+    if devices:
+        os.environ["CUDA_VISIBLE_DEVICES"] = devices[number % len(devices)]
+
+
 def _do(what: str, outcomes: Iterator[Any], total: int, progress: Progress | None) -> None:
     if progress is not None:
         progress(what, 0, total)
@@ -180,7 +222,7 @@ def _do(what: str, outcomes: Iterator[Any], total: int, progress: Progress | Non
 
 
 _LOADED: dict[str, LanguageModel] = {}
-"""The model of this process, loaded by its first cell."""
+"""The models of this process, by name, loaded by its first cells; by no name: one that serves all."""
 
 
 def _settle(task: _Task) -> Settled:
@@ -194,10 +236,11 @@ def _run(task: _Task) -> CellResult:
 
 
 def _model(task: _Task) -> LanguageModel:
-    if "model" not in _LOADED:
-        grid = task.cell.grid
-        _LOADED["model"] = load_model(grid.model.name, base=grid.folder, server=grid.model.server)
+    model = task.cell.model
+    given = _LOADED.get("") or _LOADED.get(model.name)
+    if given is None:
+        given = _LOADED[model.name] = load_model(model.name, base=task.cell.grid.folder, server=model.server)
         if task.threads is not None and "torch" in sys.modules:
             torch = sys.modules["torch"]  # a model may have chosen fewer, for rows that stay apart
             torch.set_num_threads(min(task.threads, torch.get_num_threads()))
-    return _LOADED["model"]
+    return given

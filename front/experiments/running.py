@@ -14,7 +14,7 @@ import json
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -51,7 +51,8 @@ __all__ = ["CellResult", "read_result", "run_cell"]
 class CellResult:
     """A row of the table for each number of shots.
 
-    ``scores`` maps shots to the task's scores. Times are wall-clock seconds; ``calls`` as ``CountedModel`` counts.
+    ``scores`` maps shots to the task's scores, ``right`` to each test example's share of right answers. ``beside``: the
+    method that it is compared with. Times are wall-clock seconds; ``calls`` as ``CountedModel`` counts.
     """
 
     cell: str
@@ -70,6 +71,9 @@ class CellResult:
     calls: int
     seconds: float
     refused: str = ""
+    model: str = ""
+    beside: str = ""
+    right: Mapping[int, Sequence[float]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; ε as text, because it may be infinite."""
@@ -92,7 +96,8 @@ def read_result(path: Path) -> CellResult | None:
     if not path.is_file():
         return None
     facts = json.loads(path.read_text(encoding="utf-8"))
-    facts["scores"] = {int(shots): scores for shots, scores in facts["scores"].items()}
+    for name in ("scores", "right"):
+        facts[name] = {int(shots): values for shots, values in facts[name].items()}
     for name in ("epsilon", "epsilon_upper"):
         facts[name] = float(facts[name])
     return CellResult(**facts)
@@ -105,6 +110,7 @@ def run_cell(cell: Cell, settled: Settled, out: Path, *, model: LanguageModel, k
     """
     task = cell.task
     scores: dict[int, dict[str, float]] = {}
+    right: dict[int, tuple[float, ...]] = {}
     cost = _Cost()
     if settled.refused:
         pass
@@ -113,7 +119,7 @@ def run_cell(cell: Cell, settled: Settled, out: Path, *, model: LanguageModel, k
         scores = {0: _scored_answers(cell, attempt)}
     else:
         pool, cost = _demonstrations(cell, settled, out, model, keyring)
-        scores = _measured(cell, pool, model)
+        scores, right = _measured(cell, pool, model)
     result = CellResult(
         cell=cell.id,
         dataset=cell.dataset.name,
@@ -131,20 +137,34 @@ def run_cell(cell: Cell, settled: Settled, out: Path, *, model: LanguageModel, k
         calls=cost.calls,
         seconds=cost.seconds,
         refused=settled.refused,
+        model=cell.model_name,
+        beside=cell.grid.beside(cell.method),
+        right=right,
     )
     write_whole(out / "cells" / f"{cell.id}.json", json.dumps(result.to_json(), indent=2, ensure_ascii=False) + "\n")
     return result
 
 
-def _measured(cell: Cell, pool: Sequence[Example], model: LanguageModel) -> dict[int, dict[str, float]]:
+def _measured(
+    cell: Cell, pool: Sequence[Example], model: LanguageModel
+) -> tuple[dict[int, dict[str, float]], dict[int, tuple[float, ...]]]:
+    """The scores, and what each test example's answers were worth, by number of shots."""
     task, test = cell.task, cell.test_examples()
-    found: dict[int, dict[str, float]] = {}
+    scores: dict[int, dict[str, float]] = {}
+    right: dict[int, tuple[float, ...]] = {}
     for shots in cell.shots:
         measured = evaluate(
-            model, task, demonstrations=pool, examples=test, shots=min(shots, len(pool)), seeds=[cell.seed]
+            model,
+            task,
+            demonstrations=pool,
+            examples=test,
+            shots=min(shots, len(pool)),
+            seeds=[cell.seed],
+            draws=cell.grid.icl.draws,
         )
-        found[shots] = {**measured.seeds[0].scores, "demonstrations": float(measured.shots)}
-    return found
+        scores[shots] = {**measured.seeds[0].scores, "demonstrations": float(measured.shots)}
+        right[shots] = measured.seeds[0].right
+    return scores, right
 
 
 def _scored_answers(cell: Cell, attempt: Path) -> dict[str, float]:
@@ -197,6 +217,7 @@ def _generate(
 ) -> Generated:
     run = cell.run(settled.values)
     if cell.protected:
+        run.plan()  # in a process of its own: the certificate's kinds are known once their mechanisms are imported
         if settled.certificate is None:
             raise UsageError(
                 f"{cell.label} was not certified",
@@ -219,7 +240,9 @@ def _unprotected(cell: Cell, run: RunFile, model: CountedModel, keyring: Keyring
     """Baselines, and a generator with its noise turned down: nothing is charged, the receipt says so."""
     config = run.generator
     if cell.method.baseline == "public-only":
-        return baselines.public_only(cast("baselines.TextSettings", config), model, noise=SecureNoise())
+        temperature = config.temperature if isinstance(config, PrismConfig) else baselines.PUBLIC_TEMPERATURE
+        texts = cast("baselines.TextSettings", config)
+        return baselines.public_only(texts, model, noise=SecureNoise(), temperature=temperature)
     _, records = prepare(run, keyring=keyring)
     if cell.method.baseline == "aggregation" and isinstance(config, PrismConfig):
         return baselines.noise_off(config, records, model, size=run.data.size)

@@ -17,11 +17,13 @@ from affidavit.accountant.keys import Keyring
 from affidavit.certification import certify
 from affidavit.experiments.cells import Cell
 from affidavit.noise import Value, noise_values, scaled, scaled_cost, solve_noise
+from affidavit.runfile import RunFile
 from affidavit.writing import write_whole
 
 __all__ = ["Settled", "settle"]
 
 _OFF_STEPS = 20
+_REFINED_STEPS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,8 @@ def _certified(cell: Cell, folder: Path, keyring: Keyring) -> Settled:
 def _noise_off(cell: Cell) -> dict[str, Value]:
     """The settings with the least noise that the generator takes: none to speak of.
 
-    The keys go in the direction that costs more, a factor of two at a time, as far as they are allowed.
+    The keys go in the direction that costs more, a factor of two at a time, then by halves of the last factor that was
+    too far: as far as they are allowed, so that no ε is met with less noise than this.
     """
     if cell.method.baseline is not None or not cell.method.generator:
         return {}
@@ -84,9 +87,24 @@ def _noise_off(cell: Cell) -> dict[str, Value]:
         except AffidavitError:
             break
         factor *= step
+    factor *= _further(run, start, factor, step)
     if factor == 1.0:
         raise UsageError(
             f"{cell.label}: its noise cannot be turned down from {start}",
             hint="Leave ε = inf out: `methods.epsilon = [4.0]`.",
         )
     return scaled(start, factor)
+
+
+def _further(run: RunFile, start: Mapping[str, Value], factor: float, step: float) -> float:
+    """How much less noise is still allowed, where a whole ``step`` is not."""
+    allowed, refused = 0.0, 1.0
+    for _ in range(_REFINED_STEPS):
+        middle = (allowed + refused) / 2.0
+        try:
+            run.with_generator(**scaled(start, factor * step**middle)).plan()
+        except AffidavitError:
+            refused = middle
+        else:
+            allowed = middle
+    return math.pow(step, allowed)

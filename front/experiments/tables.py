@@ -9,9 +9,10 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from affidavit.experiments.comparing import LEVEL, Comparison
 from affidavit.experiments.running import CellResult
 
-__all__ = ["Summary", "cells_csv", "markdown", "show_epsilon", "summaries", "summaries_csv"]
+__all__ = ["Summary", "cells_csv", "comparisons_csv", "markdown", "show_epsilon", "summaries", "summaries_csv"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,15 @@ class Summary:
     tokens_per_second: float
     calls_per_token: float
     refused: str = ""
+    model: str = ""
+    seconds_per_text: float = math.nan
 
 
 def summaries(results: Sequence[CellResult]) -> tuple[Summary, ...]:
     """Means over seeds, in the order of the results."""
-    groups: dict[tuple[str, str, float], list[CellResult]] = {}
+    groups: dict[tuple[str, str, str, float], list[CellResult]] = {}
     for result in results:
-        groups.setdefault((result.dataset, result.method, result.epsilon), []).append(result)
+        groups.setdefault((result.model, result.dataset, result.method, result.epsilon), []).append(result)
     found: list[Summary] = []
     for group in groups.values():
         found += [_summary(group, shots) for shots in group[0].scores] or [_summary(group, 0)]
@@ -55,6 +58,7 @@ def _summary(group: Sequence[CellResult], shots: int) -> Summary:
     scores = [one.scores[shots][one.metric] for one in group if shots in one.scores]
     tokens = sum(one.tokens for one in group)
     seconds = sum(one.seconds for one in group)
+    texts = sum(one.texts for one in group)
     return Summary(
         dataset=first.dataset,
         method=first.method,
@@ -71,6 +75,8 @@ def _summary(group: Sequence[CellResult], shots: int) -> Summary:
         tokens_per_second=tokens / seconds if seconds > 0.0 and tokens else math.nan,
         calls_per_token=sum(one.calls for one in group) / tokens if tokens else math.nan,
         refused=first.refused,
+        model=first.model,
+        seconds_per_text=seconds / texts if seconds > 0.0 and texts else math.nan,
     )
 
 
@@ -79,7 +85,7 @@ def cells_csv(results: Sequence[CellResult]) -> str:
     rows = [
         (
             one.dataset, one.method, one.epsilon, one.seed, shots, name, value, one.epsilon_upper, one.delta,
-            one.relation, one.texts, one.tokens, one.calls, f"{one.seconds:.3f}", one.refused,
+            one.relation, one.texts, one.tokens, one.calls, f"{one.seconds:.3f}", one.refused, one.model,
         )
         for one in results
         for shots, scores in (one.scores or {0: {one.metric: math.nan}}).items()
@@ -87,7 +93,7 @@ def cells_csv(results: Sequence[CellResult]) -> str:
     ]  # fmt: skip
     head = (
         "dataset", "method", "epsilon", "seed", "shots", "score", "value", "epsilon_upper", "delta",
-        "relation", "texts", "tokens", "calls", "seconds", "refused",
+        "relation", "texts", "tokens", "calls", "seconds", "refused", "model",
     )  # fmt: skip
     return _csv(head, rows)
 
@@ -106,24 +112,26 @@ def _csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return stream.getvalue()
 
 
-def markdown(found: Sequence[Summary], *, title: str = "") -> str:
-    """Per dataset: the score by method and ε, by shots where there are several, and what each setting needs and costs.
+def markdown(found: Sequence[Summary], compared: Sequence[Comparison] = (), *, title: str = "") -> str:
+    """Per dataset: the score by method and ε, differences, and what each setting needs and costs.
 
-    Scores by ε are left out where they would only repeat those by shots: no method has two ε.
+    Where no method has two ε, several numbers of shots stand in one table; else each has a table by ε.
     """
     parts = [f"# {title}\n"] if title else []
-    for dataset in dict.fromkeys(one.dataset for one in found):
-        here = [one for one in found if one.dataset == dataset]
+    several = len({one.model for one in found}) > 1
+    for model, dataset in dict.fromkeys((one.model, one.dataset) for one in found):
+        here = [one for one in found if (one.model, one.dataset) == (model, dataset)]
         shots = sorted({one.shots for one in here} - {0})
-        parts.append(f"## {dataset}\n")
+        parts.append(f"## {dataset}, {model}\n" if several else f"## {dataset}\n")
         settings = {(one.method, one.epsilon) for one in here}
         repeated = len(shots) > 1 and len(settings) == len({method for method, _ in settings})
         for count in [] if repeated else shots or [0]:
             rows = [one for one in here if one.shots in (0, count)]
             shown = "1 demonstration" if count == 1 else f"{count} demonstrations"
             parts.append(_by_epsilon(rows, f"{here[0].metric}, {shown}, mean ± standard deviation"))
-        if len(shots) > 1:
+        if repeated:
             parts.append(_by_shots(here))
+        parts += _differences([one for one in compared if (one.model, one.dataset) == (model, dataset)])
         parts.append(_costs(here))
         parts += [f"- {one.method} at ε = {show_epsilon(one.epsilon)}: {one.refused}" for one in here if one.refused]
     return "\n".join(parts).rstrip() + "\n"
@@ -150,6 +158,35 @@ def _by_shots(rows: Sequence[Summary]) -> str:
     return _table(caption, ["method", "ε", *map(str, counts)], body)
 
 
+def _differences(compared: Sequence[Comparison]) -> list[str]:
+    """A table for each method that others are compared with."""
+    tables = []
+    for beside in dict.fromkeys(one.beside for one in compared):
+        here = [one for one in compared if one.beside == beside]
+        counts = sorted({one.shots for one in here})
+        cells = {(one.method, one.epsilon, one.shots): _difference(one) for one in here}
+        body = [
+            [method, show_epsilon(epsilon), *(cells.get((method, epsilon, count), "") for count in counts)]
+            for method, epsilon in dict.fromkeys((one.method, one.epsilon) for one in here)
+        ]
+        caption = (
+            f"Difference to {beside} ± standard error, by number of demonstrations; * above, − below: after Holm's"
+        )
+        tables.append(_table(f"{caption} correction, at level {LEVEL:g}", ["method", "ε", *map(str, counts)], body))
+    return tables
+
+
+def _difference(one: Comparison) -> str:
+    sign = "" if one.p_holm > LEVEL else " *" if one.difference > 0.0 else " −"
+    return f"{one.difference:+.3f} ± {one.error:.3f}{sign}"
+
+
+def comparisons_csv(compared: Sequence[Comparison]) -> str:
+    """One line a comparison."""
+    names = tuple(Comparison.__slots__)
+    return _csv(names, [tuple(getattr(one, name) for name in names) for one in compared])
+
+
 def _costs(rows: Sequence[Summary]) -> str:
     body = []
     for key in dict.fromkeys((one.method, one.epsilon) for one in rows):
@@ -162,11 +199,12 @@ def _costs(rows: Sequence[Summary]) -> str:
                 f"{_up(one.epsilon_upper)} at δ = {one.delta:g}, {one.relation}" if certified else "",
                 one.values,
                 _number(one.tokens_per_second),
+                _number(one.seconds_per_text),
                 _number(one.calls_per_token),
                 str(one.seeds),
             ]
         )
-    head = ["method", "ε", "certified", "setting", "tokens/s", "model calls a token", "seeds"]
+    head = ["method", "ε", "certified", "setting", "tokens/s", "seconds a text", "model calls a token", "seeds"]
     return _table("What each needs and costs", head, body)
 
 

@@ -25,7 +25,7 @@ from affidavit.generation.icl.structured import check_record, rates
 from affidavit.generation.icl.tasks import Task
 from affidavit.generation.models.base import LanguageModel
 
-__all__ = ["CONTENT_FREE", "Answered", "answer", "calibrated", "named_label", "score"]
+__all__ = ["CONTENT_FREE", "Answered", "answer", "calibrated", "marks", "named_label", "score"]
 
 CONTENT_FREE = ("N/A", "[MASK]", "")
 """Inputs that say nothing."""
@@ -101,6 +101,18 @@ def score(task: Task, given: Answered, examples: Sequence[Example]) -> dict[str,
                 "parse_rate": made.parse_rate,
                 "fields_right": float(np.mean(fields)) if fields else 0.0,
             }
+
+
+def marks(task: Task, given: Answered, examples: Sequence[Example]) -> tuple[bool, ...]:
+    """Whether each answer is right, where that is a matter of yes or no; else nothing."""
+    pairs = list(zip(given.answers, (one.answers for one in examples), strict=True))
+    match task.kind:
+        case "choose":
+            return tuple(found == answers[0] for found, answers in pairs)
+        case "extract":
+            return tuple(exact_match(found, answers) for found, answers in pairs)
+        case _:
+            return ()
 
 
 def _share(outcomes: Iterable[bool]) -> float:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from affidavit.accountant.errors import UsageError
-from affidavit.generation.icl.answering import answer, score
+from affidavit.generation.icl.answering import Answered, answer, marks, score
 from affidavit.generation.icl.prompting import choose_demonstrations
 from affidavit.generation.icl.tasks import Task
 
@@ -34,6 +34,8 @@ class SeedScore:
 
     seed: int
     scores: dict[str, float]
+    right: tuple[float, ...] = field(default=(), repr=False)
+    """Of each example, in how many of the draws it was answered rightly (a share); empty for written answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,13 @@ def evaluate(
     examples: Sequence[Example],
     shots: int,
     seeds: Sequence[int],
+    draws: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """Ask for every example with every seed's demonstrations. ``progress`` is told (seeds done, seeds).
+
+    ``draws``: each seed's demonstrations are chosen and ordered so many times, and its scores are the means, so that a
+    difference is not one of order or of the labels that happened to be shown.
 
     With no shots nothing depends on the seed: the model is asked once. Raises ``UsageError`` where there
     are too few demonstrations, no seed or no example, or prompts do not fit the model.
@@ -109,13 +115,29 @@ def evaluate(
     check_seeds(seeds)
     if not examples:
         raise UsageError("there is no example to test on", hint="Give a labelled test file.")
-    chosen = [choose_demonstrations(demonstrations, task, shots=shots, seed=seed) for seed in seeds]
+    chosen = [
+        [choose_demonstrations(demonstrations, task, shots=shots, seed=seed, draw=draw) for draw in range(draws)]
+        for seed in seeds
+    ]
     found: list[SeedScore] = []
     for number, (seed, shown) in enumerate(zip(seeds, chosen, strict=True)):
         if shots == 0 and found:
-            found.append(SeedScore(seed, found[0].scores))
+            found.append(replace(found[0], seed=seed))
         else:
-            found.append(SeedScore(seed, score(task, answer(model, task, shown, examples), examples)))
+            given = [answer(model, task, each, examples) for each in (shown if shots else shown[:1])]
+            found.append(SeedScore(seed, _mean_scores(task, given, examples), _right_share(task, given, examples)))
         if progress is not None:
             progress(number + 1, len(seeds))
     return Evaluation(task.name, task.metric, model.name, shots, len(examples), tuple(found))
+
+
+def _mean_scores(task: Task, given: Sequence[Answered], examples: Sequence[Example]) -> dict[str, float]:
+    """Each score's mean over draws."""
+    each = [score(task, one, examples) for one in given]
+    return {name: statistics.fmean(one[name] for one in each) for name in each[0]}
+
+
+def _right_share(task: Task, given: Sequence[Answered], examples: Sequence[Example]) -> tuple[float, ...]:
+    """Each example's mean over draws."""
+    each = [marks(task, one, examples) for one in given]
+    return tuple(statistics.fmean(column) for column in zip(*each, strict=True))

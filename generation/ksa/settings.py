@@ -13,9 +13,9 @@ from affidavit.accountant.errors import RunFileError, UsageError
 from affidavit.accountant.remedies import setting
 from affidavit.generation.configs import Count, GeneratorConfig, Labels, one_of
 from affidavit.generation.ksa.choice import KeywordChoice, Mechanism
+from affidavit.generation.prompts import TASKS, PromptTemplate, task_template
 from affidavit.generation.questions import QUESTION_TASKS, QuestionTemplate
 from affidavit.generation.sga.settings import Queries
-from affidavit.generation.shots import SHOT_TASKS, ShotTemplate
 from affidavit.generation.subsampled import SubsampledConfig
 
 if TYPE_CHECKING:
@@ -158,13 +158,13 @@ class KsaConfig(KsaSettings):
     kind: Literal["ksa"] = "ksa"
     labels: Labels
     samples_per_label: Count = 1
-    task: Annotated[str, one_of(SHOT_TASKS)] = "generic"
-    prompts: ShotTemplate | None = None
+    task: Annotated[str, one_of(TASKS)] = "generic"
+    prompts: PromptTemplate | None = None
 
     @property
-    def template(self) -> ShotTemplate:
+    def template(self) -> PromptTemplate:
         """The run file's own wording, else the task's."""
-        return self.prompts or SHOT_TASKS[self.task]
+        return self.prompts or task_template(self.task)
 
     @property
     def called(self) -> str:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from affidavit.accountant.errors import RunFileError
 from affidavit.generation.ksa.keywords import words
 from affidavit.generation.ksa.settings import KsaAnswersConfig, KsaConfig, KsaSettings
-from affidavit.generation.prompts import fill
+from affidavit.generation.prompts import PromptTemplate, fill
 from affidavit.generation.questions import Asking
 from affidavit.generation.remedies import shorter_records
-from affidavit.generation.shots import ShotRows, ShotTemplate, shot_rows
+from affidavit.generation.shots import ShotRows, shot_rows
 
 if TYPE_CHECKING:
     from affidavit.generation.dataset import Record
@@ -88,7 +88,7 @@ class LabelTopic(Topic):
     """Another text of a label, after records of that label."""
 
     model: LanguageModel
-    template: ShotTemplate
+    template: PromptTemplate
     rows: ShotRows
     max_record_tokens: int
 

@@ -62,3 +62,17 @@ def test_other_labels_and_later_buckets_contribute_nothing() -> None:
     assert _ids(_assign(records + strangers)) == _ids(_assign(records))
     full = _ids(_assign(records))
     assert _ids(_assign(records, samples=1)) == [full[0], full[3]]
+
+
+def test_across_labels_a_record_of_any_label_is_in_one_batch_and_a_removed_one_moves_no_other() -> None:
+    def across(records: Sequence[Record]) -> list[list[str]]:
+        return _ids(assign(records, labels=LABELS, samples_per_label=3, buckets=3, key=KEY, across_labels=True))
+
+    records = [Record(f"id-{i}", "text", f"director {i}") for i in range(300)]
+    full = across(records)
+    assert sorted(one for ids in full for one in ids) == sorted(record.id for record in records)
+    assert all(len(ids) > 20 for ids in full)  # 50 each, as far as chance has it
+    relabelled = [Record(record.id, record.text, "another") for record in records]
+    assert across(relabelled) == full
+    without = across(records[1:])
+    assert without == [[one for one in ids if one != "id-0"] for ids in full]

@@ -285,3 +285,26 @@ def test_prompts_longer_than_the_model_reads_are_refused(open_plain: Open, monke
 
 def test_a_plan_is_its_own_dictionary() -> None:
     assert to_dict(prism.plan(_config(), relation="substitution", size=SIZE))["moves"][0]["count"] == 6
+
+
+def test_a_plain_wording_ends_a_text_at_its_line_break_and_shows_a_record_with_its_own_label(open_plain: Open) -> None:
+    """What comes after the break is not drawn: the text is whole, and what is left of its part of the plan unused."""
+    wording = {
+        "private": "Texts.\n\n{text}\n\n", "public": "Texts.\n\n", "answer_prefix": "Text:",
+        "record": "{label}: {text}", "frame": "plain",
+    }  # fmt: skip
+    config = _config(prompts=wording, across_labels=True, max_tokens=12, temperature=8.0)
+    whole, _ = _run(open_plain, _records(), config)
+    assert {sample.label for sample in whole.samples} == {"World", "Sports"}
+    written = next(sample for sample in whole.samples if len(sample.text) > 3)
+    until = written.text[2]
+    ended, permit = _run(
+        open_plain, _records(), _config(**{**config.model_dump(), "prompts": {**wording, "until": until}})
+    )
+    for sample in ended.samples:
+        assert until not in sample.text
+        assert sample.stopped or len(sample.tokens) == 12
+    assert sum(len(sample.tokens) for sample in ended.samples) < sum(len(sample.tokens) for sample in whole.samples)
+    template = config.template
+    assert template.written(_records()[0]).startswith("World: Message 0")
+    assert permit is not None

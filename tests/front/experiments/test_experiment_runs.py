@@ -18,8 +18,9 @@ from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from affidavit.experiments import running
 from affidavit.experiments.cells import expand
+from affidavit.experiments.comparing import comparisons
 from affidavit.experiments.gridfile import Grid, parse_grid
-from affidavit.experiments.runner import run_experiment
+from affidavit.experiments.runner import done_so_far, run_experiment
 from affidavit.experiments.tables import markdown, summaries
 from affidavit.generation.models.toy import ToyModel
 from affidavit.verification import verify
@@ -352,3 +353,64 @@ def test_a_terminal_is_shown_both_loops(
     assert shown.code == 0, shown.err
     assert "certifying" in shown.err
     assert "running" in shown.err
+
+
+def test_a_data_set_states_its_texts_and_a_generator_takes_those_it_knows(parse: Callable[..., Grid]) -> None:
+    texts = {"samples_per_label": 2, "max_tokens": 4, "batch_size": 5, "match_label": False, "across_labels": True}
+    grid = parse()
+    asked = {"instruction": "Which wind?", "answer": "Wind"}
+    dataset = {**grid.datasets[0].model_dump(exclude_none=True), "texts": texts, "shots": [2], "prompt": asked}
+    methods = [
+        {"name": "prism", "generator": {"kind": "prism", "max_tokens": 3, "max_record_tokens": 12}},
+        {"name": "few-shot", "generator": FEW_SHOT},
+    ]
+    one, two = expand(parse(datasets=[dataset], methods=methods, epsilon=[2.0], seeds=[0]))
+    prism, few_shot = one.run().generator, two.run().generator
+    assert (prism.samples_per_label, prism.batch_size, prism.max_tokens, prism.across_labels) == (2, 5, 3, True)
+    assert (few_shot.samples_per_label, few_shot.max_tokens, few_shot.match_label) == (2, 4, False)
+    assert one.shots == two.shots == (2,)
+    assert (one.task.instruction, one.task.input_name, one.task.answer_name) == ("Which wind?", "Article", "Wind")
+
+
+def test_several_models_are_an_axis(parse: Callable[..., Grid]) -> None:
+    other = {"name": "folder/other"}
+    cells = expand(parse(model=[{"name": "toy"}, other]))
+    assert [cell.model_name for cell in cells] == ["toy"] * 14 + ["other"] * 14
+    assert len({cell.id for cell in cells}) == 28
+    assert {cell.run().model.name for cell in cells if cell.method.generator} == {"toy", other["name"]}
+    with pytest.raises(RunFileError, match="model: the same one twice"):
+        parse(model=[{"name": "toy"}, {"name": "toy"}])
+
+
+def test_so_far_shows_what_has_all_its_seeds_and_runs_nothing(parse: Callable[..., Grid], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = run_experiment(parse(), out)
+    gone = next(one for one in done.results if one.method.startswith("prism") and one.epsilon == 2.0)
+    (out / "cells" / f"{gone.cell}.json").unlink()
+    before = sorted(out.rglob("*"))
+    shown = done_so_far(parse(), out)
+    assert sorted(out.rglob("*")) == before
+    assert (len(shown.results), shown.cells) == (12, 14)
+    assert gone.method in {one.method for one in shown.results}  # at the other ε
+    assert not any((one.method, one.epsilon) == (gone.method, gone.epsilon) for one in shown.results)
+    with pytest.raises(UsageError, match="no setting of the grid"):
+        done_so_far(parse(), tmp_path / "nothing")
+
+
+def test_cells_are_compared_with_public_texts_example_by_example(parse: Callable[..., Grid], tmp_path: Path) -> None:
+    grid = parse(icl={"shots": [1, 2], "test": 4, "draws": 2})
+    done = run_experiment(grid, tmp_path / "out")
+    for one in done.results:
+        assert one.beside == "public-only"
+        for shots, right in one.right.items():
+            assert len(right) == 4
+            assert set(right) <= {0.0, 0.5, 1.0}
+            assert sum(right) / 4 == pytest.approx(one.scores[shots]["accuracy"])
+    compared = comparisons(done.results)
+    assert {one.method for one in compared} == {
+        "real",
+        "prism (samples_per_label = 1)",
+        "prism (samples_per_label = 2)",
+    }
+    assert {one.shots for one in compared} == {1, 2}
+    assert "Difference to public-only" in markdown(summaries(done.results), compared)

@@ -9,6 +9,9 @@ from typing import Any
 
 from remedy_cases import Case, Place, nothing
 
+from affidavit.experiments.gridfile import load_grid
+from affidavit.experiments.runner import run_experiment
+
 PRISM = {
     "kind": "prism", "max_tokens": 2, "max_record_tokens": 12, "batch_size": 6, "minibatch_rows": 4, "clip": 4.0,
 }  # fmt: skip
@@ -99,6 +102,14 @@ CASES = [
     _grid("front/experiments/cells.py:_table", _with({"generator": PRISM, "preset": "papr"}), past=True),
     _grid("front/experiments/cells.py:_table", _with({"generator": PRISM, "preset": "xyzzy"})),
     _grid("front/experiments/gridfile.py:_distinct#2", _with({"generator": PRISM, "datasets": ["wind"]})),
+    _grid("front/experiments/gridfile.py:_distinct#3", _with({"generator": PRISM, "beside": "won"})),
+    _grid("front/experiments/gridfile.py:_distinct#3", _with({"generator": PRISM, "beside": "xyzzy"})),
+    Case(
+        "front/experiments/runner.py:done_so_far",
+        f"{CALL} --so-far",
+        _with(),
+        by_hand=lambda place: run_experiment(load_grid(place.folder / "grid.toml"), place.folder / "table"),
+    ),
     _grid("front/noise.py:noise_values", _with({"generator": PRISM, "solve": ["labels"]})),
     _grid(
         "front/noise.py:noise_values",

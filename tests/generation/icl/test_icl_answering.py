@@ -177,3 +177,23 @@ def test_spans_are_what_the_model_writes_up_to_the_end_of_the_line() -> None:
     ((prompts, max_tokens, stop),) = asked
     assert (max_tokens, stop) == (task("mit-g").max_tokens, "\n")
     assert all("Sentence: a film\nGenre: comedy\n\n" in text for text in prompts)
+
+
+def test_draws_go_through_the_labels_in_turn_whichever_pool_it_is() -> None:
+    labels = [f"label{number}" for number in range(7)]
+    kind = task("ag-news").with_labels(labels)
+    pools = [[Example(f"{name} {number}", (labels[number % 7],)) for number in range(21)] for name in ("one", "two")]
+
+    def shown(pool: list[Example], draw: int, shots: int = 3) -> list[str]:
+        return [one.answers[0] for one in choose_demonstrations(pool, kind, shots=shots, seed=5, draw=draw)]
+
+    drawn = [label for draw in range(7) for label in shown(pools[0], draw)]
+    assert {label: drawn.count(label) for label in labels} == dict.fromkeys(labels, 3)
+    assert all(len(set(shown(pools[0], draw))) == 3 for draw in range(7))
+    assert [shown(pools[0], draw) for draw in range(7)] == [shown(pools[1], draw) for draw in range(7)]
+    assert sorted(shown(pools[0], 0, shots=7)) == sorted(labels)
+    assert shown(pools[0], 0, shots=7) != shown(pools[0], 1, shots=7)  # another order
+    for draw in range(3):
+        assert len(set(choose_demonstrations(pools[0], kind, shots=21, seed=1, draw=draw))) == 21
+    few = pools[0][:1] * 2 + pools[0][1:3]
+    assert len(choose_demonstrations(few, kind, shots=4, seed=0)) == 4
