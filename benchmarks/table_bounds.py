@@ -34,6 +34,8 @@ from affidavit.audits.statistics.one_run_curve import all_coins_epsilon_lower, a
 from affidavit.audits.statistics.sequential import anytime_epsilon_lower
 
 ALPHA = 0.05
+LEAST_NOISE = 0.2
+"""Where a peer begins to look: the noise of about ε = 25."""
 EPSILONS = (1.0, 4.0)
 Scores = NDArray[np.float64]
 
@@ -155,9 +157,8 @@ def peers(folder: Path) -> Peer:
         counts = counts_at(scores, thresholds[1])
         coins = 2 * counts.members
         right = counts.true_positives + counts.non_members - counts.false_positives
-        # it scans noises upwards from where it is told to, by hundredths: near the true one saves most of a minute
-        start = 0.95 / truth.mu
-        node = guard.FDPAnalysisNode(coins, right, coins, target_noise=start, threshold=ALPHA, delta=delta)
+        # It scans noises upwards by hundredths from here, wherever the true one is.
+        node = guard.FDPAnalysisNode(coins, right, coins, target_noise=LEAST_NOISE, threshold=ALPHA, delta=delta)
         yield "PrivacyGuard: f-DP one run", node.run_analysis().eps
 
     return bounds

@@ -88,7 +88,7 @@ def _certificate(path: Path, trusted: TrustedKeys, clock: Clock) -> Certificate:
 def _json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(files.read_bytes(path))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
         raise UsageError(f"{path} is not a JSON object", hint="Restore the file that was generated.")
@@ -100,7 +100,7 @@ def _runs(folder: Path, certificates_: dict[str, Certificate], trusted: TrustedK
     found: dict[str, list[Run]] = defaultdict(list)
     for path in _paths(folder, "receipt"):
         sha256 = _json(path).get("certificate_sha256")
-        if sha256 in certificates_:
+        if isinstance(sha256, str) and sha256 in certificates_:
             receipt = receipts.read(files.read_bytes(path), trusted=trusted)
             receipts.check_receipt(receipt, certificates_[sha256])
             texts = _texts(path.with_name("synthetic.jsonl"), receipt)
