@@ -93,8 +93,8 @@ FAULTS = (
     Planted("noise from MT19937", _NOISE, "np.frombuffer(bytearray(os.urandom(8 * count)), dtype=np.uint64)",
             "np.random.RandomState(int.from_bytes(os.urandom(4))).randint(0, 2**64, count, np.uint64)",
             "test_safety.py::test_every_word_of_secure_noise_is_the_operating_systems"),
-    Planted("kept noise draws after the run", _NOISE, "            self._check()\n            return",
-            "            return",
+    Planted("kept noise draws after the run", _NOISE, "            self._check()\n            self.taken",
+            "            self.taken",
             "test_permit_copies.py::test_nothing_kept_from_a_run_draws_after_its_end"),
     # Keys and signatures
     Planted("others may read private keys", _KEYS, "stat.S_IMODE(mode) & 0o077", "stat.S_IMODE(mode) & 0",
