@@ -124,7 +124,7 @@ def check_text(receipt: Receipt, content: bytes, *, name: str = "synthetic.jsonl
 
 def _check_types(facts: Mapping[str, Any]) -> None:
     """What is read further on, by type. Raises ``PlanError``."""
-    if facts["schema"] not in _SINCE:
+    if str(facts["schema"]) not in _SINCE:
         strictjson.exactly(facts["schema"], "receipt.schema", SCHEMA)
         strictjson.flag(facts["closed"], "receipt.closed")
         for name in ("resumed", "lost_draws"):

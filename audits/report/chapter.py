@@ -351,8 +351,22 @@ def _run(run: Run, *, several: bool) -> Context:
             )
             if run.receipt.get(key)
         ]
-        + ([("Ended", f"in the hour from {_instant(ended)}", False)] if ended else []),
+        + ([("Ended", f"in the hour from {_instant(ended)}", False)] if ended else [])
+        + _stopped(run),
     }
+
+
+def _stopped(run: Run) -> list[tuple[str, str, bool]]:
+    """What a run that was stopped on its way is not silent about."""
+    resumed, lost = int(run.receipt.get("resumed") or 0), int(run.receipt.get("lost_draws") or 0)
+    rows = []
+    if resumed:
+        rows.append(("Resumed", f"{words.count(resumed, 'time')} after it had stopped, under the same charge", False))
+    if lost:
+        rows.append(("Lost draws", f"{lost:,}: their texts end there, and nothing was drawn again", False))
+    if run.receipt.get("closed"):
+        rows.append(("Closed", "before all of its texts were written; the whole charge stands", False))
+    return rows
 
 
 def _instant(written: str) -> str:

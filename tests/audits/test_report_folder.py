@@ -54,8 +54,8 @@ def _run(folder: Path, certificate_sha256: str | None, texts: Sequence[tuple[str
         "guarantee": "noise from the operating system", "schema": SCHEMA, "protected": certificate_sha256 is not None,
         "generator": "prism", "certificate_sha256": certificate_sha256, "ledger_entry": None, "ledger_head": None,
         "sampler": None,
-        "noise": "secure", "draws_per_node": {"plan.of": 4}, "outputs_sha256": digests, "versions": {},
-        "ended": "2026-11-27T00:00:00Z",
+        "noise": "secure", "draws_per_node": {"plan.of": 4}, "resumed": 0, "lost_draws": 0, "closed": False,
+        "outputs_sha256": digests, "versions": {}, "ended": "2026-11-27T00:00:00Z",
     } | facts  # fmt: skip
     (folder / "receipt.json").write_bytes(render(receipt, signer=SIGNER if certificate_sha256 else None))
 

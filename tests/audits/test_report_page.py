@@ -750,6 +750,16 @@ def test_a_run_that_ended_is_told_by_the_hour_that_its_receipt_states() -> None:
     assert "Ended in the hour from 27 November 2026, 23:00 UTC" in _Page(render(_report(receipt=receipt))).text
 
 
+def test_a_run_that_stopped_says_so() -> None:
+    receipt = {"certificate_sha256": SHA, "resumed": 2, "lost_draws": 1, "closed": True}
+    text = _Page(render(_report(receipt=receipt))).text
+    assert "Resumed two times after it had stopped, under the same charge" in text
+    assert "Lost draws 1: their texts end there" in text
+    assert "Closed before all of its texts were written" in text
+    whole = _Page(render(_report(receipt={**receipt, "resumed": 0, "lost_draws": 0, "closed": False}))).text
+    assert not any(word in whole for word in ("Resumed", "Lost draws", "Closed before"))
+
+
 def test_an_invented_record_is_shown_beside_what_leaked() -> None:
     exhibit = Exhibit(
         record="write to <jo@x.invalid>", unprotected="ask jo@x.invalid, or jo@x.invalid", protected="quite another",

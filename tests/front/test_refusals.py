@@ -1,22 +1,31 @@
 """Generation refuses, each time with its own message, exit code and the command or value that works.
 
-In every case nothing is written, and where the refusal comes before the ledger nothing is charged.
+In every case no text is written, and where the refusal comes before the ledger nothing is, and nothing is charged. A
+run that was charged leaves its journal, and nothing else: ``--resume`` goes on from it.
 """
 
 from __future__ import annotations
 
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 
 import pytest
 
+from affidavit.accountant.journal import NAME
 from affidavit.accountant.keys import Keyring
 
 
 def _nothing_written(place) -> bool:
     return not place.out.exists() or not any(place.out.iterdir())
+
+
+def _only_the_journal(place) -> bool:
+    """It is there, nobody else may read it, and beside it there is nothing, no hidden draft either."""
+    (left,) = place.out.iterdir()
+    return left.name == NAME and stat.S_IMODE(left.stat().st_mode) == 0o600
 
 
 def _charged(place) -> int:
@@ -226,7 +235,7 @@ def test_ledger_altered(workplace):
     assert workplace.command("ledger", "verify").code == 4
 
 
-def test_a_run_that_fails_half_way_stays_charged_and_writes_nothing(workplace, monkeypatch):
+def test_a_run_that_fails_half_way_stays_charged_and_leaves_its_journal_alone(workplace, monkeypatch):
     from affidavit.generation.models import toy
 
     started = toy.ToyModel.start
@@ -242,7 +251,7 @@ def test_a_run_that_fails_half_way_stays_charged_and_writes_nothing(workplace, m
     assert failed.code == 70
     assert "wind number" not in failed.err
     assert "AFFIDAVIT_DEBUG=1" in failed.err
-    assert _nothing_written(workplace)
+    assert _only_the_journal(workplace)
     (reservation,) = workplace.ledger.account("letters").reservations
     assert reservation.ended is None
     shown = workplace.command("ledger", "show")
@@ -265,7 +274,7 @@ run(sys.argv[1:])
 
 
 def test_kill_in_the_middle_of_a_generation(workplace):
-    """kill -9 after the reservation, while the model computes: spent, explained by `ledger show`, no file."""
+    """kill -9 after the reservation, while the model computes: spent, explained by `ledger show`, no text."""
     command = [sys.executable, "-c", NEVER_DONE, "generate", str(workplace.run_file)]
     process = subprocess.Popen(
         [*command, "--certificate", str(workplace.certificate), "-o", str(workplace.out)],
@@ -285,8 +294,10 @@ def test_kill_in_the_middle_of_a_generation(workplace):
     assert "never committed: spent" in shown.out
     assert "killed" in shown.err
     assert workplace.command("ledger", "verify").code == 0
-    assert _nothing_written(workplace)
+    assert _only_the_journal(workplace)
     assert workplace.generate().code == 4, "the budget of a killed run is not given back"
+    assert _only_the_journal(workplace)
+    assert _charged(workplace) == 1
 
 
 def test_keys_missing(empty_workplace):

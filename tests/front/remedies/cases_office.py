@@ -38,7 +38,8 @@ COSTS = {"renyi": [{"order": "2", "rho": "1"}], "zcdp": None, "gdp": None}
 CERTIFY = "certify run.toml -o certificate.json"
 RAISE = "ledger raise letters --epsilon 1 --delta 0.01 --request request.json"
 HELD = "verify certificate.json --receipt out/receipt.json --ledger"
-V1 = "affidavit/receipt/v1"
+V1 = {"schema": "affidavit/receipt/v1"} | dict.fromkeys(("ledger_head", "resumed", "lost_draws", "closed"), ...)
+"""What makes a receipt one of the first version."""
 SAMPLED = with_settings(FEW_SHOT, generator__sampling="poisson")
 
 
@@ -113,9 +114,12 @@ def _receipt(**changes: object) -> None:
         "ledger_head": None,
         "sampler": None,
         "noise": "secure",
+        "draws_per_node": {},
+        "resumed": 0,
+        "lost_draws": 0,
+        "closed": False,
         "outputs_sha256": {},
         "versions": {},
-        "draws_per_node": {},
     } | changes
     receipt._check_types(facts)
 
@@ -293,7 +297,7 @@ CASES = [
     Case("accountant/ledger/store.py:apply", "ledger apply request.json", _done, code=4, then=()),
     Case("accountant/ledger/store.py:init_account#2", OPEN.replace("letters", "cards"), _named, code=4),
     Case("accountant/ledger/opening.py:raising", RAISE, _named),
-    Case("front/verification.py:_paid", HELD, lambda place: _resigned(place, schema=V1, ledger_head=...)),
+    Case("front/verification.py:_paid", HELD, lambda place: _resigned(place, **V1)),
     Case("front/verification.py:_paid#2", HELD, lambda place: _resigned(place, generator="another"), code=3, then=()),
     Case(
         "front/verification.py:_paid#2",
