@@ -74,7 +74,9 @@ class Cell:
 
     def test_examples(self) -> tuple[Example, ...]:
         """What the result is measured on. Raises ``DataError``."""
-        return subset(load_examples(self.grid.folder / self.dataset.test, self.task).examples, self.tests)
+        dataset = self.dataset
+        examples = load_examples(self.grid.folder / (dataset.test or dataset.path), self.task).examples
+        return subset(examples if dataset.test_last is None else examples[-dataset.test_last :], self.tests)
 
     @property
     def _known(self) -> Collection[str]:

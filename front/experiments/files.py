@@ -1,4 +1,4 @@
-"""A data set's files: the grid's own, or the two parts of one file whose head is declared public."""
+"""A data set's files: the grid's own, or the parts of one file whose head is public, or whose end is for tests."""
 
 from __future__ import annotations
 
@@ -23,21 +23,26 @@ class Files:
 
 
 def files(grid: Grid, dataset: Dataset) -> Files:
-    """Those of a data set. What ``public_first`` divides stands in the grid's ``parts``, once ``write_parts`` ran."""
-    if dataset.public_first is None:
+    """Those of a data set. Parts of a file that is divided stand in the grid's ``parts``, once ``write_parts`` ran."""
+    if not dataset.is_divided:
         return Files(dataset.path, dataset.public)
     private, public = (str(grid.parts / f"{dataset.name}.{part}.jsonl") for part in ("private", "public"))
-    return Files(private, public)
+    return Files(private, dataset.public if dataset.public_first is None else public)
 
 
 def write_parts(grid: Grid) -> None:
-    """Divide every file with a public head, anew each time: the file is what counts. Raises ``DataError``."""
+    """Divide every file that holds more than private records, anew each time: the file is what counts.
+
+    Test examples are read where they are (``Cell.test_examples``). Raises ``DataError``.
+    """
     for dataset in grid.datasets:
-        if dataset.public_first is not None:
+        if dataset.is_divided:
             found = files(grid, dataset)
             lines = _lines(grid.folder / dataset.path)
-            _write(found.private, lines[dataset.public_first :])
-            _write(str(found.public), lines[: dataset.public_first])
+            head, end = dataset.public_first or 0, len(lines) - (dataset.test_last or 0)
+            _write(found.private, lines[head:end])
+            if head:
+                _write(str(found.public), lines[:head])
 
 
 def check_there(grid: Grid, dataset: Dataset) -> None:

@@ -94,14 +94,16 @@ class Dataset(StrictTable):
     """Private records, a labelled test file, and the task that they are for.
 
     ``public_first``: so many lines at the head of ``path`` are declared public. They are the public records, and no
-    private ones: ``size`` counts the others.
+    private ones: ``size`` counts the others. ``test_last``: so many lines at its end are the test examples, instead of
+    a file ``test``, and no private records either.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")]
     task: Annotated[str | OwnTask, WrapValidator(_said_here)]
     path: Name
     size: Annotated[int, Field(ge=1)]
-    test: Name
+    test: Name | None = None
+    test_last: Annotated[int, Field(ge=1)] | None = None
     public: Name | None = None
     public_first: Annotated[int, Field(ge=1)] | None = None
     labels: Annotated[tuple[Name, ...] | None, BeforeValidator(_as_tuple)] = None
@@ -129,12 +131,29 @@ class Dataset(StrictTable):
                 "public names a file as well",
                 hint="Remove `datasets.public_first` or `datasets.public`.",
             )
+        if self.test is not None and self.test_last is not None:
+            raise RunFileError(
+                "datasets.test_last",
+                "test names a file as well",
+                hint="Remove `datasets.test_last` or `datasets.test`.",
+            )
+        if self.test is None and self.test_last is None:
+            raise RunFileError(
+                "datasets.test",
+                "missing: there is nothing to test on",
+                hint='For example `datasets.test = "test.jsonl"`, or `datasets.test_last = 100` of its lines.',
+            )
         return self
 
     @property
     def has_public(self) -> bool:
         """Whether there are public records."""
         return self.public is not None or self.public_first is not None
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether ``path`` holds more than the private records."""
+        return self.public_first is not None or self.test_last is not None
 
     @property
     def all_labels(self) -> tuple[str, ...]:

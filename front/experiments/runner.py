@@ -12,12 +12,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from affidavit.accountant.errors import RunFileError, UsageError
+from affidavit.accountant.extras import require
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.remedies import setting, unused
 from affidavit.experiments.cells import Cell, expand
@@ -151,14 +152,17 @@ def _check_inputs(grid: Grid, cells: Sequence[Cell]) -> None:
         require_packages(cell.task.kind)
         check_there(grid, cell.dataset)
         cell.test_examples()
-        declared, head = cell.dataset.size, cell.dataset.public_first or 0
+        declared = cell.dataset.size
+        others = {"public": cell.dataset.public_first or 0, "test": cell.dataset.test_last or 0}
         held = len(load_examples(grid.folder / cell.dataset.path, cell.task).examples)
-        if held != head + declared:
-            besides = f" besides {head} public ones" if head else ""
+        private = max(0, held - sum(others.values()))
+        if held != declared + sum(others.values()):
+            parts = " and ".join(f"{count} {what} ones" for what, count in others.items() if count)
+            besides = f" besides {parts}" if parts else ""
             raise RunFileError(
                 f"datasets.{cell.dataset.name}.size",
-                f"{declared} is declared, the file holds {max(0, held - head)}{besides}",
-                hint=f"`datasets.size = {max(0, held - head)}`, or keep the file to its declared size.",
+                f"{declared} is declared, the file holds {private}{besides}",
+                hint=f"`datasets.size = {private}`, or keep the file to its declared size.",
             )
 
 
@@ -194,15 +198,16 @@ def _workers(jobs: int, threads: int | None, model: LanguageModel | None) -> Ite
 
 
 def _accelerators() -> tuple[str, ...]:
-    """The GPUs that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them; none: processors."""
+    """Where models run on GPUs: those that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them."""
+    if os.environ.get("AFFIDAVIT_DEVICE") != "cuda":
+        return ()
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
         return tuple(one for one in named.split(",") if one.strip())
-    with suppress(ImportError):
-        import torch
+    require("llm", "torch", purpose="a model on a GPU")
+    import torch
 
-        return tuple(map(str, range(torch.cuda.device_count())))
-    return ()
+    return tuple(map(str, range(torch.cuda.device_count())))
 
 
 def _take(taken: Synchronized[int], devices: Sequence[str]) -> None:

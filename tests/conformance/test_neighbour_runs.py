@@ -83,7 +83,7 @@ def test_no_generator_is_accused_in_a_thousand_comparisons(generator_case) -> No
 _assign = batches.assign
 
 
-def _by_position(records, *, labels, samples_per_label, buckets, key):
+def _by_position(records, *, labels, samples_per_label, buckets, key, across_labels):
     """Sound otherwise: the batch of a record is its number among the records, modulo the buckets."""
     kept = list(records)
     found = {(label, sample): [] for label in labels for sample in range(samples_per_label)}

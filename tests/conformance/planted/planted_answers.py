@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -163,9 +164,16 @@ def texts_of_one_batch(patch: Patch) -> None:
     whole = texts._disjoint
 
     def disjoint(*given, **more):
-        asked = list(whole(*given, **more))
-        for index, one in enumerate(asked):
-            yield dataclasses.replace(one, subsets=one.subsets + asked[index - 1].subsets)
+        before = []
+
+        def overlapping(ask):
+            one = ask()
+            also = before[-1] if before else ()
+            before.append(one.subsets)
+            return dataclasses.replace(one, subsets=one.subsets + also)
+
+        for ask in whole(*given, **more):
+            yield functools.partial(overlapping, ask)
 
     patch.setattr(texts, "_disjoint", disjoint)
 
@@ -203,7 +211,6 @@ def mean_instead_of_sum(patch: Patch) -> None:
     counts, sums = dpm._Permitted.counts, dpm._Permitted.sums
 
     def kept(self, level, exact):
-        self._note = self._note
         _SIZES[:] = [float(exact.sum())]
         return counts(self, level, exact)
 

@@ -142,8 +142,8 @@ def repeated_first_minibatch(patch: Patch) -> None:
 def record_in_every_batch(patch: Patch) -> None:
     whole = batches.assign
 
-    def assign(records, *, labels, samples_per_label, buckets, key):
-        found = whole(records, labels=labels, samples_per_label=1, buckets=1, key=key)
+    def assign(records, *, labels, samples_per_label, buckets, key, across_labels):
+        found = whole(records, labels=labels, samples_per_label=1, buckets=1, key=key, across_labels=across_labels)
         return tuple(
             batches.Batch(batch.label, sample, batch.members) for batch in found for sample in range(samples_per_label)
         )
@@ -191,7 +191,7 @@ def best_private_token_at_the_end(patch: Patch) -> None:
 def batches_by_position(patch: Patch) -> None:
     whole = batches.assign
 
-    def assign(records, *, labels, samples_per_label, buckets, key):
+    def assign(records, *, labels, samples_per_label, buckets, key, across_labels):
         found = {(label, sample): [] for label in labels for sample in range(samples_per_label)}
         for number, record in enumerate(records):
             alone = whole([record], labels=[record.label], samples_per_label=1, buckets=1, key=key)

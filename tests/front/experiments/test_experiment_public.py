@@ -132,10 +132,34 @@ def test_more_public_records_are_other_cells(parse: Parse) -> None:
     assert before.id != after.id
 
 
+def test_the_end_of_a_file_is_tested_on_and_never_shown(
+    parse: Parse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No example that is tested on is a private record, and none of the file is lost."""
+    seen: list[tuple[list[str], list[str]]] = []
+    measure = running.evaluate
+
+    def noted(*arguments: Any, **named: Any) -> Any:
+        pools = (named["demonstrations"], named["examples"])
+        seen.append(tuple([one.input for one in pool] for pool in pools))  # type: ignore[arg-type]
+        return measure(*arguments, **named)
+
+    monkeypatch.setattr(running, "evaluate", noted)
+    run_experiment(parse(REAL, test=None, test_last=2, size=PRIVATE - 2), tmp_path / "out")
+    texts = [f"the wind of train {n}" for n in range(PUBLIC + PRIVATE)]
+    ((shown, tested),) = seen
+    assert shown == texts[PUBLIC:-2]
+    assert sorted(tested) == texts[-2:]
+
+
 @pytest.mark.parametrize(
     ("dataset", "message"),
     [
         ({"public": "test.jsonl"}, "names a file as well"),
+        ({"test_last": 2}, "test names a file as well"),
+        ({"test": None}, "there is nothing to test on"),
+        ({"test": None, "test_last": 2}, "20 is declared, the file holds 18 besides 9 public ones and 2 test ones"),
+        ({"test": None, "test_last": 40}, "20 is declared, the file holds 0 besides 9 public ones and 40 test ones"),
         ({"public_first": None, "size": PUBLIC + PRIVATE}, "no public records to show"),
         ({"size": PUBLIC + PRIVATE}, "29 is declared, the file holds 20 besides 9 public ones"),
         ({"public_first": 60}, "20 is declared, the file holds 0 besides 60 public ones"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import importlib.util
 import json
 import math
 import tomllib
@@ -13,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from affidavit.accountant.errors import DataError, NotSupported, RunFileError, UsageError
+from affidavit.accountant.errors import DataError, NotSupported, PackageMissing, RunFileError, UsageError
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
-from affidavit.experiments import running
+from affidavit.experiments import runner, running
 from affidavit.experiments.cells import expand
 from affidavit.experiments.comparing import comparisons
 from affidavit.experiments.gridfile import Grid, parse_grid
@@ -414,3 +415,15 @@ def test_cells_are_compared_with_public_texts_example_by_example(parse: Callable
     }
     assert {one.shots for one in compared} == {1, 2}
     assert "Difference to public-only" in markdown(summaries(done.results), compared)
+
+
+def test_processes_take_gpus_only_where_models_run_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
+    monkeypatch.delenv("AFFIDAVIT_DEVICE", raising=False)
+    assert runner._accelerators() == ()
+    monkeypatch.setenv("AFFIDAVIT_DEVICE", "cuda")
+    assert runner._accelerators() == ("2", "5")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(PackageMissing, match="torch"):
+        runner._accelerators()

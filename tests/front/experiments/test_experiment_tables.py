@@ -49,7 +49,7 @@ def test_scores_by_epsilon_stand_for_every_number_of_shots_where_a_method_has_tw
     assert "| prism |  | 0.340 ± 0.050 | 0.540 ± 0.050 |  |" in text
     assert "accuracy, 1 demonstration, mean" in text
     assert "accuracy, 4 demonstrations, mean" in text
-    assert text.count("0.340") == 2
+    assert text.count("0.340") == 1
 
 
 def test_one_number_of_shots_is_shown_by_epsilon_beside_methods_that_show_none() -> None:

@@ -93,6 +93,8 @@ CASES = [
     _grid(
         "front/experiments/gridfile.py:_known#4", _with(datasets__public="p.jsonl", datasets__public_first=3), past=True
     ),
+    _grid("front/experiments/gridfile.py:_known#5", _with(datasets__test_last=4), past=True),
+    _grid("front/experiments/gridfile.py:_known#6", _with(datasets__test=None), past=True),
     _grid("front/experiments/gridfile.py:_whole", _with({"baseline": "zero-shot", "generator": {"kind": "prism"}})),
     _grid("front/experiments/gridfile.py:_whole#3", _with({"baseline": "zero-shot", "epsilon": [1.0], "solve": ["x"]})),
     _grid("front/experiments/gridfile.py:_whole#2", _with({}), past=True),
