@@ -40,6 +40,8 @@ MANY_POINTS = 2e6
 """Lattice points from which on the recursion over all uses takes seconds."""
 BLOCK, SAMPLED_BLOCK = 1000, 200
 """Uses of a block."""
+SHORTEST = 100
+"""Uses of one range in a row from which on a block of them is nearly as sharp as the recursion."""
 CELLS = 48
 """Lattice spacings to a range: the chords add 1.5/cells² to ρ."""
 LARGEST_RANGE = 4.0
@@ -118,6 +120,8 @@ class BlocksMethod:
             return "few enough uses for the recursion on samples"
         if scenario.exponentials and recursion_points(scenario) <= MANY_POINTS:
             return "few enough uses for the recursion"
+        if any(uses < SHORTEST for _, uses in scenario.exponentials):
+            return f"ranges that change after fewer than {SHORTEST} uses: blocks would be loose"
         ranges = [eta for eta, _ in scenario.exponentials]
         ranges += [
             node.of.range for node, _ in sampled if isinstance(node, Poisson) and isinstance(node.of, Exponential)

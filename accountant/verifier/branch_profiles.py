@@ -58,6 +58,8 @@ REFINEMENTS, HALVINGS, MAX_WORK = 3, 4, 128 << 16
 START_TERMS = 200_000
 MANY_STEPS = 2_000
 """Exponential steps from which on the recursion over all of them takes too long."""
+SHORTEST_RUN = 100
+"""Steps of one range in a row from which on a block of them is nearly as sharp."""
 
 
 def _two_point(fixed: Fixed) -> list[tuple[Pure | Approximate, int]]:
@@ -406,7 +408,8 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
         return SoftmaxProfile(branch.steps[0][0])
     if branch.steps:
         ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
-        if ordered and sum(count for _, count in branch.steps) >= MANY_STEPS and goal.delta != 0.0:
+        counts = [count for _, count in branch.steps]
+        if ordered and sum(counts) >= MANY_STEPS and min(counts) >= SHORTEST_RUN:
             return _in_blocks(branch, goal)
         return (_adaptive(branch, goal) if ordered else None) or _coarse(branch, goal)
     match fixed:

@@ -116,3 +116,15 @@ def test_ten_thousand_uses_on_samples() -> None:
     """[2.17, 2.78] before; with recursions in blocks both engines agree to a hundredth."""
     found = settle(Repeat(10_000, Poisson(0.01, Exponential(1.0))), relation="zero-out", delta=1e-6)
     assert 2.375 <= found.epsilon_lower <= found.epsilon_upper <= 2.392
+
+
+def test_ranges_that_take_turns_are_left_to_the_recursion() -> None:
+    """A block of one use is the envelope, which is loose."""
+    scenario = Scenario(exponentials=((0.1, 1), (0.2, 1)) * 1_500)
+    assert "loose" in issued.BlocksMethod().why_not(scenario, "zero-out")
+    turns = Repeat(1_100, Compose((Exponential(0.02), Exponential(0.03))))
+    apart = Compose((Repeat(1_100, Exponential(0.02)), Repeat(1_100, Exponential(0.03))))
+    mixed, sorted_ = (recompute(plan, relation="zero-out", delta=1e-5) for plan in (turns, apart))
+    assert "blocks" not in mixed.method
+    assert "blocks" in sorted_.method
+    assert mixed.epsilon_upper <= 1.01 * sorted_.epsilon_upper
