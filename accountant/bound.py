@@ -298,10 +298,12 @@ def _worst(cases: _Cases, relation: Relation, target: Target) -> _Found:
     """
     above: dict[Scenario, _Found] = {}
     below: dict[Scenario, _Found] = {}
+    skipped: list[Scenario] = []
     least = 0.0
     scenarios = dict.fromkeys((*cases.upper, *cases.lower))
     for scenario in sorted(scenarios, key=_concentration, reverse=True) if len(scenarios) > 1 else scenarios:
         if above and _stays_below(scenario, relation, target, least):
+            skipped.append(scenario)
             continue
         try:
             found = _best(scenario, relation, target)
@@ -314,6 +316,9 @@ def _worst(cases: _Cases, relation: Relation, target: Target) -> _Found:
         if scenario in cases.lower:
             below[scenario] = found
             least = max(least, found.interval.lower)
+    if least > max(f.interval.upper for f in above.values()):
+        # A lower side that nothing reaches: what was skipped for it has to be bounded after all.
+        above |= {scenario: _best(scenario, relation, target) for scenario in skipped if scenario in cases.upper}
     worst = max(above.values(), key=lambda f: f.interval.upper)
     if least > worst.interval.upper and not target.explicit:
         explicit = replace(target, explicit=True)

@@ -66,7 +66,8 @@ def exponential_blocks(steps: Steps, tail: float) -> AdaptiveCurve:
                 curve = adaptive_curve(((spread, length),), step, top, negligible=small)
             else:
                 start = Start(curve.upper_values, curve.lines)
-                curve = adaptive_curve(((spread, 1),), step, curve.top, negligible=small, start=start)
+                top = curve.top - 0.5 * curve.spacing  # as many lattice points as before, however top/step is rounded
+                curve = adaptive_curve(((spread, 1),), step, top, negligible=small, start=start)
             uses.append(((curve.upper_values, curve.upper_values), number))
             deviation = min(deviation, 0.5 * float(spread) * math.sqrt(length))
     return composed_blocks(uses, step, deviation=deviation, negligible=small)

@@ -157,6 +157,7 @@ def _answers(
         rho = _concentration(branch)
         # A branch whose zCDP conversion stays below a lower side that is known changes neither side.
         if above and 0.0 < low < math.inf and rho < math.inf and stays_below(Fraction(rho), low):
+            above.append((low, above[0][1]))
             continue
         keep: Side = "both" if branch in found.upper and branch in found.lower else "lower"
         keep = "upper" if branch not in found.lower else keep
