@@ -51,6 +51,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations, islice, product
 from typing import Literal
 
@@ -108,6 +109,7 @@ _ROOT: dict[Relation, _Change] = {
 }
 
 
+@lru_cache(maxsize=64)
 def cases(plan: Plan, relation: Relation) -> Cases:
     """Every choice of where the changed record is, as trees without ``parallel``.
 
@@ -148,13 +150,14 @@ def _alike(plans: Sequence[Plan]) -> Cases:
 
 
 def _of(upper: Iterable[Plan], lower: Iterable[Plan]) -> Cases:
+    upper, lower = list(upper), list(islice(lower, MOST_REACHED + MAX_CASES))
     above = tuple(undominated(upper))
     if len(above) > MAX_CASES:
         raise NotSupported(
             f"the parallel nodes leave more than {MAX_CASES} unlike cases",
             hint="make the parts alike: state each part's cost by its costliest member",
         )
-    return Cases(above, tuple(undominated(islice(lower, MOST_REACHED + MAX_CASES))) or (NOTHING,))
+    return Cases(above, (above if lower == upper else tuple(undominated(lower))) or (NOTHING,))
 
 
 def _composed(parts: Sequence[Cases]) -> Cases:
@@ -188,7 +191,7 @@ def _repeated(count: int, inner: Cases) -> Cases:
         chosen = [Repeat(k, case) for k, case in zip(split, inner.upper, strict=True) if k]
         upper += [chosen[0]] if len(chosen) == 1 else _any_sequence(chosen)
         if inner.lower == inner.upper:
-            lower.append(Compose(tuple(sorted(chosen, key=_has_exponentials))))
+            lower += chosen if len(chosen) == 1 else [Compose(tuple(sorted(chosen, key=_has_exponentials)))]
     return _of(upper, lower or [Repeat(count, case) for case in inner.lower])
 
 
