@@ -45,7 +45,7 @@ _COST_SIGN: dict[type[Plan], dict[str, int]] = {
 
 
 def at_least_as_costly(a: Plan, b: Plan) -> bool:
-    """Whether ``a`` costs at least what ``b`` does: equal shapes field by field, or leaves of which one admits the other."""
+    """Whether ``a`` costs at least ``b``: equal shapes field by field, or leaves of which one admits the other."""
     if a == b:
         return True
     if type(a) is not type(b):
