@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
 
-from affidavit.accountant.cases import NOTHING, AnyOrder, exponential_uses, is_nothing, only
+from affidavit.accountant.cases import AnyOrder, exponential_uses, is_nothing, only
 from affidavit.accountant.nodes import (
     Approximate,
     Compose,
@@ -16,7 +15,6 @@ from affidavit.accountant.nodes import (
     Exponential,
     Gaussian,
     Laplace,
-    Leaf,
     Parallel,
     Plan,
     Poisson,
@@ -25,10 +23,7 @@ from affidavit.accountant.nodes import (
     ZeroConcentrated,
 )
 
-__all__ = ["at_least_as_costly", "covers", "maximal", "undominated", "within"]
-
-NEARLY = 1.0 - 1e-12
-"""Parameters that are twice each other but for rounding are taken to be so."""
+__all__ = ["at_least_as_costly", "covers", "maximal", "undominated"]
 
 # For each leaf: the fields whose growth costs more (+1) or less (-1).
 _COST_SIGN: dict[type[Plan], dict[str, int]] = {
@@ -149,32 +144,6 @@ def _without_gaussians(larger: Counter[Plan], smaller: Counter[Plan]) -> tuple[C
     if needed <= squares * (1.0 - 1e-12) or needed == squares:
         return tuple(Counter({node: n for node, n in uses.items() if not _noisy(node)}) for uses in (larger, smaller))  # type: ignore[return-value]
     return larger, smaller
-
-
-def within(replaced: Leaf, gone: Leaf) -> Plan:
-    """A leaf whose pair is reached by some mechanism that costs ``replaced`` to replace a record, ``gone`` to miss it.
-
-    X is the law without the record. Where taking it away costs no less, X may be one of the two. Else they are no
-    further apart than by way of X: for Gaussian and Laplace noise X is half way; for two tokens its log-odds are.
-    For randomised response X has even chances, within (1 + e^ε)/2 of both. Nothing, where none of this is known.
-    """
-    if at_least_as_costly(gone, replaced):
-        return replaced
-    match replaced, gone:
-        case Gaussian(noise_multiplier=one), Gaussian(noise_multiplier=other):
-            return replaced if one >= 0.5 * other * NEARLY else Gaussian(0.5 * other)
-        case Laplace(noise_multiplier=one), Laplace(noise_multiplier=other):
-            return replaced if one >= 0.5 * other * NEARLY else Laplace(0.5 * other)
-        case Exponential(range=one), Exponential(range=other):
-            return replaced if one * NEARLY <= 2.0 * other else Exponential(2.0 * other)
-        case ZeroConcentrated(rho=one), ZeroConcentrated(rho=other):
-            return replaced if one * NEARLY <= 4.0 * other else ZeroConcentrated(4.0 * other)
-        case Pure(epsilon=one), Pure(epsilon=other):
-            # ln(2 e^ε − 1), rounded down.
-            return Pure(min(one, (other + math.log(2.0 - math.exp(-other))) * NEARLY))
-        case Approximate(epsilon=one, delta=d), Approximate(epsilon=other, delta=e):
-            return Approximate(min(one, other), min(d, e))
-    return NOTHING
 
 
 def _noisy(node: Plan) -> bool:

@@ -158,11 +158,7 @@ def _repeated(inner: Sequence[Branch], count: int, side: Side) -> tuple[Branch, 
 
 def _splits(count: int, kinds: int) -> Iterator[tuple[int, ...]]:
     """How often each kind may occur among ``count``."""
-    if math.comb(count + kinds - 1, kinds - 1) > _MAX_PRODUCT:
-        raise NotSupported(
-            "the parallel nodes leave too many unlike cases to recompute",
-            hint="Make the parts alike: state each part's cost by its costliest member.",
-        )
+    _check_few(math.comb(count + kinds - 1, kinds - 1))
     for cuts in combinations(range(count + kinds - 1), kinds - 1):
         ends = (-1, *cuts, count + kinds - 1)
         yield tuple(after - before - 1 for before, after in pairwise(ends))
@@ -307,12 +303,16 @@ def _samples(plan: Plan) -> Iterator[WithoutReplacement]:
 
 
 def _bounded_product(options: Sequence[Sequence[Branch]]) -> Iterator[tuple[Branch, ...]]:
-    if math.prod(map(len, options)) > _MAX_PRODUCT:
+    _check_few(math.prod(map(len, options)))
+    return product(*options)
+
+
+def _check_few(ways: int) -> None:
+    if ways > _MAX_PRODUCT:
         raise NotSupported(
             "the parallel nodes leave too many unlike cases to recompute",
             hint="Make the parts alike: state each part's cost by its costliest member.",
         )
-    return product(*options)
 
 
 def _parallel(node: Parallel, at: _Place) -> Iterator[Branch]:
