@@ -294,14 +294,15 @@ class _Cases:
 def _worst(cases: _Cases, relation: Relation, target: Target) -> _Found:
     """The largest upper side of all scenarios, the largest lower side of those that are reached.
 
-    Those of the most zCDP come first: one whose conversion stays below a lower side that is known changes neither.
+    Those that fail most often come first, then those of the most zCDP: one that costs no more than a lower side that
+    is known changes neither.
     """
     above: dict[Scenario, _Found] = {}
     below: dict[Scenario, _Found] = {}
     skipped: list[Scenario] = []
     least = 0.0
     scenarios = dict.fromkeys((*cases.upper, *cases.lower))
-    for scenario in sorted(scenarios, key=_concentration, reverse=True) if len(scenarios) > 1 else scenarios:
+    for scenario in sorted(scenarios, key=_likely_cost, reverse=True) if len(scenarios) > 1 else scenarios:
         if above and _stays_below(scenario, relation, target, least):
             skipped.append(scenario)
             continue
@@ -334,9 +335,16 @@ def _concentration(scenario: Scenario) -> float:
     return math.fsum(math.inf if rho is None else rho * count for rho, count in rhos)
 
 
+def _likely_cost(scenario: Scenario) -> tuple[float, float]:
+    failures = (node.delta * count for node, count in scenario.nodes() if isinstance(node, Approximate))
+    return math.fsum(failures), _concentration(scenario)
+
+
 def _stays_below(scenario: Scenario, relation: Relation, target: Target, least: float) -> bool:
-    """Whether zCDP alone shows that this scenario costs no more than ``least``."""
-    if not 0.0 < least < math.inf or math.isinf(_concentration(scenario)):
+    """Whether this scenario costs no more than ``least``: nothing costs more than infinity, of others zCDP tells."""
+    if least == math.inf:
+        return True
+    if least <= 0.0 or math.isinf(_concentration(scenario)):
         return False
     profile = ZcdpMethod().profile(scenario, relation, target)
     if target.delta is not None:

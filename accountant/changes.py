@@ -49,15 +49,23 @@ its substitution cost. But not below a Poisson sample: there null is absence, of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, islice, product
+from functools import lru_cache
+from itertools import islice, product
 from typing import Literal
 
 from affidavit.accountant.cases import NOTHING, AnyOrder, Moved, exponential_uses, is_nothing, only
-from affidavit.accountant.dominance import covers, maximal, undominated, within
+from affidavit.accountant.dominance import covers, maximal, undominated
 from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.moves import pairs_of_parts, reached_moves, reached_parts
 from affidavit.accountant.nodes import Compose, Leaf, Parallel, Plan, Poisson, Repeat, WithoutReplacement
+from affidavit.accountant.populations import (
+    check_inner_populations,
+    check_no_inner_population,
+    only_sample,
+    outer_samples,
+)
 from affidavit.accountant.validate import Relation
 
 __all__ = ["Cases", "cases"]
@@ -108,12 +116,13 @@ _ROOT: dict[Relation, _Change] = {
 }
 
 
+@lru_cache(maxsize=64)
 def cases(plan: Plan, relation: Relation) -> Cases:
     """Every choice of where the changed record is, as trees without ``parallel``.
 
     Raises ``NotSupported`` where there are too many unlike ones, or no theorem applies.
     """
-    populations = {node.population for node in _outer_samples(plan)}
+    populations = {node.population for node in outer_samples(plan)}
     return _cases(plan, replace(_ROOT[relation], population=min(populations, default=None)))
 
 
@@ -128,12 +137,12 @@ def _cases(plan: Plan, change: _Change) -> Cases:
         case Parallel():
             return _parallel(plan, change)
         case Poisson(rate=rate, of=of):
-            _check_no_inner_population(of)
+            check_no_inner_population(of)
             if rate == 0.0:
                 return _alike([NOTHING])
             return _cases(of, change) if rate == 1.0 else _poisson(plan, change)
         case WithoutReplacement(population=population, sample=sample, of=of):
-            _check_inner_populations(plan, of)
+            check_inner_populations(plan, of)
             if sample == 0:
                 return _alike([NOTHING])
             if sample == population:
@@ -148,13 +157,14 @@ def _alike(plans: Sequence[Plan]) -> Cases:
 
 
 def _of(upper: Iterable[Plan], lower: Iterable[Plan]) -> Cases:
+    upper, lower = list(upper), list(islice(lower, MOST_REACHED + MAX_CASES))
     above = tuple(undominated(upper))
     if len(above) > MAX_CASES:
         raise NotSupported(
             f"the parallel nodes leave more than {MAX_CASES} unlike cases",
             hint="make the parts alike: state each part's cost by its costliest member",
         )
-    return Cases(above, tuple(undominated(islice(lower, MOST_REACHED + MAX_CASES))) or (NOTHING,))
+    return Cases(above, (above if lower == upper else tuple(undominated(lower))) or (NOTHING,))
 
 
 def _composed(parts: Sequence[Cases]) -> Cases:
@@ -188,7 +198,7 @@ def _repeated(count: int, inner: Cases) -> Cases:
         chosen = [Repeat(k, case) for k, case in zip(split, inner.upper, strict=True) if k]
         upper += [chosen[0]] if len(chosen) == 1 else _any_sequence(chosen)
         if inner.lower == inner.upper:
-            lower.append(Compose(tuple(sorted(chosen, key=_has_exponentials))))
+            lower += chosen if len(chosen) == 1 else [Compose(tuple(sorted(chosen, key=_has_exponentials)))]
     return _of(upper, lower or [Repeat(count, case) for case in inner.lower])
 
 
@@ -214,10 +224,10 @@ def _parallel(node: Parallel, change: _Change) -> Cases:
         if trees is node.parts and not change.stated:
             _check_null_is_stated(change)
         here = [_cases(tree, inside) for tree in dict.fromkeys(trees)]
-        below = [_cases(tree, inside) for tree in dict.fromkeys(_reached_moves(node, trees))]
+        below = [_cases(tree, inside) for tree in dict.fromkeys(reached_moves(node, trees))]
         return _of([c for one in here for c in one.upper], [c for one in below for c in one.lower])
     upper = [case for part in maximal(node.parts) for case in _cases(part, inside).upper]
-    lower = [case for part in maximal(_reached_parts(node)) for case in _cases(part, inside).lower]
+    lower = [case for part in maximal(reached_parts(node)) for case in _cases(part, inside).lower]
     if (change.free or node.membership == "moving") and len(node.parts) > 1:
         crossed = _crossed(node, inside)
         upper, lower = [*upper, *crossed.upper], [*lower, *crossed.lower]
@@ -229,84 +239,18 @@ def _crossed(node: Parallel, change: _Change) -> Cases:
     trees = node.parts if node.moves is None else node.moves
     if node.moves is None:
         _check_null_is_stated(change)
-    reached = _reached_moves(node, trees)
+    reached = reached_moves(node, trees)
     stated = node.moves is not None
     moves = list(zip(trees, reached, strict=True))
     upper: list[Plan] = []
     lower: list[Plan] = []
-    for left, entered in _pairs(moves):
+    for left, entered in pairs_of_parts(moves):
         leaving = [_cases(tree, replace(change, kind="leave", stated=stated, free=False)) for tree in left]
         entering = [_cases(tree, replace(change, kind="enter", stated=stated, free=False)) for tree in entered]
         for a, b in product(leaving[0].upper, entering[0].upper):
             upper += _any_sequence([a, b])
         lower += [Compose((a, b)) for a, b in product(leaving[1].lower, entering[1].lower)]
     return _of(upper, lower)
-
-
-_Move = tuple[Plan, Plan]
-"""What a part costs that the record leaves or enters: above, and reached."""
-
-
-def _pairs(moves: Sequence[_Move]) -> Iterator[tuple[_Move, _Move]]:
-    """Two different parts, in declared order; parts that two others cover need no look."""
-    counts = Counter(moves)
-    kept = []
-    for move, _ in counts.items():
-        above = sum(
-            n
-            for other, n in counts.items()
-            if other != move and covers(other[0], move[0]) and not covers(move[0], other[0])
-        )
-        if above < 2:
-            kept.append(move)
-    yield from ((move, move) for move in kept if counts[move] > 1)
-    yield from combinations(kept, 2)
-
-
-def _reached_parts(node: Parallel) -> tuple[Plan, ...]:
-    """The parts as far as they are reached: their mechanisms satisfy what ``moves`` state, too."""
-    if node.moves is None:
-        return node.parts
-    return tuple(_informed(part, move) for part, move in zip(node.parts, node.moves, strict=True))
-
-
-def _informed(part: Plan, move: Plan) -> Plan:
-    """A part, told what a record costs that comes or goes; without what cannot be told."""
-    match part, move:
-        case Leaf(), Leaf():
-            return within(part, move)
-        case Poisson(rate=rate, of=of, absent=absent), Poisson(of=gone):
-            return Poisson(rate, _informed(of, gone), gone if absent is None else _cheaper(absent, gone))
-        case WithoutReplacement(), WithoutReplacement():
-            return _cheaper(part, move)
-        case Repeat(count=count, of=of), Repeat(of=other):
-            return Repeat(count, _informed(of, other))
-        case Compose(parts=parts), Compose(parts=others) if len(parts) == len(others):
-            return Compose(tuple(map(_informed, parts, others)))
-        case Parallel(parts=parts, membership=membership, moves=moves), Parallel(parts=others) if len(parts) == len(
-            others
-        ):
-            both = others if moves is None else tuple(map(_cheaper, moves, others))
-            return Parallel(tuple(map(_informed, parts, others)), membership, both)
-    return NOTHING
-
-
-def _cheaper(one: Plan, other: Plan) -> Plan:
-    """The one that the other covers; nothing, if neither does."""
-    return one if covers(other, one) else other if covers(one, other) else NOTHING
-
-
-def _reached_moves(node: Parallel, trees: tuple[Plan, ...]) -> tuple[Plan, ...]:
-    """What leaving a part can really cost: no more than its substitution cost, which includes becoming null.
-
-    Of a Poisson sample that says nothing: there ``moves`` is the only statement.
-    """
-    if trees is node.parts:
-        return trees
-    return tuple(
-        move if _samples_poisson(part) or covers(part, move) else part if covers(move, part) else NOTHING
-        for part, move in zip(node.parts, trees, strict=True)
-    )
 
 
 def _check_null_is_stated(change: _Change) -> None:
@@ -381,16 +325,16 @@ def _poisson_left(node: Poisson, change: _Change) -> Cases:
 
 def _gone(absent: Plan) -> Cases:
     """What a sample with the record and one without it differ by."""
-    _check_no_inner_population(absent)
+    check_no_inner_population(absent)
     return _cases(absent, _Change("leave", "zero-out", stated=True))
 
 
 def _without_replacement(node: WithoutReplacement, change: _Change) -> Cases:
     population, sample = node.population, node.sample
     of = node.of
-    while (inner := _only_one(of)) is not None and inner.population == sample:
+    while (inner := only_sample(of)) is not None and inner.population == sample:
         # A sample of a sample.
-        _check_inner_populations(inner, inner.of)
+        check_inner_populations(inner, inner.of)
         sample, of = inner.sample, inner.of
         if sample == 0:
             return _alike([NOTHING])
@@ -412,15 +356,6 @@ def _without_replacement(node: WithoutReplacement, change: _Change) -> Cases:
     return _of(upper, map(marked, reached))
 
 
-def _only_one(of: Plan) -> WithoutReplacement | None:
-    match of:
-        case WithoutReplacement():
-            return of
-        case Repeat(count=1, of=inner) | Compose(parts=(inner,)):
-            return _only_one(inner)
-    return None
-
-
 def _covering(options: Sequence[Plan]) -> Plan:
     """The one that costs at least what every other does."""
     for option in options:
@@ -430,43 +365,3 @@ def _covering(options: Sequence[Plan]) -> Plan:
         "a sample over parallel parts of which none costs at least what each other does",
         hint="make the parts alike: state each part's cost by its costliest member, or put the subsample inside a part",
     )
-
-
-def _outer_samples(plan: Plan) -> Iterator[WithoutReplacement]:
-    match plan:
-        case WithoutReplacement():
-            yield plan
-        case Compose(parts=parts) | Parallel(parts=parts):
-            for part in parts:
-                yield from _outer_samples(part)
-        case Repeat(of=of) | Poisson(of=of):
-            yield from _outer_samples(of)
-
-
-def _check_no_inner_population(of: Plan) -> None:
-    if next(_outer_samples(of), None) is not None:
-        raise NotSupported(
-            "sampling without replacement inside a Poisson sample: the inner population is random",
-            hint="swap the two, or use one scheme for both",
-        )
-
-
-def _check_inner_populations(node: WithoutReplacement, of: Plan) -> None:
-    """Inner samples without replacement must be drawn from this node's sample."""
-    for inner in _outer_samples(of):
-        if inner.population != node.sample:
-            raise NotSupported(
-                f"a sample of {node.sample} cannot be the population of {inner.population} of the inner sampling",
-                hint=f"set the inner population to {node.sample}",
-            )
-
-
-def _samples_poisson(plan: Plan) -> bool:
-    match plan:
-        case Poisson():
-            return True
-        case Compose(parts=parts) | Parallel(parts=parts):
-            return any(map(_samples_poisson, parts))
-        case Repeat(of=of) | WithoutReplacement(of=of):
-            return _samples_poisson(of)
-    return False

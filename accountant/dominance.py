@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from fractions import Fraction
 
-from affidavit.accountant.cases import NOTHING, AnyOrder, exponential_uses, is_nothing, only
+from affidavit.accountant.cases import AnyOrder, exponential_uses, is_nothing, only
 from affidavit.accountant.nodes import (
     Approximate,
     Compose,
@@ -15,7 +15,6 @@ from affidavit.accountant.nodes import (
     Exponential,
     Gaussian,
     Laplace,
-    Leaf,
     Parallel,
     Plan,
     Poisson,
@@ -24,10 +23,7 @@ from affidavit.accountant.nodes import (
     ZeroConcentrated,
 )
 
-__all__ = ["at_least_as_costly", "covers", "maximal", "undominated", "within"]
-
-NEARLY = 1.0 - 1e-12
-"""Parameters that are twice each other but for rounding are taken to be so."""
+__all__ = ["at_least_as_costly", "covers", "maximal", "undominated"]
 
 # For each leaf: the fields whose growth costs more (+1) or less (-1).
 _COST_SIGN: dict[type[Plan], dict[str, int]] = {
@@ -44,11 +40,11 @@ _COST_SIGN: dict[type[Plan], dict[str, int]] = {
 
 
 def at_least_as_costly(a: Plan, b: Plan) -> bool:
-    """True if ``a`` costs at least what ``b`` costs, by comparing equal shapes field by field."""
+    """Whether ``a`` costs at least ``b``: equal shapes field by field, or leaves of which one admits the other."""
     if a == b:
         return True
     if type(a) is not type(b):
-        return False
+        return _admits(a, b)
     signs = _COST_SIGN.get(type(a), {})
     for field in fields(a):
         x, y = getattr(a, field.name), getattr(b, field.name)
@@ -66,70 +62,88 @@ def at_least_as_costly(a: Plan, b: Plan) -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """A case, use by use: exponential mechanisms by range, everything else by node."""
+
+    plan: Plan
+    steps: dict[float, int]
+    fixed: Counter[Plan]
+
+    @classmethod
+    def of(cls, plan: Plan) -> _Uses:
+        return cls(plan, exponential_uses(plan), _fixed_uses(plan))
+
+
+def _admits(a: Plan, b: Plan) -> bool:
+    """Whether a mechanism of which only ``a`` is known may be one that costs all of ``b``.
+
+    ρ-zCDP admits the Gaussian of ρ = 1/(2σ²) and less; ε-DP all that is ε-DP (its pair, randomised response, dominates
+    theirs); (ε, δ)-DP all of ε-DP.
+    """
+    match a, b:
+        case ZeroConcentrated(rho=rho), Gaussian(noise_multiplier=sigma):
+            return 2 * Fraction(rho) * Fraction(sigma) ** 2 >= 1
+        case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon), Laplace(noise_multiplier=scale):
+            return Fraction(epsilon) * Fraction(scale) >= 1
+        case (Approximate(epsilon=most), Pure(epsilon=epsilon)) | (
+            Pure(epsilon=most) | Approximate(epsilon=most),
+            Exponential(range=epsilon),
+        ):
+            return most >= epsilon
+    return False
+
+
 def covers(a: Plan, b: Plan, *, gaussians: bool = False) -> bool:
     """Whether case ``a`` costs at least what ``b`` does (a sufficient test): by shape, or use by use.
 
     Leaving a mechanism out never costs more, and what has a dominating pair may run in any order.
     ``gaussians``: also by Σ 1/σ².
     """
-    if at_least_as_costly(a, b):
+    return _covers(_Uses.of(a), _Uses.of(b), gaussians=gaussians)
+
+
+def _covers(a: _Uses, b: _Uses, *, gaussians: bool = False) -> bool:
+    if at_least_as_costly(a.plan, b.plan):
         return True
-    steps, others = exponential_uses(a), exponential_uses(b)
-    if len(steps) > 1 or len(others) > 1 or isinstance(a, Parallel) or isinstance(b, Parallel):
+    if len(a.steps) > 1 or len(b.steps) > 1 or isinstance(a.plan, Parallel) or isinstance(b.plan, Parallel):
         return False
-    fixed, rest = (dict(_fixed_uses(plan)) for plan in (a, b))
-    if others:
-        ((eta, count),) = others.items()
-        if not any(width >= eta and uses >= count for width, uses in steps.items()):
+    if b.steps:
+        ((eta, count),) = b.steps.items()
+        if not any(width >= eta and uses >= count for width, uses in a.steps.items()):
             return False
-        if rest and not _fixed_first(a):
+        if b.fixed and not _fixed_first(a.plan):
             return False
     if gaussians:
-        squares, needed = (
-            sum(n / g.noise_multiplier**2 for g, n in uses.items() if isinstance(g, Gaussian) and _noisy(g))
-            for uses in (fixed, rest)
-        )
-        if needed <= squares * (1.0 - 1e-12) or needed == squares:
-            fixed = {node: n for node, n in fixed.items() if not _noisy(node)}
-            rest = {node: n for node, n in rest.items() if not _noisy(node)}
-    for node in list(rest):
-        same = min(rest[node], fixed.get(node, 0))
-        rest[node], fixed[node] = rest[node] - same, fixed.get(node, 0) - same
+        return _uses_cover(*_without_gaussians(a.fixed, b.fixed))
+    return _uses_cover(a.fixed, b.fixed)
+
+
+def _uses_cover(larger: Counter[Plan], smaller: Counter[Plan]) -> bool:
+    """Whether every use of ``smaller`` has one of its own in ``larger`` that costs as much."""
+    if smaller.total() > larger.total():
+        return False
+    rest, free = smaller - larger, larger - smaller
     for node, needed in rest.items():
         missing = needed
-        for other, free in fixed.items():
-            if missing and free and at_least_as_costly(other, node):
-                used = min(missing, free)
-                missing, fixed[other] = missing - used, free - used
+        for other in free:
+            if missing and free[other] and at_least_as_costly(other, node):
+                used = min(missing, free[other])
+                missing, free[other] = missing - used, free[other] - used
         if missing:
             return False
     return True
 
 
-def within(replaced: Leaf, gone: Leaf) -> Plan:
-    """A leaf whose pair is reached by some mechanism that costs ``replaced`` to replace a record, ``gone`` to miss it.
-
-    X is the law without the record. Where taking it away costs no less, X may be one of the two. Else they are no
-    further apart than by way of X: for Gaussian and Laplace noise X is half way; for two tokens its log-odds are.
-    For randomised response X has even chances, within (1 + e^ε)/2 of both. Nothing, where none of this is known.
-    """
-    if at_least_as_costly(gone, replaced):
-        return replaced
-    match replaced, gone:
-        case Gaussian(noise_multiplier=one), Gaussian(noise_multiplier=other):
-            return replaced if one >= 0.5 * other * NEARLY else Gaussian(0.5 * other)
-        case Laplace(noise_multiplier=one), Laplace(noise_multiplier=other):
-            return replaced if one >= 0.5 * other * NEARLY else Laplace(0.5 * other)
-        case Exponential(range=one), Exponential(range=other):
-            return replaced if one * NEARLY <= 2.0 * other else Exponential(2.0 * other)
-        case ZeroConcentrated(rho=one), ZeroConcentrated(rho=other):
-            return replaced if one * NEARLY <= 4.0 * other else ZeroConcentrated(4.0 * other)
-        case Pure(epsilon=one), Pure(epsilon=other):
-            # ln(2 e^ε − 1), rounded down.
-            return Pure(min(one, (other + math.log(2.0 - math.exp(-other))) * NEARLY))
-        case Approximate(epsilon=one, delta=d), Approximate(epsilon=other, delta=e):
-            return Approximate(min(one, other), min(d, e))
-    return NOTHING
+def _without_gaussians(larger: Counter[Plan], smaller: Counter[Plan]) -> tuple[Counter[Plan], Counter[Plan]]:
+    """Both without their Gaussians, if those of the first cost as much as those of the second."""
+    squares, needed = (
+        sum(n / g.noise_multiplier**2 for g, n in uses.items() if isinstance(g, Gaussian) and _noisy(g))
+        for uses in (larger, smaller)
+    )
+    if needed <= squares * (1.0 - 1e-12) or needed == squares:
+        return tuple(Counter({node: n for node, n in uses.items() if not _noisy(node)}) for uses in (larger, smaller))  # type: ignore[return-value]
+    return larger, smaller
 
 
 def _noisy(node: Plan) -> bool:
@@ -185,10 +199,10 @@ def maximal(parts: Iterable[Plan]) -> list[Plan]:
 
 def undominated(plans: Iterable[Plan]) -> list[Plan]:
     """The cases that no other one covers; of equals, one."""
-    kept: list[Plan] = []
-    for plan in dict.fromkeys(plans):
-        if any(covers(other, plan) for other in kept):
+    kept: list[_Uses] = []
+    for uses in map(_Uses.of, dict.fromkeys(plans)):
+        if any(_covers(other, uses) for other in kept):
             continue
-        kept = [other for other in kept if not covers(plan, other)]
-        kept.append(plan)
-    return kept
+        kept = [other for other in kept if not _covers(uses, other)]
+        kept.append(uses)
+    return [uses.plan for uses in kept]

@@ -50,6 +50,8 @@ ENOUGH = 40
 """Cells to a range for a relative width of about 5e-4 to 8e-4 (it falls with their square)."""
 QUICK, AFFORDABLE = 0.5, 6.0
 """Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
+SECONDS_PER_TAIL = 3e-5
+"""Of what runs after all steps, at one lattice point."""
 COARSE_WIDTH, FRONT_WIDTH, NARROW = 2e-3, 4e-4, 8e-4
 """Relative bracket widths: of a first look, of lattices in front of exponential steps, and aimed at."""
 NARROW_DELTA, ROUGH_DELTA = 5e-3, 3e-2
@@ -112,11 +114,17 @@ def _times_gaussian(product: ProductProfile, tail: float) -> LossMasses:
     return points if product.mu is None else gaussian_masses(product.mu, budget=tail).times(points)
 
 
-def _lattice(steps: Steps, top: float) -> Fraction | None:
-    """The finest affordable spacing, or None."""
+def _lattice(branch: Branch, tail: float) -> Fraction | None:
+    """The finest affordable spacing, or None. The less of the cost the steps are, the fewer cells are enough."""
+    steps, after = branch.steps, branch.between.plus(branch.last)
+    top = zcdp_top(_rho(Fixed(), steps), tail)
+    end = 0.0 if after.empty or _on_lattice(after) else zcdp_top(_rho(after, steps), tail)
+    whole = _rho(branch.fixed, steps)
+    enough = ENOUGH * math.sqrt(_rho(Fixed(), steps) / whole) if 0.0 < whole < math.inf else ENOUGH
     for cells in CELLS:
         step = spacing(steps, cells)
-        if cost_in_seconds(steps, step, top) <= (QUICK if cells > ENOUGH else AFFORDABLE):
+        seconds = cost_in_seconds(steps, step, max(top, end)) + SECONDS_PER_TAIL * end / float(step)
+        if seconds <= (QUICK if cells > enough else AFFORDABLE):
             return step
     return None
 
@@ -132,8 +140,9 @@ def _start(last: Fixed, steps: Steps, step: Fraction, top: float, tail: float) -
     if product.mu is not None and points * len(product.atoms.losses) > START_TERMS:
         return None
     with precision(BITS):
-        events = product.events([ball(i * step) for i in range(points)])
-        growth = [ball(i * step).exp() for i in range(points)]
+        width = ball(step)
+        events = [product.event(i * width) for i in range(points)]
+        growth = [(i * width).exp() for i in range(points)]
         inside = np.maximum(down_array([p for p, _ in events]), 0.0)
         weight = up_array([q * g for (_, q), g in zip(events, growth, strict=True)])
         rest = product.atoms.rest
@@ -157,7 +166,7 @@ def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
     """Exponential steps between fixed pairs; None when no lattice is affordable."""
     steps = branch.steps
     tail = goal.tail(_rho(branch.fixed, steps))
-    step = _lattice(steps, zcdp_top(_rho(Fixed(), steps), tail))
+    step = _lattice(branch, tail)
     if step is None:
         return None
     apart = not branch.between.empty or (branch.interleaved and not branch.last.empty)

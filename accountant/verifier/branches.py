@@ -82,13 +82,17 @@ class Fixed:
         return Fixed(self.mu_squared * count, self.rho * count, tuple((use, n * count) for use, n in self.uses))
 
     def covers(self, other: Fixed) -> bool:
-        """Whether this provably costs at least what the other does (a sufficient test)."""
-        return other.mu_squared <= self.mu_squared and other.rho <= self.rho and _uses_cover(self.uses, other.uses)
+        """Whether this provably costs at least what the other does (a sufficient test).
+
+        What is only known to be ρ-zCDP may be a Gaussian of μ² = 2ρ.
+        """
+        zcdp = other.rho <= self.rho and other.mu_squared + 2 * other.rho <= self.mu_squared + 2 * self.rho
+        return zcdp and _uses_cover(self.uses, other.uses)
 
     @property
     def empty(self) -> bool:
         """Nothing in it."""
-        return self == Fixed()
+        return not (self.uses or self.mu_squared or self.rho)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,22 +198,32 @@ def _steps_cover(larger: Steps, smaller: Steps) -> bool:
 
 
 def _uses_cover(larger: tuple[tuple[Use, int], ...], smaller: tuple[tuple[Use, int], ...]) -> bool:
-    counts = dict(larger)
-    if all(counts.get(use, 0) >= n for use, n in smaller):
-        return True
-    if len(larger) != len(smaller):
-        return False
-    return all(m >= n and _use_covers(a, b) for (a, m), (b, n) in zip(larger, smaller, strict=True))
+    """Whether each of the smaller's uses has one of its own among the larger's that costs as much."""
+    free = Counter(dict(larger))
+    missing = Counter(dict(smaller)) - free
+    free -= Counter(dict(smaller))
+    for use, count in missing.items():
+        still = count
+        for other, spare in free.items():
+            if spare and _use_covers(other, use):
+                taken = min(still, spare)
+                still, free[other] = still - taken, spare - taken
+        if still:
+            return False
+    return True
 
 
 def _use_covers(larger: Use, smaller: Use) -> bool:
+    """A pair dominates all that is as (ε, δ)-DP as it is; Laplace noise is 1/scale-DP."""
     match larger, smaller:
-        case nodes.Pure(epsilon=a), nodes.Pure(epsilon=b):
+        case nodes.Laplace(noise_multiplier=a), nodes.Laplace(noise_multiplier=b):
+            return a <= b
+        case nodes.Pure(epsilon=a) | nodes.Approximate(epsilon=a), nodes.Laplace(noise_multiplier=b):
+            return Fraction(a) * Fraction(b) >= 1
+        case nodes.Pure(epsilon=a) | nodes.Approximate(epsilon=a), nodes.Pure(epsilon=b):
             return a >= b
         case nodes.Approximate(epsilon=a, delta=d), nodes.Approximate(epsilon=b, delta=e):
             return a >= b and d >= e
-        case nodes.Laplace(noise_multiplier=a), nodes.Laplace(noise_multiplier=b):
-            return a <= b
     return larger == smaller
 
 

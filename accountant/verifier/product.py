@@ -23,12 +23,24 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
+import numpy as np
 from flint import arb
 
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, Pure
-from affidavit.accountant.verifier.balls import Ball, ball, down, normal_tail, precision, up
+from affidavit.accountant.verifier.balls import (
+    Array,
+    Ball,
+    ball,
+    down,
+    down_array,
+    normal_tail,
+    precision,
+    up,
+    up_array,
+)
 from affidavit.accountant.verifier.search import Sides, clipped, crossing
 
 __all__ = ["MAX_ATOMS", "Atoms", "ProductProfile", "TwoValued", "gaussian_delta", "two_point_product"]
@@ -158,7 +170,7 @@ def _counted(work: int) -> int:
     return work
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ProductProfile:
     """δ(ε) of Gaussians and two-point pairs together, exact up to ball radii.
 
@@ -182,29 +194,44 @@ class ProductProfile:
                 inner += mass * (-(point - loss).expm1()).nonnegative_part()
         return self.atoms.failure + kept * inner
 
-    def events(self, epsilons: Sequence[Ball]) -> list[tuple[Ball, Ball]]:
-        """P and Q of the events {loss > ε}, without the cut-off mass."""
-        weights = [mass * (-loss).exp() for loss, mass in zip(self.atoms.losses, self.atoms.masses, strict=True)]
-        return [self._event(epsilon, weights) for epsilon in epsilons]
-
     def event(self, epsilon: Ball) -> tuple[Ball, Ball]:
-        """P and Q of one such event."""
-        return self.events([epsilon])[0]
+        """P and Q of the event {loss > ε}, without the cut-off mass."""
+        inside, outside = self._finite_event(epsilon) if self.mu is None else self._shifted_event(self.mu, epsilon)
+        kept = 1 - self.atoms.failure
+        return self.atoms.failure + kept * inside, kept * outside
 
-    def _event(self, epsilon: Ball, weights: Sequence[Ball]) -> tuple[Ball, Ball]:
-        """A two-point loss that cannot be told from ε may or may not be in the event: the balls hold both."""
-        inside, outside = arb(0), arb(0)
-        for loss, mass, weight in zip(self.atoms.losses, self.atoms.masses, weights, strict=True):
-            if self.mu is not None:
-                point = (epsilon - loss) / self.mu
-                inside += mass * normal_tail(point - self.mu / 2)
-                outside += weight * normal_tail(point + self.mu / 2)
-            elif loss > epsilon:
+    @cached_property
+    def _weights(self) -> list[Ball]:
+        """The Q-masses."""
+        return [mass * (-loss).exp() for loss, mass in zip(self.atoms.losses, self.atoms.masses, strict=True)]
+
+    @cached_property
+    def _ranks(self) -> tuple[Array, Array, list[tuple[Ball, Ball]]]:
+        """Under every loss so far, above every loss still to come; the sums of the first 0, 1, ... masses."""
+        least = np.minimum.accumulate(down_array(self.atoms.losses))
+        most = np.maximum.accumulate(up_array(self.atoms.losses)[::-1])[::-1]
+        return least, most, [(arb(0), arb(0)), *_running(self.atoms.masses, self._weights)]
+
+    def _finite_event(self, epsilon: Ball) -> tuple[Ball, Ball]:
+        """A loss that cannot be told from ε may or may not be in the event: the balls hold both."""
+        least, most, sums = self._ranks
+        certain = int(np.count_nonzero(least > up(epsilon)))
+        inside, outside = sums[certain]
+        for i in range(certain, int(np.count_nonzero(most > down(epsilon)))):
+            loss, mass, weight = self.atoms.losses[i], self.atoms.masses[i], self._weights[i]
+            if loss > epsilon:
                 inside, outside = inside + mass, outside + weight
             elif not loss <= epsilon:
                 inside, outside = inside + mass.union(arb(0)), outside + weight.union(arb(0))
-        kept = 1 - self.atoms.failure
-        return self.atoms.failure + kept * inside, kept * outside
+        return inside, outside
+
+    def _shifted_event(self, mu: Ball, epsilon: Ball) -> tuple[Ball, Ball]:
+        inside, outside = arb(0), arb(0)
+        for loss, mass, weight in zip(self.atoms.losses, self.atoms.masses, self._weights, strict=True):
+            point = (epsilon - loss) / mu
+            inside += mass * normal_tail(point - mu / 2)
+            outside += weight * normal_tail(point + mu / 2)
+        return inside, outside
 
     def _sides(self, epsilon: float) -> Ball:
         value = self._value(epsilon)
@@ -239,7 +266,7 @@ class ProductProfile:
             return math.inf, math.inf
         if not failure + rest <= target:
             upper = math.inf
-        for above, below in _running(self.atoms.losses, self.atoms.masses):
+        for above, below in _running(self.atoms.masses, self._weights):
             weight = kept * below
             for slack, side in ((arb(0), 0), (rest, 1)):
                 excess = failure + kept * above + slack - target
@@ -253,10 +280,10 @@ class ProductProfile:
         return lower, upper
 
 
-def _running(losses: Sequence[Ball], masses: Sequence[Ball]) -> Iterator[tuple[Ball, Ball]]:
+def _running(masses: Sequence[Ball], weights: Sequence[Ball]) -> Iterator[tuple[Ball, Ball]]:
     """Partial sums of the P-masses and the Q-masses, largest loss first."""
     above = below = arb(0)
-    for loss, mass in zip(losses, masses, strict=True):
+    for mass, weight in zip(masses, weights, strict=True):
         above += mass
-        below += mass * (-loss).exp()
+        below += weight
         yield above, below

@@ -22,7 +22,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import product, zip_longest
+from itertools import combinations, pairwise, product, zip_longest
 from typing import Literal
 
 from affidavit.accountant.errors import NotSupported
@@ -147,12 +147,21 @@ def _repeated(inner: Sequence[Branch], count: int, side: Side) -> tuple[Branch, 
         return undominated(map(Branch.joined, product(inner, repeat=count)))
     if ordered and side == "lower":  # some sequences, in an order that is reached
         return undominated(one.times(count) for one in inner)
+    if not ranges:
+        splits = _splits(count, len(inner))
+        return undominated(Branch.joined(map(Branch.times, inner, split)) for split in splits)
     found: tuple[Branch, ...] = (Branch(),)
     for _ in range(count):
-        both = ((one, other) for one in found for other in inner)
-        joined = (Branch.in_any_order(pair) if ranges else Branch.joined(pair) for pair in both)
-        found = undominated(joined)
+        found = undominated(Branch.in_any_order(pair) for pair in product(found, inner))
     return found
+
+
+def _splits(count: int, kinds: int) -> Iterator[tuple[int, ...]]:
+    """How often each kind may occur among ``count``."""
+    _check_few(math.comb(count + kinds - 1, kinds - 1))
+    for cuts in combinations(range(count + kinds - 1), kinds - 1):
+        ends = (-1, *cuts, count + kinds - 1)
+        yield tuple(after - before - 1 for before, after in pairwise(ends))
 
 
 def _poisson(node: Poisson, at: _Place) -> tuple[Branch, ...]:
@@ -294,12 +303,16 @@ def _samples(plan: Plan) -> Iterator[WithoutReplacement]:
 
 
 def _bounded_product(options: Sequence[Sequence[Branch]]) -> Iterator[tuple[Branch, ...]]:
-    if math.prod(map(len, options)) > _MAX_PRODUCT:
+    _check_few(math.prod(map(len, options)))
+    return product(*options)
+
+
+def _check_few(ways: int) -> None:
+    if ways > _MAX_PRODUCT:
         raise NotSupported(
             "the parallel nodes leave too many unlike cases to recompute",
             hint="Make the parts alike: state each part's cost by its costliest member.",
         )
-    return product(*options)
 
 
 def _parallel(node: Parallel, at: _Place) -> Iterator[Branch]:

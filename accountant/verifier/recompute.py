@@ -153,10 +153,10 @@ def _answers(
     branches = dict.fromkeys((*found.upper, *found.lower))
     low = 0.0
     above: list[tuple[float, str]] = []
-    for branch in sorted(branches, key=_concentration, reverse=True) if len(branches) > 1 else branches:
+    for branch in sorted(branches, key=_likely_cost, reverse=True) if len(branches) > 1 else branches:
         rho = _concentration(branch)
-        # A branch whose zCDP conversion stays below a lower side that is known changes neither side.
-        if above and 0.0 < low < math.inf and rho < math.inf and stays_below(Fraction(rho), low):
+        # A branch that costs no more than a lower side that is known, by its zCDP conversion, changes neither side.
+        if above and (low == math.inf or (low > 0.0 and rho < math.inf and stays_below(Fraction(rho), low))):
             above.append((low, above[0][1]))
             continue
         keep: Side = "both" if branch in found.upper and branch in found.lower else "lower"
@@ -172,6 +172,11 @@ def _answers(
         if keep != "upper":
             low = max(low, sides[0])
     return (low, max(upper for upper, _ in above)), [method for _, method in above]
+
+
+def _likely_cost(branch: Branch) -> tuple[float, Fraction | float]:
+    failures = (use.delta * count for use, count in branch.fixed.uses if isinstance(use, Approximate))
+    return math.fsum(failures), _concentration(branch)
 
 
 def _concentration(branch: Branch) -> Fraction | float:

@@ -1,0 +1,77 @@
+"""A case that another one covers costs no more: what ``dominance`` and the verifier's ``Branch.covers`` say."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from affidavit.accountant.bound import bound
+from affidavit.accountant.dominance import covers
+from affidavit.accountant.plan import parse_plan
+from affidavit.accountant.scenario import scenarios
+from affidavit.accountant.verifier import recompute
+from affidavit.accountant.verifier.reading import cases
+
+Node = dict[str, Any]
+
+numbers = st.floats(math.log(0.05), math.log(5.0)).map(math.exp)
+leaves = st.one_of(
+    numbers.map(lambda x: {"kind": "gaussian", "noise_multiplier": x}),
+    numbers.map(lambda x: {"kind": "laplace", "noise_multiplier": x}),
+    numbers.map(lambda x: {"kind": "pure", "epsilon": x}),
+    numbers.map(lambda x: {"kind": "approximate", "epsilon": x, "delta": 1e-9}),
+    numbers.map(lambda x: {"kind": "exponential", "range": x}),
+    numbers.map(lambda x: {"kind": "zcdp", "rho": x}),
+)
+few = st.builds(lambda x, n: {"kind": "repeat", "count": n, "of": x}, leaves, st.integers(1, 3))
+composed = st.lists(few, min_size=1, max_size=3).map(lambda parts: {"kind": "compose", "parts": parts})
+
+
+@settings(max_examples=300, deadline=None)
+@given(one=composed, other=composed, delta=st.sampled_from([0.3, 1e-3, 1e-7]))
+def test_what_is_covered_costs_no_more(one: Node, other: Node, delta: float) -> None:
+    first, second = parse_plan(one), parse_plan(other)
+    ((mine,), (theirs,)) = (cases(plan, "zero-out").upper for plan in (first, second))
+    if not covers(first, second) and not mine.covers(theirs):
+        return
+    above = bound(one, relation="zero-out", delta=delta).epsilon_upper
+    below = bound(other, relation="zero-out", delta=delta).epsilon_lower
+    assert below <= above * (1.0 + 1e-9) + 1e-9
+
+
+LEAVES: list[tuple[Node, Node]] = [
+    ({"kind": "zcdp", "rho": 0.125}, {"kind": "gaussian", "noise_multiplier": 2.0}),
+    ({"kind": "pure", "epsilon": 0.5}, {"kind": "laplace", "noise_multiplier": 2.0}),
+    ({"kind": "approximate", "epsilon": 0.5, "delta": 1e-9}, {"kind": "laplace", "noise_multiplier": 2.0}),
+    ({"kind": "approximate", "epsilon": 0.5, "delta": 1e-9}, {"kind": "pure", "epsilon": 0.5}),
+]
+
+
+@pytest.mark.parametrize(("dearer", "cheaper"), LEAVES, ids=lambda leaf: leaf["kind"])
+def test_a_leaf_that_admits_another_covers_it(dearer: Node, cheaper: Node) -> None:
+    """In both engines: a repeated choice between the two is one case, the other way about it is not."""
+    plan = parse_plan({"kind": "repeat", "count": 100, "of": {"kind": "parallel", "parts": [cheaper, dearer]}})
+    assert len(scenarios(plan, "zero-out")) == 1
+    assert len(cases(plan, "zero-out").upper) == 1
+    name, value = next((k, v) for k, v in dearer.items() if k in ("rho", "epsilon"))
+    less = {**dearer, name: value * 0.999}
+    plan = parse_plan({"kind": "repeat", "count": 3, "of": {"kind": "parallel", "parts": [cheaper, less]}})
+    assert len(scenarios(plan, "zero-out")) == 4
+    assert len(cases(plan, "zero-out").upper) == 4
+
+
+def test_a_case_that_fails_too_often_settles_the_plan() -> None:
+    """δ spent by one choice alone: ε is infinite, whatever the 67 others cost."""
+    parts = [
+        {"kind": "laplace", "noise_multiplier": 0.2},
+        {"kind": "approximate", "epsilon": 0.06, "delta": 4.7e-7},
+    ]
+    plan = {"kind": "repeat", "count": 67, "of": {"kind": "parallel", "parts": parts}}
+    found = bound(plan, relation="add-remove", delta=9e-7)
+    again = recompute(plan, relation="add-remove", delta=9e-7)
+    assert (found.epsilon_lower, found.epsilon_upper) == (math.inf, math.inf)
+    assert (again.epsilon_lower, again.epsilon_upper) == (math.inf, math.inf)
