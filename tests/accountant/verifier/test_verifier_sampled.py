@@ -344,6 +344,16 @@ def test_discrete_gaussians_are_enclosed(sigma: float, granularity: float, count
     assert found.delta_upper - found.delta_lower <= 5e-3 * found.delta_upper
 
 
+@pytest.mark.parametrize("relation", ["add-remove", "substitution"])
+def test_a_shift_of_less_than_a_grid_step_may_show_nothing(relation: str) -> None:
+    """No pair below: the parts beside it are the lower side; (e − √e)/(1 + e) of randomised response at ε = 1/2."""
+    plan = {"kind": "compose", "parts": [discrete(0.3, 2.0), {"kind": "pure", "epsilon": 1.0}]}
+    found = recompute(plan, relation=relation, epsilon=0.5)
+    reached = (math.e - math.sqrt(math.e)) / (1.0 + math.e)
+    assert reached * (1.0 - 1e-8) <= found.delta_lower <= reached
+    assert found.delta_upper > 0.99
+
+
 def test_the_discrete_gaussian_costs_more_than_the_continuous_one() -> None:
     """At two grid steps and ε = 1 by 6 %: 0.0072488 against 0.0068296."""
     fine = recompute(gaussian(2.0), relation="add-remove", epsilon=1.0)
