@@ -314,7 +314,7 @@ class Front:
         parts = self._parts(grid, upward=upward)
         if not parts:  # no pair below
             return Composed(0, (arb(1),), arb(0), arb(0), arb(0))
-        if not all(sum(part.masses, arb(0)) > 0.5 for part, _ in parts):
+        if not all(sum(part.masses, part.infinite) > 0.5 for part, _ in parts):
             return None
         window, above, below = window_of(parts, float(grid.step), self.negligible)
         if window.size > MAX_SIZE:
