@@ -266,11 +266,11 @@ LEAST = 2.3e-308
 
 
 def _seen(scenario: Scenario, relation: Relation, target: Target, interval: Interval) -> Interval:
-    """An upper side of δ that float64 lost, where some loss exceeds ε."""
+    """Without what float64 lost: an upper side of δ, where some loss exceeds ε, and a lower one of few digits."""
     if target.delta is not None or interval.upper >= LEAST:
         return interval
     lost = (target.epsilon or 0.0) < pure_epsilon(scenario, relation).upper
-    return Interval(interval.lower, LEAST) if lost else interval
+    return Interval(0.0, LEAST if lost else interval.upper)
 
 
 def _found(method: Method, scenario: Scenario, relation: Relation, target: Target) -> _Found:

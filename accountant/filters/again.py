@@ -49,9 +49,10 @@ class _NoTheorem(Exception):
 def understated(plan: Plan, costs: Costs, *, relation: Relation) -> str:
     """The first stated cost that is below what is found here; empty where each holds."""
     tree = core(plan)
+    padded = len(_sizes(tree)) > 1
     with mp.workdps(_DIGITS):
         for point in costs.renyi:
-            if not _covers(point.rho, partial(_renyi, tree, relation, point.order)):
+            if not _covers(point.rho, partial(_renyi, tree, _inside(relation) if padded else relation, point.order)):
                 return f"Rényi divergence of order {point.order}"
         if costs.zcdp is not None and not _covers(costs.zcdp, lambda: _sum(tree, relation, _rho)):
             return "zCDP"
@@ -67,6 +68,20 @@ def _covers(stated: Decimal, cost: Callable[[], Any]) -> bool:
         return False
 
 
+def _inside(relation: Relation) -> Relation:
+    """Where the number of records is not public, those that are missing are null."""
+    return "zero-out" if relation == "add-remove" else relation
+
+
+def _sizes(plan: Plan) -> frozenset[int]:
+    """Of what the plan samples from without replacement."""
+    if isinstance(plan, WithoutReplacement):
+        return frozenset({plan.population})
+    below = plan.parts if isinstance(plan, (Compose, Parallel)) else ()
+    below = (plan.of,) if isinstance(plan, (Repeat, Poisson)) else below
+    return frozenset[int]().union(*map(_sizes, below))
+
+
 @lru_cache(maxsize=8192)
 def _renyi(plan: Plan, relation: Relation, order: Decimal) -> Any:
     match plan:
@@ -79,7 +94,9 @@ def _renyi(plan: Plan, relation: Relation, order: Decimal) -> Any:
                 raise _NoTheorem
             rate = mpf(sample) / population if population else mpf(0)
             return _on_sample(rate, of, "substitution", order, swapped=relation != "add-remove")
-        case Compose() | Repeat() | Parallel():
+        case Parallel():
+            return _tree(plan, relation, lambda part: _renyi(part, _inside(relation), order))
+        case Compose() | Repeat():
             return _tree(plan, relation, lambda part: _renyi(part, relation, order))
     return _divergence(plan, mpf(str(order)))
 

@@ -11,9 +11,10 @@ from there, so its value at x*, (a−b)/((α−1)(1−a)) x*^{−α}, bounds it 
 Samples, at whole orders: Poisson with Gaussians by the binomial sum Σ C(α,k)(1−q)^{α−k}q^k e^{k(k−1)/(2σ²)}
 (Mironov, Talwar, Zhang 2019, section 3.3, which is the larger direction by theorem 5); Poisson with anything by Zhu,
 Wang 2019, theorem 5, with its factor 3; without replacement by Wang, Balle, Kasiviswanathan 2019, theorem 9, under
-substitution, and as Poisson under add-remove. (α−1)ρ(α) is convex in α and 0 at 1: between whole orders the chord.
-ρ on the sample bounds ρ through it (quasi-convexity). A sample inside a sample, a ``parallel`` in one, and what
-``rdp.applies`` refuses has no cost here.
+substitution, and as Poisson under add-remove. In a part, or beside a sample from a population of another size, how
+many records there are is not public, and leaving is becoming null: zero-out, which has no cost here. (α−1)ρ(α) is
+convex in α and 0 at 1: between whole orders the chord. ρ on the sample bounds ρ through it (quasi-convexity). A sample
+inside a sample, a ``parallel`` in one, and what ``rdp.applies`` refuses has no cost here.
 
 Parallel parts: the costliest; under substitution, where a record may move, the two costliest together.
 
@@ -64,8 +65,9 @@ class _NoTheorem(Exception):
 def costs_of(plan: Plan, *, relation: Relation) -> Costs:
     """The plan's costs, each rounded up to 12 digits."""
     tree = core(plan)
+    seen: Relation = "zero-out" if relation == "add-remove" and len(_populations(tree)) > 1 else relation
     with precision():
-        points = _known(lambda: tuple(_point(tree, relation, order) for order in ORDERS))
+        points = _known(lambda: tuple(_point(tree, seen, order) for order in ORDERS))
         zcdp = _known(lambda: _added(tree, relation, _concentrated))
         square = _known(lambda: _added(tree, relation, _gaussian_square))
         gdp = None if square is None else _decimal(ball(square).sqrt())
@@ -77,6 +79,18 @@ def _known(cost: Callable[[], _T]) -> _T | None:
         return cost()
     except _NoTheorem:
         return None
+
+
+def _populations(plan: Plan) -> set[int]:
+    """From which the outermost samples without replacement are drawn."""
+    match plan:
+        case WithoutReplacement(population=population):
+            return {population}
+        case Compose(parts=parts) | Parallel(parts=parts):
+            return set().union(*map(_populations, parts))
+        case Repeat(of=of) | Poisson(of=of):
+            return _populations(of)
+    return set()
 
 
 def _point(plan: Plan, relation: Relation, order: Decimal) -> RenyiPoint:
@@ -97,7 +111,8 @@ def _renyi(plan: Plan, relation: Relation, order: Fraction) -> Ball:
         case Repeat(count=count, of=of):
             return ball(0) if count == 0 else count * _renyi(of, relation, order)
         case Parallel(parts=parts):
-            found = sorted((up(_renyi(part, relation, order)) for part in parts), reverse=True)
+            inside: Relation = "zero-out" if relation == "add-remove" else relation
+            found = sorted((up(_renyi(part, inside, order)) for part in parts), reverse=True)
             met = 2 if relation == "substitution" and plan.membership != "fixed" else 1
             return sum((ball(one) for one in found[:met]), ball(0))
         case Poisson(rate=rate, of=of):

@@ -108,7 +108,9 @@ class Contour:
         phase = self.step * epsilon * np.arange(len(self.terms))
         turned = (self.terms * np.exp(-1j * phase)).real
         log_factor = self.log_scale - self.tilt * epsilon
-        factor = self.step / math.pi * math.exp(min(log_factor, 700.0))
+        if log_factor > 700.0:
+            return 0.0, 1.0
+        factor = self.step / math.pi * math.exp(log_factor)
         value = factor * (float(turned.sum()) - 0.5 * float(turned[0]))
         size = np.abs(self.terms)
         exponents = abs(self.log_scale) + self.tilt * epsilon
@@ -228,7 +230,8 @@ def _summed(whole: Whole, step: float, target: float, log_goal: float, beyond: t
     while True:
         t = step * np.arange(first, first + count)
         exponent = whole.precision * (-0.5 * t * t + 1j * t * (whole.tilt + 0.5))
-        rounding = 4.0 * UNIT * (whole.precision * t * (t + whole.tilt + 0.5) + 16.0)
+        sums = 8.0 + 2.0 * len(whole.parts)  # each part's logarithm is in all later partial sums
+        rounding = sums * UNIT * (whole.precision * t * (t + whole.tilt + 0.5) + 16.0)
         for pair, uses, moments in whole.parts:
             tilted = pair.tilted(whole.tilt, float(t[-1]))
             work += count * len(tilted.x)
@@ -240,7 +243,7 @@ def _summed(whole: Whole, step: float, target: float, log_goal: float, beyond: t
             constant, linear = tilted.rounding(moments.log_peak)
             exponent = exponent + uses * logs
             relative = np.log1p((constant + linear * t) / size)  # |(m + e)^n − m^n| <= (|m| + |e|)^n − |m|^n
-            rounding = rounding + uses * (relative + 8.0 * UNIT * (1.0 + np.abs(logs)))
+            rounding = rounding + uses * (relative + sums * UNIT * (1.0 + np.abs(logs)))
         s = whole.tilt + 1j * t
         terms: ComplexArray = np.exp(exponent) / (s * (s + 1.0))
         error += float(np.abs(terms) @ np.expm1(np.minimum(rounding, 700.0)))

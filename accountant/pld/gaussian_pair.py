@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.pld.curve import Array, Curve, Swapped
 from affidavit.accountant.pld.gaussian import Gaussian
-from affidavit.accountant.pld.subsample import Mixed
+from affidavit.accountant.pld.subsample import Mixed, log_mixed
 from affidavit.accountant.pld.three_gaussians import ThreeGaussians
 
 __all__ = ["UNIT", "ComplexArray", "Mixture", "Moments", "Pair", "Tilted", "TooFineError"]
@@ -53,13 +53,7 @@ class Mixture(NamedTuple):
         if self.share == 0.0:
             return np.zeros_like(x)
         z = self.mean * x - 0.5 * self.mean**2
-        if self.share == 1.0:
-            return z
-        odds = (1.0 - self.share) / self.share
-        small = np.log1p(self.share * np.expm1(np.minimum(z, 1.0)))
-        large = z + math.log(self.share) + np.log1p(odds * np.exp(-np.maximum(z, 1.0)))
-        result: Array = np.where(z < 1.0, small, large)
-        return result
+        return z if self.share == 1.0 else log_mixed(z, self.share)
 
     def second(self, x: Array) -> Array:
         """The share of the part at ``mean`` in the density at x; also the slope of ``log_ratio`` in mean·x."""
@@ -71,7 +65,7 @@ class Mixture(NamedTuple):
         return result
 
     def size(self, x: Array) -> Array:
-        """What the rounding errors of ``log_ratio`` are proportional to."""
+        """What the rounding errors of ``log_ratio`` are proportional to: a sum of two positive terms, ``log_mixed``."""
         result: Array = np.abs(self.log_ratio(x)) + self.second(x) * (np.abs(self.mean * x) + self.mean**2)
         return result
 

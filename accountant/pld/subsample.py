@@ -50,24 +50,35 @@ import numpy as np
 
 from affidavit.accountant.pld.curve import Array, Curve, Logs, log_complement
 
-__all__ = ["Combined", "Diluted", "Lesser", "Mixed", "PoissonSubstitution", "TwoSided"]
+__all__ = ["Combined", "Diluted", "Lesser", "Mixed", "PoissonSubstitution", "TwoSided", "log_mixed"]
+
+
+def log_mixed(loss: Array, rate: float) -> Array:
+    """ln(1 + γ(e^λ − 1)) for 0 < γ < 1, without cancellation: near λ = 0, below, where 1 − γ may be tiny, and above."""
+    with np.errstate(divide="ignore", over="ignore"):
+        bent = rate * np.expm1(np.minimum(loss, 700.0))
+        near = np.log1p(np.clip(bent, -0.5, 1.0))
+        below = np.log((1.0 - rate) + rate * np.exp(np.minimum(loss, 0.0)))
+        above = loss + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(loss, 0.0)))
+    result: Array = np.where(bent < -0.5, below, np.where(bent > 1.0, above, near))
+    return result
 
 
 def _inner_loss(loss: Array, rate: float) -> Array:
-    """λ = ln(1 + (e^l − 1)/γ); −inf at and below ln(1−γ)."""
+    """λ = ln(1 + (e^l − 1)/γ), the inverse of ``log_mixed``; −inf at and below ln(1−γ)."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        negative = np.log1p(np.maximum(np.expm1(np.minimum(loss, 0.0)) / rate, -1.0))
+        bent = np.expm1(np.minimum(loss, 0.0)) / rate
+        negative = np.log1p(np.maximum(bent, -1.0))
+        if rate > 0.5:  # far down 1 + bent cancels, e^l/(1−γ) − 1 does not
+            far = math.log1p(-rate) - math.log(rate) + np.log(np.expm1(np.maximum(loss - math.log1p(-rate), 0.0)))
+            negative = np.where(bent > -0.5, negative, far)
         positive = loss + np.log1p((1.0 - rate) / rate * -np.expm1(-np.maximum(loss, 0.0)))
     return np.where(loss < 0.0, negative, positive)
 
 
 def _outer_loss(loss: float, rate: float) -> float:
-    """ln(1 + γ(e^λ − 1)), the inverse of ``_inner_loss``."""
-    if loss == -math.inf:
-        return math.log1p(-rate)
-    if loss > 30.0:
-        return loss + math.log(rate) + math.log1p((1.0 - rate) / rate * math.exp(-loss))
-    return math.log1p(rate * math.expm1(loss))
+    """``log_mixed`` of one loss."""
+    return float(log_mixed(np.array([loss]), rate)[0])
 
 
 def _listed(curve: Curve) -> bool:

@@ -38,7 +38,7 @@ from scipy.special import log_ndtr
 
 from affidavit.accountant.nodes import Compose, Gaussian, Plan, Repeat
 from affidavit.accountant.pld.curve import Array, Curve, Direction, Logs, OneStep
-from affidavit.accountant.pld.subsample import TwoSided
+from affidavit.accountant.pld.subsample import TwoSided, log_mixed
 
 __all__ = ["ThreeGaussians", "gaussian_shifts", "replaced_gaussian"]
 
@@ -89,11 +89,7 @@ class ThreeGaussians(Curve):
 
     def _log_mixture(self, x: Array, mean: float) -> Array:
         """ln of (1−q)N(0) + qN(mean) against N(0)."""
-        z = mean * x - 0.5 * mean * mean
-        small = np.log1p(self.rate * np.expm1(np.minimum(z, 1.0)))
-        large = z + math.log(self.rate) + np.log1p((1.0 - self.rate) / self.rate * np.exp(-np.maximum(z, 1.0)))
-        result: Array = np.where(z < 1.0, small, large)
-        return result
+        return log_mixed(mean * x - 0.5 * mean * mean, self.rate)
 
     def _slope(self, x: Array) -> Array:
         """d loss / dx."""

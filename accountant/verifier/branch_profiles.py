@@ -279,6 +279,8 @@ def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:
     reached = 0.0
     for front in () if goal.rough or goal.keep == "upper" else (forward, backward):
         if len(sides) > 1:
+            if not front.direction.lower:  # nothing that the first direction does not have
+                break
             alone = replace(front, direction=replace(front.direction, upper=front.direction.lower))
             look = _lattice_profile(alone, alone.spacing(COARSE_WIDTH, resolve=False), keep="upper")
             if _asked(look, goal)[1] <= reached:

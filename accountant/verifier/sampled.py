@@ -312,7 +312,9 @@ class Front:
     def _composed(self, grid: Grid, *, upward: bool) -> Composed | None:
         """One side of the composition; None if the window is too large (or nothing is left of a lower side)."""
         parts = self._parts(grid, upward=upward)
-        if not all(sum(part.masses, arb(0)) > 0.5 for part, _ in parts):
+        if not parts:  # no pair below
+            return Composed(0, (arb(1),), arb(0), arb(0), arb(0))
+        if not all(sum(part.masses, part.infinite) > 0.5 for part, _ in parts):
             return None
         window, above, below = window_of(parts, float(grid.step), self.negligible)
         if window.size > MAX_SIZE:

@@ -134,6 +134,28 @@ def test_a_record_that_moves_meets_two_parts() -> None:
     assert costs_of(parts, relation="substitution").zcdp == decimals.round_up(0.125 + 0.3**2 / 2)
 
 
+def test_a_sample_from_parts_of_unknown_size_has_no_renyi_cost() -> None:
+    """Nulls fill the sample up, so three records may stand in a place; as if sampled by Poisson, order 2 was 1.718e-4.
+
+    One of 100 records is released with unit noise, each a corner of a triangle of side 1: r, null, the others.
+    """
+    x, y = np.meshgrid(np.linspace(-8.0, 9.0, 400), np.linspace(-8.0, 9.0, 400))
+    corners = ((1.0, 0.0), (0.5, math.sqrt(0.75)), (0.0, 0.0))
+    old, null, other = (np.exp(-((x - a) ** 2 + (y - b) ** 2) / 2) / (2 * math.pi) for a, b in corners)
+    p, q = 0.01 * old + 0.99 * other, 0.01 * null + 0.99 * other
+    reached = math.log(float(np.sum(p * p / q)) * (17.0 / 399) ** 2)
+    assert reached == pytest.approx(2.05075e-4, rel=1e-4)
+    unit = {"kind": "gaussian", "noise_multiplier": 1.0}
+    sample = {"kind": "subsample", "scheme": "without-replacement", "population": 100, "sample": 1, "of": unit}
+    nothing = {**sample, "population": 200, "of": {"kind": "pure", "epsilon": 0.0}}
+    alone = costs_of(parse_plan(sample), relation="add-remove")
+    order = Decimal(2)
+    assert float(alone.rho_at(order) or 0) < reached
+    for plan in ({"kind": "parallel", "parts": [sample] * 2}, {"kind": "compose", "parts": [sample, nothing]}):
+        assert costs_of(parse_plan(plan), relation="add-remove").renyi == ()
+        assert understated(parse_plan(plan), alone, relation="add-remove")
+
+
 @pytest.mark.parametrize("delta", ["1e-3", "1e-9"])
 @pytest.mark.parametrize("epsilon", ["0.3", "1", "8"])
 def test_what_an_account_holds_is_what_its_guarantee_allows(epsilon: str, delta: str) -> None:

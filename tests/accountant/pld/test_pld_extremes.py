@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound
 from affidavit.accountant.plan import Approximate, Compose, Laplace, Plan, Poisson, Pure, Repeat, WithoutReplacement
+from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.nested import composed_curve, composed_law, composed_step
 from affidavit.accountant.pld.steps import one_step
+from affidavit.accountant.pld.subsample import Mixed
 
 LOGS = st.floats(min_value=math.log(1e-8), max_value=math.log(700.0))
 PURE = st.builds(lambda log: Pure(math.exp(log)), LOGS)
@@ -114,3 +116,24 @@ def test_the_top_of_the_losses_is_not_lost(use: Plan, epsilon: float, exponent: 
     for curve in (step.forward.upper, step.backward.upper):
         above, below = curve.delta(found - epsilon)[0], curve.delta(found + epsilon)[0]
         assert likely * above + (1.0 - likely) * below <= 10.0**exponent * (1.0 + 1e-9)
+
+
+def test_a_lower_side_of_few_digits_is_none() -> None:
+    """A million Gaussians: δ(1.6112) is 8.991e-322 (mpmath, 60 digits), which float64 writes as 9e-322."""
+    plan = {"kind": "repeat", "count": 10**6, "of": {"kind": "gaussian", "noise_multiplier": 23693.388743998476}}
+    found = bound(plan, relation="add-remove", epsilon=1.6112151967527448)
+    assert found.delta_lower == 0.0
+    assert 1e-320 < found.delta_upper < 1e-300
+
+
+def test_pairs_of_a_rate_near_one() -> None:
+    """(Q, mixture) of q = 1 − 1e-12, σ = 1 just below its largest loss (mpmath, 60 digits)."""
+    rate = 1.0 - 1e-12
+    epsilon = -math.log1p(-rate) * 0.9999
+    lower, upper = Mixed(Gaussian(1.0), rate).swapped().delta(epsilon)
+    with mpmath.workdps(60):
+        left = mpmath.exp(-mpmath.mpf(epsilon)) - (1 - mpmath.mpf(rate))
+        edge = mpmath.log(left / rate) + mpmath.mpf(1) / 2
+        q_mass = (1 - mpmath.mpf(rate)) * mpmath.ncdf(edge) + rate * mpmath.ncdf(edge - 1)
+        truth = mpmath.ncdf(edge) - mpmath.exp(mpmath.mpf(epsilon)) * q_mass
+        assert lower <= truth <= upper <= truth * (1 + mpmath.mpf(10) ** -6)

@@ -344,6 +344,31 @@ def test_discrete_gaussians_are_enclosed(sigma: float, granularity: float, count
     assert found.delta_upper - found.delta_lower <= 5e-3 * found.delta_upper
 
 
+def test_a_sample_that_mostly_reveals() -> None:
+    """Two uses of (1, .9) at rate .9, by all outcomes: more than half of the mass is on an infinite loss."""
+    high = 0.1 * math.e / (1.0 + math.e)
+    revealed, kept = [(0.9, 0.0), (0.0, 0.9)], [(high, 0.1 - high), (0.1 - high, high)]
+    pair = [(0.9 * p + 0.1 * q, q) for p, q in (*revealed, *kept)]
+    truth = 0.0
+    for way in (pair, [(q, p) for p, q in pair]):
+        both = [(p * r, q * s) for (p, q), (r, s) in product(way, repeat=2)]
+        truth = max(truth, sum(max(0.0, p - math.exp(0.5) * q) for p, q in both))
+    leaf = {"kind": "approximate", "epsilon": 1.0, "delta": 0.9}
+    found = recompute(repeat(2, poisson(0.9, leaf)), relation="add-remove", epsilon=0.5)
+    assert found.delta_lower <= truth * (1 + 1e-12)
+    assert truth * (1 - 1e-12) <= found.delta_upper <= truth * 1.001
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "substitution"])
+def test_a_shift_of_less_than_a_grid_step_may_show_nothing(relation: str) -> None:
+    """No pair below: the parts beside it are the lower side; (e − √e)/(1 + e) of randomised response at ε = 1/2."""
+    plan = {"kind": "compose", "parts": [discrete(0.3, 2.0), {"kind": "pure", "epsilon": 1.0}]}
+    found = recompute(plan, relation=relation, epsilon=0.5)
+    reached = (math.e - math.sqrt(math.e)) / (1.0 + math.e)
+    assert reached * (1.0 - 1e-8) <= found.delta_lower <= reached
+    assert found.delta_upper > 0.99
+
+
 def test_the_discrete_gaussian_costs_more_than_the_continuous_one() -> None:
     """At two grid steps and ε = 1 by 6 %: 0.0072488 against 0.0068296."""
     fine = recompute(gaussian(2.0), relation="add-remove", epsilon=1.0)
