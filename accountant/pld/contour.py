@@ -42,8 +42,8 @@ ACCURACY, RARE_ACCURACY = 1e-9, 1e-8
 """Of δ, relative: what each of the two sums over t may miss, without windows and with them."""
 LEAST_LOG = -700.0
 """ln of the smallest δ that this is asked for: float64 has no digits far below."""
-FEW, WORK = 4e6, 4e7
-"""Multiplications a pair before a window is looked for, and of all; the lattice has what decays more slowly."""
+FEW, WORK, RARE_WORK = 4e6, 4e7, 1e8
+"""Multiplications: a pair before windows are looked for, of all, and with windows. The lattice has the others."""
 STRIDE = 1.3
 FIRST_TERMS = 32
 LN_TILTS = (math.log(1e-4), math.log(1e5))
@@ -195,12 +195,12 @@ def contour(parts: CurveParts, *, delta: float | None, epsilon: float | None) ->
     try:
         whole = _aimed(pairs, precision, delta, epsilon)
         target = max(whole.epsilon if epsilon is None else epsilon, 0.0)
-        result = _around(whole, target, delta, rare=False)
-        if result is None:
-            near = epsilon if delta is None else _largest_alone(parts, delta)
-            aimed = _aimed(pairs, precision, None, near)
-            result = _around(aimed, near, delta, rare=True) or _around(whole, target, delta, rare=False, limit=WORK)
-        return result
+        plain = _around(whole, target, delta, limit=FEW * len(pairs))
+        if plain is not None:
+            return plain
+        near = target if delta is None else _largest_alone(parts, delta)
+        cut = _around(_aimed(pairs, precision, None, near), near, delta, rare=True, limit=RARE_WORK)
+        return cut or _around(whole, target, delta, limit=WORK)
     except TooFineError:
         return None
 
@@ -218,8 +218,8 @@ def _largest_alone(parts: CurveParts, delta: float) -> float:
     return float(brentq(excess, 0.0, high, rtol=1e-4)) if excess(0.0) > 0.0 > excess(high) else high
 
 
-def _around(whole: Whole, target: float, delta: float | None, *, rare: bool, limit: float = 0.0) -> Contour | None:
-    """The sum whose errors are kept small at ``target``, by windows or at most ``limit`` multiplications."""
+def _around(whole: Whole, target: float, delta: float | None, *, limit: float, rare: bool = False) -> Contour | None:
+    """The sum whose errors are kept small at ``target``, with windows if ``rare``; None beyond ``limit``."""
     pairs, precision = tuple((pair, count) for pair, count, _ in whole.parts), whole.precision
     log_delta = min(whole.log_delta(target), 0.0 if delta is None else math.log(delta))
     if log_delta < LEAST_LOG:
@@ -241,7 +241,9 @@ def _around(whole: Whole, target: float, delta: float | None, *, rare: bool, lim
         if found is None:
             return None
         split, common = found
-    terms = _summed(whole, step, goal, split, WORK if rare else limit or FEW * len(pairs))
+        if sum(one.guessed_work(step) for _, one in split) > limit:
+            return None
+    terms = _summed(whole, step, goal, split, limit)
     return None if terms is None else Contour(whole.tilt, step, *terms, (other.tilt, other.log_chernoff), common)
 
 

@@ -29,7 +29,7 @@ __all__ = ["composed_losses", "delta_bracket", "epsilon_bracket"]
 ROUNDS = 20
 HUGE = 1e12
 """Losses beyond which float64 has no digits left for a grid."""
-ROUNDED = 1e-5
+ROUNDED = 1e-4
 """Widths of a contour integral that a lattice hardly improves."""
 LARGE = 2**24
 """Largest count that one transform composes."""

@@ -38,6 +38,9 @@ MISSED = 5.0 * math.exp(-LOG_NOTHING)
 MOST_NODES = 200_000
 WIDTH = 1.0 / 6.0
 """Of a window, times p's mean: behind narrower ones M decays more slowly, wider ones must begin further out."""
+AT_ONCE = 128
+"""Nodes that are summed in any order: rounding grows with their number, and with that of such sums."""
+GUESSED_END, GUESSED_NODES = 60.0, 1.2
 HEIGHTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.1, 1.7, 2.5)
 """Of the lines that bound M far out."""
 
@@ -130,6 +133,14 @@ class Pair:
             grown = 0.5 * self.curvature * height**2 - tilt * math.log(math.cos(0.5 * self.q.spread * height))
             best = max(best, _step(height, grown + max(size, 0.0)))
         return best
+
+    def guessed_work(self, step: float) -> float:
+        """About how many terms of step ``step`` a rare part needs, times nodes; it only tells what is worth a try."""
+        if self.window is None:
+            return 0.0
+        share = float(self.p.second(np.array([self.window.at]))[0])
+        furthest = GUESSED_END / share
+        return furthest / step * furthest * self.distance * GUESSED_NODES
 
     @property
     def _quarter(self) -> float:
@@ -232,7 +243,8 @@ class Tilted:
         exponents = 0.5 * self.x**2 + (1.0 + self.tilt) * p_size + self.tilt * q_size
         if self.pair.window is not None:
             exponents += self.pair.window.size(self.x)
-        result: Array = 2.0 * UNIT * (32.0 + len(self.x) + 8.0 * exponents + 2.0 * abs(log_peak))
+        additions = min(len(self.x), AT_ONCE) + len(self.x) / AT_ONCE
+        result: Array = 2.0 * UNIT * (32.0 + additions + 8.0 * exponents + 2.0 * abs(log_peak))
         return result
 
     def rounding(self, log_peak: float) -> tuple[float, float]:
@@ -248,7 +260,10 @@ class Tilted:
         fine = 1 << (count.bit_length() // 2)
         coarse = first + step * fine * np.arange(-(-count // fine))
         turns = np.exp(1j * np.outer(coarse, self.loss)) * self.weights(log_peak)
-        result = np.asarray(turns @ np.exp(1j * np.outer(self.loss, step * np.arange(fine))), dtype=np.complex128)
+        others = np.exp(1j * np.outer(self.loss, step * np.arange(fine)))
+        result = np.zeros((len(coarse), fine), dtype=np.complex128)
+        for start in range(0, len(self.x), AT_ONCE):
+            result += turns[:, start : start + AT_ONCE] @ others[start : start + AT_ONCE]
         return result.reshape(-1)[:count]
 
     def beyond(self, frequency: float, log_peak: float) -> float:
