@@ -44,6 +44,8 @@ LEAST_LOG = -700.0
 """ln of the smallest δ that this is asked for: float64 has no digits far below."""
 FEW, WORK, RARE_WORK = 4e6, 4e7, 1e8
 """Multiplications: a pair before windows are looked for, of all, and with windows. The lattice has the others."""
+SHARP = 3e-7
+"""Relative width at which no windows are tried."""
 STRIDE = 1.3
 FIRST_TERMS = 32
 LN_TILTS = (math.log(1e-4), math.log(1e5))
@@ -131,6 +133,11 @@ class Contour:
         common = 0.0 if self.common is None else self.common.delta(epsilon)
         return max(0.0, value - factor * error - surplus * 1.001), min(1.0, value + factor * error + common)
 
+    def width(self, delta: float | None, epsilon: float) -> float:
+        """Relative, of ε at ``delta``, or of δ at ``epsilon``."""
+        lower, upper = self.delta(epsilon) if delta is None else self.epsilon(delta)
+        return (upper - lower) / max(upper, 1e-300) if math.isfinite(upper) else math.inf
+
     def epsilon(self, delta: float) -> tuple[float, float]:
         """(lower, upper) ε >= 0 at ``delta``; the lower one is sought near the upper one."""
         above = self._upper(delta)
@@ -196,11 +203,14 @@ def contour(parts: CurveParts, *, delta: float | None, epsilon: float | None) ->
         whole = _aimed(pairs, precision, delta, epsilon)
         target = max(whole.epsilon if epsilon is None else epsilon, 0.0)
         plain = _around(whole, target, delta, limit=FEW * len(pairs))
-        if plain is not None:
+        if plain is not None and plain.width(delta, target) <= SHARP:
             return plain
-        near = target if delta is None else _largest_alone(parts, delta)
+        near = target
+        if delta is not None:
+            near = _largest_alone(parts, delta) if plain is None else sum(plain.epsilon(delta)) / 2.0
         cut = _around(_aimed(pairs, precision, None, near), near, delta, rare=True, limit=RARE_WORK)
-        return cut or _around(whole, target, delta, limit=WORK)
+        plain = plain or (_around(whole, target, delta, limit=WORK) if cut is None else None)
+        return min((one for one in (plain, cut) if one), key=lambda one: one.width(delta, near), default=None)
     except TooFineError:
         return None
 

@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 
 from affidavit.accountant.pld.curve import Array, Curve, Swapped
 from affidavit.accountant.pld.gaussian import Gaussian
-from affidavit.accountant.pld.mixture import UNIT, Mixture, Window, cells
+from affidavit.accountant.pld.mixture import CELLS, UNIT, Mixture, Window, cells
 from affidavit.accountant.pld.subsample import Mixed
 from affidavit.accountant.pld.three_gaussians import ThreeGaussians
 
@@ -35,7 +35,7 @@ LOG_NOTHING = 46.0
 LOG_ENDS = 90.0
 """−ln of what is left out at either end."""
 MISSED = 5.0 * math.exp(-LOG_NOTHING)
-MOST_NODES = 200_000
+FEW_NODES, MOST_NODES = 1_000, 200_000
 WIDTH = 1.0 / 6.0
 """Of a window, times p's mean: behind narrower ones M decays more slowly, wider ones must begin further out."""
 AT_ONCE = 128
@@ -166,7 +166,10 @@ class Pair:
         return self._nodes(tilt, _step(room, growth))
 
     def _nodes(self, tilt: float, step: float) -> Tilted:
-        first, last = math.floor(-self._end(tilt, -1.0) / step), math.ceil(self._end(tilt, 1.0) / step)
+        low, high = self._end(tilt, -1.0), self._end(tilt, 1.0)
+        if low + high > FEW_NODES * step:
+            low, high = self._nearer(tilt, -1.0, low), self._nearer(tilt, 1.0, high)
+        first, last = math.floor(-low / step), math.ceil(high / step)
         if last - first > MOST_NODES:
             raise TooFineError
         x = step * np.arange(first, last + 1, dtype=np.float64)
@@ -193,6 +196,15 @@ class Pair:
             log_size = tilt * (0.5 * mean * mean - math.log(weight)) + 0.5 * slope * slope
             ends.append(max(slope, 0.0) + math.sqrt(2.0 * (LOG_ENDS + 2.0 + max(log_size, 0.0))))
         return min(ends)
+
+    def _nearer(self, tilt: float, sign: float, end: float) -> float:
+        """The same, from cells between 0 and ``end``: ln r_p and ln r_q are monotone, as is φ."""
+        edges = np.linspace(0.0, end, CELLS)
+        log_p, log_q = self.p.log_ratio(sign * edges), self.q.log_ratio(sign * edges)
+        logs = -0.5 * edges[:-1] ** 2 + (1.0 + tilt) * np.maximum(log_p[:-1], log_p[1:])
+        logs += math.log(edges[1]) - tilt * np.minimum(log_q[:-1], log_q[1:])
+        left = np.logaddexp.accumulate(logs[::-1])[::-1]
+        return float(edges[:-1][left > -LOG_ENDS].max(initial=0.0) + edges[1])
 
 
 def _step(height: float, growth: float) -> float:

@@ -11,10 +11,10 @@ from scipy.special import log_ndtr
 
 from affidavit.accountant.pld.curve import Array
 
-__all__ = ["UNIT", "Cells", "Mixture", "Window", "cells"]
+__all__ = ["CELLS", "UNIT", "Cells", "Mixture", "Window", "cells"]
 
 UNIT = 2.0**-53
-CELLS = 1500
+CELLS = 1000
 FIRST = -8.0
 """Where the first cell ends."""
 FURTHEST = 60.0
