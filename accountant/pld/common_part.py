@@ -19,18 +19,20 @@ import numpy as np
 from scipy.special import logsumexp
 
 from affidavit.accountant.pld.curve import Array
-from affidavit.accountant.pld.gaussian_pair import Pair
-from affidavit.accountant.pld.mixture import UNIT, cells
+from affidavit.accountant.pld.gaussian_pair import WIDTH, Pair
+from affidavit.accountant.pld.mixture import UNIT, Cells, Window, cells
 
-__all__ = ["Common", "Split", "windows"]
+__all__ = ["Common", "Pairs", "common_part", "log_beyond"]
 
-Split = tuple[tuple[Pair, Pair], ...]
-"""(common, rare) of every pair."""
+Pairs = tuple[tuple[Pair, int], ...]
+"""With counts."""
 
-LN_ODDS = (-16.0, 3.0)
+LN_ODDS = (-18.0, 3.0)
 """Of p's moved part where a window may stand."""
 CLOSE = 0.2
-TILTS: Array = np.geomspace(0.3, 1e5, 60)
+FURTHEST = 40.0
+"""How far beyond a window cells go, in widths."""
+TILTS: Array = np.geomspace(0.3, 1e6, 60)
 
 
 class Common(NamedTuple):
@@ -45,39 +47,51 @@ class Common(NamedTuple):
         return (math.exp(min(self.log_constant - self.tilt * epsilon, 700.0)) + self.outside) * (1.0 + 1e-9)
 
 
-def windows(
-    pairs: tuple[tuple[Pair, int], ...], precision: float, epsilon: float, log_goal: float
-) -> tuple[Split, Common] | None:
-    """Windows as far out as keeps δ of the common parts at ``epsilon`` below e^``log_goal``, and that δ.
+def common_part(pairs: Pairs, precision: float, epsilon: float, log_goal: float) -> tuple[float, Common] | None:
+    """The window (ln odds) as far out as keeps δ of the common parts at ``epsilon`` below e^``log_goal``; that δ.
 
-    None where a pair has no rare part, or none stands far enough out. Gaussians whose μ² add up to ``precision`` count.
+    None where none stands far enough out. Gaussians whose μ² add up to ``precision`` count.
     """
     found, (low, high) = None, LN_ODDS
     while high - low > CLOSE:
         middle = 0.5 * (low + high)
-        split = tuple(cut for pair, _ in pairs if (cut := pair.cut(middle)) is not None)
-        if len(split) < len(pairs):
-            return None
-        parts = tuple((one, count) for (one, _), (_, count) in zip(split, pairs, strict=True))
-        common = _common(parts, precision, epsilon, log_goal)
-        if common.delta(epsilon) <= math.exp(log_goal):
-            low, found = middle, (split, common)
+        windows = [(pair, pair.between(None, middle), count) for pair, count in pairs]
+        here = _charge(windows, precision, epsilon, log_goal)
+        if here.delta(epsilon) <= math.exp(log_goal):
+            low, found = middle, (middle, here)
         else:
             high = middle
     return found
 
 
-def _common(pairs: tuple[tuple[Pair, int], ...], precision: float, epsilon: float, log_goal: float) -> Common:
-    """The charge, with the best θ at ``epsilon``."""
+def log_beyond(pairs: Pairs, odds: float) -> float:
+    """ln of a bound of P's mass, of all uses, on rare parts beyond a window."""
+    logs = []
+    for pair, count in pairs:
+        window = pair.between(odds, None)
+        found = _cells(pair, window.low or 0.0)
+        logs += [math.log(count) + float(logsumexp(found.log_mass + window.log_share(found.high)))]
+        logs += [math.log(count) + float(found.log_beyond[-1])]
+    return float(logsumexp(logs))
+
+
+def _cells(pair: Pair, at: float) -> Cells:
+    """As far as they matter to a window that ends at ``at``."""
+    return cells(pair.p, max(math.copysign(1.0, pair.p.mean) * at, 0.0) + FURTHEST * abs(WIDTH / pair.p.mean))
+
+
+def _charge(pairs: list[tuple[Pair, Window, int]], precision: float, epsilon: float, log_goal: float) -> Common:
+    """With the best θ at ``epsilon``."""
     outside = 0.0
     logs = 0.5 * precision * (TILTS**2 + TILTS) + TILTS * np.log(TILTS) - (1.0 + TILTS) * np.log1p(TILTS)
-    for pair, count in pairs:
-        if pair.window is None:
-            return Common(0.0, math.inf, 0.0)
-        _, high, log_mass, log_beyond = cells(pair.p, pair.window)
-        last = int(np.argmax(log_beyond <= log_goal - math.log(4.0 * len(pairs) * count))) or len(high) - 1
-        outside += count * math.exp(float(log_beyond[last]))
-        high, log_mass = high[: last + 1], log_mass[: last + 1]
+    for pair, window, count in pairs:
+        low, high, log_mass, log_tail = _cells(pair, window.high or 0.0)
+        allowed = log_goal - math.log(4.0 * len(pairs) * count)
+        log_left = window.log_share(high) + log_tail
+        last = int(np.argmax(log_left <= allowed)) or len(high) - 1
+        outside += count * math.exp(float(log_left[last]))
+        high = high[: last + 1]
+        log_mass = log_mass[: last + 1] + np.concatenate(([0.0], window.log_share(low[1 : last + 1])))
         loss = pair.p.log_ratio(high) - pair.q.log_ratio(high)
         size = float((pair.p.size(high) + pair.q.size(high)).max())
         rounding = 16.0 * UNIT * (len(high) + 64.0 + TILTS * size)

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from affidavit.accountant.pld.common_part import Common, Split, windows
+from affidavit.accountant.pld.common_part import Common, Pairs, common_part, log_beyond
 from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.gaussian_pair import ComplexArray, Moments, Pair, TooFineError
 from affidavit.accountant.pld.grid import CurveParts
@@ -46,6 +46,8 @@ FEW, WORK, RARE_WORK = 4e6, 4e7, 1e8
 """Multiplications: a pair before windows are looked for, of all, and with windows. The lattice has the others."""
 SHARP = 3e-7
 """Relative width at which no windows are tried."""
+RATIO, LARGEST_ODDS = 3.0, 1.0
+"""ln of the odds between windows, and of those from which on one takes all."""
 STRIDE = 1.3
 FIRST_TERMS = 32
 LN_TILTS = (math.log(1e-4), math.log(1e5))
@@ -58,6 +60,10 @@ STEEPEST = 5e3
 FURTHEST = 1e12
 NEAR = 1e-14
 """First step outwards from a root, relative."""
+
+
+Split = tuple[tuple[Pair, Pair], ...]
+"""The parts of each pair below a window and within it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +110,8 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Contour:
-    """The terms of the sum over t; a phase a term and one sum give δ at any ε."""
+class Sum:
+    """The terms of the sum over t; a phase a term and one sum give its part of δ at any ε."""
 
     tilt: float
     step: float
@@ -113,10 +119,9 @@ class Contour:
     log_scale: float
     error: float  # of the terms' sum, and of what was left out of it
     beyond: tuple[float, float]  # the other tilt, and ln of Chernoff's constant there
-    common: Common | None  # what they add, where windows are used
 
     def delta(self, epsilon: float) -> tuple[float, float]:
-        """(lower, upper) δ at ``epsilon`` >= 0."""
+        """(lower, upper) of its part."""
         phase = self.step * epsilon * np.arange(len(self.terms))
         turned = (self.terms * np.exp(-1j * phase)).real
         log_factor = self.log_scale - self.tilt * epsilon
@@ -130,8 +135,21 @@ class Contour:
         gap = (other - self.tilt) * period
         surplus = math.exp(min(log_constant - other * epsilon - gap, 700.0)) / -math.expm1(-gap)
         surplus += 1.0 / math.expm1(min(self.tilt * period, 708.0))
+        return max(0.0, value - factor * error - surplus * 1.001), value + factor * error
+
+
+@dataclass(frozen=True, slots=True)
+class Contour:
+    """One sum, or one a window, with what the uses add that all are common."""
+
+    sums: tuple[Sum, ...]
+    common: Common | None = None
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """(lower, upper) δ at ``epsilon`` >= 0."""
         common = 0.0 if self.common is None else self.common.delta(epsilon)
-        return max(0.0, value - factor * error - surplus * 1.001), min(1.0, value + factor * error + common)
+        sides = [one.delta(epsilon) for one in self.sums]
+        return math.fsum(low for low, _ in sides), min(1.0, math.fsum(high for _, high in sides) + common)
 
     def width(self, delta: float | None, epsilon: float) -> float:
         """Relative, of ε at ``delta``, or of δ at ``epsilon``."""
@@ -194,7 +212,7 @@ def chernoff(parts: CurveParts, *, delta: float) -> float:
 
 
 def contour(parts: CurveParts, *, delta: float | None, epsilon: float | None) -> Contour | None:
-    """The sum for ``parts`` near ``delta`` or ``epsilon``; None where it does not apply or would take too long."""
+    """The sums for ``parts`` near ``delta`` or ``epsilon``; None where they do not apply or would take too long."""
     found = gaussian_pairs(parts)
     if found is None:
         return None
@@ -202,14 +220,15 @@ def contour(parts: CurveParts, *, delta: float | None, epsilon: float | None) ->
     try:
         whole = _aimed(pairs, precision, delta, epsilon)
         target = max(whole.epsilon if epsilon is None else epsilon, 0.0)
-        plain = _around(whole, target, delta, limit=FEW * len(pairs))
+        log_delta = min(whole.log_delta(target), 0.0 if delta is None else math.log(delta))
+        plain = _plain(whole, target, log_delta, FEW * len(pairs))
         if plain is not None and plain.width(delta, target) <= SHARP:
             return plain
         near = target
         if delta is not None:
             near = _largest_alone(parts, delta) if plain is None else sum(plain.epsilon(delta)) / 2.0
-        cut = _around(_aimed(pairs, precision, None, near), near, delta, rare=True, limit=RARE_WORK)
-        plain = plain or (_around(whole, target, delta, limit=WORK) if cut is None else None)
+        cut = _cut(pairs, precision, near, log_delta if delta is None else math.log(delta))
+        plain = plain or (_plain(whole, target, log_delta, WORK) if cut is None else None)
         return min((one for one in (plain, cut) if one), key=lambda one: one.width(delta, near), default=None)
     except TooFineError:
         return None
@@ -228,16 +247,48 @@ def _largest_alone(parts: CurveParts, delta: float) -> float:
     return float(brentq(excess, 0.0, high, rtol=1e-4)) if excess(0.0) > 0.0 > excess(high) else high
 
 
-def _around(whole: Whole, target: float, delta: float | None, *, limit: float, rare: bool = False) -> Contour | None:
-    """The sum whose errors are kept small at ``target``, with windows if ``rare``; None beyond ``limit``."""
-    pairs, precision = tuple((pair, count) for pair, count, _ in whole.parts), whole.precision
-    log_delta = min(whole.log_delta(target), 0.0 if delta is None else math.log(delta))
+def _plain(whole: Whole, target: float, log_delta: float, limit: float) -> Contour | None:
+    """One sum whose errors are small at ``target``, where δ is about e^``log_delta``; None beyond ``limit``."""
     if log_delta < LEAST_LOG:
         return None
-    log_goal = max(log_delta + math.log(RARE_ACCURACY if rare else ACCURACY), LEAST_LOG)
+    found = _around(whole, None, target, max(log_delta + math.log(ACCURACY), LEAST_LOG), limit)
+    return None if found is None else Contour((found,))
+
+
+def _cut(pairs: Pairs, precision: float, epsilon: float, log_delta: float) -> Contour | None:
+    """A sum a window: each at a tilt of its own, which the larger and rarer losses beyond it do not limit."""
+    log_goal = log_delta + math.log(RARE_ACCURACY)
+    if log_goal < LEAST_LOG or not all(pair.divisible for pair, _ in pairs):
+        return None
+    found = common_part(pairs, precision, epsilon, log_goal)
+    if found is None:
+        return None
+    low, common = found
+    sums: list[Sum] = []
+    while True:
+        high: float | None = low + RATIO
+        beyond = log_beyond(pairs, low + RATIO)
+        if beyond > log_goal and low + RATIO > LARGEST_ODDS:
+            high = None
+        split = tuple((one.within(one.between(None, low)), one.within(one.between(low, high))) for one, _ in pairs)
+        parts = pairs if high is None else tuple((one.within(one.between(None, high)), count) for one, count in pairs)
+        one = _around(_aimed(parts, precision, None, epsilon), split, epsilon, log_goal, RARE_WORK)
+        if one is None:
+            return None
+        sums.append(one)
+        if high is None:
+            return Contour(tuple(sums), common)
+        if beyond <= log_goal:
+            return Contour(tuple(sums), common._replace(outside=common.outside + math.exp(beyond)))
+        low = high
+
+
+def _around(whole: Whole, split: Split | None, target: float, log_goal: float, limit: float) -> Sum | None:
+    """The sum whose errors are below e^``log_goal`` at ``target``, without the ``split``'s first parts."""
+    pairs, precision = tuple((pair, count) for pair, count, _ in whole.parts), whole.precision
     # Chernoff's bound at another tilt puts the period where the images above are negligible.
     others = [Whole.at(factor * whole.tilt, pairs, precision) for factor in OTHER_TILTS]
-    if rare:
+    if split:
         # A large and rare loss is what the images above are of; at a lower tilt they are further below.
         lower = [Whole.at(factor * whole.tilt, pairs, precision) for factor in LOWER_TILTS]
         whole = min(lower, key=lambda one: _period(one, others, target, log_goal)[0])
@@ -245,16 +296,10 @@ def _around(whole: Whole, target: float, delta: float | None, *, limit: float, r
     step = 2.0 * math.pi / period
     # What is left of ∫ |terms| dt may be this, in units of e^{log M(θ)}.
     goal = math.exp(min(log_goal + math.log(math.pi) + whole.tilt * target - whole.log_peak, 700.0))
-    split, common = None, None
-    if rare:
-        found = windows(pairs, precision, target, log_goal)
-        if found is None:
-            return None
-        split, common = found
-        if sum(one.guessed_work(step) for _, one in split) > limit:
-            return None
+    if split and sum(one.guessed_work(step) for _, one in split) > limit:
+        return None
     terms = _summed(whole, step, goal, split, limit)
-    return None if terms is None else Contour(whole.tilt, step, *terms, (other.tilt, other.log_chernoff), common)
+    return None if terms is None else Sum(whole.tilt, step, *terms, (other.tilt, other.log_chernoff))
 
 
 def _period(whole: Whole, others: list[Whole], target: float, log_goal: float) -> tuple[float, Whole]:

@@ -26,14 +26,14 @@ from affidavit.accountant.pld.mixture import CELLS, UNIT, Mixture, Window, cells
 from affidavit.accountant.pld.subsample import Mixed
 from affidavit.accountant.pld.three_gaussians import ThreeGaussians
 
-__all__ = ["ComplexArray", "Moments", "Pair", "Tilted", "TooFineError"]
+__all__ = ["WIDTH", "ComplexArray", "Moments", "Pair", "Tilted", "TooFineError"]
 
 ComplexArray = NDArray[np.complex128]
 
 LOG_NOTHING = 46.0
 """−ln of what the sum over x may miss, relative to M(θ): 1e-20."""
-LOG_ENDS = 90.0
-"""−ln of what is left out at either end."""
+LOG_DEEP, LOG_ENDS = 66.0, 90.0
+"""−ln of what a coarse sum misses of a part below a window's end; of what is left out at either end."""
 MISSED = 5.0 * math.exp(-LOG_NOTHING)
 FEW_NODES, MOST_NODES = 1_000, 200_000
 WIDTH = 1.0 / 6.0
@@ -57,18 +57,21 @@ class Pair:
     q: Mixture
     window: Window | None = None
 
-    def cut(self, log_odds: float) -> tuple[Pair, Pair] | None:
-        """(common, rare): cut where these are the odds of p's moved part, if p has two."""
-        rate, mean = self.p
-        if not 0.0 < rate < 1.0:
-            return None
-        at, width = (log_odds + math.log1p(-rate) - math.log(rate)) / mean + 0.5 * mean, WIDTH / mean
-        return Pair(self.p, self.q, Window(at, width)), Pair(self.p, self.q, Window(at, -width))
-
     @property
-    def common(self) -> bool:
-        """Whether a window cuts off what is towards p's moved part."""
-        return self.window is not None and self.window.width * self.p.mean > 0.0
+    def divisible(self) -> bool:
+        """Whether p has two parts, so that windows can cut rare losses off."""
+        return 0.0 < self.p.share < 1.0
+
+    def between(self, low: float | None, high: float | None) -> Window:
+        """The window between two places, given by the ln of the odds there of the moved part of a divisible p."""
+        rate, mean = self.p
+        even = (math.log1p(-rate) - math.log(rate)) / mean + 0.5 * mean
+        first, last = (None if odds is None else even + odds / mean for odds in (low, high))
+        return Window(first, last, WIDTH / mean)
+
+    def within(self, window: Window) -> Pair:
+        """Its part within ``window``."""
+        return Pair(self.p, self.q, window)
 
     @property
     def curvature(self) -> float:
@@ -109,21 +112,27 @@ class Pair:
         height = self.strip(tilt)
         growth = 0.5 * self.curvature * height**2 + frequency * self.distance * height
         growth -= tilt * math.log(math.cos(0.5 * self.q.spread * height))
-        return self._nodes(tilt, max(_step(height, growth), self._common_step(tilt, frequency, height)))
+        return self._nodes(tilt, max(_step(height, growth), self._low_step(tilt, frequency, height)))
 
-    def _common_step(self, tilt: float, frequency: float, highest: float) -> float:
-        """A step for the common part, whose integrand hardly turns where the window leaves it.
+    def _low_step(self, tilt: float, frequency: float, highest: float) -> float:
+        """A step for what a window leaves below its high end, where the integrand hardly turns.
 
         At height y >= 0 it is at most e^{|t|(|arg r_p| + |arg r_q|)} for e^{|t|Sy} of the module docstring; p's angle
-        is largest at a cell's high end, q's at its low end. Beyond the cells r_p <= e^{mx} and r_q >= 1 − c.
-        The bound is absolute, which is no less than relative to M(θ) >= 1.
+        is largest at a cell's high end, q's at its low end. Beyond the last cell w r_p^{1+θ} falls (ln r_p rises by
+        less than m, ln w falls by z/width) and r_q >= 1 − c. The bound is absolute: e^{−LOG_DEEP}.
         """
-        if not self.common or self.window is None:
+        if self.window is None or self.window.high is None:
             return 0.0
-        low, high, log_mass, _ = cells(self.p, self.window)
-        logs = log_mass + tilt * (self.p.log_ratio(high) - self.q.log_ratio(high))
-        far = float(self.window.log_share(high[-1:])[0]) - tilt * math.log1p(-self.q.share)
-        far += 0.5 * ((1.0 + tilt) * self.p.mean) ** 2
+        widths = 60.0 + (1.0 + tilt) / 3.0
+        end = max(math.copysign(self.window.high, self.window.high * self.p.mean), 0.0) + widths * abs(
+            self.window.width
+        )
+        low, high, log_mass, _ = cells(self.p, end)
+        share = self.window._replace(low=None).log_share(low)
+        log_p = self.p.log_ratio(high)
+        logs = log_mass + share + tilt * (log_p - self.q.log_ratio(high))
+        far = float(self.window._replace(low=None).log_share(high[-1:])[0]) - tilt * math.log1p(-self.q.share)
+        far += (1.0 + tilt) * float(log_p[-1])
         best = 0.0
         for height in HEIGHTS:
             if height > highest:
@@ -131,14 +140,14 @@ class Pair:
             turn = np.abs(self.p.turned(high, height)[0]) + np.abs(self.q.turned(low, height)[0])
             size = float(np.logaddexp(logsumexp(logs + frequency * turn), far + frequency * self.distance * height))
             grown = 0.5 * self.curvature * height**2 - tilt * math.log(math.cos(0.5 * self.q.spread * height))
-            best = max(best, _step(height, grown + max(size, 0.0)))
+            best = max(best, _step(height, grown + max(size, 0.0) + LOG_DEEP - LOG_NOTHING))
         return best
 
     def guessed_work(self, step: float) -> float:
         """About how many terms of step ``step`` a rare part needs, times nodes; it only tells what is worth a try."""
-        if self.window is None:
+        if self.window is None or self.window.low is None:
             return 0.0
-        share = float(self.p.second(np.array([self.window.at]))[0])
+        share = float(self.p.second(np.array([self.window.low]))[0])
         furthest = GUESSED_END / share
         return furthest / step * furthest * self.distance * GUESSED_NODES
 
@@ -245,9 +254,10 @@ class Tilted:
         result: Array = np.exp(self.log_height - log_peak) * self.step
         return result
 
-    def missed(self, weight: Array) -> float:
-        """What a sum over the nodes may miss: relative to itself, of common parts to M(θ), and the ends."""
-        return MISSED * (1.0 if self.pair.common else float(weight.sum())) + math.exp(-LOG_ENDS + 2.0)
+    def missed(self, weight: Array, log_peak: float) -> float:
+        """What a sum over the nodes may miss: relative to itself, and, where 1 is meant, to e^``log_peak``."""
+        absolute = math.exp(-LOG_ENDS + 2.0) + (0.0 if self.pair.window is None else math.exp(-LOG_DEEP))
+        return MISSED * float(weight.sum()) + absolute * math.exp(min(max(-log_peak, 0.0), 700.0))
 
     def _relative(self, log_peak: float) -> Array:
         """Relative error of each of ``weights``, and its part in that of their sum."""
@@ -263,7 +273,7 @@ class Tilted:
         """(a, b): the sum over x at frequency t, relative to M(θ), is wrong by at most a + bt."""
         weight = self.weights(log_peak)
         p_size, q_size = self.pair.p.size(self.x), self.pair.q.size(self.x)
-        return float(weight @ self._relative(log_peak)) + self.missed(weight), 16.0 * UNIT * float(
+        return float(weight @ self._relative(log_peak)) + self.missed(weight, log_peak), 16.0 * UNIT * float(
             weight @ (p_size + q_size)
         )
 
@@ -283,13 +293,13 @@ class Tilted:
         p, q = self.pair.p, self.pair.q
         weight = self.weights(log_peak) * (1.0 + self._relative(log_peak))
         sign = 1.0 if self.pair.rising else -1.0
-        best = float(weight.sum()) + self.missed(weight)
+        best = float(weight.sum()) + self.missed(weight, log_peak)
         for height in self.pair.heights():
             p_angle, p_size = p.turned(self.x, sign * height)
             q_angle, q_size = q.turned(self.x, sign * height)
             turn = np.maximum(p_angle - q_angle, 0.0)
             grown = (1.0 + self.tilt) * np.log(p_size) - self.tilt * np.log(q_size) - frequency * turn
-            missed = self.missed(weight) * math.exp(
+            missed = self.missed(weight, log_peak) * math.exp(
                 min(-self.tilt * math.log(math.cos(0.5 * q.spread * height)), 600.0)
             )
             inside = float(weight @ np.exp(np.minimum(grown, 600.0)))

@@ -17,8 +17,6 @@ UNIT = 2.0**-53
 CELLS = 1000
 FIRST = -8.0
 """Where the first cell ends."""
-FURTHEST = 60.0
-"""Where the last one ends beyond a window, in widths: e^−1800 of it is left."""
 ROUNDED = 1e-13
 """Relative, of a tail: a few units times the logarithm that it is the exponential of."""
 
@@ -72,48 +70,54 @@ class Mixture(NamedTuple):
 
 
 class Window(NamedTuple):
-    """Φ((``at`` − x)/``width``); its complement has −``width``."""
+    """Φ((``high`` − x)/``width``) − Φ((``low`` − x)/``width``), of infinite ends none; towards −x if ``width`` < 0."""
 
-    at: float
+    low: float | None
+    high: float | None
     width: float
+
+    def _ends(self, x: Array) -> tuple[Array, Array]:
+        low = np.full_like(x, -math.inf) if self.low is None else (self.low - x) / self.width
+        high = np.full_like(x, math.inf) if self.high is None else (self.high - x) / self.width
+        return low, high
 
     def log_share(self, x: Array) -> Array:
         """ln of it."""
-        result: Array = log_ndtr((self.at - x) / self.width)
+        low, high = self._ends(x)
+        turned = low > 0.0  # the difference of two that are nearly 1 is that of their complements
+        more, less = log_ndtr(np.where(turned, -low, high)), log_ndtr(np.where(turned, -high, low))
+        result: Array = more + np.log1p(-np.exp(np.minimum(less - more, -1e-300)))
         return result
 
     def size(self, x: Array) -> Array:
-        """What the rounding errors of ``log_share`` are proportional to: it, and its slope times the terms of z."""
-        z, share = (self.at - x) / self.width, self.log_share(x)
-        hazard = np.exp(np.minimum(-0.5 * z * z - share, 700.0))
-        result: Array = np.abs(share) + hazard * ((np.abs(x) + abs(self.at)) / abs(self.width) + np.abs(z))
+        """What the rounding errors of ``log_share`` are proportional to: it, and its slopes times the terms of z."""
+        share = self.log_share(x)
+        result: Array = 2.0 * np.abs(share)
+        for end, z in zip((self.low, self.high), self._ends(x), strict=True):
+            if end is not None:
+                hazard = np.exp(np.minimum(-0.5 * z * z - share, 700.0))
+                result += hazard * ((np.abs(x) + abs(end)) / abs(self.width) + np.abs(z))
         return result
 
 
 class Cells(NamedTuple):
-    """Cells towards the moved part of p, the first one all below ``high[0]``.
-
-    ``log_mass``: ln of a bound of p's mass there times the window at the low end, the largest; ``log_beyond``: ln of
-    the same of all beyond each cell.
-    """
+    """Cells towards the moved part of p, the first one all below ``high[0]``; ``log_mass``: ln of a bound of p's."""
 
     low: Array
     high: Array
     log_mass: Array
     log_beyond: Array
+    """ln P(x > ``high``)."""
 
 
 @lru_cache(maxsize=64)
-def cells(p: Mixture, window: Window) -> Cells:
-    """Those of p times a window that falls towards its moved part."""
-    sign, rate = math.copysign(1.0, p.mean), p.share
-    edges = np.linspace(FIRST, max(sign * window.at, 0.0) + FURTHEST * abs(window.width), CELLS)
+def cells(p: Mixture, end: float) -> Cells:
+    """Those of p up to ``end``, counted towards its moved part."""
+    edges = np.linspace(FIRST, end, CELLS)
     log_tail = np.minimum(
-        np.logaddexp(math.log1p(-rate) + log_ndtr(-edges), math.log(rate) + log_ndtr(abs(p.mean) - edges)), 0.0
+        np.logaddexp(math.log1p(-p.share) + log_ndtr(-edges), math.log(p.share) + log_ndtr(abs(p.mean) - edges)), 0.0
     )
-    share = window.log_share(sign * edges)
     above = np.exp(np.concatenate(([0.0], log_tail)))
     mass = above[:-1] * (1.0 + ROUNDED) - above[1:] * (1.0 - ROUNDED)
-    log_mass = np.log(np.maximum(mass, 1e-300)) + np.concatenate(([0.0], share[:-1]))
-    high = sign * edges
-    return Cells(np.concatenate((high[:1], high[:-1])), high, log_mass, share + log_tail)
+    high = math.copysign(1.0, p.mean) * edges
+    return Cells(np.concatenate((high[:1], high[:-1])), high, np.log(np.maximum(mass, 1e-300)), log_tail)
