@@ -18,11 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from affidavit.accountant.pld.curve import Array, Curve, Swapped
 from affidavit.accountant.pld.gaussian import Gaussian
-from affidavit.accountant.pld.mixture import CELLS, UNIT, Mixture, Window, cells
+from affidavit.accountant.pld.mixture import CELLS, UNIT, Mixture, Window, cells, log_sum
 from affidavit.accountant.pld.subsample import Mixed
 from affidavit.accountant.pld.three_gaussians import ThreeGaussians
 
@@ -38,9 +37,12 @@ MISSED = 5.0 * math.exp(-LOG_NOTHING)
 FEW_NODES, MOST_NODES = 1_000, 200_000
 WIDTH = 1.0 / 6.0
 """Of a window, times p's mean: behind narrower ones M decays more slowly, wider ones must begin further out."""
+FEW_TURNS = 40.0
+"""t times the means' distance below which a uniform step has few nodes."""
 AT_ONCE = 128
 """Nodes that are summed in any order: rounding grows with their number, and with that of such sums."""
-GUESSED_END, GUESSED_NODES = 60.0, 1.2
+GUESSED_END, GUESSED_NODES = 60.0, 300.0
+LOW_HEIGHTS = (0.0003, 0.0006, 0.0012, 0.0025, 0.005, 0.01)
 HEIGHTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.1, 1.7, 2.5)
 """Of the lines that bound M far out."""
 
@@ -112,7 +114,10 @@ class Pair:
         height = self.strip(tilt)
         growth = 0.5 * self.curvature * height**2 + frequency * self.distance * height
         growth -= tilt * math.log(math.cos(0.5 * self.q.spread * height))
-        return self._nodes(tilt, max(_step(height, growth), self._low_step(tilt, frequency, height)))
+        step = _step(height, growth)
+        if frequency * self.distance > FEW_TURNS:
+            step = max(step, self._low_step(tilt, frequency, height))
+        return self._nodes(tilt, step)
 
     def _low_step(self, tilt: float, frequency: float, highest: float) -> float:
         """A step for what a window leaves below its high end, where the integrand hardly turns.
@@ -134,11 +139,11 @@ class Pair:
         far = float(self.window._replace(low=None).log_share(high[-1:])[0]) - tilt * math.log1p(-self.q.share)
         far += (1.0 + tilt) * float(log_p[-1])
         best = 0.0
-        for height in HEIGHTS:
+        for height in (*LOW_HEIGHTS, *HEIGHTS):
             if height > highest:
                 break
             turn = np.abs(self.p.turned(high, height)[0]) + np.abs(self.q.turned(low, height)[0])
-            size = float(np.logaddexp(logsumexp(logs + frequency * turn), far + frequency * self.distance * height))
+            size = float(np.logaddexp(log_sum(logs + frequency * turn), far + frequency * self.distance * height))
             grown = 0.5 * self.curvature * height**2 - tilt * math.log(math.cos(0.5 * self.q.spread * height))
             best = max(best, _step(height, grown + max(size, 0.0) + LOG_DEEP - LOG_NOTHING))
         return best
@@ -147,9 +152,11 @@ class Pair:
         """About how many terms of step ``step`` a rare part needs, times nodes; it only tells what is worth a try."""
         if self.window is None or self.window.low is None:
             return 0.0
-        share = float(self.p.second(np.array([self.window.low]))[0])
-        furthest = GUESSED_END / share
-        return furthest / step * furthest * self.distance * GUESSED_NODES
+        high = self.window.high
+        ends = np.array([self.window.low, self.window.low + 6.0 / self.p.mean if high is None else high])
+        low_share, high_share = self.p.second(ends)
+        furthest = GUESSED_END / float(low_share)
+        return furthest / step * (GUESSED_NODES + furthest * float(high_share * abs(ends[1] - ends[0])) * self.distance)
 
     @property
     def _quarter(self) -> float:
@@ -207,11 +214,14 @@ class Pair:
         return min(ends)
 
     def _nearer(self, tilt: float, sign: float, end: float) -> float:
-        """The same, from cells between 0 and ``end``: ln r_p and ln r_q are monotone, as is φ."""
+        """The same, from cells between 0 and ``end``: ln r_p, ln r_q, φ and a window's high end are monotone."""
         edges = np.linspace(0.0, end, CELLS)
         log_p, log_q = self.p.log_ratio(sign * edges), self.q.log_ratio(sign * edges)
         logs = -0.5 * edges[:-1] ** 2 + (1.0 + tilt) * np.maximum(log_p[:-1], log_p[1:])
         logs += math.log(edges[1]) - tilt * np.minimum(log_q[:-1], log_q[1:])
+        if self.window is not None and self.window.high is not None:
+            share = self.window._replace(low=None).log_share(sign * edges)
+            logs += np.maximum(share[:-1], share[1:])
         left = np.logaddexp.accumulate(logs[::-1])[::-1]
         return float(edges[:-1][left > -LOG_ENDS].max(initial=0.0) + edges[1])
 

@@ -11,7 +11,7 @@ from scipy.special import log_ndtr
 
 from affidavit.accountant.pld.curve import Array
 
-__all__ = ["CELLS", "UNIT", "Cells", "Mixture", "Window", "cells"]
+__all__ = ["CELLS", "UNIT", "Cells", "Mixture", "Window", "cells", "log_sum"]
 
 UNIT = 2.0**-53
 CELLS = 1000
@@ -84,6 +84,9 @@ class Window(NamedTuple):
     def log_share(self, x: Array) -> Array:
         """ln of it."""
         low, high = self._ends(x)
+        if self.low is None or self.high is None:
+            alone: Array = log_ndtr(high if self.low is None else -low)
+            return alone
         turned = low > 0.0  # the difference of two that are nearly 1 is that of their complements
         more, less = log_ndtr(np.where(turned, -low, high)), log_ndtr(np.where(turned, -high, low))
         result: Array = more + np.log1p(-np.exp(np.minimum(less - more, -1e-300)))
@@ -98,6 +101,13 @@ class Window(NamedTuple):
                 hazard = np.exp(np.minimum(-0.5 * z * z - share, 700.0))
                 result += hazard * ((np.abs(x) + abs(end)) / abs(self.width) + np.abs(z))
         return result
+
+
+def log_sum(logs: Array) -> Array:
+    """ln Σ e^logs over the first axis."""
+    top = logs.max(axis=0)
+    result: Array = top + np.log(np.exp(logs - top).sum(axis=0))
+    return result
 
 
 class Cells(NamedTuple):
