@@ -381,7 +381,9 @@ def _summed(
 
 def _log1p(z: ComplexArray) -> ComplexArray:
     """ln(1 + z), accurate for small z."""
-    result: ComplexArray = 0.5 * np.log1p(z.real * (2.0 + z.real) + z.imag**2) + 1j * np.arctan2(z.imag, 1.0 + z.real)
+    gain = z.real * (2.0 + z.real) + z.imag**2
+    small, large = np.log1p(np.maximum(gain, -0.5)), 2.0 * np.log(np.maximum(np.abs(1.0 + z), 1e-300))
+    result: ComplexArray = 0.5 * np.where(gain > -0.5, small, large) + 1j * np.arctan2(z.imag, 1.0 + z.real)
     return result
 
 
