@@ -14,6 +14,12 @@ With M(s) = E_P e^{sL} of the whole composition and any θ > 0 (1/(s(s+1)) is th
   integrand's size, which falls in t; it is a trapezoid sum again (``Pair.lifted``);
 - *rounding*, term by term, times the number of uses.
 
+Of few rare samples M hardly decays: nearly all uses cost nearly nothing, almost an atom. Then each use is cut by a
+window into a common and a rare part, M_i = A_i + R_i, and the integral is over Π M_i − Π A_i, the transform of what at
+least one rare part makes of δ: a positive measure, so that the sum over t is as above. |Π M_i − Π A_i| is at most
+Π (|A_i| + |R_i|) − Π |A_i|, which falls with R_i. What the common parts alone add to δ, from 0 to Chernoff's bound
+c(θ) Π A_i(θ) e^{−θε}, is charged; the window stands as far out as that is negligible.
+
 The verifier has its own contour integral, with other quadratures; the lattice (``engine``) is a third way to the same.
 """
 
@@ -24,29 +30,40 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from affidavit.accountant.pld.common_part import Common, Pairs, common_part, log_beyond
 from affidavit.accountant.pld.gaussian import Gaussian
-from affidavit.accountant.pld.gaussian_pair import UNIT, ComplexArray, Moments, Pair, TooFineError
+from affidavit.accountant.pld.gaussian_pair import ComplexArray, Moments, Pair, TooFineError
 from affidavit.accountant.pld.grid import CurveParts
+from affidavit.accountant.pld.mixture import UNIT
 
 __all__ = ["Contour", "chernoff", "contour"]
 
-ACCURACY = 1e-9
-"""Of δ, relative: what the two sums over t may miss."""
+ACCURACY, RARE_ACCURACY = 1e-9, 1e-8
+"""Of δ, relative: what each of the two sums over t may miss, without windows and with them."""
 LEAST_LOG = -700.0
 """ln of the smallest δ that this is asked for: float64 has no digits far below."""
-WORK = 4e7
-"""Multiplications that one composition may take, some tens of milliseconds; the lattice has what decays more slowly."""
+FEW, WORK, RARE_WORK = 4e6, 4e7, 1e8
+"""Multiplications: a pair before windows are looked for, of all, and with windows. The lattice has the others."""
+SHARP = 3e-7
+"""Relative width at which no windows are tried."""
+RATIO, LARGEST_ODDS = 3.0, 1.0
+"""ln of the odds between windows, and of those from which on one takes all."""
 STRIDE = 1.3
 FIRST_TERMS = 32
 LN_TILTS = (math.log(1e-4), math.log(1e5))
 CLOSE = 0.05
 """How well ln θ is searched."""
+LOWER_TILTS = (1.0, 0.75, 0.55, 0.4, 0.3)
 OTHER_TILTS = (1.03, 1.1, 1.25, 1.6, 2.5)
 STEEPEST = 5e3
 """θε beyond which ε is settled long before δ is."""
 FURTHEST = 1e12
 NEAR = 1e-14
 """First step outwards from a root, relative."""
+
+
+Split = tuple[tuple[Pair, Pair], ...]
+"""The parts of each pair below a window and within it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +110,8 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Contour:
-    """The terms of the sum over t; a phase a term and one sum give δ at any ε."""
+class Sum:
+    """The terms of the sum over t; a phase a term and one sum give its part of δ at any ε."""
 
     tilt: float
     step: float
@@ -104,7 +121,7 @@ class Contour:
     beyond: tuple[float, float]  # the other tilt, and ln of Chernoff's constant there
 
     def delta(self, epsilon: float) -> tuple[float, float]:
-        """(lower, upper) δ at ``epsilon`` >= 0."""
+        """(lower, upper) of its part."""
         phase = self.step * epsilon * np.arange(len(self.terms))
         turned = (self.terms * np.exp(-1j * phase)).real
         log_factor = self.log_scale - self.tilt * epsilon
@@ -120,7 +137,26 @@ class Contour:
         gap = (other - self.tilt) * period
         surplus = math.exp(min(log_constant - other * epsilon - gap, 700.0)) / -math.expm1(-gap)
         surplus += 1.0 / math.expm1(min(self.tilt * period, 708.0))
-        return max(0.0, value - factor * error - surplus * 1.001), min(1.0, value + factor * error)
+        return max(0.0, value - factor * error - surplus * 1.001), value + factor * error
+
+
+@dataclass(frozen=True, slots=True)
+class Contour:
+    """One sum, or one a window, with what the uses add that all are common."""
+
+    sums: tuple[Sum, ...]
+    common: Common | None = None
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """(lower, upper) δ at ``epsilon`` >= 0."""
+        common = 0.0 if self.common is None else self.common.delta(epsilon)
+        sides = [one.delta(epsilon) for one in self.sums]
+        return math.fsum(low for low, _ in sides), min(1.0, math.fsum(high for _, high in sides) + common)
+
+    def width(self, delta: float | None, epsilon: float) -> float:
+        """Relative, of ε at ``delta``, or of δ at ``epsilon``."""
+        lower, upper = self.delta(epsilon) if delta is None else self.epsilon(delta)
+        return (upper - lower) / max(upper, 1e-300) if math.isfinite(upper) else math.inf
 
     def epsilon(self, delta: float) -> tuple[float, float]:
         """(lower, upper) ε >= 0 at ``delta``; the lower one is sought near the upper one."""
@@ -178,29 +214,101 @@ def chernoff(parts: CurveParts, *, delta: float) -> float:
 
 
 def contour(parts: CurveParts, *, delta: float | None, epsilon: float | None) -> Contour | None:
-    """The sum for ``parts`` near ``delta`` or ``epsilon``; None where it does not apply or would take too long."""
+    """The sums for ``parts`` near ``delta`` or ``epsilon``; None where they do not apply or would take too long."""
     found = gaussian_pairs(parts)
+    if found is None:
+        return None
+    pairs, precision = found
     try:
-        return None if found is None else _contour(*found, delta, epsilon)
+        whole = _aimed(pairs, precision, delta, epsilon)
+        target = max(whole.epsilon if epsilon is None else epsilon, 0.0)
+        log_delta = min(whole.log_delta(target), 0.0 if delta is None else math.log(delta))
+        plain = _plain(whole, target, log_delta, FEW * len(pairs))
+        if plain is not None and plain.width(delta, target) <= SHARP:
+            return plain
+        near = target
+        if delta is not None:
+            near = _largest_alone(parts, delta) if plain is None else sum(plain.epsilon(delta)) / 2.0
+        cut = _cut(pairs, precision, near, log_delta if delta is None else math.log(delta))
+        plain = plain or (_plain(whole, target, log_delta, WORK) if cut is None else None)
+        return min((one for one in (plain, cut) if one), key=lambda one: one.width(delta, near), default=None)
     except TooFineError:
         return None
 
 
-def _contour(
-    pairs: tuple[tuple[Pair, int], ...], precision: float, delta: float | None, epsilon: float | None
-) -> Contour | None:
-    whole = _aimed(pairs, precision, delta, epsilon)
-    target = max(whole.epsilon if epsilon is None else epsilon, 0.0)
-    log_goal = min(whole.log_delta(target), 0.0 if delta is None else math.log(delta)) + math.log(ACCURACY)
-    if log_goal - math.log(ACCURACY) < LEAST_LOG:
+def _largest_alone(parts: CurveParts, delta: float) -> float:
+    """A guess of ε where few uses cost anything: as if each δ added up; rather too low."""
+    from scipy.optimize import brentq
+
+    def excess(epsilon: float) -> float:
+        return math.log(max(math.fsum(count * curve.delta(epsilon)[1] for curve, count in parts), 1e-323) / delta)
+
+    high = 1e-6
+    while excess(high) > 0.0 and high < FURTHEST:
+        high *= 4.0
+    return float(brentq(excess, 0.0, high, rtol=1e-4)) if excess(0.0) > 0.0 > excess(high) else high
+
+
+def _plain(whole: Whole, target: float, log_delta: float, limit: float) -> Contour | None:
+    """One sum whose errors are small at ``target``, where δ is about e^``log_delta``; None beyond ``limit``."""
+    if log_delta < LEAST_LOG:
         return None
-    log_goal = max(log_goal, LEAST_LOG)
+    found = _around(whole, None, target, max(log_delta + math.log(ACCURACY), LEAST_LOG), limit)
+    return None if found is None else Contour((found,))
+
+
+def _cut(pairs: Pairs, precision: float, epsilon: float, log_delta: float) -> Contour | None:
+    """A sum a window: each at a tilt of its own, which the larger and rarer losses beyond it do not limit."""
+    log_goal = log_delta + math.log(RARE_ACCURACY)
+    if log_goal < LEAST_LOG or not all(pair.divisible for pair, _ in pairs):
+        return None
+    found = common_part(pairs, precision, epsilon, log_goal)
+    if found is None:
+        return None
+    low, common = found
+    sums: list[Sum] = []
+    while True:
+        high: float | None = low + RATIO
+        beyond = log_beyond(pairs, low + RATIO)
+        if beyond > log_goal and low + RATIO > LARGEST_ODDS:
+            high = None
+        split = tuple((one.within(one.between(None, low)), one.within(one.between(low, high))) for one, _ in pairs)
+        parts = pairs if high is None else tuple((one.within(one.between(None, high)), count) for one, count in pairs)
+        one = _around(_aimed(parts, precision, None, epsilon), split, epsilon, log_goal, RARE_WORK)
+        if one is None:
+            return None
+        sums.append(one)
+        if high is None:
+            return Contour(tuple(sums), common)
+        if beyond <= log_goal:
+            return Contour(tuple(sums), common._replace(outside=common.outside + math.exp(beyond)))
+        low = high
+
+
+def _around(whole: Whole, split: Split | None, target: float, log_goal: float, limit: float) -> Sum | None:
+    """The sum whose errors are below e^``log_goal`` at ``target``, without the ``split``'s first parts."""
+    pairs, precision = tuple((pair, count) for pair, count, _ in whole.parts), whole.precision
     # Chernoff's bound at another tilt puts the period where the images above are negligible.
     others = [Whole.at(factor * whole.tilt, pairs, precision) for factor in OTHER_TILTS]
+    if split:
+        # A large and rare loss is what the images above are of; at a lower tilt they are further below.
+        lower = [Whole.at(factor * whole.tilt, pairs, precision) for factor in LOWER_TILTS]
+        whole = min(lower, key=lambda one: _period(one, others, target, log_goal)[0])
+    period, other = _period(whole, others, target, log_goal)
+    step = 2.0 * math.pi / period
+    # What is left of ∫ |terms| dt may be this, in units of e^{log M(θ)}.
+    goal = math.exp(min(log_goal + math.log(math.pi) + whole.tilt * target - whole.log_peak, 700.0))
+    if split and sum(one.guessed_work(step) for _, one in split) > limit:
+        return None
+    terms = _summed(whole, step, goal, split, limit)
+    return None if terms is None else Sum(whole.tilt, step, *terms, (other.tilt, other.log_chernoff))
+
+
+def _period(whole: Whole, others: list[Whole], target: float, log_goal: float) -> tuple[float, Whole]:
+    """The least one at which all images are negligible, and where Chernoff's bound says so of those above."""
     periods = [(one.log_chernoff - one.tilt * target - log_goal) / (one.tilt - whole.tilt) for one in others]
     period, other = min(zip(periods, others, strict=True), key=lambda found: found[0])
-    period = max(period, (1.0 - log_goal) / whole.tilt)
-    return _summed(whole, 2.0 * math.pi / period, target, log_goal, (other.tilt, other.log_chernoff))
+    return max(period, (1.0 - log_goal) / whole.tilt), other
 
 
 def _aimed(pairs: tuple[tuple[Pair, int], ...], precision: float, delta: float | None, epsilon: float | None) -> Whole:
@@ -221,49 +329,81 @@ def _aimed(pairs: tuple[tuple[Pair, int], ...], precision: float, delta: float |
         low, high = (low, math.log(middle.tilt)) if beyond(middle) else (math.log(middle.tilt), high)
 
 
-def _summed(whole: Whole, step: float, target: float, log_goal: float, beyond: tuple[float, float]) -> Contour | None:
-    """Terms until what is left is below e^``log_goal`` of δ."""
-    # What is left of ∫ |terms| dt may be this, in units of e^{log M(θ)}.
-    goal = math.exp(min(log_goal + math.log(math.pi) + whole.tilt * target - whole.log_peak, 700.0))
+def _summed(
+    whole: Whole, step: float, goal: float, split: Split | None, limit: float
+) -> tuple[ComplexArray, float, float] | None:
+    """Terms until what is left of their integral is below ``goal``, log_scale, error; None beyond ``limit``."""
     found: list[ComplexArray] = []
     error, work, first, count = 0.0, 0.0, 0, FIRST_TERMS
+    parts = split or tuple((pair,) for pair, _, _ in whole.parts)
+    sums = 8.0 + 2.0 * len(parts)  # each part's logarithm is in all later partial sums
     while True:
         t = step * np.arange(first, first + count)
-        exponent = whole.precision * (-0.5 * t * t + 1j * t * (whole.tilt + 0.5))
-        sums = 8.0 + 2.0 * len(whole.parts)  # each part's logarithm is in all later partial sums
+        # ln of the product of the first parts, of the quotient by it of that of all, and the errors of both.
+        product = whole.precision * (-0.5 * t * t + 1j * t * (whole.tilt + 0.5))
         rounding = sums * UNIT * (whole.precision * t * (t + whole.tilt + 0.5) + 16.0)
-        for pair, uses, moments in whole.parts:
-            tilted = pair.tilted(whole.tilt, float(t[-1]))
-            work += count * len(tilted.x)
-            if work > WORK:
+        quotient, moved = np.zeros_like(product), np.zeros_like(t)
+        for part, (_, uses, moments) in zip(parts, whole.parts, strict=True):
+            nodes = [one.tilted(whole.tilt, float(t[-1])) for one in part]
+            work += count * sum(len(one.x) for one in nodes)
+            if work > limit:
                 return None
-            of_one = tilted.transform(float(t[0]), step, count, moments.log_peak)
-            size = np.maximum(np.abs(of_one), 1e-300)
-            logs = np.log(np.where(of_one == 0.0, 1e-300, of_one))
-            constant, linear = tilted.rounding(moments.log_peak)
-            exponent = exponent + uses * logs
-            relative = np.log1p((constant + linear * t) / size)  # |(m + e)^n − m^n| <= (|m| + |e|)^n − |m|^n
-            rounding = rounding + uses * (relative + sums * UNIT * (1.0 + np.abs(logs)))
+            of_one = [one.transform(float(t[0]), step, count, moments.log_peak) for one in nodes]
+            errors = [one.rounding(moments.log_peak) for one in nodes]
+            missed = [constant + linear * t for constant, linear in errors]
+            common, size = np.where(of_one[0] == 0.0, 1e-300, of_one[0]), np.maximum(np.abs(of_one[0]), 1e-300)
+            logs = np.log(common)
+            product = product + uses * logs
+            # |(m + e)^n − m^n| <= (|m| + |e|)^n − |m|^n
+            rounding = rounding + uses * (np.log1p(missed[0] / size) + sums * UNIT * (1.0 + np.abs(logs)))
+            if split:
+                ratio = of_one[1] / common
+                ratio_size, whole_size = np.abs(ratio), np.maximum(np.abs(1.0 + ratio), 1e-300)
+                gained = _log1p(ratio)
+                quotient = quotient + uses * gained
+                room = np.maximum(size - missed[0], 1e-300)
+                relative = np.log1p((missed[1] + ratio_size * missed[0]) / room / whole_size)
+                relative = relative + 16.0 * UNIT * ratio_size * (1.0 + ratio_size) / whole_size**2
+                moved = moved + uses * (relative + sums * UNIT * np.abs(gained))
         s = whole.tilt + 1j * t
-        terms: ComplexArray = np.exp(exponent) / (s * (s + 1.0))
-        error += float(np.abs(terms) @ np.expm1(np.minimum(rounding, 700.0)))
+        base = np.exp(product) / (s * (s + 1.0))
+        terms: ComplexArray = base * np.expm1(quotient) if split else base
+        relative = np.expm1(np.minimum(rounding, 350.0)) + 16.0 * UNIT
+        error += float(np.abs(terms) @ relative)
+        if split:
+            moved = moved + 16.0 * UNIT * np.abs(quotient)
+            size = np.abs(base) * np.exp(np.minimum(quotient.real, 350.0)) * (1.0 + relative)
+            error += float(size @ np.expm1(np.minimum(moved, 350.0)))
         found.append(terms)
         first += count
         if float(np.abs(terms[-count // 4 :]).max()) * float(t[-1]) <= goal:
-            rest = _rest(whole, float(t[-1]), goal)
+            rest = _rest(whole, split, float(t[-1]), goal)
             if rest <= goal:
                 break
         count = min(2 * count, 1024)
-    return Contour(whole.tilt, step, np.concatenate(found), whole.log_peak, error + rest / step, beyond)
+    return np.concatenate(found), whole.log_peak, error + rest / step
 
 
-def _rest(whole: Whole, start: float, goal: float) -> float:
+def _log1p(z: ComplexArray) -> ComplexArray:
+    """ln(1 + z), accurate for small z."""
+    gain = z.real * (2.0 + z.real) + z.imag**2
+    small, large = np.log1p(np.maximum(gain, -0.5)), 2.0 * np.log(np.maximum(np.abs(1.0 + z), 1e-300))
+    result: ComplexArray = 0.5 * np.where(gain > -0.5, small, large) + 1j * np.arctan2(z.imag, 1.0 + z.real)
+    return result
+
+
+def _rest(whole: Whole, split: Split | None, start: float, goal: float) -> float:
     """Bound of step Σ |terms| beyond t = ``start``; |s(s+1)| >= t²."""
-    nodes = [(pair.lifted(whole.tilt), uses, moments.log_peak) for pair, uses, moments in whole.parts]
+    parts = split or tuple((pair,) for pair, _, _ in whole.parts)
+    nodes = [[one.lifted(whole.tilt) for one in part] for part in parts]
 
     def size(t: float) -> float:
-        logs = (uses * math.log(max(one.beyond(t, log_peak), 1e-300)) for one, uses, log_peak in nodes)
-        return math.exp(math.fsum(logs) - 0.5 * whole.precision * t * t)
+        log_common, log_quotient = -0.5 * whole.precision * t * t, 0.0
+        for part, (_, uses, moments) in zip(nodes, whole.parts, strict=True):
+            sizes = [max(one.beyond(t, moments.log_peak), 1e-300) for one in part]
+            log_common += uses * math.log(sizes[0])
+            log_quotient += uses * math.log1p(math.fsum(sizes[1:]) / sizes[0])
+        return math.exp(min(log_common, 350.0)) * (math.expm1(min(log_quotient, 350.0)) if split else 1.0)
 
     rest, t, bound = 0.0, start, size(start)
     while bound / t > 0.1 * goal and rest <= goal and t < 1e6 * start:

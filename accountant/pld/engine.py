@@ -29,7 +29,7 @@ __all__ = ["composed_losses", "delta_bracket", "epsilon_bracket"]
 ROUNDS = 20
 HUGE = 1e12
 """Losses beyond which float64 has no digits left for a grid."""
-ROUNDED = 1e-5
+ROUNDED = 1e-4
 """Widths of a contour integral that a lattice hardly improves."""
 LARGE = 2**24
 """Largest count that one transform composes."""
@@ -82,6 +82,9 @@ def _trivial(parts: CurveParts, target: Target) -> float | None:
         return 0.0
     if infinity >= 1.0 or (infinity > 0.0 and delta < infinity * (1.0 - 1e-13)):
         return math.inf
+    # δ(0) is a distance in total variation: that of a composition is at most the sum.
+    if math.fsum(count * curve.delta(0.0)[1] for curve, count in parts) <= delta:
+        return 0.0
     highest = math.fsum(count * curve.high for curve, count in parts)
     if delta == 0.0:
         return max(0.0, highest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import mpmath
 import numpy as np
@@ -10,10 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
+from scipy.special import ndtr
 
 from affidavit.accountant.plan import Compose, Plan, Poisson, Repeat
 from affidavit.accountant.plan import Gaussian as GaussianNode
-from affidavit.accountant.pld.contour import chernoff, contour
+from affidavit.accountant.pld.common_part import common_part, log_beyond
+from affidavit.accountant.pld.contour import _cut, chernoff, contour, gaussian_pairs
 from affidavit.accountant.pld.curve import Curve
 from affidavit.accountant.pld.engine import _refine
 from affidavit.accountant.pld.gaussian import Gaussian
@@ -22,6 +25,8 @@ from affidavit.accountant.pld.problem import Target
 from affidavit.accountant.pld.subsample import Mixed
 from affidavit.accountant.pld.three_gaussians import ThreeGaussians
 from affidavit.accountant.settle import issue
+from affidavit.accountant.validate import Relation
+from affidavit.accountant.verifier import recompute
 
 
 def pair_of(curve: Curve) -> Pair:
@@ -71,20 +76,42 @@ def test_two_uses_by_hand(curve: Curve, epsilon: float) -> None:
 @pytest.mark.parametrize("curve", CURVES)
 @pytest.mark.parametrize(("tilt", "frequency"), [(0.5, 0.0), (2.0, 3.0), (8.0, 20.0)])
 def test_the_transform_is_right_within_its_charge(curve: Curve, tilt: float, frequency: float) -> None:
+    check_transform(pair_of(curve), tilt, frequency)
+
+
+@pytest.mark.parametrize("curve", [sampled(0.01, 1.5), ThreeGaussians(right=1.0, left=0.5, rate=0.02)])
+@pytest.mark.parametrize("ends", [(None, -3.0), (-3.0, -1.0), (-1.0, None), (None, 0.5)])
+@pytest.mark.parametrize(("tilt", "frequency"), [(0.5, 0.0), (4.0, 40.0)])
+def test_so_is_that_of_what_windows_leave(
+    curve: Curve, ends: tuple[float | None, float | None], tilt: float, frequency: float
+) -> None:
     pair = pair_of(curve)
+    check_transform(pair.within(pair.between(*ends)), tilt, frequency)
+
+
+def check_transform(pair: Pair, tilt: float, frequency: float) -> None:
     tilted = pair.tilted(tilt, frequency)
     log_peak = tilted.moments().log_peak
+    window = pair.window
     with mpmath.workdps(30):
 
         def ratio(mixture: tuple[float, float], x: mpmath.mpf) -> mpmath.mpf:
             share, mean = map(mpmath.mpf, mixture)
             return 1 - share + share * mpmath.exp(mean * x - mean**2 / 2)
 
-        def at(x: mpmath.mpf) -> mpmath.mpc:
-            return mpmath.npdf(x) * ratio(pair.p, x) ** (1 + s) * ratio(pair.q, x) ** (-s)
+        def share(x: mpmath.mpf) -> mpmath.mpf:
+            if window is None:
+                return mpmath.mpf(1)
+            low, high = ((end - x) / mpmath.mpf(window.width) if end is not None else None for end in window[:2])
+            below = 0 if low is None else mpmath.erfc(-low / mpmath.sqrt(2)) / 2
+            return (1 if high is None else mpmath.erfc(-high / mpmath.sqrt(2)) / 2) - below
 
-        s, step = mpmath.mpc(tilt, frequency), mpmath.mpf(1) / 20
-        exact = complex(step * mpmath.fsum(at(k * step) for k in range(-360, 560)) / mpmath.exp(mpmath.mpf(log_peak)))
+        def at(x: mpmath.mpf) -> mpmath.mpc:
+            return share(x) * mpmath.npdf(x) * ratio(pair.p, x) ** (1 + s) * ratio(pair.q, x) ** (-s)
+
+        s, parts = mpmath.mpc(tilt, frequency), 20 if window is None else 100
+        points = [k / mpmath.mpf(parts) for k in range((-18 if window is None else -9) * parts, 28 * parts)]
+        exact = complex(mpmath.fsum(at(x) for x in points) / parts / mpmath.exp(mpmath.mpf(log_peak)))
     constant, linear = tilted.rounding(log_peak)
     found = complex(tilted.transform(frequency, 1.0, 1, log_peak)[0])
     assert abs(found - exact) <= constant + linear * frequency
@@ -136,12 +163,122 @@ def test_the_lattice_agrees(rate: float, mu: float, count: int, extra: float, lo
 
 
 USE = Poisson(0.01, GaussianNode(1.0))
+RARE = (sampled(0.001, 1.25), sampled(0.01, 1.0), ThreeGaussians(right=1.25, left=1.25, rate=0.001))
+
+
+def panels(first: float, last: float, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of Gauss and Legendre on ``count`` panels."""
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    edges = np.linspace(first, last, count + 1)
+    half = 0.5 * (edges[1] - edges[0])
+    x = (edges[:-1, None] + half * (nodes + 1.0)).ravel()
+    return x, np.tile(half * weights, count)
+
+
+@pytest.mark.parametrize("curve", RARE)
+@pytest.mark.parametrize("delta", [1e-5, 1e-7])
+def test_two_and_three_rare_samples_by_hand(curve: Curve, delta: float) -> None:
+    pair = pair_of(curve)
+    for count in (2, 3):
+        parts = ((curve, count),)
+        found = contour(parts, delta=delta, epsilon=None)
+        assert found is not None
+        assert found.common is not None
+        epsilon = sum(found.epsilon(delta)) / 2.0
+        x, weight = panels(-9.0, 12.0, 40 if count == 3 else 400)
+        log_p, log_q = pair.p.log_ratio(x), pair.q.log_ratio(x)
+        mass = weight * np.exp(log_p - 0.5 * x * x) / math.sqrt(2.0 * math.pi)
+        loss = log_p - log_q
+        if count == 3:
+            mass, loss = np.outer(mass, mass).ravel(), np.add.outer(loss, loss).ravel()
+            kept = mass > 1e-22
+            mass, loss = mass[kept], loss[kept]
+        exact = math.fsum(m * sum(curve.delta(epsilon - one)) / 2.0 for m, one in zip(mass, loss, strict=True))
+        lower, upper = found.delta(epsilon)
+        assert lower - 1e-11 * delta <= exact * (1.0 + 1e-9)
+        assert exact <= upper * (1.0 + 1e-9)
+        assert upper - lower <= 1e-6 * upper
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    rate=st.floats(1e-5, 0.2),
+    mu=st.floats(0.3, 3.0),
+    epsilon=st.floats(0.01, 1.0),
+    log_goal=st.floats(-60.0, -20.0),
+)
+def test_what_common_parts_add_is_charged(rate: float, mu: float, epsilon: float, log_goal: float) -> None:
+    """One use by quadrature; P's mass beyond the window too."""
+    pair = pair_of(sampled(rate, mu))
+    found = common_part(((pair, 1),), 0.0, epsilon, log_goal)
+    if found is None:
+        return
+    odds, common = found
+    window = pair.between(None, odds)
+    assert window.high is not None
+
+    def share(x: float) -> float:
+        return float(ndtr((window.high - x) / window.width))
+
+    def excess(x: float) -> float:
+        loss = math.log(density(pair, x, "p") / density(pair, x, "q"))
+        return share(x) * density(pair, x, "p") * max(0.0, -math.expm1(epsilon - loss))
+
+    points = sorted({-8.0, window.high - 0.5, window.high, window.high + 0.5, 14.0})
+    added = sum(quad(excess, a, b, limit=400)[0] for a, b in pairwise(points))
+    assert added * (1.0 - 1e-6) - 1e-300 <= common.delta(epsilon) <= math.exp(log_goal)
+    beyond = sum(
+        quad(lambda x: (1.0 - share(x)) * density(pair, x, "p"), a, b, limit=400)[0] for a, b in pairwise(points)
+    )
+    assert beyond * (1.0 - 1e-6) <= math.exp(log_beyond(((pair, 1),), odds))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    rate=st.floats(3e-5, 0.1),
+    mu=st.floats(0.5, 2.5),
+    count=st.integers(2, 3_000),
+    log_delta=st.floats(-9.0, -4.0),
+)
+def test_windows_and_the_lattice_agree(rate: float, mu: float, count: int, log_delta: float) -> None:
+    parts = ((sampled(rate, mu), count),)
+    found = gaussian_pairs(parts)
+    least, most = _refine(parts, Target(delta=10.0**log_delta), 1e-3, 0.0)
+    if found is None or least == 0.0:
+        return
+    cut = _cut(*found, 0.5 * (least + most), log_delta * math.log(10.0))
+    if cut is not None:
+        lower, upper = cut.epsilon(10.0**log_delta)
+        assert lower <= most
+        assert least <= upper
+
+
+VERIFIED = ((1e-3, 0.8, 3, 1e-6), (1e-3, 0.8, 40, 1e-8), (1e-4, 0.6, 1_000, 1e-6), (0.02, 1.5, 7, 1e-9))
+
+
+@pytest.mark.parametrize(("rate", "sigma", "count", "delta"), VERIFIED)
+@pytest.mark.parametrize("relation", ["add-remove", "substitution"])
+def test_the_verifier_confirms_rare_samples(
+    rate: float, sigma: float, count: int, delta: float, relation: Relation
+) -> None:
+    gone = GaussianNode(2.0 * sigma) if relation == "substitution" else None
+    plan = Repeat(count, Poisson(rate, GaussianNode(sigma), absent=gone))
+    issued, found = issue(plan, relation=relation, delta=delta), recompute(plan, relation=relation, delta=delta)
+    assert issued.epsilon_upper <= issued.epsilon_lower * (1.0 + 1e-6)
+    assert found.epsilon_lower <= issued.epsilon_upper
+    assert issued.epsilon_lower <= found.epsilon_upper
+
+
 LONG: tuple[tuple[Plan, float, float], ...] = (
     (Repeat(30, USE), 1e-6, 0.7351573),
     (Repeat(1_000, USE), 1e-6, 2.1245151711),
     (Repeat(10**6, USE), 1e-6, 145.4968354),
     (Repeat(10_000, Poisson(0.004, GaussianNode(0.8))), 1e-6, 4.0284360376),
     (Repeat(10**6, Poisson(0.001, GaussianNode(1.0))), 1e-6, 6.69427267),
+    (Repeat(10, Poisson(0.001, GaussianNode(0.8))), 1e-6, 0.1342575903),
+    (Repeat(50, Poisson(0.001, GaussianNode(0.8))), 1e-6, 0.2157048733),
+    (Repeat(2, Poisson(0.001, GaussianNode(0.8))), 1e-5, 0.0306894338),
+    (Repeat(5_000, Poisson(6e-4, GaussianNode(1.0))), 1e-11, 0.5617384642),
     (Repeat(1_000, USE), 1e-200, 57.78176529),
     (Repeat(1_000, USE), 1e-300, 85.54427112),
 )
@@ -158,6 +295,11 @@ def test_long_compositions_are_known_to_a_millionth(plan: Plan, delta: float, ep
 def test_short_ones_too(count: int) -> None:
     found = issue(Repeat(count, USE), relation="add-remove", delta=1e-6)
     assert found.epsilon_upper <= found.epsilon_lower * (1.0 + 1e-6)
+
+
+def test_ten_million_very_rare_samples() -> None:
+    found = issue(Repeat(10**7, Poisson(1e-9, GaussianNode(0.3))), relation="add-remove", delta=1e-8)
+    assert found.epsilon_lower <= 0.7225463 <= found.epsilon_upper <= found.epsilon_lower * (1.0 + 5e-6)
 
 
 def test_two_hundred_unlike_samples() -> None:
