@@ -201,8 +201,22 @@ def floor(model: Any, bench: Bench, rate: float) -> float:
 
 
 def invink_ms(folder: Path, size: int) -> float:
-    """Milliseconds a token of invink, ``size`` private prompts and the public one, from two lengths."""
+    """Milliseconds a token of invink, ``size`` private prompts and the public one, from two lengths.
+
+    No text ends before its length: of a copy's settings no token ends one.
+    """
     from invink.generate import generate
+
+    with tempfile.TemporaryDirectory() as copied:
+        for file in folder.iterdir():
+            (Path(copied) / file.name).symlink_to(file.resolve())
+        settings = Path(copied) / "generation_config.json"
+        settings.unlink(missing_ok=True)
+        settings.write_text('{"eos_token_id": -1}\n', encoding="utf-8")
+        return _invink_ms(generate, copied, size)
+
+
+def _invink_ms(generate: Callable[..., Any], folder: str, size: int) -> float:
 
     texts = [f"{number}. " + SENTENCE * 4 for number in range(size)]
     spent = []
@@ -211,7 +225,7 @@ def invink_ms(folder: Path, size: int) -> float:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             found = generate(
                 texts,
-                str(folder),
+                folder,
                 dataset_desc="business news",
                 batch_size=size + 1,
                 num=1,
