@@ -236,7 +236,7 @@ def _invink_ms(generate: Callable[..., Any], folder: str, size: int) -> float:
             )
         spent.append((found.lens[0], time.perf_counter() - begun))
     (few, short), (many, long) = spent[1:]
-    return 1000 * (long - short) / (many - few)
+    return float(1000 * (long - short) / (many - few))
 
 
 def random_weights(like: Path, folder: Path) -> None:

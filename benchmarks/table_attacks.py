@@ -46,6 +46,7 @@ from affidavit.audits.textmodel import Record
 from affidavit.experiments.runner import accelerators, take_device
 from affidavit.generation.models import load_model, model_digest
 from affidavit.generation.models.base import LanguageModel
+from affidavit.generation.models.transformers_model import Dtype
 from affidavit.runfile import RunFile, parse_run
 from affidavit.solving import solve_run
 
@@ -105,7 +106,7 @@ class Table:
         self._asked = asked
         self._name = name
         self._model = model
-        self._shown = remembering_model(model)  # type: ignore[arg-type]
+        self._shown = remembering_model(model)
         lines = (asked.data / name / "train.jsonl").read_text(encoding="utf-8").splitlines()
         found = [json.loads(line) for line in lines]
         records = drop_near_copies([Record(each["id"], each["text"], each["label"]) for each in found], ()).kept
@@ -212,28 +213,24 @@ class Task:
     def __call__(self, asked: argparse.Namespace) -> tuple[Task, float, list[tuple[MembershipName, float]]]:
         """Itself, seconds, and each attack's AUC: all of a run or none of it."""
         start = time.perf_counter()
-        found = list(_table(_Asked(asked), self.dataset).run(self.run, self.target, self.attacks))
+        found = list(_table(asked, self.dataset).run(self.run, self.target, self.attacks))
         return self, time.perf_counter() - start, found
 
 
-class _Asked(argparse.Namespace):
-    """One command's flags: one and the same for the caches of a process."""
-
-    def __init__(self, asked: argparse.Namespace) -> None:
-        super().__init__(**vars(asked))
-
-    def __hash__(self) -> int:
-        return 0
+_TABLES: dict[tuple[str, str], Table] = {}
+"""Of this process, by settings and data set."""
 
 
-@cache
-def _model(asked: _Asked) -> LanguageModel:
-    return load_model(asked.model, dtype=asked.dtype)
+def _table(asked: argparse.Namespace, dataset: str) -> Table:
+    key = str(sorted(vars(asked).items())), dataset
+    if key not in _TABLES:
+        _TABLES[key] = Table(asked, dataset, _model(asked.model, asked.dtype))
+    return _TABLES[key]
 
 
 @cache
-def _table(asked: _Asked, dataset: str) -> Table:
-    return Table(asked, dataset, _model(asked))
+def _model(name: str, dtype: Dtype) -> LanguageModel:
+    return load_model(name, dtype=dtype)
 
 
 def missing(asked: argparse.Namespace, state: State) -> list[Task]:
