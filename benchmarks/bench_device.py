@@ -7,7 +7,8 @@ in the same call:
 
 - *plain*: the same rows, each kernel started by itself, all logits brought to the processor and summed there;
 - *invink*: the authors' package for InvisibleInk (``pip install invink==0.1.0``) on as many private prompts, by its
-  public function; two lengths, so that loading and reading the prompts cancel. Its prompts are longer than ours;
+  public function; pairs of two lengths, so that loading and reading the prompts cancel: each pair's time is said, for
+  they differ by a factor of two. Its prompts are longer than ours;
 - *floor*: weights and cache read once, at the rate of this GPU's own copies.
 
 Checked on the way: that the integers summed on the device are those of the processor, given the same logits; that a
@@ -46,7 +47,8 @@ RECORD_TOKENS = 96
 SIZES = (8, 32, 128, 255)
 TEMPERATURE = 0.7
 SENTENCE = "Shares of the harbour company rose by a tenth after it said that its new ferry would sail in May. "
-INVINK_TOKENS = (8, 24)
+INVINK_TOKENS = (8, 40)
+INVINK_PAIRS = 3
 
 
 class Bench:
@@ -200,18 +202,21 @@ def floor(model: Any, bench: Bench, rate: float) -> float:
     return 1000 * (weights + each * (held + (bench.config.batch_size + 1) * TOKENS / 2)) / rate
 
 
-def invink_ms(folder: Path, size: int) -> float:
-    """Milliseconds a token of invink, ``size`` private prompts and the public one, from two lengths."""
-    from invink.generate import generate
+def invink_ms(folder: Path, size: int) -> list[float]:
+    """Milliseconds a token of invink, ``size`` private prompts and the public one: of pairs of lengths, in order.
+
+    No text ends before its length: of a copy's settings no token ends one.
+    """
+    from invink.generate import generate  # type: ignore[import-not-found]
 
     texts = [f"{number}. " + SENTENCE * 4 for number in range(size)]
-    spent = []
-    for tokens in (2, *INVINK_TOKENS):
+
+    def seconds(folder: str, tokens: int) -> float:
         begun = time.perf_counter()
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             found = generate(
                 texts,
-                str(folder),
+                folder,
                 dataset_desc="business news",
                 batch_size=size + 1,
                 num=1,
@@ -220,9 +225,20 @@ def invink_ms(folder: Path, size: int) -> float:
                 device_map=0,
                 allow_download=False,
             )
-        spent.append((found.lens[0], time.perf_counter() - begun))
-    (few, short), (many, long) = spent[1:]
-    return 1000 * (long - short) / (many - few)
+        if found.lens[0] != tokens:
+            raise SystemExit(f"invink wrote {found.lens[0]} tokens of {tokens}: no time a token")
+        return time.perf_counter() - begun
+
+    few, many = INVINK_TOKENS
+    with tempfile.TemporaryDirectory() as copied:
+        for file in folder.iterdir():
+            (Path(copied) / file.name).symlink_to(file.resolve())
+        settings = Path(copied) / "generation_config.json"
+        settings.unlink(missing_ok=True)
+        settings.write_text('{"eos_token_id": -1}\n', encoding="utf-8")
+        seconds(copied, few)  # whatever is begun once
+        pairs = [(seconds(copied, few), seconds(copied, many)) for _ in range(INVINK_PAIRS)]
+    return sorted(1000 * (long - short) / (many - few) for short, long in pairs)
 
 
 def random_weights(like: Path, folder: Path) -> None:
@@ -264,8 +280,8 @@ def measure(model: Any, folder: Path | None, say: Callable[[str], None]) -> dict
     if folder is not None:
         for size in SIZES:
             try:
-                result[f"invink_{size}_ms"] = invink_ms(folder, size)
-                say(f"invink, {size} private prompts: {result[f'invink_{size}_ms']:.1f} ms a token")
+                theirs = result[f"invink_{size}_ms"] = invink_ms(folder, size)
+                say(f"invink, {size} private prompts: {', '.join(f'{each:.1f}' for each in theirs)} ms a token")
             except ImportError as missing:
                 say(f"invink is not installed: {missing}")
                 break

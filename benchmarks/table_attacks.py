@@ -13,6 +13,7 @@ attacks of a command see the same texts.
 
 Every run is appended to the state file when it is done; a command that was stopped goes on from there, and runs of
 other settings in the same file are left alone. The table is written at the end, from what the state file holds.
+``--jobs``: so many processes, over this machine's GPUs in turn where ``AFFIDAVIT_DEVICE=cuda``.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import multiprocessing
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -39,8 +43,10 @@ from affidavit.audits.deduplicate import drop_near_copies
 from affidavit.audits.experiments.membership import Demonstrated, score_runs
 from affidavit.audits.statistics.auc import auc, resampled_interval
 from affidavit.audits.textmodel import Record
-from affidavit.generation.models import load_model
+from affidavit.experiments.runner import accelerators, take_device
+from affidavit.generation.models import load_model, model_digest
 from affidavit.generation.models.base import LanguageModel
+from affidavit.generation.models.transformers_model import Dtype
 from affidavit.runfile import RunFile, parse_run
 from affidavit.solving import solve_run
 
@@ -100,24 +106,15 @@ class Table:
         self._asked = asked
         self._name = name
         self._model = model
-        self._shown = remembering_model(model)  # type: ignore[arg-type]
+        self._shown = remembering_model(model)
         lines = (asked.data / name / "train.jsonl").read_text(encoding="utf-8").splitlines()
         found = [json.loads(line) for line in lines]
         records = drop_near_copies([Record(each["id"], each["text"], each["label"]) for each in found], ()).kept
         self._labels = tuple(sorted({record.label or "" for record in records}))
         self._by_label = {label: [r for r in records if r.label == label] for label in self._labels}
 
-    def run(self, number: int, state: State, attacks: Sequence[MembershipName]) -> Iterator[str]:
-        """Compute what is missing of a run; a line for each target."""
-        for target in TARGETS:
-            missing = [name for name in attacks if not state.has(self._name, target, number, name)]
-            if missing:
-                start = time.perf_counter()
-                for name, value in list(self._run(number, target, missing)):  # all of a run or none of it
-                    state.add(self._name, target, number, name, value)
-                yield f"{self._name} {target} run {number}: {time.perf_counter() - start:.0f} s"
-
-    def _run(self, run: int, target: str, attacks: Sequence[MembershipName]) -> Iterator[tuple[MembershipName, float]]:
+    def run(self, run: int, target: str, attacks: Sequence[MembershipName]) -> Iterator[tuple[MembershipName, float]]:
+        """Each attack's AUC in one run."""
         asked, seed = self._asked, self._asked.seed * 100_003 + run
         pool, rest = self._drawn(run, np.random.default_rng(seed))
         made: list[Demonstrated] = []
@@ -204,6 +201,64 @@ class Table:
         return run.with_generator(temperature=float(solved.value))
 
 
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is missing of one run."""
+
+    dataset: str
+    target: str
+    run: int
+    attacks: tuple[MembershipName, ...]
+
+    def __call__(self, asked: argparse.Namespace) -> tuple[Task, float, list[tuple[MembershipName, float]]]:
+        """Itself, seconds, and each attack's AUC: all of a run or none of it."""
+        start = time.perf_counter()
+        found = list(_table(asked, self.dataset).run(self.run, self.target, self.attacks))
+        return self, time.perf_counter() - start, found
+
+
+_TABLES: dict[tuple[str, str], Table] = {}
+"""Of this process, by settings and data set."""
+
+
+def _table(asked: argparse.Namespace, dataset: str) -> Table:
+    key = str(sorted(vars(asked).items())), dataset
+    if key not in _TABLES:
+        _TABLES[key] = Table(asked, dataset, _model(asked.model, asked.dtype))
+    return _TABLES[key]
+
+
+@cache
+def _model(name: str, dtype: Dtype) -> LanguageModel:
+    return load_model(name, dtype=dtype)
+
+
+def missing(asked: argparse.Namespace, state: State) -> list[Task]:
+    """In order of runs: a command that is stopped has as many of every data set."""
+    found = []
+    for run in range(asked.runs):
+        for dataset in asked.datasets:
+            for target in TARGETS:
+                attacks = tuple(name for name in asked.attacks if not state.has(dataset, target, run, name))
+                if attacks:
+                    found.append(Task(dataset, target, run, attacks))
+    return found
+
+
+def done(
+    asked: argparse.Namespace, tasks: Sequence[Task]
+) -> Iterable[tuple[Task, float, list[tuple[MembershipName, float]]]]:
+    """Every task's outcome as it comes, here or in ``--jobs`` processes."""
+    if asked.jobs == 1:
+        yield from (task(asked) for task in tasks)
+        return
+    context = multiprocessing.get_context("spawn")
+    placing = (context.Value("i", 0), accelerators())
+    with ProcessPoolExecutor(asked.jobs, mp_context=context, initializer=take_device, initargs=placing) as pool:
+        for future in as_completed([pool.submit(task, asked) for task in tasks]):
+            yield future.result()
+
+
 def markdown(asked: argparse.Namespace, state: State, attacks: Sequence[MembershipName]) -> str:
     """The table, with the command that made it."""
     head = [f"{name}, {target}" for name in asked.datasets for target in TARGETS]
@@ -243,7 +298,7 @@ def _cell(values: Sequence[float]) -> str:
 
 
 def _flags(asked: argparse.Namespace) -> str:
-    skipped = {"data", "state", "out", "only_table"}
+    skipped = {"data", "state", "out", "only_table", "jobs"}
     shown = {name: value for name, value in vars(asked).items() if name not in skipped}
     return " ".join(
         f"--{name.replace('_', '-')} {' '.join(value) if isinstance(value, list) else value}"
@@ -252,11 +307,11 @@ def _flags(asked: argparse.Namespace) -> str:
     )
 
 
-def _settings_digest(asked: argparse.Namespace, model: LanguageModel) -> str:
+def _settings_digest(asked: argparse.Namespace) -> str:
     """Everything that a result depends on, but for how many runs and which attacks and data sets are asked for."""
-    free = {"data", "datasets", "attacks", "runs", "state", "out", "only_table"}
+    free = {"data", "datasets", "attacks", "runs", "state", "out", "only_table", "jobs"}
     fixed: dict[str, Any] = {name: value for name, value in vars(asked).items() if name not in free}
-    return hashlib.sha256(json.dumps([fixed, model.digest], sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([fixed, model_digest(asked.model)], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -278,6 +333,7 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, default=30)
     parser.add_argument("--record-tokens", type=int, default=96)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--state", type=Path, default=Path("build/attacks.jsonl"))
     parser.add_argument("--only-table", action="store_true", help="compute nothing: the table of what is there")
     parser.add_argument("--out", type=Path, help="where the table goes; left out: printed only")
@@ -288,13 +344,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Compute what is missing and write the table."""
     asked = _asked(arguments)
     attacks = cast("list[MembershipName]", asked.attacks)
-    model = load_model(asked.model, dtype=asked.dtype)
-    state = State(asked.state, _settings_digest(asked, model))
-    tables = [] if asked.only_table else [Table(asked, name, model) for name in asked.datasets]
-    for number in range(asked.runs):  # a command that is stopped has as many runs of every data set
-        for table in tables:
-            for line in table.run(number, state, attacks):
-                print(line, file=sys.stderr, flush=True)
+    state = State(asked.state, _settings_digest(asked))
+    for task, seconds, found in done(asked, [] if asked.only_table else missing(asked, state)):
+        for name, value in found:
+            state.add(task.dataset, task.target, task.run, name, value)
+        print(f"{task.dataset} {task.target} run {task.run}: {seconds:.0f} s", file=sys.stderr, flush=True)
     text = markdown(asked, state, attacks)
     print(text)
     if asked.out is not None:

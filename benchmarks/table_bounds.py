@@ -1,6 +1,6 @@
 """What each bound proves of a mechanism whose ε is known: one table, beside what two other libraries' code gives.
 
-    python -m benchmarks.table_bounds [--runs 20] [--trials 1000] [--peers FOLDER] --out TABLE.md
+    python -m benchmarks.table_bounds [--runs 20] [--trials 1000] [--jobs 1] [--peers FOLDER] --out TABLE.md
 
 Every run draws as many scores with the record as without it, N(μ, 1) and N(0, 1) for Gaussian noise of that ε at
 δ = 1e-5, or the answers of randomised response at ε and δ = 0. All methods see the same scores, at α = .05; a
@@ -15,10 +15,13 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import math
+import multiprocessing
 import sys
 import types
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +132,7 @@ def load(path: Path, name: str) -> Any:
 Peer = Callable[[Truth, tuple[Scores, Scores], tuple[float, float]], Iterator[tuple[str, float]]]
 
 
+@cache
 def peers(folder: Path) -> Peer:
     """The two libraries' bounds on the same scores."""
     jax = load(folder / "jax_privacy" / "auditing.py", "peer_jax_privacy_auditing")
@@ -164,34 +168,56 @@ def peers(folder: Path) -> Peer:
     return bounds
 
 
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """One run's scores, and whose bounds are asked for."""
+
+    column: str
+    truth: Truth
+    scores: tuple[Scores, Scores]
+    thresholds: tuple[float, float]
+    peers: Path | None
+
+    def shares(self) -> tuple[str, list[tuple[str, float]]]:
+        """The column, and every bound as a share of the true ε."""
+        rows = list(ours(self.truth, self.scores, self.thresholds))
+        if self.peers:
+            rows += peers(self.peers)(self.truth, self.scores, self.thresholds)
+        return self.column, [(method, float(value) / self.truth.epsilon) for method, value in rows]
+
+
+def draws(runs: int, trials: int, folder: Path | None) -> Iterator[Draw]:
+    """All runs of every column; the columns have the same seed."""
+    for name, delta in (("Gaussian", 1e-5), ("randomised response", 0.0)):
+        for epsilon in EPSILONS:
+            truth = Truth(epsilon, delta, gaussian_mu(epsilon, delta) if delta else None)
+            generator, thresholds = np.random.default_rng(2024), truth.thresholds(trials)
+            for _ in range(runs):
+                yield Draw(f"{name}, ε = {epsilon:g}", truth, truth.draw(generator, trials), thresholds, folder)
+
+
 def main() -> None:
     """Make the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--peers", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     chosen = parser.parse_args()
-    other = peers(chosen.peers) if chosen.peers else None
-    truths = {
-        f"{name}, ε = {epsilon:g}": Truth(epsilon, delta, gaussian_mu(epsilon, delta) if delta else None)
-        for name, delta in (("Gaussian", 1e-5), ("randomised response", 0.0))
-        for epsilon in EPSILONS
-    }
     found: dict[str, dict[str, list[float]]] = {}
-    for column, truth in truths.items():
-        generator = np.random.default_rng(2024)
-        thresholds = truth.thresholds(chosen.trials)
-        for _ in range(chosen.runs):
-            scores = truth.draw(generator, chosen.trials)
+    columns: dict[str, None] = {}
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(chosen.jobs, mp_context=context) as pool:
+        for column, rows in pool.map(Draw.shares, draws(chosen.runs, chosen.trials, chosen.peers)):
+            columns[column] = None
             print(".", end="", flush=True)
-            rows = [*ours(truth, scores, thresholds), *(other(truth, scores, thresholds) if other else ())]
-            for method, value in rows:
-                found.setdefault(method, {}).setdefault(column, []).append(float(value) / truth.epsilon)
-        print(column, flush=True)
-    lines = ["| share of the true ε |" + "".join(f" {column} |" for column in truths), "|---" * (len(truths) + 1) + "|"]
-    for method, columns in found.items():
-        cells = [_cell(columns.get(column, [])) for column in truths]
+            for method, share in rows:
+                found.setdefault(method, {}).setdefault(column, []).append(share)
+    print()
+    lines = ["| share of the true ε |" + "".join(f" {one} |" for one in columns), "|---" * (len(columns) + 1) + "|"]
+    for method, shares in found.items():
+        cells = [_cell(shares.get(column, [])) for column in columns]
         lines.append(f"| {method} |" + "".join(f" {cell} |" for cell in cells))
     chosen.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(chosen.out.read_text(encoding="utf-8"))

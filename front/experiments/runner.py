@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from affidavit.generation.models.base import LanguageModel
 
-__all__ = ["Experiment", "done_so_far", "run_experiment"]
+__all__ = ["Experiment", "accelerators", "done_so_far", "run_experiment", "take_device"]
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 
@@ -182,8 +182,8 @@ def _workers(jobs: int, threads: int | None, model: LanguageModel | None) -> Ite
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = str(threads)  # read by the processes that are started below
     context = multiprocessing.get_context("spawn")
-    placing = (context.Value("i", 0), _accelerators())
-    with ProcessPoolExecutor(max_workers=jobs, mp_context=context, initializer=_take, initargs=placing) as pool:
+    placing = (context.Value("i", 0), accelerators())
+    with ProcessPoolExecutor(max_workers=jobs, mp_context=context, initializer=take_device, initargs=placing) as pool:
 
         def execute(work: Callable[[_Task], Any], tasks: Sequence[_Task]) -> Iterator[Any]:
             waiting = [pool.submit(work, task) for task in tasks]
@@ -197,7 +197,7 @@ def _workers(jobs: int, threads: int | None, model: LanguageModel | None) -> Ite
         yield execute
 
 
-def _accelerators() -> tuple[str, ...]:
+def accelerators() -> tuple[str, ...]:
     """Where models run on GPUs: those that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them."""
     if os.environ.get("AFFIDAVIT_DEVICE") != "cuda":
         return ()
@@ -210,7 +210,7 @@ def _accelerators() -> tuple[str, ...]:
     return tuple(map(str, range(torch.cuda.device_count())))
 
 
-def _take(taken: Synchronized[int], devices: Sequence[str]) -> None:
+def take_device(taken: Synchronized[int], devices: Sequence[str]) -> None:
     """In a new process, before torch is imported there: the next GPU in turn is the only one that it sees."""
     with taken.get_lock():
         number, taken.value = taken.value, taken.value + 1

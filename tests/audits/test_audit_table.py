@@ -1,9 +1,10 @@
-"""The command behind the docs' table of attacks: every attack, both targets, and it goes on where it stopped."""
+"""The commands behind the docs' tables of attacks and of bounds: all of it, resumed, and in several processes."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -60,3 +61,31 @@ def test_the_table_holds_every_attack_and_is_resumed(
     assert len(state.read_text().splitlines()) == len(rows) + 2 * 2
     table.main([*arguments, "--runs", "1", "--attacks", "loss", "--seed", "1"])
     assert capsys.readouterr().err.count("run 0") == 2  # other settings are other results
+
+
+def _command(name: str, *arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *arguments], cwd=ROOT, check=True, capture_output=True)
+
+
+def test_two_processes_make_the_same_table_of_attacks(data: Path, tmp_path: Path) -> None:
+    size = "--members 3 --non-members 3 --shadow-prompts 2 --population 2 --attacks loss label-probability --runs 2"
+    found = []
+    for jobs in ("1", "2"):
+        state = tmp_path / f"{jobs}.jsonl"
+        named = ["--datasets", "invented", "--model", "toy", "--tokens", "3", "--record-tokens", "16"]
+        _command("table_attacks", str(data), *named, *size.split(), "--jobs", jobs, "--state", str(state))
+        rows = [json.loads(line) for line in state.read_text().splitlines()]
+        found.append({tuple(row.items()) for row in rows if row["target"] == "unprotected"})  # the other has noise
+        assert len(rows) == 2 * 2 * 2
+    assert found[0] == found[1]
+
+
+def test_two_processes_make_the_same_table_of_bounds(tmp_path: Path) -> None:
+    found = []
+    for jobs in ("1", "2"):
+        out = tmp_path / f"{jobs}.md"
+        _command("table_bounds", "--runs", "1", "--trials", "40", "--jobs", jobs, "--out", str(out))
+        found.append(out.read_text())
+    assert found[0] == found[1]
+    assert "| joint test of μ |" in found[0]
+    assert found[0].count("\n") == 2 + 8

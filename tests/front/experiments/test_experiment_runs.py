@@ -420,10 +420,10 @@ def test_cells_are_compared_with_public_texts_example_by_example(parse: Callable
 def test_processes_take_gpus_only_where_models_run_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
     monkeypatch.delenv("AFFIDAVIT_DEVICE", raising=False)
-    assert runner._accelerators() == ()
+    assert runner.accelerators() == ()
     monkeypatch.setenv("AFFIDAVIT_DEVICE", "cuda")
-    assert runner._accelerators() == ("2", "5")
+    assert runner.accelerators() == ("2", "5")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(PackageMissing, match="torch"):
-        runner._accelerators()
+        runner.accelerators()
