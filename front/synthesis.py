@@ -100,7 +100,7 @@ def generate(
         check_same(Past.read(out / NAME), found)
     else:
         _check_account(run, ledger, found, subject.data_hmac, known)
-    ledger.confirm(found)  # what the permit will ask, with the ledger's memory of it
+    ledger.confirm(found)  # as the permit will, before a model is loaded
     tell_labels(run, records, tell)
     with claimed(out, resume=resume):
         if resume and (ended := ended_already(out, keyring=keyring, ledger=ledger)) is not None:

@@ -231,10 +231,8 @@ class Ledger(Book):
         ``LedgerMissing``, ``LedgerAltered``.
         """
         with self._verified(write=False) as found:
-            known = is_noted(certificate, found)
-        if known:
-            recheck.believe(certificate)
-            return False
+            if is_noted(certificate, found):
+                return False
         recheck.confirm(certificate)
         with suppress(BudgetError):  # where nothing can be noted, it is recomputed the next time
             with self._verified(write=True) as found:

@@ -71,7 +71,9 @@ FAULTS = (
     Planted("the clock may run backwards", _BOOK, "if write and now < last - MAX_CLOCK_SKEW:", "if False:",
             "ledger/test_ledger_checkpoints.py::test_time_does_not_run_behind_the_last_entry"),
     # The gate and the permit
-    Planted("the gate believes a signed number", _PERMIT, "    confirm(verified)\n", "",
+    Planted("the gate believes a signed number", _PERMIT, "    ledger.confirm(verified)\n", "",
+            "test_permit.py::test_a_certificate_signed_again_with_a_smaller_claim_opens_nothing"),
+    Planted("a ledger notes what nobody recomputed", _STORE, "        recheck.confirm(certificate)\n", "",
             "test_permit.py::test_a_trusted_signature_under_a_wrong_number_opens_nothing"),
     Planted("a note counts for another verifier", _CONFIRMED, '"verifier": recheck.verifier(),', '"verifier": "any",',
             "ledger/test_ledger_confirmed.py::test_another_version_of_the_verifier_recomputes"),
