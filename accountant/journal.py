@@ -137,12 +137,13 @@ class Journal:
     @classmethod
     def begin(cls, path: Path, *, home: Path, header: Event) -> Journal:
         """A new file with ``header`` (which names the ``ledger_entry``). Raises ``UsageError`` where there is one."""
-        if path.exists():
+        if os.path.lexists(path):
             raise unfinished(path.parent)
         anchor = _anchor(home, header)
         anchor.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = path.with_name(f".{path.name}")  # a file of this name has a whole first line, or is not there
-        file = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_RDWR | os.O_APPEND, 0o600)
+        draft.unlink(missing_ok=True)  # also a link, through which private draws would be kept elsewhere
+        file = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o600)
         journal = cls(Past(path, header, (), 0), anchor, descriptors=(file, _locked(anchor, path, create=True)))
         journal.write("run", durable=True, schema=SCHEMA, **header)
         draft.rename(path)

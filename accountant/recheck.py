@@ -1,7 +1,8 @@
 """A certificate's numbers, derived again from its plan: by code that did not issue them.
 
 A signature proves who said a number, not that it is right; whoever holds a trusted key can sign any. So the
-gate (``permit``) asks ``Ledger.confirm`` before it lets a run draw, and ``affidavit verify --recompute`` asks ``recheck``.
+gate (``permit``) asks ``Ledger.confirm`` before it lets a run draw, and ``affidavit verify --recompute`` asks
+``recheck``.
 
 The answer depends on the signed statement and on this code, on nothing else; so a process computes it once for each,
 and a ledger notes it for other processes, under the ``verifier`` that said it.

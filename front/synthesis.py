@@ -95,7 +95,7 @@ def generate(
     found = certificates.verify_envelope(envelope, trusted=keyring.trusted(), clock=clock, account=run.data.name)
     subject, records = prepare(run, keyring=keyring)
     check_subject(found, subject)
-    known = sketch(((each.label, each.text) for each in records), key=keyring.secret("commitment"))
+    known = sketch((each.text for each in records), key=keyring.secret("commitment"))
     if resume:
         check_same(Past.read(out / NAME), found)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import shlex
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from affidavit.accountant.ledger.migrations import VERSION
 from affidavit.accountant.ledger.opening import account_name, amount, fits_now, opening, raising
 from affidavit.accountant.ledger.parts import Part, key_id
 from affidavit.accountant.ledger.sketch import merge
-from affidavit.accountant.ledger.verified import rows_about, still_open, verified_rows
+from affidavit.accountant.ledger.verified import Verified, rows_about, still_open, verified_rows
 from affidavit.accountant.ledger.witness import Witness
 from affidavit.accountant.statement import Certificate
 from affidavit.accountant.unit import Unit
@@ -164,13 +165,13 @@ class Ledger(Book):
         ``costs``: what it costs in the units of filters. ``account``: the id that its certificate names, if any.
         ``data``: the keyed fingerprint of its file, ``records`` the ``sketch`` of the records that it will see.
         ``entry``: a random id of 32 hexadecimal digits, from whoever wrote it down before.
-        Raises ``LedgerMissing``, ``LedgerAltered``, ``BudgetExceeded``, or ``BudgetError`` if the account is for
-        another relation or unit or is not the certificate's, its filter has no cost for the run, or another account
-        was charged for the same records; then nothing is charged.
+        Raises ``UsageError`` for an id that was used, ``LedgerMissing``, ``LedgerAltered``, ``BudgetExceeded``, or
+        ``BudgetError`` if the account is for another relation or unit or is not the certificate's, its filter has no
+        cost for the run, or another account was charged for the same records; then nothing is charged.
         """
         epsilon, delta = amount(epsilon, path="epsilon"), amount(delta, path="delta", maximum=Decimal(1))
-        entry = entry or secrets.token_hex(16)
         with self._verified(write=True) as found:
+            entry = secrets.token_hex(16) if entry is None else _unused(entry, found)
             known = self._known(account, data, records)
             paying = grant(found.accounts, dataset, relation, unit, epsilon, delta, costs, known)
             charge = paying.charge(costs)
@@ -318,3 +319,13 @@ class Ledger(Book):
         with self._verified(write=False, whole=True) as found:
             witness.note(found.history.identity, found.end, at=found.at)
             return found.end.count
+
+
+def _unused(entry: str, found: Verified) -> str:
+    """An id for a new reservation, also where the entries that were read do not reach back to the first use of it."""
+    if not re.fullmatch(r"[0-9a-f]{32}", entry) or rows_about(found.connection, entry):
+        raise UsageError(
+            "a reservation's id has 32 hexadecimal digits, and is used once",
+            hint="Nothing was charged. Leave `entry` out: a new one is made, and returned.",
+        )
+    return entry

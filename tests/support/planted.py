@@ -62,6 +62,8 @@ FAULTS = (
     # The budget
     Planted("a reservation is committed twice", _STORE, "if not is_open:", "if False:",
             "ledger/test_ledger.py::test_a_run_commits_once"),
+    Planted("an id is reserved again", _STORE, " or rows_about(found.connection, entry)", "",
+            "ledger/test_ledger_checkpoints.py::test_an_id_is_reserved_once_however_long_ago"),
     Planted("other data's account pays", _GRANTS, "    check_owner(accounts, dataset, known)\n", "",
             "ledger/test_ledger_sketch.py::test_a_new_name_is_no_new_budget"),
     Planted("an account of a part pays for any records", _GRANTS, "    _check_part(account, known)\n", "",

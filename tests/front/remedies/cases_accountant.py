@@ -35,6 +35,7 @@ PLAN = parse_plan({"kind": "gaussian", "noise_multiplier": 1.0})
 SUBJECT = RunSubject("zero-out", RECORD, PLAN, "c" * 64, "d" * 64, "e" * 64, 240)
 CLAIM = Claim(Decimal(6), Decimal("0.00001"))
 PAIR = {"epsilon": "6", "delta": "0.00001"}
+RUN: dict[str, Any] = {"relation": "zero-out", "unit": RECORD, **PAIR, "certificate_sha256": "a" * 64}
 
 
 class Office:
@@ -113,6 +114,11 @@ def _receipt(*, draws: int = 1, trusts: bool = True) -> None:
         reader.trust(office.keyring.show()[0].pem)
     receipt = read(render(facts, signer=office.keyring.signer()), trusted=reader.trusted())
     check_receipt(receipt, office.read(envelope))
+
+
+def _reserved(*, entry: str | None) -> str:
+    office = Office()
+    return office.account().reserve("mail", **RUN, entry=entry)
 
 
 def _by_hand(*, opened: bool) -> None:
@@ -209,6 +215,7 @@ REFUSED: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]]
     ("ledger/book.py:_remember", _account, {"anchors": "not writable"}, {"anchors": ""}),
     ("ledger/database.py:_transaction", _account, {"ledger": "folder"}, {"ledger": "ledger.db"}),
     ("ledger/book.py:_now", _charged, {"behind": timedelta(hours=1)}, {"behind": timedelta(0)}),
+    ("ledger/store.py:_unused", _reserved, {"entry": "mine"}, {"entry": None}),
     ("ledger/store.py:commit", _committed, {"entry": "0" * 32}, {"entry": ""}),
     ("order.py:_violation", _drawn, {"path": "plan.of"}, {"path": "plan"}),
     ("permit.py:__init__", _by_hand, {"opened": False}, {"opened": True}),
