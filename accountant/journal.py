@@ -137,7 +137,7 @@ class Journal:
     @classmethod
     def begin(cls, path: Path, *, home: Path, header: Event) -> Journal:
         """A new file with ``header`` (which names the ``ledger_entry``). Raises ``UsageError`` where there is one."""
-        if os.path.lexists(path):
+        if path.exists():
             raise unfinished(path.parent)
         anchor = _anchor(home, header)
         anchor.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -116,7 +116,7 @@ def _receipt(*, draws: int = 1, trusts: bool = True) -> None:
     check_receipt(receipt, office.read(envelope))
 
 
-def _reserved(*, entry: str | None) -> str:
+def _under_id(*, entry: str | None) -> str:
     office = Office()
     return office.account().reserve("mail", **RUN, entry=entry)
 
@@ -215,7 +215,7 @@ REFUSED: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]]
     ("ledger/book.py:_remember", _account, {"anchors": "not writable"}, {"anchors": ""}),
     ("ledger/database.py:_transaction", _account, {"ledger": "folder"}, {"ledger": "ledger.db"}),
     ("ledger/book.py:_now", _charged, {"behind": timedelta(hours=1)}, {"behind": timedelta(0)}),
-    ("ledger/store.py:_unused", _reserved, {"entry": "mine"}, {"entry": None}),
+    ("ledger/store.py:_unused", _under_id, {"entry": "mine"}, {"entry": None}),
     ("ledger/store.py:commit", _committed, {"entry": "0" * 32}, {"entry": ""}),
     ("order.py:_violation", _drawn, {"path": "plan.of"}, {"path": "plan"}),
     ("permit.py:__init__", _by_hand, {"opened": False}, {"opened": True}),
