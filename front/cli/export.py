@@ -23,7 +23,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--licence", help="Under which it is published.")
 @click.option("--url", help="Where.")
 def export(*, certificate: Path, receipt: Path, text: Path | None, form: str, **stated: str | None) -> None:
-    """Print a registry entry, metadata, a dataset card, a checklist or an attestation, signed by us. Nothing private is read.
+    """Print a registry entry, metadata, a dataset card, a checklist or a signed attestation. Nothing private is read.
 
     Signatures are checked first. What the files do not say, and you do not, is "not stated".
     """

@@ -4,8 +4,8 @@
     scai    what is asserted of it, with the certificate as evidence: SCAI attribute report v0.3 (in-toto/attestation,
             spec/predicates/scai.md)
 
-Each is an in-toto Statement v1 about ``synthetic.jsonl`` in a DSSE envelope. It is no certificate, and none is made of it:
-the gate takes statements of our own predicate type only.
+Each is an in-toto Statement v1 about ``synthetic.jsonl`` in a DSSE envelope. It is no certificate, though its payload
+has the same type: the gate takes statements with our own predicate only.
 """
 
 from __future__ import annotations
