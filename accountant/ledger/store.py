@@ -171,6 +171,7 @@ class Ledger(Book):
         """
         epsilon, delta = amount(epsilon, path="epsilon"), amount(delta, path="delta", maximum=Decimal(1))
         with self._verified(write=True) as found:
+            self._check_new(data, found)
             entry = secrets.token_hex(16) if entry is None else _unused(entry, found)
             known = self._known(account, data, records)
             paying = grant(found.accounts, dataset, relation, unit, epsilon, delta, costs, known)
@@ -186,7 +187,7 @@ class Ledger(Book):
                 **({} if charge is None else {"charge": decimals.show(charge)}),
                 **({} if merge(paying.records, records) == paying.records else {"records": list(records)}),
             )
-        self._remember(state)
+        self._remember(state, data=data)
         return entry
 
     def check(
@@ -208,8 +209,14 @@ class Ledger(Book):
         """
         epsilon, delta = amount(epsilon, path="epsilon"), amount(delta, path="delta", maximum=Decimal(1))
         with self._verified(write=False) as found:
+            self._check_new(data, found)
             known = self._known(account, data, records)
             return grant(found.accounts, dataset, relation, unit, epsilon, delta, costs, known)
+
+    def _check_new(self, data: str, found: Verified) -> None:
+        """Raises ``BudgetError`` for a file that was charged on another ledger, as far as this machine knows."""
+        if not self._apart:
+            self._anchors.check_new(data, identity=found.history.identity)
 
     def _part(self, part: str | None, relation: Relation, unit: Unit) -> Part | None:
         key = None if part is None else key_id(self._keyring.secret("commitment"))

@@ -68,6 +68,8 @@ FAULTS = (
             "ledger/test_ledger_sketch.py::test_a_new_name_is_no_new_budget"),
     Planted("an account of a part pays for any records", _GRANTS, "    _check_part(account, known)\n", "",
             "ledger/test_ledger_parts.py::test_a_part_pays_for_its_own_records_only"),
+    Planted("another ledger pays for the same file", _STORE, "        if not self._apart:\n", "        if False:\n",
+            "ledger/test_ledger_sketch.py::test_the_same_file_has_no_second_budget_on_another_ledger"),
     Planted("another relation's account pays", _GRANTS, "    _check_kind(account, relation, unit)\n", "",
             "ledger/test_ledger.py::test_another_relation_or_unit_is_refused"),
     Planted("the clock may run backwards", _BOOK, "if write and now < last - MAX_CLOCK_SKEW:", "if False:",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from affidavit.accountant.errors import BudgetError
+from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger, verified
 from affidavit.accountant.ledger.sketch import SIZE, digest, merge, place, share, sketch
 from affidavit.accountant.ledger.verified import read_rows
@@ -124,3 +125,30 @@ def test_a_sketch_holds_the_first_and_the_last_place() -> None:
 
 def test_without_the_key_the_digests_say_nothing() -> None:
     assert not set(sketch(_records(0, 50), key=KEY)) & set(sketch(_records(0, 50), key=bytes(32)))
+
+
+def test_the_same_file_has_no_second_budget_on_another_ledger(
+    ledger: Ledger, keyring: Keyring, new_url: Callable[[], str]
+) -> None:
+    """As where an address was forgotten; not so where the other one was an experiment's, or was given up."""
+    other, trial = (Ledger(keyring=keyring, url=new_url(), apart=apart) for apart in (False, True))
+    facts: dict[str, Any] = {"relation": "zero-out", "unit": RECORD, "epsilon": "0.1", "delta": 0}
+    run = {**facts, "certificate_sha256": "a" * 64, "data": "d" * 64}
+    for book in (ledger, other, trial):
+        book.init_account("letters", **facts | {"epsilon": 1})
+    trial.reserve("letters", **run)
+    ledger.reserve("letters", **run)
+    for action in (lambda: other.reserve("letters", **run), lambda: other.check("letters", **facts, data="d" * 64)):
+        with pytest.raises(BudgetError, match="charged on another ledger") as refusal:
+            action()
+        assert ledger.url in refusal.value.hint
+    trial.reserve("letters", **run)
+    ledger.reserve("letters", **run)
+    other.reserve("letters", **run | {"data": "e" * 64})
+    assert other.balance("letters").runs == 1
+    with other._verified(write=False) as found:
+        kept = found.history.identity
+    for path in (keyring.home / "anchors").iterdir():
+        if path.stem != kept:
+            path.unlink()
+    other.reserve("letters", **run)
