@@ -81,20 +81,22 @@ class KeyLimits:
         older = {"delta": None} if isinstance(parsed, dict) and "delta" not in parsed else {}
         stated = strictjson.fields({**parsed, **older} if older else parsed, path, _FIELDS)
         names = strictjson.items(stated["accounts"], f"{path}.accounts")
-        times = {
-            name: None if stated[name] is None else strictjson.instant(stated[name], f"{path}.{name}")
+        expires, revoked = (
+            None if stated[name] is None else strictjson.instant(stated[name], f"{path}.{name}")
             for name in ("expires", "revoked")
-        }
-        largest = {
-            name: None if stated[name] is None else decimals.parse(stated[name], path=f"{path}.{name}")
+        )
+        epsilon, delta = (
+            None if stated[name] is None else decimals.parse(stated[name], path=f"{path}.{name}")
             for name in ("epsilon", "delta")
-        }
+        )
         relation = stated["relation"]
         return cls(
             tuple(strictjson.text(name, place) for place, name in names),
             None if relation is None else validate.relation(relation, path=f"{path}.relation"),
-            **largest,
-            **times,
+            epsilon,
+            delta,
+            expires,
+            revoked,
         )
 
 
