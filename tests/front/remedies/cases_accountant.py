@@ -18,7 +18,7 @@ from typing import Any
 
 from remedy_cases import Api, Case, Place
 
-from affidavit.accountant import commitment, keys, recheck, statement
+from affidavit.accountant import keys, recheck, statement
 from affidavit.accountant.certificate import check_subject, issue, verify_envelope
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
@@ -199,12 +199,6 @@ REFUSED: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]]
     ("certificate.py:issue", _issued, {"life": timedelta(0)}, {"life": timedelta(days=90)}),
     ("certificate.py:issue#2", _issued, {"curve": [CLAIM]}, {"curve": [CurvePoint(CLAIM.epsilon, CLAIM.delta)]}),
     ("certificate.py:check_subject#2", _checked, {"plan": Gaussian(2.0)}, {"plan": PLAN}),
-    (
-        "commitment.py:file_fingerprint",
-        lambda *, path: commitment.file_fingerprint(Path(path), key=b"k" * 32),
-        {"path": f"{__file__}.gone"},
-        {"path": __file__},
-    ),
     (
         "keys.py:read_pem",
         lambda *, path: keys.read_pem(Path(path)),
