@@ -114,7 +114,7 @@ def _parsed(path: Path) -> Anchor:
         obj = dict(strictjson.parse(files.read_bytes(path)))
         addresses = obj.get("addresses") or (obj["address"],)  # older notes name one
         head = Head(strictjson.count(obj["count"]), str(obj["mac"]))
-        return Anchor(str(obj["id"]), head, tuple(addresses), path, tuple(obj.get("data", ())))
+        return Anchor(str(obj["id"]), head, tuple(map(str, addresses)), path, tuple(map(str, obj.get("data", ()))))
     except OSError as error:
         raise _unreadable(path, error) from None
     except (ValueError, KeyError, TypeError):
