@@ -146,9 +146,12 @@ def _check_limits(
     certificate: Certificate, keyids: Sequence[str], trusted: TrustedKeys, *, now: datetime, account: str | None
 ) -> None:
     """One of the keys that signed has to be trusted for this. Raises ``UntrustedKey``."""
-    largest = max(claim.epsilon for claim in certificate.claims)
+    epsilon = max(claim.epsilon for claim in certificate.claims)
+    delta = max(claim.delta for claim in certificate.claims)
     reasons = [
-        limits_of(trusted, keyid).refusal(relation=certificate.relation, epsilon=largest, now=now, account=account)
+        limits_of(trusted, keyid).refusal(
+            relation=certificate.relation, epsilon=epsilon, delta=delta, now=now, account=account
+        )
         for keyid in keyids
     ]
     if all(reasons):

@@ -18,17 +18,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 
-from affidavit.accountant.errors import DataError
-from affidavit.accountant.remedies import near_file
-
-__all__ = ["commit", "file_fingerprint", "fingerprint", "new_salt"]
+__all__ = ["commit", "fingerprint", "new_salt"]
 
 _DATA_DOMAIN = b"affidavit/data-fingerprint/v1\0"
 _COMMITMENT_DOMAIN = b"affidavit/data-commitment/v1\0"
-_CHUNK = 1 << 20
 
 
 def fingerprint(chunks: Iterable[bytes], *, key: bytes) -> str:
@@ -42,15 +37,6 @@ def fingerprint(chunks: Iterable[bytes], *, key: bytes) -> str:
     return mac.hexdigest()
 
 
-def file_fingerprint(path: Path, *, key: bytes) -> str:
-    """``fingerprint`` of a file's bytes. Raises ``DataError`` if it cannot be read."""
-    try:
-        return fingerprint(_chunks(path), key=key)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise DataError(f"the data file {path} cannot be read: {reason}", hint=near_file(path, "data.path")) from None
-
-
 def new_salt() -> str:
     """128 random bits, hexadecimal: one for each certificate."""
     return secrets.token_hex(16)
@@ -60,9 +46,3 @@ def commit(data_fingerprint: str, *, salt: str) -> str:
     """The public commitment to a private fingerprint, hexadecimal."""
     message = _COMMITMENT_DOMAIN + bytes.fromhex(salt)
     return hmac.new(bytes.fromhex(data_fingerprint), message, hashlib.sha256).hexdigest()
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            yield chunk

@@ -26,7 +26,6 @@ __all__ = [
     "parse",
     "round_down",
     "round_up",
-    "round_up_decimal",
     "show",
     "subtract",
 ]
@@ -88,11 +87,6 @@ def round_up(value: float | Decimal | Fraction, *, digits: int = 12) -> Decimal:
 def round_down(value: float | Decimal | Fraction, *, digits: int = 12) -> Decimal:
     """The greatest decimal of ``digits`` significant digits that is at most ``value``, exactly."""
     return _rounded(value, digits, ROUND_FLOOR)
-
-
-def round_up_decimal(value: float | Decimal | Fraction, *, digits: int = 12) -> str:
-    """``round_up`` as the string that goes on a certificate."""
-    return show(round_up(value, digits=digits))
 
 
 def show(value: Decimal) -> str:

@@ -142,7 +142,8 @@ class Journal:
         anchor = _anchor(home, header)
         anchor.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = path.with_name(f".{path.name}")  # a file of this name has a whole first line, or is not there
-        file = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_RDWR | os.O_APPEND, 0o600)
+        draft.unlink(missing_ok=True)  # also a link, through which private draws would be kept elsewhere
+        file = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o600)
         journal = cls(Past(path, header, (), 0), anchor, descriptors=(file, _locked(anchor, path, create=True)))
         journal.write("run", durable=True, schema=SCHEMA, **header)
         draft.rename(path)

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["UNLIMITED", "KeyLimits", "Trust", "limits_of"]
 
-_FIELDS = "accounts relation epsilon expires revoked"
+_FIELDS = "accounts relation epsilon delta expires revoked"
 
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """accounts: names, empty for any. relation, epsilon (the largest claim), expires: None for any, or never.
+    """accounts: names, empty for any. relation, epsilon, delta (the largest claims), expires: None for any, or never.
+
+    A bound on ε alone bounds little: the same plan holds with a smaller ε at a larger δ.
 
     revoked: since when nothing it signed counts, whenever it was signed: a date in a signature is its signer's word.
     """
@@ -36,17 +38,23 @@ class KeyLimits:
     accounts: tuple[str, ...] = ()
     relation: Relation | None = None
     epsilon: Decimal | None = None
+    delta: Decimal | None = None
     expires: datetime | None = None
     revoked: datetime | None = None
 
-    def refusal(self, *, relation: Relation, epsilon: Decimal, now: datetime, account: str | None) -> str:
+    def refusal(
+        self, *, relation: Relation, epsilon: Decimal, delta: Decimal, now: datetime, account: str | None
+    ) -> str:
         """Why such a certificate is outside; empty where it is inside. ``account`` None: not asked yet."""
         if self.expires is not None and now > self.expires:
             return f"its trust ended at {show_instant(self.expires)}"
         if self.relation is not None and relation != self.relation:
             return f"it is trusted for {self.relation} only, and this is for {relation}"
-        if self.epsilon is not None and epsilon > self.epsilon:
-            return f"it is trusted up to ε = {decimals.show(self.epsilon)}, and this claims {decimals.show(epsilon)}"
+        for name, largest, claimed in (("ε", self.epsilon, epsilon), ("δ", self.delta, delta)):
+            if largest is not None and claimed > largest:
+                return (
+                    f"it is trusted up to {name} = {decimals.show(largest)}, and this claims {decimals.show(claimed)}"
+                )
         if self.accounts and account is not None and account not in self.accounts:
             return f"it is not trusted for the account {account}"
         return ""
@@ -57,6 +65,7 @@ class KeyLimits:
             "accounts": list(self.accounts),
             "relation": self.relation,
             "epsilon": None if self.epsilon is None else decimals.show(self.epsilon),
+            "delta": None if self.delta is None else decimals.show(self.delta),
             "expires": None if self.expires is None else show_instant(self.expires),
             "revoked": None if self.revoked is None else show_instant(self.revoked),
         }
@@ -69,18 +78,25 @@ class KeyLimits:
             parsed = strictjson.parse(content)
         except ValueError:
             raise PlanError(path, "not JSON, or a repeated field", allowed="a key's limits") from None
-        stated = strictjson.fields(parsed, path, _FIELDS)
+        older = {"delta": None} if isinstance(parsed, dict) and "delta" not in parsed else {}
+        stated = strictjson.fields({**parsed, **older} if older else parsed, path, _FIELDS)
         names = strictjson.items(stated["accounts"], f"{path}.accounts")
-        times = {
-            name: None if stated[name] is None else strictjson.instant(stated[name], f"{path}.{name}")
+        expires, revoked = (
+            None if stated[name] is None else strictjson.instant(stated[name], f"{path}.{name}")
             for name in ("expires", "revoked")
-        }
-        epsilon, relation = stated["epsilon"], stated["relation"]
+        )
+        epsilon, delta = (
+            None if stated[name] is None else decimals.parse(stated[name], path=f"{path}.{name}")
+            for name in ("epsilon", "delta")
+        )
+        relation = stated["relation"]
         return cls(
             tuple(strictjson.text(name, place) for place, name in names),
             None if relation is None else validate.relation(relation, path=f"{path}.relation"),
-            None if epsilon is None else decimals.parse(epsilon, path=f"{path}.epsilon"),
-            **times,
+            epsilon,
+            delta,
+            expires,
+            revoked,
         )
 
 

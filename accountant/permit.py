@@ -5,11 +5,11 @@
         noise = permit.noise.gumbel(size=...)
 
 Life of one: checks (signature, trust, validity; that this is the certified run; that its plan costs no
-more than is claimed, since a signature proves no number) -> the first claim is reserved in the ledger ->
-open -> uses, counted and in order -> closed. Only then is the reservation marked as committed. An
-exception, a kill or a power cut leaves it reserved: spent, because nobody knows what was seen; a fork
-that leaves the block commits nothing. Stopping early is not cheaper: when a run stops depends on the
-data.
+more than is claimed, since a signature proves no number: derived again, once on a ledger) -> the first
+claim is reserved in the ledger -> open -> uses, counted and in order -> closed. Only then is the
+reservation marked as committed. An exception, a kill or a power cut leaves it reserved: spent, because
+nobody knows what was seen; a fork that leaves the block commits nothing. Stopping early is not cheaper:
+when a run stops depends on the data.
 
 What this protects against is error: another data file, an old certificate, a mechanism run once
 too often, a budget forgotten. Code in the same process can reach around it, as it could read the
@@ -35,7 +35,6 @@ from affidavit.accountant.keys import Keyring, TrustedKeys
 from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Leaf, Plan
 from affidavit.accountant.randomness import GuardedNoise, NoiseSource, Randomness, noise_source
-from affidavit.accountant.recheck import confirm
 from affidavit.accountant.remedies import setting, unused
 from affidavit.accountant.validate import Relation
 
@@ -208,7 +207,7 @@ def open_permit(
     keys = Keyring.default().trusted() if trusted is None else trusted
     verified = verify_envelope(envelope, trusted=keys, clock=clock, account=dataset)
     check_subject(verified, run)
-    confirm(verified)
+    ledger.confirm(verified)
     noise = noise_source(randomness)
     order = Order(verified.plan)
     entry = None if journal is None else _reserved(journal, verified, ledger)

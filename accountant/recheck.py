@@ -1,10 +1,11 @@
 """A certificate's numbers, derived again from its plan: by code that did not issue them.
 
 A signature proves who said a number, not that it is right; whoever holds a trusted key can sign any. So the
-gate (``permit``) asks ``confirm`` before it lets a run draw, and ``affidavit verify --recompute`` asks ``recheck``.
+gate (``permit``) asks ``Ledger.confirm`` before it lets a run draw, and ``affidavit verify --recompute`` asks
+``recheck``.
 
-The answer depends on the signed statement and on this code, on nothing else; so a process asks once for each, and a
-ledger may note it for later ones (``Ledger.confirm``), under the ``verifier`` that said it.
+The answer depends on the signed statement and on this code, on nothing else; so a process computes it once for each,
+and a ledger notes it for other processes, under the ``verifier`` that said it.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from affidavit.accountant.plan import core, to_dict
 from affidavit.accountant.statement import Certificate, Claim, encode
 from affidavit.accountant.verifier import ClaimCheck, check_claim
 
-__all__ = ["believe", "confirm", "recheck", "statement_sha256", "verifier"]
+__all__ = ["confirm", "recheck", "statement_sha256", "verifier"]
 
 _confirmed: set[str] = set()
-"""Statements that hold, by this process's own computation or a ledger's note of another's."""
+"""Statements that hold, by this process's own computation; never by a ledger's note, which counts there only."""
 _MOST = 4096
 
 
@@ -49,13 +50,6 @@ def statement_sha256(certificate: Certificate) -> str:
     return hashlib.sha256(encode(certificate) + b"\0" + spelled.encode()).hexdigest()
 
 
-def believe(certificate: Certificate) -> None:
-    """Take it that ``confirm`` accepts this: on the word of a ledger that verifies."""
-    if len(_confirmed) >= _MOST:
-        _confirmed.clear()
-    _confirmed.add(statement_sha256(certificate))
-
-
 def recheck(certificate: Certificate) -> tuple[ClaimCheck, ...]:
     """Every claim, asked of the verifier. Raises ``NotSupported`` where it has no formula for the plan."""
     return tuple(_recomputed(certificate, claim) for claim in certificate.claims)
@@ -66,7 +60,8 @@ def confirm(certificate: Certificate) -> None:
 
     What is issued holds (``settle``), so a claim that the verifier cannot confirm was not issued here.
     """
-    if statement_sha256(certificate) in _confirmed:
+    statement = statement_sha256(certificate)
+    if statement in _confirmed:
         return
     for claim in certificate.claims:
         try:
@@ -87,7 +82,9 @@ def confirm(certificate: Certificate) -> None:
             f"the certificate states less {below} than its own plan costs, or than can be shown",
             hint="Nothing was charged. Certify the run anew, and ask whoever signed this how it came about.",
         )
-    believe(certificate)
+    if len(_confirmed) >= _MOST:
+        _confirmed.clear()
+    _confirmed.add(statement)
 
 
 def _recomputed(certificate: Certificate, claim: Claim) -> ClaimCheck:

@@ -1,54 +1,41 @@
 """What a reservation costs in a long ledger: beside an empty one, and for 64 writers at once.
 
-    python -m benchmarks.bench_ledger [POSTGRESQL-URL]
+    python -m benchmarks.bench_ledger
 
-On SQLite; and on an empty database of that address, where one is given.
+On SQLite, and on a PostgreSQL server that is started for it, as the tests start theirs. The long ledgers are filled in
+one transaction with reservations that are chained and sealed as any; the whole walk verifies each of them.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-import secrets
+import os
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
-from affidavit.accountant.unit import RECORD
+from tests.support import postgresql
+from tests.support.ledgers import fill, init, reserve
 
 SIZES = (0, 1_000, 10_000, 100_000)
-TRIALS = 20
+TRIALS = 40
+ROUNDS = 3
 WRITERS = 64
-SHA = "a" * 64
-
-
-def _filled(ledger: Ledger, size: int) -> None:
-    """``size`` reservations, written in one transaction as ``reserve`` writes them."""
-    ledger.init_account("mail", relation="zero-out", unit=RECORD, epsilon=10**6, delta=1)
-    with ledger._verified(write=True) as found:
-        state = found
-        for _ in range(size):
-            state = state.append(
-                kind="reserve",
-                dataset="mail",
-                entry=secrets.token_hex(16),
-                certificate_sha256=SHA,
-                epsilon="1",
-                delta="0",
-            )
-    ledger._remember(state)
+# What a server has by itself; the tests' own gives up what they do not need.
+SERVER = {"full_page_writes": "on", "autovacuum": "on", "shared_buffers": "128MB"}
 
 
 def _seconds(ledger: Ledger) -> float:
     taken = []
     for _ in range(TRIALS):
         begun = time.perf_counter()
-        entry = ledger.reserve("mail", relation="zero-out", unit=RECORD, epsilon="1", delta=0, certificate_sha256=SHA)
+        entry = reserve(ledger, "1", 0)
         taken.append(time.perf_counter() - begun)
         ledger.commit(entry)
     return statistics.median(taken)
@@ -58,7 +45,7 @@ def _write(home: Path, url: str, begin: Any, results: Any) -> None:
     ledger = Ledger(keyring=Keyring(home), url=url)
     begin.wait()
     begun = time.perf_counter()
-    entry = ledger.reserve("mail", relation="zero-out", unit=RECORD, epsilon="1", delta=0, certificate_sha256=SHA)
+    entry = reserve(ledger, "1", 0)
     results.put(time.perf_counter() - begun)
     ledger.commit(entry)
 
@@ -73,33 +60,53 @@ def _at_once(ledger: Ledger, home: Path) -> list[float]:
     begin.set()
     for worker in workers:
         worker.join()
-    return sorted(results.get(timeout=1) for _ in range(results.qsize()))
+    return [results.get(timeout=1) for _ in range(results.qsize())]
 
 
-def _measure(keyring: Keyring, new_url: Callable[[int], str], sizes: Sequence[int]) -> None:
-    base = None
-    print(f"{'entries':>9} {'reserve, ms':>12} {'of empty':>9} {'whole walk, s':>14}", end="")
-    print(f" {'64 writers':>11} {'slowest, s':>11}")
-    for size in sizes:
-        ledger = Ledger(keyring=keyring, url=new_url(size))
-        _filled(ledger, size)
-        seconds = _seconds(ledger)
-        base = base or seconds
+def _measure(keyring: Keyring, new_url: Callable[[], str]) -> None:
+    """Each length in turn, several times over: what else the machine does meets all of them."""
+    ledgers = []
+    for size in SIZES:
+        ledger = Ledger(keyring=keyring, url=new_url())
+        init(ledger, 10**6, 1)
+        fill(ledger, size)
         begun = time.perf_counter()
-        entries = ledger.verify()
-        walked = time.perf_counter() - begun
-        waited = _at_once(ledger, keyring.home)
-        ratio = f"{1000 * seconds:>12.1f} {seconds / base:>9.2f} {walked:>14.2f}"
-        print(f"{entries:>9} {ratio} {f'{len(waited)} of {WRITERS}':>11} {max(waited, default=0):>11.2f}")
+        length = ledger.verify()
+        ledgers.append((ledger, length, time.perf_counter() - begun))
+        reserve(ledger, "1", 0)  # which notes where the ledger ends: the next reads from there
+    seconds: dict[int, list[float]] = {}
+    waited: dict[int, list[float]] = {}
+    loads = []
+    for _ in range(ROUNDS):
+        for ledger, length, _ in ledgers:
+            seconds.setdefault(length, []).append(_seconds(ledger))
+            waited.setdefault(length, []).extend(_at_once(ledger, keyring.home))
+            loads.append(os.getloadavg()[0])
+    base = statistics.median(next(iter(seconds.values())))
+    print(f"{'entries':>9} {'reserve, ms':>12} {'of empty':>9} {'whole walk, s':>14}", end="")
+    print(f" {'writers':>11} {'median, s':>10} {'slowest, s':>11}")
+    for _, length, walked in ledgers:
+        here, all_waits = statistics.median(seconds[length]), waited[length]
+        print(f"{length:>9} {1000 * here:>12.1f} {here / base:>9.2f} {walked:>14.2f}", end="")
+        print(f" {f'{len(all_waits)} of {ROUNDS * WRITERS}':>11} {statistics.median(all_waits):>10.2f}", end="")
+        print(f" {max(all_waits):>11.2f}")
+    print(f"load of the machine, these writers among it: {min(loads):.1f} to {max(loads):.1f}")
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         keyring = Keyring(Path(folder))
         keyring.init()
-        _measure(keyring, lambda size: f"sqlite:///{folder}/ledger-{size}.db", SIZES)
-        for url in sys.argv[1:]:
-            _measure(keyring, lambda _size, url=url: url, SIZES[-1:])
+        names = count(1)
+        print("SQLite")
+        _measure(keyring, lambda: f"sqlite:///{folder}/ledger-{next(names)}.db")
+        found = postgresql.programs()
+        if found is None:
+            print(postgresql.HOW)
+            return
+        with postgresql.running(found, **SERVER) as server:
+            print(f"PostgreSQL {server.ask('SHOW server_version')}")
+            _measure(keyring, server.new_place)
 
 
 if __name__ == "__main__":

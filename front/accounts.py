@@ -105,7 +105,7 @@ def plan_account(
     ledger = Ledger(keyring=keyring)
     try:
         if records and keyring.exists():
-            known = sketch(((one.label, one.text) for one in records), key=keyring.secret("commitment"))
+            known = sketch((one.text for one in records), key=keyring.secret("commitment"))
             ledger.check_owner(name, records=known)
         found = ledger.account(name)
     except LedgerMissing:

@@ -221,7 +221,7 @@ def _asked(
     from affidavit.accountant.ledger.sketch import sketch
     from affidavit.accounts import how_to_open
 
-    known = sketch(((each.label, each.text) for each in records), key=keyring.secret("commitment"))
+    known = sketch((each.text for each in records), key=keyring.secret("commitment"))
     try:
         return ledger.check(
             run.data.name,

@@ -41,7 +41,7 @@ def in_part(path: Path, part: Part, *, key: bytes) -> bytes:
     """The lines of the records that belong to ``part``, as they stand. Raises ``DataError`` as ``read_all``."""
     content = _content(path)
     lines = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    inside = (part.holds([digest(one.label, one.text, key=key)]) for one in parse_all(content, name=str(path)))
+    inside = (part.holds([digest(one.text, key=key)]) for one in parse_all(content, name=str(path)))
     return b"".join(line + b"\n" for line, keep in zip(lines, inside, strict=False) if keep)
 
 

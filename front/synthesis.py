@@ -95,12 +95,12 @@ def generate(
     found = certificates.verify_envelope(envelope, trusted=keyring.trusted(), clock=clock, account=run.data.name)
     subject, records = prepare(run, keyring=keyring)
     check_subject(found, subject)
-    known = sketch(((each.label, each.text) for each in records), key=keyring.secret("commitment"))
+    known = sketch((each.text for each in records), key=keyring.secret("commitment"))
     if resume:
         check_same(Past.read(out / NAME), found)
     else:
         _check_account(run, ledger, found, subject.data_hmac, known)
-    ledger.confirm(found)  # what the permit will ask, with the ledger's memory of it
+    ledger.confirm(found)  # as the permit will, before a model is loaded
     tell_labels(run, records, tell)
     with claimed(out, resume=resume):
         if resume and (ended := ended_already(out, keyring=keyring, ledger=ledger)) is not None:

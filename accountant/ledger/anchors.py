@@ -4,13 +4,16 @@ One small file a ledger, under ``AFFIDAVIT_HOME/anchors``, named by the ledger's
 ledger whatever its path, link, host name or URL is spelled like, so an older copy is noticed anywhere. A
 ledger has to contain the entry that its anchor names. The file also lists the addresses where the ledger
 was written, so that a new or no ledger where one stood is noticed. An anchor is written after its entry
-and read before the entries: it may lag behind the ledger, never lead.
+and read before the entries: it may lag behind the ledger, never lead. It also lists the keyed fingerprints of the data
+files that were charged there, so that the same file gets no fresh budget from another ledger, as it would where an
+address was forgotten.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,12 +28,13 @@ __all__ = ["Anchor", "Anchors"]
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A ledger's id, its end when this machine last wrote it, and where. ``path`` is where that is noted."""
+    """A ledger's id, its end when this machine last wrote it, where, and for which ``data``. ``path`` is the note's."""
 
     identity: str
     head: Head
     addresses: tuple[str, ...]
     path: Path
+    data: tuple[str, ...] = ()
 
     def check(self, end: Head, *, mac: str | None) -> None:
         """Raises ``LedgerAltered`` if the ledger is shorter than it was, or ``mac`` is not its entry's there."""
@@ -66,17 +70,27 @@ class Anchors:
         """The note on the ledger that was last written at this URL (without a password)."""
         return next((anchor for anchor in self._all() if address in anchor.addresses), None)
 
-    def note(self, address: str, *, identity: str, head: Head) -> None:
-        """Remember the new end, unless a longer one is remembered already."""
-        known = self.of(identity)
-        addresses: tuple[str, ...] = (address,)
-        if known is not None:
-            addresses = known.addresses if address in known.addresses else (*known.addresses, address)
-            if known.head.count >= head.count and addresses == known.addresses:
-                return
-            head = max(head, known.head, key=lambda end: end.count)
+    def check_new(self, data: str, *, identity: str) -> None:
+        """Raises ``BudgetError`` where another ledger than this one was charged for the file with this fingerprint."""
+        other = next((one for one in self._all() if data and data in one.data and one.identity != identity), None)
+        if other is not None:
+            raise BudgetError(
+                f"this very file was charged on another ledger, at {other.addresses[-1]}",
+                hint=f"Charge it there: `export AFFIDAVIT_LEDGER={shlex.quote(other.addresses[-1])}`. To give that "
+                f"ledger up on purpose, and with it the record of what was spent, remove {other.path}",
+            )
+
+    def note(self, address: str, *, identity: str, head: Head, data: str = "") -> None:
+        """Remember the new end, unless a longer one is remembered already, and the file that was charged."""
+        known = self.of(identity) or Anchor(identity, Head(0, ""), (), self.folder / f"{identity}.json")
+        addresses = tuple(dict.fromkeys((*known.addresses, address)))
+        charged = tuple(dict.fromkeys((*known.data, *([data] if data else []))))
+        if known.head.count >= head.count and (addresses, charged) == (known.addresses, known.data):
+            return
+        head = max(head, known.head, key=lambda end: end.count)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        content = json.dumps({"id": identity, "count": head.count, "mac": head.mac, "addresses": addresses})
+        facts = {"id": identity, "count": head.count, "mac": head.mac, "addresses": addresses, "data": charged}
+        content = json.dumps(facts)
         descriptor, temporary = tempfile.mkstemp(dir=self.folder, prefix=".anchor-")
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(content)
@@ -99,7 +113,8 @@ def _parsed(path: Path) -> Anchor:
     try:
         obj = dict(strictjson.parse(files.read_bytes(path)))
         addresses = obj.get("addresses") or (obj["address"],)  # older notes name one
-        return Anchor(str(obj["id"]), Head(strictjson.count(obj["count"]), str(obj["mac"])), tuple(addresses), path)
+        head = Head(strictjson.count(obj["count"]), str(obj["mac"]))
+        return Anchor(str(obj["id"]), head, tuple(map(str, addresses)), path, tuple(map(str, obj.get("data", ()))))
     except OSError as error:
         raise _unreadable(path, error) from None
     except (ValueError, KeyError, TypeError):

@@ -47,17 +47,25 @@ class Book:
     """A ledger's database with its anchors and witness, on this machine. Safe to share, as ``Ledger`` says."""
 
     def __init__(
-        self, *, keyring: Keyring, url: str | None = None, clock: Clock = utc_now, witness: Witness | None = None
+        self,
+        *,
+        keyring: Keyring,
+        url: str | None = None,
+        clock: Clock = utc_now,
+        witness: Witness | None = None,
+        apart: bool = False,
     ) -> None:
         """Names a ledger; touches nothing. Raises ``UsageError`` for a URL that cannot be used.
 
-        ``witness``: where each of its ends is noted as well; ``AFFIDAVIT_WITNESS`` if left out.
+        ``witness``: where each of its ends is noted as well; ``AFFIDAVIT_WITNESS`` if left out. ``apart``: of an
+        experiment, in which each run stands for itself: what is charged here is held against no other ledger.
         """
         self._keyring = keyring
         self._clock = clock
         self._database = Database(url or default_url(keyring.home))
         self._anchors = Anchors(keyring.home / "anchors")
         self._witness = witness or default_witness()
+        self._apart = apart
 
     @property
     def url(self) -> str:
@@ -120,9 +128,11 @@ class Book:
             )
         return show_instant(max(now, last))
 
-    def _remember(self, state: Verified) -> None:
+    def _remember(self, state: Verified, *, data: str = "") -> None:
         try:
-            self._anchors.note(self.url, identity=state.history.identity, head=state.end)
+            self._anchors.note(
+                self.url, identity=state.history.identity, head=state.end, data="" if self._apart else data
+            )
         except OSError as error:
             raise BudgetError(
                 f"the ledger was written, but not its anchor in {self._anchors.folder}: {error.strerror}",

@@ -1,11 +1,11 @@
 """Parts of one data set, by an intrinsic key: accounts whose records cannot be the same, so that runs do not add up.
 
-A record belongs to the part in whose interval its keyed digest (``sketch``) lies: a function of the record alone, so a
+A record belongs to the part in whose interval its ``place`` (``sketch``) lies: a keyed function of its text alone, so a
 record that is added or removed, or emptied, touches one part (parallel composition: McSherry 2009, "Privacy integrated
 queries"). It goes there in every version of the data. Accounts of one partition, under one key, promise the
 largest of their budgets together, not the sum, however runs on them are interleaved.
 
-That all records of a run are in the interval is seen from the least and the greatest of their digests, both of which a
+That all records of a run are in the interval is seen from the first and the last of their places, both of which a
 sketch holds. Not under substitution, where a record may leave one part and enter another, nor for units of several
 records, which need not lie together.
 """
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from affidavit.accountant.errors import NotSupported, PlanError
-from affidavit.accountant.ledger.sketch import DIGITS
+from affidavit.accountant.ledger.sketch import DIGITS, place
 from affidavit.accountant.unit import RECORD, Unit
 from affidavit.accountant.validate import Relation
 
@@ -33,7 +33,7 @@ _WRITTEN = re.compile(r"([1-9][0-9]{0,3})/([1-9][0-9]{0,3})\Z", re.ASCII)
 
 def key_id(key: bytes) -> str:
     """Names a commitment key and says nothing about it."""
-    return hmac.new(key, b"affidavit/part-key/v1", hashlib.sha256).hexdigest()[:DIGITS]
+    return hmac.new(key, b"affidavit/part-key/v2", hashlib.sha256).hexdigest()[:DIGITS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,4 +75,4 @@ class Part:
 
     def holds(self, digests: Sequence[str]) -> bool:
         """Whether all of these lie in its interval: of a sketch, whether all records of the set do."""
-        return all(int(digest, 16) * self.count >> 4 * DIGITS == self.index - 1 for digest in digests)
+        return all(place(digest) * self.count >> 4 * DIGITS == self.index - 1 for digest in digests)

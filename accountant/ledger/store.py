@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import shlex
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from affidavit.accountant.ledger.migrations import VERSION
 from affidavit.accountant.ledger.opening import account_name, amount, fits_now, opening, raising
 from affidavit.accountant.ledger.parts import Part, key_id
 from affidavit.accountant.ledger.sketch import merge
-from affidavit.accountant.ledger.verified import rows_about, still_open, verified_rows
+from affidavit.accountant.ledger.verified import Verified, rows_about, still_open, verified_rows
 from affidavit.accountant.ledger.witness import Witness
 from affidavit.accountant.statement import Certificate
 from affidavit.accountant.unit import Unit
@@ -164,13 +165,14 @@ class Ledger(Book):
         ``costs``: what it costs in the units of filters. ``account``: the id that its certificate names, if any.
         ``data``: the keyed fingerprint of its file, ``records`` the ``sketch`` of the records that it will see.
         ``entry``: a random id of 32 hexadecimal digits, from whoever wrote it down before.
-        Raises ``LedgerMissing``, ``LedgerAltered``, ``BudgetExceeded``, or ``BudgetError`` if the account is for
-        another relation or unit or is not the certificate's, its filter has no cost for the run, or another account
-        was charged for the same records; then nothing is charged.
+        Raises ``UsageError`` for an id that was used, ``LedgerMissing``, ``LedgerAltered``, ``BudgetExceeded``, or
+        ``BudgetError`` if the account is for another relation or unit or is not the certificate's, its filter has no
+        cost for the run, or another account was charged for the same records; then nothing is charged.
         """
         epsilon, delta = amount(epsilon, path="epsilon"), amount(delta, path="delta", maximum=Decimal(1))
-        entry = entry or secrets.token_hex(16)
         with self._verified(write=True) as found:
+            self._check_new(data, found)
+            entry = secrets.token_hex(16) if entry is None else _unused(entry, found)
             known = self._known(account, data, records)
             paying = grant(found.accounts, dataset, relation, unit, epsilon, delta, costs, known)
             charge = paying.charge(costs)
@@ -185,7 +187,7 @@ class Ledger(Book):
                 **({} if charge is None else {"charge": decimals.show(charge)}),
                 **({} if merge(paying.records, records) == paying.records else {"records": list(records)}),
             )
-        self._remember(state)
+        self._remember(state, data=data)
         return entry
 
     def check(
@@ -207,8 +209,14 @@ class Ledger(Book):
         """
         epsilon, delta = amount(epsilon, path="epsilon"), amount(delta, path="delta", maximum=Decimal(1))
         with self._verified(write=False) as found:
+            self._check_new(data, found)
             known = self._known(account, data, records)
             return grant(found.accounts, dataset, relation, unit, epsilon, delta, costs, known)
+
+    def _check_new(self, data: str, found: Verified) -> None:
+        """Raises ``BudgetError`` for a file that was charged on another ledger, as far as this machine knows."""
+        if not self._apart:
+            self._anchors.check_new(data, identity=found.history.identity)
 
     def _part(self, part: str | None, relation: Relation, unit: Unit) -> Part | None:
         key = None if part is None else key_id(self._keyring.secret("commitment"))
@@ -231,10 +239,8 @@ class Ledger(Book):
         ``LedgerMissing``, ``LedgerAltered``.
         """
         with self._verified(write=False) as found:
-            known = is_noted(certificate, found)
-        if known:
-            recheck.believe(certificate)
-            return False
+            if is_noted(certificate, found):
+                return False
         recheck.confirm(certificate)
         with suppress(BudgetError):  # where nothing can be noted, it is recomputed the next time
             with self._verified(write=True) as found:
@@ -320,3 +326,13 @@ class Ledger(Book):
         with self._verified(write=False, whole=True) as found:
             witness.note(found.history.identity, found.end, at=found.at)
             return found.end.count
+
+
+def _unused(entry: str, found: Verified) -> str:
+    """An id for a new reservation, also where the entries that were read do not reach back to the first use of it."""
+    if not re.fullmatch(r"[0-9a-f]{32}", entry) or rows_about(found.connection, entry):
+        raise UsageError(
+            "a reservation's id has 32 hexadecimal digits, and is used once",
+            hint="Nothing was charged. Leave `entry` out: a new one is made, and returned.",
+        )
+    return entry

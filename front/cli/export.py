@@ -15,7 +15,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.argument("certificate", type=_FILE, metavar="CERT.json")
 @click.option("--receipt", type=_FILE, required=True, metavar="RECEIPT.json", help="The run's receipt.")
 @click.option("--text", type=_FILE, metavar="synthetic.jsonl", help="The released text, held against the receipt.")
-@click.option("--to", "form", type=click.Choice(("opendp", "croissant", "card", "nist")), required=True)
+@click.option("--to", "form", type=click.Choice(("opendp", "croissant", "card", "nist", "slsa", "scai")), required=True)
 @click.option("--name", help="The release's name.")
 @click.option("--curator", help="Who publishes it.")
 @click.option("--use", help="What it is meant for.")
@@ -23,7 +23,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--licence", help="Under which it is published.")
 @click.option("--url", help="Where.")
 def export(*, certificate: Path, receipt: Path, text: Path | None, form: str, **stated: str | None) -> None:
-    """Print a registry entry, metadata, a dataset card or a checklist. Nothing private is read.
+    """Print a registry entry, metadata, a dataset card, a checklist or a signed attestation. Nothing private is read.
 
     Signatures are checked first. What the files do not say, and you do not, is "not stated".
     """

@@ -67,15 +67,23 @@ def show(*, pem: bool, as_json: bool) -> None:
 @click.option("--account", "accounts", multiple=True, help="Only for this ledger account; may be given several times.")
 @click.option("--relation", help="Only for this relation.")
 @click.option("--max-epsilon", help="Only for claims up to this ε.")
+@click.option("--max-delta", help="Only for claims up to this δ; without it, a bound on ε bounds little.")
 @click.option("--expires", help="Only until then, such as 2027-01-31T00:00:00Z.")
 def trust(
-    *, public_key: Path, accounts: tuple[str, ...], relation: str | None, max_epsilon: str | None, expires: str | None
+    *,
+    public_key: Path,
+    accounts: tuple[str, ...],
+    relation: str | None,
+    max_epsilon: str | None,
+    max_delta: str | None,
+    expires: str | None,
 ) -> None:
     """Accept certificates signed by this public key from now on; trusted already, its limits are replaced."""
     limits = KeyLimits(
         accounts,
         None if relation is None else validate.relation(relation, path="--relation"),
         None if max_epsilon is None else decimals.as_written(max_epsilon, path="--max-epsilon"),
+        None if max_delta is None else decimals.as_written(max_delta, path="--max-delta"),
         None if expires is None else strictjson.instant(expires, "--expires"),
     )
     click.echo(Keyring.default().trust(read_pem(public_key), limits=limits))
@@ -109,6 +117,7 @@ def _limits(info: KeyInfo) -> str:
         *([", ".join(limits.accounts)] if limits.accounts else []),
         *([limits.relation] if limits.relation else []),
         *([f"ε <= {decimals.show(limits.epsilon)}"] if limits.epsilon is not None else []),
+        *([f"δ <= {decimals.show(limits.delta)}"] if limits.delta is not None else []),
         *([f"until {show_instant(limits.expires)}"] if limits.expires is not None else []),
     ]
     return "; ".join(parts) or "anything"

@@ -223,7 +223,7 @@ def _generate(
                 f"{cell.label} was not certified",
                 hint=f"Settle it anew: `rm {shlex.quote(str(out / 'settled' / f'{cell.setting_id}.json'))}`",
             )
-        ledger = Ledger(keyring=keyring, url=f"sqlite:///{(attempt / 'ledger.db').resolve()}")
+        ledger = Ledger(keyring=keyring, url=f"sqlite:///{(attempt / 'ledger.db').resolve()}", apart=True)
         ledger.init_account(
             run.data.name, relation=run.relation, unit=RECORD, epsilon=run.budget.epsilon, delta=run.budget.delta
         )

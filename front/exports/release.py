@@ -18,7 +18,7 @@ __all__ = ["FORMS", "NOT_STATED", "Release", "Stated", "export"]
 
 NOT_STATED = "not stated"
 
-FORMS = ("opendp", "croissant", "card", "nist")
+FORMS = ("opendp", "croissant", "card", "nist", "slsa", "scai")
 
 _NEIGHBOURS = {
     "add-remove": "one protected unit is added or removed",
@@ -118,6 +118,7 @@ def export(
 
 
 def _writers() -> dict[str, Callable[[Release], str]]:
-    from affidavit.exports import card, croissant, nist, opendp
+    from affidavit.exports import card, croissant, intoto, nist, opendp
 
-    return {"opendp": opendp.render, "croissant": croissant.render, "card": card.render, "nist": nist.render}
+    forms = {module.__name__.rpartition(".")[2]: module.render for module in (card, croissant, nist, opendp)}
+    return forms | {"slsa": intoto.render_slsa, "scai": intoto.render_scai}

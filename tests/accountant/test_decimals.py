@@ -109,6 +109,6 @@ def test_infinity_has_no_decimal() -> None:
 
 
 def test_the_certificate_spelling() -> None:
-    assert decimals.round_up_decimal(1 / 3, digits=6) == "0.333334"
-    assert decimals.round_up_decimal(0.3) == "0.3"  # this float is a little below 0.3
-    assert decimals.round_up_decimal(0.1) == "0.100000000001"  # this one a little above 0.1
+    assert decimals.show(decimals.round_up(1 / 3, digits=6)) == "0.333334"
+    assert decimals.show(decimals.round_up(0.3)) == "0.3"  # this float is a little below 0.3
+    assert decimals.show(decimals.round_up(0.1)) == "0.100000000001"  # this one a little above 0.1

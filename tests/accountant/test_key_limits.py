@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
@@ -34,6 +35,7 @@ def pem(signer: Signer) -> bytes:
     [
         ({"relation": "add-remove"}, "trusted for add-remove only"),
         ({"epsilon": Decimal("0.4")}, "trusted up to ε = 0.4"),
+        ({"delta": Decimal("1e-6")}, "trusted up to δ = 0.000001, and this claims 0.00001"),
         ({"accounts": ("letters",)}, "not trusted for the account mail"),
     ],
 )
@@ -46,7 +48,12 @@ def test_a_key_signs_only_within_its_limits(
     make_certificate: Callable[..., bytes],
 ) -> None:
     envelope = make_certificate(signer=issuer)
-    wider = {"relation": "zero-out", "epsilon": Decimal("0.5"), "accounts": ("mail", "letters")}
+    wider = {
+        "relation": "zero-out",
+        "epsilon": Decimal("0.5"),
+        "delta": Decimal("1e-5"),
+        "accounts": ("mail", "letters"),
+    }
     keyring.trust(pem(issuer), limits=KeyLimits(**limits))
     with pytest.raises(UntrustedKey, match=why):
         verify_envelope(envelope, trusted=keyring.trusted(), clock=clock, account="mail")
@@ -165,3 +172,9 @@ def test_a_copy_of_the_home_folder_is_a_backup(
 
     with pytest.raises(LedgerAltered, match="an old copy restored"):
         ledger.verify()
+
+
+def test_limits_written_before_delta_was_one_of_them_are_read() -> None:
+    older = json.loads(KeyLimits(epsilon=Decimal(2)).to_json())
+    del older["delta"]
+    assert KeyLimits.read(json.dumps(older).encode(), path="key.json") == KeyLimits(epsilon=Decimal(2))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import multiprocessing
@@ -17,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from affidavit.accountant.certificate import Claim
+from affidavit.accountant import dsse
+from affidavit.accountant.certificate import PAYLOAD_TYPE, Claim, verify_envelope
 from affidavit.accountant.errors import (
     BudgetExceeded,
     CertificateError,
@@ -34,6 +36,7 @@ from affidavit.accountant.errors import (
 )
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
+from affidavit.accountant.ledger.confirmed import note
 from affidavit.accountant.order import Order
 from affidavit.accountant.permit import Permit, open_permit
 from affidavit.accountant.plan import Exponential, parse_plan
@@ -334,7 +337,7 @@ def test_kill_nine_in_the_middle_leaves_the_reservation_spent(
     [reservation] = funded.account("mail").reservations
     assert reservation.entry == entry
     assert reservation.state == "reserved, never committed: spent"
-    assert funded.verify() == 3
+    assert funded.verify() == 4
 
 
 def test_a_use_takes_microseconds(enter: Open, make_subject: Any, make_certificate: Any) -> None:
@@ -376,4 +379,44 @@ def test_a_trusted_signature_under_a_wrong_number_opens_nothing(
     with pytest.raises(ClaimRefused) as refusal, enter(run=subject, certificate=forged):
         pytest.fail("the body ran")
     assert refusal.value.exit_code == 3
+    assert funded.account("mail").reservations == ()
+
+
+def test_a_certificate_signed_again_with_a_smaller_claim_opens_nothing(
+    enter: Open, funded: Ledger, keyring: Keyring, make_certificate: Any, tmp_path: Path
+) -> None:
+    """By another key that is trusted here, after the right one was used and noted: nothing is left but to recompute."""
+    stranger = Keyring(tmp_path / "stranger")
+    stranger.init()
+    keyring.trust(stranger.show()[0].pem)
+    good = make_certificate()
+    with enter(certificate=good, trusted=keyring.trusted()):
+        pass
+    entries = funded.verify()
+    statement = json.loads(base64.b64decode(json.loads(good)["payload"]))
+    statement["predicate"]["claims"] = [{"epsilon": "0.000001", "delta": "0"}]
+    payload = json.dumps(statement, sort_keys=True, separators=(",", ":")).encode()
+    signed = dsse.sign(payload, payload_type=PAYLOAD_TYPE, signers=[stranger.signer()])
+    for _ in range(2):
+        with pytest.raises(ClaimRefused), enter(certificate=signed, trusted=keyring.trusted()):
+            pytest.fail("the body ran")
+    assert funded.verify() == entries
+
+
+def test_another_ledger_s_note_opens_nothing(
+    enter: Open, funded: Ledger, clock: Any, make_certificate: Any, keyring: Keyring, tmp_path: Path
+) -> None:
+    """A process with two ledgers, of which somebody else has the one's key: what that one notes counts there alone."""
+    stranger = Keyring(tmp_path / "stranger")
+    stranger.init()
+    theirs = Ledger(keyring=stranger, url=f"sqlite:///{tmp_path}/theirs.db", clock=clock)
+    theirs.init_account("mail", relation="zero-out", unit=RECORD, epsilon=1, delta="2e-5")
+    forged = make_certificate(claims=[Claim.of(epsilon_upper=1e-6, delta=0)])
+    found = verify_envelope(forged, trusted=keyring.trusted(), clock=clock)
+    with theirs._verified(write=True) as state:
+        identity = state.history.identity
+        state.append(**note(found, ledger=identity))
+    assert theirs.confirm(found) is False
+    with pytest.raises(ClaimRefused), enter(certificate=forged):
+        pytest.fail("the body ran")
     assert funded.account("mail").reservations == ()

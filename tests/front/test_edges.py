@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from affidavit.accountant import files
+from affidavit.accountant.journal import NAME
 from affidavit.accountant.unit import RECORD
 
 PLAN = {"relation": "zero-out", "delta": 1e-5, "plan": {"kind": "pure", "epsilon": 1}}
@@ -149,3 +151,20 @@ def test_a_refused_run_leaves_its_folder_free(workplace):
     )
     assert workplace.generate().code == 4
     assert not workplace.out.exists() or not list(workplace.out.iterdir())
+
+
+def test_links_in_the_output_folder_lead_nothing_out_of_it(workplace):
+    """Somebody who may write there plants links to files that others read: nothing goes through them."""
+    elsewhere = workplace.folder / "elsewhere"
+    elsewhere.mkdir()
+    workplace.out.mkdir(parents=True)
+    names = (NAME, f".{NAME}", "synthetic.jsonl", "receipt.json", "trace.jsonl")
+    for name in names:
+        (workplace.out / name).symlink_to(elsewhere / name)
+    (elsewhere / f".{NAME}").write_text("kept", encoding="utf-8")  # and one that is there
+    done = workplace.generate()
+    assert done.code == 0, done.err
+    assert [path.name for path in elsewhere.iterdir()] == [f".{NAME}"]
+    assert (elsewhere / f".{NAME}").read_text(encoding="utf-8") == "kept"
+    assert not any((workplace.out / name).is_symlink() for name in names)
+    assert stat.S_IMODE((workplace.out / "trace.jsonl").stat().st_mode) == 0o600

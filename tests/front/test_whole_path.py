@@ -181,3 +181,23 @@ def test_certificate_and_receipt_say_that_rows_were_tried(workplace):
     assert workplace.generate().code == 0
     receipt = json.loads((workplace.out / "receipt.json").read_text())
     assert receipt["versions"]["rows"] == "each row computed by itself"
+
+
+def test_certify_and_ledger_show_say_how_many_more_runs_fit(workplace):
+    """And so many fit."""
+    workplace.ledger.init_account("roomy", relation="zero-out", unit=RECORD, epsilon=12, delta="0.01", filter="renyi")
+    workplace.edit('name = "letters"', 'name = "roomy"')
+    certified = workplace.command("certify", workplace.run_file, "-o", workplace.certificate, "--json")
+    assert certified.code == 0, certified.err
+    runs = certified.json["runs"]
+    assert runs >= 2
+    for done in range(runs):
+        shown = workplace.command("ledger", "show", "roomy", "--json").json[0]["runs_like_the_last"]
+        assert shown == (runs - done if done else None)
+        out = workplace.folder / f"out{done}"
+        made = workplace.command("generate", workplace.run_file, "--certificate", workplace.certificate, "-o", out)
+        assert made.code == 0, made.err
+    said = workplace.command("ledger", "show", "roomy")
+    assert "0 more runs like the last" in said.out + said.err
+    last = workplace.command("generate", workplace.run_file, "--certificate", workplace.certificate, "-o", "one-more")
+    assert last.code == 4

@@ -47,6 +47,8 @@ def fill(ledger: Ledger, size: int) -> None:
             end = add(end, {**facts, "entry": f"{number:032x}"})
             if (end.count + 1) % verified.CHECKPOINT_EVERY == 0:
                 end = add(end, history.checkpoint())
+        if not rows:
+            return
         found.connection.execute(insert(entries), rows)
         values = {"count": end.count, "mac": end.mac, "seal": seal(end, key=key)}
         found.connection.execute(update(head).values(**values))

@@ -143,3 +143,16 @@ def test_a_ledger_from_before_checkpoints_goes_on(ledger: Ledger, monkeypatch: p
         reserve(ledger)
     assert len(_read_numbers(ledger, monkeypatch)) <= 8
     assert ledger.account("mail").runs == 41
+
+
+def test_an_id_is_reserved_once_however_long_ago(ledger: Ledger, short: int) -> None:
+    """A second use of it would be granted now, and the whole walk would refuse the ledger ever after."""
+    init(ledger)
+    facts: dict[str, Any] = {"relation": "zero-out", "unit": RECORD, "epsilon": "0.001", "delta": 0}
+    entry = ledger.reserve("mail", **facts, certificate_sha256=SHA, entry="ab" * 16)
+    for _ in range(3 * short):
+        reserve(ledger)
+    for wrong in (entry, entry.upper(), "ab", 'x"y' + entry[3:], entry + "\n"):
+        with pytest.raises(UsageError, match="used once"):
+            ledger.reserve("mail", **facts, certificate_sha256=SHA, entry=wrong)
+    assert ledger.account("mail").runs == 1 + 3 * short

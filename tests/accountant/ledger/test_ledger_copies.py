@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 from pathlib import Path
@@ -14,7 +15,7 @@ from affidavit.accountant.errors import LedgerAltered
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.unit import RECORD
-from support.ledgers import file_of
+from support.ledgers import TABLES, file_of
 
 SHA = "a" * 64
 
@@ -105,3 +106,18 @@ def test_a_relative_link_and_its_target_are_one_ledger(
     reserve(here, "0.5")
     reserve(ledger, "0.5")
     assert here.balance("mail").remaining[0] == 0
+
+
+def test_an_older_copy_on_the_same_server_is_found(keyring: Keyring, clock: Any, postgresql: Any) -> None:
+    """Its tables copied to another schema, used by that address and by other spellings of it."""
+    first, copy = (Ledger(keyring=keyring, url=postgresql.new_place(), clock=clock) for _ in range(2))
+    init(first)
+    copy.upgrade()
+    source, target = (re.findall("search_path%3D(\\w+)", book.url)[0] for book in (first, copy))
+    for table in TABLES:
+        postgresql.run(f"INSERT INTO {target}.{table} SELECT * FROM {source}.{table}")  # noqa: S608
+    reserve(first, "1")
+    spelled = (f"{copy.url}&application_name=other", copy.url.replace("/postgres?", "/?dbname=postgres&"))
+    for old in (copy, *(Ledger(keyring=keyring, url=url, clock=clock) for url in spelled)):
+        with pytest.raises(LedgerAltered, match="had 3 entries and has 2"):
+            reserve(old, "1")

@@ -20,16 +20,16 @@ KEY = bytes(range(32))
 COUNT = 4
 
 
-def letters(size: int) -> list[tuple[str, str]]:
-    return [("north", f"letter number {n} about the harbour") for n in range(size)]
+def letters(size: int) -> list[str]:
+    return [f"letter number {n} about the harbour" for n in range(size)]
 
 
 def parts(count: int = COUNT) -> list[Part]:
     return [Part(index, count, key_id(KEY)) for index in range(1, count + 1)]
 
 
-def within(part: Part, records: list[tuple[str, str]], *, key: bytes) -> list[tuple[str, str]]:
-    return [one for one in records if part.holds([digest(*one, key=key)])]
+def within(part: Part, records: list[str], *, key: bytes) -> list[str]:
+    return [one for one in records if part.holds([digest(one, key=key)])]
 
 
 @given(st.integers(0, 16**16 - 1), st.integers(1, 1024))
@@ -59,7 +59,7 @@ def books(ledger: Ledger) -> Ledger:
     return ledger
 
 
-def _charge(ledger: Ledger, name: str, records: list[tuple[str, str]], *, key: bytes, epsilon: str = "0.5") -> str:
+def _charge(ledger: Ledger, name: str, records: list[str], *, key: bytes, epsilon: str = "0.5") -> str:
     facts: dict[str, Any] = {"relation": "zero-out", "unit": RECORD, "epsilon": epsilon, "delta": 0}
     return ledger.reserve(name, **facts, certificate_sha256="a" * 64, records=sketch(records, key=key))
 
@@ -82,6 +82,24 @@ def test_a_part_pays_for_its_own_records_only(books: Ledger, keyring: Keyring, m
         _charge(books, "letters 1", [], key=key, epsilon="0")
     assert books.verify() == entries
     assert [str(account.part) for account in books.accounts()] == ["1/4", "2/4", "3/4", "4/4"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("2/2", "2/3"), ("2/3", "2/2"), (None, "2/2"), ("2/2", None), ("1/4", "1/3"), ("3/4", "3/4")]
+)
+def test_parts_that_overlap_do_not_pay_twice(
+    ledger: Ledger, keyring: Keyring, first: str | None, second: str | None
+) -> None:
+    """Of partitions into other numbers, and of the whole; in sets far larger than what a sketch holds."""
+    key, records = keyring.secret("commitment"), letters(6_000)
+    held: dict[str, list[str]] = {}
+    for name, part in (("first", first), ("second", second)):
+        account = ledger.init_account(name, relation="zero-out", unit=RECORD, epsilon=1, delta=0, part=part)
+        held[name] = records if account.part is None else within(account.part, records, key=key)
+    _charge(ledger, "first", held["first"], key=key)
+    with pytest.raises(BudgetError, match="charged to the account first before"):
+        _charge(ledger, "second", held["second"], key=key)
+    assert ledger.balance("second").runs == 0
 
 
 def test_another_key_makes_other_parts(books: Ledger, keyring: Keyring) -> None:

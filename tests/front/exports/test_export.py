@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
+import hashlib
 import json
 
 import pytest
 
-from affidavit.exports import FORMS
+from affidavit.accountant import dsse
+from affidavit.exports import FORMS, intoto
 
 STATED = ("--name", "Northern letters", "--curator", "Example Press", "--use", "tests", "--region", "North")
 
@@ -128,6 +131,51 @@ def test_the_card_s_header_is_metadata(released):
     assert body.startswith("\n# Northern letters")
 
 
+def attested(place, form: str) -> dict:
+    """What the envelope says, by a key that is trusted here."""
+    envelope = exported(place, form).out.encode()
+    verified = dsse.verify(envelope, payload_type="application/vnd.in-toto+json", trusted=place.keyring.trusted())
+    return json.loads(verified.payload)
+
+
+def test_in_toto_s_predicates_have_their_fields_and_are_about_the_text(released):
+    receipt = json.loads((released.out / "receipt.json").read_text("utf-8"))
+    claim = json.loads(released.command("verify", released.certificate, "--json").out)["claims"][0]
+    evidence = hashlib.sha256(released.certificate.read_bytes()).hexdigest()
+    for form, kind in (("slsa", intoto.SLSA), ("scai", intoto.SCAI)):
+        statement = attested(released, form)
+        assert set(statement) == {"_type", "subject", "predicateType", "predicate"}
+        assert (statement["_type"], statement["predicateType"]) == ("https://in-toto.io/Statement/v1", kind)
+        (subject,) = statement["subject"]
+        assert subject == {
+            "name": "synthetic.jsonl",
+            "digest": {"sha256": receipt["outputs_sha256"]["synthetic.jsonl"]},
+        }
+    (assertion,) = statement["predicate"]["attributes"]
+    assert set(assertion) <= {"attribute", "target", "conditions", "evidence"}
+    assert assertion["evidence"]["digest"]["sha256"] == evidence
+    assert {name: assertion["conditions"][name] for name in claim} == claim
+    made = attested(released, "slsa")["predicate"]
+    assert set(made) == {"buildDefinition", "runDetails"}
+    assert {"buildType", "externalParameters"} <= set(made["buildDefinition"])
+    assert evidence in [one["digest"]["sha256"] for one in made["buildDefinition"]["resolvedDependencies"]]
+    assert made["runDetails"]["builder"]["id"].startswith("https://")
+    assert made["runDetails"]["metadata"]["finishedOn"] == receipt["ended"]
+
+
+@pytest.mark.parametrize("form", ["slsa", "scai"])
+def test_an_attestation_is_no_certificate(released, form):
+    """Signed by a trusted key, of the same payload type."""
+    path = released.folder / "attested.json"
+    path.write_text(exported(released, form).out, encoding="utf-8")
+    assert released.command("verify", path).code != 0
+    runs = released.ledger.balance("letters").runs
+    done = released.command("generate", released.run_file, "--certificate", path, "-o", released.folder / "again")
+    assert done.code == 3, done.err
+    assert "predicateType" in done.err
+    assert released.ledger.balance("letters").runs == runs
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_nothing_private_is_in_it_or_needed_for_it(released, form):
     private = [record["text"] for record in released.records()] + [record["id"] for record in released.records()]
@@ -138,10 +186,13 @@ def test_nothing_private_is_in_it_or_needed_for_it(released, form):
         path.unlink()
     done = exported(released, form, "--text", str(released.out / "synthetic.jsonl"))
     assert done.code == 0, done.err
-    assert signed["claims"][0]["epsilon"] in done.out
-    assert not [text for text in private if text in done.out]
+    said = done.out
+    if form in ("slsa", "scai"):
+        said = base64.b64decode(json.loads(said)["payload"]).decode("utf-8")
+    assert signed["claims"][0]["epsilon"] in said
+    assert not [text for text in private if text in said]
     entry = json.loads((released.out / "receipt.json").read_text("utf-8"))["ledger_entry"]
-    assert entry not in done.out
+    assert entry not in said
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -18,7 +18,7 @@ from typing import Any
 
 from remedy_cases import Api, Case, Place
 
-from affidavit.accountant import commitment, keys, recheck, statement
+from affidavit.accountant import keys, recheck, statement
 from affidavit.accountant.certificate import check_subject, issue, verify_envelope
 from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
@@ -35,6 +35,7 @@ PLAN = parse_plan({"kind": "gaussian", "noise_multiplier": 1.0})
 SUBJECT = RunSubject("zero-out", RECORD, PLAN, "c" * 64, "d" * 64, "e" * 64, 240)
 CLAIM = Claim(Decimal(6), Decimal("0.00001"))
 PAIR = {"epsilon": "6", "delta": "0.00001"}
+RUN: dict[str, Any] = {"relation": "zero-out", "unit": RECORD, **PAIR, "certificate_sha256": "a" * 64}
 
 
 class Office:
@@ -113,6 +114,11 @@ def _receipt(*, draws: int = 1, trusts: bool = True) -> None:
         reader.trust(office.keyring.show()[0].pem)
     receipt = read(render(facts, signer=office.keyring.signer()), trusted=reader.trusted())
     check_receipt(receipt, office.read(envelope))
+
+
+def _under_id(*, entry: str | None) -> str:
+    office = Office()
+    return office.account().reserve("mail", **RUN, entry=entry)
 
 
 def _by_hand(*, opened: bool) -> None:
@@ -194,12 +200,6 @@ REFUSED: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]]
     ("certificate.py:issue#2", _issued, {"curve": [CLAIM]}, {"curve": [CurvePoint(CLAIM.epsilon, CLAIM.delta)]}),
     ("certificate.py:check_subject#2", _checked, {"plan": Gaussian(2.0)}, {"plan": PLAN}),
     (
-        "commitment.py:file_fingerprint",
-        lambda *, path: commitment.file_fingerprint(Path(path), key=b"k" * 32),
-        {"path": f"{__file__}.gone"},
-        {"path": __file__},
-    ),
-    (
         "keys.py:read_pem",
         lambda *, path: keys.read_pem(Path(path)),
         {"path": f"{__file__}.gone"},
@@ -209,6 +209,7 @@ REFUSED: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]]
     ("ledger/book.py:_remember", _account, {"anchors": "not writable"}, {"anchors": ""}),
     ("ledger/database.py:_transaction", _account, {"ledger": "folder"}, {"ledger": "ledger.db"}),
     ("ledger/book.py:_now", _charged, {"behind": timedelta(hours=1)}, {"behind": timedelta(0)}),
+    ("ledger/store.py:_unused", _under_id, {"entry": "mine"}, {"entry": None}),
     ("ledger/store.py:commit", _committed, {"entry": "0" * 32}, {"entry": ""}),
     ("order.py:_violation", _drawn, {"path": "plan.of"}, {"path": "plan"}),
     ("permit.py:__init__", _by_hand, {"opened": False}, {"opened": True}),

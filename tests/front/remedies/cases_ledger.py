@@ -27,6 +27,13 @@ def _after(change: Callable[[Place], object]) -> Callable[[Place], None]:
     return arrange
 
 
+def _other_ledger(place: Place) -> None:
+    """The run was charged on the usual one; its address is forgotten, or another is named by mistake."""
+    place.generated()
+    place.monkeypatch.setenv("AFFIDAVIT_LEDGER", f"sqlite:///{place.folder}/other.db")
+    place.account()
+
+
 def _write(name: str, content: bytes) -> Callable[[Place], None]:
     def arrange(place: Place) -> None:
         path = place.folder / name
@@ -418,4 +425,5 @@ CASES = [
         then=(0, 5),
     ),
     Case("front/cli/claims.py:claims", "claims --markdown --json", then=()),
+    Case("accountant/ledger/anchors.py:check_new", "certify run.toml -o again.json", _other_ledger, code=4),
 ]
