@@ -28,6 +28,11 @@ PLANS: tuple[tuple[str, Plan, Relation, float], ...] = (
     ("Poisson .01, Gaussian 1, 1,000 uses", Repeat(1_000, Poisson(0.01, Gaussian(1.0))), "add-remove", 1e-6),
     ("Poisson .004, Gaussian .8, 10,000 uses", Repeat(10_000, Poisson(0.004, Gaussian(0.8))), "add-remove", 1e-6),
     ("Poisson .001, Gaussian 1, 1e6 uses", Repeat(10**6, Poisson(0.001, Gaussian(1.0))), "add-remove", 1e-6),
+    ("Poisson .001, Gaussian .8, 2 uses", Repeat(2, Poisson(0.001, Gaussian(0.8))), "add-remove", 1e-6),
+    ("Poisson .001, Gaussian .8, 10 uses", Repeat(10, Poisson(0.001, Gaussian(0.8))), "add-remove", 1e-6),
+    ("Poisson .001, Gaussian .8, 50 uses", Repeat(50, Poisson(0.001, Gaussian(0.8))), "add-remove", 1e-6),
+    ("Poisson .01, Gaussian 1, 10 uses", Repeat(10, Poisson(0.01, Gaussian(1.0))), "add-remove", 1e-6),
+    ("Poisson 1e-9, Gaussian .3, 1e7 uses", Repeat(10**7, Poisson(1e-9, Gaussian(0.3))), "add-remove", 1e-8),
     (
         "20 of 30,000, Gaussian .51, 100 uses",
         Repeat(100, WithoutReplacement(30_000, 20, Gaussian(0.51))),
@@ -35,6 +40,7 @@ PLANS: tuple[tuple[str, Plan, Relation, float], ...] = (
         1e-5,
     ),
     ("exponential .1, 1,000 uses", Repeat(1_000, Exponential(0.1)), "add-remove", 1e-6),
+    ("Poisson .01, exponential .5, 1e5 uses", Repeat(10**5, Poisson(0.01, Exponential(0.5))), "add-remove", 1e-6),
     ("Poisson .1, exponential 1, 100 uses", Repeat(100, Poisson(0.1, Exponential(1.0))), "zero-out", 1e-5),
 )
 

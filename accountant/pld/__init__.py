@@ -5,7 +5,7 @@
 ``composed_losses`` gives the composed law itself. One noun a file: ``curve`` (what a one-step curve is),
 ``gaussian``, ``laplace``, ``atomic``, ``bounded_range``, ``discrete_gaussian``, ``triangle`` (curves), ``subsample``
 (amplification), ``steps`` (plan nodes to curves), ``discretise``, ``grid``, ``saddle``, ``transform``, ``compose``,
-``nested``, ``engine``.
+``nested``, ``contour`` (with ``mixture``, ``gaussian_pair``, ``common_part``), ``engine``.
 """
 
 from __future__ import annotations

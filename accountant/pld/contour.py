@@ -14,11 +14,16 @@ With M(s) = E_P e^{sL} of the whole composition and any θ > 0 (1/(s(s+1)) is th
   integrand's size, which falls in t; it is a trapezoid sum again (``Pair.lifted``);
 - *rounding*, term by term, times the number of uses.
 
-Of few rare samples M hardly decays: nearly all uses cost nearly nothing, almost an atom. Then each use is cut by a
-window into a common and a rare part, M_i = A_i + R_i, and the integral is over Π M_i − Π A_i, the transform of what at
-least one rare part makes of δ: a positive measure, so that the sum over t is as above. |Π M_i − Π A_i| is at most
-Π (|A_i| + |R_i|) − Π |A_i|, which falls with R_i. What the common parts alone add to δ, from 0 to Chernoff's bound
-c(θ) Π A_i(θ) e^{−θε}, is charged; the window stands as far out as that is negligible.
+Of few rare samples M hardly decays: nearly all uses cost nearly nothing, almost an atom; and rare, large losses allow
+no tilt that brings out what is common. Then windows w (``gaussian_pair.Window``) cut the losses of each use. With A_j
+what lies below the j-th and A_{j+1} = A_j + N_j,
+
+    δ = δ[Π A_1] + Σ_j (δ[Π A_{j+1}] − δ[Π A_j]),
+
+where δ[μ] = ∫ (1 − e^{ε−L})₊ dμ. A summand is what at least one N_j adds: a positive measure, so the sum over t is as
+above, with the saddle point and Chernoff's bound of A_{j+1}. Its transform is Π A_j (Π (1 + N_j/A_j) − 1), whose
+rounding is relative to it, and at most Π (|A_j| + |N_j|) − Π |A_j|, which falls with N_j. What the first part adds, and
+all that lies beyond the last window where that is negligible, is charged (``common_part``).
 
 The verifier has its own contour integral, with other quadratures; the lattice (``engine``) is a third way to the same.
 """
@@ -335,7 +340,7 @@ def _summed(
     """Terms until what is left of their integral is below ``goal``, log_scale, error; None beyond ``limit``."""
     found: list[ComplexArray] = []
     error, work, first, count = 0.0, 0.0, 0, FIRST_TERMS
-    parts = split or tuple((pair,) for pair, _, _ in whole.parts)
+    parts: tuple[tuple[Pair, ...], ...] = split or tuple((pair,) for pair, _, _ in whole.parts)
     sums = 8.0 + 2.0 * len(parts)  # each part's logarithm is in all later partial sums
     while True:
         t = step * np.arange(first, first + count)
@@ -394,7 +399,7 @@ def _log1p(z: ComplexArray) -> ComplexArray:
 
 def _rest(whole: Whole, split: Split | None, start: float, goal: float) -> float:
     """Bound of step Σ |terms| beyond t = ``start``; |s(s+1)| >= t²."""
-    parts = split or tuple((pair,) for pair, _, _ in whole.parts)
+    parts: tuple[tuple[Pair, ...], ...] = split or tuple((pair,) for pair, _, _ in whole.parts)
     nodes = [[one.lifted(whole.tilt) for one in part] for part in parts]
 
     def size(t: float) -> float:

@@ -34,7 +34,7 @@ LOG_NOTHING = 46.0
 LOG_DEEP, LOG_ENDS = 66.0, 90.0
 """−ln of what a coarse sum misses of a part below a window's end; of what is left out at either end."""
 MISSED = 5.0 * math.exp(-LOG_NOTHING)
-FEW_NODES, MOST_NODES = 1_000, 200_000
+FEW_NODES, MOST_NODES = 3_000, 200_000
 WIDTH = 1.0 / 20.0
 """Of a window, times p's mean. Behind narrower ones M decays more slowly; wider ones let more large losses by."""
 FEW_TURNS = 40.0

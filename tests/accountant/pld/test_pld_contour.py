@@ -80,8 +80,8 @@ def test_the_transform_is_right_within_its_charge(curve: Curve, tilt: float, fre
 
 
 @pytest.mark.parametrize("curve", [sampled(0.01, 1.5), ThreeGaussians(right=1.0, left=0.5, rate=0.02)])
-@pytest.mark.parametrize("ends", [(None, -3.0), (-3.0, -1.0), (-1.0, None), (None, 0.5)])
-@pytest.mark.parametrize(("tilt", "frequency"), [(0.5, 0.0), (4.0, 40.0)])
+@pytest.mark.parametrize("ends", [(None, -3.0), (-3.0, -1.0), (-1.0, None)])
+@pytest.mark.parametrize(("tilt", "frequency"), [(4.0, 40.0)])
 def test_so_is_that_of_what_windows_leave(
     curve: Curve, ends: tuple[float | None, float | None], tilt: float, frequency: float
 ) -> None:
@@ -109,7 +109,7 @@ def check_transform(pair: Pair, tilt: float, frequency: float) -> None:
         def at(x: mpmath.mpf) -> mpmath.mpc:
             return share(x) * mpmath.npdf(x) * ratio(pair.p, x) ** (1 + s) * ratio(pair.q, x) ** (-s)
 
-        s, parts = mpmath.mpc(tilt, frequency), 20 if window is None else 100
+        s, parts = mpmath.mpc(tilt, frequency), 20 if window is None else 60
         points = [k / mpmath.mpf(parts) for k in range((-18 if window is None else -9) * parts, 28 * parts)]
         exact = complex(mpmath.fsum(at(x) for x in points) / parts / mpmath.exp(mpmath.mpf(log_peak)))
     constant, linear = tilted.rounding(log_peak)
@@ -163,41 +163,33 @@ def test_the_lattice_agrees(rate: float, mu: float, count: int, extra: float, lo
 
 
 USE = Poisson(0.01, GaussianNode(1.0))
-RARE = (sampled(0.001, 1.25), sampled(0.01, 1.0), ThreeGaussians(right=1.25, left=1.25, rate=0.001))
 
 
-def panels(first: float, last: float, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of Gauss and Legendre on ``count`` panels."""
+@pytest.mark.parametrize(("rate", "mu"), [(0.001, 1.25), (0.01, 1.0), (1e-4, 1.6)])
+@pytest.mark.parametrize("delta", [1e-6, 1e-7])
+def test_two_rare_samples_by_hand(rate: float, mu: float, delta: float) -> None:
+    """The first loss by Gauss and Legendre, on panels that narrow where what is left of ε is the smallest loss."""
+    found = contour(((sampled(rate, mu), 2),), delta=delta, epsilon=None)
+    assert found is not None
+    assert found.common is not None
+    epsilon = sum(found.epsilon(delta)) / 2.0
+
+    def left(loss: np.ndarray) -> np.ndarray:
+        ratio = np.expm1(loss) / rate + 1.0
+        x = (np.log(np.maximum(ratio, 1e-300)) + 0.5 * mu**2) / mu
+        return np.where(ratio > 0.0, rate * (ndtr(mu - x) - ratio * ndtr(-x)), -np.expm1(loss))
+
+    corner = (math.log(math.expm1(epsilon - math.log1p(-rate)) / rate + 1.0) + 0.5 * mu**2) / mu
+    near = np.geomspace(1e-12, 0.2, 400)
+    edges = np.unique(np.concatenate((np.linspace(-10.0, 13.0, 500), corner - near, corner + near)))
     nodes, weights = np.polynomial.legendre.leggauss(16)
-    edges = np.linspace(first, last, count + 1)
-    half = 0.5 * (edges[1] - edges[0])
-    x = (edges[:-1, None] + half * (nodes + 1.0)).ravel()
-    return x, np.tile(half * weights, count)
-
-
-@pytest.mark.parametrize("curve", RARE)
-@pytest.mark.parametrize("delta", [1e-5, 1e-7])
-def test_two_and_three_rare_samples_by_hand(curve: Curve, delta: float) -> None:
-    pair = pair_of(curve)
-    for count in (2, 3):
-        parts = ((curve, count),)
-        found = contour(parts, delta=delta, epsilon=None)
-        assert found is not None
-        assert found.common is not None
-        epsilon = sum(found.epsilon(delta)) / 2.0
-        x, weight = panels(-9.0, 12.0, 40 if count == 3 else 400)
-        log_p, log_q = pair.p.log_ratio(x), pair.q.log_ratio(x)
-        mass = weight * np.exp(log_p - 0.5 * x * x) / math.sqrt(2.0 * math.pi)
-        loss = log_p - log_q
-        if count == 3:
-            mass, loss = np.outer(mass, mass).ravel(), np.add.outer(loss, loss).ravel()
-            kept = mass > 1e-22
-            mass, loss = mass[kept], loss[kept]
-        exact = math.fsum(m * sum(curve.delta(epsilon - one)) / 2.0 for m, one in zip(mass, loss, strict=True))
-        lower, upper = found.delta(epsilon)
-        assert lower - 1e-11 * delta <= exact * (1.0 + 1e-9)
-        assert exact <= upper * (1.0 + 1e-9)
-        assert upper - lower <= 1e-6 * upper
+    half = 0.5 * np.diff(edges)[:, None]
+    x, weight = (edges[:-1, None] + half * (nodes + 1.0)).ravel(), (half * weights).ravel()
+    p = 1.0 + rate * np.expm1(mu * x - 0.5 * mu**2)
+    exact = float((weight * np.exp(-0.5 * x * x) * p) @ left(epsilon - np.log(p))) / math.sqrt(2.0 * math.pi)
+    lower, upper = found.delta(epsilon)
+    assert lower * (1.0 - 1e-11) <= exact <= upper * (1.0 + 1e-11)
+    assert upper - lower <= 1e-7 * upper
 
 
 @settings(max_examples=20, deadline=None)
@@ -221,7 +213,7 @@ def test_what_common_parts_add_is_charged(rate: float, mu: float, epsilon: float
         return float(ndtr((window.high - x) / window.width))
 
     def excess(x: float) -> float:
-        loss = math.log(density(pair, x, "p") / density(pair, x, "q"))
+        loss = float((pair.p.log_ratio(np.array([x])) - pair.q.log_ratio(np.array([x])))[0])
         return share(x) * density(pair, x, "p") * max(0.0, -math.expm1(epsilon - loss))
 
     points = sorted({-8.0, window.high - 0.5, window.high, window.high + 0.5, 14.0})
@@ -253,11 +245,15 @@ def test_windows_and_the_lattice_agree(rate: float, mu: float, count: int, log_d
         assert least <= upper
 
 
-VERIFIED = ((1e-3, 0.8, 3, 1e-6), (1e-3, 0.8, 40, 1e-8), (1e-4, 0.6, 1_000, 1e-6), (0.02, 1.5, 7, 1e-9))
-
-
-@pytest.mark.parametrize(("rate", "sigma", "count", "delta"), VERIFIED)
-@pytest.mark.parametrize("relation", ["add-remove", "substitution"])
+@pytest.mark.parametrize(
+    ("rate", "sigma", "count", "delta", "relation"),
+    [
+        (1e-3, 0.8, 3, 1e-6, "add-remove"),
+        (1e-3, 0.8, 40, 1e-8, "add-remove"),
+        (1e-3, 0.8, 40, 1e-8, "substitution"),
+        (0.02, 1.5, 7, 1e-9, "substitution"),
+    ],
+)
 def test_the_verifier_confirms_rare_samples(
     rate: float, sigma: float, count: int, delta: float, relation: Relation
 ) -> None:
