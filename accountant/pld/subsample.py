@@ -54,13 +54,11 @@ __all__ = ["Combined", "Diluted", "Lesser", "Mixed", "PoissonSubstitution", "Two
 
 
 def log_mixed(loss: Array, rate: float) -> Array:
-    """ln(1 + γ(e^λ − 1)) for 0 < γ < 1, without cancellation: near λ = 0, below, where 1 − γ may be tiny, and above."""
-    with np.errstate(divide="ignore", over="ignore"):
-        bent = rate * np.expm1(np.minimum(loss, 700.0))
-        near = np.log1p(np.clip(bent, -0.5, 1.0))
-        below = np.log((1.0 - rate) + rate * np.exp(np.minimum(loss, 0.0)))
-        above = loss + math.log(rate) + np.log1p((1.0 - rate) / rate * np.exp(-np.maximum(loss, 0.0)))
-    result: Array = np.where(bent < -0.5, below, np.where(bent > 1.0, above, near))
+    """ln(1 + γ(e^λ − 1)) for 0 < γ < 1, without cancellation near λ = 0, nor far down, where it is near ln(1 − γ)."""
+    bent = rate * np.expm1(np.minimum(loss, 700.0))
+    far = np.logaddexp(loss + math.log(rate), math.log1p(-rate))
+    near = (bent > -0.5) & (bent < 1.0) & (loss < 700.0)
+    result: Array = np.where(near, np.log1p(np.clip(bent, -0.5, 1.0)), far)
     return result
 
 
@@ -72,7 +70,7 @@ def _inner_loss(loss: Array, rate: float) -> Array:
         if rate > 0.5:  # far down 1 + bent cancels, e^l/(1−γ) − 1 does not
             far = math.log1p(-rate) - math.log(rate) + np.log(np.expm1(np.maximum(loss - math.log1p(-rate), 0.0)))
             negative = np.where(bent > -0.5, negative, far)
-        positive = loss + np.log1p((1.0 - rate) / rate * -np.expm1(-np.maximum(loss, 0.0)))
+        positive = loss + np.log1p(min((1.0 - rate) / rate, 1e308) * -np.expm1(-np.maximum(loss, 0.0)))
     return np.where(loss < 0.0, negative, positive)
 
 
