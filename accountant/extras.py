@@ -38,6 +38,7 @@ EXTRAS: Mapping[str, Mapping[str, str]] = {
         "sacrebleu": "sacrebleu",
     },
     "server": {"httpx2": "httpx2"},
+    "cluster": {"ray": "ray"},
     "llm": _LLM,
     "demo": {**_AUDIT, **_LLM, "gguf": "gguf"},
     "names": {"presidio_analyzer": "presidio-analyzer", "spacy": "spacy"},
