@@ -1,4 +1,4 @@
-"""Private rows computed by several processes, of this machine or, through Ray, of others: workers give logits alone.
+"""Private rows computed by several workers, on this machine or, through Ray, on others: they give logits alone.
 
 A worker has a model and rows, no permit, no noise and no ledger: it cannot draw. Whoever holds the permit adds up
 what the workers give, and draws, once. So a worker that dies, and whose rows another one computes again, changes

@@ -52,9 +52,6 @@ GENERATORS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-pytestmark = pytest.mark.slow  # it starts a server
-
-
 @dataclass(frozen=True)
 class Served:
     """A server that answers, and what it wrote to its log."""
@@ -144,9 +141,9 @@ def test_certified_generated_and_verified(kind: str, endpoint: str, empty_workpl
     receipt = json.loads((place.out / "receipt.json").read_text())
     assert receipt["protected"] is True
     assert receipt["versions"]["rows"] == "each prompt in a request of its own, one at a time"
-    print((place.out / "trace.jsonl").read_text()[:3000])
-    trace = [json.loads(line) for line in (place.out / "trace.jsonl").read_text().splitlines()]
-    assert not any(step.get("unsound_rows") for step in trace), "the server answered every private prompt"
+    asked = [line for line in served.log.read_text(errors="replace").splitlines() if '"POST /v1/' in line]
+    assert asked
+    assert all(line.rstrip().endswith("200 OK") for line in asked), "the server answers every private prompt"
     texts = [json.loads(line)["text"] for line in (place.out / "synthetic.jsonl").read_text().splitlines()]
     assert any(word in WORDS for text in texts for word in text.split()), texts
     shown = place.command("verify", place.certificate, "--receipt", place.out / "receipt.json")
