@@ -34,6 +34,7 @@ EXTRAS: Mapping[str, Mapping[str, str]] = {
     "icl": {
         "jsonschema": "jsonschema",
         "matplotlib": "matplotlib",
+        "nltk": "nltk",
         "rouge_score": "rouge-score",
         "sacrebleu": "sacrebleu",
     },
