@@ -17,7 +17,7 @@ import itertools
 import os
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from affidavit.accountant.errors import AffidavitError, NotSupported, UsageError
 from affidavit.generation.models.base import Decoding, Logits
@@ -38,13 +38,11 @@ _OURS = {kind.__name__: kind for kind in (AffidavitError, NotSupported, UsageErr
 
 
 class Link(Protocol):
-    """One worker and the way to it. ``kind``: what several of them are called, in receipts.
+    """One worker and the way to it.
 
     ``send`` and ``receive`` raise ``EOFError`` or ``OSError`` where the worker has ended; what is answered
     (``worker.ANSWERED``) is received before more is sent.
     """
-
-    kind: ClassVar[str]
 
     @property
     def pid(self) -> int: ...
@@ -59,6 +57,7 @@ class Link(Protocol):
 
 
 LinkKind: TypeAlias = type[ProcessLink] | type[RayLink]
+"""Their ``kind``: what several workers are called, in receipts."""
 
 
 def workers_wanted() -> tuple[int, LinkKind]:

@@ -12,6 +12,7 @@ Nothing is done again by Ray (no restarts, no retries): a worker that is lost is
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import pickle
 from collections.abc import Callable
@@ -131,5 +132,5 @@ def _cluster(workers: int) -> Any:
     if not ray.is_initialized():
         named = os.environ.get("RAY_ADDRESS")
         own = {} if named else {"num_cpus": workers, "include_dashboard": False}
-        ray.init(address=named or "local", log_to_driver=False, logging_level="error", **own)
+        ray.init(address=named or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     return ray
