@@ -17,6 +17,7 @@ import itertools
 import os
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from affidavit.accountant.errors import AffidavitError, NotSupported, UsageError
@@ -30,7 +31,7 @@ from affidavit.generation.models.worker import Answer
 __all__ = ["Link", "PooledModel", "workers_wanted"]
 
 MOST_DEATHS = 3
-"""A minibatch whose workers died so often is not given to another one: something in it kills them."""
+"""What workers died over so often is not given to another one: something in it kills them."""
 
 
 _OURS = {kind.__name__: kind for kind in (AffidavitError, NotSupported, UsageError)}
@@ -93,9 +94,10 @@ class PooledModel(CountedModel):
         """
         asked = list(shapes)
         for worker in self._workers:
-            worker.tell("keep_apart", asked)
+            with contextlib.suppress(_Dead):
+                worker.tell("keep_apart", asked)
         super().keep_apart(asked)
-        found = [worker.ask("ready") for worker in self._workers]
+        found = [worker.insist(partial(worker.ask, "ready")) for worker in self._workers]
         if any(digest != self.digest for digest, _ in found):
             raise NotSupported(
                 f"a worker's weights of {self.name} are not those that are certified",
@@ -130,16 +132,13 @@ class _Away:
 
     @property
     def logits(self) -> Logits:
-        for _ in range(MOST_DEATHS):
-            with contextlib.suppress(_Dead):
-                if self._life != self._worker.life:
-                    self._again()
-                logits: Logits = self._worker.ask("logits", self._number)
-                return logits
-        raise AffidavitError(
-            f"{MOST_DEATHS} workers died over one minibatch",
-            hint="Without workers, after what stopped: `unset AFFIDAVIT_WORKERS`",
-        )
+        logits: Logits = self._worker.insist(self._asked)
+        return logits
+
+    def _asked(self) -> Any:
+        if self._life != self._worker.life:
+            self._again()
+        return self._worker.ask("logits", self._number)
 
     def append(self, tokens: Sequence[int]) -> None:
         self._appended.append(list(tokens))
@@ -189,8 +188,20 @@ class _Member:
             self.life += 1
             self._kept[:] = [self._link]
             if self._apart is not None:
-                self.tell(*self._apart)
+                with contextlib.suppress(_Dead):
+                    self.tell(*self._apart)
         return self.life
+
+    def insist(self, ask: Callable[[], Any]) -> Any:
+        """What ``ask`` gives, of another worker where one dies over it. Raises ``AffidavitError``."""
+        for _ in range(MOST_DEATHS):
+            with contextlib.suppress(_Dead):
+                self.revive()
+                return ask()
+        raise AffidavitError(
+            f"{MOST_DEATHS} workers died, one after another",
+            hint="Without workers, after what stopped: `unset AFFIDAVIT_WORKERS`",
+        )
 
     def tell(self, command: str, *given: Any) -> None:
         """Send a command that is not answered. Raises ``_Dead``."""

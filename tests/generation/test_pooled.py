@@ -128,9 +128,25 @@ def test_what_kills_every_worker_is_not_tried_for_ever(pooled: PooledModel, monk
         return ask(self, command, *given)
 
     monkeypatch.setattr(type(worker), "ask", dying)
-    with pytest.raises(AffidavitError, match="3 workers died over one minibatch"):
+    with pytest.raises(AffidavitError, match="3 workers died, one after another"):
         _ = away.logits
     assert len(set(deaths)) == 3
+
+
+def test_a_worker_killed_while_rows_are_tried_is_replaced(pooled: PooledModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker, died = pooled._workers[0], []
+    ask = type(worker).ask
+
+    def dying(self: Any, command: str, *given: Any) -> Any:
+        if not died:
+            died.append(self.pid)
+            os.kill(self.pid, signal.SIGKILL)
+        return ask(self, command, *given)
+
+    monkeypatch.setattr(type(worker), "ask", dying)
+    pooled.keep_apart([BatchShape(3, 8, 2)])
+    assert died[0] not in pooled.pids
+    assert pooled.versions["workers"] == pooled._said
 
 
 def test_a_fault_in_a_worker_comes_back_without_its_words(pooled: PooledModel) -> None:

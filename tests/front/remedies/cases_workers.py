@@ -45,7 +45,7 @@ CASES = [
          "generate run.toml --certificate certificate.json -o out", _on_a_gpu),
 ]  # fmt: skip
 API = [
-    Api("generation/models/pooled.py:logits", _computed, {"dies": True}, by_hand={"dies": False}),
+    Api("generation/models/pooled.py:insist", _computed, {"dies": True}, by_hand={"dies": False}),
     Api("generation/models/pooled.py:keep_apart", _apart, {"other": True}, by_hand={"other": False}),
     Api("generation/models/pooled.py:ask", _computed, {"row": ("a word",)}, by_hand={"row": (5,)}),
 ]
