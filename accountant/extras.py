@@ -34,10 +34,12 @@ EXTRAS: Mapping[str, Mapping[str, str]] = {
     "icl": {
         "jsonschema": "jsonschema",
         "matplotlib": "matplotlib",
+        "nltk": "nltk",
         "rouge_score": "rouge-score",
         "sacrebleu": "sacrebleu",
     },
     "server": {"httpx2": "httpx2"},
+    "cluster": {"ray": "ray"},
     "llm": _LLM,
     "demo": {**_AUDIT, **_LLM, "gguf": "gguf"},
     "names": {"presidio_analyzer": "presidio-analyzer", "spacy": "spacy"},

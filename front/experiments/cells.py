@@ -133,17 +133,8 @@ class Cell:
     def _table(self) -> dict[str, Any]:
         """The run file's generator table: preset, method, varying settings, and what the dataset says."""
         method, dataset = self.method, self.dataset
-        source = generator(method.generator.get("kind"))
-        if method.preset is not None and method.preset not in source.presets:
-            hint = (
-                did_you_mean(method.preset, list(source.presets), path="methods.preset") or "Remove `methods.preset`."
-            )
-            raise RunFileError(
-                "preset", f"{source.kind} has no such preset", allowed=" | ".join(source.presets), hint=hint
-            )
-        preset = source.presets[method.preset] if method.preset is not None else {}
         texts = {key: value for key, value in dataset.texts.model_dump(exclude_none=True).items() if key in self._known}
-        table = {**preset, **texts, **method.generator, **dict(self.settings)}
+        table = {**self._preset(), **texts, **method.generator, **dict(self.settings)}
         if "labels" in self._known:
             table.setdefault("labels", list(dataset.all_labels))
         if "task" in self._known:
@@ -155,6 +146,19 @@ class Cell:
         if "queries" in self._known and "queries" not in table:
             table["queries"] = list(dict.fromkeys(one.input for one in self.test_examples()))
         return table
+
+    def _preset(self) -> Mapping[str, Any]:
+        """The values that the method starts from. Raises ``RunFileError``."""
+        name = self.method.preset
+        if name is None:
+            return {}
+        source = generator(self.method.generator.get("kind"))
+        if name not in source.presets:
+            hint = did_you_mean(name, list(source.presets), path="methods.preset") or "Remove `methods.preset`."
+            raise RunFileError(
+                "preset", f"{source.kind} has no such preset", allowed=" | ".join(source.presets), hint=hint
+            )
+        return source.presets[name]
 
     def check(self) -> None:
         """That the settings are a run, with the data it needs. Raises ``RunFileError``, ``NotSupported``."""
@@ -180,11 +184,11 @@ class Cell:
             raise renamed(error, rename, at=f"{self.dataset.name}, {self.label}: ") from None
 
     def _digest(self, *, with_seed: bool) -> str:
+        """A preset counts as its values: with others under its name, it is another cell."""
+        method = self.method.model_dump(mode="json", exclude={"epsilon", "datasets", "grid", "shots", "test", "beside"})
         facts = {
             "dataset": self.dataset.model_dump(mode="json", exclude={"shots"}),
-            "method": self.method.model_dump(
-                mode="json", exclude={"epsilon", "datasets", "grid", "shots", "test", "beside"}
-            ),
+            "method": {**method, "preset": None, "generator": {**self._preset(), **method["generator"]}},
             "settings": self.settings,
             "relation": self.grid.relation,
             "delta": self.grid.delta,

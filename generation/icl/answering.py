@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from affidavit.generation.icl.examples import Example
 from affidavit.generation.icl.prompting import prompt
-from affidavit.generation.icl.scores import bleu, exact_match, rouge
+from affidavit.generation.icl.scores import bleu, exact_match, meteor, rouge
 from affidavit.generation.icl.structured import check_record, rates
 from affidavit.generation.icl.tasks import Task
 from affidavit.generation.models.base import LanguageModel
@@ -92,7 +92,12 @@ def score(task: Task, given: Answered, examples: Sequence[Example]) -> dict[str,
             return {"exact_match": _share(exact_match(found, answers) for found, answers in pairs)}
         case "write":
             found = rouge(given.answers, right)
-            return {"rouge_l": found.pop("rouge_l"), **found, "bleu": bleu(given.answers, right)}
+            return {
+                "rouge_l": found.pop("rouge_l"),
+                **found,
+                "meteor": meteor(given.answers, right),
+                "bleu": bleu(given.answers, right),
+            }
         case "record":
             made = rates(given.answers, task.schema)
             fields = [_agreement(task, found, answers[0]) for found, answers in pairs]

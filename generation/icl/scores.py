@@ -3,6 +3,8 @@
 - exact match: equal after Unicode normalisation (NFKC), case folding, and removal of punctuation and of
   the articles a, an, the: the rule of the SQuAD evaluation (Rajpurkar et al. 2016).
 - ROUGE-1, -2, -L (Lin 2004): F-measures by ``rouge-score`` with stemming; of several references the best.
+- METEOR (Banerjee and Lavie 2005) by ``nltk`` with its defaults, of words that are equal or have one stem; of several
+  references the best. Synonyms do not count: they would need WordNet's files. So it is at most near what papers print.
 - BLEU (Papineni et al. 2002): corpus BLEU by ``sacrebleu`` with its defaults, on a scale of 0 to 100.
 """
 
@@ -19,13 +21,13 @@ from affidavit.accountant.extras import require
 if TYPE_CHECKING:
     from affidavit.generation.icl.tasks import Kind
 
-__all__ = ["bleu", "exact_match", "require_packages", "rouge"]
+__all__ = ["bleu", "exact_match", "meteor", "require_packages", "rouge"]
 
 _ARTICLES = frozenset({"a", "an", "the"})
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-_NEEDS: dict[Kind, tuple[str, ...]] = {"write": ("rouge_score", "sacrebleu"), "record": ("jsonschema",)}
+_NEEDS: dict[Kind, tuple[str, ...]] = {"write": ("nltk", "rouge_score", "sacrebleu"), "record": ("jsonschema",)}
 
 
 def require_packages(kind: Kind) -> None:
@@ -57,6 +59,27 @@ def rouge(answers: Sequence[str], references: Sequence[Sequence[str]]) -> dict[s
         for name, shown in names.items():
             total[shown] += float(found[name].fmeasure)
     return {name: value / max(1, len(answers)) for name, value in total.items()}
+
+
+class _NoSynonyms:
+    """In place of WordNet."""
+
+    @staticmethod
+    def synsets(word: str) -> tuple[()]:  # noqa: ARG004
+        return ()
+
+
+def meteor(answers: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """Mean METEOR over all answers, without synonyms."""
+    require_packages("write")
+    from nltk.translate.meteor_score import meteor_score
+    from rouge_score.tokenize import tokenize
+
+    found = (
+        meteor_score([tokenize(one, None) for one in right], tokenize(answer, None), wordnet=_NoSynonyms())
+        for answer, right in zip(answers, references, strict=True)
+    )
+    return sum(map(float, found)) / max(1, len(answers))
 
 
 def bleu(answers: Sequence[str], references: Sequence[Sequence[str]]) -> float:

@@ -53,15 +53,16 @@ def load_model(
 
     A served model is asked once whether it gives what ``server`` says. Raises ``ModelMissing`` with the
     command that installs what is missing, ``ModelUnavailable``. ``AFFIDAVIT_WORKERS``: private rows are computed by
-    so many processes.
+    so many processes, or Ray actors.
     """
     from affidavit.generation.models.pooled import PooledModel, workers_wanted
 
-    workers = 0 if "://" in name else workers_wanted()
     model = _loaded(name, dtype=dtype, base=base, server=server)
-    if not workers:
+    if "://" in name or not (wanted := workers_wanted())[0]:
         return model
-    return PooledModel(model, load={"name": name, "dtype": dtype, "base": base and str(base)}, workers=workers)
+    workers, link = wanted
+    load = {"name": name, "dtype": dtype, "base": base and str(base)}
+    return PooledModel(model, load=load, workers=workers, link=link)
 
 
 def _loaded(name: str, *, dtype: Dtype, base: Path | None, server: ServerSettings | None) -> LanguageModel:

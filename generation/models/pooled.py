@@ -1,4 +1,4 @@
-"""Private rows computed by several processes of this machine: workers give logits, and nothing else.
+"""Private rows computed by several workers, on this machine or, through Ray, on others: they give logits alone.
 
 A worker has a model and rows, no permit, no noise and no ledger: it cannot draw. Whoever holds the permit adds up
 what the workers give, and draws, once. So a worker that dies, and whose rows another one computes again, changes
@@ -6,69 +6,106 @@ neither what is charged nor what is drawn: its logits go into a draw that has no
 since rows are computed in the same batches by the same kernels, which repeat themselves to the last bit (``keep_apart``
 is asked of every worker). A minibatch stays with one worker, with its cache.
 
-Workers say nothing: their output goes nowhere, and of a fault only its kind comes back, unless it is one of ours, whose
-words hold no private text.
+What a worker does is ``worker``; how it is reached is a ``Link``: a pipe to a process, or sealed messages to an actor.
+Neither does anything twice by itself: what is done again is asked for here.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import multiprocessing
 import os
-import sys
 import weakref
-from collections.abc import Iterable, Sequence
-from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Protocol, TypeAlias
 
 from affidavit.accountant.errors import AffidavitError, NotSupported, UsageError
 from affidavit.generation.models.base import Decoding, Logits
 from affidavit.generation.models.counted import CountedModel
+from affidavit.generation.models.process_link import ProcessLink
+from affidavit.generation.models.ray_link import RayLink
 from affidavit.generation.models.rows import BatchShape
+from affidavit.generation.models.worker import Answer
 
-__all__ = ["PooledModel", "workers_wanted"]
+__all__ = ["Link", "PooledModel", "workers_wanted"]
 
 MOST_DEATHS = 3
-"""A minibatch whose workers died so often is not given to another one: something in it kills them."""
+"""What workers died over so often is not given to another one: something in it kills them."""
 
 
 _OURS = {kind.__name__: kind for kind in (AffidavitError, NotSupported, UsageError)}
 """Errors that a worker may pass on; their words hold no private text."""
 
 
-def workers_wanted() -> int:
-    """How many processes ``AFFIDAVIT_WORKERS`` asks for; 0 for none. Raises ``UsageError``."""
+class Link(Protocol):
+    """One worker and the way to it.
+
+    ``send`` and ``receive`` raise ``EOFError`` or ``OSError`` where the worker has ended; what is answered
+    (``worker.ANSWERED``) is received before more is sent.
+    """
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def alive(self) -> bool:
+        """False once it is known to have ended."""
+        ...
+
+    def send(self, message: tuple[Any, ...]) -> None: ...
+    def receive(self) -> Answer: ...
+    def end(self) -> None: ...
+
+
+LinkKind: TypeAlias = type[ProcessLink] | type[RayLink]
+"""Their ``kind``: what several workers are called, in receipts."""
+
+
+def workers_wanted() -> tuple[int, LinkKind]:
+    """How many workers ``AFFIDAVIT_WORKERS`` asks for, 0 for none, and how they are reached. Raises ``UsageError``."""
     named = os.environ.get("AFFIDAVIT_WORKERS", "0")
-    if not named.isdecimal() or (int(named) and os.environ.get("AFFIDAVIT_DEVICE", "cpu") != "cpu"):
+    count = named.removeprefix("ray:")
+    through_ray = count != named
+    on_gpu = os.environ.get("AFFIDAVIT_DEVICE", "cpu") != "cpu"
+    if not count.isdecimal() or (int(count) and on_gpu and not through_ray):
         raise UsageError(
-            "AFFIDAVIT_WORKERS is a number of processes, which compute on the processor",
+            "AFFIDAVIT_WORKERS is a number of processes, which compute on the processor, or ray: with a number",
             hint="Such as `export AFFIDAVIT_WORKERS=2` with `unset AFFIDAVIT_DEVICE`, or `unset AFFIDAVIT_WORKERS`.",
         )
-    return int(named)
+    return int(count), RayLink if through_ray else ProcessLink
 
 
 class PooledModel(CountedModel):
-    """``model``, with its private rows computed by ``workers`` processes that load it as ``load`` says.
+    """``model``, with its private rows computed by ``workers`` workers that load it as ``load`` says.
 
     ``load``: the arguments of ``load_model``. Public rows and all text are computed here.
     """
 
-    def __init__(self, model: Any, *, load: dict[str, Any], workers: int) -> None:
+    def __init__(self, model: Any, *, load: dict[str, Any], workers: int, link: LinkKind = ProcessLink) -> None:
         super().__init__(model)
-        self._workers = [_Worker(load, share=workers) for _ in range(workers)]
+        self._said = f"{workers} {link.kind}"
+        self._workers = [_Member(lambda: link(load, workers)) for _ in range(workers)]
         self._turns = itertools.cycle(self._workers)
 
     def keep_apart(self, shapes: Iterable[BatchShape]) -> None:
-        """As of the model, here and in every worker; they load and try it side by side."""
+        """As of the model, here and in every worker; they load and try it side by side.
+
+        The receipt's evidence is the workers'. Raises ``NotSupported`` too where a worker has other weights.
+        """
         asked = list(shapes)
         for worker in self._workers:
-            worker.tell("keep_apart", asked)
+            with contextlib.suppress(_Dead):
+                worker.tell("keep_apart", asked)
         super().keep_apart(asked)
-        for worker in self._workers:
-            worker.ask("ready")
-        self.versions["workers"] = f"{len(self._workers)} processes"
+        found = [worker.insist(partial(worker.ask, "ready")) for worker in self._workers]
+        if any(digest != self.digest for digest, _ in found):
+            raise NotSupported(
+                f"a worker's weights of {self.name} are not those that are certified",
+                hint="Copy the model's folder to every machine, or `unset AFFIDAVIT_WORKERS`",
+            )
+        rows = dict.fromkeys(str(versions["rows"]) for _, versions in found)
+        self.versions["rows"] = f"{'; '.join(rows)}; in each of {self._said}"
+        self.versions["workers"] = self._said
 
     def start_apart(self, rows: Sequence[Sequence[int]], *, width: int, steps: int) -> Decoding:
         """As of the model, by the next worker."""
@@ -84,7 +121,7 @@ class PooledModel(CountedModel):
 class _Away:
     """A minibatch that a worker computes; given to a new one where it dies."""
 
-    def __init__(self, worker: _Worker, rows: list[list[int]], width: int, steps: int) -> None:
+    def __init__(self, worker: _Member, rows: list[list[int]], width: int, steps: int) -> None:
         self._worker = worker
         self._begun = (rows, width, steps)
         self._appended: list[list[int]] = []
@@ -95,16 +132,13 @@ class _Away:
 
     @property
     def logits(self) -> Logits:
-        for _ in range(MOST_DEATHS):
-            with contextlib.suppress(_Dead):
-                if self._life != self._worker.life:
-                    self._again()
-                logits: Logits = self._worker.ask("logits", self._number)
-                return logits
-        raise AffidavitError(
-            f"{MOST_DEATHS} workers died over one minibatch",
-            hint="Without workers, after what stopped: `unset AFFIDAVIT_WORKERS`",
-        )
+        logits: Logits = self._worker.insist(self._asked)
+        return logits
+
+    def _asked(self) -> Any:
+        if self._life != self._worker.life:
+            self._again()
+        return self._worker.ask("logits", self._number)
 
     def append(self, tokens: Sequence[int]) -> None:
         self._appended.append(list(tokens))
@@ -125,19 +159,17 @@ class _Dead(Exception):
     """The worker's process has ended."""
 
 
-class _Worker:
-    """One process after another, each begun where the one before has died."""
+class _Member:
+    """A place in the pool: one worker after another, each begun where the one before has died."""
 
-    def __init__(self, load: dict[str, Any], *, share: int) -> None:
-        self._load = load
-        self._share = share
+    def __init__(self, begin: Callable[[], Link]) -> None:
+        self._begin = begin
         self._numbers = itertools.count()
-        self._process: Any = None
-        self._pipe: Connection | None = None
+        self._link: Link | None = None
         self._apart: tuple[Any, ...] | None = None
         self.life = 0
         """Goes up with every death and every birth."""
-        self._kept: list[Any] = []
+        self._kept: list[Link] = []
         weakref.finalize(self, _end, self._kept)
 
     def number(self) -> int:
@@ -147,27 +179,35 @@ class _Worker:
     @property
     def pid(self) -> int:
         """Of the process, 0 where there is none yet."""
-        return 0 if self._process is None else int(self._process.pid)
+        return 0 if self._link is None else self._link.pid
 
     def revive(self) -> int:
-        """A process that lives; which one it is."""
-        if self._process is None or not self._process.is_alive():
-            context = multiprocessing.get_context("spawn")
-            self._pipe, far = context.Pipe()
-            self._process = context.Process(target=_work, args=(far, self._load, self._share), daemon=True)
-            self._process.start()
-            far.close()
+        """A worker that lives; which one it is."""
+        if self._link is None or not self._link.alive:
+            self._link = self._begin()
             self.life += 1
-            self._kept[:] = [self._process]
+            self._kept[:] = [self._link]
             if self._apart is not None:
-                self.tell(*self._apart)
+                with contextlib.suppress(_Dead):
+                    self.tell(*self._apart)
         return self.life
+
+    def insist(self, ask: Callable[[], Any]) -> Any:
+        """What ``ask`` gives, of another worker where one dies over it. Raises ``AffidavitError``."""
+        for _ in range(MOST_DEATHS):
+            with contextlib.suppress(_Dead):
+                self.revive()
+                return ask()
+        raise AffidavitError(
+            f"{MOST_DEATHS} workers died, one after another",
+            hint="Without workers, after what stopped: `unset AFFIDAVIT_WORKERS`",
+        )
 
     def tell(self, command: str, *given: Any) -> None:
         """Send a command that is not answered. Raises ``_Dead``."""
         if command == "keep_apart":
             self._apart = (command, *given)
-            if self._process is None:
+            if self._link is None:
                 self.revive()
                 return
         self._send((command, *given))
@@ -176,7 +216,7 @@ class _Worker:
         """The answer to a command. Raises ``_Dead``, and what the worker met as an error of ours."""
         self._send((command, *given))
         try:
-            fault, answer = self._pipe.recv()  # type: ignore[union-attr]  # it was sent through
+            fault, answer = self._link.receive()  # type: ignore[union-attr]  # it was sent through
         except (EOFError, OSError):
             raise self._died() from None
         if fault is None:
@@ -192,69 +232,21 @@ class _Worker:
             self._send(("forget", number))
 
     def _send(self, message: tuple[Any, ...]) -> None:
-        if self._pipe is None:
+        if self._link is None:
             raise _Dead
         try:
-            self._pipe.send(message)
-        except OSError:
+            self._link.send(message)
+        except (EOFError, OSError):
             raise self._died() from None
 
     def _died(self) -> _Dead:
-        if self._process is not None:
-            self._process.join()
-            self._process = None
-        self._pipe = None
+        if self._link is not None:
+            self._link.end()
+            self._link = None
         self.life += 1
         return _Dead()
 
 
-def _end(processes: list[Any]) -> None:
-    for process in processes:
-        process.kill()
-
-
-def _work(pipe: Connection, load: dict[str, Any], share: int) -> None:
-    """A worker's life: rows in, logits out. It ends with the pipe."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):
-        os.dup2(nowhere, stream)
-    os.environ.pop("AFFIDAVIT_WORKERS", None)
-    fault: tuple[str, str, str] | None = None
-    begun: dict[int, Decoding] = {}
-    model: Any = None
-    with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
-        while True:
-            command, *given = pipe.recv()
-            answer: Any = None
-            try:
-                if model is None:
-                    model = _loaded(load, share)
-                match command:
-                    case "keep_apart":
-                        model.keep_apart(given[0])
-                    case "start":
-                        number, rows, width, steps = given
-                        begun[number] = model.start_apart(rows, width=width, steps=steps)
-                    case "append":
-                        begun[given[0]].append(given[1])
-                    case "logits":
-                        answer = begun[given[0]].logits
-                    case "forget":
-                        begun.pop(given[0], None)
-            except AffidavitError as error:
-                fault = fault or (type(error).__name__, error.message, error.hint)
-            except Exception as error:  # its words may be a record's
-                fault = fault or (type(error).__name__, "", "")
-            if command in {"ready", "logits"}:
-                pipe.send((fault, answer))
-                fault = None
-
-
-def _loaded(load: dict[str, Any], share: int) -> Any:
-    from affidavit.generation.models import load_model
-
-    model = load_model(**{**load, "base": None if load["base"] is None else Path(load["base"])})
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.set_num_threads(max(1, (os.cpu_count() or 1) // share))
-    return model
+def _end(links: list[Link]) -> None:
+    for link in links:
+        link.end()

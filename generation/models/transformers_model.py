@@ -26,7 +26,6 @@ from affidavit.accountant.extras import pip_install, require
 from affidavit.generation.models.base import (
     Decoding,
     Frame,
-    Logits,
     Shared,
     Template,
     TokenModel,
@@ -37,13 +36,12 @@ from affidavit.generation.models.digests import folder_digest
 from affidavit.generation.models.row_keeper import RowKeeper
 from affidavit.generation.models.row_memory import processor
 from affidavit.generation.models.rows import BatchShape, OneByOne, RowEvidence
+from affidavit.generation.models.transformers_decoding import CachedDecoding, OnDeviceDecoding, SharedPrefix
 
 if TYPE_CHECKING:
     import torch
-    from numpy.typing import NDArray
-    from transformers.cache_utils import Cache
 
-    from affidavit.generation.models.replayed import Replayed, Steps
+    from affidavit.generation.models.replayed import Steps
 
 __all__ = ["Device", "Dtype", "TransformersModel", "device_wanted", "load_faults", "weights_digest"]
 
@@ -90,7 +88,7 @@ class TransformersModel(TokenModel):
         import transformers
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        self._torch = torch
+        self.torch = torch
         self.name = name
         self.digest = digest
         self.device = device
@@ -160,14 +158,14 @@ class TransformersModel(TokenModel):
 
     def _started(self, rows: Sequence[Sequence[int]], width: int, way: Computing) -> Decoding:
         if way.alone:
-            return OneByOne([_Decoding(self, [row], width, way=way) for row in rows])
+            return OneByOne([CachedDecoding(self, [row], width, way=way) for row in rows])
         return self._batch(rows, width, way)
 
     def _batch(self, rows: Sequence[Sequence[int]], width: int, way: Computing | None) -> Decoding:
         """On an accelerator the logits stay there, and steps are recorded where every layer is of the plain kind."""
         if self.device == "cpu":
-            return _Decoding(self, rows, width, way=way)
-        decoding = _OnDevice(self, rows, width, way=way)
+            return CachedDecoding(self, rows, width, way=way)
+        decoding = OnDeviceDecoding(self, rows, width, way=way)
         return decoding.replayed(self._recorded(way)) if self._replays else decoding
 
     def _recorded(self, way: Computing | None) -> Steps:
@@ -176,8 +174,8 @@ class TransformersModel(TokenModel):
             from affidavit.generation.models.replayed import Steps
 
             def forward(*given: Any, **named: Any) -> torch.Tensor:
-                with nullcontext() if way is None else way.in_force(self._torch):
-                    return self._forward(*given, **named)
+                with nullcontext() if way is None else way.in_force(self.torch):
+                    return self.forward(*given, **named)
 
             self._steps[way] = Steps(forward, self.vocabulary_size)
         return self._steps[way]
@@ -212,7 +210,7 @@ class TransformersModel(TokenModel):
             raise UsageError("a row is empty or longer than the width of its batch", hint="Cut or widen the rows.")
 
     def share(self, tokens: Sequence[int]) -> Shared:
-        return _SharedPrefix(self, tokens)
+        return SharedPrefix(self, tokens)
 
     def choice_log_likelihoods(self, prompts: Sequence[str], choices: Sequence[str]) -> NDArray[np.float64]:
         """As ``TokenModel``, over one cache: the prompts' common beginning is read once, each prompt's rest
@@ -223,7 +221,7 @@ class TransformersModel(TokenModel):
             raise UsageError("a prompt or a choice is empty", hint="Give at least one token of each.")
         self.check_lengths(rows, extra=max(map(len, answers), default=0))
         begun = common_prefix(rows)
-        shared = _SharedPrefix(self, rows[0][:begun]) if begun else None
+        shared = SharedPrefix(self, rows[0][:begun]) if begun else None
         longer = [index for index, answer in enumerate(answers) if len(answer) > 1]
         chunk = max(1, _CHOICE_ROWS // max(2, len(longer)))
         result = np.empty((len(rows), len(answers)))
@@ -232,7 +230,7 @@ class TransformersModel(TokenModel):
             chosen = order[first : first + chunk]
             rest = [rows[index][begun:] for index in chosen]
             width = max(map(len, rest))
-            decoding = shared.start(rest, width=width) if shared else _Decoding(self, rest, width)
+            decoding = shared.start(rest, width=width) if shared else CachedDecoding(self, rest, width)
             scores = decoding.scores()[:, [answer[0] for answer in answers]]
             if longer:
                 scores[:, longer] += decoding.follow([answers[index] for index in longer])
@@ -249,7 +247,7 @@ class TransformersModel(TokenModel):
 
     def token_scores(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[NDArray[np.float64]]:
         """As ``TokenModel``, in batches of one forward pass each."""
-        nothing = self._torch.zeros((), device=self.device)
+        nothing = self.torch.zeros((), device=self.device)
 
         def moments(logs: torch.Tensor, answer: list[int]) -> NDArray[np.float64]:
             weights = logs.exp()
@@ -273,7 +271,7 @@ class TransformersModel(TokenModel):
         self.check_lengths([prompt + answer for prompt, answer in pairs])
         result: dict[int, _Score] = {}
         for index in (i for i, pair in enumerate(pairs) if not pair[1]):
-            result[index] = measure(self._torch.zeros((0, self.vocabulary_size), device=self.device), [])
+            result[index] = measure(self.torch.zeros((0, self.vocabulary_size), device=self.device), [])
         order = sorted((i for i, pair in enumerate(pairs) if pair[1]), key=lambda i: sum(map(len, pairs[i])))
         for first in range(0, len(order), _SCORED_ROWS):
             chosen = order[first : first + _SCORED_ROWS]
@@ -284,14 +282,14 @@ class TransformersModel(TokenModel):
     def _next_token_logs(self, pairs: list[tuple[list[int], list[int]]]) -> Iterator[torch.Tensor]:
         keep = max(len(answer) for _, answer in pairs) + 1
         rows = [prompt + answer for prompt, answer in pairs]
-        ids, mask, positions = self._pad(rows, max(len(row) for row in rows))
-        with self._torch.inference_mode():
-            logits = self._forward(ids, mask, positions, cache=None, keep=keep).float()
-            logs = self._torch.log_softmax(logits, dim=-1)
+        ids, mask, positions = self.padded(rows, max(len(row) for row in rows))
+        with self.torch.inference_mode():
+            logits = self.forward(ids, mask, positions, cache=None, keep=keep).float()
+            logs = self.torch.log_softmax(logits, dim=-1)
         for row, (_, answer) in enumerate(pairs):
             yield logs[row, -1 - len(answer) : -1]
 
-    def _pad(self, rows: Sequence[Sequence[int]], width: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def padded(self, rows: Sequence[Sequence[int]], width: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Left-padded ids, mask and position ids (a padding column's position is 0; nothing attends to it)."""
         ids = np.zeros((len(rows), width), dtype=np.int64)
         mask = np.zeros((len(rows), width), dtype=np.int64)
@@ -303,9 +301,9 @@ class TransformersModel(TokenModel):
 
     def placed(self, values: NDArray[Any]) -> torch.Tensor:
         """A tensor on the model's device."""
-        return self._torch.from_numpy(values).to(self.device)
+        return self.torch.from_numpy(values).to(self.device)
 
-    def _forward(
+    def forward(
         self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, *, cache: object, keep: int
     ) -> torch.Tensor:
         arguments: dict[str, Any] = {self._cache_argument: cache, "use_cache": cache is not None}
@@ -313,115 +311,6 @@ class TransformersModel(TokenModel):
             input_ids=ids, attention_mask=mask, position_ids=positions, logits_to_keep=keep, **arguments
         )
         return cast("torch.Tensor", output.logits)
-
-
-class _SharedPrefix:
-    """The cache of tokens that many rows begin with."""
-
-    def __init__(self, model: TransformersModel, tokens: Sequence[int]) -> None:
-        from affidavit.generation.models.cache import roomy_cache
-
-        self._owner = model
-        self._length = len(tokens)
-        self._cache = roomy_cache()
-        ids, mask, positions = model._pad([tokens], len(tokens))
-        with model._torch.inference_mode():
-            model._forward(ids, mask, positions, cache=self._cache, keep=1)
-
-    def start(self, rows: Sequence[Sequence[int]], *, width: int) -> _Decoding:
-        from affidavit.generation.models.cache import widened
-
-        return _Decoding(self._owner, rows, width, cache=widened(self._cache, len(rows)), before=self._length)
-
-
-class _Decoding:
-    """One prefill, then one cached step a token. ``cache`` may hold ``before`` tokens of every row already.
-
-    ``way``: how private rows were shown to stay apart; what is public is computed as the process is set.
-    """
-
-    def __init__(
-        self,
-        model: TransformersModel,
-        rows: Sequence[Sequence[int]],
-        width: int,
-        *,
-        cache: Cache | None = None,
-        before: int = 0,
-        way: Computing | None = None,
-    ) -> None:
-        from affidavit.generation.models.cache import roomy_cache
-
-        self._owner = model
-        self._way = way
-        self._cache = roomy_cache() if cache is None else cache
-        # One column that no row fills: where every row is as wide as the batch, transformers drops the mask and takes
-        # another attention kernel, so that one shorter record would move the bits of all other rows.
-        ids, mask, positions = model._pad(rows, width + 1)
-        positions = positions + before
-        self._mask = mask if not before else model._torch.cat([mask.new_ones(len(rows), before), mask], dim=1)
-        self._next = positions[:, -1:] + 1
-        self._step(ids, positions)
-
-    def _step(self, ids: torch.Tensor, positions: torch.Tensor) -> None:
-        model = self._owner
-        held = nullcontext() if self._way is None else self._way.in_force(model._torch)
-        with held, model._torch.inference_mode():
-            logits = model._forward(ids, self._mask, positions, cache=self._cache, keep=1)
-            self._logits = logits[:, -1].float()
-
-    @property
-    def logits(self) -> Logits:
-        return cast("Logits", self._logits.cpu().numpy())
-
-    def scores(self) -> NDArray[np.float64]:
-        """ln P of every next token, shape (rows, vocabulary)."""
-        return cast("NDArray[np.float64]", self._owner._torch.log_softmax(self._logits.double(), dim=-1).cpu().numpy())
-
-    def follow(self, answers: Sequence[Sequence[int]]) -> NDArray[np.float64]:
-        """ln P of each answer's tokens after its first, shape (rows, answers). The decoding stays where it is."""
-        from affidavit.generation.models.cache import widened
-
-        torch = self._owner._torch
-        rows, count, length = self._mask.shape[0], len(answers), max(map(len, answers)) - 1
-        fed = np.zeros((count, length), dtype=np.int64)
-        expected = np.zeros((count, length), dtype=np.int64)
-        counted = np.zeros((count, length), dtype=np.float64)
-        for index, answer in enumerate(answers):
-            fed[index, : len(answer) - 1] = answer[:-1]
-            expected[index, : len(answer) - 1] = answer[1:]
-            counted[index, : len(answer) - 1] = 1.0
-        ids = self._owner.placed(np.tile(fed, (rows, 1)))
-        mask = torch.cat([self._mask.repeat_interleave(count, dim=0), torch.ones_like(ids)], dim=1)
-        positions = self._next.repeat_interleave(count, dim=0) + torch.arange(length, device=ids.device)
-        with torch.inference_mode():
-            cache = widened(self._cache, count)
-            logits = self._owner._forward(ids, mask, positions, cache=cache, keep=length).double()
-            scores = torch.log_softmax(logits, dim=-1)
-        places = self._owner.placed(np.tile(expected, (rows, 1))).unsqueeze(-1)
-        picked = scores.gather(-1, places).squeeze(-1).cpu().numpy().reshape(rows, count, length)
-        return cast("NDArray[np.float64]", (picked * counted).sum(axis=-1))
-
-    def append(self, tokens: Sequence[int]) -> None:
-        torch = self._owner._torch
-        ids = torch.tensor(tokens, dtype=torch.long, device=self._owner.device).reshape(-1, 1)
-        self._mask = torch.cat([self._mask, torch.ones_like(ids)], dim=1)
-        self._step(ids, self._next)
-        self._next = self._next + 1
-
-
-class _OnDevice(_Decoding):
-    """The same on an accelerator, where the logits stay until they are asked for."""
-
-    @property
-    def device_logits(self) -> torch.Tensor:
-        return self._logits
-
-    def replayed(self, steps: Steps) -> Replayed:
-        """Go on by recorded steps."""
-        from affidavit.generation.models.replayed import Replayed
-
-        return Replayed(steps, self._cache, mask=self._mask, after=self._next, logits=self._logits)
 
 
 def device_wanted() -> Device:

@@ -1,35 +1,55 @@
-"""Private rows computed by several processes: the same texts, and a worker that is killed changes no draw."""
+"""Private rows computed by several workers: the same texts, and a worker that is killed changes no draw.
+
+Each test runs over both ways to reach a worker: processes of this machine, and Ray actors of a local cluster.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from affidavit.accountant.errors import AffidavitError, UsageError
+from affidavit.accountant.errors import AffidavitError, NotSupported, UsageError
 from affidavit.generation import prism
 from affidavit.generation.dataset import Record
 from affidavit.generation.models import load_model
 from affidavit.generation.models.pooled import PooledModel
+from affidavit.generation.models.process_link import ProcessLink
+from affidavit.generation.models.ray_link import RayLink
 from affidavit.generation.models.rows import BatchShape
 from affidavit.generation.models.toy import ToyModel
 from affidavit.generation.prism import PrismConfig
 from affidavit.generation.recorder import Recorder
 
 SIZE = 24
+BOTH = (ProcessLink, RayLink)
 LOAD = {"name": "toy", "dtype": "auto", "base": None}
 
+PROCESSES = pytest.mark.parametrize("pooled", [ProcessLink], ids=["processes"], indirect=True)
+"""What happens before or after a link: one is enough."""
 
-@pytest.fixture
-def pooled() -> Iterator[PooledModel]:
-    model = PooledModel(ToyModel(), load=LOAD, workers=2)
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_cluster_stays() -> Iterator[None]:
+    yield
+    import ray
+
+    ray.shutdown()
+
+
+@pytest.fixture(params=BOTH, ids=["processes", "ray"])
+def pooled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[PooledModel]:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    model = PooledModel(ToyModel(), load=LOAD, workers=2, link=request.param)
     yield model
-    for pid in model.pids:
-        os.kill(pid, signal.SIGKILL)
+    for worker in model._workers:
+        if worker._link is not None:
+            worker._link.end()
 
 
 def _config() -> PrismConfig:
@@ -53,11 +73,14 @@ def test_the_texts_are_the_same(open_plain: Callable[..., Any], pooled: PooledMo
     together, _ = _run(open_plain, pooled)
     assert together.samples == alone.samples
     assert together.trace == alone.trace
-    assert together.versions["workers"] == "2 processes"
+    said = pooled._said
+    assert together.versions["workers"] == said
+    assert said in {"2 processes", "2 Ray actors"}
+    assert together.versions["rows"] == f"{alone.versions['rows']}; in each of {said}"
     assert len(set(pooled.pids)) == 2
 
 
-@pytest.mark.parametrize("at", [0, 1, 4])
+@pytest.mark.parametrize("at", [0, 4])
 def test_a_killed_worker_changes_neither_the_charge_nor_the_draws(
     open_plain: Callable[..., Any], pooled: PooledModel, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
@@ -93,6 +116,7 @@ def test_a_worker_killed_while_it_computes_is_replaced(pooled: PooledModel) -> N
     assert np.array_equal(away.logits, whole.logits)
 
 
+@PROCESSES
 def test_what_kills_every_worker_is_not_tried_for_ever(pooled: PooledModel, monkeypatch: pytest.MonkeyPatch) -> None:
     away = pooled.start_apart([[5, 6, 7]], width=8, steps=4)
     worker, deaths = pooled._workers[0], []
@@ -104,9 +128,25 @@ def test_what_kills_every_worker_is_not_tried_for_ever(pooled: PooledModel, monk
         return ask(self, command, *given)
 
     monkeypatch.setattr(type(worker), "ask", dying)
-    with pytest.raises(AffidavitError, match="3 workers died over one minibatch"):
+    with pytest.raises(AffidavitError, match="3 workers died, one after another"):
         _ = away.logits
     assert len(set(deaths)) == 3
+
+
+def test_a_worker_killed_while_rows_are_tried_is_replaced(pooled: PooledModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker, died = pooled._workers[0], []
+    ask = type(worker).ask
+
+    def dying(self: Any, command: str, *given: Any) -> Any:
+        if not died:
+            died.append(self.pid)
+            os.kill(self.pid, signal.SIGKILL)
+        return ask(self, command, *given)
+
+    monkeypatch.setattr(type(worker), "ask", dying)
+    pooled.keep_apart([BatchShape(3, 8, 2)])
+    assert died[0] not in pooled.pids
+    assert pooled.versions["workers"] == pooled._said
 
 
 def test_a_fault_in_a_worker_comes_back_without_its_words(pooled: PooledModel) -> None:
@@ -117,15 +157,62 @@ def test_a_fault_in_a_worker_comes_back_without_its_words(pooled: PooledModel) -
     assert "a worker met" in str(caught.value)
 
 
+@PROCESSES
 def test_a_long_row_is_refused_as_ever(pooled: PooledModel) -> None:
     away = pooled.start_apart([[5] * 9], width=8, steps=4)
     with pytest.raises(UsageError):
         _ = away.logits
 
 
-def test_the_variable_asks_for_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AFFIDAVIT_WORKERS", "2")
+@pytest.mark.parametrize(("asked", "said"), [("2", "2 processes"), ("ray:3", "3 Ray actors")])
+def test_the_variable_asks_for_workers(monkeypatch: pytest.MonkeyPatch, asked: str, said: str) -> None:
+    monkeypatch.setenv("AFFIDAVIT_WORKERS", asked)
     model = load_model("toy")
     assert isinstance(model, PooledModel)
-    model.keep_apart([BatchShape(3, 8, 2)])
-    assert len(model.pids) == 2
+    assert model._said == said
+    assert not model.pids
+
+
+@PROCESSES
+def test_a_worker_with_other_weights_is_refused(pooled: PooledModel) -> None:
+    pooled.digest = "0" * 64
+    with pytest.raises(NotSupported, match="not those that are certified"):
+        pooled.keep_apart([BatchShape(3, 8, 2)])
+
+
+def test_ray_keeps_nothing_that_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither rows nor logits, in Ray's files, its object store, or what it would have stored of a fault."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    import ray
+
+    model = PooledModel(ToyModel(), load=LOAD, workers=1, link=RayLink)
+    (worker,) = model._workers
+    secret = "a private word that nobody else says"
+    away = model.start_apart([[secret] * 20_000], width=40_000, steps=2)  # type: ignore[list-item]
+    with pytest.raises(AffidavitError, match="a worker met"):
+        _ = away.logits
+    rows = [[5, 6, 7, 8]] * 40
+    logits = model.start_apart(rows, width=8, steps=2).logits
+    assert np.array_equal(logits, ToyModel().start(rows, width=8).logits)
+    passed = worker._link._last  # type: ignore[union-attr]  # the sealed answer, as Ray holds it
+    held = ray.get(passed)
+    assert len(held) > logits.nbytes
+    assert logits.tobytes()[:64] not in held
+    session = Path(ray._private.worker.global_worker.node.get_session_dir_path())
+    read = [path.read_bytes() for path in session.rglob("*") if path.is_file()]
+    assert read
+    assert not [1 for content in read if secret.encode() in content or logits.tobytes()[:64] in content]
+
+
+def test_a_message_that_comes_twice_does_not_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    import ray
+
+    link = RayLink(LOAD, 1)
+    link.send(("ready",))
+    assert link.receive()[0] is None
+    sealed = link._sealed[0].shut(("ready",))  # type: ignore[index]
+    assert ray.get(link._actor.do.remote(sealed)) is not None
+    with pytest.raises(ray.exceptions.RayTaskError):
+        ray.get(link._actor.do.remote(sealed))
+    link.end()

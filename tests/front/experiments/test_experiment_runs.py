@@ -23,6 +23,7 @@ from affidavit.experiments.comparing import comparisons
 from affidavit.experiments.gridfile import Grid, parse_grid
 from affidavit.experiments.runner import done_so_far, run_experiment
 from affidavit.experiments.tables import markdown, summaries
+from affidavit.generation import prism
 from affidavit.generation.models.toy import ToyModel
 from affidavit.verification import verify
 
@@ -238,6 +239,25 @@ def test_changed_settings_are_other_cells(parse: Callable[..., Grid]) -> None:
     assert not ids(icl={"shots": [1], "test": 4}) & {name for name in base if "zero-shot" not in name}
     assert not ids(icl={"shots": [1, 2], "test": 5}) & base
     assert ids(seeds=[1, 2]) & base
+
+
+def test_a_preset_counts_as_its_values(
+    parse: Callable[..., Grid], table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that cells of another preset under the same name are made anew, and no others."""
+    written = {**table["methods"][3], "generator": {**prism.PRESETS["local"], "kind": "prism", "batch_size": 6}}
+    named = {**written, "preset": "local", "generator": {"kind": "prism", "batch_size": 6}}
+
+    def ids(method: Table) -> set[str]:
+        return {cell.id for cell in expand(parse(methods=[method]))}
+
+    first, others = ids(named), ids(written)
+    assert first == others
+    monkeypatch.setitem(prism.PRESETS, "local", {**prism.PRESETS["local"], "clip": 3.5})
+    assert not ids(named) & first
+    assert ids(written) == others
+    monkeypatch.setitem(prism.PRESETS, "other", prism.PRESETS["local"])
+    assert ids({**named, "preset": "other"}) == ids(named)
 
 
 def test_an_epsilon_that_nothing_meets_is_an_answer(parse: Callable[..., Grid], table: Table, tmp_path: Path) -> None:

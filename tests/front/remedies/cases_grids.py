@@ -101,8 +101,8 @@ CASES = [
     _grid(
         "front/experiments/gridfile.py:_whole#4", _with({"generator": PRISM, "grid": {"clip": [1.0, 2.0]}}), past=True
     ),
-    _grid("front/experiments/cells.py:_table", _with({"generator": PRISM, "preset": "papr"}), past=True),
-    _grid("front/experiments/cells.py:_table", _with({"generator": PRISM, "preset": "xyzzy"})),
+    _grid("front/experiments/cells.py:_preset", _with({"generator": PRISM, "preset": "papr"}), past=True),
+    _grid("front/experiments/cells.py:_preset", _with({"generator": PRISM, "preset": "xyzzy"})),
     _grid("front/experiments/gridfile.py:_distinct#2", _with({"generator": PRISM, "datasets": ["wind"]})),
     _grid("front/experiments/gridfile.py:_distinct#3", _with({"generator": PRISM, "beside": "won"})),
     _grid("front/experiments/gridfile.py:_distinct#3", _with({"generator": PRISM, "beside": "xyzzy"})),

@@ -8,6 +8,7 @@ import signal
 from remedy_cases import Api, Case, Place
 
 from affidavit.generation.models.pooled import PooledModel
+from affidavit.generation.models.rows import BatchShape
 from affidavit.generation.models.toy import ToyModel
 
 
@@ -32,11 +33,19 @@ def _computed(*, dies: bool = False, row: tuple[object, ...] = (5, 6, 7)) -> obj
     return away.logits
 
 
+def _apart(*, other: bool) -> None:
+    model = PooledModel(ToyModel(), load={"name": "toy", "dtype": "auto", "base": None}, workers=1)
+    if other:
+        model.digest = "0" * 64
+    model.keep_apart([BatchShape(2, 8, 2)])
+
+
 CASES = [
     Case("generation/models/pooled.py:workers_wanted",
          "generate run.toml --certificate certificate.json -o out", _on_a_gpu),
 ]  # fmt: skip
 API = [
-    Api("generation/models/pooled.py:logits", _computed, {"dies": True}, by_hand={"dies": False}),
+    Api("generation/models/pooled.py:insist", _computed, {"dies": True}, by_hand={"dies": False}),
+    Api("generation/models/pooled.py:keep_apart", _apart, {"other": True}, by_hand={"other": False}),
     Api("generation/models/pooled.py:ask", _computed, {"row": ("a word",)}, by_hand={"row": (5,)}),
 ]

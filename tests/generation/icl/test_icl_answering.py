@@ -14,7 +14,7 @@ from affidavit.generation.icl.answering import CONTENT_FREE, Answered, answer, c
 from affidavit.generation.icl.evaluation import evaluate, subset
 from affidavit.generation.icl.examples import Example
 from affidavit.generation.icl.prompting import choose_demonstrations, prompt
-from affidavit.generation.icl.scores import bleu, exact_match, rouge
+from affidavit.generation.icl.scores import bleu, exact_match, meteor, rouge
 from affidavit.generation.icl.structured import check_record, rates
 from affidavit.generation.icl.tasks import MOVIE_SCHEMA, task
 from affidavit.generation.models.toy import ToyModel
@@ -125,6 +125,15 @@ def test_rouge_of_a_common_subsequence() -> None:
     assert found["rouge_l"] == pytest.approx(0.8)
     assert found["rouge_1"] == pytest.approx(0.8)
     assert found["rouge_2"] == pytest.approx(2 / 3)  # one bigram of two, and of one
+
+
+def test_meteor_by_hand() -> None:
+    """Banerjee and Lavie 2005: 10PR / (R + 9P), less half of (chunks / matches)^3; "running" has the stem of "run"."""
+    assert meteor(["The cat sat on the mat."], [["a dog", "the cat sat on the mat"]]) == pytest.approx(1 - 0.5 / 6**3)
+    precision, recall, chunks, matches = 1.0, 2 / 3, 2, 2
+    whole = 10 * precision * recall / (recall + 9 * precision) * (1 - 0.5 * (chunks / matches) ** 3)
+    assert meteor(["running cat"], [["cat will run"]]) == pytest.approx(whole)
+    assert meteor(["running cat", "nothing"], [["cat will run"], ["else"]]) == pytest.approx(whole / 2)
 
 
 def test_bleu_of_equal_texts_is_100_and_references_may_differ_in_number() -> None:

@@ -1,0 +1,54 @@
+"""A worker in a process of this machine, on the other end of a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+from multiprocessing.connection import Connection
+from typing import Any
+
+from affidavit.generation.models.worker import Answer, Worker
+
+__all__ = ["ProcessLink"]
+
+
+class ProcessLink:
+    """See ``pooled.Link``."""
+
+    kind = "processes"
+
+    def __init__(self, load: dict[str, Any], share: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, far = context.Pipe()
+        self._process = context.Process(target=_work, args=(far, load, share), daemon=True)
+        self._process.start()
+        far.close()
+
+    @property
+    def pid(self) -> int:
+        return int(self._process.pid or 0)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.is_alive()
+
+    def send(self, message: tuple[Any, ...]) -> None:
+        self._pipe.send(message)
+
+    def receive(self) -> Answer:
+        answer: Answer = self._pipe.recv()
+        return answer
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+def _work(pipe: Connection, load: dict[str, Any], share: int) -> None:
+    """A worker's life; it ends with the pipe."""
+    worker = Worker(load, share)
+    with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
+        while True:
+            answer = worker.answer(*pipe.recv())
+            if answer is not None:
+                pipe.send(answer)
