@@ -40,10 +40,12 @@ _KINDS: dict[Judgement, tuple[str, str]] = {
 }
 _LEAK = "leaked-identifier"
 _PASSAGE = "verbatim-passage"
+_NEAR = "near-copy"
 _SELF_TEST = "self-test"
 _TITLES = {
     _LEAK: "An identifier of a private record stands in an output",
     _PASSAGE: "A passage of a private record stands in an output",
+    _NEAR: "A near copy of a passage of a private record stands in an output",
     _SELF_TEST: "A self-test of the audit",
 }
 
@@ -138,14 +140,19 @@ def _spans(judged: Judged, findings: Findings) -> list[dict[str, Any]]:
         }
         for leak in (() if leakage is None else leakage.leaks)
     ]
-    for span in () if overlap is None else overlap.spans:
+    near = () if overlap is None or overlap.near is None else overlap.near.spans
+    for rule, span in (
+        *((_PASSAGE, span) for span in (() if overlap is None else overlap.spans)),
+        *((_NEAR, span) for span in near),
+    ):
         whose = "a record that was not in the data" if span.held_out else "a private record"
+        how = "in a row" if rule == _PASSAGE else f"with {span.edits} or more edited"
         found.append(
             {
-                "ruleId": _PASSAGE,
+                "ruleId": rule,
                 "kind": "fail",
                 "level": "note" if span.held_out or tolerated else "error",
-                "message": {"text": f"{judged.title}: {span.words} words in a row of {whose}"},
+                "message": {"text": f"{judged.title}: {span.words} words {how} of {whose}"},
                 "locations": [_place(span.output, span.start, span.end)],
                 "partialFingerprints": {"recordHmac/v1": span.record_hmac},
             }

@@ -570,7 +570,7 @@ def _searched(**changes: Any) -> SearchFinding:
 
 def test_a_search_is_counted_and_is_no_test() -> None:
     text = _told(_searched())
-    assert "Not refuted No attack tried to prove the certificate false; the text was searched" in text
+    assert "Not refuted No attack tried to prove the certificate false; what is plainly there was counted." in text
     assert "Counted".upper() in text
     assert "no ε can be inferred from a count" in text
     assert "would be called refuted" not in text
