@@ -293,10 +293,10 @@ class SearchFinding(Header):
 class DiscoverableFinding(Header):
     """Records that a service gives away with chance ``chance`` or more in ``queries`` answers.
 
-    ``extractable`` of ``members``, beside ``held_out_extractable`` of ``held_out`` records that were not in it; over all
-    runs. ``luck``: the chance of so many members among the extractable, if the service does not depend on who is one.
-    ``fewest``: the least number of queries that gives any away (null above 10^15). ``by_queries``: (queries, members,
-    held-out records) extractable.
+    ``extractable`` of ``members``, beside ``held_out_extractable`` of ``held_out`` records that were not in it; over
+    all runs. ``luck``: the chance of so many members among the extractable, if the service does not depend on who is
+    one. ``fewest``: the least number of queries that gives any away (null above 10^15). ``by_queries``: (queries,
+    members, held-out records) extractable.
     """
 
     kind: Literal["discoverable"] = "discoverable"

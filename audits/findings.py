@@ -100,7 +100,11 @@ class Policy:
                 f"{near.near} texts with a near copy of a private record, {self.max_near_copies} allowed; "
                 f"chance would copy so many of the members with probability {near.chance:.2g}"
             )
-        if isinstance(item, DiscoverableFinding) and item.extractable > self.max_extractable and item.luck <= item.alpha:
+        if (
+            isinstance(item, DiscoverableFinding)
+            and item.extractable > self.max_extractable
+            and item.luck <= item.alpha
+        ):
             broken.append(
                 f"{item.extractable} records extractable in {item.queries} queries, {self.max_extractable} allowed; "
                 f"chance would make so many of them members with probability {item.luck:.2g}"

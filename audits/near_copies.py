@@ -12,8 +12,8 @@ stands there unedited, and nothing of the alignment is more than k places from t
 piece names windows and the stretch of text where each has to lie; there the least number of edits is found by the
 bit-parallel row of Myers 1999 (as Hyyrö 2003 writes it), many windows at a time.
 
-**Common phrases accuse nobody.** Letters, footers and idioms are nearly copied by everybody. If the text does not depend
-on which records were members, then which of the nearly copied records are members is a draw without replacement: the
+**Common phrases accuse nobody.** Everybody nearly copies letters, footers and idioms. If the text does not depend on
+which records were members, then which of the nearly copied records are members is a draw without replacement: the
 chance of as many members among them is hypergeometric, exactly, where held-out records are drawn as the members were.
 Words that a held-out record nearly holds too are evidence of neither, and no copy that touches them is shown.
 """

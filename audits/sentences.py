@@ -75,11 +75,15 @@ def _rates(item: Thresholded, used: str, unused: str) -> str:
 def _nearly(overlap: Overlap) -> str:
     if overlap.near is None:
         return ""
-    return f"; {overlap.near.near:,} hold one nearly, and {overlap.near.held_out_near:,} one of a record that was not used"
+    return (
+        f"; {overlap.near.near:,} hold one nearly, and {overlap.near.held_out_near:,} one of a record that was not used"
+    )
 
 
 def _asked_out(item: DiscoverableFinding) -> str:
-    told = f"Asked {item.queries:,} times for what follows, it gives away {item.extractable:,} of {item.members:,} records"
+    told = (
+        f"Asked {item.queries:,} times for what follows, it gives away {item.extractable:,} of {item.members:,} records"
+    )
     told += f" with a chance of {percent(item.chance)} or more, and {item.held_out_extractable:,} of {item.held_out:,}"
     fewest = "none" if item.fewest is None else f"the first after {item.fewest:,}"
     return f"{told} that it never saw; of its own {fewest}."

@@ -106,6 +106,6 @@ def sampled_log_likelihoods(
     if not isinstance(model, SamplingModel):
         raise UsageError(
             f"{model.name} tells probabilities at temperature 1 over all tokens only",
-            hint="Set `temperature = 1.0`, and remove `top_k`.",
+            hint="Remove `temperature`, `top_k`.",
         )
     return model.sampled_log_likelihoods(prompts, continuations, temperature=temperature, top_k=top_k)

@@ -1,8 +1,8 @@
 """The discoverable experiment: of records in a service and of records that are not, which can be asked out of it?
 
 In every run a pool is split anew; the service is made from the members, and every record of the pool is asked for. How
-many are extractable says nothing about ε: a sentence that everybody writes is extractable too. So held-out records stand
-beside the members, and a number is held against the policy only where chance does not explain it: if the service
+many are extractable says nothing about ε: a sentence that everybody writes is extractable too. So held-out records
+stand beside the members, and a number is held against the policy only where chance does not explain it: if the service
 does not depend on who is a member, which of the extractable records are members is a draw without replacement in each
 run, so the sum over runs has a convolution of hypergeometric laws, exactly.
 """

@@ -18,11 +18,11 @@ from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.finding import (
     AttackFinding,
     CheckFinding,
+    DiscoverableFinding,
     ExtractionFinding,
     Finding,
     MembershipFinding,
     PerRunFinding,
-    DiscoverableFinding,
     SearchFinding,
     Tested,
     leakage_of,

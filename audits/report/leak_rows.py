@@ -94,5 +94,5 @@ def _near(overlap: Overlap) -> str:
     near = overlap.near
     if near is None:
         return ""
-    told = f"{near.words} words with at most {near.edits} edited: {near.near:,} texts, {near.held_out_near:,} of records not used"
-    return f"{told}; so often by chance {measured(near.chance)}"
+    told = f"{near.words} words with at most {near.edits} edited: {near.near:,} texts"
+    return f"{told}, {near.held_out_near:,} of records not used; so often by chance {measured(near.chance)}"

@@ -252,7 +252,11 @@ def headline(findings: Findings, *, guarantee: str = "", recomputed: Recomputati
     if copied > findings.policy.max_verbatim:
         texts = count(copied, "released text holds", "released texts hold")
         sentences.append(f"{capital(texts)} a passage of a private record, word for word.")
-    if findings.outcome == "policy-failed" and leaked <= findings.policy.max_leaked and copied <= findings.policy.max_verbatim:
+    if (
+        findings.outcome == "policy-failed"
+        and leaked <= findings.policy.max_leaked
+        and copied <= findings.policy.max_verbatim
+    ):
         sentences.append("More of the records can be had than is tolerated, nearly word for word or by asking.")
     if any(not test.passed for test in findings.self_tests):
         sentences.append("A self-test of the audit failed, so the audit itself is in doubt.")

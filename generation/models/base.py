@@ -228,9 +228,7 @@ class TokenModel(ABC):
         return list(self._scored_one_by_one(prompts, continuations))
 
     def _scored_one_by_one(self, prompts: Sequence[str], continuations: Sequence[str]) -> Iterator[NDArray[np.float64]]:
-        if len(prompts) != len(continuations):
-            raise UsageError("prompts and continuations differ in number", hint="Give one continuation a prompt.")
-        for prompt, continuation in zip(prompts, continuations, strict=True):
+        for prompt, continuation in _paired(prompts, continuations):
             scores = [_token_score(logits, token) for logits, token in self._read(prompt, continuation)]
             yield np.array(scores, dtype=np.float64).reshape(-1, 3)
 
@@ -251,11 +249,9 @@ class TokenModel(ABC):
 
         Tokens as likely as the last of the ``top_k`` are kept with it; −inf where a token is among neither.
         """
-        if len(prompts) != len(continuations):
-            raise UsageError("prompts and continuations differ in number", hint="Give one continuation a prompt.")
         return [
             sum(_sampled(logits / temperature, token, top_k) for logits, token in self._read(prompt, continuation))
-            for prompt, continuation in zip(prompts, continuations, strict=True)
+            for prompt, continuation in _paired(prompts, continuations)
         ]
 
     def share(self, tokens: Sequence[int]) -> Shared:
@@ -305,6 +301,12 @@ def _token_score(logits: NDArray[np.float64], token: int) -> tuple[float, float,
     possible = np.where(weights > 0.0, logs, 0.0)  # a token of probability 0 contributes 0, not 0 x -inf
     mean = float(weights @ possible)
     return float(logs[token]), mean, float(np.sqrt(weights @ (possible - mean) ** 2))
+
+
+def _paired(prompts: Sequence[str], continuations: Sequence[str]) -> Iterator[tuple[str, str]]:
+    if len(prompts) != len(continuations):
+        raise UsageError("prompts and continuations differ in number", hint="Give one continuation a prompt.")
+    return zip(prompts, continuations, strict=True)
 
 
 def _sampled(logits: NDArray[np.float64], token: int, top_k: int | None) -> float:

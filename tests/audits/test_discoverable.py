@@ -146,12 +146,15 @@ WORDS = (  # each one token of the toy model
     "account address album animal building business city company computer country court customer director email film "
     "game government internet invoice market match minister movie order package password payment people phone plant "
     "police president price product profit question refund report river sales school science season service shares"
-).split()
+)
 
 
 def _records(count: int = 30) -> list[Record]:
     generator = np.random.default_rng(7)
-    return [Record(f"r{i}", " ".join(generator.choice(WORDS, size=14)), ("north", "south")[i % 2]) for i in range(count)]
+    return [
+        Record(f"r{i}", " ".join(generator.choice(WORDS.split(), size=14)), ("north", "south")[i % 2])
+        for i in range(count)
+    ]
 
 
 CERTIFIED = Certified.of_plan(Repeat(4, Exponential(0.5)), relation="zero-out", delta=1e-5)
@@ -168,7 +171,7 @@ def _copying(records: Sequence[Record], **_: Any) -> Any:
     return behind(ToyModel(), tuple(Discoverable(8, 2).prompt.demonstration(record) for record in records))
 
 
-def _quiet(records: Sequence[Record], **_: Any) -> Any:  # noqa: ARG001
+def _quiet(records: Sequence[Record], **_: Any) -> Any:
     return behind(ToyModel(), ("Text: the delivery was late\nCategory: north",))
 
 
@@ -183,7 +186,9 @@ def test_a_service_that_shows_its_records_gives_them_away_and_its_policy_fails()
     assert all(test.passed for test in findings.self_tests)
     assert item.fewest is not None
     assert [members for _, members, _ in item.by_queries] == sorted(members for _, members, _ in item.by_queries)
-    assert sentence(item).startswith(f"Asked 100 times for what follows, it gives away {item.extractable} of 12 records")
+    assert sentence(item).startswith(
+        f"Asked 100 times for what follows, it gives away {item.extractable} of 12 records"
+    )
     assert _run(_copying, policy={"max_extractable": 12}).outcome == "holds"
 
 
