@@ -115,9 +115,9 @@ def _aligned(
         low, high = max(0, start - edits), min(len(texts[text]), start + words + edits)
         stretches[row, low - start + edits : high - start + edits] = texts[text][low:high]
     least, at = _fewest_edits(patterns, stretches, words=words)
-    for row in np.flatnonzero(least <= edits):
-        text, record, first, start = batch[row].tolist()
-        yield NearCopy(text, record, first, start - edits + int(at[row]), int(least[row]))
+    for close in np.flatnonzero(least <= edits).tolist():
+        text, record, first, start = batch[close].tolist()
+        yield NearCopy(text, record, first, start - edits + int(at[close]), int(least[close]))
 
 
 def _fewest_edits(patterns: Numbers, stretches: Numbers, *, words: int) -> tuple[Numbers, Numbers]:
