@@ -99,9 +99,14 @@ def discoverable_finding(
     chance: float,
     target: Target,
     alpha: float,
+    elsewhere: float | None = None,
     control: bool = False,
 ) -> DiscoverableFinding:
-    """The tally as counts; of a control, whether the members are given away where nothing protects."""
+    """The tally as counts; of a control, whether the members are given away where nothing protects.
+
+    ``elsewhere``: the ε at which the generator was run, if it is not the certified one.
+    """
+    where = "" if elsewhere is None else f"the same generator at epsilon {elsewhere:g}; "
     found = result.extractable(queries, chance)
     inside, outside = (sum(each[side] for each in found) for side in (0, 1))
     luck = result.luck(queries, chance)
@@ -126,5 +131,5 @@ def discoverable_finding(
             (look, sum(inside for inside, _ in each), sum(outside for _, outside in each)) for look, each in looks
         ),
         control=control,
-        note=f"{attack.target_words} words after {attack.prefix_words}; {attack.sampling}; no ε follows from it",
+        note=f"{where}{attack.target_words} words after {attack.prefix_words}; {attack.sampling}; no ε follows from it",
     )

@@ -67,7 +67,8 @@ def run_discoverable(given: Given) -> Results:
     if audit.target == "protected":
         for epsilon in given.epsilons:
             given.tell(f"discoverable: protected, epsilon {epsilon:g}")
-            found(asked(protected(epsilon)), target="protected", alpha=given.alpha)
+            elsewhere = None if epsilon == given.certified.epsilon else epsilon
+            found(asked(protected(epsilon)), target="protected", elsewhere=elsewhere)
         found(open_result, target="unprotected", control=True)
     else:
         found(open_result if audit.target == "unprotected" else null_result, target=audit.target)

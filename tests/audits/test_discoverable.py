@@ -192,6 +192,11 @@ def test_a_service_that_shows_its_records_gives_them_away_and_its_policy_fails()
     assert _run(_copying, policy={"max_extractable": 12}).outcome == "holds"
 
 
+def test_at_another_epsilon_the_finding_says_so() -> None:
+    items = _run(_quiet, epsilons=[1.0, CERTIFIED.epsilon]).items
+    assert [item.note.startswith("the same generator at epsilon 1; ") for item in items] == [True, False, False]
+
+
 def test_a_service_that_holds_no_record_holds() -> None:
     findings = _run(_quiet)
     assert findings.outcome == "holds"
