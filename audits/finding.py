@@ -44,6 +44,7 @@ __all__ = [
     "Tested",
     "Thresholded",
     "Utility",
+    "is_control",
     "leakage_of",
     "overlap_of",
 ]
@@ -356,6 +357,11 @@ AttackFinding: TypeAlias = (
     | DiscoverableFinding
 )
 Finding: TypeAlias = AttackFinding | CheckFinding
+
+
+def is_control(item: Header) -> bool:
+    """Whether it is the same attack where nothing protects, shown for comparison."""
+    return isinstance(item, Tested | DiscoverableFinding) and item.control
 
 
 def leakage_of(item: Header) -> Leakage | None:

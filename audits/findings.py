@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from affidavit.accountant import files
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.show import Facts, Shown, lower
-from affidavit.audits.finding import CheckFinding, DiscoverableFinding, Finding, Tested, leakage_of, overlap_of
+from affidavit.audits.finding import (
+    CheckFinding,
+    DiscoverableFinding,
+    Finding,
+    Tested,
+    is_control,
+    leakage_of,
+    overlap_of,
+)
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -208,7 +216,7 @@ def _row(item: Finding) -> tuple[str, ...]:
     tested = item if isinstance(item, Tested) else None
     return (
         item.attack,
-        item.target + (", control" if tested and tested.control else ""),
+        item.target + (", control" if is_control(item) else ""),
         item.verdict,
         "" if tested is None or tested.epsilon_lower is None else lower(tested.epsilon_lower),
         lower(tested.ceiling) if tested else "",

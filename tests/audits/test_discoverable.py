@@ -180,6 +180,7 @@ def test_a_service_that_shows_its_records_gives_them_away_and_its_policy_fails()
     item, control = findings.items
     assert isinstance(item, DiscoverableFinding)
     assert (item.verdict, control.badge, item.is_test) == ("COUNTED", "LEAKED, AS IT MUST", False)
+    assert [row[1] for row in findings.facts().rows] == ["protected", "unprotected, control"]
     assert item.extractable > 6 > item.held_out_extractable
     assert item.luck < 0.001
     assert findings.outcome == "policy-failed"
