@@ -18,6 +18,12 @@
     shadow_prompts = 8             # lira, rmia: prompts of the attacker's own, from records of neither side
     population = 16                # rmia: records of neither side that are compared with
     mechanism = "projected-mean"   # one-step: which mechanism draws; default: the one named as the leaf
+    prefix_words = 25              # discoverable: the words of a record that the attacker knows
+    target_words = 10              # discoverable: the next ones, which a service is asked for
+    queries = 100                  # discoverable: how often it is asked (n)
+    chance = 0.5                   # discoverable: the chance of one right answer that worries (p)
+    temperature = 1.0              # discoverable: at which the service samples
+    top_k = 40                     # discoverable: from how many tokens; left out: all
     kinds = ["email", "phone"]     # extraction (asks for the first), released-text: also url, account, name
     region = "US"                  # where phone numbers without a country code are from
     user = "mailbox"               # the field that says whose record it is: intervals over users
@@ -29,6 +35,8 @@
     [policy]
     max_leaked = 0                 # identifiers beyond those anyone could have guessed
     max_verbatim = 0               # texts with 20 words in a row of a member's
+    max_extractable = 0            # records that can be asked out of a service; judged where chance explains fewer
+    max_near_copies = 0            # texts with 20 words of a member's, up to 4 edited; judged where chance copies fewer
     allow_underpowered = false
 
 Strict: an unknown key, a wrong type, a value out of range or a key that no attack here uses is a
@@ -73,13 +81,13 @@ class PolicyTable(_Table):
 
     max_leaked: Annotated[int, Field(ge=0)] = 0
     max_verbatim: Annotated[int, Field(ge=0)] = 0
+    max_near_copies: Annotated[int, Field(ge=0)] = 0
+    max_extractable: Annotated[int, Field(ge=0)] = 0
     allow_underpowered: bool = False
 
     def policy(self) -> Policy:
         """As findings hold it."""
-        return Policy(
-            max_leaked=self.max_leaked, max_verbatim=self.max_verbatim, allow_underpowered=self.allow_underpowered
-        )
+        return Policy(**self.model_dump())
 
 
 class AuditFile(_Table):
@@ -108,6 +116,12 @@ class AuditFile(_Table):
     shadow_prompts: Count = 8
     population: Count = 16
     mechanism: str = ""
+    prefix_words: Count = 25
+    target_words: Count = 10
+    queries: Count = 100
+    chance: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
+    temperature: Annotated[float, Field(gt=0.0)] = 1.0
+    top_k: Count | None = None
     policy: PolicyTable = PolicyTable()
     folder: Annotated[Path, Field(exclude=True)] = Path()
 

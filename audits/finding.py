@@ -6,6 +6,7 @@
     ExtractionFinding   coins decide which records are in; identifiers of theirs in the text
     EchoFinding         coins decide which canaries are in; guesses from the released text alone
     SearchFinding       released text searched: counted, no claim put to the test
+    DiscoverableFinding records asked out of a service: counted, no claim put to the test
     CheckFinding        how the run was made (a trace, a pair of neighbours, a statistic's move)
 
 The first five put a claim to the test (``Tested``), or are a control of such a test. None holds private text: a
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 from affidavit.accountant.show import Facts, Shown, lower
 from affidavit.audits.leaks import Leakage, Overlap
 from affidavit.audits.measure import Measure
-from affidavit.audits.verdict import Verdict
+from affidavit.audits.verdict import Verdict, control_badge
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict
@@ -29,6 +30,7 @@ __all__ = [
     "AttackFinding",
     "CheckFinding",
     "Claim",
+    "DiscoverableFinding",
     "EchoFinding",
     "ExtractionFinding",
     "Finding",
@@ -42,6 +44,7 @@ __all__ = [
     "Tested",
     "Thresholded",
     "Utility",
+    "is_control",
     "leakage_of",
     "overlap_of",
 ]
@@ -163,9 +166,7 @@ class Tested(Header):
     @property
     def badge(self) -> str:
         """Of a control, whether the attack works where it must."""
-        if not self.control:
-            return self.verdict
-        return "LEAKED, AS IT MUST" if self.verdict == "LEAKED" else "DID NOT LEAK"
+        return control_badge(self.verdict) if self.control else self.verdict
 
     @property
     def judged(self) -> bool:
@@ -290,6 +291,46 @@ class SearchFinding(Header):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DiscoverableFinding(Header):
+    """Records that a service gives away with chance ``chance`` or more in ``queries`` answers.
+
+    ``extractable`` of ``members``, beside ``held_out_extractable`` of ``held_out`` records that were not in it; over
+    all runs. ``luck``: the chance of so many members among the extractable, if the service does not depend on who is
+    one. ``fewest``: the least number of queries that gives any away (null above 10^15). ``by_queries``: (queries,
+    members, held-out records) extractable.
+    """
+
+    kind: Literal["discoverable"] = "discoverable"
+    members: int
+    held_out: int
+    runs: int
+    queries: int
+    chance: float
+    extractable: int
+    held_out_extractable: int
+    luck: float
+    fewest: int | None
+    held_out_fewest: int | None
+    by_queries: tuple[tuple[int, int, int], ...] = ()
+    control: bool = False
+
+    @property
+    def badge(self) -> str:
+        """Of a control, whether the attack works where it must."""
+        return control_badge(self.verdict) if self.control else self.verdict
+
+    @property
+    def judged(self) -> bool:
+        """All but controls."""
+        return not self.control
+
+    @property
+    def is_test(self) -> bool:
+        """Memorisation is counted beside DP: no ε is tested."""
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CheckFinding(Header):
     """How the run was made, not what its output gives away: ``note`` says what was found.
 
@@ -307,9 +348,20 @@ class CheckFinding(Header):
 
 
 AttackFinding: TypeAlias = (
-    MembershipFinding | PerRunFinding | OneStepFinding | ExtractionFinding | EchoFinding | SearchFinding
+    MembershipFinding
+    | PerRunFinding
+    | OneStepFinding
+    | ExtractionFinding
+    | EchoFinding
+    | SearchFinding
+    | DiscoverableFinding
 )
 Finding: TypeAlias = AttackFinding | CheckFinding
+
+
+def is_control(item: Header) -> bool:
+    """Whether it is the same attack where nothing protects, shown for comparison."""
+    return isinstance(item, Tested | DiscoverableFinding) and item.control
 
 
 def leakage_of(item: Header) -> Leakage | None:

@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from affidavit.accountant import files
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.show import Facts, Shown, lower
-from affidavit.audits.finding import CheckFinding, Finding, Tested, leakage_of, overlap_of
+from affidavit.audits.finding import (
+    CheckFinding,
+    DiscoverableFinding,
+    Finding,
+    Tested,
+    is_control,
+    leakage_of,
+    overlap_of,
+)
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -80,6 +88,8 @@ class Policy:
     max_leaked: int = 0
     allow_underpowered: bool = False
     max_verbatim: int = 0
+    max_near_copies: int = 0
+    max_extractable: int = 0
 
     def broken_by(self, item: Finding) -> tuple[str, ...]:
         """What of a finding is more than is tolerated, in words."""
@@ -91,6 +101,21 @@ class Policy:
             broken.append(
                 f"{overlap.verbatim} texts with {overlap.words} words in a row of a private record, "
                 f"{self.max_verbatim} allowed"
+            )
+        near = None if overlap is None else overlap.near
+        if near is not None and near.near > self.max_near_copies and near.chance <= item.alpha:
+            broken.append(
+                f"{near.near} texts with a near copy of a private record, {self.max_near_copies} allowed; "
+                f"chance would copy so many of the members with probability {near.chance:.2g}"
+            )
+        if (
+            isinstance(item, DiscoverableFinding)
+            and item.extractable > self.max_extractable
+            and item.luck <= item.alpha
+        ):
+            broken.append(
+                f"{item.extractable} records extractable in {item.queries} queries, {self.max_extractable} allowed; "
+                f"chance would make so many of them members with probability {item.luck:.2g}"
             )
         return tuple(broken)
 
@@ -191,7 +216,7 @@ def _row(item: Finding) -> tuple[str, ...]:
     tested = item if isinstance(item, Tested) else None
     return (
         item.attack,
-        item.target + (", control" if tested and tested.control else ""),
+        item.target + (", control" if is_control(item) else ""),
         item.verdict,
         "" if tested is None or tested.epsilon_lower is None else lower(tested.epsilon_lower),
         lower(tested.ceiling) if tested else "",
@@ -244,6 +269,8 @@ def merge(parts: Iterable[Findings]) -> Findings:
             max_leaked=min(part.policy.max_leaked for part in collected),
             allow_underpowered=all(part.policy.allow_underpowered for part in collected),
             max_verbatim=min(part.policy.max_verbatim for part in collected),
+            max_extractable=min(part.policy.max_extractable for part in collected),
+            max_near_copies=min(part.policy.max_near_copies for part in collected),
         ),
     )
 

@@ -10,7 +10,7 @@ from affidavit.audits.pii.identifier import IdentifierKind
 if TYPE_CHECKING:
     from pydantic import ConfigDict
 
-__all__ = ["ExposedKind", "Exposure", "Leak", "Leakage", "Overlap", "OverlapSpan"]
+__all__ = ["ExposedKind", "Exposure", "Leak", "Leakage", "NearOverlap", "Overlap", "OverlapSpan"]
 
 ExposedKind = IdentifierKind | Literal["any"]
 
@@ -87,7 +87,10 @@ class Leakage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlapSpan:
-    """Words that a released text shares with a private record, which is named by its HMAC."""
+    """Words that a released text shares with a private record, which is named by its HMAC.
+
+    ``edits``: how many words the closest window in it differs by; 0 where it is word for word.
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
 
@@ -97,6 +100,29 @@ class OverlapSpan:
     start: int
     end: int
     words: int
+    edits: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NearOverlap:
+    """Near copies: windows of ``words`` words that released text holds with at most ``edits`` words edited.
+
+    ``near`` of ``texts`` (those long enough) hold one of a member's where no held-out record has one,
+    ``held_out_near`` the other way round. ``records`` members and ``held_out_records`` others are nearly copied
+    anywhere; ``chance``: of so many members among them, if the text does not depend on who is one.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    words: int
+    edits: int
+    texts: int
+    near: int
+    held_out_near: int
+    records: int
+    held_out_records: int
+    chance: float
+    spans: tuple[OverlapSpan, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +132,8 @@ class Overlap:
     ``verbatim`` of ``texts`` (those of at least ``words`` words) hold a run of ``words`` words of
     a member that no held-out record holds, ``held_out_verbatim`` the other way round.
     ``rouge_l`` is the mean over texts of the closest member's ROUGE-L F1, against as many
-    held-out records in ``held_out_rouge_l``; ``margin`` is the mean difference.
+    held-out records in ``held_out_rouge_l``; ``margin`` is the mean difference. ``near``: copies that are not word for
+    word.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -129,3 +156,4 @@ class Overlap:
     interval_method: str = ""
     dropped_near_copies: int = 0
     spans: tuple[OverlapSpan, ...] = ()
+    near: NearOverlap | None = None

@@ -1,4 +1,4 @@
-"""What released text shares with private records: whole passages, word for word, and ROUGE-L.
+"""What released text shares with private records: whole passages, word for word or nearly, and ROUGE-L.
 
 A passage of 20 words is rarely written twice by chance, but letters, footers and quoted mail are
 copied by everybody, so each count stands beside its counterfactual: the same count against
@@ -23,6 +23,7 @@ import numpy as np
 from affidavit.accountant.errors import DataError
 from affidavit.audits.deduplicate import drop_near_copies
 from affidavit.audits.leaks import Overlap, OverlapSpan
+from affidavit.audits.near_copies import Written, measure_near
 from affidavit.audits.pii.identifier import Pseudonyms
 from affidavit.audits.statistics.auc import exact_interval
 from affidavit.audits.statistics.clopper_pearson import rate_interval
@@ -183,6 +184,12 @@ def measure_overlap(
                 ],
                 key=lambda span: (span.output, span.start, -span.end, span.record_hmac),
             )
+        ),
+        near=measure_near(
+            released,
+            Written(tuple(record.id for record in unique.kept), inside.words),
+            Written(tuple(record.id for record in held_out), outside.words),
+            pseudonyms=pseudonyms,
         ),
     )
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.attacks.one_step import OneStep, OneStepResult
+from affidavit.audits.experiments.discoverable import DiscoverableTally
 from affidavit.audits.experiments.echo import EchoTally
 from affidavit.audits.experiments.extraction import Candidates, ExtractionTally, shown_by
 from affidavit.audits.experiments.one_step import OneStepAudit
@@ -35,6 +36,7 @@ from affidavit.audits.statistics.thresholds import split
 __all__ = [
     "HALF_NOISE_ALPHA",
     "NULL_ALPHA",
+    "discoverable_self_test",
     "echo_self_test",
     "extraction_self_test",
     "membership_self_test",
@@ -87,6 +89,18 @@ def echo_self_test(fault: Literal["noise off", "null pair"], result: EchoTally, 
         f"{result.correct} of {result.guesses} guesses right, by chance with probability {result.nothing_learnt:.3g}"
     )
     return _self_test(fault, "echo", caught=result.nothing_learnt < level, detail=detail)
+
+
+def discoverable_self_test(
+    fault: Literal["noise off", "null pair"], result: DiscoverableTally, *, queries: int, chance: float, alpha: float
+) -> SelfTest:
+    """``result`` is the attack on a service that shows its members, or on one that holds no record."""
+    level = min(alpha, NULL_ALPHA) if fault == "null pair" else alpha
+    found = result.extractable(queries, chance)
+    inside, outside = (sum(each[side] for each in found) for side in (0, 1))
+    luck = result.luck(queries, chance)
+    detail = f"{inside} members and {outside} held-out records extractable, by chance with probability {luck:.3g}"
+    return _self_test(fault, "discoverable", caught=luck < level, detail=detail)
 
 
 def membership_self_test(

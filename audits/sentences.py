@@ -6,6 +6,7 @@ from typing import assert_never
 
 from affidavit.audits.finding import (
     CheckFinding,
+    DiscoverableFinding,
     EchoFinding,
     ExtractionFinding,
     Finding,
@@ -15,7 +16,7 @@ from affidavit.audits.finding import (
     SearchFinding,
     Thresholded,
 )
-from affidavit.audits.leaks import Leakage
+from affidavit.audits.leaks import Leakage, Overlap
 
 __all__ = ["percent", "sentence"]
 
@@ -43,7 +44,9 @@ def sentence(item: Finding) -> str:
             return f"{told}; guessing gets half, and that many with probability {item.nothing_learnt:.3g}."
         case SearchFinding():
             copied = f"{item.overlap.verbatim:,} of {item.overlap.texts:,} texts hold a whole passage of a record"
-            return f"{_named(item.leakage)}. {copied}."
+            return f"{_named(item.leakage)}. {copied}{_nearly(item.overlap)}."
+        case DiscoverableFinding():
+            return _asked_out(item)
         case CheckFinding():
             chance = "" if item.p_value is None else f", p-value {item.p_value:.3g} against {item.alpha:.2g}"
             return f"{item.seen:,} looked at{chance}."
@@ -67,6 +70,23 @@ def _rates(item: Thresholded, used: str, unused: str) -> str:
     if item.excess > 0.0:
         return f"{told}, more than the {percent(admitted)} that a true claim admits."
     return f"{told}; a true claim admits {percent(admitted)}."
+
+
+def _nearly(overlap: Overlap) -> str:
+    if overlap.near is None:
+        return ""
+    return (
+        f"; {overlap.near.near:,} hold one nearly, and {overlap.near.held_out_near:,} one of a record that was not used"
+    )
+
+
+def _asked_out(item: DiscoverableFinding) -> str:
+    told = (
+        f"Asked {item.queries:,} times for what follows, it gives away {item.extractable:,} of {item.members:,} records"
+    )
+    told += f" with a chance of {percent(item.chance)} or more, and {item.held_out_extractable:,} of {item.held_out:,}"
+    fewest = "none" if item.fewest is None else f"the first after {item.fewest:,}"
+    return f"{told} that it never saw; of its own {fewest}."
 
 
 def _named(leakage: Leakage) -> str:

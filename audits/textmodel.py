@@ -2,7 +2,8 @@
 
 Three steps of access, each with all of the one before: an ``AnsweringModel`` shows text, a
 ``TextModel`` also how likely a continuation is, a ``TokenScoringModel`` that of every token with
-the mean and spread of the whole next-token distribution (which takes the full logits).
+the mean and spread of the whole next-token distribution (which takes the full logits). A ``SamplingModel`` is a
+``TextModel`` that also says how likely a continuation is under other sampling than plain.
 """
 
 from __future__ import annotations
@@ -11,11 +12,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
+from affidavit.accountant.errors import UsageError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["AnsweringModel", "PromptTemplate", "Record", "TextModel", "TokenScoringModel"]
+__all__ = [
+    "AnsweringModel",
+    "PromptTemplate",
+    "Record",
+    "SamplingModel",
+    "TextModel",
+    "TokenScoringModel",
+    "sampled_log_likelihoods",
+]
 
 PromptTemplate = Literal["plain", "chat"]
 
@@ -73,3 +84,28 @@ class TokenScoringModel(TextModel, Protocol):
         continuation's ``log_likelihoods``.
         """
         ...
+
+
+@runtime_checkable
+class SamplingModel(TextModel, Protocol):
+    """One that also says how likely a continuation is where tokens are sampled otherwise than plainly."""
+
+    def sampled_log_likelihoods(
+        self, prompts: Sequence[str], continuations: Sequence[str], *, temperature: float, top_k: int | None
+    ) -> list[float]:
+        """As ``log_likelihoods``, at a temperature and from the ``top_k`` likeliest tokens (all of them: None)."""
+        ...
+
+
+def sampled_log_likelihoods(
+    model: TextModel, prompts: Sequence[str], continuations: Sequence[str], *, temperature: float, top_k: int | None
+) -> list[float]:
+    """ln P(continuation | prompt) under a sampling scheme. Raises ``UsageError`` where the model cannot tell."""
+    if temperature == 1.0 and top_k is None:
+        return model.log_likelihoods(prompts, continuations)
+    if not isinstance(model, SamplingModel):
+        raise UsageError(
+            f"{model.name} tells probabilities at temperature 1 over all tokens only",
+            hint="Remove `temperature`, `top_k`.",
+        )
+    return model.sampled_log_likelihoods(prompts, continuations, temperature=temperature, top_k=top_k)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = ["Verdict", "control_verdict", "decide"]
+__all__ = ["Verdict", "control_badge", "control_verdict", "decide"]
 
 Verdict = Literal["VIOLATION", "CONSISTENT", "UNDERPOWERED", "LEAKED", "DID NOT LEAK", "COUNTED", "NOT CHECKED"]
 
@@ -28,6 +28,11 @@ Verdict = Literal["VIOLATION", "CONSISTENT", "UNDERPOWERED", "LEAKED", "DID NOT 
 def control_verdict(*, leaked: bool) -> Verdict:
     """What a control says: that the attack works where it must, or not."""
     return "LEAKED" if leaked else "DID NOT LEAK"
+
+
+def control_badge(verdict: Verdict) -> str:
+    """A control's verdict, in the words that stand on a page."""
+    return "LEAKED, AS IT MUST" if verdict == "LEAKED" else "DID NOT LEAK"
 
 
 def decide(*, violated: bool, perfect_attack_would_violate: bool) -> Verdict:

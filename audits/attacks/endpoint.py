@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from affidavit.audits.textmodel import AnsweringModel, PromptTemplate, TokenScoringModel
+from affidavit.audits.textmodel import AnsweringModel, PromptTemplate, TokenScoringModel, sampled_log_likelihoods
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,6 +74,13 @@ class PromptedEndpoint:
     def log_likelihoods(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[float]:
         """The model's."""
         return self.model.log_likelihoods(self._behind(prompts), continuations)
+
+    def sampled_log_likelihoods(
+        self, prompts: Sequence[str], continuations: Sequence[str], *, temperature: float, top_k: int | None
+    ) -> list[float]:
+        """The model's, if it tells them."""
+        asked = self._behind(prompts)
+        return sampled_log_likelihoods(self.model, asked, continuations, temperature=temperature, top_k=top_k)
 
     def token_scores(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[NDArray[np.float64]]:
         """The model's."""

@@ -34,7 +34,8 @@ from affidavit.audits.attacks.cases import Case, Release
 from affidavit.audits.attacks.protocol import access
 from affidavit.audits.statistics.boundaries import TradeoffCurve, of_curve
 from affidavit.audits.statistics.clopper_pearson import Counts
-from affidavit.audits.statistics.joint import JointTest, distance, outcome, violation_test
+from affidavit.audits.statistics.divergence import distance
+from affidavit.audits.statistics.joint import JointTest, outcome, violation_test
 from affidavit.audits.statistics.power import per_run_power
 from affidavit.audits.statistics.sequential import Alternative, Known, Sequential
 

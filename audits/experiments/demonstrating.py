@@ -20,9 +20,9 @@ from affidavit.audits.experiments.membership import Demonstrate, Demonstrated
 from affidavit.audits.given import Given
 from affidavit.audits.textmodel import AnsweringModel, Record, TextModel, TokenScoringModel
 
-__all__ = ["Demonstrating", "attack_settings", "behind"]
+__all__ = ["PUBLIC_TEXT", "Demonstrating", "attack_settings", "behind"]
 
-_PUBLIC_TEXT = "The harbour town of Merrow has a lighthouse, two bakeries and a market on Thursdays."
+PUBLIC_TEXT = "The harbour town of Merrow has a lighthouse, two bakeries and a market on Thursdays."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Demonstrating:
 
     def null(self, pool: Sequence[Record]) -> Demonstrate:
         """A demonstration that no record was used for, with a label of the task."""
-        public = Record("public", _PUBLIC_TEXT, min(label_of(record) for record in pool))
+        public = Record("public", PUBLIC_TEXT, min(label_of(record) for record in pool))
         return lambda members, _seed: self._shown([public], used=tuple(members))
 
     def protected(self, epsilon: float) -> Demonstrate:

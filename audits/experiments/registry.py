@@ -28,7 +28,9 @@ __all__ = [
 ]
 
 CheckName: TypeAlias = Literal["sensitivity", "neighbours"]
-AttackName: TypeAlias = Literal["extraction", "canary", "echo", "one-step", "released-text", CheckName, MembershipName]
+AttackName: TypeAlias = Literal[
+    "extraction", "canary", "echo", "discoverable", "one-step", "released-text", CheckName, MembershipName
+]
 
 CHECKS: frozenset[CheckName] = frozenset(get_args(CheckName))
 """What is no attack: the generator's code is run on invented data, and what moves is compared exactly."""
@@ -91,6 +93,12 @@ def _echo(given: Given, _: Sequence[AttackName]) -> Results:
     return run_echo(given)
 
 
+def _discoverable(given: Given, _: Sequence[AttackName]) -> Results:
+    from affidavit.audits.experiments.run_discoverable import run_discoverable
+
+    return run_discoverable(given)
+
+
 def _one_step(given: Given, _: Sequence[AttackName]) -> Results:
     from affidavit.audits.experiments.run_one_step import run_one_step
 
@@ -149,6 +157,13 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         needs=_ASKED,
     ),
     Experiment("echo", frozenset({"echo"}), _echo, keys=frozenset({"background"}), needs=_ASKED),
+    Experiment(
+        "discoverable",
+        frozenset({"discoverable"}),
+        _discoverable,
+        keys=frozenset({"prefix_words", "target_words", "queries", "chance", "temperature", "top_k"}),
+        needs=_ASKED,
+    ),
     Experiment("one-step", frozenset({"one-step"}), _one_step, keys=frozenset({"mechanism"}), each_epsilon=False),
     Experiment(
         "released-text",

@@ -58,6 +58,8 @@ def _properties(findings: Findings) -> Mapping[str, str]:
         "exit_code": str(findings.exit_code),
         "max_leaked": str(findings.policy.max_leaked),
         "max_verbatim": str(findings.policy.max_verbatim),
+        "max_near_copies": str(findings.policy.max_near_copies),
+        "max_extractable": str(findings.policy.max_extractable),
         "allow_underpowered": str(findings.policy.allow_underpowered).lower(),
     }
 

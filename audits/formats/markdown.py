@@ -30,7 +30,8 @@ def _section(findings: Findings) -> str:
         f"## affidavit: {HEADLINES[findings.outcome]}",
         "",
         f"{bound}. Tolerated: {policy.max_leaked} identifiers beyond the guessable, {policy.max_verbatim} texts with "
-        f"verbatim passages; an audit without power is {underpowered}.",
+        f"verbatim passages, {policy.max_near_copies} with near copies, {policy.max_extractable} records that can be "
+        f"asked out of a service; an audit without power is {underpowered}.",
         "",
     ]
     judged = judge(findings)

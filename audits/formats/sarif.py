@@ -1,12 +1,14 @@
 """SARIF 2.1.0 (OASIS, 2020): a result for each finding, and one for each leaked span.
 
     refuted, policy failed      kind fail, level error
-    inconclusive                kind open: evaluated, and not enough to decide
+    inconclusive                kind open            only with ``everything``: evaluated, and not enough to decide
     holds                       kind pass            only with ``everything``
     not judged                  kind notApplicable   only with ``everything``
 
-Code scanning shows every result as an alert, whatever its kind: so a green run has none. What is tolerated (kind fail,
-level note) is left out as well. A finding points to the audit file that asked for it, where that is known.
+Code scanning shows every result as an alert, whatever its kind, and an alert says that something is wrong: by default
+there are failures alone. That an audit could not decide is told by the exit code (5), by JUnit and by the run's
+``outcome``. What is tolerated (kind fail, level note) is left out as well. A finding points to the audit file that
+asked for it, where that is known.
 
 A leak points to where it stands: the number of the output as an artifact (``AUDIT_OUTPUTS``; outputs are
 not kept as files) and a region of characters. It is named by the identifier's HMAC, as a partial
@@ -38,16 +40,20 @@ _KINDS: dict[Judgement, tuple[str, str]] = {
 }
 _LEAK = "leaked-identifier"
 _PASSAGE = "verbatim-passage"
+_NEAR = "near-copy"
 _SELF_TEST = "self-test"
 _TITLES = {
     _LEAK: "An identifier of a private record stands in an output",
     _PASSAGE: "A passage of a private record stands in an output",
+    _NEAR: "A near copy of a passage of a private record stands in an output",
     _SELF_TEST: "A self-test of the audit",
 }
 
 
 def render(*findings: Findings, everything: bool = False) -> str:
-    """The JSON document: a run for each findings file. ``everything``: also what holds, is tolerated or not judged."""
+    """The JSON document: a run for each findings file. ``everything``: also what could not be decided, holds,
+    is tolerated or not judged.
+    """
     runs = [_run(each, everything=everything) for each in findings]
     log = {"$schema": SCHEMA_URI, "version": "2.1.0", "runs": runs}
     return json.dumps(log, indent=2, allow_nan=False) + "\n"
@@ -72,7 +78,7 @@ def _run(findings: Findings, *, everything: bool) -> dict[str, Any]:
         for test in findings.self_tests
     ]
     if not everything:
-        results = [result for result in results if result["level"] == "error" or result["kind"] == "open"]
+        results = [result for result in results if result["level"] == "error"]
     rules = _rules(judged, {result["ruleId"] for result in results})
     for result in results:
         result["ruleIndex"] = [rule["id"] for rule in rules].index(result["ruleId"])
@@ -134,14 +140,19 @@ def _spans(judged: Judged, findings: Findings) -> list[dict[str, Any]]:
         }
         for leak in (() if leakage is None else leakage.leaks)
     ]
-    for span in () if overlap is None else overlap.spans:
+    near = () if overlap is None or overlap.near is None else overlap.near.spans
+    for rule, span in (
+        *((_PASSAGE, span) for span in (() if overlap is None else overlap.spans)),
+        *((_NEAR, span) for span in near),
+    ):
         whose = "a record that was not in the data" if span.held_out else "a private record"
+        how = "in a row" if rule == _PASSAGE else f"with {span.edits} or more edited"
         found.append(
             {
-                "ruleId": _PASSAGE,
+                "ruleId": rule,
                 "kind": "fail",
                 "level": "note" if span.held_out or tolerated else "error",
-                "message": {"text": f"{judged.title}: {span.words} words in a row of {whose}"},
+                "message": {"text": f"{judged.title}: {span.words} words {how} of {whose}"},
                 "locations": [_place(span.output, span.start, span.end)],
                 "partialFingerprints": {"recordHmac/v1": span.record_hmac},
             }

@@ -10,6 +10,7 @@ from typing import Literal
 
 from affidavit.audits.finding import (
     CheckFinding,
+    DiscoverableFinding,
     ExtractionFinding,
     Finding,
     SearchFinding,
@@ -103,9 +104,13 @@ def measured(item: Finding) -> tuple[tuple[str, str], ...]:
         found.append(("leaked", f"{leakage.leaked}, {leakage.beyond_guessable} beyond the guessable"))
     if overlap is not None:
         found.append(("verbatim passages", f"in {overlap.verbatim} of {overlap.texts} texts"))
+        if (near := overlap.near) is not None:
+            found.append(("near copies", f"in {near.near} of {near.texts} texts; by chance {near.chance:.3g}"))
     if isinstance(item, Tested):
         found.append(("members, non-members, runs", f"{item.n_members}, {item.n_non_members}, {item.runs}"))
-    if isinstance(item, SearchFinding):
+    if isinstance(item, DiscoverableFinding):
+        found.append(("extractable", f"{item.extractable} and {item.held_out_extractable}; by chance {item.luck:.3g}"))
+    if isinstance(item, SearchFinding | DiscoverableFinding):
         found.append(("members, held out", f"{item.members}, {item.held_out}"))
     found.append(("alpha", f"{item.alpha:g}" + (f" ({item.correction})" if item.correction else "")))
     if isinstance(item, ExtractionFinding) and item.utility is not None:

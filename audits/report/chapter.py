@@ -18,6 +18,7 @@ from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.finding import (
     AttackFinding,
     CheckFinding,
+    DiscoverableFinding,
     ExtractionFinding,
     Finding,
     MembershipFinding,
@@ -252,7 +253,7 @@ def _row(item: AttackFinding) -> Context:
 
 
 def _trials(item: AttackFinding) -> str:
-    if isinstance(item, SearchFinding):
+    if isinstance(item, SearchFinding | DiscoverableFinding):
         return f"{item.members:,} used, {item.held_out:,} not"
     return f"{item.n_members:,} used, {item.n_non_members:,} not" + (f"; {item.runs:,} runs" if item.runs > 1 else "")
 

@@ -78,6 +78,7 @@ def _overlap(name: str, overlap: Overlap) -> dict[str, str]:
         "verbatim": f"{overlap.verbatim:,} of {overlap.texts:,} texts",
         "verbatim_interval": "" if overlap.verbatim_interval is None else _share(overlap.verbatim_interval),
         "held_out_verbatim": f"{overlap.held_out_verbatim:,}",
+        "near": _near(overlap),
         "longest": f"longest {overlap.longest:,} words" if overlap.longest else "",
         "rouge_l": NOTHING if overlap.rouge_l is None else measured(overlap.rouge_l),
         "held_out_rouge_l": NOTHING if overlap.held_out_rouge_l is None else measured(overlap.held_out_rouge_l),
@@ -86,3 +87,12 @@ def _overlap(name: str, overlap: Overlap) -> dict[str, str]:
         if interval is None
         else f"{fixed_lower(interval[0])} to {fixed_upper(interval[1])}, over {overlap.texts:,} texts",
     }
+
+
+def _near(overlap: Overlap) -> str:
+    """Near copies beside those of records that were not used, in words; empty where they were not looked for."""
+    near = overlap.near
+    if near is None:
+        return ""
+    told = f"{near.words} words with at most {near.edits} edited: {near.near:,} texts"
+    return f"{told}, {near.held_out_near:,} of records not used; so often by chance {measured(near.chance)}"

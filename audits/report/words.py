@@ -233,7 +233,7 @@ def headline(findings: Findings, *, guarantee: str = "", recomputed: Recomputati
         sentences.append(f"{capital(count(checks, 'check'))} looked at how the text was made.")
     violations = tallies["VIOLATION"]
     if not tests:
-        sentences = ["No attack tried to prove the certificate false; the text was searched for private passages."]
+        sentences = ["No attack tried to prove the certificate false; what is plainly there was counted."]
     elif violations:
         sentences.append("It did." if len(tests) == attacks == 1 else f"{capital(_of_them(violations))} did."
                          if len(tests) == attacks else f"{capital(_of_them(violations))} found a fault.")  # fmt: skip
@@ -252,6 +252,12 @@ def headline(findings: Findings, *, guarantee: str = "", recomputed: Recomputati
     if copied > findings.policy.max_verbatim:
         texts = count(copied, "released text holds", "released texts hold")
         sentences.append(f"{capital(texts)} a passage of a private record, word for word.")
+    if (
+        findings.outcome == "policy-failed"
+        and leaked <= findings.policy.max_leaked
+        and copied <= findings.policy.max_verbatim
+    ):
+        sentences.append("More of the records can be had than is tolerated, nearly word for word or by asking.")
     if any(not test.passed for test in findings.self_tests):
         sentences.append("A self-test of the audit failed, so the audit itself is in doubt.")
     return Headline(tone, status, tuple(sentences))

@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable
 
 from affidavit.audits.statistics.boundaries import Boundary, GaussianBoundary, TradeoffCurve, of_curve
-from affidavit.audits.statistics.joint import one_point, perfect_distance
+from affidavit.audits.statistics.divergence import perfect_distance
+from affidavit.audits.statistics.joint import one_point
 from affidavit.audits.statistics.one_run import one_run_refutes
 
 __all__ = [

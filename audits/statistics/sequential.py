@@ -35,7 +35,8 @@ from typing import Literal
 
 from affidavit.audits.statistics.boundaries import Boundary, GaussianBoundary
 from affidavit.audits.statistics.clopper_pearson import Counts, level
-from affidavit.audits.statistics.joint import distance_at_least, one_point
+from affidavit.audits.statistics.divergence import distance_at_least
+from affidavit.audits.statistics.joint import one_point
 
 __all__ = ["Alternative", "Bet", "Sequential", "anytime_epsilon_lower", "anytime_mu_lower", "anytime_radius", "bet"]
 

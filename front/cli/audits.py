@@ -157,13 +157,13 @@ def print_findings(findings: Findings) -> None:
 
 
 def _row(item: Finding) -> tuple[str, ...]:
-    from affidavit.audits.finding import Tested
+    from affidavit.audits.finding import Tested, is_control
     from affidavit.audits.sentences import sentence
 
     tested = item if isinstance(item, Tested) else None
     return (
         item.attack,
-        item.target + (" (control)" if tested and tested.control else ""),
+        item.target + (" (control)" if is_control(item) else ""),
         sentence(item),
         "" if tested is None or tested.epsilon_lower is None else f"{tested.epsilon_lower:.3g}",
         f"{tested.ceiling:.3g}" if tested else "",

@@ -228,18 +228,31 @@ class TokenModel(ABC):
         return list(self._scored_one_by_one(prompts, continuations))
 
     def _scored_one_by_one(self, prompts: Sequence[str], continuations: Sequence[str]) -> Iterator[NDArray[np.float64]]:
-        if len(prompts) != len(continuations):
-            raise UsageError("prompts and continuations differ in number", hint="Give one continuation a prompt.")
-        for prompt, continuation in zip(prompts, continuations, strict=True):
-            row, tokens = self.prompt_tokens(prompt, "plain"), self.encode(continuation)
-            scores = np.empty((len(tokens), 3))
-            if tokens:
-                decoding = self.start([row], width=len(row))
-                for index, token in enumerate(tokens):
-                    if index:
-                        decoding.append([tokens[index - 1]])
-                    scores[index] = _token_score(decoding.logits[0].astype(np.float64), token)
-            yield scores
+        for prompt, continuation in _paired(prompts, continuations):
+            scores = [_token_score(logits, token) for logits, token in self._read(prompt, continuation)]
+            yield np.array(scores, dtype=np.float64).reshape(-1, 3)
+
+    def _read(self, prompt: str, continuation: str) -> Iterator[tuple[NDArray[np.float64], int]]:
+        """Each token of a continuation, with the logits that it was chosen from."""
+        row, tokens = self.prompt_tokens(prompt, "plain"), self.encode(continuation)
+        decoding = self.start([row], width=len(row)) if tokens else None
+        for index, token in enumerate(tokens):
+            if decoding is not None:
+                if index:
+                    decoding.append([tokens[index - 1]])
+                yield decoding.logits[0].astype(np.float64), token
+
+    def sampled_log_likelihoods(
+        self, prompts: Sequence[str], continuations: Sequence[str], *, temperature: float, top_k: int | None
+    ) -> list[float]:
+        """ln of the probability that sampling at ``temperature`` from the ``top_k`` likeliest tokens gives each.
+
+        Tokens as likely as the last of the ``top_k`` are kept with it; −inf where a token is among neither.
+        """
+        return [
+            sum(_sampled(logits / temperature, token, top_k) for logits, token in self._read(prompt, continuation))
+            for prompt, continuation in _paired(prompts, continuations)
+        ]
 
     def share(self, tokens: Sequence[int]) -> Shared:
         """What many prompts begin with; a back end that can keep it reads it once."""
@@ -288,6 +301,21 @@ def _token_score(logits: NDArray[np.float64], token: int) -> tuple[float, float,
     possible = np.where(weights > 0.0, logs, 0.0)  # a token of probability 0 contributes 0, not 0 x -inf
     mean = float(weights @ possible)
     return float(logs[token]), mean, float(np.sqrt(weights @ (possible - mean) ** 2))
+
+
+def _paired(prompts: Sequence[str], continuations: Sequence[str]) -> Iterator[tuple[str, str]]:
+    if len(prompts) != len(continuations):
+        raise UsageError("prompts and continuations differ in number", hint="Give one continuation a prompt.")
+    return zip(prompts, continuations, strict=True)
+
+
+def _sampled(logits: NDArray[np.float64], token: int, top_k: int | None) -> float:
+    """ln p of a token among the ``top_k`` likeliest (all of them: None)."""
+    if top_k is not None and top_k < len(logits):
+        least = np.partition(logits, -top_k)[-top_k]
+        logits = np.where(logits >= least, logits, -np.inf)
+    shifted = logits - logits.max()
+    return float(shifted[token] - np.log(np.exp(shifted).sum()))
 
 
 def moved_rows(name: str, *, where: str = "this processor", hint: str = "") -> NotSupported:

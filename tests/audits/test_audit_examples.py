@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from affidavit.accountant.bound import bound
-from affidavit.audits.attacks.registry import MEMBERSHIP_ATTACKS
 from affidavit.audits.auditfile import load_audit
+from affidavit.audits.experiments.registry import EXPERIMENTS
 from affidavit.runfile import load_run
 from support.real_data import real_data
 
@@ -73,4 +73,4 @@ def test_the_data_are_as_the_run_file_says(name: str, source: str) -> None:
 def test_the_page_names_every_attack() -> None:
     page = (EXAMPLES.parent / "audits.md").read_text(encoding="utf-8")
     named = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")}
-    assert named >= {*MEMBERSHIP_ATTACKS, "extraction", "canary", "one-step", "released-text"}
+    assert named >= {name for each in EXPERIMENTS for name in each.attacks}

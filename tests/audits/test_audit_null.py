@@ -157,10 +157,14 @@ def _one_run_of_any_number_at_1(generator: np.random.Generator) -> bool:
     else:
         guesses = int(generator.integers(20, 201))
         right = int(generator.binomial(guesses, SHARE))
-    lower = one_run_epsilon_lower(
+    return _proved_by_any_number(guesses, right, delta) > 1.0
+
+
+@cache
+def _proved_by_any_number(guesses: int, right: int, delta: float) -> float:
+    return one_run_epsilon_lower(
         records=200, guesses=guesses, correct=right, delta=delta, alpha=ALPHA, guesses_fixed=False
     )
-    return lower > 1.0
 
 
 @method

@@ -154,15 +154,17 @@ def test_sarif_fits_the_schema(findings):
     (run,) = log["runs"]
     rules = run["tool"]["driver"]["rules"]
     assert all(rules[result["ruleIndex"]]["id"] == result["ruleId"] for result in run["results"])
-    assert all(result["kind"] == "fail" or result["level"] == "none" for result in run["results"])
     assert run["invocations"][0]["exitCode"] == findings.exit_code
-    errors = [result for result in run["results"] if result["level"] == "error"]
-    assert bool(errors) == (findings.exit_code == 1)
-    assert bool(run["results"]) == (findings.exit_code != 0) or not findings.items
-    assert {result["kind"] for result in run["results"]} <= {"fail", "open"}
+    assert bool(run["results"]) == (findings.exit_code == 1)
+    assert {(result["kind"], result["level"]) for result in run["results"]} <= {("fail", "error")}
+    assert run["properties"]["outcome"] == findings.outcome
     whole = json.loads(render(findings, "sarif-all"))
     jsonschema.Draft4Validator(SCHEMA).validate(whole)
-    assert len(whole["runs"][0]["results"]) >= len(findings.items)
+    (every,) = whole["runs"]
+    assert len(every["results"]) >= len(findings.items)
+    assert all(result["kind"] == "fail" or result["level"] == "none" for result in every["results"])
+    undecided = any(result["kind"] == "open" for result in every["results"])
+    assert undecided == any(outcome == "inconclusive" for outcome, _ in findings.outcomes()) or not findings.items
 
 
 def test_sarif_points_to_the_audit_file_where_it_lies_in_the_repository(tmp_path):
@@ -175,7 +177,7 @@ def test_sarif_points_to_the_audit_file_where_it_lies_in_the_repository(tmp_path
         (tmp_path / "missing.toml", tmp_path, "findings.json"),
         (None, tmp_path, "findings.json"),
     ):
-        (run,) = json.loads(render(sourced(INCONCLUSIVE, path, base=base), "sarif"))["runs"]
+        (run,) = json.loads(render(sourced(INCONCLUSIVE, path, base=base), "sarif-all"))["runs"]
         places = {result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in run["results"]}
         assert places == {uri}
 

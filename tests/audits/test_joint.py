@@ -15,19 +15,17 @@ from affidavit.accountant.bound import bound
 from affidavit.accountant.plan import Compose, Exponential, Gaussian, Parallel, Plan, Poisson, Repeat
 from affidavit.accountant.tradeoff import PrivacyCurve, privacy_curve
 from affidavit.audits.certified import Certified
-from affidavit.audits.statistics import joint
 from affidavit.audits.statistics.boundaries import Boundary, GaussianBoundary, of_curve
 from affidavit.audits.statistics.clopper_pearson import Counts, rate_lower, rate_upper
+from affidavit.audits.statistics.divergence import distance, distance_at_least
 from affidavit.audits.statistics.joint import (
     critical_region,
-    distance,
-    distance_at_least,
     epsilon_lower,
-    largest_chance_is_at_most,
     mu_lower,
     one_point,
     violation_test,
 )
+from affidavit.audits.statistics.rejection import largest_chance_found, largest_chance_is_at_most
 
 CURVE = privacy_curve(Exponential(1.0), relation="zero-out", delta=1e-5)
 BOUNDARIES: dict[str, Boundary] = {
@@ -239,6 +237,34 @@ def test_worst_is_found_at_the_corner_of_a_curve() -> None:
     """The two lines of ε = 1 meet at 1/(1 + e)."""
     boundary = one_point(1.0, 0.0)
     region = critical_region(boundary, members=400, non_members=400, alpha=0.05)
-    assert (
-        joint._worst(region, boundary, negligible=1e-9) >= region.chance(float(expit(1.0)), float(expit(-1.0))) * 0.99
-    )
+    worst = largest_chance_found(region, boundary, negligible=1e-9)
+    assert worst >= region.chance(float(expit(1.0)), float(expit(-1.0))) * 0.99
+
+
+def _neyman_pearson(trials: int, null: tuple[float, float], other: tuple[float, float], *, alpha: float) -> float:
+    """The power of the most powerful test of one pair of rates against another: every pair of counts, sorted."""
+    counts = np.arange(trials + 1)
+    first, second = (np.outer(*(binom.pmf(counts, trials, rate) for rate in rates)).ravel() for rates in (null, other))
+    order = np.argsort(-np.divide(second, first, out=np.full_like(first, np.inf), where=first > 0.0))
+    spent = np.cumsum(first[order])
+    whole = int(np.searchsorted(spent, alpha))
+    left = (alpha - (spent[whole - 1] if whole else 0.0)) / first[order[whole]]
+    return float(second[order[:whole]].sum() + left * second[order[whole]])
+
+
+@pytest.mark.parametrize(
+    ("boundary", "other", "trials", "fewer", "point"),
+    [
+        (GaussianBoundary(1.0), (float(ndtr(1.0)), float(ndtr(-1.0))), 45, 42, float(ndtr(-0.5))),
+        (one_point(1.0, 0.0), (float(expit(2.0)), float(expit(-2.0))), 41, 36, float(expit(-1.0))),
+        (one_point(4.0, 1e-5), (float(expit(6.0)), float(expit(-6.0))), 233, 191, 0.018),
+    ],
+    ids=["gaussian", "corner", "large"],
+)
+def test_no_valid_test_whatever_needs_much_less(
+    boundary: Boundary, other: tuple[float, float], trials: int, fewer: int, point: float
+) -> None:
+    """What rejects no point of the null too often does not reject this one too often: Neyman and Pearson's bound."""
+    region = critical_region(boundary, members=trials, non_members=trials, alpha=0.05)
+    assert region.chance(*other) >= 0.95
+    assert _neyman_pearson(fewer, (_allowed(boundary, point), point), other, alpha=0.05) < 0.95

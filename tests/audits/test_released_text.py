@@ -199,3 +199,39 @@ def test_the_extraction_experiment_counts_every_kind_per_user() -> None:
     assert {leak.kind for leak in found.leakage.leaks} == {"email", "phone", "url"}
     assert set(KINDS) >= {leak.kind for leak in found.leakage.leaks}
     json.dumps(Findings(certificate_sha256=None, items=(found,)).to_dict())
+
+
+def _edited(record: Record) -> str:
+    """Every eighth word another one: nowhere 20 in a row, nor an identifier."""
+    words = record.text.split(" write to ")[0].split()
+    return " ".join("other" if number % 8 == 7 else word for number, word in enumerate(words))
+
+
+def test_who_changes_every_eighth_word_has_copied() -> None:
+    findings = _run([_edited(record) for record in MEMBERS])
+    (item,) = findings.items
+    assert isinstance(item, SearchFinding)
+    assert (item.leakage.leaked, item.overlap.verbatim) == (0, 0)
+    near = item.overlap.near
+    assert near is not None
+    assert (near.near, near.held_out_near, near.records, near.held_out_records) == (6, 0, 6, 0)
+    assert near.chance == pytest.approx(1 / 924), "the one way in which all six of twelve are members"
+    assert findings.outcome == "policy-failed"
+    assert "near copy" in findings.outcomes()[0][1]
+    assert {(span.output, span.held_out, span.edits > 0) for span in near.spans} == {(n, False, True) for n in range(6)}
+    assert _run([_edited(record) for record in MEMBERS], policy={"max_near_copies": 6}).outcome == "holds"
+    assert not re.search(r"inword\d|outword\d", findings.to_json())
+
+
+def test_near_copies_of_others_and_of_what_both_sides_hold_accuse_nobody() -> None:
+    (others,) = _run([_edited(record) for record in HELD_OUT]).items
+    assert (others.overlap.near.near, others.overlap.near.held_out_near) == (0, 6)
+    footer = " ".join(f"footer{number}" for number in range(24))
+    both = [[Record(record.id, f"{record.text} {footer}") for record in side] for side in (MEMBERS, HELD_OUT)]
+    found = _find([footer.replace("footer9", "another")] * 9, members=both[0], held_out=both[1]).overlap.near
+    assert found is not None
+    assert (found.near, found.held_out_near, found.records, found.held_out_records) == (0, 0, 6, 6)
+    assert found.chance == 1.0
+    (few,) = (findings := _run([_edited(MEMBERS[0])])).items
+    assert few.overlap.near.near == 1
+    assert findings.outcome == "holds", "one near copy is as likely of a member as of another"

@@ -24,6 +24,7 @@ from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.accountant.unit import RECORD, Unit
 from affidavit.audits.finding import (
     CheckFinding,
+    DiscoverableFinding,
     ExtractionFinding,
     Finding,
     MembershipFinding,
@@ -34,7 +35,7 @@ from affidavit.audits.finding import (
 )
 from affidavit.audits.finding import Claim as Claimed
 from affidavit.audits.findings import Findings, SelfTest
-from affidavit.audits.leaks import Exposure, Leakage, Overlap
+from affidavit.audits.leaks import Exposure, Leakage, NearOverlap, Overlap
 from affidavit.audits.report import Chapter, Exhibit, ReportInput, Run, Sample, render, write
 from affidavit.audits.report.drawings import Twice, draw_leaks, draw_tradeoffs
 from affidavit.audits.report.plan_words import places_in_words
@@ -570,7 +571,7 @@ def _searched(**changes: Any) -> SearchFinding:
 
 def test_a_search_is_counted_and_is_no_test() -> None:
     text = _told(_searched())
-    assert "Not refuted No attack tried to prove the certificate false; the text was searched" in text
+    assert "Not refuted No attack tried to prove the certificate false; what is plainly there was counted." in text
     assert "Counted".upper() in text
     assert "no ε can be inferred from a count" in text
     assert "would be called refuted" not in text
@@ -594,6 +595,33 @@ def test_overlap_is_shown_beside_its_counterfactual() -> None:
     text = _told(_searched())
     assert "0 of 40 texts 20 words or more, word for word 0.0 to 8.9 % 1 0.213 0.209 0.004" in text
     assert "−0.052 to 0.062, over 40 texts" in text, "outwards"
+
+
+def test_near_copies_are_shown_beside_those_of_others() -> None:
+    near = NearOverlap(
+        words=20, edits=4, texts=40, near=6, held_out_near=1, records=7, held_out_records=2, chance=0.0889
+    )
+    item = _searched()
+    text = _told(replace(item, overlap=replace(item.overlap, near=near)))
+    assert "20 words with at most 4 edited: 6 texts, 1 of records not used; so often by chance 0.089" in text
+    assert "Not refuted" in text, "by chance so often: nobody is accused"
+    surely = replace(item, overlap=replace(item.overlap, near=replace(near, chance=1e-4)))
+    shown = headline(_findings(surely))
+    assert shown.status == "Policy failed"
+    assert shown.sentences[-1].startswith("More of the records can be had than is tolerated")
+
+
+def test_records_asked_out_of_a_service_are_counted_apart() -> None:
+    item = DiscoverableFinding(
+        attack="discoverable", verdict="COUNTED", alpha=0.05, members=60, held_out=60, runs=2, queries=100, chance=0.5,
+        extractable=4, held_out_extractable=3, luck=0.5, fewest=12, held_out_fewest=30, note="temperature 1",
+    )  # fmt: skip
+    text = _told(_finding(), item)
+    assert "Asked 100 times for what follows, it gives away 4 of 60 records with a chance of 50.0 % or more" in text
+    assert "3 of 60 that it never saw; of its own the first after 12." in text
+    assert "60 used, 60 not" in text
+    assert "One attack tried to prove the certificate false." in text, "a count is no test"
+    assert headline(_findings(replace(item, luck=1e-3))).status == "Policy failed"
 
 
 def test_a_copied_passage_is_said_at_the_top() -> None:

@@ -14,7 +14,8 @@ from affidavit.accountant.plan import Exponential, Gaussian
 from affidavit.accountant.tradeoff import privacy_curve
 from affidavit.audits.statistics.boundaries import Boundary, GaussianBoundary, of_curve
 from affidavit.audits.statistics.clopper_pearson import Counts
-from affidavit.audits.statistics.joint import critical_region, distance_at_least, epsilon_lower, mu_lower, one_point
+from affidavit.audits.statistics.divergence import distance_at_least
+from affidavit.audits.statistics.joint import critical_region, epsilon_lower, mu_lower, one_point
 from affidavit.audits.statistics.sequential import (
     Alternative,
     Bet,

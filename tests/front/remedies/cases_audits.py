@@ -41,6 +41,15 @@ def _audit(at: str, change: dict[str, Any], **more: Any) -> Case:
 
 
 MEMBERSHIP = {"attack": "gap", "members": 5, "non_members": 5, "runs": 1, "target": "unprotected"}
+DISCOVERABLE = {
+    "attack": "discoverable",
+    "members": 2,
+    "non_members": 2,
+    "runs": 1,
+    "target": "unprotected",
+    "prefix_words": 3,
+    "target_words": 1,
+}
 EXTRACTION = {
     "attack": "extraction",
     "members": 2,
@@ -193,6 +202,7 @@ CASES = [
         also=_mails,
     ),
     _audit("audits/experiments/run_extraction.py:_canaries", {"attack": "canary", "background": 60}, of=EXTRACTION),
+    _audit("audits/experiments/run_discoverable.py:run_discoverable", {"members": 60}, of=DISCOVERABLE),
     _released("audits/auditfile.py:_sized", {"attack": ["released-text", "gap"]}, past=True),
     _released("audits/auditfile.py:_sized#3", {"members": 3}),
     _released("audits/auditfile.py:_sized#5", {"released": None}),

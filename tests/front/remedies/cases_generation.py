@@ -21,6 +21,7 @@ from cases_runs import _generate as refused_by_model
 from remedy_cases import Api, Case, Place
 
 from affidavit.accountant.errors import ModelMissing
+from affidavit.audits.textmodel import sampled_log_likelihoods
 from affidavit.generation import baselines, invisible_ink, outputs, prism, probabilities, subsampled, subsets
 from affidavit.generation.dataset import Record
 from affidavit.generation.few_shot import FewShotConfig
@@ -306,7 +307,7 @@ API = [
     ),
     Api("generation/models/__init__.py:_server", _digest),
     Api(
-        "generation/models/base.py:_scored_one_by_one",
+        "generation/models/base.py:_paired",
         _likelihoods(ToyModel()),
         {"continuations": []},
         {"continuations": [" blows"]},
@@ -316,6 +317,13 @@ API = [
         lambda *, max_tokens: _Short().generate(["wind"], max_tokens=max_tokens),
         {"max_tokens": 12},
         {"max_tokens": 2},
+    ),
+    Api(
+        "audits/textmodel.py:sampled_log_likelihoods",
+        lambda *, temperature=1.0, top_k=None: sampled_log_likelihoods(
+            _server(), [], [], temperature=temperature, top_k=top_k
+        ),
+        {"temperature": 0.5, "top_k": 40},
     ),
     Api("generation/models/embedding.py:__init__", _embedding, {"max_tokens": 100_000}),
     Api("generation/models/embedding.py:__init__", _embedding, {"max_tokens": 2}),
