@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 from affidavit.accountant import validate
+from affidavit.accountant.cases.scenario import Scenario, reached_scenarios, scenarios
 from affidavit.accountant.errors import NotSupported, PlanError
 from affidavit.accountant.methods.adaptive import AdaptiveMethod, recursion_points
 from affidavit.accountant.methods.advanced import AdvancedMethod
@@ -33,7 +34,6 @@ from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.renyi import RenyiMethod
 from affidavit.accountant.methods.zcdp import ZcdpMethod, rho_of, stand_in
 from affidavit.accountant.plan import Approximate, Plan, Pure, canonical_json, core, parse_plan
-from affidavit.accountant.scenario import Scenario, reached_scenarios, scenarios
 from affidavit.accountant.show import Facts, Shown, between, lower, table, upper
 from affidavit.accountant.validate import Relation
 

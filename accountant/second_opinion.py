@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from affidavit.accountant.bound import Bound
+from affidavit.accountant.cases.scenario import Scenario, scenarios
 from affidavit.accountant.errors import DisagreementError, PackageMissing
 from affidavit.accountant.extras import install, require
 from affidavit.accountant.plan import Gaussian, Laplace, Plan, Poisson
-from affidavit.accountant.scenario import Scenario, scenarios
 from affidavit.accountant.validate import Relation
 
 __all__ = ["SecondOpinion", "check_opinions", "second_opinions"]

@@ -16,9 +16,9 @@ from typing import Any
 
 from affidavit.accountant import validate
 from affidavit.accountant.bound import Bound, bound
+from affidavit.accountant.cases.scenario import scenarios
 from affidavit.accountant.errors import DisagreementError
 from affidavit.accountant.plan import Plan, core, parse_plan
-from affidavit.accountant.scenario import scenarios
 from affidavit.accountant.show import Facts, Shown
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier import Recomputed, recompute

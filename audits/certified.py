@@ -19,7 +19,7 @@ from affidavit.audits.statistics.joint import epsilon_lower, mu_lower
 from affidavit.audits.statistics.sequential import anytime_epsilon_lower, anytime_mu_lower
 
 if TYPE_CHECKING:
-    from affidavit.accountant.statement import Certificate
+    from affidavit.accountant.attestation.statement import Certificate
 
 __all__ = ["Certified"]
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from affidavit.accountant.randomness import SecureNoise
+from affidavit.accountant.release.randomness import SecureNoise
 from affidavit.generation.aggregate import GRID
 from affidavit.generation.batches import PrivateRows
 from affidavit.generation.models import load_model

@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from affidavit.accountant.randomness import SecureNoise
+from affidavit.accountant.release.randomness import SecureNoise
 from affidavit.generation.aggregate import GRID, OnDevice, blend, clip_to_grid, total
 from affidavit.generation.batches import PrivateRows
 from affidavit.generation.models import load_model

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from affidavit.accountant.journal import NAME, Journal
+from affidavit.accountant.release.journal import NAME, Journal
 from affidavit.mechanisms.outcomes import encoded
 
 DRAWS = 100

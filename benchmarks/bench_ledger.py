@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from affidavit.accountant.keys import Keyring
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from tests.support import postgresql
 from tests.support.ledgers import fill, init, reserve

@@ -13,9 +13,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Leaf, Plan
-from affidavit.accountant.randomness import NoiseSource, SecureNoise
+from affidavit.accountant.release.order import Order
+from affidavit.accountant.release.randomness import NoiseSource, SecureNoise
 from affidavit.accountant.validate import Relation
 from affidavit.generation import prism
 from affidavit.generation.dataset import Record

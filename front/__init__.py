@@ -18,11 +18,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from affidavit.accountant.attestation.keys import Keyring as Keyring
     from affidavit.accountant.bound import Bound as Bound
     from affidavit.accountant.bound import bound as bound
     from affidavit.accountant.calibrate import calibrate as calibrate
     from affidavit.accountant.errors import AffidavitError as AffidavitError
-    from affidavit.accountant.keys import Keyring as Keyring
     from affidavit.accountant.ledger import Ledger as Ledger
     from affidavit.accountant.plan import parse_plan as parse_plan
     from affidavit.accountant.risk import risk_limits as risk_limits
@@ -44,7 +44,7 @@ __version__ = "0.1.0"
 _HOME = {
     "AffidavitError": "affidavit.accountant.errors",
     "Bound": "affidavit.accountant.bound",
-    "Keyring": "affidavit.accountant.keys",
+    "Keyring": "affidavit.accountant.attestation.keys",
     "Ledger": "affidavit.accountant.ledger",
     "Relation": "affidavit.accountant.validate",
     "RunFile": "affidavit.runfile",

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from affidavit.accountant import decimals
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerMissing, NotSupported, UsageError
 from affidavit.accountant.filters.budgets import FILTERS, checked_filter
 from affidavit.accountant.filters.costs import NO_COSTS, Costs
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Account, Ledger
 from affidavit.accountant.ledger.accounts import opened
 from affidavit.accountant.ledger.grants import check_pays

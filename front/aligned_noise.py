@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from affidavit.accountant.randomness import NoiseSource
+from affidavit.accountant.release.randomness import NoiseSource
 
 __all__ = ["COIN", "AlignedNoise"]
 

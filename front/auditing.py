@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from affidavit.accountant import certificate as certificates
+from affidavit.accountant.attestation import certificate as certificates
+from affidavit.accountant.attestation.keys import Keyring
+from affidavit.accountant.attestation.recheck import recheck
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.errors import LedgerMissing, NotSupported, UsageError, WrongRun
-from affidavit.accountant.keys import Keyring
-from affidavit.accountant.recheck import recheck
 from affidavit.audits.attacks.prompting import LabelPrompt
 from affidavit.audits.certified import Certified
 from affidavit.audits.experiments.demonstrating import behind
@@ -38,8 +38,8 @@ from affidavit.runfile import RunFile
 from affidavit.trial import TrialPermit
 
 if TYPE_CHECKING:
+    from affidavit.accountant.attestation.statement import Certificate
     from affidavit.accountant.ledger import Account, Ledger
-    from affidavit.accountant.statement import Certificate
     from affidavit.audits.attacks.extraction import ExtractionPrompt
     from affidavit.audits.auditfile import AuditFile
     from affidavit.audits.checks import CheckReport

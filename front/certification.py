@@ -16,20 +16,20 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from affidavit import mechanisms
-from affidavit.accountant import certificate as certificates
 from affidavit.accountant import decimals, files
+from affidavit.accountant.attestation import certificate as certificates
+from affidavit.accountant.attestation.certificate import Certificate, Claim, CurvePoint, MethodSummary, RunSubject
+from affidavit.accountant.attestation.commitment import fingerprint
+from affidavit.accountant.attestation.keys import Keyring
+from affidavit.accountant.attestation.statement import NO_GUARANTEE
 from affidavit.accountant.bound import Bound, bound
-from affidavit.accountant.certificate import Certificate, Claim, CurvePoint, MethodSummary, RunSubject
 from affidavit.accountant.clock import Clock, utc_now
-from affidavit.accountant.commitment import fingerprint
 from affidavit.accountant.errors import BudgetExceeded, DataError, LedgerMissing, NotSupported
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.plan import Compose, Parallel, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.remedies import near_file
 from affidavit.accountant.risk import RiskLimits, risk_limits
 from affidavit.accountant.settle import Settled, settle
 from affidavit.accountant.show import Facts, Shown, upper
-from affidavit.accountant.statement import NO_GUARANTEE
 from affidavit.accountant.tradeoff import PrivacyCurve, epsilon_grid
 from affidavit.accountant.validate import Relation
 from affidavit.generation.dataset import Record, parse_records

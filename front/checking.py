@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from affidavit.accountant import certificate as certificates
+from affidavit.accountant.attestation import certificate as certificates
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.keys import Keyring
 from affidavit.planfile import read_envelope
 
 if TYPE_CHECKING:

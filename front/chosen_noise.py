@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from affidavit.accountant.randomness import NoiseSource
+from affidavit.accountant.release.randomness import NoiseSource
 from affidavit.aligned_noise import COIN, AlignedNoise
 
 __all__ = ["ChosenNoise"]

@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from affidavit.accountant import files
-from affidavit.accountant.certificate import verify_envelope
+from affidavit.accountant.attestation.certificate import verify_envelope
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.clock import Clock, parse_instant, utc_now
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.journal import NAME, Past, locked, remove
-from affidavit.accountant.keys import Keyring
+from affidavit.accountant.release.journal import NAME, Past, locked, remove
 from affidavit.accountant.remedies import unused
 from affidavit.generation.outputs import Generated, Provenance, Written, write
 from affidavit.generation.recorder import kept_sample
 
 if TYPE_CHECKING:
+    from affidavit.accountant.attestation.statement import Certificate
     from affidavit.accountant.ledger import Ledger
-    from affidavit.accountant.statement import Certificate
     from affidavit.synthesis import Synthesis
 
 __all__ = ["close", "ended_already"]

@@ -14,11 +14,11 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from affidavit.accountant.attestation.keys import Keyring
+from affidavit.accountant.attestation.recheck import recheck
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.extras import require
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
-from affidavit.accountant.recheck import recheck
 from affidavit.accountant.remedies import setting, unused
 from affidavit.accountant.unit import RECORD
 from affidavit.auditing import audit, report
@@ -35,7 +35,7 @@ from affidavit.synthesis import generate
 from affidavit.writing import write_whole
 
 if TYPE_CHECKING:
-    from affidavit.accountant.statement import Certificate
+    from affidavit.accountant.attestation.statement import Certificate
     from affidavit.audits.auditfile import AuditFile
     from affidavit.generation.models.base import LanguageModel
     from affidavit.generation.outputs import Generated

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from affidavit.accountant.attestation.statement import Certificate
     from affidavit.accountant.ledger import Ledger
-    from affidavit.accountant.statement import Certificate
     from affidavit.audits.checks import CheckReport
     from affidavit.audits.findings import Findings
     from affidavit.audits.pii import IdentifierKind
@@ -113,7 +113,7 @@ def dp_certificate(pytestconfig: pytest.Config) -> Certificate:
 @pytest.fixture
 def dp_ledger(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
     """An empty ledger with keys of its own: what a test charges, nobody pays."""
-    from affidavit.accountant.keys import Keyring
+    from affidavit.accountant.attestation.keys import Keyring
     from affidavit.accountant.ledger import Ledger
 
     home = tmp_path_factory.mktemp("affidavit-home")

@@ -20,7 +20,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from affidavit.accountant import files
 from affidavit.accountant.errors import NotSupported, PlanError, RunFileError
 from affidavit.accountant.plan import Plan
-from affidavit.accountant.randomness import Randomness as NoiseSetting
+from affidavit.accountant.release.randomness import Randomness as NoiseSetting
 from affidavit.accountant.remedies import near_file
 from affidavit.accountant.unit import RECORD, Unit, parse_unit
 from affidavit.accountant.validate import Relation

@@ -201,7 +201,7 @@ def set_up(declared: Declared, out: Path, *, records: Sequence[RecordsFile], acc
 
     What was written is removed again if a later step fails.
     """
-    from affidavit.accountant.keys import Keyring
+    from affidavit.accountant.attestation.keys import Keyring
     from affidavit.accountant.ledger import Ledger
 
     keyring = Keyring.default()

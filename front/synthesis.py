@@ -1,9 +1,9 @@
 """Generate under a certificate: everything is checked, then charged, then drawn, then written.
 
 The order matters. What can be refused is refused before the ledger is touched; the ledger is charged before the first
-model call; each draw is on the disk before anybody is given it (``accountant.journal``); the texts appear, whole, only
-after the last draw; and only then is the charge marked as committed. A run that dies in between has spent its budget:
-``resume`` goes on with it at no further cost, ``closing`` ends it with the texts it had finished.
+model call; each draw is on the disk before anybody is given it (``accountant.release.journal``); the texts appear,
+whole, only after the last draw; and only then is the charge marked as committed. A run that dies in between has spent
+its budget: ``resume`` goes on with it at no further cost, ``closing`` ends it with the texts it had finished.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from affidavit.accountant import certificate as certificates
-from affidavit.accountant.certificate import Certificate, check_subject
+from affidavit.accountant.attestation import certificate as certificates
+from affidavit.accountant.attestation.certificate import Certificate, check_subject
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.clock import Clock, show_instant, utc_now
 from affidavit.accountant.errors import DataError, LedgerMissing, RunFileError, UsageError
-from affidavit.accountant.journal import NAME, Journal, Past, unfinished
-from affidavit.accountant.keys import Keyring
-from affidavit.accountant.permit import check_same, open_permit
-from affidavit.accountant.randomness import noise_source
+from affidavit.accountant.release.journal import NAME, Journal, Past, unfinished
+from affidavit.accountant.release.permit import check_same, open_permit
+from affidavit.accountant.release.randomness import noise_source
 from affidavit.accountant.remedies import setting, unused
 from affidavit.accountant.show import Facts, Shown
 from affidavit.certification import prepare

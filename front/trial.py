@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Leaf, Plan
-from affidavit.accountant.randomness import NoiseSource, SecureNoise
+from affidavit.accountant.release.order import Order
+from affidavit.accountant.release.randomness import NoiseSource, SecureNoise
 from affidavit.accountant.validate import Relation
 
 __all__ = ["TrialPermit"]

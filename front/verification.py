@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from affidavit.accountant import certificate as certificates
 from affidavit.accountant import files
-from affidavit.accountant import receipt as receipts
-from affidavit.accountant.certificate import Certificate
+from affidavit.accountant.attestation import certificate as certificates
+from affidavit.accountant.attestation import receipt as receipts
+from affidavit.accountant.attestation.certificate import Certificate
+from affidavit.accountant.attestation.keys import Keyring, TrustedKeys
+from affidavit.accountant.attestation.receipt import Receipt
+from affidavit.accountant.attestation.recheck import recheck
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.errors import UsageError, WrongRun
-from affidavit.accountant.keys import Keyring, TrustedKeys
-from affidavit.accountant.receipt import Receipt
-from affidavit.accountant.recheck import recheck
 from affidavit.accountant.remedies import setting
 from affidavit.accountant.show import Facts, Shown, lower, upper
 

@@ -7,7 +7,7 @@ another (another label or id): the part it leaves or enters then pays what a row
 ``moves``.
 
 A text grows until the model ends it, ``max_tokens`` are written, the generator has nothing left to spend, or a draw
-is lost (``accountant.journal``). What
+is lost (``accountant.release.journal``). What
 is left of its part of the plan is then left unused, and not refunded.
 """
 
@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 from affidavit.accountant.errors import RunFileError
-from affidavit.accountant.journal import DrawLost
 from affidavit.accountant.plan import Parallel, Plan
+from affidavit.accountant.release.journal import DrawLost
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import Count, GeneratorConfig, Labels, one_of
 from affidavit.generation.contract import TEMPLATE_TOKENS, Work

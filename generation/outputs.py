@@ -8,7 +8,7 @@ Public files hold nothing that is a function of the private data, except through
 no record counts, no batch sizes, no digests of data or noise. The time is rounded down to the hour,
 because a running time tells how many minibatches ran. All three are written beside their places and
 renamed, the receipt last: a run that dies leaves no half-written file, and no receipt without its text. What it had
-drawn is in ``unfinished.jsonl`` (``accountant.journal``), private too.
+drawn is in ``unfinished.jsonl`` (``accountant.release.journal``), private too.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-from affidavit.accountant import receipt as receipts
+from affidavit.accountant.attestation import receipt as receipts
+from affidavit.accountant.attestation.keys import Signer
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.keys import Signer
 from affidavit.accountant.plan import Leaf, Plan
 from affidavit.accountant.remedies import setting
 from affidavit.accountant.validate import Relation
@@ -44,7 +44,7 @@ _UNPROTECTED = "NONE: an unprotected baseline; it shows what the data give away 
 
 
 class GeneratorPermit(Protocol):
-    """What a generator needs of a live permit (``affidavit.accountant.permit``)."""
+    """What a generator needs of a live permit (``affidavit.accountant.release.permit``)."""
 
     @property
     def noise(self) -> Noise: ...

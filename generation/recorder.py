@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from affidavit.accountant.journal import DrawLost
 from affidavit.accountant.plan import Leaf
-from affidavit.accountant.randomness import KeyedNoise
+from affidavit.accountant.release.journal import DrawLost
+from affidavit.accountant.release.randomness import KeyedNoise
 from affidavit.accountant.validate import Relation
 from affidavit.generation.sampling import sample_event
 from affidavit.mechanisms.base import Draw
 from affidavit.mechanisms.outcomes import decoded, encoded
 
 if TYPE_CHECKING:
-    from affidavit.accountant.journal import Journal
+    from affidavit.accountant.release.journal import Journal
     from affidavit.generation.outputs import GeneratorPermit, Sample
     from affidavit.mechanisms.base import Noise, Spec, Watch
 
@@ -99,8 +99,10 @@ class Recorder:
             self._journal.note("finish", path=path)
 
     def once(self, path: str, draw: Callable[[], Outcome]) -> Outcome:
-        """``draw()``, with its intent and then its value on the disk (``accountant.journal``); or the value that is
-        there. Raises ``DrawLost``."""
+        """``draw()``, with its intent and then its value on the disk (``accountant.release.journal``).
+
+        Or the value that is there. Raises ``DrawLost``.
+        """
         journal, line = self._journal, self.trace[-1]
         if journal is None:
             return draw()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from affidavit.accountant.journal import DrawLost
+from affidavit.accountant.release.journal import DrawLost
 from affidavit.generation.outputs import Generated, Sample
 from affidavit.generation.probabilities import Grid, Support, support
 from affidavit.generation.recorder import Recorder

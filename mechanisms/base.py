@@ -63,7 +63,7 @@ class Noise(Protocol):
 
 
 class Permit(Protocol):
-    """What a mechanism needs of a live permit (``affidavit.accountant.permit``)."""
+    """What a mechanism needs of a live permit (``affidavit.accountant.release.permit``)."""
 
     @property
     def noise(self) -> Noise: ...

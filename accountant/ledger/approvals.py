@@ -15,9 +15,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from affidavit.accountant import dsse, strictjson
+from affidavit.accountant import strictjson
+from affidavit.accountant.attestation import dsse
+from affidavit.accountant.attestation.keys import Signer, TrustedKeys, keyid_of, read_public_key
 from affidavit.accountant.errors import BudgetError, CertificateError, UsageError
-from affidavit.accountant.keys import Signer, TrustedKeys, keyid_of, read_public_key
 
 __all__ = ["NEEDED", "approve", "approved", "check_approved", "officers_of", "request_bytes"]
 

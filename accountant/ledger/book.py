@@ -10,9 +10,9 @@ from pathlib import Path
 
 from sqlalchemy import func, select
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.clock import Clock, parse_instant, show_instant, utc_now
 from affidavit.accountant.errors import BudgetError, LedgerMissing
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger.accounts import History
 from affidavit.accountant.ledger.anchors import Anchors
 from affidavit.accountant.ledger.chain import altered, walk

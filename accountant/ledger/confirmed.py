@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from affidavit.accountant import recheck
+from affidavit.accountant.attestation import recheck
+from affidavit.accountant.attestation.statement import Certificate
 from affidavit.accountant.ledger.verified import Verified, rows_about, verified_rows
-from affidavit.accountant.statement import Certificate
 
 __all__ = ["is_noted", "note"]
 

@@ -11,7 +11,9 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from affidavit.accountant import decimals, recheck
+from affidavit.accountant import decimals
+from affidavit.accountant.attestation import recheck
+from affidavit.accountant.attestation.statement import Certificate
 from affidavit.accountant.errors import BudgetError, UsageError
 from affidavit.accountant.filters.costs import NO_COSTS, Costs
 from affidavit.accountant.ledger.accounts import Account, Reservation
@@ -26,7 +28,6 @@ from affidavit.accountant.ledger.parts import Part, key_id
 from affidavit.accountant.ledger.sketch import merge
 from affidavit.accountant.ledger.verified import Verified, rows_about, still_open, verified_rows
 from affidavit.accountant.ledger.witness import Witness
-from affidavit.accountant.statement import Certificate
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
 

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import EPSILON_FLOOR, Interval, Profile, Target, certain_delta, smallest_epsilon
 from affidavit.accountant.methods.discrete import DiscreteProfile, mixed_delta
 from affidavit.accountant.methods.pair_profiles import FixedProfile, fixed_gap, fixed_profile
@@ -26,7 +27,6 @@ from affidavit.accountant.methods.recursion import OneUse, lower_profile, upper_
 from affidavit.accountant.methods.recursion_window import Corridor, estimate_at, narrow, whole
 from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, sampled_gap
 from affidavit.accountant.methods.zcdp import ZcdpProfile
-from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 
+from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target
 from affidavit.accountant.methods.optimal import pure_costs
-from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
 
 __all__ = ["AdvancedMethod", "AdvancedProfile"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from affidavit.accountant.scenario import Scenario
+from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.validate import Relation
 
 __all__ = ["Interval", "Method", "Profile", "Target", "certain_delta", "smallest_epsilon"]

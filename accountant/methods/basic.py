@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, smallest_epsilon
 from affidavit.accountant.methods.optimal import pure_cost
 from affidavit.accountant.plan import Plan
-from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
 
 __all__ = ["BasicMethod", "OneUseEpsilon", "OneUseGap"]

@@ -18,6 +18,7 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.adaptive import recursion_points
 from affidavit.accountant.methods.base import Interval, Target
 from affidavit.accountant.methods.discrete import DiscreteProfile
@@ -26,7 +27,6 @@ from affidavit.accountant.methods.recursion_window import whole
 from affidavit.accountant.methods.sampled_adaptive import MOST_USES, SampledAdaptiveProfile
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.plan import Exponential, Plan, Poisson, leaves
-from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, smallest_epsilon
 from affidavit.accountant.plan import Gaussian
-from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, certain_delta, smallest_epsilon
 from affidavit.accountant.plan import Approximate, Exponential, Laplace, Plan, Pure
-from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, smallest_epsilon
 from affidavit.accountant.methods.gaussian import CANCELLATION, RELATIVE_ERROR, gaussian_delta, total_mu
 from affidavit.accountant.methods.optimal import pure_costs, support_size, two_point_losses
 from affidavit.accountant.plan import Approximate, Gaussian, Pure
-from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:

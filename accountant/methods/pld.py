@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.methods.base import Interval, Target
 from affidavit.accountant.plan import ZeroConcentrated
-from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
 
 __all__ = ["PldMethod", "PldProfile"]

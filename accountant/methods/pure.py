@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from affidavit.accountant.cases import Moved
+from affidavit.accountant.cases.case import Moved
+from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval
 from affidavit.accountant.plan import (
     Approximate,
@@ -28,7 +29,6 @@ from affidavit.accountant.plan import (
     WithoutReplacement,
     ZeroConcentrated,
 )
-from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
 
 __all__ = ["pure_epsilon"]

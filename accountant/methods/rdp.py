@@ -31,7 +31,7 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
-from affidavit.accountant.cases import Moved
+from affidavit.accountant.cases.case import Moved
 from affidavit.accountant.methods import subsampled_renyi as sampled
 from affidavit.accountant.plan import (
     Approximate,

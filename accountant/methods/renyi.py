@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target
 from affidavit.accountant.plan import Compose, Exponential, Plan, Repeat
-from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
 
 __all__ = ["RenyiMethod", "RenyiProfile"]

@@ -11,12 +11,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import EPSILON_FLOOR, Interval, Target, certain_delta, smallest_epsilon
 from affidavit.accountant.methods.discrete import DiscreteProfile, chord_profile, tangent_profile
 from affidavit.accountant.methods.sampled_recursion import Window, compose
 from affidavit.accountant.methods.sampled_use import SampledUse
 from affidavit.accountant.plan import Exponential, Poisson
-from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
 
 __all__ = ["SampledAdaptiveProfile", "sampled_gap"]

@@ -20,10 +20,10 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, certain_delta, smallest_epsilon
 from affidavit.accountant.methods.optimal import pure_cost
 from affidavit.accountant.plan import Exponential, Gaussian, Plan, ZeroConcentrated, leaves
-from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.validate import Relation
 
 __all__ = ["ZcdpMethod", "ZcdpProfile", "rho_of", "stand_in"]

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
-from affidavit.accountant.cases import Moved
-from affidavit.accountant.dominance import covers
+from affidavit.accountant.cases.case import Moved
+from affidavit.accountant.cases.dominance import covers
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import (
     Approximate,

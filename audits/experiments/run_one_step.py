@@ -12,7 +12,7 @@ __all__ = ["run_one_step"]
 
 def run_one_step(given: Given) -> Results:
     """The run's own mechanism, or the package's where it states none, drawing from secure noise by default."""
-    from affidavit.accountant.randomness import SecureNoise
+    from affidavit.accountant.release.randomness import SecureNoise
 
     audit = given.audit
     prepared = prepare(

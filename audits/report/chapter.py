@@ -10,10 +10,10 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from affidavit.accountant.attestation.statement import Certificate, MethodSummary
 from affidavit.accountant.clock import parse_instant
 from affidavit.accountant.plan import Plan, to_dict
 from affidavit.accountant.risk import risk_limits
-from affidavit.accountant.statement import Certificate, MethodSummary
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.finding import (
     AttackFinding,

@@ -8,8 +8,8 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from affidavit.accountant.attestation.statement import Certificate, MethodSummary
 from affidavit.accountant.decimals import float_at_least
-from affidavit.accountant.statement import Certificate, MethodSummary
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.finding import (
     Finding,

@@ -18,14 +18,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from affidavit.accountant import certificate as certificates
 from affidavit.accountant import files
-from affidavit.accountant import receipt as receipts
+from affidavit.accountant.attestation import certificate as certificates
+from affidavit.accountant.attestation import receipt as receipts
+from affidavit.accountant.attestation.keys import TrustedKeys
+from affidavit.accountant.attestation.receipt import Receipt
+from affidavit.accountant.attestation.statement import Certificate
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.errors import CertificateExpired, UsageError
-from affidavit.accountant.keys import TrustedKeys
-from affidavit.accountant.receipt import Receipt
-from affidavit.accountant.statement import Certificate
 from affidavit.audits import findings as records
 from affidavit.audits.findings import Findings
 from affidavit.audits.report.inputs import Chapter, ReportInput, Run, Sample

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from affidavit.accountant.attestation.statement import Certificate
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.show import Facts, Shown
-from affidavit.accountant.statement import Certificate
 from affidavit.audits.findings import Findings
 
 if TYPE_CHECKING:

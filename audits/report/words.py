@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Literal
 
+from affidavit.accountant.attestation.statement import Certificate
 from affidavit.accountant.decimals import float_at_least
 from affidavit.accountant.risk import guessing_limit
-from affidavit.accountant.statement import Certificate
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
 from affidavit.audits.finding import CheckFinding, Header, Tested, leakage_of, overlap_of

@@ -1,6 +1,6 @@
 """Draws counted, and replayed in their order against the plan.
 
-The replay is the permit's own automaton (``affidavit.accountant.order``). A trace does not say where a
+The replay is the permit's own automaton (``affidavit.accountant.release.order``). A trace does not say where a
 generator left a node early; doing nothing is allowed by every plan, so a draw that is not next is tried
 again after leaving, from the innermost outwards, what was under way in the same parallel part, and then
 the parts before it. Only a draw that no leaving explains is a fault: out of order, or one too many.
@@ -12,8 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from affidavit.accountant.errors import PermitViolation
-from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Compose, Leaf, Parallel, Plan, Poisson, Repeat, WithoutReplacement, leaves
+from affidavit.accountant.release.order import Order
 from affidavit.audits.checks import Check
 from affidavit.audits.trace.events import Trace
 

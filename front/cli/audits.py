@@ -66,7 +66,7 @@ def audit(
     have shown a violation, 0 if it could have and did not. Where CI is set, alpha is 0.001 unless
     AUDIT.toml states one; on GitHub the findings are appended to the job's summary.
     """
-    from affidavit.accountant import certificate as certificates
+    from affidavit.accountant.attestation import certificate as certificates
     from affidavit.auditing import audit as run_audit
     from affidavit.auditing import strict_in_ci
     from affidavit.audits.auditfile import load_audit

@@ -98,7 +98,7 @@ def certify(*, run_file: Path, out: Path, as_json: bool) -> None:
 
     The number is computed twice, by two engines that share no formula, and holds by both. Valid for 90 days.
     """
-    from affidavit.accountant.keys import Keyring
+    from affidavit.accountant.attestation.keys import Keyring
     from affidavit.accountant.ledger import Ledger
     from affidavit.certification import certify as issue
     from affidavit.runfile import load_run
@@ -187,7 +187,7 @@ def verify(
     certificate, receipt or text do not fit, 4 if the ledger was rewritten, 1 if recomputing refutes the number or
     the noise was seeded, 5 if it cannot decide.
     """
-    from affidavit.accountant.keys import Keyring, read_pem
+    from affidavit.accountant.attestation.keys import Keyring, read_pem
     from affidavit.verification import verify as check
 
     trusted = Keyring.default().trusted(*map(read_pem, also_trusted))

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from affidavit.accountant import decimals, strictjson, validate
+from affidavit.accountant.attestation.keylimits import KeyLimits
+from affidavit.accountant.attestation.keys import KeyInfo, Keyring, read_pem
 from affidavit.accountant.clock import show_instant
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.keylimits import KeyLimits
-from affidavit.accountant.keys import KeyInfo, Keyring, read_pem
 from affidavit.cli._lazy import Group
 from affidavit.cli._output import json_option, note, print_json, print_table
 

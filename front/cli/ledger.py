@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from affidavit.accountant import decimals, validate
+from affidavit.accountant.attestation.keys import Keyring, read_pem
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.keys import Keyring, read_pem
 from affidavit.accountant.remedies import setting
 from affidavit.accountant.unit import Unit, parse_unit
 from affidavit.cli._lazy import Group

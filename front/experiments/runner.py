@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import RunFileError, UsageError
 from affidavit.accountant.extras import require
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.remedies import setting, unused
 from affidavit.experiments.cells import Cell, expand
 from affidavit.experiments.files import check_there, write_parts

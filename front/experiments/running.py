@@ -19,10 +19,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
-from affidavit.accountant.randomness import SecureNoise
+from affidavit.accountant.release.randomness import SecureNoise
 from affidavit.accountant.unit import RECORD
 from affidavit.certification import prepare
 from affidavit.experiments.cells import Cell

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import AffidavitError, NoValueFits, UsageError
-from affidavit.accountant.keys import Keyring
 from affidavit.certification import certify
 from affidavit.experiments.cells import Cell
 from affidavit.noise import Value, noise_values, scaled, scaled_cost, solve_noise

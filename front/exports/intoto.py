@@ -14,11 +14,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from affidavit.accountant import dsse
-from affidavit.accountant.certificate import PAYLOAD_TYPE
-from affidavit.accountant.keys import Keyring
+from affidavit.accountant.attestation import dsse
+from affidavit.accountant.attestation.certificate import PAYLOAD_TYPE
+from affidavit.accountant.attestation.keys import Keyring
+from affidavit.accountant.attestation.statement import STATEMENT_TYPE
 from affidavit.accountant.plan import to_dict
-from affidavit.accountant.statement import STATEMENT_TYPE
 from affidavit.exports.release import Release
 
 __all__ = ["SCAI", "SLSA", "render_scai", "render_slsa"]

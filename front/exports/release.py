@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from affidavit.accountant import decimals
+from affidavit.accountant.attestation.keys import TrustedKeys
+from affidavit.accountant.attestation.receipt import Receipt
+from affidavit.accountant.attestation.statement import Certificate
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.keys import TrustedKeys
-from affidavit.accountant.receipt import Receipt
-from affidavit.accountant.statement import Certificate
 from affidavit.audits.report.plan_words import plan_in_words
 from affidavit.verification import verify
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant.errors import RunFileError
-from affidavit.accountant.journal import DrawLost
+from affidavit.accountant.release.journal import DrawLost
 from affidavit.accountant.remedies import setting
 from affidavit.generation.answers import greedy_answers, served, written
 from affidavit.generation.ksa.costs import bucket_count

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from affidavit.accountant.journal import DrawLost
+from affidavit.accountant.release.journal import DrawLost
 from affidavit.generation.batched import Progress
 from affidavit.generation.ensemble import answers
 from affidavit.generation.models.embedding import load_embedding

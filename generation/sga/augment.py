@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from affidavit.accountant.journal import DrawLost
+from affidavit.accountant.release.journal import DrawLost
 from affidavit.generation.answers import served, written
 from affidavit.generation.dataset import Record
 from affidavit.generation.sga.candidates import Projection, nearest

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from affidavit.accountant.journal import DrawLost
+from affidavit.accountant.release.journal import DrawLost
 from affidavit.mechanisms import dpm
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from affidavit.accountant.certificate import Claim, CurvePoint, MethodSummary, RunSubject, issue
-from affidavit.accountant.keys import Keyring
+from affidavit.accountant.attestation.certificate import Claim, CurvePoint, MethodSummary, RunSubject, issue
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.plan import parse_plan
 from affidavit.accountant.unit import RECORD

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound
+from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods import blocks as issued
 from affidavit.accountant.methods.base import Target
 from affidavit.accountant.plan import Compose, Exponential, Gaussian, Plan, Poisson, Repeat
-from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.settle import settle
 from affidavit.accountant.verifier import blocks as verified
 from affidavit.accountant.verifier import exponential_samples, recompute

@@ -15,8 +15,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from jsonschema import Draft202012Validator
 
-from affidavit.accountant import dsse
-from affidavit.accountant.certificate import (
+from affidavit.accountant.attestation import dsse
+from affidavit.accountant.attestation.certificate import (
     PAYLOAD_TYPE,
     Certificate,
     Claim,
@@ -26,7 +26,8 @@ from affidavit.accountant.certificate import (
     load,
     verify_envelope,
 )
-from affidavit.accountant.commitment import fingerprint
+from affidavit.accountant.attestation.commitment import fingerprint
+from affidavit.accountant.attestation.keys import Keyring, Signer
 from affidavit.accountant.errors import (
     CertificateError,
     CertificateExpired,
@@ -37,7 +38,6 @@ from affidavit.accountant.errors import (
     UntrustedKey,
     WrongRun,
 )
-from affidavit.accountant.keys import Keyring, Signer
 from affidavit.accountant.plan import parse_plan
 from affidavit.accountant.unit import Unit
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.dominance import covers
+from affidavit.accountant.cases.dominance import covers
+from affidavit.accountant.cases.scenario import scenarios
 from affidavit.accountant.plan import parse_plan
-from affidavit.accountant.scenario import scenarios
 from affidavit.accountant.verifier import recompute
 from affidavit.accountant.verifier.reading import cases
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from affidavit.accountant import dsse
+from affidavit.accountant.attestation import dsse
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import CertificateError, SignatureInvalid, UntrustedKey
-from affidavit.accountant.keys import Keyring
 
 TYPE = "application/vnd.in-toto+json"
 PAYLOAD = b'{"answer":42,"text":"\xc3\xa9"}'

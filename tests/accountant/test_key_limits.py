@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from affidavit.accountant.certificate import verify_envelope
+from affidavit.accountant.attestation.certificate import verify_envelope
+from affidavit.accountant.attestation.keylimits import KeyLimits
+from affidavit.accountant.attestation.keys import Keyring, Signer, _public_pem
 from affidavit.accountant.errors import PlanError, UntrustedKey, UsageError
-from affidavit.accountant.keylimits import KeyLimits
-from affidavit.accountant.keys import Keyring, Signer, _public_pem
 from affidavit.accountant.ledger import Ledger
-from affidavit.accountant.permit import open_permit
+from affidavit.accountant.release.permit import open_permit
 from affidavit.accountant.unit import RECORD
 
 

@@ -9,8 +9,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
+from affidavit.accountant.attestation.keys import Keyring, home_folder, keyid_of, read_public_key
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.keys import Keyring, home_folder, keyid_of, read_public_key
 
 SECRETS = ("commitment", "assignment", "ledger")
 

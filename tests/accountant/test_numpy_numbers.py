@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from affidavit.accountant import decimals, validate
+from affidavit.accountant.attestation.statement import Claim
 from affidavit.accountant.bound import bound
 from affidavit.accountant.calibrate import calibrate
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.plan import canonical_json, parse_plan
-from affidavit.accountant.statement import Claim
 from affidavit.accountant.verifier import recompute
 
 PLAIN = {

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.errors import PermitViolation
-from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Compose, Leaf, Parallel, Plan, Repeat, leaves, parse_plan
+from affidavit.accountant.release.order import Order
 
 A: dict[str, Any] = {"kind": "pure", "epsilon": 0.1}
 B: dict[str, Any] = {"kind": "gaussian", "noise_multiplier": 2}

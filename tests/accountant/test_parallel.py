@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from affidavit.accountant.bound import bound
+from affidavit.accountant.cases.scenario import scenarios
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Exponential, Gaussian, Parallel, Repeat, parse_plan
-from affidavit.accountant.scenario import scenarios
 
 ONE = {"kind": "gaussian", "noise_multiplier": 1.0}
 TWO = {"kind": "gaussian", "noise_multiplier": 2.0}

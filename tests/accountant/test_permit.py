@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
-from affidavit.accountant import dsse
-from affidavit.accountant.certificate import PAYLOAD_TYPE, Claim, verify_envelope
+from affidavit.accountant.attestation import dsse
+from affidavit.accountant.attestation.certificate import PAYLOAD_TYPE, Claim, verify_envelope
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import (
     BudgetExceeded,
     CertificateError,
@@ -34,12 +35,11 @@ from affidavit.accountant.errors import (
     UsageError,
     WrongRun,
 )
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.ledger.confirmed import note
-from affidavit.accountant.order import Order
-from affidavit.accountant.permit import Permit, open_permit
 from affidavit.accountant.plan import Exponential, parse_plan
+from affidavit.accountant.release.order import Order
+from affidavit.accountant.release.permit import Permit, open_permit
 from affidavit.accountant.unit import RECORD, Unit
 
 Open = Callable[..., Any]
@@ -302,11 +302,11 @@ KILLED = """
 import sys, time
 from datetime import UTC, datetime
 from pathlib import Path
-from affidavit.accountant.certificate import RunSubject
-from affidavit.accountant.keys import Keyring
+from affidavit.accountant.attestation.certificate import RunSubject
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.ledger import Ledger
-from affidavit.accountant.order import Order
-from affidavit.accountant.permit import open_permit
+from affidavit.accountant.release.order import Order
+from affidavit.accountant.release.permit import open_permit
 from affidavit.accountant.plan import parse_plan
 from affidavit.accountant.unit import RECORD
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from affidavit import mechanisms
-from affidavit.accountant.certificate import Claim
+from affidavit.accountant.attestation.certificate import Claim
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import PermitViolation
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
-from affidavit.accountant.permit import Permit, open_permit
 from affidavit.accountant.plan import parse_plan
+from affidavit.accountant.release.permit import Permit, open_permit
 from affidavit.accountant.unit import RECORD
 
 mechanisms.load()

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.randomness import NoiseSource, SecureNoise, SeededNoise, noise_source
+from affidavit.accountant.release.randomness import NoiseSource, SecureNoise, SeededNoise, noise_source
 
 SIZE = 100_000
 # Kolmogorov-Smirnov with a fixed seed: p below 1e-3 by chance once in a thousand seeds; these seeds are not such.

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from affidavit.accountant.certificate import verify_envelope
+from affidavit.accountant.attestation.certificate import verify_envelope
+from affidavit.accountant.attestation.keys import Keyring
+from affidavit.accountant.attestation.receipt import SCHEMA, check_receipt, check_text, read, render
 from affidavit.accountant.errors import CertificateError, SignatureInvalid, UntrustedKey, WrongRun
-from affidavit.accountant.keys import Keyring
-from affidavit.accountant.receipt import SCHEMA, check_receipt, check_text, read, render
 
 TEXT = b'{"id": "a-0", "label": "a", "text": "some words"}\n'
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from affidavit.accountant.certificate import Claim
+from affidavit.accountant.attestation.certificate import Claim
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import PermitViolation
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
-from affidavit.accountant.order import Order
-from affidavit.accountant.permit import open_permit
-from affidavit.accountant.randomness import SecureNoise, noise_source
+from affidavit.accountant.release.order import Order
+from affidavit.accountant.release.permit import open_permit
+from affidavit.accountant.release.randomness import SecureNoise, noise_source
 from affidavit.accountant.unit import RECORD
 
 
@@ -97,7 +97,7 @@ def test_every_word_of_secure_noise_is_the_operating_systems(monkeypatch: pytest
         asked.append(count)
         return bytes(i % 251 for i in range(count))
 
-    monkeypatch.setattr("affidavit.accountant.randomness.os.urandom", known)
+    monkeypatch.setattr("affidavit.accountant.release.randomness.os.urandom", known)
     source = noise_source("secure")
     assert isinstance(source, SecureNoise)
     for count in (1, 5, 1000):

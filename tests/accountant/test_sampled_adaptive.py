@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound
+from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Target
 from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile
 from affidavit.accountant.plan import Exponential, Poisson, Repeat
-from affidavit.accountant.scenario import Scenario
 
 
 def sampled(eta: float, rate: float, uses: int) -> Repeat:

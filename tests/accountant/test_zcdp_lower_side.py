@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.bound import Bound, bound
+from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.zcdp import stand_in
 from affidavit.accountant.plan import Gaussian, Poisson, ZeroConcentrated
-from affidavit.accountant.scenario import Scenario
 from affidavit.accountant.verifier import recompute
 
 RELATIONS = ("add-remove", "zero-out", "substitution")

@@ -9,7 +9,7 @@ import pytest
 
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import DiscreteGaussian, Exponential, Gaussian, Laplace, Leaf, Repeat
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.attacks import cases as registry
 from affidavit.audits.attacks.cases import Case, cases_of, covered

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Leaf, Plan
-from affidavit.accountant.randomness import NoiseSource, SeededNoise
+from affidavit.accountant.release.order import Order
+from affidavit.accountant.release.randomness import NoiseSource, SeededNoise
 from affidavit.accountant.validate import Relation
 from affidavit.audits.certified import Certified
 from affidavit.audits.statistics.clopper_pearson import Counts

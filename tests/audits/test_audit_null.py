@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from affidavit.accountant.plan import Exponential, Gaussian, Repeat
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.accountant.tradeoff import PrivacyCurve, privacy_curve
 from affidavit.audits.attacks.loss import Loss
 from affidavit.audits.certified import Certified

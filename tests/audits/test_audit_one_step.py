@@ -10,7 +10,7 @@ import pytest
 
 from affidavit.accountant.errors import NotSupported, PermitViolation
 from affidavit.accountant.plan import Compose, Exponential, Gaussian, Parallel, Plan, Pure, Repeat, ZeroConcentrated
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.attacks.cases import Case, Inputs, Release, cases_of
 from affidavit.audits.attacks.cases.gaussian import GaussianCase

@@ -15,7 +15,7 @@ import pytest
 
 from affidavit.accountant.errors import DataError, RunFileError, UsageError
 from affidavit.accountant.plan import Exponential, Repeat
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.attacks.caching import Remembering
 from affidavit.audits.attacks.extraction import PROMPTS, Extraction, ExtractionPrompt, prompt_named

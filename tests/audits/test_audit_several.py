@@ -12,7 +12,7 @@ import pytest
 
 from affidavit.accountant.errors import DataError, RunFileError, UsageError
 from affidavit.accountant.plan import Exponential, Gaussian, Repeat
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.attacks.canary import CANARY_DOMAIN
 from affidavit.audits.attacks.endpoint import PromptedEndpoint

@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from affidavit.accountant.certificate import Claim, issue
+from affidavit.accountant.attestation.certificate import Claim, issue
+from affidavit.accountant.attestation.keys import Signer
+from affidavit.accountant.attestation.receipt import SCHEMA, render
+from affidavit.accountant.attestation.subject import RunSubject
 from affidavit.accountant.errors import (
     CertificateExpired,
     CertificateMissing,
@@ -21,10 +24,7 @@ from affidavit.accountant.errors import (
     UsageError,
     WrongRun,
 )
-from affidavit.accountant.keys import Signer
 from affidavit.accountant.plan import Exponential, Repeat
-from affidavit.accountant.receipt import SCHEMA, render
-from affidavit.accountant.subject import RunSubject
 from affidavit.accountant.unit import RECORD
 from affidavit.audits import findings as records
 from affidavit.audits.finding import Finding, MembershipFinding

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
+from affidavit.accountant.attestation.statement import Certificate, Claim, CurvePoint, MethodSummary
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.ledger.accounts import Account, Reservation
 from affidavit.accountant.plan import Exponential, Parallel, Repeat
-from affidavit.accountant.statement import Certificate, Claim, CurvePoint, MethodSummary
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.accountant.unit import RECORD, Unit
 from affidavit.audits.finding import (

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.order import Order
 from affidavit.accountant.plan import (
     Compose,
     DiscreteGaussian,
@@ -25,7 +24,8 @@ from affidavit.accountant.plan import (
     Repeat,
     WithoutReplacement,
 )
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.order import Order
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.audits.checks import CheckReport
 from affidavit.audits.sensitivity import Change, Neighbours, Rehearsal, allowed, move, sensitivity_check, stated
 from affidavit.mechanisms import exponential, gaussian

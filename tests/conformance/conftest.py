@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from affidavit.accountant.plan import Plan
-from affidavit.accountant.randomness import NoiseSource, SeededNoise
+from affidavit.accountant.release.randomness import NoiseSource, SeededNoise
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import GeneratorConfig
 from affidavit.generation.dataset import Record

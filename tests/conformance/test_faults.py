@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetExceeded, PermitViolation
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.plan import Gaussian, Plan, Repeat, parse_envelope
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.accountant.unit import RECORD
 from affidavit.audits.certified import Certified
 from affidavit.audits.checks import CheckReport

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant import decimals
+from affidavit.accountant.attestation.statement import Claim
 from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.settle import settle
-from affidavit.accountant.statement import Claim
 from affidavit.accountant.verifier import check_claim
 
 Node = dict[str, Any]

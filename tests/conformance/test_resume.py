@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from affidavit.accountant.journal import NAME, Journal, Past
 from affidavit.accountant.plan import leaves
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.journal import NAME, Journal, Past
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.audits.trace.check import check_trace
 from affidavit.audits.trace.events import parse as parse_trace
 from affidavit.generation.models import load_model

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from affidavit.accountant.keys import Keyring
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.unit import RECORD
 from affidavit.cli import run

@@ -127,8 +127,8 @@ def test_interrupt_exits_130(command, plan_file, monkeypatch):
 
 def test_a_false_certificate_is_refuted_by_recomputing(workplace):
     """Well signed, and wrong: the signature alone accepts it, recomputing exits 1."""
-    from affidavit.accountant import certificate as certificates
-    from affidavit.accountant.certificate import Claim
+    from affidavit.accountant.attestation import certificate as certificates
+    from affidavit.accountant.attestation.certificate import Claim
     from affidavit.certification import prepare
     from affidavit.runfile import load_run
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.auditfile import load_audit
 from affidavit.audits.certified import Certified

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from affidavit.accountant import files
-from affidavit.accountant.journal import NAME
+from affidavit.accountant.release.journal import NAME
 from affidavit.accountant.unit import RECORD
 
 PLAN = {"relation": "zero-out", "delta": 1e-5, "plan": {"kind": "pure", "epsilon": 1}}

@@ -14,8 +14,8 @@ import sys
 
 import pytest
 
-from affidavit.accountant.journal import NAME
-from affidavit.accountant.keys import Keyring
+from affidavit.accountant.attestation.keys import Keyring
+from affidavit.accountant.release.journal import NAME
 
 
 def _nothing_written(place) -> bool:

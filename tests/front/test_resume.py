@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from affidavit import closing, synthesis
-from affidavit.accountant.journal import NAME, Journal, Past
 from affidavit.accountant.ledger import Ledger
+from affidavit.accountant.release.journal import NAME, Journal, Past
 from affidavit.accountant.unit import RECORD
 from affidavit.cli import run as command_line
 from affidavit.generation.recorder import Recorder

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from affidavit.accountant.receipt import render
+from affidavit.accountant.attestation.receipt import render
 from affidavit.certification import certify
 from affidavit.runfile import load_run
 from support.ledgers import rewrite

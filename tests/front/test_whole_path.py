@@ -152,7 +152,7 @@ def test_public_artefacts_are_the_same_for_neighbouring_data(workplace, empty_wo
 
 def test_the_curve_is_nowhere_above_the_claim(workplace):
     """From the claimed ε on, the certificate's own curve may not say a larger δ than its claim."""
-    from affidavit.accountant import certificate as certificates
+    from affidavit.accountant.attestation import certificate as certificates
 
     found = certificates.load(workplace.certificate, trusted=workplace.keyring.trusted())
     beyond = [point for point in found.curve if point.epsilon >= found.claim.epsilon]

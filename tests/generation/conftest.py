@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Leaf, Plan
-from affidavit.accountant.randomness import NoiseSource, SeededNoise
+from affidavit.accountant.release.order import Order
+from affidavit.accountant.release.randomness import NoiseSource, SeededNoise
 from affidavit.accountant.validate import Relation
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from affidavit.accountant.errors import DataError, RunFileError
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.generation import baselines, prism
 from affidavit.generation.dataset import Record
 from affidavit.generation.models.toy import ToyModel

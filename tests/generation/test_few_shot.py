@@ -12,7 +12,7 @@ import pytest
 
 from affidavit.accountant.errors import NotSupported, PermitViolation, RunFileError
 from affidavit.accountant.plan import Gaussian, Leaf, Plan, leaves
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.accountant.validate import RELATIONS, Relation
 from affidavit.generation import few_shot
 from affidavit.generation.dataset import Record

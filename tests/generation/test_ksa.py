@@ -430,7 +430,7 @@ def test_a_served_model_writes_by_itself(open_plain: Open, monkeypatch: pytest.M
 
 def test_counts_are_held_to_the_public_ceiling() -> None:
     step = _config(subsets=2).choice("joins")
-    from affidavit.accountant.randomness import SeededNoise
+    from affidavit.accountant.release.randomness import SeededNoise
     from affidavit.generation.recorder import Recorder
 
     class One:

@@ -9,7 +9,7 @@ import pytest
 
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Leaf
-from affidavit.accountant.randomness import NoiseSource, SeededNoise
+from affidavit.accountant.release.randomness import NoiseSource, SeededNoise
 from affidavit.accountant.validate import Relation
 from affidavit.generation import prism
 from affidavit.generation.dataset import Record

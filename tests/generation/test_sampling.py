@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.randomness import noise_source
+from affidavit.accountant.release.randomness import noise_source
 from affidavit.generation.sampling import permutation, poisson, sample_event, without_replacement
 
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from affidavit.accountant.errors import DataError, RunFileError
 from affidavit.accountant.plan import Gaussian, Parallel, Plan, Poisson, Repeat, WithoutReplacement
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.accountant.validate import RELATIONS, Relation
 from affidavit.generation import few_shot
 from affidavit.generation.dataset import Record

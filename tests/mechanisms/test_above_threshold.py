@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 
 from affidavit.accountant.errors import PermitViolation, PlanError, UsageError
 from affidavit.accountant.plan import Pure, Repeat, core, parse_plan, to_dict
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.audits.statistics.clopper_pearson import Counts
 from affidavit.audits.statistics.joint import epsilon_lower
 from affidavit.mechanisms import load

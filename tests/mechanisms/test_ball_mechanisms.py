@@ -10,7 +10,7 @@ import pytest
 
 from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import Gaussian, Leaf, Repeat
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.mechanisms import coverage, good_radius, projected_mean
 from affidavit.mechanisms.coverage import CoverageCount
 from affidavit.mechanisms.good_radius import LARGEST, GoodRadius, average_coverage

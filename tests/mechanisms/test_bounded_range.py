@@ -10,7 +10,7 @@ from scipy.special import ndtri_exp
 from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import PermitViolation
 from affidavit.accountant.plan import Compose, Exponential, Gaussian, Repeat, WithoutReplacement, core
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.accountant.verifier import recompute
 from affidavit.mechanisms.bounded_range import BoundedRange, JointSelection, costs, gaussian_multiplier, release
 

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binomtest, chisquare
 
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.mechanisms.coins import exponential_coin, exponential_coins, geometric, two_sided_geometric
 
 

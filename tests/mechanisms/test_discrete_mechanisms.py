@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 
 from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import DiscreteGaussian, Exponential, Laplace, Leaf, Pure, Repeat, core
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.mechanisms import discrete_gaussian, laplace, noisy_max
 from affidavit.mechanisms.discrete_gaussian import DiscreteGaussianNoise
 from affidavit.mechanisms.laplace import LaplaceNoise

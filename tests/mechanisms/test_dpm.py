@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import PermitViolation, UsageError
-from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Compose, leaves
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.order import Order
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.mechanisms.dpm import Clustering, Exact, clipped, cluster, release
 from affidavit.mechanisms.dpm_splits import GRID, Separators, Weights
 

@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 
 from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import Exponential, Gaussian, Leaf
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.mechanisms import exponential
 from affidavit.mechanisms.base import Noise
 

@@ -17,7 +17,7 @@ from scipy.stats import chisquare
 
 from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import Exponential, Gaussian, Leaf, Pure
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.audits.statistics.clopper_pearson import Counts
 from affidavit.audits.statistics.joint import epsilon_lower
 from affidavit.mechanisms import joint_exponential

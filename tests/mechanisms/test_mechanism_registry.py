@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 
 from affidavit import mechanisms
 from affidavit.accountant.plan import Exponential, Gaussian, Parallel, Pure, Repeat
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.mechanisms import base
 
 

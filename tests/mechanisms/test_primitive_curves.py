@@ -21,7 +21,7 @@ from scipy.stats import beta
 
 from affidavit.accountant.bound import bound
 from affidavit.accountant.plan import Leaf, Plan
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.mechanisms import (
     coverage,
     discrete_gaussian,

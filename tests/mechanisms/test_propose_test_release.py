@@ -14,7 +14,7 @@ from scipy.stats import binomtest
 
 from affidavit.accountant.errors import PermitViolation, PlanError, UsageError
 from affidavit.accountant.plan import Approximate, Pure, Repeat, core, parse_plan, to_dict
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.mechanisms import load
 
 load()

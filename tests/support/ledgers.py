@@ -10,7 +10,7 @@ from sqlalchemy import create_engine, insert, inspect, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.pool import NullPool
 
-from affidavit.accountant.keys import Keyring
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.ledger import Account, Ledger, verified
 from affidavit.accountant.ledger.chain import GENESIS, Head, link, seal
 from affidavit.accountant.ledger.tables import entries, head

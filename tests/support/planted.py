@@ -107,9 +107,10 @@ FAULTS = (
             "test_keys.py::test_a_private_file_that_others_can_read_is_refused"),
     Planted("a key is overwritten", _KEYS, "os.link(temporary, path)", "__import__('shutil').copy(temporary, path)",
             "test_keys.py::test_a_key_is_never_overwritten"),
-    Planted("a receipt's signature is not checked", "accountant/receipt.py",
+    Planted("a receipt's signature is not checked", "accountant/attestation/receipt.py",
             "trusted[keyid].verify(value, dsse.pae(_TYPE, _spelled(body)))", "_spelled(body)",
             "test_receipt.py"),
-    Planted("an expired certificate opens", "accountant/certificate.py", "if now > certificate.not_after:", "if False:",
+    Planted("an expired certificate opens", "accountant/attestation/certificate.py",
+            "if now > certificate.not_after:", "if False:",
             "test_permit.py::test_bad_certificates_are_refused_and_charged_nothing"),
 )  # fmt: skip

@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 import pytest
 
-from affidavit.accountant.journal import Journal, Past
-from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Leaf, Plan
-from affidavit.accountant.randomness import GuardedNoise, NoiseSource
+from affidavit.accountant.release.journal import Journal, Past
+from affidavit.accountant.release.order import Order
+from affidavit.accountant.release.randomness import GuardedNoise, NoiseSource
 from affidavit.accountant.validate import Relation
 from affidavit.generation.recorder import Recorder
 

@@ -21,8 +21,8 @@ from affidavit.accountant.filters.costs import ORDERS, Costs, RenyiPoint
 from affidavit.accountant.filters.spend import costs_of
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.methods import rdp
-from affidavit.accountant.permit import open_permit
 from affidavit.accountant.plan import Repeat, parse_plan
+from affidavit.accountant.release.permit import open_permit
 from affidavit.accountant.unit import RECORD
 from affidavit.accountant.verifier import recompute
 from affidavit.runfile import load_run

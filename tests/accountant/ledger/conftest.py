@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from affidavit.accountant.keys import Keyring
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetError, LedgerAltered, UsageError
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from support.ledgers import contents, destroy, edit, init, overwrite, reserve
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerAltered, UsageError
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger, book, verified
 from affidavit.accountant.unit import RECORD
 from support.ledgers import edit

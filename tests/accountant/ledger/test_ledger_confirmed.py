@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from affidavit.accountant import certificate as certificates
-from affidavit.accountant import recheck
-from affidavit.accountant.certificate import Certificate, Claim
+from affidavit.accountant.attestation import certificate as certificates
+from affidavit.accountant.attestation import recheck
+from affidavit.accountant.attestation.certificate import Certificate, Claim
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetError, ClaimRefused, LedgerAltered
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger, verified
 from affidavit.accountant.ledger.confirmed import note
 from tests.support.ledgers import contents, edit, init, reserve

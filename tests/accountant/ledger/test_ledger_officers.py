@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from affidavit.accountant import dsse
+from affidavit.accountant.attestation import dsse
+from affidavit.accountant.attestation.keys import Keyring, Signer, _public_pem
 from affidavit.accountant.errors import BudgetError, LedgerAltered, PlanError, UsageError
-from affidavit.accountant.keys import Keyring, Signer, _public_pem
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.ledger.chain import Head, Row, link, seal
 from affidavit.accountant.unit import RECORD

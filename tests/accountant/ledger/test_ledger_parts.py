@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetError, LedgerAltered, NotSupported, PlanError
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger, verified
 from affidavit.accountant.ledger.parts import Part, key_id
 from affidavit.accountant.ledger.sketch import SIZE, digest, sketch

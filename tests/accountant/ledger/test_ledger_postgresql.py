@@ -11,8 +11,8 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetError, LedgerMissing
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger, database
 from support.ledgers import init, reserve, run_sql
 from support.postgresql import Server

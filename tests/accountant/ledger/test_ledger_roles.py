@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import DBAPIError
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetError
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger, store, verified
 from affidavit.accountant.ledger.roles import ROLES, sql
 from affidavit.accountant.unit import RECORD

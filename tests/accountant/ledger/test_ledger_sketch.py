@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetError
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger, verified
 from affidavit.accountant.ledger.sketch import SIZE, digest, merge, place, share, sketch
 from affidavit.accountant.ledger.verified import read_rows

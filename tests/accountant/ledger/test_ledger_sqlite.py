@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import LedgerAltered, LedgerMissing, UsageError
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger, default_url
 from support.ledgers import file_of, init, reserve
 

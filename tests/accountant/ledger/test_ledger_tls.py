@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import pytest
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetError
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from support import postgresql as postgres
 from support.certificates import Authority

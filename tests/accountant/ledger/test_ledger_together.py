@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetExceeded
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger, book, verified
 from affidavit.accountant.ledger.database import Database
 from affidavit.accountant.unit import RECORD

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetError, LedgerAltered
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.ledger.witness import Witness
 from support.ledgers import contents, init, overwrite, reserve, rewrite

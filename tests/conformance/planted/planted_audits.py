@@ -16,7 +16,7 @@ import pytest
 
 from affidavit.accountant.errors import AffidavitError
 from affidavit.accountant.plan import Plan
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.accountant.validate import Relation
 from affidavit.audits.certified import Certified
 from affidavit.audits.checks import CheckReport

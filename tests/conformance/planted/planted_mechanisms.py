@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from planted_audits import Case, Plant
 
-from affidavit.accountant.randomness import NoiseSource
+from affidavit.accountant.release.randomness import NoiseSource
 from affidavit.mechanisms import (
     above_threshold,
     bounded_range,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import RunFileError
-from affidavit.accountant.keys import Keyring
 from affidavit.certification import prepare
 from affidavit.experiments import running
 from affidavit.experiments.cells import expand

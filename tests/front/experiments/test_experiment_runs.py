@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import DataError, NotSupported, PackageMissing, RunFileError, UsageError
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from affidavit.experiments import runner, running
 from affidavit.experiments.cells import expand

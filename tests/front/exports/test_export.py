@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from affidavit.accountant import dsse
+from affidavit.accountant.attestation import dsse
 from affidavit.exports import FORMS, intoto
 
 STATED = ("--name", "Northern letters", "--curator", "Example Press", "--use", "tests", "--region", "North")

@@ -18,16 +18,16 @@ from typing import Any
 
 from remedy_cases import Api, Case, Place
 
-from affidavit.accountant import keys, recheck, statement
-from affidavit.accountant.certificate import check_subject, issue, verify_envelope
-from affidavit.accountant.keys import Keyring
+from affidavit.accountant.attestation import keys, recheck, statement
+from affidavit.accountant.attestation.certificate import check_subject, issue, verify_envelope
+from affidavit.accountant.attestation.keys import Keyring
+from affidavit.accountant.attestation.receipt import SCHEMA, check_receipt, read, render
+from affidavit.accountant.attestation.statement import Certificate, Claim, CurvePoint
+from affidavit.accountant.attestation.subject import RunSubject
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.nodes import Compose, Gaussian, WithoutReplacement
-from affidavit.accountant.permit import Permit, open_permit
 from affidavit.accountant.plan import parse_plan
-from affidavit.accountant.receipt import SCHEMA, check_receipt, read, render
-from affidavit.accountant.statement import Certificate, Claim, CurvePoint
-from affidavit.accountant.subject import RunSubject
+from affidavit.accountant.release.permit import Permit, open_permit
 from affidavit.accountant.unit import RECORD, parse_unit
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -272,9 +272,9 @@ def _restored(place: Place) -> None:
     os.rename(place.folder / "backup", place.keyring.home / "signing-key.pem")
 
 
-CASES = [Case("accountant/keys.py:_read_private#2", "keys show", _key_is_a_folder, by_hand=_restored)]
+CASES = [Case("accountant/attestation/keys.py:_read_private#2", "keys show", _key_is_a_folder, by_hand=_restored)]
 
 API = [
-    Api("accountant/statement.py:encode", _issued, {"population": 1 << 60}),
+    Api("accountant/attestation/statement.py:encode", _issued, {"population": 1 << 60}),
     *(Api(f"accountant/{at}", call, given, remedied) for at, call, given, remedied in REFUSED),
 ]

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from remedy_cases import Api
 
-from affidavit.accountant import bound, decimals, randomness, strictjson, subject, verifier
+from affidavit.accountant import bound, decimals, strictjson, verifier
+from affidavit.accountant.attestation import subject
 from affidavit.accountant.plan import parse_plan
+from affidavit.accountant.release import randomness
 from affidavit.accountant.tradeoff import privacy_curve
 from affidavit.audits import neighbour
 from affidavit.audits.attacks import brainwash, canary, min_k, prompting
@@ -126,8 +128,12 @@ CASES = [
         {"value": 1},
         {"value": "2026-01-31T12:00:00Z"},
     ),
-    Api("accountant/subject.py:check_digest", _subject, {"config": "x"}, {"config": "ab" * 32}),
-    Api("accountant/randomness.py:noise_source", lambda *, randomness: source(randomness), {"randomness": "weak"}),
+    Api("accountant/attestation/subject.py:check_digest", _subject, {"config": "x"}, {"config": "ab" * 32}),
+    Api(
+        "accountant/release/randomness.py:noise_source",
+        lambda *, randomness: source(randomness),
+        {"randomness": "weak"},
+    ),
     Api(
         "audits/statistics/auc.py:__post_init__",
         lambda *, members, non_members: auc.ScoredRun(tuple(members), tuple(non_members)),

@@ -233,9 +233,9 @@ CASES = [
         code=3,
         then=DONE,
     ),
-    Case("accountant/certificate.py:read", "audit audit.toml -o findings", _asked({}), code=3, then=()),
+    Case("accountant/attestation/certificate.py:read", "audit audit.toml -o findings", _asked({}), code=3, then=()),
     Case(
-        "accountant/receipt.py:_invalid",
+        "accountant/attestation/receipt.py:_invalid",
         CALL + " --receipt out/receipt.json",
         _asked({}, then=_damaged_receipt),
         code=3,
@@ -243,7 +243,7 @@ CASES = [
         then=DONE,
     ),
     Case(
-        "accountant/receipt.py:check_receipt",
+        "accountant/attestation/receipt.py:check_receipt",
         CALL + " --receipt out/receipt.json",
         _asked({}, then=_receipt_of_another),
         by_hand=lambda place: (place.folder / "first.json").rename(place.folder / "certificate.json"),
@@ -271,7 +271,7 @@ CASES = [
     Case("front/cli/audits.py:report#2", "report . -o page.html", _reported(_audited)),
     Case("audits/findings.py:merge", "report . --format json", _reported(nothing)),
     Case(
-        "accountant/certificate.py:read#2",
+        "accountant/attestation/certificate.py:read#2",
         "report .",
         _reported(lambda place: (place.folder / "certificate.json").unlink()),
         code=3,
@@ -290,7 +290,7 @@ CASES = [
         by_hand=lambda place: (place.folder / "out/receipt.json").unlink(),
     ),
     Case(
-        "accountant/receipt.py:check_text",
+        "accountant/attestation/receipt.py:check_text",
         "report .",
         _reported(lambda place: place.write("out/synthetic.jsonl", "{}\n")),
         code=3,

@@ -15,7 +15,7 @@ from cases_audits import AUDIT
 from remedy_cases import Api, Case, Place
 
 from affidavit.accountant.plan import Pure, Repeat, parse_plan
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.audits import findings, neighbour, overlap, sensitivity
 from affidavit.audits.attacks import cases, extraction_prompts, one_step, protocol, rmia, shadow
 from affidavit.audits.attacks.echo import make_echo_canaries

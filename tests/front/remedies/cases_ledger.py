@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from remedy_cases import Case, Place, nothing
 
-from affidavit.accountant.keys import Keyring
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.unit import RECORD, Unit
 
@@ -137,8 +137,8 @@ def _other_records(place: Place) -> None:
 
 def _expired(place: Place) -> None:
     from affidavit import synthesis
-    from affidavit.accountant import certificate as certificates
     from affidavit.accountant import clock
+    from affidavit.accountant.attestation import certificate as certificates
 
     place.certified()
     late = clock.utc_now() + timedelta(days=91)
@@ -155,7 +155,7 @@ def _expired(place: Place) -> None:
 
 
 def _early(place: Place) -> None:
-    from affidavit.accountant import certificate as certificates
+    from affidavit.accountant.attestation import certificate as certificates
     from affidavit.accountant.clock import utc_now
 
     place.certified()
@@ -225,25 +225,32 @@ def _addressed(address: str) -> Callable[[Place], None]:
 
 
 CASES = [
-    Case("accountant/keys.py:_read_private", "certify run.toml -o certificate.json"),
+    Case("accountant/attestation/keys.py:_read_private", "certify run.toml -o certificate.json"),
     Case("front/cli/keys.py:show", "keys show --pem"),
-    Case("accountant/keys.py:init", "keys init", lambda place: place.keys(), then=()),
-    Case("accountant/keys.py:read_public_key", "keys trust KEY.pem", _private_key_as_public, by_hand=_public),
-    Case("accountant/keys.py:read_public_key#2", "keys trust KEY.pem", _write("KEY.pem", b"nothing"), by_hand=_public),
-    Case("accountant/keys.py:show", "keys show", _wrong_name),
+    Case("accountant/attestation/keys.py:init", "keys init", lambda place: place.keys(), then=()),
     Case(
-        "accountant/keys.py:_read_private#3",
+        "accountant/attestation/keys.py:read_public_key", "keys trust KEY.pem", _private_key_as_public, by_hand=_public
+    ),
+    Case(
+        "accountant/attestation/keys.py:read_public_key#2",
+        "keys trust KEY.pem",
+        _write("KEY.pem", b"nothing"),
+        by_hand=_public,
+    ),
+    Case("accountant/attestation/keys.py:show", "keys show", _wrong_name),
+    Case(
+        "accountant/attestation/keys.py:_read_private#3",
         "keys show",
         lambda place: (place.keys(), (place.keyring.home / "signing-key.pem").chmod(0o644)),
     ),
-    Case("accountant/keys.py:signer", "keys show", _write("home/signing-key.pem", b"nothing")),
+    Case("accountant/attestation/keys.py:signer", "keys show", _write("home/signing-key.pem", b"nothing")),
     Case(
-        "accountant/keys.py:_read_private",
+        "accountant/attestation/keys.py:_read_private",
         "certify run.toml -o certificate.json",
         lambda place: (place.keys(), (place.keyring.home / "commitment.key").unlink()),
     ),
     Case(
-        "accountant/keys.py:secret",
+        "accountant/attestation/keys.py:secret",
         "certify run.toml -o certificate.json",
         lambda place: (place.keys(), _write("home/commitment.key", b"12")(place)),
     ),
@@ -325,28 +332,28 @@ CASES = [
     ),
     Case("front/verification.py:verify#2", "verify certificate.json --ledger", _receipt_at_hand),
     Case("accountant/ledger/chain.py:altered", "ledger verify", _altered, code=4, by_hand=_restored),
-    Case("accountant/certificate.py:read", "generate run.toml -o out", _after(nothing), code=3, then=()),
+    Case("accountant/attestation/certificate.py:read", "generate run.toml -o out", _after(nothing), code=3, then=()),
     Case(
-        "accountant/certificate.py:read#2",
+        "accountant/attestation/certificate.py:read#2",
         GENERATE,
         _after(lambda place: (place.folder / "certificate.json").unlink()),
         code=3,
     ),
-    Case("accountant/dsse.py:_invalid", GENERATE, _after(_tampered), code=3),
-    Case("accountant/dsse.py:_invalid", GENERATE, _after(_write("certificate.json", b"{}")), code=3),
-    Case("accountant/dsse.py:verify", GENERATE, _foreign, code=3),
-    Case("accountant/certificate.py:_wrong", GENERATE, _another("generator.temperature", 1.1), code=3),
+    Case("accountant/attestation/dsse.py:_invalid", GENERATE, _after(_tampered), code=3),
+    Case("accountant/attestation/dsse.py:_invalid", GENERATE, _after(_write("certificate.json", b"{}")), code=3),
+    Case("accountant/attestation/dsse.py:verify", GENERATE, _foreign, code=3),
+    Case("accountant/attestation/certificate.py:_wrong", GENERATE, _another("generator.temperature", 1.1), code=3),
     Case(
-        "accountant/certificate.py:_wrong",
+        "accountant/attestation/certificate.py:_wrong",
         GENERATE,
         _another("relation", "add-remove"),
         code=3,
         then=(),
         commands=(0, 4),
     ),
-    Case("accountant/certificate.py:check_subject", GENERATE, _after(_other_records), code=3),
-    Case("accountant/certificate.py:verify_envelope", GENERATE, _expired, code=3),
-    Case("accountant/certificate.py:verify_envelope#2", GENERATE, _early, code=3, by_hand=nothing),
+    Case("accountant/attestation/certificate.py:check_subject", GENERATE, _after(_other_records), code=3),
+    Case("accountant/attestation/certificate.py:verify_envelope", GENERATE, _expired, code=3),
+    Case("accountant/attestation/certificate.py:verify_envelope#2", GENERATE, _early, code=3, by_hand=nothing),
     Case("front/synthesis.py:_check_account", GENERATE, _no_ledger, code=4),
     Case("front/synthesis.py:_check_account", GENERATE, _near_name, code=4, past=True),
     Case(
@@ -368,7 +375,12 @@ CASES = [
         "certify run.toml -o file/certificate.json",
         lambda place: (place.keys(), place.write("file", "")),
     ),
-    Case("accountant/certificate.py:read#2", "verify certificate.json --recompute", lambda place: place.keys(), code=3),
+    Case(
+        "accountant/attestation/certificate.py:read#2",
+        "verify certificate.json --recompute",
+        lambda place: place.keys(),
+        code=3,
+    ),
     Case("front/checking.py:check_trace#2", "check-trace out/trace.jsonl", _trace),
     Case(
         "front/checking.py:check_trace#2",

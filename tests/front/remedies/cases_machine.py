@@ -20,10 +20,10 @@ from cases_folders import _save
 from cases_grids import PRISM, _grid, _with
 from remedy_cases import HIDDEN, INSTALLING, RUN, Api, Case, Place, dumped
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import AffidavitError
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
-from affidavit.accountant.permit import open_permit
+from affidavit.accountant.release.permit import open_permit
 from affidavit.audits.pii.name import presidio_names
 from affidavit.certification import certify, prepare
 from affidavit.experiments import runner
@@ -147,7 +147,7 @@ CASES = [
     _grid("front/experiments/files.py:_lines",
           _with(datasets__public_first=4, datasets__size=20, also=_gone_in_between), by_hand=_back),
     _grid("front/experiments/runner.py:run_experiment", _with({"generator": PRISM}, also=_keys_lost)),
-    Case("accountant/keys.py:init#2", "keys init --keep-existing", _dangling),
+    Case("accountant/attestation/keys.py:init#2", "keys init --keep-existing", _dangling),
     Case("front/auditing.py:audit#2", "audit audit.toml --certificate certificate.json -o findings", _other_weights,
          file="audit.toml", then=(0, 1, 5)),
 ]  # fmt: skip
@@ -286,7 +286,7 @@ def _damaged_embedding() -> object:
 
 API = [
     Api("front/synthesis.py:generate", _generated, {"model": _OtherModel()}, {"model": load_model("toy")}),
-    Api("accountant/permit.py:_check_live#2", _drawn, {"in_a_fork": True}, {"in_a_fork": False}),
+    Api("accountant/release/permit.py:_check_live#2", _drawn, {"in_a_fork": True}, {"in_a_fork": False}),
     Api("front/pytest_plugin.py:dp_certificate", _tested, {"flags": ()},
         {"flags": ("--dp-certificate", "certificate.json")}),
     Api("audits/pii/name.py:presidio_names", _names, {"model": ""}),

@@ -11,7 +11,7 @@ import numpy as np
 from remedy_cases import Api
 
 from affidavit.accountant.plan import DiscreteGaussian, Exponential, Gaussian, Laplace, Leaf
-from affidavit.accountant.randomness import SeededNoise
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.mechanisms import (
     above_threshold,
     base,

@@ -20,11 +20,11 @@ from cases_ledger import GENERATE, OPEN, _foreign
 from cases_runs import FEW_SHOT, with_settings
 from remedy_cases import INSTALLING, Api, Case, Place, nothing
 
-from affidavit.accountant import receipt, recheck
+from affidavit.accountant.attestation import receipt, recheck
+from affidavit.accountant.attestation.keylimits import KeyLimits
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.bound import bound
 from affidavit.accountant.filters import costs
-from affidavit.accountant.keylimits import KeyLimits
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger, migrations
 from affidavit.accountant.ledger.migrations import VERSION
 from affidavit.accountant.nodes import Gaussian
@@ -275,8 +275,8 @@ def _written(*, name: str) -> None:
 
 
 CASES = [
-    Case("accountant/certificate.py:_check_limits", "verify certificate.json", _limited, code=3),
-    Case("accountant/keys.py:_limits", "keys show", _limits_lost, by_hand=_limits_back),
+    Case("accountant/attestation/certificate.py:_check_limits", "verify certificate.json", _limited, code=3),
+    Case("accountant/attestation/keys.py:_limits", "keys show", _limits_lost, by_hand=_limits_back),
     Case("accountant/ledger/approvals.py:_refused", "ledger apply request.json", _asked, code=4, then=()),
     Case("accountant/ledger/approvals.py:approve", "ledger approve certificate.json", _certificate, then=()),
     Case("accountant/ledger/database.py:_check_session", OPEN, _careless_server, code=4),

@@ -14,9 +14,9 @@ from pathlib import Path
 from cases_machine import _certified, _ledger
 from remedy_cases import Api, Case, Place
 
-from affidavit.accountant.journal import NAME, Journal
 from affidavit.accountant.ledger import Ledger
-from affidavit.accountant.permit import open_permit
+from affidavit.accountant.release.journal import NAME, Journal
+from affidavit.accountant.release.permit import open_permit
 from affidavit.certification import prepare
 from affidavit.generation.recorder import Recorder
 
@@ -137,16 +137,16 @@ def _case(at: str, call: str, arrange: Callable[[Place], object], **more: object
 CASES = [
     _case("front/closing.py:close", "close out", _uncharged, then=()),
     _case("front/closing.py:ended_already", RESUME, _another_receipt),
-    _case("accountant/journal.py:_locked", "close out", _running, by_hand=lambda _: _OPEN.pop().close()),
-    _case("accountant/journal.py:read", RESUME, Place.certified),
-    _case("accountant/journal.py:read#2", RESUME, _damaged, past=True),
-    _case("accountant/journal.py:unfinished", GENERATE, _stopped, past=True),
-    _case("accountant/journal.py:reopen", RESUME, _moved, by_hand=_moved_back, past=True),
-    _case("accountant/journal.py:reopen#2", RESUME, _copied, by_hand=_newest, past=True),
-    _case("accountant/journal.py:recall", RESUME, _other_program, code=4, by_hand=_undone, past=True),
-    _case("accountant/journal.py:write", GENERATE, _full, by_hand=_undone, past=True),
-    _case("accountant/permit.py:check_same", RESUME, _recertified, code=3, by_hand=_first, past=True),
-    _case("accountant/permit.py:_reserved", RESUME, _committed, code=4),
+    _case("accountant/release/journal.py:_locked", "close out", _running, by_hand=lambda _: _OPEN.pop().close()),
+    _case("accountant/release/journal.py:read", RESUME, Place.certified),
+    _case("accountant/release/journal.py:read#2", RESUME, _damaged, past=True),
+    _case("accountant/release/journal.py:unfinished", GENERATE, _stopped, past=True),
+    _case("accountant/release/journal.py:reopen", RESUME, _moved, by_hand=_moved_back, past=True),
+    _case("accountant/release/journal.py:reopen#2", RESUME, _copied, by_hand=_newest, past=True),
+    _case("accountant/release/journal.py:recall", RESUME, _other_program, code=4, by_hand=_undone, past=True),
+    _case("accountant/release/journal.py:write", GENERATE, _full, by_hand=_undone, past=True),
+    _case("accountant/release/permit.py:check_same", RESUME, _recertified, code=3, by_hand=_first, past=True),
+    _case("accountant/release/permit.py:_reserved", RESUME, _committed, code=4),
 ]
 
 
@@ -172,4 +172,4 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-API = [Api("accountant/permit.py:_check_draw", _noise, {"in_a_draw": False}, by_hand={"in_a_draw": True})]
+API = [Api("accountant/release/permit.py:_check_draw", _noise, {"in_a_draw": False}, by_hand={"in_a_draw": True})]

@@ -18,8 +18,8 @@ import pytest
 from remedy_sites import ROOT, Recorder
 from remedy_typed import Step, alternatives, changed, dumped, with_flag, without_flag
 
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import AffidavitError
-from affidavit.accountant.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.unit import RECORD
 from affidavit.cli import run
@@ -175,7 +175,7 @@ AGAIN = {
 }
 """Where a fault is said again: with the grid's keys, or with the command that gets past it."""
 
-DECODING = "accountant/statement.py:decode"
+DECODING = "accountant/attestation/statement.py:decode"
 """Where the fault of a signed statement is said again, as the certificate's."""
 
 

@@ -17,9 +17,9 @@ from typing import Any
 from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool
 
-from affidavit.accountant import dsse, receipt
-from affidavit.accountant.keylimits import KeyLimits
-from affidavit.accountant.keys import Keyring
+from affidavit.accountant.attestation import dsse, receipt
+from affidavit.accountant.attestation.keylimits import KeyLimits
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.ledger.witness import Witness
 from affidavit.accountant.unit import RECORD

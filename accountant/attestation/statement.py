@@ -17,13 +17,13 @@ from types import MappingProxyType
 from typing import Any
 
 from affidavit.accountant import decimals, strictjson, validate
+from affidavit.accountant.attestation.subject import check_digest
 from affidavit.accountant.clock import show_instant
 from affidavit.accountant.errors import CertificateError, NotSupported, PlanError
 from affidavit.accountant.filters import costs as filter_costs
 from affidavit.accountant.filters.costs import NO_COSTS, Costs
 from affidavit.accountant.plan import Plan, parse_plan, to_dict
 from affidavit.accountant.show import Facts, Shown
-from affidavit.accountant.subject import check_digest
 from affidavit.accountant.unit import Unit, parse_unit
 from affidavit.accountant.validate import Relation
 

@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from affidavit.accountant import files
+from affidavit.accountant.attestation.keylimits import UNLIMITED, KeyLimits, Trust
 from affidavit.accountant.clock import Clock, show_instant, utc_now
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.keylimits import UNLIMITED, KeyLimits, Trust
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey

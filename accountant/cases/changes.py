@@ -55,17 +55,17 @@ from functools import lru_cache
 from itertools import islice, product
 from typing import Literal
 
-from affidavit.accountant.cases import NOTHING, AnyOrder, Moved, exponential_uses, is_nothing, only
-from affidavit.accountant.dominance import covers, maximal, undominated
-from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.moves import pairs_of_parts, reached_moves, reached_parts
-from affidavit.accountant.nodes import Compose, Leaf, Parallel, Plan, Poisson, Repeat, WithoutReplacement
-from affidavit.accountant.populations import (
+from affidavit.accountant.cases.case import NOTHING, AnyOrder, Moved, exponential_uses, is_nothing, only
+from affidavit.accountant.cases.dominance import covers, maximal, undominated
+from affidavit.accountant.cases.moves import pairs_of_parts, reached_moves, reached_parts
+from affidavit.accountant.cases.populations import (
     check_inner_populations,
     check_no_inner_population,
     only_sample,
     outer_samples,
 )
+from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.nodes import Compose, Leaf, Parallel, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.validate import Relation
 
 __all__ = ["Cases", "cases"]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
 
-from affidavit.accountant.cases import AnyOrder, exponential_uses, is_nothing, only
+from affidavit.accountant.cases.case import AnyOrder, exponential_uses, is_nothing, only
 from affidavit.accountant.nodes import (
     Approximate,
     Compose,

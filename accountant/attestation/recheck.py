@@ -18,10 +18,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from affidavit.accountant import decimals
+from affidavit.accountant.attestation.statement import Certificate, Claim, encode
 from affidavit.accountant.errors import ClaimRefused, NotSupported
 from affidavit.accountant.filters.again import understated
 from affidavit.accountant.plan import core, to_dict
-from affidavit.accountant.statement import Certificate, Claim, encode
 from affidavit.accountant.verifier import ClaimCheck, check_claim
 
 __all__ = ["confirm", "recheck", "statement_sha256", "verifier"]

@@ -26,15 +26,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from affidavit.accountant import certificate as certificates
-from affidavit.accountant.certificate import Certificate, RunSubject, check_subject, verify_envelope
+from affidavit.accountant.attestation import certificate as certificates
+from affidavit.accountant.attestation.certificate import Certificate, RunSubject, check_subject, verify_envelope
+from affidavit.accountant.attestation.keys import Keyring, TrustedKeys
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.errors import PermitViolation, WrongRun
-from affidavit.accountant.journal import Journal, Past
-from affidavit.accountant.keys import Keyring, TrustedKeys
-from affidavit.accountant.order import Order
 from affidavit.accountant.plan import Leaf, Plan
-from affidavit.accountant.randomness import GuardedNoise, NoiseSource, Randomness, noise_source
+from affidavit.accountant.release.journal import Journal, Past
+from affidavit.accountant.release.order import Order
+from affidavit.accountant.release.randomness import GuardedNoise, NoiseSource, Randomness, noise_source
 from affidavit.accountant.remedies import setting, unused
 from affidavit.accountant.validate import Relation
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from affidavit.accountant import strictjson
+from affidavit.accountant.attestation.keys import Signer, TrustedKeys
 from affidavit.accountant.errors import SignatureInvalid, UntrustedKey
-from affidavit.accountant.keys import Signer, TrustedKeys
 
 __all__ = ["Verified", "add_signature", "pae", "sign", "verify"]
 

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from affidavit.accountant.cases import AnyOrder, Moved, exponential_uses
-from affidavit.accountant.changes import cases
+from affidavit.accountant.cases.case import AnyOrder, Moved, exponential_uses
+from affidavit.accountant.cases.changes import cases
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Compose, Exponential, Leaf, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.validate import Relation

@@ -16,11 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from affidavit.accountant import dsse, strictjson
+from affidavit.accountant import strictjson
+from affidavit.accountant.attestation import dsse
+from affidavit.accountant.attestation.keys import Signer, TrustedKeys
+from affidavit.accountant.attestation.statement import Certificate
 from affidavit.accountant.errors import PlanError, SignatureInvalid, UntrustedKey, WrongRun
-from affidavit.accountant.keys import Signer, TrustedKeys
 from affidavit.accountant.plan import leaves
-from affidavit.accountant.statement import Certificate
 
 __all__ = ["SCHEMA", "Receipt", "check_receipt", "check_text", "read", "render"]
 

@@ -19,16 +19,17 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
-from affidavit.accountant import dsse, files
+from affidavit.accountant import files
+from affidavit.accountant.attestation import dsse
+from affidavit.accountant.attestation.commitment import commit, new_salt
+from affidavit.accountant.attestation.keylimits import limits_of
+from affidavit.accountant.attestation.keys import Signer, TrustedKeys
+from affidavit.accountant.attestation.statement import Certificate, Claim, CurvePoint, MethodSummary, decode, encode
+from affidavit.accountant.attestation.subject import RunSubject
 from affidavit.accountant.clock import Clock, parse_instant, show_instant, utc_now
-from affidavit.accountant.commitment import commit, new_salt
 from affidavit.accountant.decimals import round_up
 from affidavit.accountant.errors import CertificateExpired, CertificateMissing, NotSupported, UntrustedKey, WrongRun
 from affidavit.accountant.filters.costs import NO_COSTS, Costs
-from affidavit.accountant.keylimits import limits_of
-from affidavit.accountant.keys import Signer, TrustedKeys
-from affidavit.accountant.statement import Certificate, Claim, CurvePoint, MethodSummary, decode, encode
-from affidavit.accountant.subject import RunSubject
 
 __all__ = [
     "DEFAULT_LIFE",

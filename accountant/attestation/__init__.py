@@ -1,0 +1,1 @@
+"""What is signed and how it is checked: certificates, receipts, keys."""
