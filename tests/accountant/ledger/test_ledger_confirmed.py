@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -169,5 +171,13 @@ def test_where_nothing_can_be_noted_it_is_recomputed(
     assert ledger.verify() == entries
 
 
-def test_the_verifier_s_digest_covers_its_code() -> None:
+def test_the_verifier_s_digest_covers_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every module of the accountant that is loaded: what an answer rests on is among them."""
+    read: set[Path] = set()
+    real = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda self: (read.add(self.resolve()), real(self))[1])
+    recheck.verifier.cache_clear()
     assert len(recheck.verifier()) == 64
+    loaded = {name: module for name, module in sys.modules.items() if name.startswith("affidavit.accountant.")}
+    assert {"affidavit.accountant.verifier.contour", "affidavit.accountant.filters.again"} <= loaded.keys()
+    assert {Path(str(module.__file__)).resolve() for module in loaded.values()} <= read
