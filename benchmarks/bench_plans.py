@@ -1,7 +1,8 @@
 """Random plans through both engines: time, memory, how far the sides are apart, and which method decided.
 
 Every plan is settled in a process of its own, forked after the imports, so that its memory and processor time are
-its own. ``COUNT`` and ``WORKERS`` are environment variables; the plans are the same for every run of one count.
+its own. ``COUNT``, ``WORKERS`` and ``LIMIT`` (seconds in all; plans that no time is left for are not counted) are
+environment variables; the plans are the same for every run of one count.
 The last lines are the slowest and the largest, as JSON, to be run again with ``affidavit epsilon``.
 """
 
@@ -23,6 +24,7 @@ from affidavit.accountant.settle import settle
 
 COUNT = int(os.environ.get("COUNT", "200"))
 WORKERS = int(os.environ.get("WORKERS", "1"))
+LIMIT = float(os.environ.get("LIMIT", "inf"))
 RELATIONS = ("add-remove", "zero-out", "substitution")
 SECONDS, MEGABYTES, PATIENCE = 2.0, 500.0, 60
 
@@ -128,8 +130,13 @@ def questions(count: int) -> list[str]:
 
 def main() -> None:
     """The counts, then the slowest and the largest."""
+    end = time.monotonic() + LIMIT
+
+    def in_time(question: str) -> Settlement | None:
+        return _apart(question) if time.monotonic() < end else None
+
     with ThreadPoolExecutor(WORKERS) as pool:
-        found = list(pool.map(_apart, questions(COUNT)))
+        found = [one for one in pool.map(in_time, questions(COUNT)) if one is not None]
     answered = [one for one in found if one.width == one.width]
     print(f"{len(found)} plans, {len(answered)} settled")
     for decided, number in Counter(one.decided for one in found).most_common():
