@@ -262,18 +262,24 @@ class Front:
                 result = result.times(two_point_masses(self._atoms()))
             return result
 
+    def _widest(self) -> float:
+        """How far the losses of one use are apart: a lattice that is coarser tells nothing of it."""
+        total = sum(count for _, count in self.direction.upper)
+        return max(high - low for low, high in (reach(pair, self.negligible / total) for pair, _ in self.direction.upper))
+
     def _lattice(self, spacing: float, *, keep: Kept) -> LossMasses:
         upper: tuple[Array, Array, float] = (np.zeros(1), np.zeros(1), 1.0)
         lower: tuple[Array, Array, float] = (np.zeros(1), np.zeros(1), 0.0)
         if keep != "lower":
             grid = self._grid(spacing, upward=True)
             above = self._composed(grid, upward=True)
-            while above is None:
+            while above is None and spacing <= self._widest():
                 spacing *= 2
                 grid = self._grid(spacing, upward=True)
                 above = self._composed(grid, upward=True)
-            losses = up_array([(above.first + i) * grid.step + above.offset for i in range(len(above.masses))])
-            upper = np.maximum(up_array(above.masses), 0.0), losses, up(above.infinite + above.outside)
+            if above is not None:
+                losses = up_array([(above.first + i) * grid.step + above.offset for i in range(len(above.masses))])
+                upper = np.maximum(up_array(above.masses), 0.0), losses, up(above.infinite + above.outside)
         grid = self._grid(spacing, upward=False)
         below = self._composed(grid, upward=False) if keep != "upper" else None
         if below is not None:

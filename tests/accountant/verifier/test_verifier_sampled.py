@@ -359,6 +359,13 @@ def test_a_sample_that_mostly_reveals() -> None:
     assert truth * (1 - 1e-12) <= found.delta_upper <= truth * 1.001
 
 
+def test_billions_of_uses_cost_at_most_their_largest_losses() -> None:
+    """No lattice that a transform can hold tells anything of one use: it grew coarser until a float overflowed."""
+    count, scale = 2_636_227_200, 0.827
+    found = recompute(repeat(count, {"kind": "laplace", "noise_multiplier": scale}), relation="add-remove", delta=6e-11)
+    assert count / scale <= found.epsilon_upper <= count / scale * (1 + 1e-12)
+
+
 @pytest.mark.parametrize("relation", ["add-remove", "substitution"])
 def test_a_shift_of_less_than_a_grid_step_may_show_nothing(relation: str) -> None:
     """No pair below: the parts beside it are the lower side; (e − √e)/(1 + e) of randomised response at ε = 1/2."""
