@@ -265,7 +265,9 @@ class Front:
     def _widest(self) -> float:
         """How far the losses of one use are apart: a lattice that is coarser tells nothing of it."""
         total = sum(count for _, count in self.direction.upper)
-        return max(high - low for low, high in (reach(pair, self.negligible / total) for pair, _ in self.direction.upper))
+        return max(
+            high - low for low, high in (reach(pair, self.negligible / total) for pair, _ in self.direction.upper)
+        )
 
     def _lattice(self, spacing: float, *, keep: Kept) -> LossMasses:
         upper: tuple[Array, Array, float] = (np.zeros(1), np.zeros(1), 1.0)
