@@ -12,7 +12,7 @@ With M(s) = E_P e^{sL} of the whole composition and any θ > 0 (1/(s(s+1)) is th
 - *the sum over x* in M(s), relative to M(θ): ``gaussian_pair``;
 - *|t| beyond R*: on a line x + iy of the sign for which arg r_p >= arg r_q, |M| is at most the integral of the
   integrand's size, which falls in t; it is a trapezoid sum again (``Pair.lifted``);
-- *rounding*, term by term, times the number of uses.
+- *rounding*, term by term, times the number of uses (``terms``).
 
 Of few rare samples M hardly decays: nearly all uses cost nearly nothing, almost an atom; and rare, large losses allow
 no tilt that brings out what is common. Then windows w (``gaussian_pair.Window``) cut the losses of each use. With A_j

@@ -40,10 +40,14 @@ class Whole:
         return cls(tilt, parts, precision)
 
     @property
+    def gaussian(self) -> float:
+        """ln of the Gaussians' part of M(θ)."""
+        return 0.5 * self.precision * (self.tilt**2 + self.tilt)
+
+    @property
     def log_peak(self) -> float:
         """ln M(θ)."""
-        gaussian = 0.5 * self.precision * (self.tilt**2 + self.tilt)
-        return math.fsum(count * one.log_peak for _, count, one in self.parts) + gaussian
+        return math.fsum(count * one.log_peak for _, count, one in self.parts) + self.gaussian
 
     @property
     def variance(self) -> float:
@@ -77,11 +81,12 @@ def summed(
     error, work, first, count = 0.0, 0.0, 0, FIRST_TERMS
     parts: tuple[tuple[Pair, ...], ...] = split or tuple((pair,) for pair, _, _ in whole.parts)
     sums = 8.0 + 2.0 * len(parts)  # each part's logarithm is in all later partial sums
+    scale = math.fsum(uses * abs(moments.log_peak) for _, uses, moments in whole.parts) + whole.gaussian
     while True:
         t = step * np.arange(first, first + count)
         # ln of the product of the first parts and of the quotient by it of that of all; the errors of both, and of all.
-        product = whole.precision * (-0.5 * t * t + 1j * t * (whole.tilt + 0.5))
-        rounding = sums * UNIT * (whole.precision * t * (t + whole.tilt + 0.5) + 16.0)
+        product: ComplexArray = whole.precision * (-0.5 * t * t + 1j * t * (whole.tilt + 0.5))
+        rounding = sums * UNIT * (whole.precision * t * (t + whole.tilt + 0.5) + 16.0) + 4.0 * UNIT * scale
         quotient, moved, direct = np.zeros_like(product), np.zeros_like(t), rounding
         for part, (_, uses, moments) in zip(parts, whole.parts, strict=True):
             nodes = [one.tilted(whole.tilt, float(t[-1])) for one in part]

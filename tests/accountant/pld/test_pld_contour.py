@@ -328,9 +328,7 @@ def test_a_coarse_sum_is_right_within_its_charge() -> None:
     coarse, fine = pair.tilted(tilt, frequency), pair._nodes(tilt, pair.tilted(tilt, 0.0).step / 64.0)
     log_peak = fine.moments().log_peak
     values = [complex(one.transform(frequency, 1.0, 1, log_peak)[0]) for one in (coarse, fine)]
-    charges = [
-        sum(constant + slope * frequency for constant, slope in [one.rounding(log_peak)]) for one in (coarse, fine)
-    ]
+    charges = [constant + slope * frequency for constant, slope in (one.rounding(log_peak) for one in (coarse, fine))]
     assert abs(values[0] - values[1]) <= sum(charges)
 
 
