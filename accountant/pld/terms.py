@@ -83,11 +83,11 @@ def summed(
     sums = 8.0 + 2.0 * len(parts)  # each part's logarithm is in all later partial sums
     scale = math.fsum(uses * abs(moments.log_peak) for _, uses, moments in whole.parts) + whole.gaussian
     while True:
-        t = step * np.arange(first, first + count)
+        t = step * np.arange(first, first + count, dtype=np.float64)
         # ln of the product of the first parts and of the quotient by it of that of all; the errors of both, and of all.
-        product: ComplexArray = whole.precision * (-0.5 * t * t + 1j * t * (whole.tilt + 0.5))
+        product = np.asarray(whole.precision * (-0.5 * t * t + 1j * t * (whole.tilt + 0.5)), dtype=np.complex128)
         rounding = sums * UNIT * (whole.precision * t * (t + whole.tilt + 0.5) + 16.0) + 4.0 * UNIT * scale
-        quotient, moved, direct = np.zeros_like(product), np.zeros_like(t), rounding
+        quotient, moved, direct = np.zeros(count, dtype=np.complex128), np.zeros_like(t), rounding
         for part, (_, uses, moments) in zip(parts, whole.parts, strict=True):
             nodes = [one.tilted(whole.tilt, float(t[-1])) for one in part]
             work += count * sum(len(one.x) for one in nodes)
@@ -116,7 +116,8 @@ def summed(
                 moved = moved + uses * (relative + of_ratio)
                 relative = np.log1p((missed[0] + missed[1]) / np.maximum(size * whole_size, LEAST))
                 direct = direct + uses * (relative + rounded + of_ratio)
-        terms, errors_here = _terms(whole.tilt + 1j * t, product, quotient if split else None, rounding, moved, direct)
+        s = np.asarray(whole.tilt + 1j * t, dtype=np.complex128)
+        terms, errors_here = _terms(s, product, quotient if split else None, rounding, moved, direct)
         error += float(errors_here.sum())
         found.append(terms)
         first += count
