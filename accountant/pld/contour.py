@@ -12,7 +12,7 @@ With M(s) = E_P e^{sL} of the whole composition and any θ > 0 (1/(s(s+1)) is th
 - *the sum over x* in M(s), relative to M(θ): ``gaussian_pair``;
 - *|t| beyond R*: on a line x + iy of the sign for which arg r_p >= arg r_q, |M| is at most the integral of the
   integrand's size, which falls in t; it is a trapezoid sum again (``Pair.lifted``);
-- *rounding*, term by term, times the number of uses.
+- *rounding*, term by term, times the number of uses (``terms``).
 
 Of few rare samples M hardly decays: nearly all uses cost nearly nothing, almost an atom; and rare, large losses allow
 no tilt that brings out what is common. Then windows w (``gaussian_pair.Window``) cut the losses of each use. With A_j
@@ -37,9 +37,10 @@ import numpy as np
 
 from affidavit.accountant.pld.common_part import Common, Pairs, common_part, log_beyond
 from affidavit.accountant.pld.gaussian import Gaussian
-from affidavit.accountant.pld.gaussian_pair import ComplexArray, Moments, Pair, TooFineError
+from affidavit.accountant.pld.gaussian_pair import ComplexArray, Pair, TooFineError
 from affidavit.accountant.pld.grid import CurveParts
 from affidavit.accountant.pld.mixture import UNIT
+from affidavit.accountant.pld.terms import Split, Whole, summed
 
 __all__ = ["Contour", "chernoff", "contour"]
 
@@ -53,8 +54,6 @@ SHARP = 3e-7
 """Relative width at which no windows are tried."""
 RATIO, LARGEST_ODDS = 3.0, 1.0
 """ln of the odds between windows, and of those from which on one takes all."""
-STRIDE = 1.3
-FIRST_TERMS = 32
 LN_TILTS = (math.log(1e-4), math.log(1e5))
 CLOSE = 0.05
 """How well ln θ is searched."""
@@ -65,53 +64,6 @@ STEEPEST = 5e3
 FURTHEST = 1e12
 NEAR = 1e-14
 """First step outwards from a root, relative."""
-
-
-Split = tuple[tuple[Pair, Pair], ...]
-"""The parts of each pair below a window and within it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """The composition at one tilt: samples with their counts, and Gaussians whose μ² add up to ``precision``."""
-
-    tilt: float
-    parts: tuple[tuple[Pair, int, Moments], ...]
-    precision: float
-
-    @classmethod
-    def at(cls, tilt: float, pairs: tuple[tuple[Pair, int], ...], precision: float) -> Whole:
-        """With its moments."""
-        parts = tuple((pair, count, pair.tilted(tilt, 0.0).moments()) for pair, count in pairs)
-        return cls(tilt, parts, precision)
-
-    @property
-    def log_peak(self) -> float:
-        """ln M(θ)."""
-        gaussian = 0.5 * self.precision * (self.tilt**2 + self.tilt)
-        return math.fsum(count * one.log_peak for _, count, one in self.parts) + gaussian
-
-    @property
-    def variance(self) -> float:
-        """Of the loss under the tilt."""
-        return math.fsum(count * one.variance for _, count, one in self.parts) + self.precision
-
-    @property
-    def epsilon(self) -> float:
-        """The ε whose saddle point this tilt is."""
-        mean = math.fsum(count * one.mean for _, count, one in self.parts) + self.precision * (self.tilt + 0.5)
-        return mean - 1.0 / self.tilt - 1.0 / (1.0 + self.tilt)
-
-    def log_delta(self, epsilon: float) -> float:
-        """The saddle point's guess of ln δ."""
-        curvature = self.variance + 1.0 / self.tilt**2 + 1.0 / (1.0 + self.tilt) ** 2
-        pole = math.log(self.tilt) + math.log1p(self.tilt) + 0.5 * math.log(2.0 * math.pi * curvature)
-        return self.log_peak - self.tilt * epsilon - pole
-
-    @property
-    def log_chernoff(self) -> float:
-        """ln c(θ) M(θ), c(θ) = θ^θ/(1+θ)^{1+θ}: δ(ε) <= c(θ) M(θ) e^{−θε}."""
-        return self.log_peak + self.tilt * math.log(self.tilt) - (1.0 + self.tilt) * math.log1p(self.tilt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +118,8 @@ class Contour:
     def epsilon(self, delta: float) -> tuple[float, float]:
         """(lower, upper) ε >= 0 at ``delta``; the lower one is sought near the upper one."""
         above = self._upper(delta)
+        if math.isinf(above):
+            return 0.0, above
         below, step = above, NEAR * above
         while below > 0.0 and self.delta(below)[0] <= delta:
             below, step = below - step, 2.0 * step
@@ -194,15 +148,15 @@ class Contour:
 def gaussian_pairs(parts: CurveParts) -> tuple[tuple[tuple[Pair, int], ...], float] | None:
     """Samples of Gaussians with counts, and Σ μ² of the others; None with anything else, or without samples."""
     pairs: list[tuple[Pair, int]] = []
-    precision = 0.0
+    precisions: list[float] = []
     for curve, count in parts:
         if isinstance(curve, Gaussian):
-            precision += count * curve.mu**2
+            precisions.append(count * curve.mu**2)
         elif (pair := Pair.of(curve)) is None:
             return None
         else:
             pairs.append((pair, count))
-    return (tuple(pairs), precision) if pairs else None
+    return (tuple(pairs), math.fsum(precisions)) if pairs else None
 
 
 def chernoff(parts: CurveParts, *, delta: float) -> float:
@@ -305,7 +259,7 @@ def _around(whole: Whole, split: Split | None, target: float, log_goal: float, l
     goal = math.exp(min(log_goal + math.log(math.pi) + whole.tilt * target - whole.log_peak, 700.0))
     if split and sum(one.guessed_work(step) for _, one in split) > limit:
         return None
-    terms = _summed(whole, step, goal, split, limit)
+    terms = summed(whole, step, goal, split, limit)
     return None if terms is None else Sum(whole.tilt, step, *terms, (other.tilt, other.log_chernoff))
 
 
@@ -332,87 +286,3 @@ def _aimed(pairs: tuple[tuple[Pair, int], ...], precision: float, delta: float |
         if high - low < CLOSE:
             return middle
         low, high = (low, math.log(middle.tilt)) if beyond(middle) else (math.log(middle.tilt), high)
-
-
-def _summed(
-    whole: Whole, step: float, goal: float, split: Split | None, limit: float
-) -> tuple[ComplexArray, float, float] | None:
-    """Terms until what is left of their integral is below ``goal``, log_scale, error; None beyond ``limit``."""
-    found: list[ComplexArray] = []
-    error, work, first, count = 0.0, 0.0, 0, FIRST_TERMS
-    parts: tuple[tuple[Pair, ...], ...] = split or tuple((pair,) for pair, _, _ in whole.parts)
-    sums = 8.0 + 2.0 * len(parts)  # each part's logarithm is in all later partial sums
-    while True:
-        t = step * np.arange(first, first + count)
-        # ln of the product of the first parts, of the quotient by it of that of all, and the errors of both.
-        product = whole.precision * (-0.5 * t * t + 1j * t * (whole.tilt + 0.5))
-        rounding = sums * UNIT * (whole.precision * t * (t + whole.tilt + 0.5) + 16.0)
-        quotient, moved = np.zeros_like(product), np.zeros_like(t)
-        for part, (_, uses, moments) in zip(parts, whole.parts, strict=True):
-            nodes = [one.tilted(whole.tilt, float(t[-1])) for one in part]
-            work += count * sum(len(one.x) for one in nodes)
-            if work > limit:
-                return None
-            of_one = [one.transform(float(t[0]), step, count, moments.log_peak) for one in nodes]
-            errors = [one.rounding(moments.log_peak) for one in nodes]
-            missed = [constant + linear * t for constant, linear in errors]
-            common, size = np.where(of_one[0] == 0.0, 1e-300, of_one[0]), np.maximum(np.abs(of_one[0]), 1e-300)
-            logs = np.log(common)
-            product = product + uses * logs
-            # |(m + e)^n − m^n| <= (|m| + |e|)^n − |m|^n
-            rounding = rounding + uses * (np.log1p(missed[0] / size) + sums * UNIT * (1.0 + np.abs(logs)))
-            if split:
-                ratio = of_one[1] / common
-                ratio_size, whole_size = np.abs(ratio), np.maximum(np.abs(1.0 + ratio), 1e-300)
-                gained = _log1p(ratio)
-                quotient = quotient + uses * gained
-                room = np.maximum(size - missed[0], 1e-300)
-                relative = np.log1p((missed[1] + ratio_size * missed[0]) / room / whole_size)
-                relative = relative + 16.0 * UNIT * ratio_size * (1.0 + ratio_size) / whole_size**2
-                moved = moved + uses * (relative + sums * UNIT * np.abs(gained))
-        s = whole.tilt + 1j * t
-        base = np.exp(product) / (s * (s + 1.0))
-        terms: ComplexArray = base * np.expm1(quotient) if split else base
-        relative = np.expm1(np.minimum(rounding, 350.0)) + 16.0 * UNIT
-        error += float(np.abs(terms) @ relative)
-        if split:
-            moved = moved + 16.0 * UNIT * np.abs(quotient)
-            size = np.abs(base) * np.exp(np.minimum(quotient.real, 350.0)) * (1.0 + relative)
-            error += float(size @ np.expm1(np.minimum(moved, 350.0)))
-        found.append(terms)
-        first += count
-        if float(np.abs(terms[-count // 4 :]).max()) * float(t[-1]) <= goal:
-            rest = _rest(whole, split, float(t[-1]), goal)
-            if rest <= goal:
-                break
-        count = min(2 * count, 1024)
-    return np.concatenate(found), whole.log_peak, error + rest / step
-
-
-def _log1p(z: ComplexArray) -> ComplexArray:
-    """ln(1 + z), accurate for small z."""
-    gain = z.real * (2.0 + z.real) + z.imag**2
-    small, large = np.log1p(np.maximum(gain, -0.5)), 2.0 * np.log(np.maximum(np.abs(1.0 + z), 1e-300))
-    result: ComplexArray = 0.5 * np.where(gain > -0.5, small, large) + 1j * np.arctan2(z.imag, 1.0 + z.real)
-    return result
-
-
-def _rest(whole: Whole, split: Split | None, start: float, goal: float) -> float:
-    """Bound of step Σ |terms| beyond t = ``start``; |s(s+1)| >= t²."""
-    parts: tuple[tuple[Pair, ...], ...] = split or tuple((pair,) for pair, _, _ in whole.parts)
-    nodes = [[one.lifted(whole.tilt) for one in part] for part in parts]
-
-    def size(t: float) -> float:
-        log_common, log_quotient = -0.5 * whole.precision * t * t, 0.0
-        for part, (_, uses, moments) in zip(nodes, whole.parts, strict=True):
-            sizes = [max(one.beyond(t, moments.log_peak), 1e-300) for one in part]
-            log_common += uses * math.log(sizes[0])
-            log_quotient += uses * math.log1p(math.fsum(sizes[1:]) / sizes[0])
-        return math.exp(min(log_common, 350.0)) * (math.expm1(min(log_quotient, 350.0)) if split else 1.0)
-
-    rest, t, bound = 0.0, start, size(start)
-    while bound / t > 0.1 * goal and rest <= goal and t < 1e6 * start:
-        rest += bound * (1.0 / t - 1.0 / (STRIDE * t))
-        t *= STRIDE
-        bound = min(bound, size(t))
-    return rest + bound / t

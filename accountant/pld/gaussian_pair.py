@@ -123,8 +123,8 @@ class Pair:
         """A step for what a window leaves below its high end, where the integrand hardly turns.
 
         At height y >= 0 it is at most e^{|t|(|arg r_p| + |arg r_q|)} for e^{|t|Sy} of the module docstring; p's angle
-        is largest at a cell's high end, q's at its low end. Beyond the last cell w r_p^{1+θ} falls (ln r_p rises by
-        less than m, ln w falls by z/width) and r_q >= 1 − c. The bound is absolute: e^{−LOG_DEEP}.
+        is largest at a cell's high end, q's at its low end, −∞ of the first. Beyond the last cell w r_p^{1+θ} falls
+        (ln r_p rises by less than m, ln w falls by z/width) and r_q >= 1 − c. The bound is absolute: e^{−LOG_DEEP}.
         """
         if self.window is None or self.window.high is None:
             return 0.0
@@ -134,6 +134,7 @@ class Pair:
         )
         low, high, log_mass, _ = cells(self.p, end)
         share = self.window._replace(low=None).log_share(low)
+        share[0] = 0.0
         log_p = self.p.log_ratio(high)
         logs = log_mass + share + tilt * (log_p - self.q.log_ratio(high))
         far = float(self.window._replace(low=None).log_share(high[-1:])[0]) - tilt * math.log1p(-self.q.share)
@@ -142,7 +143,9 @@ class Pair:
         for height in (*LOW_HEIGHTS, *HEIGHTS):
             if height > highest:
                 break
-            turn = np.abs(self.p.turned(high, height)[0]) + np.abs(self.q.turned(low, height)[0])
+            q_turn = np.abs(self.q.turned(low, height)[0])
+            q_turn[0] = self.q.spread * height
+            turn = np.abs(self.p.turned(high, height)[0]) + q_turn
             size = float(np.logaddexp(log_sum(logs + frequency * turn), far + frequency * self.distance * height))
             grown = 0.5 * self.curvature * height**2 - tilt * math.log(math.cos(0.5 * self.q.spread * height))
             best = max(best, _step(height, grown + max(size, 0.0) + LOG_DEEP - LOG_NOTHING))
@@ -266,7 +269,7 @@ class Tilted:
 
     def missed(self, weight: Array, log_peak: float) -> float:
         """What a sum over the nodes may miss: relative to itself, and, where 1 is meant, to e^``log_peak``."""
-        absolute = math.exp(-LOG_ENDS + 2.0) + (0.0 if self.pair.window is None else math.exp(-LOG_DEEP))
+        absolute = math.exp(-LOG_ENDS + 6.0) + (0.0 if self.pair.window is None else math.exp(-LOG_DEEP))
         return MISSED * float(weight.sum()) + absolute * math.exp(min(max(-log_peak, 0.0), 700.0))
 
     def _relative(self, log_peak: float) -> Array:

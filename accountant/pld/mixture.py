@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import expit, log_ndtr
 
 from affidavit.accountant.pld.curve import Array
 from affidavit.accountant.pld.subsample import log_mixed
@@ -16,10 +16,11 @@ __all__ = ["CELLS", "UNIT", "Cells", "Mixture", "Window", "cells", "log_sum"]
 
 UNIT = 2.0**-53
 CELLS = 1000
-FIRST = -8.0
-"""Where the first cell ends."""
-ROUNDED = 1e-13
-"""Relative, of a tail: a few units times the logarithm that it is the exponential of."""
+FURTHEST, FIRST = -40.0, -8.0
+"""Where the first cell ends, and the first fine one."""
+COARSE = 64
+ROUNDED = 8.0 * UNIT
+"""Relative, of a tail, times 4 and the logarithm that it is the exponential of."""
 
 
 class Mixture(NamedTuple):
@@ -44,9 +45,7 @@ class Mixture(NamedTuple):
         """The share of the part at ``mean`` in the density at x; also the slope of ``log_ratio`` in mean·x."""
         if self.share in (0.0, 1.0):
             return np.full_like(x, self.share)
-        with np.errstate(over="ignore"):
-            ratio = np.exp(0.5 * self.mean**2 - self.mean * x)
-        result: Array = 1.0 / (1.0 + (1.0 - self.share) / self.share * ratio)
+        result: Array = expit(self.mean * x - 0.5 * self.mean**2 + math.log(self.share) - math.log1p(-self.share))
         return result
 
     def size(self, x: Array) -> Array:
@@ -118,11 +117,14 @@ class Cells(NamedTuple):
 @lru_cache(maxsize=64)
 def cells(p: Mixture, end: float) -> Cells:
     """Those of p up to ``end``, counted towards its moved part."""
-    edges = np.linspace(FIRST, end, CELLS)
+    edges = np.concatenate((np.linspace(FURTHEST, FIRST, COARSE, endpoint=False), np.linspace(FIRST, end, CELLS)))
     log_tail = np.minimum(
         np.logaddexp(math.log1p(-p.share) + log_ndtr(-edges), math.log(p.share) + log_ndtr(abs(p.mean) - edges)), 0.0
     )
     above = np.exp(np.concatenate(([0.0], log_tail)))
-    mass = above[:-1] * (1.0 + ROUNDED) - above[1:] * (1.0 - ROUNDED)
+    rounded = ROUNDED * (4.0 + np.concatenate(([0.0], -log_tail)))
+    mass = above[:-1] * (1.0 + rounded[:-1]) - above[1:] * (1.0 - rounded[1:])
     high = math.copysign(1.0, p.mean) * edges
-    return Cells(np.concatenate((high[:1], high[:-1])), high, np.log(np.maximum(mass, 1e-300)), log_tail)
+    # Neither part of p has more below an edge than N(0, 1): far below, where differences cancel, that is sharper.
+    log_mass = np.minimum(np.log(np.maximum(mass, 1e-300)), log_ndtr(edges) * (1.0 - 1e-12))
+    return Cells(np.concatenate((high[:1], high[:-1])), high, log_mass, log_tail)

@@ -16,11 +16,11 @@ from scipy.special import ndtr
 from affidavit.accountant.plan import Compose, Plan, Poisson, Repeat
 from affidavit.accountant.plan import Gaussian as GaussianNode
 from affidavit.accountant.pld.common_part import common_part, log_beyond
-from affidavit.accountant.pld.contour import _cut, chernoff, contour, gaussian_pairs
+from affidavit.accountant.pld.contour import _aimed, _cut, _plain, chernoff, contour, gaussian_pairs
 from affidavit.accountant.pld.curve import Curve
 from affidavit.accountant.pld.engine import _refine
 from affidavit.accountant.pld.gaussian import Gaussian
-from affidavit.accountant.pld.gaussian_pair import Pair
+from affidavit.accountant.pld.gaussian_pair import Pair, TooFineError
 from affidavit.accountant.pld.problem import Target
 from affidavit.accountant.pld.subsample import Mixed
 from affidavit.accountant.pld.three_gaussians import ThreeGaussians
@@ -317,3 +317,53 @@ def test_a_rate_near_one() -> None:
     assert found is not None
     lower, upper = found.delta(1e4)
     assert lower <= 2.100014511096163945529973e-19 <= upper <= lower * (1.0 + 1e-8)
+
+
+def test_a_coarse_sum_is_right_within_its_charge() -> None:
+    """Far below a window the angle of r_q counts, and all of p: without, 7e3 and 4e4 times the charge was missed."""
+    curve, odds = ThreeGaussians(right=0.6869, left=0.5950, rate=6.165e-4).swapped(), -11.9
+    tilt, frequency = 0.118, 13_929.0
+    whole = pair_of(curve)
+    pair = whole.within(whole.between(None, odds))
+    coarse, fine = pair.tilted(tilt, frequency), pair._nodes(tilt, pair.tilted(tilt, 0.0).step / 64.0)
+    log_peak = fine.moments().log_peak
+    values = [complex(one.transform(frequency, 1.0, 1, log_peak)[0]) for one in (coarse, fine)]
+    charges = [constant + slope * frequency for constant, slope in (one.rounding(log_peak) for one in (coarse, fine))]
+    assert abs(values[0] - values[1]) <= sum(charges)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    rate=st.floats(1e-4, 0.9),
+    mu=st.floats(0.02, 4.0),
+    left=st.floats(0.0, 1.0),
+    count=st.integers(2, 500_000),
+    extra=st.sampled_from([0.0, 0.01, 1.0]),
+    log_delta=st.floats(-300.0, -4.0),
+)
+def test_windows_and_one_sum_agree(
+    rate: float, mu: float, left: float, count: int, extra: float, log_delta: float
+) -> None:
+    """Also where windows are not needed: where common parts are nearly nothing, or smaller than what they miss."""
+    curve = ThreeGaussians(right=mu, left=left * mu, rate=rate) if left > 0.1 else sampled(rate, mu)
+    found = gaussian_pairs(((curve, count), *(((Gaussian(extra), 1),) if extra else ())))
+    assert found is not None
+    try:
+        whole = _aimed(*found, math.exp(log_delta), None)
+        target = max(whole.epsilon, 0.0)
+        plain, cut = _plain(whole, target, log_delta, 2e7), _cut(*found, target, log_delta)
+    except TooFineError:
+        return
+    if plain is not None and cut is not None:
+        for epsilon in (target, 0.97 * target, 1.03 * target + 1e-3):
+            (least, most), (lower, upper) = plain.delta(epsilon), cut.delta(epsilon)
+            assert lower <= most * (1.0 + 1e-13)
+            assert least <= upper * (1.0 + 1e-13)
+
+
+def test_no_part_is_too_small_for_its_logarithm() -> None:
+    """At the tilt of what is rare the common part is below 1e-300, as is 1 against e^745 of all."""
+    pairs = ((pair_of(sampled(0.66, 2.2)), 1), (pair_of(sampled(0.003, 0.04)), 14_568))
+    for epsilon, log_delta in ((60.0, -98.0), (2.0, -33.0)):
+        cut = _cut(pairs, 1.0, epsilon, log_delta)
+        assert cut is None or all(math.isfinite(one.error) for one in cut.sums)
