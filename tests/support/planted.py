@@ -22,7 +22,8 @@ _DATABASE, _STORE, _ACCOUNTS = (f"accountant/ledger/{name}.py" for name in ("dat
 _BOOK, _GRANTS, _VERIFIED = (f"accountant/ledger/{name}.py" for name in ("book", "grants", "verified"))
 _CHAIN, _ANCHORS, _ROLES = (f"accountant/ledger/{name}.py" for name in ("chain", "anchors", "roles"))
 _CONFIRMED = "accountant/ledger/confirmed.py"
-_PERMIT, _NOISE, _KEYS = (f"accountant/{name}.py" for name in ("permit", "randomness", "keys"))
+_PERMIT, _NOISE = (f"accountant/release/{name}.py" for name in ("permit", "randomness"))
+_KEYS = "accountant/attestation/keys.py"
 _SESSION = "ledger/test_ledger_postgresql.py::test_the_session_sets_what_a_grant_rests_on"
 
 FAULTS = (

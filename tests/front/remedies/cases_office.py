@@ -327,23 +327,28 @@ CASES = [
 ]
 
 _TABLE: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]] = [
-    ("recheck.py:confirm#2", _understated, {"rho": "0.4"}, {"rho": "0.5"}),
-    ("keys.py:revoke", _revoke, {"whose": "nobody's"}, {"whose": "theirs"}),
-    ("keys.py:revoke#2", _revoke, {"whose": "ours"}, {"whose": "theirs"}),
-    ("keys.py:_refuse_revoked", _revoke_again, {"twice": True}, {"twice": False}),
+    ("attestation/recheck.py:confirm#2", _understated, {"rho": "0.4"}, {"rho": "0.5"}),
+    ("attestation/keys.py:revoke", _revoke, {"whose": "nobody's"}, {"whose": "theirs"}),
+    ("attestation/keys.py:revoke#2", _revoke, {"whose": "ours"}, {"whose": "theirs"}),
+    ("attestation/keys.py:_refuse_revoked", _revoke_again, {"twice": True}, {"twice": False}),
     ("filters/costs.py:_cost", _costs, {"zcdp": "-1"}, {"zcdp": "1"}),
     ("filters/costs.py:decode", _costs, {"renyi": [{"order": "7.3", "rho": "1"}]}, {"renyi": []}),
     (
-        "keylimits.py:read",
+        "attestation/keylimits.py:read",
         _limits,
         {"content": b"{"},
         {"content": KeyLimits().to_json().encode()},
     ),
     ("ledger/store.py:end_after", _end, {"entry": "0" * 32}, {"entry": ""}),
-    ("receipt.py:_check_count", _receipt, {"draws_per_node": {"plan": -1}}, {"draws_per_node": {"plan": 1}}),
-    ("receipt.py:_check_types", _receipt, {"versions": []}, {"versions": {}}),
-    ("receipt.py:_check_types#2", _receipt, {"draws_per_node": []}, {"draws_per_node": {}}),
-    ("statement.py:_account", _decoded, {"account": "letters"}, {"account": "0" * 32}),
+    (
+        "attestation/receipt.py:_check_count",
+        _receipt,
+        {"draws_per_node": {"plan": -1}},
+        {"draws_per_node": {"plan": 1}},
+    ),
+    ("attestation/receipt.py:_check_types", _receipt, {"versions": []}, {"versions": {}}),
+    ("attestation/receipt.py:_check_types#2", _receipt, {"draws_per_node": []}, {"draws_per_node": {}}),
+    ("attestation/statement.py:_account", _decoded, {"account": "letters"}, {"account": "0" * 32}),
     ("second_opinion.py:check_opinions", _compared, {"low": 5.0, "high": 6.0}, {"low": 4.0, "high": 5.0}),
     ("second_opinion.py:check_opinions#2", _compared, {"low": 3.0, "high": 4.0}, {"low": 4.0, "high": 5.0}),
 ]
