@@ -306,7 +306,7 @@ def _schema_of(content: bytes | str) -> str | None:
     """What the file says it is, looked at before anything else: another version has other fields."""
     try:
         found = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     schema = found.get("schema") if isinstance(found, dict) else None
     return schema if isinstance(schema, str) else None

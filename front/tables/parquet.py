@@ -35,7 +35,7 @@ def _class_names(metadata: dict[bytes, bytes], names: tuple[str, ...]) -> dict[i
     """The words for a column's numbers, as the ``datasets`` library keeps them in a file's metadata."""
     try:
         features: dict[str, Any] = json.loads(metadata[b"huggingface"])["info"]["features"]
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, RecursionError):
         return {}
     found = {}
     for index, name in enumerate(names):

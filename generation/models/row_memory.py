@@ -47,7 +47,7 @@ def recall(facts: Mapping[str, object], shape: BatchShape) -> Computing | None:
         found = json.loads(_place(facts, shape).read_bytes())
         computing = Computing(**found["computing"])
         steps = found["steps"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     sound = found["format"] == _FORMAT and isinstance(steps, int) and isinstance(computing.threads, int)
     return computing if sound and computing.threads > 0 and steps >= shape.steps else None

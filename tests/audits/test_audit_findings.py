@@ -122,6 +122,14 @@ def test_what_an_earlier_version_wrote_is_refused_with_the_command_that_makes_it
     assert "`affidavit audit AUDIT.toml --certificate CERT.json" in caught.value.hint
 
 
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"schema": ' + "[" * 100_000])
+def test_a_file_nested_too_deeply_is_refused(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "findings.json"
+    path.write_text(content)
+    with pytest.raises(UsageError, match="Make them again|Invalid JSON"):
+        read(path)
+
+
 def test_a_missing_file_says_which_command_makes_one(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         read(tmp_path / "findings.json")
