@@ -126,7 +126,7 @@ def test_what_an_earlier_version_wrote_is_refused_with_the_command_that_makes_it
 def test_a_file_nested_too_deeply_is_refused(content: str, tmp_path: Path) -> None:
     path = tmp_path / "findings.json"
     path.write_text(content)
-    with pytest.raises(UsageError, match="Make them again|Invalid JSON"):
+    with pytest.raises(UsageError, match=r"Make them again|Invalid JSON"):
         read(path)
 
 
