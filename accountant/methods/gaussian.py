@@ -50,11 +50,12 @@ def gaussian_delta(epsilon: ArrayLike, *, mu: float) -> NDArray[float64]:
         return nothing
     if math.isinf(mu):
         return np.ones_like(epsilon)
-    a = mu / 2.0 - epsilon / mu
-    tail = np.clip(a, -FARTHEST, -MILLS_SWITCH)
-    density = 0.5 * np.exp(-0.5 * tail * tail)
-    mills = density * (erfcx(-tail * ROOT_HALF) - erfcx((mu - tail) * ROOT_HALF))
-    body = ndtr(a) - np.exp(np.minimum(epsilon + log_ndtr(a - mu), 0.0))
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite a: 0 or 1, whatever the other branch says
+        a = mu / 2.0 - epsilon / mu
+        tail = np.clip(a, -FARTHEST, -MILLS_SWITCH)
+        density = 0.5 * np.exp(-0.5 * tail * tail)
+        mills = density * (erfcx(-tail * ROOT_HALF) - erfcx((mu - tail) * ROOT_HALF))
+        body = ndtr(a) - np.exp(np.minimum(epsilon + log_ndtr(a - mu), 0.0))
     result: NDArray[float64] = np.clip(np.where(-a > MILLS_SWITCH, mills, body), 0.0, 1.0)
     return result
 

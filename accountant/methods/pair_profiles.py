@@ -68,7 +68,8 @@ class MixtureProfile:
     def _mean(self, epsilon: Array) -> Array:
         import numpy as np
 
-        grid = np.subtract.outer(np.asarray(epsilon, dtype=float), self._atoms)
+        with np.errstate(over="ignore"):
+            grid = np.subtract.outer(np.asarray(epsilon, dtype=float), self._atoms)
         result: Array = self.revealed + self.kept * (gaussian_delta(grid, mu=self.mu) @ self._masses)
         return result
 

@@ -42,12 +42,15 @@ class Gaussian(Curve):
         """
         from scipy.special import erfcx
 
+        epsilon = float(epsilon)  # numpy's would warn where a² overflows
         a = epsilon / self.mu - 0.5 * self.mu
         if a < 0.0:
             return super().delta(epsilon)
         b = epsilon / self.mu + 0.5 * self.mu
         at_a, at_b = float(erfcx(a / math.sqrt(2.0))), float(erfcx(b / math.sqrt(2.0)))
         front = 0.5 * math.exp(-0.5 * a * a)
+        if front == 0.0:
+            return 0.0, 0.0
         # a carries a relative error of about (1 + |ε|/(μ a)) u, which a²/2 in the exponent magnifies.
         relative = 2.0**-50 * (4.0 + a * (a + epsilon / self.mu + self.mu))
         slack = front * ((at_a + at_b) * 2.0**-50 + (at_a - at_b) * relative)

@@ -70,10 +70,9 @@ def _two_point(fixed: Fixed) -> list[tuple[Pure | Approximate, int]]:
 
 def _rho(fixed: Fixed, steps: Steps) -> float:
     """About how much zCDP all of it is: sizes lattices, never a bound."""
-    pure = sum(count * float(use.epsilon) ** 2 / 2 for use, count in _two_point(fixed))
     exact = fixed.rho + fixed.mu_squared / 2 + sum((count * r * r for r, count in steps), Fraction(0)) / 8
     try:
-        return float(exact) + pure
+        return float(exact) + sum(count * float(use.epsilon) ** 2 / 2 for use, count in _two_point(fixed))
     except OverflowError:
         return math.inf
 

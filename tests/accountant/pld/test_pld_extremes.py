@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import mpmath
 import numpy as np
@@ -137,3 +138,16 @@ def test_pairs_of_a_rate_near_one() -> None:
         q_mass = (1 - mpmath.mpf(rate)) * mpmath.ncdf(edge) + rate * mpmath.ncdf(edge - 1)
         truth = mpmath.ncdf(edge) - mpmath.exp(mpmath.mpf(epsilon)) * q_mass
         assert lower <= truth <= upper <= truth * (1 + mpmath.mpf(10) ** -6)
+
+
+@pytest.mark.parametrize("delta", [1e-4, 1e-300])
+def test_a_loss_of_the_size_of_the_largest_float(delta: float) -> None:
+    """ε + L of the Gaussians beside it overflows, silently: their cost is nothing beside 1e308."""
+    gaussians = {"kind": "repeat", "count": 3, "of": {"kind": "gaussian", "noise_multiplier": 4.0}}
+    plan = {"kind": "compose", "parts": [gaussians, {"kind": "pure", "epsilon": 1e308}]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = bound(plan, relation="zero-out", delta=delta)
+        again = bound(plan, relation="zero-out", epsilon=1.0)
+    assert found.epsilon_lower <= 1e308 <= found.epsilon_upper or found.epsilon_upper == math.inf
+    assert 0.0 <= again.delta_lower <= again.delta_upper == 1.0
