@@ -129,30 +129,30 @@ def _weights(scores: Scores, temperature: float) -> list[NDArray[np.int64]]:
     """exp((scores − max)/temperature) as base-2^42 digits after the point, most significant first."""
     if scores.ndim != 1 or not 0 < scores.size <= _MAX_OUTPUTS or not np.all(np.isfinite(scores)):
         raise UsageError("scores are not a list of finite numbers", hint="Give 1 to 2^20 finite scores.")
-    logits = (scores - scores.max()) / temperature
-    spread = -float(logits.min())
+    rest = (scores - scores.max()) / temperature
+    spread = -float(rest.min())
     if spread > MAX_SPREAD:
         raise UsageError(
             f"scores spread over more than {MAX_SPREAD:g} temperatures",
             hint=f"Raise the temperature so that the scores' bounds are within {MAX_SPREAD:g} temperatures.",
         )
-    rest = np.exp(logits)
+    np.exp(rest, out=rest)
     count = math.ceil((spread / math.log(2.0) + 48.0) / _LIMB)
     limbs = []
     for _ in range(count):
-        rest = np.ldexp(rest, _LIMB)
-        whole = np.floor(rest)
-        limbs.append(whole.astype(np.int64))
-        rest = rest - whole
+        np.ldexp(rest, _LIMB, out=rest)
+        limb = rest.astype(np.int64)  # towards zero: no weight is negative
+        np.subtract(rest, limb, out=rest)
+        limbs.append(limb)
     return limbs
 
 
 def _cumulative(limbs: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-    """Running totals in the same digits, carried; only the first digit may exceed 2^42."""
-    sums = [np.cumsum(limb) for limb in limbs]
+    """Running totals in the same digits, carried; only the first digit may exceed 2^42. ``limbs`` become them."""
+    sums = [np.cumsum(limb, out=limb) for limb in limbs]
     for low in range(len(sums) - 1, 0, -1):
-        sums[low - 1] = sums[low - 1] + (sums[low] >> _LIMB)
-        sums[low] = sums[low] & ((1 << _LIMB) - 1)
+        sums[low - 1] += sums[low] >> _LIMB
+        sums[low] &= (1 << _LIMB) - 1
     return sums
 
 
