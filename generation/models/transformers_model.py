@@ -123,10 +123,11 @@ class TransformersModel(TokenModel):
         self._steps: dict[Computing | None, Steps] = {}
         self._replays = False
         if device != "cpu":
-            from affidavit.generation.models.fused import fuse_norms
+            from affidavit.generation.models.fused import fuse_attention, fuse_norms
             from affidavit.generation.models.replayed import replayable
 
             fuse_norms(self._model)
+            fuse_attention(self._model)
             self._replays = replayable(config)
         if self._replays:
             self.versions["step"] = "replayed"

@@ -1,4 +1,4 @@
-"""Only norms that the one kernel reproduces are replaced by it."""
+"""Only norms and attentions that the fewer kernels reproduce are replaced by them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from affidavit.generation.models.fused import fuse_norms  # noqa: E402
+from affidavit.generation.models.fused import fuse_attention, fuse_norms  # noqa: E402
 
 
 class Plain(torch.nn.Module):  # type: ignore[misc, name-defined]
@@ -54,3 +54,50 @@ def test_the_norms_of_a_llama_are_replaced() -> None:
     before = model(tokens).logits
     assert fuse_norms(model) == 5
     assert torch.allclose(before, model(tokens).logits, atol=1e-5)
+
+
+def _causal(kind: str, **settings: object) -> object:
+    transformers = pytest.importorskip("transformers")
+    sizes = {"vocab_size": 60, "hidden_size": 48, "intermediate_size": 32, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 6, "num_key_value_heads": 2}
+    config = getattr(transformers, f"{kind}Config")(**sizes, **heads, **settings)
+    torch.manual_seed(1)
+    return getattr(transformers, f"{kind}ForCausalLM")(config).eval()
+
+
+@pytest.mark.parametrize("kind", ["Llama", "Qwen2", "Mistral"])
+def test_attention_from_one_product_is_the_same_with_and_without_a_cache(kind: str) -> None:
+    model = _causal(kind)
+    for name, one in model.named_parameters():
+        if name.endswith("bias"):
+            torch.nn.init.normal_(one)
+    tokens = torch.arange(14).reshape(2, 7) + 3
+    mask = torch.tensor([[0, 0, 1, 1, 1, 1, 1], [1] * 7])
+    places = (mask.cumsum(dim=1) - 1).clamp(min=0)
+    held = sum(one.numel() for one in model.parameters())
+
+    def steps() -> torch.Tensor:
+        with torch.inference_mode():
+            whole = model(input_ids=tokens, attention_mask=mask, position_ids=places).logits[:, 2:]
+            first = model(
+                input_ids=tokens[:, :5], attention_mask=mask[:, :5], position_ids=places[:, :5], use_cache=True
+            )
+            rest = model(
+                input_ids=tokens[:, 5:],
+                attention_mask=mask,
+                position_ids=places[:, 5:],
+                past_key_values=first.past_key_values,
+            )
+        return torch.cat([whole, rest.logits], dim=1)
+
+    before = steps()
+    assert fuse_attention(model) == 2
+    assert torch.allclose(before, steps(), atol=1e-5)
+    assert sum(one.numel() for one in model.parameters()) == held
+    layer = model.model.layers[0].self_attn
+    assert layer.q_proj.weight.untyped_storage().data_ptr() == layer.v_proj.weight.untyped_storage().data_ptr()
+
+
+def test_other_attentions_stay_as_they_are() -> None:
+    assert fuse_attention(_causal("Qwen3")) == 0  # norms its queries
+    assert fuse_attention(_causal("Cohere")) == 0  # turns neighbouring coordinates, not halves
