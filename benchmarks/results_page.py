@@ -65,8 +65,8 @@ def gains(folder: Path = FOLDER) -> str:
     """A line a data set and model: the methods at ε ≤ 4 that are two standard errors above public-only at both numbers
     of demonstrations; where there is none, the nearest to it."""
     lines = [
-        "| model, data set | public-only | real | method | differences ± standard errors | p after Holm |",
-        "|---" * 6 + "|",
+        "| model, data set | none | public-only | real | method | differences ± standard errors | p after Holm |",
+        "|---" * 7 + "|",
     ]
     for name in COMPARED:
         scores = {
@@ -88,8 +88,9 @@ def gains(folder: Path = FOLDER) -> str:
                 ", ".join(f"{scores[model, dataset, method, one.shots].mean:.3f}" for one in found[0])
                 for method in ("public-only", "real")
             ]
+            none = next(one.mean for key, one in scores.items() if key[:3] == (model, dataset, "zero-shot"))
             for number, pair in enumerate(above):
-                first = f"{model}, {dataset} | {means[0]} | {means[1]}" if number == 0 else " | | "
+                first = f"{model}, {dataset} | {none:.3f} | {means[0]} | {means[1]}" if number == 0 else " | | | "
                 said = ", ".join(f"{one.difference:+.3f} ± {one.error:.3f} ({one.errors:.1f})" for one in pair)
                 chance = ", ".join(f"{one.p_holm:.3f}" for one in pair)
                 lines.append(f"| {first} | {pair[0].method}, ε = {pair[0].epsilon:g} | {said} | {chance} |")
