@@ -46,9 +46,8 @@ def fuse_attention(model: nn.Module) -> int:
     """Replace the attentions of ``model`` that ``_Attention`` reproduces; how many."""
     known: dict[Any, bool] = {}
     replaced = 0
-    for module in model.modules():
-        if not _may_be_attention(module):
-            continue
+    found: list[Any] = [module for module in model.modules() if _may_be_attention(module)]
+    for module in found:
         kind = (type(module), module.head_dim, module.q_proj.weight.shape, module.k_proj.weight.shape)
         if kind not in known:
             known[kind] = _attends_alike(module)
@@ -132,7 +131,9 @@ class _Attention:
             return nn.functional.scaled_dot_product_attention(packed, key, value, attn_mask=mask, scale=module.scaling)
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-        found, _ = sdpa_attention_forward(module, query, key, value, mask, scaling=module.scaling, **kwargs)
+        found: torch.Tensor = sdpa_attention_forward(module, query, key, value, mask, scaling=module.scaling, **kwargs)[
+            0
+        ]
         return found
 
 
