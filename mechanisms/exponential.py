@@ -68,6 +68,8 @@ ASSUMPTIONS = (
 
 _LIMB = 42  # 2^20 outputs x 2^42 stay below 2^63
 _MAX_OUTPUTS = 1 << 20
+_BLOCK = 256
+"""Outputs that are passed over together: only in the block that holds the outcome is every one looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +120,15 @@ def draw(permit: Permit, path: str, scores: Scores, *, temperature: Rational, wi
 def sample(scores: Scores, *, temperature: Rational, noise: Noise) -> Draw:
     """The sampler alone, for tests: no permit, no charge."""
     limbs = _weights(np.asarray(scores), float(temperature))
-    sums = _cumulative(limbs)
-    total = _compose([int(limb[-1]) for limb in sums])
+    blocks = _cumulative([np.add.reduceat(limb, np.arange(0, limb.size, _BLOCK)) for limb in limbs])
+    total = _compose(blocks, -1)
     uniform = uniform_below(noise, total)
     digest = hashlib.sha256(uniform.to_bytes((total.bit_length() + 7) // 8, "big")).hexdigest()
-    return Draw(_search(sums, uniform), digest)
+    block = _search(blocks, uniform)
+    before = _compose(blocks, block - 1) if block else 0
+    first = block * _BLOCK
+    inside = _cumulative([limb[first : first + _BLOCK] for limb in limbs])
+    return Draw(first + _search(inside, uniform - before), digest)
 
 
 def _weights(scores: Scores, temperature: float) -> list[NDArray[np.int64]]:
@@ -140,10 +146,10 @@ def _weights(scores: Scores, temperature: float) -> list[NDArray[np.int64]]:
     count = math.ceil((spread / math.log(2.0) + 48.0) / _LIMB)
     limbs = []
     for _ in range(count):
-        np.ldexp(rest, _LIMB, out=rest)
-        limb = rest.astype(np.int64)  # towards zero: no weight is negative
-        np.subtract(rest, limb, out=rest)
-        limbs.append(limb)
+        np.multiply(rest, 2.0**_LIMB, out=rest)
+        whole = np.floor(rest)
+        limbs.append(whole.astype(np.int64))
+        np.subtract(rest, whole, out=rest)
     return limbs
 
 
@@ -156,10 +162,10 @@ def _cumulative(limbs: list[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
     return sums
 
 
-def _compose(digits: list[int]) -> int:
+def _compose(digits: list[NDArray[np.int64]], index: int) -> int:
     total = 0
-    for digit in digits:
-        total = (total << _LIMB) + digit
+    for column in digits:
+        total = (total << _LIMB) + int(column[index])
     return total
 
 

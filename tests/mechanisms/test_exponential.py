@@ -53,7 +53,7 @@ class Scripted:
 
 def _exact_weights(scores: NDArray[np.float64], temperature: float) -> list[int]:
     limbs = exponential._weights(scores, temperature)
-    return [exponential._compose([int(limb[index]) for limb in limbs]) for index in range(len(scores))]
+    return [exponential._compose(limbs, index) for index in range(len(scores))]
 
 
 def test_frequencies_are_the_softmax() -> None:
@@ -81,7 +81,13 @@ def test_equal_scores_have_equal_weights() -> None:
 
 def test_every_uniform_number_finds_its_output() -> None:
     """At both ends of every output's slot: cumulative sums over two digits are searched correctly."""
-    scores = np.array([-40.0, 0.0, -0.5, -33.0, -33.0, -1.0])
+    few = np.array([-40.0, 0.0, -0.5, -33.0, -33.0, -1.0])
+    many = np.linspace(-50.0, 0.0, 2 * exponential._BLOCK + 3)
+    for scores in (few, many, many[: 2 * exponential._BLOCK], many[::-1]):
+        _check_slots(scores)
+
+
+def _check_slots(scores: NDArray[np.float64]) -> None:
     weights = _exact_weights(scores, 1.0)
     total, below = sum(weights), 0
     bits = (total - 1).bit_length()
@@ -176,4 +182,4 @@ def test_vocabularies_of_a_quarter_million_do_not_overflow() -> None:
     assert 0 <= drawn < scores.size
     sums = exponential._cumulative(exponential._weights(scores, 1.0))
     assert all(np.all(np.diff(column) >= 0) for column in sums[:1])
-    assert exponential._compose([int(column[-1]) for column in sums]) == scores.size << (42 * len(sums))
+    assert exponential._compose(sums, -1) == scores.size << (42 * len(sums))
