@@ -21,7 +21,6 @@ import os
 import secrets
 import shlex
 import stat
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -259,7 +258,7 @@ class Keyring:
         keyid = self.trust(_public_pem(old.private_key.public_key()))
         if revoke:
             self._limit(keyid, KeyLimits(revoked=clock()))
-        _replace(self.home / _SIGNING_KEY, pem)
+        files.write(self.home / _SIGNING_KEY, pem)
         return Signer.of(new).keyid
 
     def _limits_file(self, keyid: str) -> Path:
@@ -276,7 +275,7 @@ class Keyring:
         return KeyLimits.read(content, path=path.name)
 
     def _limit(self, keyid: str, limits: KeyLimits) -> None:
-        _replace(self._limits_file(keyid), limits.to_json().encode())
+        files.write(self._limits_file(keyid), limits.to_json().encode())
 
     def _refuse_revoked(self, keyid: str) -> None:
         if (revoked := self._limits(keyid).revoked) is not None:
@@ -319,32 +318,10 @@ class Keyring:
         return (self.signer(),) if self.exists() else ()
 
 
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file, 0600, in the place of the old one: whole, or the old one stays."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
 def _create(path: Path, content: bytes) -> None:
-    """Write a new file, 0600, whole or not at all; one that is there already stays."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
-            os.link(temporary, path)
-    finally:
-        os.unlink(temporary)
+    """Write a new file; one that is there already stays."""
+    with contextlib.suppress(FileExistsError):
+        files.write(path, content, new=True)
 
 
 def _quoted(path: Path) -> str:
