@@ -64,6 +64,7 @@ __all__ = [
     "freeze_leaves",
     "leaf_kinds",
     "leaves",
+    "located",
     "parse_envelope",
     "parse_plan",
     "register_leaf",
@@ -301,15 +302,16 @@ def canonical_json(plan: Plan) -> str:
     return json.dumps(to_dict(plan), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def leaves(plan: Plan, *, path: str = "plan", uses: int = 1) -> Iterator[tuple[str, Leaf, int]]:
-    """Every leaf in declared order as (path, leaf, number of uses); ``moves`` are not walked."""
-    match plan:
-        case Leaf():
-            yield path, plan, uses
-        case Repeat(count=count, of=of):
-            yield from leaves(of, path=f"{path}.of", uses=uses * count)
-        case Poisson(of=of) | WithoutReplacement(of=of):
-            yield from leaves(of, path=f"{path}.of", uses=uses)
-        case Compose(parts=parts) | Parallel(parts=parts):
-            for i, part in enumerate(parts):
-                yield from leaves(part, path=f"{path}.parts[{i}]", uses=uses)
+def located(plan: Plan, *, path: str = "plan", uses: int = 1) -> Iterator[tuple[str, Plan, int]]:
+    """Every node in declared order as (path, node, number of uses); ``moves`` and ``absent`` are not walked."""
+    yield path, plan, uses
+    if isinstance(plan, Repeat):
+        uses *= plan.count
+    steps = [f".parts[{i}]" for i in range(len(plan.below))] if isinstance(plan, (Compose, Parallel)) else [".of"]
+    for step, node in zip(steps, plan.below, strict=False):
+        yield from located(node, path=path + step, uses=uses)
+
+
+def leaves(plan: Plan) -> Iterator[tuple[str, Leaf, int]]:
+    """The leaves among ``located``."""
+    return ((path, node, uses) for path, node, uses in located(plan) if isinstance(node, Leaf))

@@ -112,21 +112,7 @@ def _flatten(plan: Plan, uses: int, flat: _Flat) -> None:
 
 def _needs_order(plan: Compose) -> bool:
     """Whether repeating the parts round by round differs from repeating each part in turn."""
-    ranges = {leaf.range for leaf in _exponential_leaves(plan)}
-    return len(ranges) > 1
-
-
-def _exponential_leaves(plan: Plan) -> Iterable[Exponential]:
-    match plan:
-        case Exponential():
-            yield plan
-        case Repeat(of=of):
-            yield from _exponential_leaves(of)
-        case Compose(parts=parts):
-            for part in parts:
-                yield from _exponential_leaves(part)
-        case _:
-            return
+    return len(exponential_uses(plan)) > 1
 
 
 def scenarios(plan: Plan, relation: Relation) -> tuple[Scenario, ...]:

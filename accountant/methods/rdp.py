@@ -33,6 +33,7 @@ from functools import lru_cache
 
 from affidavit.accountant.cases.case import Moved
 from affidavit.accountant.methods import subsampled_renyi as sampled
+from affidavit.accountant.nodes import outermost, walk
 from affidavit.accountant.plan import (
     Approximate,
     Compose,
@@ -72,7 +73,7 @@ def applies(plan: Plan, relation: Relation) -> str:
         case Moved():
             return "no Rényi bound for a record that leaves one part for another"
         case Poisson(rate=rate, of=of):
-            if _holds(of, WithoutReplacement):
+            if any(isinstance(node, WithoutReplacement) for node in walk(of)):
                 return "no theorem for sampling without replacement inside a Poisson sample"
             if relation == "substitution" and 0.0 < rate < 1.0:
                 return "no Rényi bound for Poisson sampling under substitution"
@@ -80,9 +81,9 @@ def applies(plan: Plan, relation: Relation) -> str:
         case WithoutReplacement(population=population, sample=sample, of=of):
             if relation == "zero-out" and 0 < sample < population:
                 return "no Rényi bound for sampling without replacement under zero-out"
-            if _holds(of, Poisson):
+            if any(isinstance(node, Poisson) for node in walk(of)):
                 return "no Rényi bound for Poisson sampling under substitution"
-            if any(node.population != sample for node in _samplers(of)):
+            if any(node.population != sample for node in outermost(of, WithoutReplacement)):
                 return "an inner sample without replacement must be drawn from the outer sample"
             return applies(of, "substitution")
         case Approximate(delta=delta):
@@ -90,29 +91,6 @@ def applies(plan: Plan, relation: Relation) -> str:
         case Gaussian() | Laplace() | Pure() | Exponential() | ZeroConcentrated() | DiscreteGaussian():
             return ""
     return f"no Rényi bound for {plan.kind}"
-
-
-def _holds(plan: Plan, kind: type[Plan]) -> bool:
-    match plan:
-        case Moved(node=sample):
-            return _holds(sample, kind)
-        case Compose(parts=parts):
-            return any(_holds(part, kind) for part in parts)
-        case Repeat(of=of) | Poisson(of=of) | WithoutReplacement(of=of):
-            return isinstance(plan, kind) or _holds(of, kind)
-    return isinstance(plan, kind)
-
-
-def _samplers(plan: Plan) -> list[WithoutReplacement]:
-    """The outermost samplings without replacement inside ``plan``."""
-    match plan:
-        case WithoutReplacement():
-            return [plan]
-        case Compose(parts=parts):
-            return [node for part in parts for node in _samplers(part)]
-        case Repeat(of=of) | Poisson(of=of):
-            return _samplers(of)
-    return []
 
 
 def rdp(plan: Plan, relation: Relation) -> Renyi:
