@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 from affidavit.accountant import validate
-from affidavit.accountant.cases.scenario import Scenario, reached_scenarios, scenarios
+from affidavit.accountant.cases.scenario import Scenario, Scenarios, scenarios
 from affidavit.accountant.errors import NotSupported, PlanError
 from affidavit.accountant.methods.adaptive import AdaptiveMethod, recursion_points
 from affidavit.accountant.methods.advanced import AdvancedMethod
@@ -279,19 +279,7 @@ def _found(method: Method, scenario: Scenario, relation: Relation, target: Targe
     return _Found(interval, method.name, target.explicit or getattr(profile, "attained", True))
 
 
-@dataclass(frozen=True, slots=True)
-class _Cases:
-    """The scenarios that bound a plan from above, and those that are reached."""
-
-    upper: tuple[Scenario, ...]
-    lower: tuple[Scenario, ...]
-
-    @classmethod
-    def of(cls, plan: Plan, relation: Relation) -> _Cases:
-        return cls(scenarios(plan, relation), reached_scenarios(plan, relation))
-
-
-def _worst(cases: _Cases, relation: Relation, target: Target) -> _Found:
+def _worst(cases: Scenarios, relation: Relation, target: Target) -> _Found:
     """The largest upper side of all scenarios, the largest lower side of those that are reached.
 
     Those that fail most often come first, then those of the most zCDP: one that costs no more than a lower side that
@@ -301,8 +289,7 @@ def _worst(cases: _Cases, relation: Relation, target: Target) -> _Found:
     below: dict[Scenario, _Found] = {}
     skipped: list[Scenario] = []
     least = 0.0
-    scenarios = dict.fromkeys((*cases.upper, *cases.lower))
-    for scenario in sorted(scenarios, key=_likely_cost, reverse=True) if len(scenarios) > 1 else scenarios:
+    for scenario in sorted(cases.all, key=_likely_cost, reverse=True) if len(cases.all) > 1 else cases.all:
         if above and _stays_below(scenario, relation, target, least):
             skipped.append(scenario)
             continue
@@ -352,9 +339,9 @@ def _stays_below(scenario: Scenario, relation: Relation, target: Target, least: 
     return profile.delta(target.epsilon or 0.0).upper <= least
 
 
-def _row(method: Method, cases: _Cases, relation: Relation, target: Target) -> MethodResult:
+def _row(method: Method, cases: Scenarios, relation: Relation, target: Target) -> MethodResult:
     least, most = 0.0, 0.0
-    for scenario in dict.fromkeys((*cases.upper, *cases.lower)):
+    for scenario in cases.all:
         edge = _edge(scenario, relation, target)
         why = "" if edge is not None else method.why_not(scenario, relation)
         if why and scenario in cases.upper:
@@ -404,7 +391,7 @@ def bound(
         tolerance=validate.real(tolerance, path="tolerance", minimum=1e-9),
         explicit=explicit,
     )
-    cases = _Cases.of(core(checked), checked_relation)
+    cases = scenarios(core(checked), checked_relation)
     methods = _all_methods(checked_relation)
 
     @lru_cache(maxsize=1)
@@ -445,7 +432,7 @@ def profile_points(
     checked_relation = validate.relation(relation)
     target = Target(delta=validate.fraction(delta, path="delta"), tolerance=tolerance)
     uppers = [0.0] * len(epsilons)
-    for scenario in scenarios(core(parse_plan(plan)), checked_relation):
+    for scenario in scenarios(core(parse_plan(plan)), checked_relation).upper:
         profiles = [m.profile(scenario, checked_relation, target) for m in _candidates(scenario, checked_relation)]
         for i, epsilon in enumerate(epsilons):
             at = Target(epsilon=epsilon)

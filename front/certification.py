@@ -22,13 +22,13 @@ from affidavit.accountant.attestation.certificate import Certificate, Claim, Cur
 from affidavit.accountant.attestation.commitment import fingerprint
 from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.attestation.statement import NO_GUARANTEE
-from affidavit.accountant.bound import Bound, bound
+from affidavit.accountant.bound import Bound
 from affidavit.accountant.clock import Clock, utc_now
-from affidavit.accountant.errors import BudgetExceeded, DataError, LedgerMissing, NotSupported
+from affidavit.accountant.errors import BudgetExceeded, DataError, LedgerMissing
 from affidavit.accountant.nodes import Parallel, Plan, Poisson, WithoutReplacement, walk
 from affidavit.accountant.remedies import near_file
 from affidavit.accountant.risk import RiskLimits, risk_limits
-from affidavit.accountant.settle import Settled, settle
+from affidavit.accountant.settle import Settled, known, settle
 from affidavit.accountant.show import Facts, Shown, upper
 from affidavit.accountant.tradeoff import PrivacyCurve, epsilon_grid
 from affidavit.accountant.validate import Relation
@@ -109,11 +109,8 @@ def plan_run(run: RunFile) -> PlannedRun:
     Raises ``RunFileError`` where the run's settings do not fit its size, ``NotSupported``.
     """
     plan = run.plan()
-    try:
-        cost, certifiable = settle(plan, relation=run.relation, delta=run.budget.delta).bound, True
-    except NotSupported:
-        cost, certifiable = bound(plan, relation=run.relation, delta=run.budget.delta), False
-    return PlannedRun(run, plan, cost, certifiable)
+    cost, gap = known(plan, relation=run.relation, delta=run.budget.delta)
+    return PlannedRun(run, plan, cost, certifiable=not gap)
 
 
 def prepare(run: RunFile, *, keyring: Keyring) -> tuple[RunSubject, tuple[Record, ...]]:

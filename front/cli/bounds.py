@@ -90,17 +90,12 @@ def epsilon(
 
 def _settled(found: Asked, *, delta: float) -> Bound:
     """What a certificate would state, or what the issuing engine says alone, with a word on it."""
-    from affidavit.accountant.bound import bound
-    from affidavit.accountant.errors import NotSupported
-    from affidavit.accountant.settle import settle
+    from affidavit.accountant.settle import known
 
-    plan, relation = found.envelope.plan, found.envelope.relation
-    try:
-        return settle(plan, relation=relation, delta=delta).bound
-    except NotSupported as error:
-        result = bound(plan, relation=relation, delta=delta)
-        note(f"Not confirmed by the verifier, so no certificate would state it: {error.message}.")
-        return result
+    result, gap = known(found.envelope.plan, relation=found.envelope.relation, delta=delta)
+    if gap:
+        note(f"Not confirmed by the verifier, so no certificate would state it: {gap}.")
+    return result
 
 
 def _say_plan(found: Asked) -> None:
