@@ -125,23 +125,6 @@ class Bound(Shown):
         return Facts(f"{sides}, {self.relation}, by {self.method}", (), (*rows, ("plan", canonical_json(self.plan))))
 
 
-def _basic(relation: Relation) -> BasicMethod:
-    alone: tuple[Method, ...] = (GaussianMethod(), ZcdpMethod(), PldMethod(), RenyiMethod())
-
-    @lru_cache(maxsize=256)
-    def gap(node: Plan) -> str:
-        whys = [method.why_not(Scenario(fixed=((node, 1),)), relation) for method in alone]
-        return "" if not all(whys) else f"no theorem for one use of a {node.kind} node: {whys[-1]}"
-
-    @lru_cache(maxsize=256)
-    def epsilon_upper(node: Plan, delta: float) -> float:
-        scenario = Scenario(fixed=((node, 1),))
-        usable = [method for method in alone if not method.why_not(scenario, relation)]
-        return min(m.profile(scenario, relation, Target(delta=delta)).epsilon(delta).upper for m in usable)
-
-    return BasicMethod(epsilon_upper, gap)
-
-
 EXACT: tuple[Method, ...] = (
     GaussianMethod(),
     OptimalMethod(),
@@ -156,12 +139,10 @@ WORTH_A_LOOK = 2e5
 """Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first."""
 
 UPPER: tuple[Method, ...] = (ZcdpMethod(), RenyiMethod(), AdvancedMethod())
+BASIC = BasicMethod()
 
-METHODS: tuple[str, ...] = ("basic", *(method.name for method in (*UPPER[::-1], *EXACT)))
-
-
-def _all_methods(relation: Relation) -> tuple[Method, ...]:
-    return (_basic(relation), *UPPER[::-1], *EXACT)
+_ALL: tuple[Method, ...] = (BASIC, *UPPER[::-1], *EXACT)
+METHODS: tuple[str, ...] = tuple(method.name for method in _ALL)
 
 
 def _is_exact(method: Method, scenario: Scenario) -> bool:
@@ -204,8 +185,7 @@ def _candidates(scenario: Scenario, relation: Relation) -> list[Method]:
             if _is_exact(method, scenario):
                 return [method]
             applicable.append(method)
-    others = (*UPPER, _basic(relation))
-    return applicable + [method for method in others if not method.why_not(scenario, relation)]
+    return applicable + [method for method in (*UPPER, BASIC) if not method.why_not(scenario, relation)]
 
 
 def _best(scenario: Scenario, relation: Relation, target: Target) -> _Found:
@@ -219,7 +199,7 @@ def _best(scenario: Scenario, relation: Relation, target: Target) -> _Found:
     found = [_found(method, scenario, relation, target) for method in methods]
     if not found:
         raise NotSupported(
-            f"no method covers this plan ({_basic(relation).why_not(scenario, relation)})",
+            f"no method covers this plan ({BASIC.why_not(scenario, relation)})",
             hint="Why one does not: `affidavit epsilon PLAN.json --method basic`",
         )
     if not all(one.attained for one in found):
@@ -392,17 +372,16 @@ def bound(
         explicit=explicit,
     )
     cases = scenarios(core(checked), checked_relation)
-    methods = _all_methods(checked_relation)
 
     @lru_cache(maxsize=1)
     def rows() -> Methods:
-        return Methods(_row(m, cases, checked_relation, target) for m in methods)
+        return Methods(_row(m, cases, checked_relation, target) for m in _ALL)
 
     if method is None:
         found = _worst(cases, checked_relation, target)
     else:
-        name = validate.choice(method, path="method", options=[m.name for m in methods])
-        row = _row(next(m for m in methods if m.name == name), cases, checked_relation, target)
+        name = validate.choice(method, path="method", options=METHODS)
+        row = _row(next(m for m in _ALL if m.name == name), cases, checked_relation, target)
         if not row.applies:
             raise NotSupported(
                 f"method {name} does not apply: {row.why}", hint="Remove `--method`: the best one is taken."
