@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from affidavit.accountant.bound import Bound, MethodResult
-    from affidavit.accountant.second_opinion import SecondOpinion
     from affidavit.accountant.tradeoff import PrivacyCurve
     from affidavit.designs import Design
+    from affidavit.second_opinion import SecondOpinion
     from affidavit.solving import Solution
 
 __all__ = [

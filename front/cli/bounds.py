@@ -30,8 +30,8 @@ from affidavit.cli._planflags import (
 
 if TYPE_CHECKING:
     from affidavit.accountant.bound import Bound
-    from affidavit.accountant.second_opinion import SecondOpinion
     from affidavit.planflags import PlanFlags
+    from affidavit.second_opinion import SecondOpinion
 
 __all__ = ["delta", "epsilon", "sigma"]
 
@@ -107,7 +107,7 @@ def _say_plan(found: Asked) -> None:
 
 def _asked_elsewhere(result: Bound) -> tuple[SecondOpinion, ...]:
     """What other accountants say; a contradiction beyond their stated errors is an error that names both."""
-    from affidavit.accountant.second_opinion import check_opinions, second_opinions
+    from affidavit.second_opinion import check_opinions, second_opinions
 
     opinions = second_opinions(result)
     check_opinions(result, opinions)
