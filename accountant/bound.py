@@ -31,7 +31,7 @@ from affidavit.accountant.methods.optimal import OptimalMethod
 from affidavit.accountant.methods.pair_profiles import MixtureMethod
 from affidavit.accountant.methods.pld import PldMethod
 from affidavit.accountant.methods.pure import pure_epsilon
-from affidavit.accountant.methods.renyi import RenyiMethod
+from affidavit.accountant.methods.rdp import RenyiMethod
 from affidavit.accountant.methods.zcdp import ZcdpMethod, rho_of, stand_in
 from affidavit.accountant.plan import Approximate, Plan, Pure, canonical_json, core, parse_plan
 from affidavit.accountant.show import Facts, Shown, between, lower, table, upper
@@ -56,13 +56,7 @@ class MethodResult(Shown):
         """Its bracket, or why it has none."""
         if not self.applies:
             return Facts(f"{self.name} does not apply: {self.why}")
-        sides = between(
-            epsilon_lower=self.epsilon_lower,
-            epsilon_upper=self.epsilon_upper,
-            delta_lower=self.delta_lower,
-            delta_upper=self.delta_upper,
-        )
-        return Facts(f"{self.name}: {sides}")
+        return Facts(f"{self.name}: {between(self)}")
 
 
 class Methods(tuple[MethodResult, ...]):
@@ -114,15 +108,11 @@ class Bound(Shown):
 
     def facts(self) -> Facts:
         """The bracket and what it rests on, without the table of methods, which may take a while."""
-        sides = between(
-            epsilon_lower=self.epsilon_lower,
-            epsilon_upper=self.epsilon_upper,
-            delta_lower=self.delta_lower,
-            delta_upper=self.delta_upper,
-        )
         reached = "reached by stated data sets" if self.attained else "the curve's own; explicit=True for a stated pair"
         rows = (("relation", self.relation), ("method", self.method), ("lower side", reached))
-        return Facts(f"{sides}, {self.relation}, by {self.method}", (), (*rows, ("plan", canonical_json(self.plan))))
+        return Facts(
+            f"{between(self)}, {self.relation}, by {self.method}", (), (*rows, ("plan", canonical_json(self.plan)))
+        )
 
 
 EXACT: tuple[Method, ...] = (

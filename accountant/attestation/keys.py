@@ -78,6 +78,15 @@ def _public_pem(key: Ed25519PublicKey) -> bytes:
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
+def _new_pem() -> tuple[Signer, bytes]:
+    """A new key, and the file's content."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    key = Ed25519PrivateKey.generate()
+    return Signer.of(key), key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
 def read_pem(path: Path) -> bytes:
     """A key file's content. Raises ``UsageError``."""
     try:
@@ -150,13 +159,6 @@ class Keyring:
         With ``keep_existing`` only what is missing is made. Otherwise an existing signing key
         is a ``UsageError``, as a link to one that is gone always is: a key is never overwritten.
         """
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-        from cryptography.hazmat.primitives.serialization import (
-            Encoding,
-            NoEncryption,
-            PrivateFormat,
-        )
-
         path = self.home / _SIGNING_KEY
         if self.exists() and not keep_existing:
             raise UsageError(f"there is a signing key in {self.home} already", hint=_KEPT)
@@ -170,8 +172,7 @@ class Keyring:
         self.home.chmod(0o700)
         for name in get_args(SecretName):
             _create(self.home / f"{name}.key", secrets.token_hex(_SECRET_BYTES).encode() + b"\n")
-        pem = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        _create(path, pem)  # or keep the one that another process has made by now
+        _create(path, _new_pem()[1])  # or keep the one that another process has made by now
         return self.signer().keyid
 
     def exists(self) -> bool:
@@ -249,17 +250,13 @@ class Keyring:
         The old private key is gone afterwards; its public half stays in ``trusted/``. The secrets stay: ledgers
         and commitments are keyed with them. Others have to trust the new key before they accept what it signs.
         """
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
         old = self.signer()
-        new = Ed25519PrivateKey.generate()
-        pem = new.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        new, pem = _new_pem()
         keyid = self.trust(_public_pem(old.private_key.public_key()))
         if revoke:
             self._limit(keyid, KeyLimits(revoked=clock()))
         files.write(self.home / _SIGNING_KEY, pem)
-        return Signer.of(new).keyid
+        return new.keyid
 
     def _limits_file(self, keyid: str) -> Path:
         return self.home / "trusted" / f"{keyid}.json"

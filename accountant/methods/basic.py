@@ -15,7 +15,7 @@ from affidavit.accountant.methods.base import Interval, Method, Target, smallest
 from affidavit.accountant.methods.gaussian import GaussianMethod
 from affidavit.accountant.methods.optimal import pure_cost
 from affidavit.accountant.methods.pld import PldMethod
-from affidavit.accountant.methods.renyi import RenyiMethod
+from affidavit.accountant.methods.rdp import RenyiMethod
 from affidavit.accountant.methods.zcdp import ZcdpMethod
 from affidavit.accountant.plan import Plan
 from affidavit.accountant.validate import Relation

@@ -32,7 +32,9 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from affidavit.accountant.cases.case import Moved
+from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods import subsampled_renyi as sampled
+from affidavit.accountant.methods.base import Interval, Target
 from affidavit.accountant.nodes import outermost, walk
 from affidavit.accountant.plan import (
     Approximate,
@@ -50,7 +52,7 @@ from affidavit.accountant.plan import (
 )
 from affidavit.accountant.validate import Relation
 
-__all__ = ["applies", "delta_upper", "epsilon_upper", "rdp"]
+__all__ = ["RenyiMethod", "applies", "delta_upper", "epsilon_upper", "rdp"]
 
 Renyi = Callable[[float], float]
 """ρ as a function of the order α >= 1."""
@@ -273,3 +275,39 @@ def _least(value: Callable[[float], float]) -> float:
             at_d = value(d)
         least = min(least, at_c, at_d)
     return least
+
+
+class RenyiProfile:
+    """The best order's conversion: an upper side."""
+
+    def __init__(self, plan: Plan, relation: Relation) -> None:
+        self._plan = plan
+        self._relation: Relation = relation
+
+    def epsilon(self, delta: float) -> Interval:
+        """See ``epsilon_upper``."""
+        return Interval(0.0, epsilon_upper(self._plan, relation=self._relation, delta=delta))
+
+    def delta(self, epsilon: float) -> Interval:
+        """See ``delta_upper``."""
+        return Interval(0.0, delta_upper(self._plan, relation=self._relation, epsilon=epsilon))
+
+
+class RenyiMethod:
+    """Everything with a Rényi bound, sampled mechanisms included."""
+
+    name = "rdp"
+    exact = False
+
+    def why_not(self, scenario: Scenario, relation: Relation) -> str:
+        """As ``applies`` says."""
+        return applies(_as_plan(scenario), relation)
+
+    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> RenyiProfile:
+        """Conversions at the best order."""
+        del target
+        return RenyiProfile(_as_plan(scenario), relation)
+
+
+def _as_plan(scenario: Scenario) -> Plan:
+    return Compose(tuple(Repeat(count, node) for node, count in scenario.nodes()))

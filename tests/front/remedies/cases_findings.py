@@ -211,12 +211,6 @@ API = [
     Api(
         "audits/given.py:text_model",
         lambda *, model: _given(material=Material(model=model)).text_model("loss"),
-        {"model": None},
-        {"model": ToyModel()},
-    ),
-    Api(
-        "audits/given.py:text_model#2",
-        lambda *, model: _given(material=Material(model=model)).text_model("loss"),
         {"model": _Answers()},
         {"model": ToyModel()},
     ),
