@@ -34,7 +34,7 @@ from functools import lru_cache
 from affidavit.accountant.cases.case import Moved
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods import subsampled_renyi as sampled
-from affidavit.accountant.methods.base import Interval, Target
+from affidavit.accountant.methods.base import Interval, Target, least
 from affidavit.accountant.nodes import outermost, walk
 from affidavit.accountant.plan import (
     Approximate,
@@ -259,22 +259,7 @@ def _least(value: Callable[[float], float]) -> float:
     grid = [low + (high - low) * i / GRID for i in range(GRID + 1)]
     values = [value(x) for x in grid]
     best = min(range(len(grid)), key=values.__getitem__)
-    a, b = grid[max(best - 1, 0)], grid[min(best + 1, GRID)]
-    ratio = 0.5 * (math.sqrt(5.0) - 1.0)
-    c, d = b - ratio * (b - a), a + ratio * (b - a)
-    at_c, at_d = value(c), value(d)
-    least = min(values[best], at_c, at_d)
-    for _ in range(48):
-        if at_c <= at_d:
-            b, d, at_d = d, c, at_c
-            c = b - ratio * (b - a)
-            at_c = value(c)
-        else:
-            a, c, at_c = c, d, at_d
-            d = a + ratio * (b - a)
-            at_d = value(d)
-        least = min(least, at_c, at_d)
-    return least
+    return min(values[best], least(value, grid[max(best - 1, 0)], grid[min(best + 1, GRID)], rounds=48))
 
 
 class RenyiProfile:
