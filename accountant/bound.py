@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 from affidavit.accountant import validate
-from affidavit.accountant.cases.scenario import Scenario, reached_scenarios, scenarios
+from affidavit.accountant.cases.scenario import Scenario, Scenarios, scenarios
 from affidavit.accountant.errors import NotSupported, PlanError
 from affidavit.accountant.methods.adaptive import AdaptiveMethod, recursion_points
 from affidavit.accountant.methods.advanced import AdvancedMethod
@@ -31,7 +31,7 @@ from affidavit.accountant.methods.optimal import OptimalMethod
 from affidavit.accountant.methods.pair_profiles import MixtureMethod
 from affidavit.accountant.methods.pld import PldMethod
 from affidavit.accountant.methods.pure import pure_epsilon
-from affidavit.accountant.methods.renyi import RenyiMethod
+from affidavit.accountant.methods.rdp import RenyiMethod
 from affidavit.accountant.methods.zcdp import ZcdpMethod, rho_of, stand_in
 from affidavit.accountant.plan import Approximate, Plan, Pure, canonical_json, core, parse_plan
 from affidavit.accountant.show import Facts, Shown, between, lower, table, upper
@@ -56,13 +56,7 @@ class MethodResult(Shown):
         """Its bracket, or why it has none."""
         if not self.applies:
             return Facts(f"{self.name} does not apply: {self.why}")
-        sides = between(
-            epsilon_lower=self.epsilon_lower,
-            epsilon_upper=self.epsilon_upper,
-            delta_lower=self.delta_lower,
-            delta_upper=self.delta_upper,
-        )
-        return Facts(f"{self.name}: {sides}")
+        return Facts(f"{self.name}: {between(self)}")
 
 
 class Methods(tuple[MethodResult, ...]):
@@ -114,32 +108,11 @@ class Bound(Shown):
 
     def facts(self) -> Facts:
         """The bracket and what it rests on, without the table of methods, which may take a while."""
-        sides = between(
-            epsilon_lower=self.epsilon_lower,
-            epsilon_upper=self.epsilon_upper,
-            delta_lower=self.delta_lower,
-            delta_upper=self.delta_upper,
-        )
         reached = "reached by stated data sets" if self.attained else "the curve's own; explicit=True for a stated pair"
         rows = (("relation", self.relation), ("method", self.method), ("lower side", reached))
-        return Facts(f"{sides}, {self.relation}, by {self.method}", (), (*rows, ("plan", canonical_json(self.plan))))
-
-
-def _basic(relation: Relation) -> BasicMethod:
-    alone: tuple[Method, ...] = (GaussianMethod(), ZcdpMethod(), PldMethod(), RenyiMethod())
-
-    @lru_cache(maxsize=256)
-    def gap(node: Plan) -> str:
-        whys = [method.why_not(Scenario(fixed=((node, 1),)), relation) for method in alone]
-        return "" if not all(whys) else f"no theorem for one use of a {node.kind} node: {whys[-1]}"
-
-    @lru_cache(maxsize=256)
-    def epsilon_upper(node: Plan, delta: float) -> float:
-        scenario = Scenario(fixed=((node, 1),))
-        usable = [method for method in alone if not method.why_not(scenario, relation)]
-        return min(m.profile(scenario, relation, Target(delta=delta)).epsilon(delta).upper for m in usable)
-
-    return BasicMethod(epsilon_upper, gap)
+        return Facts(
+            f"{between(self)}, {self.relation}, by {self.method}", (), (*rows, ("plan", canonical_json(self.plan)))
+        )
 
 
 EXACT: tuple[Method, ...] = (
@@ -156,12 +129,10 @@ WORTH_A_LOOK = 2e5
 """Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first."""
 
 UPPER: tuple[Method, ...] = (ZcdpMethod(), RenyiMethod(), AdvancedMethod())
+BASIC = BasicMethod()
 
-METHODS: tuple[str, ...] = ("basic", *(method.name for method in (*UPPER[::-1], *EXACT)))
-
-
-def _all_methods(relation: Relation) -> tuple[Method, ...]:
-    return (_basic(relation), *UPPER[::-1], *EXACT)
+_ALL: tuple[Method, ...] = (BASIC, *UPPER[::-1], *EXACT)
+METHODS: tuple[str, ...] = tuple(method.name for method in _ALL)
 
 
 def _is_exact(method: Method, scenario: Scenario) -> bool:
@@ -204,8 +175,7 @@ def _candidates(scenario: Scenario, relation: Relation) -> list[Method]:
             if _is_exact(method, scenario):
                 return [method]
             applicable.append(method)
-    others = (*UPPER, _basic(relation))
-    return applicable + [method for method in others if not method.why_not(scenario, relation)]
+    return applicable + [method for method in (*UPPER, BASIC) if not method.why_not(scenario, relation)]
 
 
 def _best(scenario: Scenario, relation: Relation, target: Target) -> _Found:
@@ -219,7 +189,7 @@ def _best(scenario: Scenario, relation: Relation, target: Target) -> _Found:
     found = [_found(method, scenario, relation, target) for method in methods]
     if not found:
         raise NotSupported(
-            f"no method covers this plan ({_basic(relation).why_not(scenario, relation)})",
+            f"no method covers this plan ({BASIC.why_not(scenario, relation)})",
             hint="Why one does not: `affidavit epsilon PLAN.json --method basic`",
         )
     if not all(one.attained for one in found):
@@ -279,19 +249,7 @@ def _found(method: Method, scenario: Scenario, relation: Relation, target: Targe
     return _Found(interval, method.name, target.explicit or getattr(profile, "attained", True))
 
 
-@dataclass(frozen=True, slots=True)
-class _Cases:
-    """The scenarios that bound a plan from above, and those that are reached."""
-
-    upper: tuple[Scenario, ...]
-    lower: tuple[Scenario, ...]
-
-    @classmethod
-    def of(cls, plan: Plan, relation: Relation) -> _Cases:
-        return cls(scenarios(plan, relation), reached_scenarios(plan, relation))
-
-
-def _worst(cases: _Cases, relation: Relation, target: Target) -> _Found:
+def _worst(cases: Scenarios, relation: Relation, target: Target) -> _Found:
     """The largest upper side of all scenarios, the largest lower side of those that are reached.
 
     Those that fail most often come first, then those of the most zCDP: one that costs no more than a lower side that
@@ -301,8 +259,7 @@ def _worst(cases: _Cases, relation: Relation, target: Target) -> _Found:
     below: dict[Scenario, _Found] = {}
     skipped: list[Scenario] = []
     least = 0.0
-    scenarios = dict.fromkeys((*cases.upper, *cases.lower))
-    for scenario in sorted(scenarios, key=_likely_cost, reverse=True) if len(scenarios) > 1 else scenarios:
+    for scenario in sorted(cases.all, key=_likely_cost, reverse=True) if len(cases.all) > 1 else cases.all:
         if above and _stays_below(scenario, relation, target, least):
             skipped.append(scenario)
             continue
@@ -352,9 +309,9 @@ def _stays_below(scenario: Scenario, relation: Relation, target: Target, least: 
     return profile.delta(target.epsilon or 0.0).upper <= least
 
 
-def _row(method: Method, cases: _Cases, relation: Relation, target: Target) -> MethodResult:
+def _row(method: Method, cases: Scenarios, relation: Relation, target: Target) -> MethodResult:
     least, most = 0.0, 0.0
-    for scenario in dict.fromkeys((*cases.upper, *cases.lower)):
+    for scenario in cases.all:
         edge = _edge(scenario, relation, target)
         why = "" if edge is not None else method.why_not(scenario, relation)
         if why and scenario in cases.upper:
@@ -404,18 +361,17 @@ def bound(
         tolerance=validate.real(tolerance, path="tolerance", minimum=1e-9),
         explicit=explicit,
     )
-    cases = _Cases.of(core(checked), checked_relation)
-    methods = _all_methods(checked_relation)
+    cases = scenarios(core(checked), checked_relation)
 
     @lru_cache(maxsize=1)
     def rows() -> Methods:
-        return Methods(_row(m, cases, checked_relation, target) for m in methods)
+        return Methods(_row(m, cases, checked_relation, target) for m in _ALL)
 
     if method is None:
         found = _worst(cases, checked_relation, target)
     else:
-        name = validate.choice(method, path="method", options=[m.name for m in methods])
-        row = _row(next(m for m in methods if m.name == name), cases, checked_relation, target)
+        name = validate.choice(method, path="method", options=METHODS)
+        row = _row(next(m for m in _ALL if m.name == name), cases, checked_relation, target)
         if not row.applies:
             raise NotSupported(
                 f"method {name} does not apply: {row.why}", hint="Remove `--method`: the best one is taken."
@@ -445,7 +401,7 @@ def profile_points(
     checked_relation = validate.relation(relation)
     target = Target(delta=validate.fraction(delta, path="delta"), tolerance=tolerance)
     uppers = [0.0] * len(epsilons)
-    for scenario in scenarios(core(parse_plan(plan)), checked_relation):
+    for scenario in scenarios(core(parse_plan(plan)), checked_relation).upper:
         profiles = [m.profile(scenario, checked_relation, target) for m in _candidates(scenario, checked_relation)]
         for i, epsilon in enumerate(epsilons):
             at = Target(epsilon=epsilon)

@@ -12,7 +12,6 @@ of most parameters.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 from affidavit.accountant import decimals, remedies, validate
 from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.errors import NoValueFits, PlanError
-from affidavit.accountant.plan import Plan, parse_plan, to_dict
+from affidavit.accountant.plan import Plan, parse_plan, to_dict, value_at, with_value
 from affidavit.accountant.validate import Relation
 
 __all__ = ["FORWARD_SHARE", "Calibrated", "Domain", "calibrate", "solvable_paths", "solve"]
@@ -212,14 +211,6 @@ def _secant(search: _Search, good: float, bad: float, goal: float, weight_good: 
     return value if low < value < high else 0.5 * (low + high)
 
 
-_TOKEN = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_-]*)|\[(\d+)\]")
-
-
-def _tokens(path: str) -> list[str | int]:
-    """The keys and indices of one of ``solvable_paths``."""
-    return [match[1] or int(match[2]) for match in _TOKEN.finditer(path.removeprefix("plan"))]
-
-
 def _numeric_paths(node: Any, path: str) -> list[str]:
     found: list[str] = []
     if isinstance(node, Mapping):
@@ -275,7 +266,7 @@ def calibrate(
     bound, of tolerance ``FORWARD_SHARE * tolerance``, is at most ``epsilon``.
     Raises ``PlanError`` (bad path), ``NoValueFits``.
     """
-    base = to_dict(parse_plan(plan))
+    base = parse_plan(plan)
     target = validate.real(epsilon, path="epsilon")
     checked_delta = validate.fraction(delta, path="delta")
     paths = solvable_paths(base)
@@ -285,22 +276,18 @@ def calibrate(
         raise PlanError(
             "solve", f"{chosen!r} is no numeric parameter of this plan", allowed=" | ".join(paths), hint=hint
         )
-    tokens = _tokens(chosen)
-    name = str(tokens[-1])
-    holder: Any = base
-    for token in tokens[:-1]:
-        holder = holder[token]
+    where, _, name = chosen.rpartition(".")
     domain = DOMAINS[name]
     if name == "sample":
-        domain = Domain(0, holder["population"], integer=True)
+        domain = Domain(0, value_at(base, f"{where}.population"), integer=True)
     if name == "population":
-        domain = Domain(max(1, holder["sample"]), LARGEST, integer=True)
+        domain = Domain(max(1, value_at(base, f"{where}.sample")), LARGEST, integer=True)
 
     def found_at(value: float) -> Bound:
-        holder[name] = int(value) if domain.integer else value
-        return bound(base, relation=relation, delta=checked_delta, tolerance=tolerance * FORWARD_SHARE)
+        changed = with_value(base, chosen, int(value) if domain.integer else value)
+        return bound(changed, relation=relation, delta=checked_delta, tolerance=tolerance * FORWARD_SHARE)
 
-    start = float(holder[name]) or 1.0
+    start = float(value_at(base, chosen)) or 1.0
     first = found_at(domain.clip(start))
     # Where the bound is a closed form, the value may as well be exact.
     sharp = first.epsilon_upper - first.epsilon_lower <= CLOSED_FORM * first.epsilon_upper

@@ -1,4 +1,4 @@
-"""Reading a file that somebody named: a regular one, of bounded size, or an ``OSError`` that says why not.
+"""Files: read if they are regular and of bounded size, written whole or not at all; or an ``OSError`` says why not.
 
 ``Path.read_bytes`` waits for ever on a FIFO, fills the memory from ``/dev/zero``, and answers a NUL in a name with
 another kind of error. Callers turn an ``OSError`` and its ``strerror`` into their own words; so nothing else comes.
@@ -7,10 +7,12 @@ another kind of error. Callers turn an ``OSError`` and its ``strerror`` into the
 from __future__ import annotations
 
 import errno
+import os
 import stat
+import tempfile
 from pathlib import Path
 
-__all__ = ["DATA_BYTES", "DOCUMENT_BYTES", "read_bytes"]
+__all__ = ["DATA_BYTES", "DOCUMENT_BYTES", "draft", "read_bytes", "write"]
 
 DOCUMENT_BYTES = 64 * 2**20
 """Run files, plans, certificates, keys, receipts, findings: what a person or this program writes."""
@@ -38,3 +40,34 @@ def read_bytes(path: Path, *, most: int | None = None) -> bytes:
     if len(content) > most:
         raise OSError(errno.EFBIG, f"larger than {most // 2**20} MiB")
     return content
+
+
+def write(path: Path, content: bytes, *, mode: int = 0o600, new: bool = False) -> None:
+    """The whole file in the place of an older one, or nothing. Raises ``OSError``.
+
+    ``new``: raises ``FileExistsError`` where there is one; of several writers, the first wins.
+    """
+    made = draft(path, content, mode=mode)
+    try:
+        if new:
+            os.link(made, path)  # which, unlike a rename, replaces nothing
+        else:
+            os.replace(made, path)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def draft(path: Path, content: bytes, *, mode: int = 0o600) -> Path:
+    """``content`` on the disk beside ``path``, under a name of its own. Raises ``OSError``."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    made = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        made.chmod(mode)
+    except BaseException:
+        made.unlink(missing_ok=True)
+        raise
+    return made

@@ -1,9 +1,10 @@
-"""The nodes of a plan: frozen values, without code. Read by ``plan``; docs/theory/semantics.md says what they mean."""
+"""The nodes of a plan: frozen values. Read by ``plan``; docs/theory/semantics.md says what they mean."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeVar
 
 from affidavit.accountant.validate import Relation
 
@@ -23,6 +24,8 @@ __all__ = [
     "Repeat",
     "WithoutReplacement",
     "ZeroConcentrated",
+    "outermost",
+    "walk",
 ]
 
 
@@ -32,6 +35,11 @@ class Plan:
 
     kind: ClassVar[str] = ""
 
+    @property
+    def below(self) -> tuple[Plan, ...]:
+        """The nodes right under it that run; what ``moves`` and ``absent`` state does not."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
 class Compose(Plan):
@@ -39,6 +47,10 @@ class Compose(Plan):
 
     parts: tuple[Plan, ...]
     kind: ClassVar[str] = "compose"
+
+    @property
+    def below(self) -> tuple[Plan, ...]:
+        return self.parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +60,10 @@ class Repeat(Plan):
     count: int
     of: Plan
     kind: ClassVar[str] = "repeat"
+
+    @property
+    def below(self) -> tuple[Plan, ...]:
+        return (self.of,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +82,10 @@ class Parallel(Plan):
     moves: tuple[Plan, ...] | None = None
     kind: ClassVar[str] = "parallel"
 
+    @property
+    def below(self) -> tuple[Plan, ...]:
+        return self.parts
+
 
 @dataclass(frozen=True, slots=True)
 class Poisson(Plan):
@@ -82,6 +102,10 @@ class Poisson(Plan):
     kind: ClassVar[str] = "subsample"
     scheme: ClassVar[str] = "poisson"
 
+    @property
+    def below(self) -> tuple[Plan, ...]:
+        return (self.of,)
+
 
 @dataclass(frozen=True, slots=True)
 class WithoutReplacement(Plan):
@@ -95,6 +119,10 @@ class WithoutReplacement(Plan):
     of: Plan
     kind: ClassVar[str] = "subsample"
     scheme: ClassVar[str] = "without-replacement"
+
+    @property
+    def below(self) -> tuple[Plan, ...]:
+        return (self.of,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +199,22 @@ class Envelope:
     relation: Relation
     plan: Plan
     delta: float | None = None
+
+
+_Kind = TypeVar("_Kind", bound=Plan)
+
+
+def walk(plan: Plan) -> Iterator[Plan]:
+    """A plan and every node below it."""
+    yield plan
+    for node in plan.below:
+        yield from walk(node)
+
+
+def outermost(plan: Plan, kind: type[_Kind]) -> Iterator[_Kind]:
+    """The nodes of ``kind`` that are below no other of them."""
+    if isinstance(plan, kind):
+        yield plan
+        return
+    for node in plan.below:
+        yield from outermost(node, kind)

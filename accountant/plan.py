@@ -19,8 +19,9 @@ Every leaf parameter is stated *for* the relation of its envelope.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, cast
 
 from affidavit.accountant import remedies, validate
@@ -64,13 +65,18 @@ __all__ = [
     "freeze_leaves",
     "leaf_kinds",
     "leaves",
+    "located",
     "parse_envelope",
     "parse_plan",
     "register_leaf",
     "to_dict",
+    "value_at",
+    "with_value",
 ]
 
 MAX_DEPTH = 64
+
+_STEP = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_-]*)|\[(\d+)\]")
 
 FieldCheck = Callable[..., Any]
 Costs = Callable[[Any], Plan]
@@ -113,23 +119,16 @@ def freeze_leaves() -> None:
 
 def core(plan: Plan) -> Plan:
     """The same costs in the core's own leaves: every other leaf replaced by what its kind registered."""
-    match plan:
-        case Leaf():
-            costs = _LEAVES[plan.kind].costs if plan.kind in _LEAVES else None
-            return plan if costs is None else core(parse_plan(costs(plan)))
-        case Compose(parts=parts):
-            return Compose(tuple(core(part) for part in parts))
-        case Repeat(count=count, of=of):
-            return Repeat(count, core(of))
-        case Parallel(parts=parts, membership=membership, moves=moves):
-            cored = None if moves is None else tuple(core(move) for move in moves)
-            return Parallel(tuple(core(part) for part in parts), membership, cored)
-        case Poisson(rate=rate, of=of, absent=absent):
-            return Poisson(rate, core(of), None if absent is None else core(absent))
-        case WithoutReplacement(population=population, sample=sample, of=of):
-            return WithoutReplacement(population, sample, core(of))
-        case _:
-            raise TypeError(type(plan).__name__)
+    if isinstance(plan, Leaf):
+        costs = _LEAVES[plan.kind].costs if plan.kind in _LEAVES else None
+        return plan if costs is None else core(parse_plan(costs(plan)))
+    return replace(plan, **{field.name: _cored(getattr(plan, field.name)) for field in fields(plan)})
+
+
+def _cored(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(core, value))
+    return core(value) if isinstance(value, Plan) else value
 
 
 def leaf_kinds() -> tuple[str, ...]:
@@ -301,15 +300,40 @@ def canonical_json(plan: Plan) -> str:
     return json.dumps(to_dict(plan), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def leaves(plan: Plan, *, path: str = "plan", uses: int = 1) -> Iterator[tuple[str, Leaf, int]]:
-    """Every leaf in declared order as (path, leaf, number of uses); ``moves`` are not walked."""
-    match plan:
-        case Leaf():
-            yield path, plan, uses
-        case Repeat(count=count, of=of):
-            yield from leaves(of, path=f"{path}.of", uses=uses * count)
-        case Poisson(of=of) | WithoutReplacement(of=of):
-            yield from leaves(of, path=f"{path}.of", uses=uses)
-        case Compose(parts=parts) | Parallel(parts=parts):
-            for i, part in enumerate(parts):
-                yield from leaves(part, path=f"{path}.parts[{i}]", uses=uses)
+def located(plan: Plan, *, path: str = "plan", uses: int = 1) -> Iterator[tuple[str, Plan, int]]:
+    """Every node in declared order as (path, node, number of uses); ``moves`` and ``absent`` are not walked."""
+    yield path, plan, uses
+    if isinstance(plan, Repeat):
+        uses *= plan.count
+    steps = [f".parts[{i}]" for i in range(len(plan.below))] if isinstance(plan, (Compose, Parallel)) else [".of"]
+    for step, node in zip(steps, plan.below, strict=False):
+        yield from located(node, path=path + step, uses=uses)
+
+
+def leaves(plan: Plan) -> Iterator[tuple[str, Leaf, int]]:
+    """The leaves among ``located``."""
+    return ((path, node, uses) for path, node, uses in located(plan) if isinstance(node, Leaf))
+
+
+def value_at(plan: Plan, path: str) -> Any:
+    """What stands at ``path``, such as ``plan.parts[0].noise_multiplier``, in the JSON form."""
+    value: Any = to_dict(plan)
+    for step in _steps(path):
+        value = value[step]
+    return value
+
+
+def with_value(plan: Plan, path: str, value: object) -> Plan:
+    """The plan with another value at ``path``. Raises ``PlanError`` for one that cannot stand there."""
+    tree: Any = to_dict(plan)
+    *outer, last = _steps(path)
+    node = tree
+    for step in outer:
+        node = node[step]
+    node[last] = value
+    return parse_plan(tree)
+
+
+def _steps(path: str) -> list[str | int]:
+    """``plan.parts[0].range`` as ``["parts", 0, "range"]``."""
+    return [found[1] or int(found[2]) for found in _STEP.finditer(path.removeprefix("plan"))]

@@ -37,11 +37,11 @@ class RiskLimits(Shown):
         """Each limit beside what a guess reaches."""
         limits = [
             ("area under the ROC curve", self.area_under_roc, "0.5"),
-            ("advantage", self.advantage, "0"),
+            ("advantage (true minus false positive rate)", self.advantage, "0"),
             ("true positives at 1 % false ones", self.true_positive_rate_at_1_percent, "0.01"),
             ("true positives at 0.1 % false ones", self.true_positive_rate_at_01_percent, "0.001"),
         ]
-        line = ", ".join(f"{name} <= {upper(limit, digits=4)}" for name, limit, _ in limits)
+        line = ", ".join(f"{name.partition(' (')[0]} <= {upper(limit, digits=4)}" for name, limit, _ in limits)
         rows = tuple((name, upper(limit, digits=4), guess) for name, limit, guess in limits)
         return Facts(line, ("limit", "at most", "a guess"), rows)
 

@@ -17,13 +17,13 @@ from typing import Any
 from affidavit.accountant import validate
 from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.cases.scenario import scenarios
-from affidavit.accountant.errors import DisagreementError
+from affidavit.accountant.errors import DisagreementError, NotSupported
 from affidavit.accountant.plan import Plan, core, parse_plan
 from affidavit.accountant.show import Facts, Shown
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier import Recomputed, recompute
 
-__all__ = ["Settled", "issue", "settle"]
+__all__ = ["Settled", "issue", "known", "settle"]
 
 LATTICE, RECURSION = 1e-6, 1e-4
 """Tolerances where a finer bracket costs some tenths of a second: one lattice, or exponential mechanisms alone."""
@@ -80,6 +80,17 @@ def settle(plan: Plan | Mapping[str, Any], *, relation: Relation, delta: float) 
     return _settled(parse_plan(plan), validate.relation(relation), validate.fraction(delta, path="delta"))
 
 
+def known(plan: Plan | Mapping[str, Any], *, relation: Relation, delta: float) -> tuple[Bound, str]:
+    """The settled bracket, and nothing; or what the issuing engine says alone, and why the verifier says nothing.
+
+    Raises as ``settle``; ``NotSupported`` where the issuing engine has no theorem either.
+    """
+    try:
+        return settle(plan, relation=relation, delta=delta).bound, ""
+    except NotSupported as error:
+        return bound(plan, relation=relation, delta=delta), error.message
+
+
 @lru_cache(maxsize=64)
 def _settled(plan: Plan, relation: Relation, delta: float) -> Settled:
     issued = issue(plan, relation=relation, delta=delta)
@@ -96,7 +107,7 @@ def issue(plan: Plan, *, relation: Relation, delta: float) -> Bound:
     found = bound(plan, relation=relation, delta=delta)
     if found.method == "pld":
         return bound(plan, relation=relation, delta=delta, tolerance=LATTICE)
-    if found.method == "adaptive" and not any(one.fixed for one in scenarios(core(plan), relation)):
+    if found.method == "adaptive" and not any(one.fixed for one in scenarios(core(plan), relation).upper):
         return bound(plan, relation=relation, delta=delta, tolerance=RECURSION)
     return found
 

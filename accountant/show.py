@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from html import escape
+from typing import Protocol
 
 from affidavit.accountant import decimals
 
@@ -73,13 +74,26 @@ def lower(value: float, *, digits: int = 6) -> str:
     return decimals.show(decimals.round_down(value, digits=digits)) if math.isfinite(value) else str(value)
 
 
-def between(*, epsilon_lower: float, epsilon_upper: float, delta_lower: float, delta_upper: float) -> str:
+def between(found: Bracketed) -> str:
     """A bracket of ε at a δ, or of δ at an ε: the question is what both sides repeat."""
-    if delta_lower == delta_upper and epsilon_lower == epsilon_upper:
-        return f"ε = {epsilon_upper:.12g}, δ = {delta_upper:.12g}"
-    if delta_lower == delta_upper:
-        return f"{_sides('ε', epsilon_lower, epsilon_upper)} at δ = {delta_upper:g}"
-    return f"{_sides('δ', delta_lower, delta_upper)} at ε = {epsilon_upper:g}"
+    if found.delta_lower == found.delta_upper and found.epsilon_lower == found.epsilon_upper:
+        return f"ε = {found.epsilon_upper:.12g}, δ = {found.delta_upper:.12g}"
+    if found.delta_lower == found.delta_upper:
+        return f"{_sides('ε', found.epsilon_lower, found.epsilon_upper)} at δ = {found.delta_upper:g}"
+    return f"{_sides('δ', found.delta_lower, found.delta_upper)} at ε = {found.epsilon_upper:g}"
+
+
+class Bracketed(Protocol):
+    """Both sides of ε and of δ."""
+
+    @property
+    def epsilon_lower(self) -> float: ...
+    @property
+    def epsilon_upper(self) -> float: ...
+    @property
+    def delta_lower(self) -> float: ...
+    @property
+    def delta_upper(self) -> float: ...
 
 
 def _sides(symbol: str, low: float, high: float) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from affidavit.accountant.bound import bound
 from affidavit.accountant.decimals import float_at_least
-from affidavit.accountant.plan import Compose, Gaussian, Plan, Repeat
+from affidavit.accountant.nodes import Compose, Gaussian, Plan, Repeat, walk
 from affidavit.accountant.tradeoff import PrivacyCurve, privacy_curve
 from affidavit.accountant.validate import Relation
 from affidavit.audits.finding import Claim
@@ -136,12 +136,8 @@ class Certified:
 
 
 def _is_gaussian(plan: Plan) -> bool:
-    match plan:
-        case Gaussian():
-            return plan.noise_multiplier > 0.0
-        case Repeat(of=of):
-            return _is_gaussian(of)
-        case Compose(parts=parts):
-            return all(_is_gaussian(part) for part in parts)
-        case _:
-            return False
+    """Whether it is Gaussian noise alone, on all records."""
+    return all(
+        node.noise_multiplier > 0.0 if isinstance(node, Gaussian) else isinstance(node, (Compose, Repeat))
+        for node in walk(plan)
+    )

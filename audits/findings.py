@@ -9,9 +9,7 @@ from these classes and those of ``finding``, so the two cannot drift.
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -328,14 +326,4 @@ def _first_fault(error: ValidationError) -> tuple[str, str]:
 def write(findings: Findings, path: Path) -> None:
     """Write atomically, readable by the owner only: a findings file is private."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(findings.to_json())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    files.write(path, findings.to_json().encode())

@@ -69,20 +69,6 @@ class Given:
             subject=f"the same generator at epsilon {epsilon:g}",
         )
 
-    def text_model(self, attack: str) -> TextModel:
-        """The model, which has to tell log-probabilities here. Raises ``UsageError``."""
-        if self.model is None:
-            raise UsageError(
-                f"the attack {attack} needs a language model",
-                hint="For example `model = ToyModel()`, of affidavit.generation.models.toy.",
-            )
-        if not isinstance(self.model, TextModel):
-            raise UsageError(
-                f"the attack {attack} needs log-probabilities, {self.model.name} shows text only",
-                hint='`attack = "gap"` needs answers alone, as inquiry, repeat and brainwash do.',
-            )
-        return self.model
-
     def answering_model(self, attack: str) -> AnsweringModel:
         """The model. Raises ``UsageError``."""
         if self.model is None:
@@ -91,3 +77,13 @@ class Given:
                 hint="For example `model = ToyModel()`, of affidavit.generation.models.toy.",
             )
         return self.model
+
+    def text_model(self, attack: str) -> TextModel:
+        """The model, which has to tell log-probabilities here. Raises ``UsageError``."""
+        model = self.answering_model(attack)
+        if not isinstance(model, TextModel):
+            raise UsageError(
+                f"the attack {attack} needs log-probabilities, {model.name} shows text only",
+                hint='`attack = "gap"` needs answers alone, as inquiry, repeat and brainwash do.',
+            )
+        return model

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
@@ -22,13 +22,13 @@ from affidavit.accountant.attestation.certificate import Certificate, Claim, Cur
 from affidavit.accountant.attestation.commitment import fingerprint
 from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.attestation.statement import NO_GUARANTEE
-from affidavit.accountant.bound import Bound, bound
+from affidavit.accountant.bound import Bound
 from affidavit.accountant.clock import Clock, utc_now
-from affidavit.accountant.errors import BudgetExceeded, DataError, LedgerMissing, NotSupported
-from affidavit.accountant.plan import Compose, Parallel, Plan, Poisson, Repeat, WithoutReplacement
+from affidavit.accountant.errors import BudgetExceeded, DataError, LedgerMissing
+from affidavit.accountant.nodes import Parallel, Plan, Poisson, WithoutReplacement, walk
 from affidavit.accountant.remedies import near_file
 from affidavit.accountant.risk import RiskLimits, risk_limits
-from affidavit.accountant.settle import Settled, settle
+from affidavit.accountant.settle import Settled, known, settle
 from affidavit.accountant.show import Facts, Shown, upper
 from affidavit.accountant.tradeoff import PrivacyCurve, epsilon_grid
 from affidavit.accountant.validate import Relation
@@ -109,11 +109,8 @@ def plan_run(run: RunFile) -> PlannedRun:
     Raises ``RunFileError`` where the run's settings do not fit its size, ``NotSupported``.
     """
     plan = run.plan()
-    try:
-        cost, certifiable = settle(plan, relation=run.relation, delta=run.budget.delta).bound, True
-    except NotSupported:
-        cost, certifiable = bound(plan, relation=run.relation, delta=run.budget.delta), False
-    return PlannedRun(run, plan, cost, certifiable)
+    cost, gap = known(plan, relation=run.relation, delta=run.budget.delta)
+    return PlannedRun(run, plan, cost, certifiable=not gap)
 
 
 def prepare(run: RunFile, *, keyring: Keyring) -> tuple[RunSubject, tuple[Record, ...]]:
@@ -309,24 +306,11 @@ def _assumptions(run: RunFile, plan: Plan) -> list[str]:
             "batches, dtype, device and threads of the run, which its receipt names (versions.rows)"
         )
     stated.append("labels, size and every other setting of the run file are public facts, not read from the data")
-    if any(isinstance(node, Parallel) and node.membership == "fixed" for node in _nodes(plan)):
+    if any(isinstance(node, Parallel) and node.membership == "fixed" for node in walk(plan)):
         stated.append("a replaced record stays in its part of the data")
-    if any(isinstance(node, (Poisson, WithoutReplacement)) for node in _nodes(plan)):
+    if any(isinstance(node, (Poisson, WithoutReplacement)) for node in walk(plan)):
         stated.append("every sample is drawn afresh, and which records it holds stays secret")
     return stated
-
-
-def _nodes(plan: Plan) -> Iterator[Plan]:
-    """A plan and every node below it."""
-    yield plan
-    match plan:
-        case Compose(parts=parts) | Parallel(parts=parts):
-            for part in parts:
-                yield from _nodes(part)
-        case Repeat(of=of) | Poisson(of=of) | WithoutReplacement(of=of):
-            yield from _nodes(of)
-        case _:
-            return
 
 
 def _versions() -> Mapping[str, str]:

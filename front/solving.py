@@ -15,7 +15,7 @@ from affidavit.accountant import decimals, remedies, validate
 from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.calibrate import FORWARD_SHARE, Calibrated, Domain, calibrate, solve
 from affidavit.accountant.errors import NotSupported, NoValueFits, PlanError, RunFileError
-from affidavit.accountant.plan import Envelope, Plan, parse_plan, to_dict
+from affidavit.accountant.plan import Envelope, value_at, with_value
 from affidavit.accountant.settle import settle
 from affidavit.accountant.validate import Relation
 from affidavit.runfile import RunFile
@@ -76,17 +76,17 @@ def solve_plan(envelope: Envelope, *, epsilon: float, path: str | None = None) -
     )
 
     def forward(value: float | int) -> Bound:
-        changed = _with_value(envelope.plan, found.path, value)
+        changed = with_value(envelope.plan, found.path, value)
         # The very bound that the search went by: a wider one may not reach the target where that one did.
         return bound(changed, relation=envelope.relation, delta=delta, tolerance=TOLERANCE * FORWARD_SHARE)
 
-    integer = isinstance(_value_at(envelope.plan, found.path), int)
+    integer = isinstance(value_at(envelope.plan, found.path), int)
     return _checked(found, target=target, integer=integer, forward=forward)
 
 
 def with_solution(envelope: Envelope, solved: Solution) -> Envelope:
     """The plan with the value that was found in its place."""
-    return replace(envelope, plan=_with_value(envelope.plan, solved.parameter, solved.value))
+    return replace(envelope, plan=with_value(envelope.plan, solved.parameter, solved.value))
 
 
 def solvable_keys(run: RunFile) -> tuple[str, ...]:
@@ -197,29 +197,3 @@ def _matters(run: RunFile, key: str, value: int | float) -> bool:
         except RunFileError:
             continue
     return False
-
-
-def _value_at(plan: Plan, path: str) -> Any:
-    node: Any = to_dict(plan)
-    for step in _steps(path):
-        node = node[step]
-    return node
-
-
-def _with_value(plan: Plan, path: str, value: float | int) -> Plan:
-    tree = to_dict(plan)
-    *outer, last = _steps(path)
-    node: Any = tree
-    for step in outer:
-        node = node[step]
-    node[last] = value
-    return parse_plan(tree)
-
-
-def _steps(path: str) -> list[str | int]:
-    """``plan.parts[0].range`` as ``["parts", 0, "range"]``."""
-    steps: list[str | int] = []
-    for piece in path.split(".")[1:]:
-        name, *indices = piece.split("[")
-        steps += [name, *(int(index.rstrip("]")) for index in indices)]
-    return steps

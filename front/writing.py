@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
+from affidavit.accountant import files
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.remedies import setting, unused
 
@@ -38,28 +37,13 @@ def _write(path: Path, content: str | bytes, *, private: bool, new: bool) -> Non
     elsewhere = setting("-o", Path.home() / path.name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     except OSError as error:
         hint = f"Choose another place: {elsewhere}."
         raise UsageError(f"{path} cannot be written: {error.strerror}", hint=hint) from None
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o600 if private else 0o644)
-        if new:
-            os.link(temporary, path)  # which, unlike a rename, replaces nothing
-            Path(temporary).unlink()
-        else:
-            Path(temporary).replace(path)
+        files.write(path, data, mode=0o600 if private else 0o644, new=new)
     except FileExistsError:
-        Path(temporary).unlink(missing_ok=True)
         raise
     except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
         hint = f"Make room there, or choose another place: {elsewhere}."
         raise UsageError(f"{path} cannot be written: {error.strerror}", hint=hint) from None
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

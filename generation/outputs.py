@@ -16,9 +16,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import platform
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,6 +24,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
+from affidavit.accountant import files
 from affidavit.accountant.attestation import receipt as receipts
 from affidavit.accountant.attestation.keys import Signer
 from affidavit.accountant.errors import UsageError
@@ -181,7 +180,7 @@ def write(
         drafts: list[tuple[Path, Path]] = []
         try:
             for path, content, mode in contents:
-                drafts.append((_draft(path, content, mode), path))
+                drafts.append((files.draft(path, content, mode=mode), path))
             for draft, path in drafts:
                 draft.replace(path)
         finally:
@@ -206,13 +205,3 @@ def _run_line(generated: Generated, provenance: Provenance) -> dict[str, Any]:
 
 def _lines(objects: Iterable[Mapping[str, Any]]) -> bytes:
     return "".join(json.dumps(dict(item), ensure_ascii=False) + "\n" for item in objects).encode()
-
-
-def _draft(path: Path, content: bytes, mode: int) -> Path:
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    Path(name).chmod(mode)
-    return Path(name)

@@ -21,7 +21,6 @@ import os
 import secrets
 import shlex
 import stat
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -77,6 +76,15 @@ def _public_pem(key: Ed25519PublicKey) -> bytes:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _new_pem() -> tuple[Signer, bytes]:
+    """A new key, and the file's content."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    key = Ed25519PrivateKey.generate()
+    return Signer.of(key), key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def read_pem(path: Path) -> bytes:
@@ -151,13 +159,6 @@ class Keyring:
         With ``keep_existing`` only what is missing is made. Otherwise an existing signing key
         is a ``UsageError``, as a link to one that is gone always is: a key is never overwritten.
         """
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-        from cryptography.hazmat.primitives.serialization import (
-            Encoding,
-            NoEncryption,
-            PrivateFormat,
-        )
-
         path = self.home / _SIGNING_KEY
         if self.exists() and not keep_existing:
             raise UsageError(f"there is a signing key in {self.home} already", hint=_KEPT)
@@ -171,8 +172,7 @@ class Keyring:
         self.home.chmod(0o700)
         for name in get_args(SecretName):
             _create(self.home / f"{name}.key", secrets.token_hex(_SECRET_BYTES).encode() + b"\n")
-        pem = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        _create(path, pem)  # or keep the one that another process has made by now
+        _create(path, _new_pem()[1])  # or keep the one that another process has made by now
         return self.signer().keyid
 
     def exists(self) -> bool:
@@ -250,17 +250,13 @@ class Keyring:
         The old private key is gone afterwards; its public half stays in ``trusted/``. The secrets stay: ledgers
         and commitments are keyed with them. Others have to trust the new key before they accept what it signs.
         """
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
         old = self.signer()
-        new = Ed25519PrivateKey.generate()
-        pem = new.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        new, pem = _new_pem()
         keyid = self.trust(_public_pem(old.private_key.public_key()))
         if revoke:
             self._limit(keyid, KeyLimits(revoked=clock()))
-        _replace(self.home / _SIGNING_KEY, pem)
-        return Signer.of(new).keyid
+        files.write(self.home / _SIGNING_KEY, pem)
+        return new.keyid
 
     def _limits_file(self, keyid: str) -> Path:
         return self.home / "trusted" / f"{keyid}.json"
@@ -276,7 +272,7 @@ class Keyring:
         return KeyLimits.read(content, path=path.name)
 
     def _limit(self, keyid: str, limits: KeyLimits) -> None:
-        _replace(self._limits_file(keyid), limits.to_json().encode())
+        files.write(self._limits_file(keyid), limits.to_json().encode())
 
     def _refuse_revoked(self, keyid: str) -> None:
         if (revoked := self._limits(keyid).revoked) is not None:
@@ -319,32 +315,10 @@ class Keyring:
         return (self.signer(),) if self.exists() else ()
 
 
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file, 0600, in the place of the old one: whole, or the old one stays."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
 def _create(path: Path, content: bytes) -> None:
-    """Write a new file, 0600, whole or not at all; one that is there already stays."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
-            os.link(temporary, path)
-    finally:
-        os.unlink(temporary)
+    """Write a new file; one that is there already stays."""
+    with contextlib.suppress(FileExistsError):
+        files.write(path, content, new=True)
 
 
 def _quoted(path: Path) -> str:

@@ -24,6 +24,10 @@ class Moved(Plan):
     leaves: bool
     kind: ClassVar[str] = "subsample"
 
+    @property
+    def below(self) -> tuple[Plan, ...]:
+        return (self.node,)
+
 
 @dataclass(frozen=True, slots=True)
 class AnyOrder(Plan):
@@ -31,6 +35,10 @@ class AnyOrder(Plan):
 
     of: Plan
     kind: ClassVar[str] = "any-order"
+
+    @property
+    def below(self) -> tuple[Plan, ...]:
+        return (self.of,)
 
 
 def exponential_uses(plan: Plan, uses: int = 1) -> dict[float, int]:

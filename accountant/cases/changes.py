@@ -62,10 +62,9 @@ from affidavit.accountant.cases.populations import (
     check_inner_populations,
     check_no_inner_population,
     only_sample,
-    outer_samples,
 )
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.nodes import Compose, Leaf, Parallel, Plan, Poisson, Repeat, WithoutReplacement
+from affidavit.accountant.nodes import Compose, Leaf, Parallel, Plan, Poisson, Repeat, WithoutReplacement, outermost
 from affidavit.accountant.validate import Relation
 
 __all__ = ["Cases", "cases"]
@@ -122,7 +121,7 @@ def cases(plan: Plan, relation: Relation) -> Cases:
 
     Raises ``NotSupported`` where there are too many unlike ones, or no theorem applies.
     """
-    populations = {node.population for node in outer_samples(plan)}
+    populations = {node.population for node in outermost(plan, WithoutReplacement)}
     return _cases(plan, replace(_ROOT[relation], population=min(populations, default=None)))
 
 

@@ -23,6 +23,7 @@ from affidavit.accountant.nodes import (
     Repeat,
     WithoutReplacement,
     ZeroConcentrated,
+    walk,
 )
 
 __all__ = ["Move", "pairs_of_parts", "reached_moves", "reached_parts"]
@@ -117,17 +118,6 @@ def reached_moves(node: Parallel, trees: tuple[Plan, ...]) -> tuple[Plan, ...]:
     if trees is node.parts:
         return trees
     return tuple(
-        move if _samples_poisson(part) or covers(part, move) else part if covers(move, part) else NOTHING
+        move if any(isinstance(below, Poisson) for below in walk(part)) else _cheaper(move, part)
         for part, move in zip(node.parts, trees, strict=True)
     )
-
-
-def _samples_poisson(plan: Plan) -> bool:
-    match plan:
-        case Poisson():
-            return True
-        case Compose(parts=parts) | Parallel(parts=parts):
-            return any(map(_samples_poisson, parts))
-        case Repeat(of=of) | WithoutReplacement(of=of):
-            return _samples_poisson(of)
-    return False

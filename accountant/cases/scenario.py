@@ -21,7 +21,7 @@ from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Compose, Exponential, Leaf, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.validate import Relation
 
-__all__ = ["Order", "Scenario", "reached_scenarios", "scenarios"]
+__all__ = ["Order", "Scenario", "Scenarios", "scenarios"]
 
 Order = Literal["fixed-first", "fixed-last", "mixed", "any"]
 """Where the mechanisms with a dominating pair run, relative to the exponential ones; ``any``: nothing has an order."""
@@ -112,34 +112,29 @@ def _flatten(plan: Plan, uses: int, flat: _Flat) -> None:
 
 def _needs_order(plan: Compose) -> bool:
     """Whether repeating the parts round by round differs from repeating each part in turn."""
-    ranges = {leaf.range for leaf in _exponential_leaves(plan)}
-    return len(ranges) > 1
+    return len(exponential_uses(plan)) > 1
 
 
-def _exponential_leaves(plan: Plan) -> Iterable[Exponential]:
-    match plan:
-        case Exponential():
-            yield plan
-        case Repeat(of=of):
-            yield from _exponential_leaves(of)
-        case Compose(parts=parts):
-            for part in parts:
-                yield from _exponential_leaves(part)
-        case _:
-            return
+@dataclass(frozen=True, slots=True)
+class Scenarios:
+    """None of the plan's choices costs more than one of ``upper``; those of ``lower`` are reached. Never empty."""
+
+    upper: tuple[Scenario, ...]
+    lower: tuple[Scenario, ...]
+
+    @property
+    def all(self) -> tuple[Scenario, ...]:
+        """Each once."""
+        return tuple(dict.fromkeys((*self.upper, *self.lower)))
 
 
-def scenarios(plan: Plan, relation: Relation) -> tuple[Scenario, ...]:
-    """Every scenario that may be the costliest; never empty.
+def scenarios(plan: Plan, relation: Relation) -> Scenarios:
+    """Every scenario that may be the costliest, and those that neighbouring data sets reach, as far as mechanisms do.
 
     Raises ``NotSupported`` where there are too many unlike ones, or no theorem applies.
     """
-    return _flattened(cases(plan, relation).upper)
-
-
-def reached_scenarios(plan: Plan, relation: Relation) -> tuple[Scenario, ...]:
-    """Scenarios that neighbouring data sets reach, each as far as its mechanisms do. Raises as ``scenarios``."""
-    return _flattened(cases(plan, relation).lower)
+    found = cases(plan, relation)
+    return Scenarios(_flattened(found.upper), _flattened(found.lower))
 
 
 def _flattened(plans: Iterable[Plan]) -> tuple[Scenario, ...]:

@@ -15,6 +15,7 @@ from typing import Any
 from mpmath import mp, mpf
 
 from affidavit.accountant.filters.costs import Costs
+from affidavit.accountant.nodes import outermost, walk
 from affidavit.accountant.plan import (
     Approximate,
     Compose,
@@ -49,7 +50,7 @@ class _NoTheorem(Exception):
 def understated(plan: Plan, costs: Costs, *, relation: Relation) -> str:
     """The first stated cost that is below what is found here; empty where each holds."""
     tree = core(plan)
-    padded = len(_sizes(tree)) > 1
+    padded = len({node.population for node in outermost(tree, WithoutReplacement)}) > 1
     with mp.workdps(_DIGITS):
         for point in costs.renyi:
             if not _covers(point.rho, partial(_renyi, tree, _inside(relation) if padded else relation, point.order)):
@@ -71,15 +72,6 @@ def _covers(stated: Decimal, cost: Callable[[], Any]) -> bool:
 def _inside(relation: Relation) -> Relation:
     """Where the number of records is not public, those that are missing are null."""
     return "zero-out" if relation == "add-remove" else relation
-
-
-def _sizes(plan: Plan) -> frozenset[int]:
-    """Of what the plan samples from without replacement."""
-    if isinstance(plan, WithoutReplacement):
-        return frozenset({plan.population})
-    below = plan.parts if isinstance(plan, (Compose, Parallel)) else ()
-    below = (plan.of,) if isinstance(plan, (Repeat, Poisson)) else below
-    return frozenset[int]().union(*map(_sizes, below))
 
 
 @lru_cache(maxsize=8192)
@@ -151,7 +143,7 @@ def _worst_range(eta: Any, order: Any) -> Any:
 
 
 def _on_sample(rate: Any, of: Plan, relation: Relation, order: Decimal, *, swapped: bool) -> Any:
-    if _splits(of):
+    if any(isinstance(node, (Poisson, WithoutReplacement, Parallel)) for node in walk(of)):
         raise _NoTheorem
     if rate == 0:
         return mpf(0)
@@ -200,17 +192,6 @@ def _gaussians(plan: Plan) -> Any:
             found = [_gaussians(part) for part in parts]
             return None if any(x is None for x in found) else mp.fsum(found)
     return None
-
-
-def _splits(plan: Plan) -> bool:
-    match plan:
-        case Compose(parts=parts):
-            return any(_splits(part) for part in parts)
-        case Repeat(of=of):
-            return _splits(of)
-        case Poisson() | WithoutReplacement() | Parallel():
-            return True
-    return False
 
 
 def _sum(plan: Plan, relation: Relation, leaf: _Leaf) -> Any:

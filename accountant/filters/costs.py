@@ -15,44 +15,8 @@ from affidavit.accountant.errors import PlanError
 
 __all__ = ["NO_COSTS", "ORDERS", "Costs", "RenyiPoint", "decode", "encode"]
 
-ORDERS: tuple[Decimal, ...] = tuple(
-    map(
-        Decimal,
-        [
-            "1.25",
-            "1.5",
-            "1.75",
-            "2",
-            "2.5",
-            "3",
-            "3.5",
-            "4",
-            "5",
-            "6",
-            "7",
-            "8",
-            "10",
-            "12",
-            "14",
-            "16",
-            "20",
-            "24",
-            "28",
-            "32",
-            "40",
-            "48",
-            "56",
-            "64",
-            "80",
-            "96",
-            "128",
-            "192",
-            "256",
-            "384",
-            "512",
-        ],
-    )
-)
+_ORDERS = (1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, *range(4, 9), *range(10, 17, 2), *range(20, 33, 4), 40, 48, 56, 64)
+ORDERS: tuple[Decimal, ...] = tuple(map(Decimal, (*_ORDERS, 80, 96, 128, 192, 256, 384, 512)))
 """The orders at which Rényi divergences are stored."""
 
 

@@ -34,6 +34,7 @@ from flint import arb, fmpz
 
 from affidavit.accountant import decimals
 from affidavit.accountant.filters.costs import ORDERS, Costs, RenyiPoint
+from affidavit.accountant.nodes import outermost, walk
 from affidavit.accountant.plan import (
     Approximate,
     Compose,
@@ -65,7 +66,8 @@ class _NoTheorem(Exception):
 def costs_of(plan: Plan, *, relation: Relation) -> Costs:
     """The plan's costs, each rounded up to 12 digits."""
     tree = core(plan)
-    seen: Relation = "zero-out" if relation == "add-remove" and len(_populations(tree)) > 1 else relation
+    populations = {node.population for node in outermost(tree, WithoutReplacement)}
+    seen: Relation = "zero-out" if relation == "add-remove" and len(populations) > 1 else relation
     with precision():
         points = _known(lambda: tuple(_point(tree, seen, order) for order in ORDERS))
         zcdp = _known(lambda: _added(tree, relation, _concentrated))
@@ -79,18 +81,6 @@ def _known(cost: Callable[[], _T]) -> _T | None:
         return cost()
     except _NoTheorem:
         return None
-
-
-def _populations(plan: Plan) -> set[int]:
-    """From which the outermost samples without replacement are drawn."""
-    match plan:
-        case WithoutReplacement(population=population):
-            return {population}
-        case Compose(parts=parts) | Parallel(parts=parts):
-            return set().union(*map(_populations, parts))
-        case Repeat(of=of) | Poisson(of=of):
-            return _populations(of)
-    return set()
 
 
 def _point(plan: Plan, relation: Relation, order: Decimal) -> RenyiPoint:
@@ -164,7 +154,7 @@ def _bounded_range(eta: Fraction, order: Fraction) -> Ball:
 
 
 def _sampled(rate: Fraction, of: Plan, relation: Relation, order: Fraction, *, poisson: bool) -> Ball:
-    if _samples(of):
+    if any(isinstance(node, (Poisson, WithoutReplacement, Parallel)) for node in walk(of)):
         raise _NoTheorem
     if rate == 0:
         return ball(0)
@@ -216,16 +206,6 @@ def _fixed_size_any(rate: Fraction, of: Plan, relation: Relation, order: int) ->
 
 def _choose(n: int, k: int) -> Ball:
     return arb(fmpz(math.comb(n, k)))
-
-
-def _samples(plan: Plan) -> bool:
-    """Whether a sample, or parts that only some records meet, is inside."""
-    match plan:
-        case Compose(parts=parts):
-            return any(map(_samples, parts))
-        case Repeat(of=of):
-            return _samples(of)
-    return isinstance(plan, (Poisson, WithoutReplacement, Parallel))
 
 
 def _square(plan: Plan) -> Fraction | None:

@@ -12,9 +12,7 @@ address was forgotten.
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,13 +88,7 @@ class Anchors:
         head = max(head, known.head, key=lambda end: end.count)
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         facts = {"id": identity, "count": head.count, "mac": head.mac, "addresses": addresses, "data": charged}
-        content = json.dumps(facts)
-        descriptor, temporary = tempfile.mkstemp(dir=self.folder, prefix=".anchor-")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, self.folder / f"{identity}.json")
+        files.write(self.folder / f"{identity}.json", json.dumps(facts).encode())
 
     def _all(self) -> Iterator[Anchor]:
         try:

@@ -10,11 +10,12 @@ from typing import NamedTuple, Protocol
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.validate import Relation
 
-__all__ = ["Interval", "Method", "Profile", "Target", "certain_delta", "smallest_epsilon"]
+__all__ = ["Interval", "Method", "Profile", "Target", "certain_delta", "least", "smallest_epsilon"]
 
 EPSILON_FLOOR = 1e-6
 """Absolute part of every tolerance on ε."""
 
+INVERSE_PHI = (math.sqrt(5.0) - 1.0) / 2.0
 LARGEST_EPSILON = 1e15
 """A search for ε goes no further: beyond it the answer is infinity, on both sides alike."""
 
@@ -107,3 +108,21 @@ def smallest_epsilon(
             low, at_low = middle, value
         turn += 1
     return Interval(low, high)
+
+
+def least(value: Callable[[float], float], low: float, high: float, *, rounds: int) -> float:
+    """The least value met by a golden section of a function that falls and then rises."""
+    a, b = high - INVERSE_PHI * (high - low), low + INVERSE_PHI * (high - low)
+    at_a, at_b = value(a), value(b)
+    found = min(at_a, at_b)
+    for _ in range(rounds):
+        if at_a <= at_b:
+            high, b, at_b = b, a, at_a
+            a = high - INVERSE_PHI * (high - low)
+            at_a = value(a)
+        else:
+            low, a, at_a = a, b, at_b
+            b = low + INVERSE_PHI * (high - low)
+            at_b = value(b)
+        found = min(found, at_a, at_b)
+    return found

@@ -8,21 +8,19 @@ share. Valid for adaptive composition; an upper side only. Any relation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from functools import lru_cache
 
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.base import Interval, Target, smallest_epsilon
+from affidavit.accountant.methods.base import Interval, Method, Target, smallest_epsilon
+from affidavit.accountant.methods.gaussian import GaussianMethod
 from affidavit.accountant.methods.optimal import pure_cost
+from affidavit.accountant.methods.pld import PldMethod
+from affidavit.accountant.methods.rdp import RenyiMethod
+from affidavit.accountant.methods.zcdp import ZcdpMethod
 from affidavit.accountant.plan import Plan
 from affidavit.accountant.validate import Relation
 
-__all__ = ["BasicMethod", "OneUseEpsilon", "OneUseGap"]
-
-OneUseEpsilon = Callable[[Plan, float], float]
-"""(node, δ) -> an upper side of ε for one use."""
-
-OneUseGap = Callable[[Plan], str]
-"""Empty if the ε of one use of the node is known, else why not."""
+__all__ = ["BasicMethod"]
 
 ROUNDING = 1e-13
 
@@ -30,8 +28,8 @@ ROUNDING = 1e-13
 class BasicProfile:
     """Σ ε_i at Σ δ_i."""
 
-    def __init__(self, scenario: Scenario, one_use: OneUseEpsilon) -> None:
-        self._one_use = one_use
+    def __init__(self, scenario: Scenario, relation: Relation) -> None:
+        self._relation: Relation = relation
         self._stated_epsilon = 0.0
         self._stated_delta = 0.0
         self._curves: list[tuple[Plan, int]] = []
@@ -52,7 +50,7 @@ class BasicProfile:
         uses = sum(count for _, count in self._curves)
         for node, count in self._curves:
             share = left / uses * (1.0 - ROUNDING)
-            total += count * (self._one_use(node, share) if share > 0.0 else math.inf)
+            total += count * (_one_use(node, self._relation, share) if share > 0.0 else math.inf)
         return Interval(0.0, total * (1.0 + ROUNDING))
 
     def delta(self, epsilon: float) -> Interval:
@@ -69,17 +67,31 @@ class BasicMethod:
     name = "basic"
     exact = False
 
-    def __init__(self, one_use: OneUseEpsilon, one_use_gap: OneUseGap) -> None:
-        self._one_use = one_use
-        self._one_use_gap = one_use_gap
-
     def why_not(self, scenario: Scenario, relation: Relation) -> str:
         """Applies if every node states its cost or has a method of its own."""
-        del relation
         nodes = (node for node, count in scenario.nodes() if count and pure_cost(node) is None)
-        return next((why for node in nodes if (why := self._one_use_gap(node))), "")
+        return next((why for node in nodes if (why := _gap(node, relation))), "")
 
     def profile(self, scenario: Scenario, relation: Relation, target: Target) -> BasicProfile:
         """Sums."""
-        del relation, target
-        return BasicProfile(scenario, self._one_use)
+        del target
+        return BasicProfile(scenario, relation)
+
+
+_ALONE: tuple[Method, ...] = (GaussianMethod(), ZcdpMethod(), PldMethod(), RenyiMethod())
+"""Whose ε of one use is taken."""
+
+
+@lru_cache(maxsize=256)
+def _gap(node: Plan, relation: Relation) -> str:
+    """Empty if the ε of one use of the node is known, else why not."""
+    whys = [method.why_not(Scenario(fixed=((node, 1),)), relation) for method in _ALONE]
+    return "" if not all(whys) else f"no theorem for one use of a {node.kind} node: {whys[-1]}"
+
+
+@lru_cache(maxsize=256)
+def _one_use(node: Plan, relation: Relation, delta: float) -> float:
+    """An upper side of ε for one use."""
+    scenario = Scenario(fixed=((node, 1),))
+    usable = [method for method in _ALONE if not method.why_not(scenario, relation)]
+    return min(m.profile(scenario, relation, Target(delta=delta)).epsilon(delta).upper for m in usable)

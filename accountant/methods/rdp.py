@@ -32,7 +32,10 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from affidavit.accountant.cases.case import Moved
+from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods import subsampled_renyi as sampled
+from affidavit.accountant.methods.base import Interval, Target, least
+from affidavit.accountant.nodes import outermost, walk
 from affidavit.accountant.plan import (
     Approximate,
     Compose,
@@ -49,7 +52,7 @@ from affidavit.accountant.plan import (
 )
 from affidavit.accountant.validate import Relation
 
-__all__ = ["applies", "delta_upper", "epsilon_upper", "rdp"]
+__all__ = ["RenyiMethod", "applies", "delta_upper", "epsilon_upper", "rdp"]
 
 Renyi = Callable[[float], float]
 """ρ as a function of the order α >= 1."""
@@ -72,7 +75,7 @@ def applies(plan: Plan, relation: Relation) -> str:
         case Moved():
             return "no Rényi bound for a record that leaves one part for another"
         case Poisson(rate=rate, of=of):
-            if _holds(of, WithoutReplacement):
+            if any(isinstance(node, WithoutReplacement) for node in walk(of)):
                 return "no theorem for sampling without replacement inside a Poisson sample"
             if relation == "substitution" and 0.0 < rate < 1.0:
                 return "no Rényi bound for Poisson sampling under substitution"
@@ -80,9 +83,9 @@ def applies(plan: Plan, relation: Relation) -> str:
         case WithoutReplacement(population=population, sample=sample, of=of):
             if relation == "zero-out" and 0 < sample < population:
                 return "no Rényi bound for sampling without replacement under zero-out"
-            if _holds(of, Poisson):
+            if any(isinstance(node, Poisson) for node in walk(of)):
                 return "no Rényi bound for Poisson sampling under substitution"
-            if any(node.population != sample for node in _samplers(of)):
+            if any(node.population != sample for node in outermost(of, WithoutReplacement)):
                 return "an inner sample without replacement must be drawn from the outer sample"
             return applies(of, "substitution")
         case Approximate(delta=delta):
@@ -90,29 +93,6 @@ def applies(plan: Plan, relation: Relation) -> str:
         case Gaussian() | Laplace() | Pure() | Exponential() | ZeroConcentrated() | DiscreteGaussian():
             return ""
     return f"no Rényi bound for {plan.kind}"
-
-
-def _holds(plan: Plan, kind: type[Plan]) -> bool:
-    match plan:
-        case Moved(node=sample):
-            return _holds(sample, kind)
-        case Compose(parts=parts):
-            return any(_holds(part, kind) for part in parts)
-        case Repeat(of=of) | Poisson(of=of) | WithoutReplacement(of=of):
-            return isinstance(plan, kind) or _holds(of, kind)
-    return isinstance(plan, kind)
-
-
-def _samplers(plan: Plan) -> list[WithoutReplacement]:
-    """The outermost samplings without replacement inside ``plan``."""
-    match plan:
-        case WithoutReplacement():
-            return [plan]
-        case Compose(parts=parts):
-            return [node for part in parts for node in _samplers(part)]
-        case Repeat(of=of) | Poisson(of=of):
-            return _samplers(of)
-    return []
 
 
 def rdp(plan: Plan, relation: Relation) -> Renyi:
@@ -279,19 +259,40 @@ def _least(value: Callable[[float], float]) -> float:
     grid = [low + (high - low) * i / GRID for i in range(GRID + 1)]
     values = [value(x) for x in grid]
     best = min(range(len(grid)), key=values.__getitem__)
-    a, b = grid[max(best - 1, 0)], grid[min(best + 1, GRID)]
-    ratio = 0.5 * (math.sqrt(5.0) - 1.0)
-    c, d = b - ratio * (b - a), a + ratio * (b - a)
-    at_c, at_d = value(c), value(d)
-    least = min(values[best], at_c, at_d)
-    for _ in range(48):
-        if at_c <= at_d:
-            b, d, at_d = d, c, at_c
-            c = b - ratio * (b - a)
-            at_c = value(c)
-        else:
-            a, c, at_c = c, d, at_d
-            d = a + ratio * (b - a)
-            at_d = value(d)
-        least = min(least, at_c, at_d)
-    return least
+    return min(values[best], least(value, grid[max(best - 1, 0)], grid[min(best + 1, GRID)], rounds=48))
+
+
+class RenyiProfile:
+    """The best order's conversion: an upper side."""
+
+    def __init__(self, plan: Plan, relation: Relation) -> None:
+        self._plan = plan
+        self._relation: Relation = relation
+
+    def epsilon(self, delta: float) -> Interval:
+        """See ``epsilon_upper``."""
+        return Interval(0.0, epsilon_upper(self._plan, relation=self._relation, delta=delta))
+
+    def delta(self, epsilon: float) -> Interval:
+        """See ``delta_upper``."""
+        return Interval(0.0, delta_upper(self._plan, relation=self._relation, epsilon=epsilon))
+
+
+class RenyiMethod:
+    """Everything with a Rényi bound, sampled mechanisms included."""
+
+    name = "rdp"
+    exact = False
+
+    def why_not(self, scenario: Scenario, relation: Relation) -> str:
+        """As ``applies`` says."""
+        return applies(_as_plan(scenario), relation)
+
+    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> RenyiProfile:
+        """Conversions at the best order."""
+        del target
+        return RenyiProfile(_as_plan(scenario), relation)
+
+
+def _as_plan(scenario: Scenario) -> Plan:
+    return Compose(tuple(Repeat(count, node) for node, count in scenario.nodes()))

@@ -21,7 +21,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.base import Interval, Target, certain_delta, smallest_epsilon
+from affidavit.accountant.methods.base import Interval, Target, certain_delta, least, smallest_epsilon
 from affidavit.accountant.methods.optimal import pure_cost
 from affidavit.accountant.plan import Exponential, Gaussian, Plan, ZeroConcentrated, leaves
 from affidavit.accountant.validate import Relation
@@ -29,7 +29,6 @@ from affidavit.accountant.validate import Relation
 __all__ = ["ZcdpMethod", "ZcdpProfile", "rho_of", "stand_in"]
 
 ROUNDING = 1e-12
-INVERSE_PHI = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 def rho_of(node: Plan) -> float | None:
@@ -79,18 +78,7 @@ def log_delta(epsilon: float, *, rho: float) -> float:
         return over * ((1.0 + over) * rho - epsilon) - over * math.log1p(math.exp(-x)) - math.log1p(over)
 
     low, high = -40.0, max(2.0, math.log((abs(epsilon) + 1.0) / rho) + 4.0)
-    a, b = high - INVERSE_PHI * (high - low), low + INVERSE_PHI * (high - low)
-    at_a, at_b = at(a), at(b)
-    for _ in range(80):
-        if at_a <= at_b:
-            high, b, at_b = b, a, at_a
-            a = high - INVERSE_PHI * (high - low)
-            at_a = at(a)
-        else:
-            low, a, at_a = a, b, at_b
-            b = low + INVERSE_PHI * (high - low)
-            at_b = at(b)
-    return min(at_a, at_b)
+    return least(at, low, high, rounds=80)
 
 
 class ZcdpProfile:

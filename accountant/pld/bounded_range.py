@@ -27,6 +27,7 @@ class BoundedRange(Curve):
     """The pointwise largest profile at bounded range ``eta`` > 0."""
 
     __slots__ = ("eta", "high", "low")
+    symmetric = True
 
     def __init__(self, eta: float) -> None:
         self.eta = eta
@@ -43,6 +44,3 @@ class BoundedRange(Curve):
             q_head = np.log(-np.expm1(-0.5 * (inside + self.eta))) - scale
             p_head = q_head + log_s
         return Logs(np.minimum(rest, 0.0), np.minimum(q_tail, 0.0), np.minimum(p_head, 0.0), np.minimum(q_head, 0.0))
-
-    def swapped(self) -> Curve:
-        return self

@@ -69,7 +69,7 @@ class Curve(ABC):
     ``convex`` is False for an upper bound on a profile that is not a profile itself; its "tails"
     then need not fall, and its convex minorant is what counts. ``accuracy`` is the relative error
     of the tails beyond that of float64 functions. ``polygon`` is True if all finite losses are
-    atoms on one lattice: a grid through them is exact.
+    atoms on one lattice: a grid through them is exact. ``symmetric``: the loss has the same law in the other order.
     """
 
     low: float = -math.inf
@@ -80,6 +80,7 @@ class Curve(ABC):
     convex: bool = True
     accuracy: float = 0.0
     polygon: bool = False
+    symmetric: bool = False
 
     @abstractmethod
     def logs(self, loss: Array) -> Logs:
@@ -99,7 +100,7 @@ class Curve(ABC):
 
     def swapped(self) -> Curve:
         """The same pair in the other order, (Q, P)."""
-        return Swapped(self)
+        return self if self.symmetric else Swapped(self)
 
 
 def _size(log_mass: float) -> float:
@@ -130,6 +131,7 @@ class NoLoss(Curve):
     """P = Q: nothing is released. The loss is 0 with certainty."""
 
     __slots__ = ()
+    symmetric = True
     low = 0.0
     high = 0.0
     atoms = (0.0,)
@@ -139,14 +141,12 @@ class NoLoss(Curve):
         head = np.where(loss < 0.0, -math.inf, 0.0)
         return Logs(tail, tail, head, head)
 
-    def swapped(self) -> Curve:
-        return self
-
 
 class FullLoss(Curve):
     """Disjoint P and Q: everything is released. The loss is +inf with certainty."""
 
     __slots__ = ()
+    symmetric = True
     high = -math.inf
     infinity = 1.0
     bottom = 1.0
@@ -155,9 +155,6 @@ class FullLoss(Curve):
         never = np.full_like(loss, -math.inf)
         always = np.zeros_like(loss)
         return Logs(always, never, never, always)
-
-    def swapped(self) -> Curve:
-        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,7 @@ class _Wide(Curve):
     """
 
     __slots__ = ("accuracy", "deviation", "shift")
+    symmetric = True
 
     def __init__(self, deviation: float, shift: int) -> None:
         self.deviation, self.shift = deviation, float(shift)
@@ -108,6 +109,3 @@ class _Wide(Curve):
             np.where(gone, 0.0, np.where(whole, -math.inf, p_head)),
             np.where(gone, 0.0, np.where(whole, -math.inf, q_head)),
         )
-
-    def swapped(self) -> Curve:
-        return self

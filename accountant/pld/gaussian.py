@@ -22,6 +22,7 @@ class Gaussian(Curve):
     """The pair N(μ, 1), N(0, 1); ``mu`` > 0. Composition adds the squares of μ."""
 
     __slots__ = ("mu",)
+    symmetric = True
 
     def __init__(self, mu: float) -> None:
         self.mu = mu
@@ -56,6 +57,3 @@ class Gaussian(Curve):
         slack = front * ((at_a + at_b) * 2.0**-50 + (at_a - at_b) * relative)
         value = front * (at_a - at_b)
         return max(0.0, value - slack), min(1.0, value + slack)
-
-    def swapped(self) -> Curve:
-        return self

@@ -25,6 +25,7 @@ class Laplace(Curve):
     """One-dimensional Laplace noise at distance ``epsilon`` = 1/noise_multiplier > 0."""
 
     __slots__ = ("atoms", "epsilon", "high", "low")
+    symmetric = True
 
     def __init__(self, epsilon: float) -> None:
         self.epsilon = epsilon
@@ -43,6 +44,3 @@ class Laplace(Curve):
             np.where(above, 0.0, np.where(below, -math.inf, p_head)),
             np.where(above, 0.0, np.where(below, -math.inf, q_head)),
         )
-
-    def swapped(self) -> Curve:
-        return self

@@ -13,7 +13,9 @@ from functools import lru_cache
 
 from affidavit.accountant.cases.case import Moved
 from affidavit.accountant.cases.dominance import covers
+from affidavit.accountant.cases.populations import check_inner_populations, check_no_inner_population
 from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.nodes import walk
 from affidavit.accountant.plan import (
     Approximate,
     Compose,
@@ -134,24 +136,9 @@ def _composition(node: Repeat | Compose, relation: Relation, explicit: bool) -> 
     return composed_step(tuple(parts))
 
 
-def _contains(node: Plan, kind: type[Plan]) -> bool:
-    match node:
-        case Moved(node=sample):
-            return _contains(sample, kind)
-        case Poisson(of=of) | WithoutReplacement(of=of) | Repeat(of=of):
-            return isinstance(node, kind) or _contains(of, kind)
-        case Compose(parts=parts) | Parallel(parts=parts):
-            return isinstance(node, kind) or any(_contains(part, kind) for part in parts)
-    return isinstance(node, kind)
-
-
 def _poisson(node: Poisson, relation: Relation, explicit: bool) -> OneStep:
     rate, of = node.rate, node.of
-    if _contains(of, WithoutReplacement):
-        raise NotSupported(
-            "sampling without replacement inside a Poisson sample: the inner population is random",
-            hint="swap the two, or use one scheme for both",
-        )
+    check_no_inner_population(of)
     if rate == 0.0:
         return NOTHING
     inner = one_step(of, relation, explicit=explicit)
@@ -226,24 +213,8 @@ def _each(inner: OneStep, amplify: Callable[[Curve], Curve]) -> OneStep:
     return OneStep(forward, forward if inner.symmetric else one(inner.backward))
 
 
-def _check_inner(node: WithoutReplacement, of: Plan) -> None:
-    """Inner samples without replacement must be drawn from this node's sample."""
-    match of:
-        case WithoutReplacement(population=population):
-            if population != node.sample:
-                raise NotSupported(
-                    f"a sample of {node.sample} cannot be the population of {population} of the inner sampling",
-                    hint=f"set the inner population to {node.sample}",
-                )
-        case Repeat(of=inner) | Poisson(of=inner):
-            _check_inner(node, inner)
-        case Compose(parts=parts) | Parallel(parts=parts):
-            for part in parts:
-                _check_inner(node, part)
-
-
 def _without_replacement(node: WithoutReplacement, relation: Relation, explicit: bool) -> OneStep:
-    _check_inner(node, node.of)
+    check_inner_populations(node, node.of)
     if node.sample == 0:
         return NOTHING
     inner = one_step(node.of, "substitution", explicit=explicit)
@@ -256,7 +227,7 @@ def _without_replacement(node: WithoutReplacement, relation: Relation, explicit:
             hint="state the inner mechanism by leaves: gaussian, laplace, pure, approximate, exponential",
         )
     curve, attained = inner.forward.upper, inner.forward.lower
-    if _contains(node.of, Poisson):
+    if any(isinstance(one, Poisson) for one in walk(node.of)):
         # Whom the inner sample leaves out is not alone in it: reached is what a record that contributes nothing does.
         attained = None if _replaces_both(node.of) else one_step(node.of, "zero-out", explicit=True).forward.lower
     tight = attained is curve
@@ -276,11 +247,4 @@ def _without_replacement(node: WithoutReplacement, relation: Relation, explicit:
 
 def _replaces_both(node: Plan) -> bool:
     """Whether a Poisson sample inside states ``absent``, too: then its two costs must not be taken for one."""
-    match node:
-        case Poisson(of=of, absent=absent):
-            return absent is not None or _replaces_both(of)
-        case WithoutReplacement(of=of) | Repeat(of=of):
-            return _replaces_both(of)
-        case Compose(parts=parts):
-            return any(map(_replaces_both, parts))
-    return isinstance(node, Moved)
+    return any(isinstance(one, Moved) or (isinstance(one, Poisson) and one.absent is not None) for one in walk(node))

@@ -149,6 +149,7 @@ class TwoSided(Curve):
     """The symmetric curve that is ``half``'s for α >= 1, and its mirror image below."""
 
     __slots__ = ("accuracy", "atoms", "bottom", "half", "high", "infinity", "low", "polygon")
+    symmetric = True
 
     def __init__(self, half: Curve) -> None:
         self.half = half
@@ -175,9 +176,6 @@ class TwoSided(Curve):
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         return self.half.delta(epsilon) if epsilon >= 0.0 else super().delta(epsilon)
-
-    def swapped(self) -> Curve:
-        return self
 
 
 class Combined(TwoSided):
@@ -238,6 +236,7 @@ class PoissonSubstitution(Curve):
 
     convex = False
     __slots__ = ("absent", "accuracy", "atoms", "high", "infinity", "low", "rate", "replaced")
+    symmetric = True
 
     def __init__(self, absent: Curve, replaced: Curve, rate: float) -> None:
         self.absent, self.replaced, self.rate = absent, replaced, rate
@@ -275,15 +274,13 @@ class PoissonSubstitution(Curve):
             np.where(negative, p_side, q_rest),
         )
 
-    def swapped(self) -> Curve:
-        return self
-
 
 class Lesser(Curve):
     """The smaller of two upper bounds of one profile, both symmetric, at every loss; its convex minorant counts."""
 
     convex = False
     __slots__ = ("accuracy", "atoms", "both", "high", "infinity", "low")
+    symmetric = True
 
     def __init__(self, one: Curve, other: Curve) -> None:
         self.both = one, other
@@ -301,6 +298,3 @@ class Lesser(Curve):
             heights.append(np.exp(tails.p_tail) - scaled)
         first = heights[0] <= heights[1]
         return Logs(*(np.where(first, a, b) for a, b in zip(one, other, strict=True)))
-
-    def swapped(self) -> Curve:
-        return self

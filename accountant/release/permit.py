@@ -2,7 +2,7 @@
 
     with open_permit(envelope, run, "support-mail", ledger, trusted=keys.trusted()) as permit:
         leaf = permit.use("plan.of")          # one use of the certified mechanism at this path
-        noise = permit.noise.gumbel(size=...)
+        noise = permit.noise.standard_normal(size=...)
 
 Life of one: checks (signature, trust, validity; that this is the certified run; that its plan costs no
 more than is claimed, since a signature proves no number: derived again, once on a ledger) -> the first

@@ -6,12 +6,12 @@ no guarantee; it exists for tests and says so wherever it goes. Both turn the sa
 into draws by the same formulas, so that a test with a seed tests the code that runs.
 
 The formulas are inversions that keep full relative precision in *both* tails (a 53-bit uniform cuts
-a Gumbel at 37 and a normal at 8.3, which a δ of 1e-20 would see). They treat float64 as real
+an exponential at 37 and a normal at 8.3, which a δ of 1e-20 would see). They treat float64 as real
 numbers: a certificate for them lists "ideal real arithmetic" among its assumptions, since the low
 bits of a float64 draw are not those of a real one (Mironov 2012, "On significance of the least
 significant bits for differential privacy").
 
-Method names and argument orders are those of ``numpy.random.Generator``.
+What mechanisms draw from (``mechanisms.base.Noise``), and what that is made of; named as in ``numpy.random.Generator``.
 """
 
 from __future__ import annotations
@@ -71,20 +71,6 @@ class NoiseSource(ABC):
         half = 0.5 * self._open_unit(count)
         return np.where(self._bits(count), -np.log(half), -np.log1p(-half)).reshape(shape)
 
-    def exponential(self, scale: float = 1.0, size: Shape = None) -> Floats:
-        """Exponential of mean ``scale``."""
-        return _scale(scale) * self.standard_exponential(size)
-
-    def gumbel(self, loc: float = 0.0, scale: float = 1.0, size: Shape = None) -> Floats:
-        """Gumbel: loc − scale ln E, E standard exponential. Its argmax samples a softmax."""
-        return loc - _scale(scale) * np.log(self.standard_exponential(size))
-
-    def laplace(self, loc: float = 0.0, scale: float = 1.0, size: Shape = None) -> Floats:
-        """Laplace of scale ``scale``: an exponential with a fair sign."""
-        shape = _shape(size)
-        sign = np.where(self._bits(math.prod(shape)), 1.0, -1.0).reshape(shape)
-        return loc + _scale(scale) * sign * self.standard_exponential(shape)
-
     def standard_normal(self, size: Shape = None) -> Floats:
         """Standard normal by Box and Muller (1958): radius √(2E), uniform angle."""
         shape = _shape(size)
@@ -93,14 +79,6 @@ class NoiseSource(ABC):
         radius = np.sqrt(2.0 * self.standard_exponential(pairs))
         angle = 2.0 * math.pi * self.random(pairs)
         return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count].reshape(shape)
-
-    def normal(self, loc: float = 0.0, scale: float = 1.0, size: Shape = None) -> Floats:
-        """Normal of standard deviation ``scale``."""
-        return loc + _scale(scale) * self.standard_normal(size)
-
-    def uniform(self, low: float = 0.0, high: float = 1.0, size: Shape = None) -> Floats:
-        """Uniform between ``low`` and ``high``."""
-        return low + (high - low) * self.random(size)
 
     def integers(self, low: int, high: int | None = None, size: Shape = None) -> NDArray[np.int64]:
         """Whole numbers in [low, high), or [0, low) with one argument; exactly uniform (by rejection)."""
@@ -114,20 +92,6 @@ class NoiseSource(ABC):
         while limit < 2**64 and (late := np.flatnonzero(drawn >= np.uint64(limit))).size:
             drawn[late] = self._words(late.size)
         return ((drawn % np.uint64(width)).astype(np.int64) + np.int64(low)).reshape(shape)
-
-    def permutation(self, n: int) -> NDArray[np.int64]:
-        """0, …, n−1 in a uniformly random order."""
-        while True:
-            keys = self._words(n)
-            order = np.argsort(keys, kind="stable")
-            if not np.any(np.diff(keys[order]) == 0):
-                return order
-
-    def choice(self, a: int, size: int, *, replace: Literal[False] = False) -> NDArray[np.int64]:
-        """A uniform sample of ``size`` of 0, …, a−1 without replacement, in random order."""
-        if replace or not 0 <= size <= a:
-            raise ValueError("choice: only without replacement, and no more than there are")
-        return self.permutation(a)[:size]
 
     def _bits(self, count: int) -> NDArray[np.bool_]:
         words = self._words((count + 63) // 64)
@@ -263,9 +227,3 @@ def _shape(size: Shape) -> tuple[int, ...]:
     if size is None:
         return ()
     return (size,) if isinstance(size, int) else size
-
-
-def _scale(scale: float) -> float:
-    if not 0.0 <= scale < math.inf:
-        raise ValueError("a scale is finite and not negative")
-    return scale

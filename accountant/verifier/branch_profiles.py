@@ -26,7 +26,6 @@ from affidavit.accountant.verifier.branches import Branch, Fixed, Steps, Use
 from affidavit.accountant.verifier.exponential_samples import exponential_samples
 from affidavit.accountant.verifier.finite_losses import losses_of
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
-from affidavit.accountant.verifier.laplace import LaplaceProfile
 from affidavit.accountant.verifier.memoryless import MOST_USES, memoryless_profile
 from affidavit.accountant.verifier.mixture import (
     LossMasses,
@@ -39,7 +38,7 @@ from affidavit.accountant.verifier.product import MAX_ATOMS, ProductProfile, two
 from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Best, Blatant, Goal, OneSide, Profile, worst
 from affidavit.accountant.verifier.sampled import Front, Kept, expected_delta, fronts
 from affidavit.accountant.verifier.search import Sides
-from affidavit.accountant.verifier.softmax import SoftmaxProfile
+from affidavit.accountant.verifier.single import one_exponential, one_laplace
 from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
 
 __all__ = ["profile_of"]
@@ -415,7 +414,7 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
             return Blatant(f"mass above {goal.delta!r} on an infinite loss")
         goal = replace(goal, expected=max(goal.delta - failure, 1e-9 * goal.delta))
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
-        return SoftmaxProfile(branch.steps[0][0])
+        return one_exponential(branch.steps[0][0])
     if branch.steps:
         ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
         counts = [count for _, count in branch.steps]
@@ -424,7 +423,7 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
         return (_adaptive(branch, goal) if ordered else None) or _coarse(branch, goal)
     match fixed:
         case Fixed(mu_squared=0, uses=((Laplace(noise_multiplier=scale), 1),)):
-            return LaplaceProfile(scale)
+            return one_laplace(scale)
     samples = gaussian_samples(fixed, goal) or exponential_samples(fixed, goal)
     if samples is not None:
         return samples

@@ -22,7 +22,7 @@ from flint import arb
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import DiscreteGaussian
 from affidavit.accountant.verifier.balls import Ball, ball
-from affidavit.accountant.verifier.pairs import Atom, Tails
+from affidavit.accountant.verifier.pairs import Pair, Tails
 
 __all__ = ["DiscretePair", "discrete_pairs"]
 
@@ -33,28 +33,13 @@ NEARLY_WHOLE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class DiscretePair:
+class DiscretePair(Pair):
     """P = N_Z(shift, variance) against Q = N_Z(0, variance); ``tails[i]`` is P(N_Z(0) > i - reach)."""
 
     variance: Fraction
     shift: int
     reach: int
     tails: tuple[Ball, ...]
-
-    @property
-    def atoms(self) -> tuple[Atom, ...]:
-        """Too many to be kept apart."""
-        return ()
-
-    @property
-    def bottom(self) -> Ball | None:
-        """-inf."""
-        return None
-
-    @property
-    def infinite(self) -> Ball:
-        """None."""
-        return arb(0)
 
     @property
     def spacing(self) -> Fraction:

@@ -18,23 +18,18 @@ from dataclasses import dataclass
 from flint import arb
 
 from affidavit.accountant.verifier.balls import Ball
-from affidavit.accountant.verifier.pairs import Atom, Tails
+from affidavit.accountant.verifier.pairs import Pair, Tails
 from affidavit.accountant.verifier.product import Atoms
 
 __all__ = ["ExponentialPair"]
 
 
 @dataclass(frozen=True, slots=True)
-class ExponentialPair:
+class ExponentialPair(Pair):
     """The envelope of one use of range ``range`` > 0, composed with ``beside``."""
 
     range: Ball
     beside: Atoms
-
-    @property
-    def atoms(self) -> tuple[Atom, ...]:
-        """None: the loss of the envelope has a density."""
-        return ()
 
     @property
     def bottom(self) -> Ball | None:

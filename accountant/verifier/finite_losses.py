@@ -17,7 +17,7 @@ from flint import arb
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, Pure
 from affidavit.accountant.verifier.balls import Ball
-from affidavit.accountant.verifier.pairs import Atom, Tails
+from affidavit.accountant.verifier.pairs import Pair, Tails
 from affidavit.accountant.verifier.product import Atoms, two_point_product
 
 __all__ = ["Stairs", "chunked", "losses_of"]
@@ -59,8 +59,8 @@ def _spread(uses: Uses) -> Iterator[tuple[Stairs, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Stairs:
-    """Tails of finitely many losses: ``above_p[i]`` and ``above_q[i]`` are the masses of the i largest."""
+class Stairs(Pair):
+    """Finitely many losses, too many to be kept apart; ``above_p[i]``, ``above_q[i]``: masses of the i largest."""
 
     losses: tuple[Ball, ...]
     heights: tuple[float, ...]
@@ -78,11 +78,6 @@ class Stairs:
             q.append(q[-1] + kept * mass * (-loss).exp())
         # Negated, because bisection wants rising numbers.
         return Stairs(atoms.losses, tuple(-float(loss) for loss in atoms.losses), tuple(p), tuple(q))
-
-    @property
-    def atoms(self) -> tuple[Atom, ...]:
-        """Too many to be kept apart."""
-        return ()
 
     @property
     def bottom(self) -> Ball | None:

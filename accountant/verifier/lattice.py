@@ -27,7 +27,7 @@ from flint import arb
 
 from affidavit.accountant.verifier.balls import Ball, ball
 from affidavit.accountant.verifier.discrete import DiscretePair
-from affidavit.accountant.verifier.pairs import Combined, Mixed, Pair, PresentOrAbsent, Reversed, Tails
+from affidavit.accountant.verifier.pairs import Mixed, Pair, Reflected, Reversed, Tails
 
 __all__ = ["LatticeMasses", "from_above", "from_below", "on_grid", "reach"]
 
@@ -95,7 +95,7 @@ def from_above(pair: Pair, step: Ball, low: float, high: float) -> LatticeMasses
 
 def _tails(pair: Pair, step: Ball, first: int, last: int) -> list[Tails]:
     """``above`` at lattice points; of a pair that is its own reflection at 0, from the positive ones."""
-    if not isinstance(pair, (Combined, PresentOrAbsent)) or first >= 0:
+    if not isinstance(pair, Reflected) or first >= 0:
         return [pair.above(i * step) for i in range(first, last + 1)]
     right = [pair.above(i * step) for i in range(max(-first, last) + 1)]
     return [(1 - right[-i][1], 1 - right[-i][0]) for i in range(first, 0)] + right[: last + 1]

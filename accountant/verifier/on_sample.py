@@ -22,7 +22,6 @@ from affidavit.accountant.verifier.pairs import (
     Plain,
     PresentOrAbsent,
     Reversed,
-    Symmetric,
 )
 from affidavit.accountant.verifier.product import ProductProfile, two_point_product
 from affidavit.accountant.verifier.replaced import PureCost, ReplacedPair, replaced_pairs
@@ -30,15 +29,15 @@ from affidavit.accountant.verifier.replaced import PureCost, ReplacedPair, repla
 __all__ = ["gaussian_pair", "reached", "sampled_pairs"]
 
 
-def _on_sample(branch: Branch, kind: str) -> tuple[Symmetric, Symmetric]:
-    """(upper, lower) pair on the sample; the same unless there is an exponential mechanism."""
+def _on_sample(branch: Branch, kind: str) -> tuple[Pair, Pair]:
+    """(upper, lower) pair on the sample, symmetric; the same unless there is an exponential mechanism."""
     if branch.steps:
         return _exponential_on_sample(branch, kind)
     pair = _attained_on_sample(branch, kind)
     return pair, pair
 
 
-def _exponential_on_sample(branch: Branch, kind: str) -> tuple[Symmetric, Symmetric]:
+def _exponential_on_sample(branch: Branch, kind: str) -> tuple[Pair, Pair]:
     """One exponential mechanism, with pure and approximate ones: its envelope above, t = range/2 below."""
     fixed, ((spread, count), *others) = branch.fixed, branch.steps
     leaves = [(use, n) for use, n in fixed.uses if isinstance(use, (Pure, Approximate))]
@@ -54,7 +53,7 @@ def _exponential_on_sample(branch: Branch, kind: str) -> tuple[Symmetric, Symmet
     return above, Plain(ProductProfile(None, below, "on the sample", 0))
 
 
-def _attained_on_sample(branch: Branch, kind: str) -> Symmetric:
+def _attained_on_sample(branch: Branch, kind: str) -> Pair:
     """One Laplace or discrete Gaussian, or Gaussians and two-point pairs composed."""
     fixed = branch.fixed
     if branch.blatant or fixed.rho:

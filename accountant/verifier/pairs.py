@@ -28,8 +28,9 @@ Sampling (docs/theory/sampling.md), for a symmetric pair (P, Q) that dominates t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from flint import arb
 
@@ -45,6 +46,7 @@ __all__ = [
     "Pair",
     "Plain",
     "PresentOrAbsent",
+    "Reflected",
     "Reversed",
     "Tails",
 ]
@@ -61,43 +63,36 @@ class Atom(NamedTuple):
     mass: Ball
 
 
-class Pair(Protocol):
-    """One direction of one use."""
+class Pair(ABC):
+    """One direction of one use. No atoms, no smallest loss and no mass on +inf, unless a pair says otherwise."""
+
+    __slots__ = ()
 
     @property
     def atoms(self) -> tuple[Atom, ...]:
         """Losses of positive mass that are worth keeping apart (not all need be named)."""
-        ...
+        return ()
 
     @property
     def bottom(self) -> Ball | None:
         """The essential infimum of the loss, or None for -inf."""
-        ...
+        return None
 
     @property
     def infinite(self) -> Ball:
         """P(L = inf)."""
-        ...
+        return arb(0)
 
+    @abstractmethod
     def above(self, loss: Ball) -> Tails:
         """(P(L > loss), Q(L > loss))."""
-        ...
-
-
-class Symmetric(Pair, Protocol):
-    """A pair that is its own reverse."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class Plain(Pair):
     """Gaussians and two-point pairs together, unsampled."""
 
     profile: ProductProfile
-
-    @property
-    def atoms(self) -> tuple[Atom, ...]:
-        """None."""
-        return ()
 
     @property
     def bottom(self) -> Ball | None:
@@ -117,7 +112,7 @@ class Plain:
 
 
 @dataclass(frozen=True, slots=True)
-class LaplacePair:
+class LaplacePair(Pair):
     """Laplace noise of scale b against itself moved by 1, ``width`` = 1/b: the loss is (1 - 2x)/b cut to ±1/b.
 
     The pair is the more revealing the wider it is, so a width rounded up (down) is an upper (lower) side.
@@ -134,11 +129,6 @@ class LaplacePair:
     def bottom(self) -> Ball | None:
         """-1/b."""
         return -self.width
-
-    @property
-    def infinite(self) -> Ball:
-        """None."""
-        return arb(0)
 
     def above(self, loss: Ball) -> Tails:
         """See ``Pair``; on [-1/b, 1/b) the event is x < (1 - loss b)/2. Undecided ends give balls that hold both."""
@@ -181,16 +171,21 @@ def _through(pair: Pair, loss: Ball, rate: Ball, *, turned: bool = False) -> Tai
 
 
 @dataclass(frozen=True, slots=True)
-class Mixed:
-    """(γP + (1-γ)Q, Q)."""
+class OnSample(Pair):
+    """What becomes of the symmetric pair (P, Q) on a sample of rate γ."""
 
-    on_sample: Symmetric
+    on_sample: Pair
     rate: Ball
 
     @property
-    def atoms(self) -> tuple[Atom, ...]:
-        """None."""
-        return ()
+    def infinite(self) -> Ball:
+        """That on the sample, when sampled."""
+        return self.rate * self.on_sample.infinite
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed(OnSample):
+    """(γP + (1-γ)Q, Q)."""
 
     @property
     def bottom(self) -> Ball | None:
@@ -199,11 +194,6 @@ class Mixed:
         inner = self.on_sample.bottom
         return floor if inner is None else (1 - self.rate + self.rate * inner.exp()).log()
 
-    @property
-    def infinite(self) -> Ball:
-        """That on the sample, when sampled."""
-        return self.rate * self.on_sample.infinite
-
     def above(self, loss: Ball) -> Tails:
         """See ``Pair``."""
         p, q = _through(self.on_sample, loss, self.rate)
@@ -211,16 +201,8 @@ class Mixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Reversed:
+class Reversed(OnSample):
     """(Q, γP + (1-γ)Q): its loss exceeds l iff the mixture's is below -l, iff L < λ(-l)."""
-
-    on_sample: Symmetric
-    rate: Ball
-
-    @property
-    def atoms(self) -> tuple[Atom, ...]:
-        """None."""
-        return ()
 
     @property
     def bottom(self) -> Ball | None:
@@ -239,49 +221,42 @@ class Reversed:
         return p, (1 - self.rate) * p + self.rate * q
 
 
+class Reflected(Pair):
+    """A symmetric pair known at losses >= 0; an atom may sit at 0, and is not kept apart."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def right(self, loss: Ball) -> Tails:
+        """As ``above``, of a loss >= 0."""
+
+    def above(self, loss: Ball) -> Tails:
+        """See ``Pair``; below 0 by P(L > l) = 1 - Q(L >= -l)."""
+        if loss >= 0:
+            return self.right(loss)
+        if loss < 0:
+            p, q = self.right(-loss)
+            return 1 - q, 1 - p
+        raise ValueError("the sign of the loss is undecided")
+
+
 @dataclass(frozen=True, slots=True)
-class Combined:
+class Combined(Reflected, OnSample):
     """The symmetric pair whose curve is the larger one of ``Mixed`` and of its reverse's reflection."""
-
-    on_sample: Symmetric
-    rate: Ball
-
-    @property
-    def atoms(self) -> tuple[Atom, ...]:
-        """None."""
-        return ()
 
     @property
     def bottom(self) -> Ball | None:
         """Minus the largest loss of the mixture."""
-        inner = self.on_sample.bottom
-        return None if inner is None else -((1 - self.rate + self.rate * (-inner).exp()).log())
+        return Reversed(self.on_sample, self.rate).bottom
 
-    @property
-    def infinite(self) -> Ball:
-        """That on the sample, when sampled."""
-        return self.rate * self.on_sample.infinite
-
-    def above(self, loss: Ball) -> Tails:
-        """See ``Pair``; below 0 by P(L > l) = 1 - Q(L >= -l), and an atom sits at 0."""
-        if loss >= 0:
-            return self._right(loss)
-        if loss < 0:
-            p, q = self._right(-loss)
-            return 1 - q, 1 - p
-        raise ValueError("the sign of the loss is undecided")
-
-    def _right(self, loss: Ball) -> Tails:
-        p, q = _through(self.on_sample, loss, self.rate)
-        return self.rate * p + (1 - self.rate) * q, q
+    def right(self, loss: Ball) -> Tails:
+        """That of ``Mixed``."""
+        return Mixed(self.on_sample, self.rate).above(loss)
 
 
 @dataclass(frozen=True, slots=True)
-class Diluted:
+class Diluted(OnSample):
     """With probability γ the pair (P, Q), otherwise loss 0."""
-
-    on_sample: Symmetric
-    rate: Ball
 
     @property
     def atoms(self) -> tuple[Atom, ...]:
@@ -294,11 +269,6 @@ class Diluted:
         """That of the pair on the sample."""
         return self.on_sample.bottom
 
-    @property
-    def infinite(self) -> Ball:
-        """That on the sample, when sampled."""
-        return self.rate * self.on_sample.infinite
-
     def above(self, loss: Ball) -> Tails:
         """See ``Pair``."""
         p, q = self.on_sample.above(loss)
@@ -307,38 +277,15 @@ class Diluted:
 
 
 @dataclass(frozen=True, slots=True)
-class PresentOrAbsent:
+class PresentOrAbsent(Reflected):
     """Poisson sampling under substitution: ``replaced`` is h's Gaussian pair, ``absent`` k's, the less revealing."""
 
     replaced: Plain
     absent: Plain
     rate: Ball
 
-    @property
-    def atoms(self) -> tuple[Atom, ...]:
-        """None (an atom sits at loss 0, not kept apart)."""
-        return ()
-
-    @property
-    def bottom(self) -> Ball | None:
-        """-inf."""
-        return None
-
-    @property
-    def infinite(self) -> Ball:
-        """None."""
-        return arb(0)
-
-    def above(self, loss: Ball) -> Tails:
-        """See ``Pair``; below 0 by P(L > l) = 1 - Q(L >= -l)."""
-        if loss >= 0:
-            return self._right(loss)
-        if loss < 0:
-            p, q = self._right(-loss)
-            return 1 - q, 1 - p
-        raise ValueError("the sign of the loss is undecided")
-
-    def _right(self, loss: Ball) -> Tails:
+    def right(self, loss: Ball) -> Tails:
+        """See the module."""
         outer = loss.exp()
         inner = 1 + loss.expm1() / self.rate
         beta = outer / inner

@@ -26,6 +26,7 @@ from itertools import combinations, pairwise, product, zip_longest
 from typing import Literal
 
 from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.nodes import outermost
 from affidavit.accountant.plan import (
     Approximate,
     Compose,
@@ -84,7 +85,7 @@ class _Place:
 
 def cases(plan: Plan, relation: Relation) -> Cases:
     """All cases of ``plan``. Raises ``NotSupported`` where they are too many, or no theorem covers them."""
-    population = min((node.population for node in _samples(plan)), default=None)
+    population = min((node.population for node in outermost(plan, WithoutReplacement)), default=None)
     above = _branches(plan, _Place(relation, "upper", population=population))
     below = _branches(plan, _Place(relation, "lower", population=population))
     return Cases(above, below or (Branch(),))
@@ -274,7 +275,7 @@ def _only_sample(of: Plan) -> WithoutReplacement | None:
 
 
 def _check_no_population(of: Plan) -> None:
-    if next(_samples(of), None) is not None:
+    if next(outermost(of, WithoutReplacement), None) is not None:
         raise NotSupported(
             "sampling without replacement inside a Poisson sample: the inner population is random",
             hint="swap the two, or use one scheme for both",
@@ -282,24 +283,12 @@ def _check_no_population(of: Plan) -> None:
 
 
 def _check_populations(node: WithoutReplacement) -> None:
-    for inner in _samples(node.of):
+    for inner in outermost(node.of, WithoutReplacement):
         if inner.population != node.sample:
             raise NotSupported(
                 f"a sample of {node.sample} cannot be the population of {inner.population} of the inner sampling",
                 hint=f"set the inner population to {node.sample}",
             )
-
-
-def _samples(plan: Plan) -> Iterator[WithoutReplacement]:
-    """The outermost samples without replacement."""
-    match plan:
-        case WithoutReplacement():
-            yield plan
-        case Compose(parts=parts) | Parallel(parts=parts):
-            for part in parts:
-                yield from _samples(part)
-        case Repeat(of=of) | Poisson(of=of):
-            yield from _samples(of)
 
 
 def _bounded_product(options: Sequence[Sequence[Branch]]) -> Iterator[tuple[Branch, ...]]:

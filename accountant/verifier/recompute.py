@@ -73,14 +73,8 @@ class Recomputed(Shown):
 
     def facts(self) -> Facts:
         """The bracket, the theorems and the arithmetic."""
-        sides = between(
-            epsilon_lower=self.epsilon_lower,
-            epsilon_upper=self.epsilon_upper,
-            delta_lower=self.delta_lower,
-            delta_upper=self.delta_upper,
-        )
         rows = (("relation", self.relation), ("method", self.method), ("arithmetic", self.arithmetic))
-        return Facts(f"{sides}, {self.relation}, recomputed", (), rows)
+        return Facts(f"{between(self)}, {self.relation}, recomputed", (), rows)
 
     @property
     def delta(self) -> float:

@@ -87,7 +87,7 @@ class PureCost:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplacedPair:
+class ReplacedPair(Pair):
     """A symmetric pair of few losses. ``reached``: each point of its curve is that of some mechanism."""
 
     stairs: Stairs
@@ -114,11 +114,6 @@ class ReplacedPair:
     def bottom(self) -> Ball | None:
         """Minus the largest loss."""
         return self.stairs.bottom
-
-    @property
-    def infinite(self) -> Ball:
-        """None."""
-        return self.stairs.infinite
 
     def above(self, loss: Ball) -> Tails:
         """See ``Pair``."""

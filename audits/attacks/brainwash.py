@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from affidavit.accountant.errors import UsageError
 from affidavit.audits.attacks.prompting import LabelPrompt, answers_with, label_of
-from affidavit.audits.attacks.protocol import Direction, View, access, answering_model
+from affidavit.audits.attacks.protocol import View, access, answering_model
 from affidavit.audits.textmodel import Record
 
 __all__ = ["Brainwash"]
@@ -28,7 +28,6 @@ class Brainwash:
 
     name = "brainwash"
     needs = access("answers")
-    direction = Direction.HIGHER
 
     labels: tuple[str, ...]
     prompt: LabelPrompt = field(default_factory=LabelPrompt)

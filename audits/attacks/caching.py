@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
-from affidavit.audits.attacks.protocol import Access, Direction, MembershipAttack, View
+from affidavit.audits.attacks.protocol import Access, MembershipAttack, View
 from affidavit.audits.textmodel import AnsweringModel, PromptTemplate, Record, TextModel, TokenScoringModel
 
 if TYPE_CHECKING:
@@ -65,11 +65,6 @@ class Remembering:
     def needs(self) -> frozenset[Access]:
         """The attack's own."""
         return self.attack.needs
-
-    @property
-    def direction(self) -> Direction:
-        """The attack's own."""
-        return self.attack.direction
 
     def scores(self, view: View, records: Sequence[Record]) -> list[float]:
         """As the attack scores them."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from affidavit.audits.attacks.prompting import LabelPrompt, answers_with, label_of
-from affidavit.audits.attacks.protocol import Direction, View, access, answering_model
+from affidavit.audits.attacks.protocol import View, access, answering_model
 from affidavit.audits.textmodel import Record
 
 __all__ = ["Gap"]
@@ -23,7 +23,6 @@ class Gap:
 
     name = "gap"
     needs = access("answers")
-    direction = Direction.HIGHER
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
     max_tokens: int = 8

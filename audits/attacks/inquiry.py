@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from affidavit.audits.attacks.prompting import LabelPrompt, answers_with
-from affidavit.audits.attacks.protocol import Direction, View, access, answering_model
+from affidavit.audits.attacks.protocol import View, access, answering_model
 from affidavit.audits.textmodel import Record
 
 __all__ = ["Inquiry"]
@@ -22,7 +22,6 @@ class Inquiry:
 
     name = "inquiry"
     needs = access("answers")
-    direction = Direction.HIGHER
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
     max_tokens: int = 4

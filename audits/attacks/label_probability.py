@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from affidavit.audits.attacks.prompting import LabelPrompt, label_log_probabilities
-from affidavit.audits.attacks.protocol import Direction, View, access
+from affidavit.audits.attacks.protocol import View, access
 from affidavit.audits.textmodel import Record
 
 __all__ = ["LabelProbability"]
@@ -23,7 +23,6 @@ class LabelProbability:
 
     name = "label-probability"
     needs = access("label probabilities")
-    direction = Direction.HIGHER
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from affidavit.audits.attacks.prompting import LabelPrompt, label_log_probabilities
-from affidavit.audits.attacks.protocol import Direction, View, access, text_model
+from affidavit.audits.attacks.protocol import View, access, text_model
 from affidavit.audits.attacks.shadow import Shadows, ShadowScores
 from affidavit.audits.textmodel import Record, TextModel
 
@@ -44,7 +44,6 @@ class LiRA:
 
     name = "lira"
     needs = access("label probabilities")
-    direction = Direction.HIGHER
 
     shadows: Shadows
     prompt: LabelPrompt = field(default_factory=LabelPrompt)

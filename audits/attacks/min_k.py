@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from affidavit.accountant.errors import UsageError
 from affidavit.audits.attacks.prompting import LabelPrompt
-from affidavit.audits.attacks.protocol import Direction, View, access, token_scoring_model
+from affidavit.audits.attacks.protocol import View, access, token_scoring_model
 from affidavit.audits.textmodel import Record
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ class MinK:
 
     name = "min-k"
     needs = access("log-probabilities")
-    direction = Direction.HIGHER
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
     share: float = DEFAULT_SHARE

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from affidavit.audits.attacks.min_k import DEFAULT_SHARE, lowest_mean, text_token_scores
 from affidavit.audits.attacks.prompting import LabelPrompt
-from affidavit.audits.attacks.protocol import Direction, View, access
+from affidavit.audits.attacks.protocol import View, access
 from affidavit.audits.textmodel import Record
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ class MinKPlusPlus:
 
     name = "min-k++"
     needs = access("full logits")
-    direction = Direction.HIGHER
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
     share: float = DEFAULT_SHARE

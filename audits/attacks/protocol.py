@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Literal, Protocol, TypeAlias
 
 from affidavit.accountant.errors import UsageError
@@ -13,7 +12,6 @@ from affidavit.audits.textmodel import AnsweringModel, Record, TextModel, TokenS
 __all__ = [
     "Access",
     "Attack",
-    "Direction",
     "MembershipAttack",
     "View",
     "access",
@@ -28,12 +26,6 @@ Access: TypeAlias = Literal[
 """What an attacker sees, from least to most: text that was published; what a prompted model answers;
 the probability it gives to a label; to any continuation, token by token; to every token of its
 vocabulary; the release function itself, on inputs he chooses."""
-
-
-class Direction(Enum):
-    """What a score says. There is one: an attack whose raw quantity falls for members (a loss) negates it first."""
-
-    HIGHER = "higher says member"
 
 
 def access(*kinds: Access) -> frozenset[Access]:
@@ -69,12 +61,7 @@ class Attack(Protocol):
 
 
 class MembershipAttack(Attack, Protocol):
-    """Scores records by how much the view betrays that they were used."""
-
-    @property
-    def direction(self) -> Direction:
-        """What a score means."""
-        ...
+    """Scores records by how much the view betrays that they were used: higher says "member" (a loss is negated)."""
 
     def scores(self, view: View, records: Sequence[Record]) -> list[float]:
         """One score a record, in the records' order; equal inputs give equal scores."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from affidavit.audits.attacks.caching import Memory
 from affidavit.audits.attacks.prompting import LabelPrompt, text_log_likelihoods
-from affidavit.audits.attacks.protocol import Direction, View, access, text_model
+from affidavit.audits.attacks.protocol import View, access, text_model
 from affidavit.audits.textmodel import Record, TextModel
 
 __all__ = ["Reference"]
@@ -30,7 +30,6 @@ class Reference:
 
     name = "reference"
     needs = access("log-probabilities")
-    direction = Direction.HIGHER
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
     reference: TextModel | None = None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from affidavit.audits.attacks.prompting import LabelPrompt
-from affidavit.audits.attacks.protocol import Direction, View, access, answering_model
+from affidavit.audits.attacks.protocol import View, access, answering_model
 from affidavit.audits.textmodel import Record
 
 __all__ = ["Repeat", "Similarity", "common_words"]
@@ -49,7 +49,6 @@ class Repeat:
 
     name = "repeat"
     needs = access("answers")
-    direction = Direction.HIGHER
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
     given_words: int = 6

@@ -20,7 +20,7 @@ import numpy as np
 
 from affidavit.accountant.errors import UsageError
 from affidavit.audits.attacks.prompting import LabelPrompt, label_log_probabilities
-from affidavit.audits.attacks.protocol import Direction, View, access, text_model
+from affidavit.audits.attacks.protocol import View, access, text_model
 from affidavit.audits.attacks.shadow import Shadows, ShadowScores
 from affidavit.audits.textmodel import Record, TextModel
 
@@ -37,7 +37,6 @@ class RMIA:
 
     name = "rmia"
     needs = access("label probabilities")
-    direction = Direction.HIGHER
 
     shadows: Shadows
     prompt: LabelPrompt = field(default_factory=LabelPrompt)

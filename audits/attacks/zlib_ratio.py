@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from affidavit.audits.attacks.prompting import LabelPrompt, text_log_likelihoods
-from affidavit.audits.attacks.protocol import Direction, View, access
+from affidavit.audits.attacks.protocol import View, access
 from affidavit.audits.textmodel import Record
 
 __all__ = ["ZlibRatio"]
@@ -28,7 +28,6 @@ class ZlibRatio:
 
     name = "zlib"
     needs = access("log-probabilities")
-    direction = Direction.HIGHER
 
     prompt: LabelPrompt = field(default_factory=LabelPrompt)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from affidavit.accountant import files
 from affidavit.accountant.extras import require
 from affidavit.audits.report.inputs import ReportInput
 from affidavit.audits.report.view import page_context
@@ -47,18 +46,6 @@ def render(report: ReportInput, *, public: bool = False) -> str:
 
 def write(report: ReportInput, path: Path, *, public: bool = False) -> None:
     """Write the page atomically, readable by the owner only, unless ``public``: it tells what attacks found."""
-    text = render(report, public=public)
+    content = render(report, public=public).encode()
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        if public:
-            temporary.chmod(0o644)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    files.write(path, content, mode=0o644 if public else 0o600)

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from affidavit.accountant.errors import PermitViolation
-from affidavit.accountant.plan import Compose, Leaf, Parallel, Plan, Poisson, Repeat, WithoutReplacement, leaves
+from affidavit.accountant.plan import Parallel, Plan, leaves, located
 from affidavit.accountant.release.order import Order
 from affidavit.audits.checks import Check
 from affidavit.audits.trace.events import Trace
@@ -73,21 +73,11 @@ def draw_order(trace: Trace, plan: Plan) -> Check:
     return Check(name="order", status="consistent", seen=len(trace.draws), detail="in the plan's order")
 
 
-def parallel_parts(plan: Plan, path: str = "plan") -> Iterator[tuple[str, ...]]:
+def parallel_parts(plan: Plan) -> Iterator[tuple[str, ...]]:
     """The parts' paths of every ``parallel`` node."""
-    match plan:
-        case Parallel(parts=parts) | Compose(parts=parts):
-            paths = tuple(f"{path}.parts[{i}]" for i in range(len(parts)))
-            if isinstance(plan, Parallel):
-                yield paths
-            for part, below in zip(parts, paths, strict=True):
-                yield from parallel_parts(part, below)
-        case Repeat(of=of) | Poisson(of=of) | WithoutReplacement(of=of):
-            yield from parallel_parts(of, f"{path}.of")
-        case Leaf():
-            return
-        case _:
-            raise TypeError(f"a {plan.kind} node is not known here")
+    for path, node, _ in located(plan):
+        if isinstance(node, Parallel):
+            yield tuple(f"{path}.parts[{i}]" for i in range(len(node.parts)))
 
 
 class _Replay:

@@ -32,7 +32,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from affidavit.accountant.plan import Compose, Leaf, Parallel, Plan, Poisson, Repeat, WithoutReplacement, leaves
+from affidavit.accountant.plan import Plan, Poisson, WithoutReplacement, leaves, located
 from affidavit.accountant.validate import Relation
 from affidavit.audits.checks import Check, Status
 from affidavit.audits.trace.events import Draw, Sample, Trace
@@ -48,21 +48,9 @@ _SEARCHES = 60
 Node = Poisson | WithoutReplacement
 
 
-def subsample_nodes(plan: Plan, path: str = "plan", uses: int = 1) -> Iterator[tuple[str, Node, int]]:
+def subsample_nodes(plan: Plan) -> Iterator[tuple[str, Node, int]]:
     """Every ``subsample`` node as (path, node, how often it is used)."""
-    match plan:
-        case Poisson(of=of) | WithoutReplacement(of=of):
-            yield path, plan, uses
-            yield from subsample_nodes(of, f"{path}.of", uses)
-        case Repeat(count=count, of=of):
-            yield from subsample_nodes(of, f"{path}.of", uses * count)
-        case Compose(parts=parts) | Parallel(parts=parts):
-            for i, part in enumerate(parts):
-                yield from subsample_nodes(part, f"{path}.parts[{i}]", uses)
-        case Leaf():
-            return
-        case _:
-            raise TypeError(f"a {plan.kind} node is not known here")
+    return ((path, node, uses) for path, node, uses in located(plan) if isinstance(node, Node))
 
 
 def subsamples(trace: Trace, plan: Plan, *, relation: Relation, alpha: float) -> tuple[Check, ...]:
@@ -226,7 +214,7 @@ class _Looking:
     def _uses_begun(self, node: Node) -> int:
         """The fewest uses of the node that hold the draws below it."""
         drawn = Counter(draw.path for draw in self.draws)
-        per_use = {path: uses for path, _, uses in leaves(node.of, path=f"{self.path}.of")}
+        per_use = {f"{self.path}{path.removeprefix('plan')}": uses for path, _, uses in leaves(node)}
         return max((-(-count // per_use[path]) for path, count in drawn.items() if per_use.get(path)), default=0)
 
     def _pairs(self) -> list[tuple[set[str], set[str]]]:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from affidavit.accountant.bound import Bound, MethodResult
-    from affidavit.accountant.second_opinion import SecondOpinion
     from affidavit.accountant.tradeoff import PrivacyCurve
     from affidavit.designs import Design
+    from affidavit.second_opinion import SecondOpinion
     from affidavit.solving import Solution
 
 __all__ = [
@@ -109,26 +109,8 @@ def print_risk(curve: PrivacyCurve) -> None:
     """What the whole curve allows an attacker who wants to know whether a record was used."""
     from affidavit.accountant.risk import risk_limits
 
-    limits = risk_limits(curve)
-    print_table(
-        "What that allows an attack on one record",
-        ("limit", "at most", "a guess"),
-        [
-            ("area under the ROC curve", upper_digits(limits.area_under_roc, digits=4), "0.5"),
-            ("advantage (true minus false positive rate)", upper_digits(limits.advantage, digits=4), "0"),
-            (
-                "true positives at 1 % false ones",
-                upper_digits(limits.true_positive_rate_at_1_percent, digits=4),
-                "0.01",
-            ),
-            (
-                "true positives at 0.1 % false ones",
-                upper_digits(limits.true_positive_rate_at_01_percent, digits=4),
-                "0.001",
-            ),
-        ],
-        right=(1, 2),
-    )
+    limits = risk_limits(curve).facts()
+    print_table("What that allows an attack on one record", limits.columns, limits.rows, right=(1, 2))
 
 
 def print_opinions(opinions: Iterable[SecondOpinion]) -> None:

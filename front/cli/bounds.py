@@ -30,8 +30,8 @@ from affidavit.cli._planflags import (
 
 if TYPE_CHECKING:
     from affidavit.accountant.bound import Bound
-    from affidavit.accountant.second_opinion import SecondOpinion
     from affidavit.planflags import PlanFlags
+    from affidavit.second_opinion import SecondOpinion
 
 __all__ = ["delta", "epsilon", "sigma"]
 
@@ -90,17 +90,12 @@ def epsilon(
 
 def _settled(found: Asked, *, delta: float) -> Bound:
     """What a certificate would state, or what the issuing engine says alone, with a word on it."""
-    from affidavit.accountant.bound import bound
-    from affidavit.accountant.errors import NotSupported
-    from affidavit.accountant.settle import settle
+    from affidavit.accountant.settle import known
 
-    plan, relation = found.envelope.plan, found.envelope.relation
-    try:
-        return settle(plan, relation=relation, delta=delta).bound
-    except NotSupported as error:
-        result = bound(plan, relation=relation, delta=delta)
-        note(f"Not confirmed by the verifier, so no certificate would state it: {error.message}.")
-        return result
+    result, gap = known(found.envelope.plan, relation=found.envelope.relation, delta=delta)
+    if gap:
+        note(f"Not confirmed by the verifier, so no certificate would state it: {gap}.")
+    return result
 
 
 def _say_plan(found: Asked) -> None:
@@ -112,7 +107,7 @@ def _say_plan(found: Asked) -> None:
 
 def _asked_elsewhere(result: Bound) -> tuple[SecondOpinion, ...]:
     """What other accountants say; a contradiction beyond their stated errors is an error that names both."""
-    from affidavit.accountant.second_opinion import check_opinions, second_opinions
+    from affidavit.second_opinion import check_opinions, second_opinions
 
     opinions = second_opinions(result)
     check_opinions(result, opinions)

@@ -11,11 +11,11 @@ import hashlib
 import json
 import os
 import platform
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from affidavit.accountant import files
 from affidavit.generation.models.computing import Computing
 from affidavit.generation.models.digests import cache_folder
 from affidavit.generation.models.rows import BatchShape
@@ -59,10 +59,7 @@ def remember(facts: Mapping[str, object], shape: BatchShape, computing: Computin
     line = {"format": _FORMAT, "facts": dict(facts), **asdict(shape), "computing": asdict(computing)}
     with contextlib.suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, draft = tempfile.mkstemp(prefix=".", dir=place.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            json.dump(line, stream, indent=1)
-        Path(draft).replace(place)
+        files.write(place, json.dumps(line, indent=1).encode())
 
 
 def _place(facts: Mapping[str, object], shape: BatchShape) -> Path:

@@ -93,7 +93,6 @@ def test_nothing_kept_from_a_run_draws_after_its_end(enter: Enter) -> None:
         lambda: noise.random(3),
         noise.standard_normal,
         lambda: noise.integers(0, 5, 3),
-        lambda: noise.permutation(4),
     ]
     for draw in draws:
         with pytest.raises(PermitViolation, match="closed"):

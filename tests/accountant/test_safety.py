@@ -49,7 +49,7 @@ def test_an_anchor_is_on_disk_before_it_replaces_the_last(
         synced.append((content, anchor.read_bytes() == before))
         real(descriptor)
 
-    monkeypatch.setattr("affidavit.accountant.ledger.anchors.os.fsync", noting)
+    monkeypatch.setattr("affidavit.accountant.files.os.fsync", noting)
     _reserve(ledger)
     assert synced == [(anchor.read_text("utf-8"), True)]
 

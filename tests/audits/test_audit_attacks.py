@@ -27,7 +27,7 @@ from affidavit.audits.attacks.loss import Loss
 from affidavit.audits.attacks.min_k import MinK, lowest_mean
 from affidavit.audits.attacks.min_k_plus_plus import MinKPlusPlus, standardised
 from affidavit.audits.attacks.prompting import LabelPrompt, answers_with
-from affidavit.audits.attacks.protocol import Access, Direction, MembershipAttack, View
+from affidavit.audits.attacks.protocol import Access, MembershipAttack, View
 from affidavit.audits.attacks.registry import (
     MEMBERSHIP_ATTACKS,
     SHADOWED,
@@ -129,7 +129,6 @@ def test_a_higher_score_says_member(name: MembershipName) -> None:
     """The record in the prompt scores above records that are not, on average over who it is."""
     records = [record for record in _records(12) if record.label != "west"]
     attack = _attack(name)
-    assert attack.direction is Direction.HIGHER
     gains = []
     for member in records:
         own, *others = attack.scores(_view(member), [member, *(other for other in records if other is not member)])
@@ -441,11 +440,7 @@ def test_a_memory_computes_each_key_once() -> None:
 def test_a_remembered_attack_is_the_attack() -> None:
     attack = Loss()
     remembering = Remembering(attack)
-    assert (remembering.name, remembering.needs, remembering.direction) == (
-        attack.name,
-        attack.needs,
-        attack.direction,
-    )
+    assert (remembering.name, remembering.needs) == (attack.name, attack.needs)
     record = _records(1)[0]
     view = _view(record)
     assert remembering.scores(view, [record] * 3) == attack.scores(view, [record] * 3)

@@ -234,7 +234,7 @@ def test_model_wheels_are_named_in_the_pinned_versions():
 
 
 def test_a_tool_of_another_version_is_no_second_opinion(monkeypatch):
-    from affidavit.accountant import second_opinion
+    from affidavit import second_opinion
 
     monkeypatch.setattr(importlib.metadata, "version", lambda _: "9.9")
     with pytest.raises(PackageMissing, match=r"installed: 9\.9") as refused:

@@ -23,7 +23,7 @@ _BOOK, _GRANTS, _VERIFIED = (f"accountant/ledger/{name}.py" for name in ("book",
 _CHAIN, _ANCHORS, _ROLES = (f"accountant/ledger/{name}.py" for name in ("chain", "anchors", "roles"))
 _CONFIRMED = "accountant/ledger/confirmed.py"
 _PERMIT, _NOISE = (f"accountant/release/{name}.py" for name in ("permit", "randomness"))
-_KEYS = "accountant/attestation/keys.py"
+_KEYS, _FILES = "accountant/attestation/keys.py", "accountant/files.py"
 _SESSION = "ledger/test_ledger_postgresql.py::test_the_session_sets_what_a_grant_rests_on"
 
 FAULTS = (
@@ -54,7 +54,7 @@ FAULTS = (
             "ledger/test_ledger_alteration.py::test_a_dropped_tail_is_found_by_the_seal_even_without_the_anchor"),
     Planted("a shorter ledger is accepted", _ANCHORS, "if end.count < self.head.count:", "if False:",
             "ledger/test_ledger_alteration.py::test_an_older_state_of_all_tables_is_found_by_the_anchor"),
-    Planted("anchors are not synchronised", _ANCHORS, "os.fsync(file.fileno())", "pass",
+    Planted("anchors are not synchronised", _FILES, "os.fsync(file.fileno())", "pass",
             "test_safety.py::test_an_anchor_is_on_disk_before_it_replaces_the_last"),
     Planted("a checkpoint may state any sum", _ACCOUNTS,
             'case "checkpoint" if {k: v for k, v in facts.items() if k != "at"} == self.checkpoint():',
@@ -106,7 +106,7 @@ FAULTS = (
     # Keys and signatures
     Planted("others may read private keys", _KEYS, "stat.S_IMODE(mode) & 0o077", "stat.S_IMODE(mode) & 0",
             "test_keys.py::test_a_private_file_that_others_can_read_is_refused"),
-    Planted("a key is overwritten", _KEYS, "os.link(temporary, path)", "__import__('shutil').copy(temporary, path)",
+    Planted("a key is overwritten", _FILES, "os.link(made, path)", "__import__('shutil').copy(made, path)",
             "test_keys.py::test_a_key_is_never_overwritten"),
     Planted("a receipt's signature is not checked", "accountant/attestation/receipt.py",
             "trusted[keyid].verify(value, dsse.pae(_TYPE, _spelled(body)))", "_spelled(body)",

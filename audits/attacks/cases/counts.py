@@ -30,41 +30,24 @@ _BOUNDS = (0.25, 0.5, 0.75, 0.9, 1.0)
 """In sensitivities: above 0 and at most 1, so that a release without noise is told apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaplaceCase(EventCase):
-    """``affidavit.mechanisms.laplace``; ``bound`` in steps."""
+class _Count(EventCase):
+    """A count of 0 or of ``steps``; the event is that the noisy one reached ``bound``."""
 
-    leaf: Laplace
+    __slots__ = ()
+
     bound: int
-
-    @property
-    def _scale(self) -> Fraction:
-        return Fraction(self.leaf.noise_multiplier) * _STEPS
-
-    def probability(self, *, member: bool, noise: float = 1.0) -> float:
-        """P(x + K ≥ bound), as if everything but the noise were 1/noise times as large."""
-        needed = math.ceil((self.bound - (_STEPS if member else 0)) / noise)
-        scale = float(self._scale)
-        if needed >= 1:
-            return 0.5 * math.exp(-(needed - 0.5) / scale)
-        return 1.0 - 0.5 * math.exp(-(0.5 - needed) / scale)
+    steps: int
 
     def inputs(self, *, member: bool) -> Inputs:
         """One count."""
-        return np.asarray([_STEPS if member else 0], dtype=np.int64)
-
-    def release(self, permit: Permit, path: str, inputs: Inputs) -> float:
-        """The noisy count."""
-        from affidavit.mechanisms import laplace
-
-        return float(laplace.release(permit, path, inputs, scale=self._scale, l1_sensitivity=_STEPS)[0])
+        return np.asarray([self.steps if member else 0], dtype=np.int64)
 
     def statistic(self, released: float) -> float:
         """Whether it reached the bound."""
         return float(released >= self.bound)
 
     def half_noise(self, release: Release) -> Release:
-        """(2x + K)/2."""
+        """(2x + noise)/2."""
         return lambda permit, path, inputs: release(permit, path, self.doubled(inputs)) / 2.0
 
     def noise_off(self) -> Release:
@@ -73,7 +56,34 @@ class LaplaceCase(EventCase):
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteGaussianCase(EventCase):
+class LaplaceCase(_Count):
+    """``affidavit.mechanisms.laplace``; ``bound`` in steps."""
+
+    leaf: Laplace
+    bound: int
+    steps: int = _STEPS
+
+    @property
+    def _scale(self) -> Fraction:
+        return Fraction(self.leaf.noise_multiplier) * self.steps
+
+    def probability(self, *, member: bool, noise: float = 1.0) -> float:
+        """P(x + K ≥ bound), as if everything but the noise were 1/noise times as large."""
+        needed = math.ceil((self.bound - (self.steps if member else 0)) / noise)
+        scale = float(self._scale)
+        if needed >= 1:
+            return 0.5 * math.exp(-(needed - 0.5) / scale)
+        return 1.0 - 0.5 * math.exp(-(0.5 - needed) / scale)
+
+    def release(self, permit: Permit, path: str, inputs: Inputs) -> float:
+        """The noisy count."""
+        from affidavit.mechanisms import laplace
+
+        return float(laplace.release(permit, path, inputs, scale=self._scale, l1_sensitivity=self.steps)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussianCase(_Count):
     """``affidavit.mechanisms.discrete_gaussian``; ``bound`` in grid steps, ``steps`` of them in the sensitivity."""
 
     leaf: DiscreteGaussian
@@ -93,10 +103,6 @@ class DiscreteGaussianCase(EventCase):
         weights = np.exp(-0.5 * (values / deviation) ** 2)
         return float(weights[values >= needed].sum() / weights.sum())
 
-    def inputs(self, *, member: bool) -> Inputs:
-        """One count."""
-        return np.asarray([self.steps if member else 0], dtype=np.int64)
-
     def release(self, permit: Permit, path: str, inputs: Inputs) -> float:
         """The noisy count."""
         from affidavit.mechanisms import discrete_gaussian
@@ -105,18 +111,6 @@ class DiscreteGaussianCase(EventCase):
         return float(
             discrete_gaussian.release(permit, path, value, standard_deviation=self._deviation, sensitivity=self.steps)
         )
-
-    def statistic(self, released: float) -> float:
-        """Whether it reached the bound."""
-        return float(released >= self.bound)
-
-    def half_noise(self, release: Release) -> Release:
-        """(2x + N)/2."""
-        return lambda permit, path, inputs: release(permit, path, self.doubled(inputs)) / 2.0
-
-    def noise_off(self) -> Release:
-        """The count."""
-        return without_noise(lambda inputs: float(inputs[0]))
 
 
 def laplace(leaf: Leaf) -> tuple[Case, ...]:

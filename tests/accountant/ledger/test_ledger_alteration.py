@@ -145,7 +145,7 @@ def test_an_anchor_that_cannot_be_written_is_said_and_the_charge_stands(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("affidavit.accountant.ledger.anchors.os.replace", full)
+    monkeypatch.setattr("affidavit.accountant.files.os.replace", full)
     with pytest.raises(BudgetError, match="No space left") as refusal:
         reserve(ledger)
     assert "What was charged is spent" in refusal.value.hint

@@ -97,9 +97,7 @@ def _scored(*, members: int, non_members: int) -> object:
     def shown(drawn: Sequence[Record], _: int) -> membership.Demonstrated:
         return membership.Demonstrated(("nothing",), tuple(drawn))
 
-    attack: Any = SimpleNamespace(
-        name="gap", needs=frozenset(), direction=protocol.Direction.HIGHER, scores=lambda _, found: [0.0] * len(found)
-    )
+    attack: Any = SimpleNamespace(name="gap", needs=frozenset(), scores=lambda _, found: [0.0] * len(found))
     return membership.score_runs(
         RECORDS, shown, attack, ToyModel(), members=members, non_members=non_members, runs=1, seed=0
     )
@@ -212,12 +210,6 @@ API = [
     ),
     Api(
         "audits/given.py:text_model",
-        lambda *, model: _given(material=Material(model=model)).text_model("loss"),
-        {"model": None},
-        {"model": ToyModel()},
-    ),
-    Api(
-        "audits/given.py:text_model#2",
         lambda *, model: _given(material=Material(model=model)).text_model("loss"),
         {"model": _Answers()},
         {"model": ToyModel()},

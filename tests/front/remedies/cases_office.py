@@ -28,8 +28,8 @@ from affidavit.accountant.filters import costs
 from affidavit.accountant.ledger import Ledger, migrations
 from affidavit.accountant.ledger.migrations import VERSION
 from affidavit.accountant.nodes import Gaussian
-from affidavit.accountant.second_opinion import SecondOpinion, check_opinions
 from affidavit.accountant.unit import RECORD
+from affidavit.second_opinion import SecondOpinion, check_opinions
 from affidavit.writing import write_new
 
 COSTS = {"renyi": [{"order": "2", "rho": "1"}], "zcdp": None, "gdp": None}
@@ -349,10 +349,10 @@ _TABLE: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]] 
     ("attestation/receipt.py:_check_types", _receipt, {"versions": []}, {"versions": {}}),
     ("attestation/receipt.py:_check_types#2", _receipt, {"draws_per_node": []}, {"draws_per_node": {}}),
     ("attestation/statement.py:_account", _decoded, {"account": "letters"}, {"account": "0" * 32}),
-    ("second_opinion.py:check_opinions", _compared, {"low": 5.0, "high": 6.0}, {"low": 4.0, "high": 5.0}),
-    ("second_opinion.py:check_opinions#2", _compared, {"low": 3.0, "high": 4.0}, {"low": 4.0, "high": 5.0}),
 ]
 
 API = [Api(f"accountant/{at}", call, given, remedied) for at, call, given, remedied in _TABLE] + [
-    Api("front/writing.py:write_new", _written, {"name": "run.toml"}, {"name": "run-2.toml"})
+    Api("front/second_opinion.py:check_opinions", _compared, {"low": 5.0, "high": 6.0}, {"low": 4.0, "high": 5.0}),
+    Api("front/second_opinion.py:check_opinions#2", _compared, {"low": 3.0, "high": 4.0}, {"low": 4.0, "high": 5.0}),
+    Api("front/writing.py:write_new", _written, {"name": "run.toml"}, {"name": "run-2.toml"}),
 ]

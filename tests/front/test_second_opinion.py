@@ -9,7 +9,7 @@ import pytest
 
 from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import DisagreementError
-from affidavit.accountant.second_opinion import check_opinions, second_opinions
+from affidavit.second_opinion import check_opinions, second_opinions
 
 GAUSS = {"kind": "gaussian", "noise_multiplier": 1.0}
 SAMPLED = {"kind": "repeat", "count": 100, "of": {"kind": "subsample", "scheme": "poisson", "rate": 0.05, "of": GAUSS}}

@@ -121,7 +121,7 @@ def second_opinions(bound: Bound) -> tuple[SecondOpinion, ...]:
 
     Raises ``PackageMissing`` if a tool is not installed in the version that the allow-list is for.
     """
-    cases = scenarios(bound.plan, bound.relation)
+    cases = scenarios(bound.plan, bound.relation).upper
     delta = bound.delta_upper
     opinions = []
     for tool, version, least_delta, ask in _TOOLS:
