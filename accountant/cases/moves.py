@@ -117,7 +117,18 @@ def reached_moves(node: Parallel, trees: tuple[Plan, ...]) -> tuple[Plan, ...]:
     """
     if trees is node.parts:
         return trees
-    return tuple(
-        move if any(isinstance(below, Poisson) for below in walk(part)) else _cheaper(move, part)
-        for part, move in zip(node.parts, trees, strict=True)
-    )
+    return tuple(map(_left, node.parts, trees))
+
+
+def _left(part: Plan, move: Plan) -> Plan:
+    """``move`` as far as it is reached; beside a Poisson sample, mechanism by mechanism."""
+    if not any(isinstance(below, Poisson) for below in walk(part)):
+        return _cheaper(move, part)
+    match part, move:
+        case Compose(parts=parts), Compose(parts=others) if len(parts) == len(others):
+            return Compose(tuple(map(_left, parts, others)))
+        case Repeat(count=count, of=of), Repeat(count=uses, of=other) if count == uses:
+            return Repeat(count, _left(of, other))
+        case Poisson(rate=1.0, of=of), Poisson(rate=1.0, of=other):
+            return _left(of, other)
+    return move

@@ -371,6 +371,8 @@ def _costs_no_more(move: Plan, part: Plan) -> bool:
     if move == part:
         return True
     match move, part:
+        case Poisson(rate=1.0, of=one), Poisson(rate=1.0, of=other):
+            return _costs_no_more(one, other)
         case Poisson(), Poisson():
             return True
         case Repeat(count=n, of=one), Repeat(count=m, of=other):

@@ -64,6 +64,10 @@ _LIFTS = (0.02, 0.06, 0.15, 0.35, 0.7, 1.2, 2.0)
 """Heights of the moved path in units of σ."""
 _NEGLIGIBLE = 60.0
 """Natural logarithms below the peak at which a panel is dropped."""
+_DIGITS, _GUARD, _LEAST = 60, 20, mpmath.mpf("1e-330")
+"""One use: the digits that it begins with, those that must be left, and what is nothing even beside a denormal."""
+_FARTHEST = 1e200
+"""No threshold is farther out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,10 @@ class Component:
         root = sigma * mpmath.sqrt(2)
         near, far = mpmath.erfc(x / root) / 2, mpmath.erfc((x - self.mean) / root) / 2
         return near + self.share * (far - near)
+
+    def mirrored(self) -> Component:
+        """The density of −x."""
+        return Component(self.share, -self.mean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,60 +261,68 @@ class SmoothLaw:
         return 1.01 * float(weights @ size)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ of one use, in 60-digit arithmetic: the likelihood-ratio test with threshold ε."""
-        with mpmath.workdps(60):
-            value = sum((_one_use(piece, mpmath.mpf(epsilon)) for piece in self.pieces), mpmath.mpf(0))
-            if epsilon < 0.0:
-                value += self.atom * (1 - mpmath.exp(epsilon))
-            nearest = float(value)
+        """δ of one use: the likelihood-ratio test with threshold ε, with more digits where its terms cancel."""
+        digits = _DIGITS
+        while True:
+            with mpmath.workdps(digits):
+                found = [_one_use(piece, epsilon) for piece in self.pieces]
+                value = mpmath.fsum(one for one, _ in found)
+                lost = mpmath.fsum(size for _, size in found) * mpmath.mpf(10) ** (_GUARD - digits)
+                if epsilon < 0.0:
+                    value -= self.atom * mpmath.expm1(epsilon)
+                if lost <= max(value * mpmath.mpf(10) ** -_GUARD, _LEAST):
+                    nearest = float(value)
+                    break
+            digits *= 2
         return Bracket(rounded_down(nearest), min(1.0, rounded_up(nearest)))
 
 
-def _one_use(piece: Piece, epsilon: mpmath.mpf) -> mpmath.mpf:
-    """P(A) − e^ε Q(A) for A = {x > low: L(x) > ε}; L is monotone, so A is one interval."""
+def _one_use(piece: Piece, epsilon: float) -> tuple[mpmath.mpf, mpmath.mpf]:
+    """P(A) − e^ε Q(A) for A = {x > low: L(x) > ε}, and the size of its terms; L is monotone, so A is one interval."""
     growth = mpmath.exp(epsilon)
     low = mpmath.mpf(piece.low) if math.isfinite(piece.low) else -mpmath.inf
     start, end = low, mpmath.inf
     if piece.falls:
-        end = _threshold(piece, growth)
+        end = _threshold(piece, epsilon)
     else:
-        start = max(low, _threshold(piece, growth))
+        start = max(low, _threshold(piece, epsilon))
     if end <= start:
-        return mpmath.mpf(0)
-
-    def mass(c: Component) -> mpmath.mpf:
-        return c.tail(start, piece.sigma) - c.tail(end, piece.sigma)
-
-    return piece.weight * max(mpmath.mpf(0), mass(piece.p) - growth * mass(piece.q))
+        return mpmath.mpf(0), mpmath.mpf(0)
+    (p, p_size), (q, q_size) = _mass(piece.p, start, end, piece.sigma), _mass(piece.q, start, end, piece.sigma)
+    return piece.weight * max(mpmath.mpf(0), p - growth * q), piece.weight * (p_size + growth * q_size)
 
 
-def _threshold(piece: Piece, growth: mpmath.mpf) -> mpmath.mpf:
-    """The x at which p/q = ``growth`` (±∞ if it is nowhere reached).
+def _mass(c: Component, start: mpmath.mpf, end: mpmath.mpf, sigma: float) -> tuple[mpmath.mpf, mpmath.mpf]:
+    """Probability of (start, end), and the size of its terms."""
+    if mpmath.isinf(start):
+        below = c.mirrored().tail(-end, sigma)
+        return below, below
+    beyond = c.tail(start, sigma)
+    return beyond - c.tail(end, sigma), beyond
+
+
+def _threshold(piece: Piece, epsilon: float) -> mpmath.mpf:
+    """The x at which L = ``epsilon`` (±∞ if it is nowhere reached).
 
     For N(0) and one mixture explicit. Else by bisection in float64: at the exact threshold δ is
     stationary in x, so an error of 1e-15 there changes it by about 1e-30 only.
     """
     variance = mpmath.mpf(piece.sigma) ** 2
     if 0.0 in (piece.p.share, piece.q.share):
-        mixture, ratio = (piece.p, growth) if piece.q.share == 0.0 else (piece.q, 1 / growth)
-        inner = (ratio - 1) / mpmath.mpf(mixture.share)
+        mixture, exponent = (piece.p, epsilon) if piece.q.share == 0.0 else (piece.q, -epsilon)
+        inner = mpmath.expm1(exponent) / mpmath.mpf(mixture.share)
         if inner <= -1:
             return -mpmath.inf if mixture.mean > 0.0 else mpmath.inf
         z = mpmath.log1p(inner)
         return mpmath.mpf(mixture.mean) / 2 + variance * z / mixture.mean
 
-    threshold, spread = float(mpmath.log(growth)), float(variance)
-
-    def log_density(c: Component, x: float) -> float:
-        return math.log1p(c.share * math.expm1(min((c.mean * x - 0.5 * c.mean**2) / spread, 700.0)))
-
     def exceeds(x: float) -> bool:
-        return (log_density(piece.p, x) - log_density(piece.q, x) > threshold) != piece.falls
+        return bool(piece.loss(np.asarray(x)) > epsilon) != piece.falls
 
     low, high = -1.0, 1.0
-    while exceeds(low) and low > -1e6:
+    while exceeds(low) and low > -_FARTHEST:
         low *= 2.0
-    while not exceeds(high) and high < 1e6:
+    while not exceeds(high) and high < _FARTHEST:
         high *= 2.0
     while low < (middle := 0.5 * (low + high)) < high:
         low, high = (low, middle) if exceeds(middle) else (middle, high)

@@ -8,6 +8,7 @@ from affidavit.accountant.bound import bound
 from affidavit.accountant.cases.scenario import scenarios
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Exponential, Gaussian, Parallel, Repeat, parse_plan
+from affidavit.accountant.verifier import recompute
 
 ONE = {"kind": "gaussian", "noise_multiplier": 1.0}
 TWO = {"kind": "gaussian", "noise_multiplier": 2.0}
@@ -38,6 +39,28 @@ def test_moves_state_the_cost_of_leaving_and_entering() -> None:
     assert epsilon(plan, "substitution") == pytest.approx(epsilon(half, "substitution"))
     cheap_inside = {"kind": "parallel", "parts": [TWO, TWO], "moves": [ONE, ONE]}
     assert epsilon(cheap_inside, "substitution") == pytest.approx(6.572970067030331)
+
+
+def test_moves_beyond_the_cost_of_replacing_are_not_reached_beside_a_sample() -> None:
+    """Leaving costs each mechanism at most what becoming null does, but for those on a Poisson sample of its own."""
+    weak, strong = ({"kind": "gaussian", "noise_multiplier": sigma} for sigma in (10.0, 1.0))
+
+    def sampled(rate: float, of: dict) -> dict:
+        return {"kind": "subsample", "scheme": "poisson", "rate": rate, "of": of}
+
+    def compose(*parts: dict) -> dict:
+        return {"kind": "compose", "parts": list(parts)}
+
+    for part, move in (
+        (sampled(1.0, weak), sampled(1.0, strong)),
+        (compose(sampled(0.5, weak), weak), compose(sampled(0.5, weak), strong)),
+    ):
+        plan = {"kind": "parallel", "parts": [part] * 2, "moves": [move] * 2}
+        at_most = bound(compose(part, part, sampled(0.5, weak)), relation="substitution", delta=1e-5).epsilon_upper
+        issued = bound(plan, relation="substitution", delta=1e-5, explicit=True)
+        again = recompute(plan, relation="substitution", delta=1e-5)
+        assert 0.3 < issued.epsilon_lower <= at_most < 1.5
+        assert again.epsilon_lower <= at_most
 
 
 def test_a_single_part_cannot_be_crossed() -> None:

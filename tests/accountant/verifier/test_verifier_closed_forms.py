@@ -278,3 +278,39 @@ def test_the_lattice_agrees_with_the_exact_product() -> None:
     assert found.epsilon_upper >= exact.epsilon_lower
     assert found.epsilon_lower <= exact.epsilon_upper + 1e-6
     assert found.epsilon_upper == pytest.approx(exact.epsilon_upper, rel=2e-3)
+
+
+def sampled_gaussian(rate: float, sigma: float, absent: float | None = None) -> dict:
+    sample = {"kind": "subsample", "scheme": "poisson", "rate": rate, "of": gaussian(sigma)}
+    return sample if absent is None else {**sample, "absent": gaussian(absent)}
+
+
+def test_sampled_rarely_or_nearly_always_keeps_its_digits() -> None:
+    """At 60 digits the terms of δ cancel: ε was 0 where q > δ, δ 20 times too large where q is next to 1."""
+    found = recompute(sampled_gaussian(1e-75, 1 / 3), relation="zero-out", delta=1e-218)
+    assert found.epsilon_lower <= 1.153690113131544e-40 * (1 + 1e-12)
+    assert found.epsilon_upper >= 1.153690113131544e-40 * (1 - 1e-12)
+    assert 0.0 < found.epsilon_upper < 1.2e-40
+    near_one = recompute(
+        sampled_gaussian(1.0 - 2.0**-53, 1.2318259378853151), relation="add-remove", epsilon=13.620529299437063
+    )
+    assert near_one.delta_lower <= 7.0847308397549896852e-62 <= near_one.delta_upper
+    assert near_one.delta_upper < 7.09e-62
+
+
+@pytest.mark.parametrize(
+    ("rate", "sigma", "absent", "epsilon", "truth"),
+    [
+        (0.5, 1e6, 2e6, 1e-6, 4.24535343109e-9),
+        (0.9, 1e7, 1.3e7, 1e-7, 6.04129556002e-9),
+        (0.5, 0.02, 0.04, 800.0, 1.539347948570957e-85),
+    ],
+)
+def test_replacement_far_from_the_middle(
+    rate: float, sigma: float, absent: float, epsilon: float, truth: float
+) -> None:
+    """The threshold of the test lies beyond 1e6, or at losses above 700: δ was 0 there (right values: 400 digits)."""
+    found = recompute(sampled_gaussian(rate, sigma, absent), relation="substitution", epsilon=epsilon)
+    assert found.delta_lower <= truth * (1 + 1e-11)
+    assert found.delta_upper >= truth * (1 - 1e-11)
+    assert found.delta_upper - found.delta_lower <= 1e-6 * truth
