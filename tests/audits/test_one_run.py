@@ -148,7 +148,9 @@ def _exact(epsilon: float, guesses: int, correct: int, price: float) -> float:
     return value(guesses, correct)
 
 
-@pytest.mark.parametrize(("epsilon", "guesses", "correct"), [(0.0, 12, 9), (0.7, 30, 24), (2.0, 40, 38), (0.7, 30, 30), (3.0, 60, 60)])
+@pytest.mark.parametrize(
+    ("epsilon", "guesses", "correct"), [(0.0, 12, 9), (0.7, 30, 24), (2.0, 40, 38), (0.7, 30, 30), (3.0, 60, 60)]
+)
 def test_the_game_is_the_recursion_written_out_and_at_full_price_a_binomial_tail(
     epsilon: float, guesses: int, correct: int
 ) -> None:
