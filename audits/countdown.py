@@ -18,13 +18,17 @@ _Made = TypeVar("_Made")
 
 @dataclass(slots=True)
 class Countdown:
-    """Counts calls of what it was given (``of_each``): ``of`` in all. The time left is at the pace so far."""
+    """Counts calls of what it was given (``of_each``): ``of`` in all.
+
+    The time left is at the pace since the first of them, which does what need not be done again.
+    """
 
     tell: Callable[[str], None]
     of: int
     clock: Callable[[], float] = field(default=time.monotonic, repr=False)
     _done: int = field(default=0, init=False)
     _begun: float = field(default=0.0, init=False)
+    _first: float = field(default=0.0, init=False)
     _told: tuple[str, float] | None = field(default=None, init=False)
 
     def of_each(self, make: Callable[_Asked, _Made], what: str) -> Callable[_Asked, _Made]:
@@ -34,6 +38,8 @@ class Countdown:
             self._say(what)
             made = make(*args, **named)
             self._done += 1
+            if self._done == 1:
+                self._first = self.clock()
             return made
 
         return counted
@@ -49,7 +55,8 @@ class Countdown:
         self.tell(f"{what}, release {self._done + 1} of {self.of}{left}")
 
     def _left(self, now: float) -> float:
-        return (now - self._begun) / self._done * (self.of - self._done)
+        taken, done = (now - self._begun, 1) if self._done == 1 else (now - self._first, self._done - 1)
+        return taken / done * (self.of - self._done)
 
 
 def _words(seconds: float) -> str:

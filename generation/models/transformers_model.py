@@ -161,7 +161,7 @@ class TransformersModel(TokenModel):
             return self._started(rows, shape.width, way)
 
         def read(rows: Sequence[Sequence[int]], kept: Sequence[ReadRow]) -> CachedDecoding:
-            return self._read(rows, shape.width, way, kept)
+            return self._prefilled(rows, shape.width, way, kept)
 
         return self._onward(self._prefills.start(rows, width=shape.width, way=way, read=read), way)
 
@@ -180,9 +180,9 @@ class TransformersModel(TokenModel):
         return self._batch(rows, width, way)
 
     def _batch(self, rows: Sequence[Sequence[int]], width: int, way: Computing | None) -> Decoding:
-        return self._onward(self._read(rows, width, way), way)
+        return self._onward(self._prefilled(rows, width, way), way)
 
-    def _read(
+    def _prefilled(
         self, rows: Sequence[Sequence[int]], width: int, way: Computing | None, kept: Sequence[ReadRow] = ()
     ) -> CachedDecoding:
         kind = CachedDecoding if self.device == "cpu" else OnDeviceDecoding
