@@ -27,6 +27,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from affidavit.accountant.extras import require
 from affidavit.audits.attacks.extraction import Extraction
+from affidavit.audits.auditfile import parse_audit
 from affidavit.audits.experiments.released import prepare_search
 from affidavit.audits.textmodel import Record
 from affidavit.generation.dataset import Fields
@@ -44,7 +45,7 @@ _LEVEL = 0.05
 def leaks(
     members: str,
     held_out: str,
-    kinds: Sequence[str] = ("email", "phone"),
+    kinds: str | Sequence[str] = ("email", "phone"),
     region: str = "US",
     text: str = "text",
     label: str = "label",
@@ -53,15 +54,19 @@ def leaks(
 
     ``held_out``: records of the same kind that were not in the data; the same is counted of them, as what the model
     makes up or knows from elsewhere. Both are JSON Lines whose fields are named ``text`` and ``label``. Raises
-    ``DataError``.
+    ``DataError``, ``RunFileError``.
     """
     require("audit", purpose="searching text for what records hold")
+    named = [kinds] if isinstance(kinds, str) else list(kinds)
+    asked = parse_audit(
+        {"attack": "released-text", "released": "text", "held_out": held_out, "kinds": named, "region": region}
+    )
     fields = Fields(text=text, label=label)
     inside, outside = (
         [Record(each.id, each.text, each.label) for each in read_all(Path(side), fields=fields)]
         for side in (members, held_out)
     )
-    search = prepare_search(inside, outside, detector=Extraction(tuple(kinds), region), alpha=_LEVEL)
+    search = prepare_search(inside, outside, detector=Extraction(asked.kinds, asked.region), alpha=_LEVEL)
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001
         found = search.finding([state.output.completion], rouge=False)
@@ -103,7 +108,7 @@ def _as_released() -> Solver:
 
 @task  # type: ignore[untyped-decorator]
 def released_text(
-    released: str, members: str, held_out: str, kinds: Sequence[str] = ("email", "phone"), text: str = "text"
+    released: str, members: str, held_out: str, kinds: str | Sequence[str] = ("email", "phone"), text: str = "text"
 ) -> Task:
     """The texts of a run's synthetic.jsonl under ``leaks``, whose options the others are; no model is asked."""
     texts = read_texts(Path(released))

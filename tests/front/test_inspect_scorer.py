@@ -15,7 +15,7 @@ from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.solver import generate
 
-from affidavit.accountant.errors import DataError
+from affidavit.accountant.errors import DataError, RunFileError
 from affidavit.inspect_scorer import leaks, released_text
 
 PASSAGE = (
@@ -93,3 +93,10 @@ def test_inspect_finds_both_by_name() -> None:
 def test_records_without_others_are_refused(tmp_path: Path, sides: dict[str, str]) -> None:
     with pytest.raises(DataError, match="nearly copies"):
         leaks(sides["members"], sides["members"])
+
+
+def test_a_kind_is_checked_and_may_stand_alone(tmp_path: Path, sides: dict[str, str]) -> None:
+    released = _written(tmp_path / "synthetic.jsonl", list(TEXTS), "r")
+    assert released_text(released, **sides, kinds="email").scorer
+    with pytest.raises(RunFileError, match="kinds"):
+        leaks(**sides, kinds=["emial"])
