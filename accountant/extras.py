@@ -39,6 +39,7 @@ EXTRAS: Mapping[str, Mapping[str, str]] = {
         "sacrebleu": "sacrebleu",
     },
     "server": {"httpx2": "httpx2"},
+    "inspect": {"inspect_ai": "inspect-ai"},
     "cluster": {"ray": "ray"},
     "llm": _LLM,
     "demo": {**_AUDIT, **_LLM, "gguf": "gguf"},

@@ -10,6 +10,7 @@ from affidavit.accountant.errors import UsageError
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.audits.auditfile import AuditFile
 from affidavit.audits.certified import Certified
+from affidavit.audits.countdown import Countdown
 from affidavit.audits.finding import Finding
 from affidavit.audits.findings import SelfTest
 from affidavit.audits.textmodel import AnsweringModel, Record, TextModel
@@ -57,6 +58,10 @@ class Given:
     def epsilons(self) -> tuple[float, ...]:
         """At which ε protected output is wanted: those of the file, else the certified one."""
         return self.audit.epsilons or (self.certified.epsilon,)
+
+    def countdown(self, releases: int) -> Countdown:
+        """Of an experiment that makes so many protected releases at each ε."""
+        return Countdown(self.tell, len(self.epsilons) * releases)
 
     def claim_at(self, epsilon: float) -> Certified:
         """The claim at another ε: only that one point of a curve is known of it."""

@@ -30,6 +30,7 @@ from affidavit.audits.textmodel import Record as AuditRecord
 from affidavit.audits.under_test import RunUnderTest
 from affidavit.generation.dataset import Fields, Record, load_records
 from affidavit.generation.models import load_model
+from affidavit.generation.models.prefills import keeping_prefills
 from affidavit.generation.models.remembering import RememberingModel
 from affidavit.generator_checks import generator_check
 from affidavit.noise import solve_noise
@@ -202,7 +203,8 @@ def audit(
         protected.check_extraction()
     if progress is not None and (warning := _thin_samples(settings, run)):
         progress(warning)
-    return run_audit(settings, certified, replace(material, model=model), protected, progress=progress)
+    with keeping_prefills(model):
+        return run_audit(settings, certified, replace(material, model=model), protected, progress=progress)
 
 
 def _material(settings: AuditFile, run: RunFile, needs: Collection[Need]) -> Material:

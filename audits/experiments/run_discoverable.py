@@ -65,10 +65,11 @@ def run_discoverable(given: Given) -> Results:
         items.append(discoverable_finding(result, attack, **{**about, "alpha": given.alpha, **changes}))
 
     if audit.target == "protected":
+        count = given.countdown(audit.runs)
         for epsilon in given.epsilons:
-            given.tell(f"discoverable: protected, epsilon {epsilon:g}")
             elsewhere = None if epsilon == given.certified.epsilon else epsilon
-            found(asked(protected(epsilon)), target="protected", elsewhere=elsewhere)
+            serve = count.of_each(protected(epsilon), f"discoverable: protected, epsilon {epsilon:g}")
+            found(asked(serve), target="protected", elsewhere=elsewhere)
         found(open_result, target="unprotected", control=True)
     else:
         found(open_result if audit.target == "unprotected" else null_result, target=audit.target)

@@ -53,9 +53,9 @@ def run_echo(given: Given) -> Results:
     open_result, null_result = heard(unprotected), heard(null)
     items: list[Finding] = []
     if audit.target == "protected":
+        releases = given.countdown(audit.runs)
         for epsilon in given.epsilons:
-            given.tell(f"echo: protected, epsilon {epsilon:g}")
-            found = heard(protected(epsilon))
+            found = heard(releases.of_each(protected(epsilon), f"echo: protected, epsilon {epsilon:g}"))
             claim = given.claim_at(epsilon)
             items.append(echo_finding(found, claim, target="protected", alpha=given.alpha, unprotected=open_result))
         items.append(echo_finding(open_result, given.certified, target="unprotected", alpha=given.alpha, control=True))

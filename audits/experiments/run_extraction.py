@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from affidavit.accountant.errors import DataError
-from affidavit.audits.attacks.caching import Memory
+from affidavit.audits.attacks.caching import remembering_model
 from affidavit.audits.attacks.canary import make_canaries
 from affidavit.audits.attacks.extraction import CanaryExtraction, Extraction, ExtractionPrompt, prompt_named
 from affidavit.audits.certified import Certified
@@ -47,7 +47,8 @@ def run_extraction(given: Given, *, canaries: bool = False) -> Results:
         )
     else:
         pool, background = candidates(given.material.records, attack, prompt, count=count), ()
-    return _Extracting(given, attack, prompt, pool, background, given.text_model(attack.name)).run()
+    model = cast("TextModel", remembering_model(given.text_model(attack.name)))
+    return _Extracting(given, attack, prompt, pool, background, model).run()
 
 
 def _canaries(
@@ -87,9 +88,9 @@ class _Extracting:
         null_result = self._tally(self._null())
         items: list[Finding] = []
         if audit.target == "protected":
+            count = given.countdown(audit.runs)
             for epsilon, generate in protected.items():
-                given.tell(f"{name}: protected, epsilon {epsilon:g}")
-                result = self._tally(generate)
+                result = self._tally(count.of_each(generate, f"{name}: protected, epsilon {epsilon:g}"))
                 items.append(self._finding(result, "protected", given.claim_at(epsilon), reference, open_result))
             items.append(self._finding(open_result, "unprotected", given.certified, reference, control=True))
         else:
@@ -134,14 +135,14 @@ class _Extracting:
         )
 
     def _unprotected(self) -> Generate:
-        """Each record alone in the prompt, greedy: what plain prompting releases. Answers are kept."""
-        answers: Memory[str, str] = Memory()
+        """Each record alone in the prompt, greedy: what plain prompting releases."""
         prompt, most = self.prompt, self.given.audit.max_tokens
 
-        def written(prompts: list[str]) -> list[str]:
+        def written(records: Sequence[Record], seed: int) -> list[str]:  # noqa: ARG001
+            prompts = [prompt.private(record.text) for record in records]
             return self.model.generate(prompts, max_tokens=most, template=prompt.template)
 
-        return lambda records, _seed: answers.get([prompt.private(record.text) for record in records], written)
+        return written
 
     def _null(self) -> Generate:
         """The same prompt without a record: whatever comes out, it came from nowhere private."""

@@ -43,7 +43,11 @@ def run_membership(given: Given, names: Sequence[MembershipName]) -> Results:
     settings = attack_settings(given, names, pool, rest)
     open_source, null_source = _Once(made.unprotected), _Once(made.null(pool))
     epsilons = given.epsilons if audit.target == "protected" else ()
-    protected = {epsilon: _Once(made.protected(epsilon)) for epsilon in epsilons}
+    count = given.countdown(audit.runs)
+    protected = {
+        epsilon: _Once(count.of_each(made.protected(epsilon), f"protected, epsilon {epsilon:g}"))
+        for epsilon in epsilons
+    }
     found: list[Finding] = []
     tests: list[SelfTest] = []
     for name in names:

@@ -36,7 +36,10 @@ def run_per_run(given: Given, names: Sequence[MembershipName]) -> Results:
     pool, rest = records[: given.audit.background + 1], records[given.audit.background + 1 :]
     settings = attack_settings(given, names, pool, rest)
     epsilons = given.epsilons if given.audit.target == "protected" else ()
-    protected = {epsilon: made.protected(epsilon) for epsilon in epsilons}
+    count = given.countdown(len(names) * (given.audit.members + given.audit.non_members))
+    protected = {
+        epsilon: count.of_each(made.protected(epsilon), f"protected, epsilon {epsilon:g}") for epsilon in epsilons
+    }
     items: list[Finding] = []
     tests: list[SelfTest] = []
     for name in names:

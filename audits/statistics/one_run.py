@@ -166,10 +166,17 @@ def _below(most: float, guesses: int, correct: int, alpha: float, *, price: floa
 
 
 def _played(epsilon: float, guesses: int, correct: int, price: float) -> float:
-    """J_r(v): the best that a player of ``guesses`` coins can do who pays ``price`` for a coin that is surely right."""
+    """J_r(v): the best that a player of ``guesses`` coins can do who pays ``price`` for a coin that is surely right.
+
+    Where every guess must be right, J_k = q J_{k-1} + max(0, (1 - q) J_{k-1} - price): bought while (1 - q) J exceeds
+    the price, and left to luck from then on.
+    """
     import numpy as np
 
     wrong = 1.0 / (1.0 + math.exp(epsilon))
+    if correct == guesses:
+        bought = min(guesses, max(0, math.ceil(1.0 / price - 1.0 / wrong)))
+        return (1.0 - bought * price) * math.exp((guesses - bought) * math.log1p(-wrong))
     value = np.zeros(correct + 1)
     value[0] = 1.0
     for _ in range(guesses):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.generation.models.base import Logits
 from affidavit.generation.models.computing import Computing
+from affidavit.generation.models.prefills import ReadRow
 
 if TYPE_CHECKING:
     import torch
@@ -44,6 +45,7 @@ class SharedPrefix:
 class CachedDecoding:
     """One prefill, then one cached step a token. ``cache`` may hold ``before`` tokens of every row already.
 
+    ``kept``: what such a prefill of each row left (``read_rows``), so that there is none.
     ``way``: how private rows were shown to stay apart; what is public is computed as the process is set.
     """
 
@@ -56,6 +58,7 @@ class CachedDecoding:
         cache: Cache | None = None,
         before: int = 0,
         way: Computing | None = None,
+        kept: Sequence[ReadRow] = (),
     ) -> None:
         from affidavit.generation.models.cache import roomy_cache
 
@@ -68,7 +71,10 @@ class CachedDecoding:
         positions = positions + before
         self._mask = mask if not before else model.torch.cat([mask.new_ones(len(rows), before), mask], dim=1)
         self._next = positions[:, -1:] + 1
-        self._step(ids, positions)
+        if kept:
+            self._recall(kept)
+        else:
+            self._step(ids, positions)
 
     def _step(self, ids: torch.Tensor, positions: torch.Tensor) -> None:
         model = self._owner
@@ -76,6 +82,25 @@ class CachedDecoding:
         with held, model.torch.inference_mode():
             logits = model.forward(ids, self._mask, positions, cache=self._cache, keep=1)
             self._logits = logits[:, -1].float()
+
+    def read_rows(self, count: int) -> list[ReadRow]:
+        """What the prefill left of each of the first ``count`` rows."""
+        torch = self._owner.torch
+        layers: list[Any] = list(self._cache.layers)
+        return [
+            ReadRow(
+                torch.stack([torch.stack([layer.keys[row], layer.values[row]]) for layer in layers]), logits.clone()
+            )
+            for row, logits in enumerate(self._logits[:count])
+        ]
+
+    def _recall(self, kept: Sequence[ReadRow]) -> None:
+        torch = self._owner.torch
+        with torch.inference_mode():
+            for layer in range(kept[0].states.shape[0]):
+                keys, values = (torch.stack([row.states[layer, side] for row in kept]) for side in (0, 1))
+                self._cache.update(keys, values, layer)
+            self._logits = torch.stack([row.logits for row in kept])
 
     @property
     def logits(self) -> Logits:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, get_args
@@ -33,6 +33,7 @@ from affidavit.generation.models.base import (
 )
 from affidavit.generation.models.computing import Computing
 from affidavit.generation.models.digests import folder_digest
+from affidavit.generation.models.prefills import Prefills, ReadRow
 from affidavit.generation.models.row_keeper import RowKeeper
 from affidavit.generation.models.row_memory import processor
 from affidavit.generation.models.rows import BatchShape, OneByOne, RowEvidence
@@ -122,6 +123,7 @@ class TransformersModel(TokenModel):
         self.stop_tokens = _stop_tokens(model, self._tokenizer)
         self._steps: dict[Computing | None, Steps] = {}
         self._replays = False
+        self._prefills: Prefills | None = None
         if device != "cpu":
             from affidavit.generation.models.fused import fuse_attention, fuse_norms
             from affidavit.generation.models.replayed import replayable
@@ -155,7 +157,23 @@ class TransformersModel(TokenModel):
         """As ``LanguageModel.start_apart``; the width is rounded up, so that a few shapes serve many prompts."""
         self._check_rows(rows, width)
         shape = BatchShape(len(rows), _rounded(width), steps)
-        return self._started(rows, shape.width, self._rows.way(shape))
+        way = self._rows.way(shape)
+        if self._prefills is None or way.alone:
+            return self._started(rows, shape.width, way)
+
+        def read(rows: Sequence[Sequence[int]], kept: Sequence[ReadRow]) -> CachedDecoding:
+            return self._prefilled(rows, shape.width, way, kept)
+
+        return self._onward(self._prefills.start(rows, width=shape.width, way=way, read=read), way)
+
+    @contextmanager
+    def keeping_prefills(self) -> Iterator[Prefills]:
+        """Keep the private rows that are read meanwhile: for audits, which start the same rows again and again."""
+        before, self._prefills = self._prefills, Prefills()
+        try:
+            yield self._prefills
+        finally:
+            self._prefills = before
 
     def _started(self, rows: Sequence[Sequence[int]], width: int, way: Computing) -> Decoding:
         if way.alone:
@@ -163,11 +181,19 @@ class TransformersModel(TokenModel):
         return self._batch(rows, width, way)
 
     def _batch(self, rows: Sequence[Sequence[int]], width: int, way: Computing | None) -> Decoding:
+        return self._onward(self._prefilled(rows, width, way), way)
+
+    def _prefilled(
+        self, rows: Sequence[Sequence[int]], width: int, way: Computing | None, kept: Sequence[ReadRow] = ()
+    ) -> CachedDecoding:
+        kind = CachedDecoding if self.device == "cpu" else OnDeviceDecoding
+        return kind(self, rows, width, way=way, kept=kept)
+
+    def _onward(self, decoding: CachedDecoding, way: Computing | None) -> Decoding:
         """On an accelerator the logits stay there, and steps are recorded where every layer is of the plain kind."""
-        if self.device == "cpu":
-            return CachedDecoding(self, rows, width, way=way)
-        decoding = OnDeviceDecoding(self, rows, width, way=way)
-        return decoding.replayed(self._recorded(way)) if self._replays else decoding
+        if self._replays and isinstance(decoding, OnDeviceDecoding):
+            return decoding.replayed(self._recorded(way))
+        return decoding
 
     def _recorded(self, way: Computing | None) -> Steps:
         """A graph keeps the kernels that it was recorded with: each way has steps of its own."""

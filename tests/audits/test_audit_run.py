@@ -310,6 +310,16 @@ def test_no_private_text_is_in_anything_written(
     assert CANARY not in out + err + caplog.text + " ".join(told)
 
 
+def test_no_text_is_scored_twice_and_each_release_is_told() -> None:
+    model, told = EchoModel(), []
+    audit = _audit(runs=3, epsilons=[1.0, 4.0])
+    material = _material(model=model)
+    run_audit(audit, _certified(), material, under_test(generate=_nothing), progress=told.append)
+    assert 1 < len(model.asked) <= audit.members + audit.non_members + 1, "records' own answers, and what is released"
+    assert "extraction: protected, epsilon 1, release 1 of 6" in told
+    assert any(line.startswith("extraction: protected, epsilon 4, release 4 of 6, about ") for line in told)
+
+
 def test_errors_hold_no_private_text() -> None:
     with pytest.raises(DataError) as caught:
         _extraction(_audit(members=100), _nothing)

@@ -148,7 +148,9 @@ def _exact(epsilon: float, guesses: int, correct: int, price: float) -> float:
     return value(guesses, correct)
 
 
-@pytest.mark.parametrize(("epsilon", "guesses", "correct"), [(0.0, 12, 9), (0.7, 30, 24), (2.0, 40, 38)])
+@pytest.mark.parametrize(
+    ("epsilon", "guesses", "correct"), [(0.0, 12, 9), (0.7, 30, 24), (2.0, 40, 38), (0.7, 30, 30), (3.0, 60, 60)]
+)
 def test_the_game_is_the_recursion_written_out_and_at_full_price_a_binomial_tail(
     epsilon: float, guesses: int, correct: int
 ) -> None:
@@ -193,6 +195,15 @@ def test_coins_needed_are_the_first_with_power(epsilon: float, delta: float, sha
 
     assert ceiling(needed) > epsilon
     assert ceiling(needed - 1) <= epsilon
+
+
+def test_coins_by_the_hundred_thousand_are_counted_at_a_large_epsilon() -> None:
+    """Every guess right is a closed form; step by step, 26,000 guesses of one epsilon took an audit half an hour."""
+    needed = coins_needed(8.0, alpha=0.05, delta=1e-7, share=0.1)
+    assert needed is not None
+    told = math.ceil(math.log(0.05) / -math.log1p(math.exp(-8.0)))
+    assert 10 * told <= needed <= 12 * told, "the term with delta is small here"
+    assert coins_needed(8.0, alpha=0.05 / 6, delta=5e-4, share=0.1) is None
 
 
 def test_no_number_of_coins_helps_where_delta_is_too_large() -> None:

@@ -39,6 +39,7 @@ CORE = {
     "sqlalchemy": "sqlalchemy",
 }
 AT_ONCE = {
+    "front/inspect_scorer.py": {"inspect_ai"},  # loaded by Inspect, or by who has it
     "front/pytest_plugin.py": {"pytest"},  # loaded by pytest alone
     "front/foreign/alignment.py": {"torch"},  # these three: where the generator that is watched has loaded it
     "front/foreign/toy.py": {"tokenizers"},  # transformers requires it

@@ -26,31 +26,6 @@ def threads() -> Iterator[Any]:
     torch.set_num_threads(before)
 
 
-def _tiny(folder: Path, kind: str) -> Path:
-    """A small random model with a word tokenizer, saved as a Hugging Face folder: dense, or of experts."""
-    import torch
-    import transformers
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    words = ["<s>", "</s>", "<unk>", *(f"word{number}" for number in range(253))]
-    raw = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>"))
-    raw.pre_tokenizer = pre_tokenizers.Whitespace()
-    special: dict[str, Any] = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
-    transformers.PreTrainedTokenizerFast(tokenizer_object=raw, **special).save_pretrained(folder)
-    torch.manual_seed(0)
-    size: dict[str, Any] = {
-        "vocab_size": len(words), "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4,
-        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 200, "bos_token_id": 0,
-        "eos_token_id": 1,
-    }  # fmt: skip
-    if kind == "llama":
-        transformers.LlamaForCausalLM(transformers.LlamaConfig(**size)).save_pretrained(folder)
-    else:
-        config = transformers.MixtralConfig(**size, num_local_experts=8, num_experts_per_tok=2)
-        transformers.MixtralForCausalLM(config).save_pretrained(folder)
-    return folder
-
-
 def _bits(model: Any, rows: list[list[int]], disturb: Any = lambda: None) -> list[list[bytes]]:
     """Each row's logits at every step, as bytes."""
     decoding = model.start_apart(rows, width=SHAPE.width, steps=SHAPE.steps)
@@ -93,7 +68,7 @@ def test_a_dense_models_rows_stay_apart(
     dtype: Any, threads: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AFFIDAVIT_CACHE", str(tmp_path / "cache"))
-    model = load_model(str(_tiny(tmp_path / "llama", "llama")), dtype=dtype)
+    model = load_model(str(installed.tiny(tmp_path / "llama", "llama")), dtype=dtype)
     for count in (1, 2, 4):
         threads.set_num_threads(count)
         _holds(model)
@@ -104,7 +79,7 @@ def test_a_mixture_of_experts_runs_a_row_a_batch(
     dtype: Any, threads: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AFFIDAVIT_CACHE", str(tmp_path / "cache"))
-    model: Any = load_model(str(_tiny(tmp_path / "mixtral", "mixtral")), dtype=dtype)
+    model: Any = load_model(str(installed.tiny(tmp_path / "mixtral", "mixtral")), dtype=dtype)
     threads.set_num_threads(2)
     model.keep_apart([SHAPE])
     assert model.versions["rows"].endswith("one row a batch")
