@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.accountant.release.randomness import NoiseSource, SecureNoise
 from affidavit.experiments.gridfile import Dataset, Grid, load_grid
 from affidavit.generation import few_shot
 from affidavit.generation.dataset import load_records
@@ -94,8 +95,10 @@ def pooled(away: list[float], *, fraction: float = FRACTION) -> float:
     return sorted(away)[math.ceil(fraction * len(away)) - 1]
 
 
-def measured(grid: Grid, dataset: Dataset, model: LanguageModel, *, tokens: int, noise: float) -> Radii:
-    """One run: a text a label."""
+def measured(
+    grid: Grid, dataset: Dataset, model: LanguageModel, *, tokens: int, noise: float, drawn: NoiseSource
+) -> Radii:
+    """One run: a text a label, with noise and samples ``drawn`` from there."""
     subsets, shots = SUBSETS[dataset.name]
     across = dataset.texts.match_label is False
     config = FewShotConfig(
@@ -111,7 +114,7 @@ def measured(grid: Grid, dataset: Dataset, model: LanguageModel, *, tokens: int,
         task=f"{dataset.wording}-completion",
         minibatch_rows=subsets,
     )
-    permit = TrialPermit(few_shot.plan(config, relation=grid.relation, size=dataset.size), grid.relation)
+    permit = TrialPermit(few_shot.plan(config, relation=grid.relation, size=dataset.size), grid.relation, drawn)
     records = load_records(grid.folder / dataset.path, size=dataset.size)
     step = Radii(gaussian_sum(noise, change_on_sample(config, grid.relation)))
     write_texts(permit, config, step, records, model, kind=config.kind, size=dataset.size)
@@ -150,7 +153,9 @@ def main() -> None:
         if arguments.datasets and dataset.name not in arguments.datasets:
             continue
         runs = [
-            measured(grid, dataset, model, tokens=arguments.tokens, noise=arguments.noise_multiplier)
+            measured(
+                grid, dataset, model, tokens=arguments.tokens, noise=arguments.noise_multiplier, drawn=SecureNoise()
+            )
             for _ in range(arguments.seeds)
         ]
         print(line(dataset.name, runs), flush=True)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.experiments.gridfile import parse_grid
 from affidavit.generation.models import load_model
 from affidavit.mechanisms.good_radius import average_coverage
-
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -55,7 +55,10 @@ def test_pooled_is_the_least_that_holds_four_fifths(table: Any) -> None:
 
 def test_a_run_looks_at_every_token(table: Any, tmp_path: Path) -> None:
     words = ["where is the mill", "who won the race", "how far is the harbour", "what is the price of corn"]
-    lines = [{"id": f"r{n}", "text": f"{words[n % 4]} {n}", "label": "HUM" if n % 2 else "NUM"} for n in range(200)]
+    lines = [
+        {"id": f"r{n}", "text": f"{words[n % 4]} {n} {words[n % 3]}", "label": "HUM" if n % 2 else "NUM"}
+        for n in range(200)
+    ]
     for name in ("train", "test"):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
     trec = {"name": "trec", "task": "trec", "path": "train.jsonl", "size": 200, "test": "test.jsonl"}
@@ -67,7 +70,7 @@ def test_a_run_looks_at_every_token(table: Any, tmp_path: Path) -> None:
         },
         folder=tmp_path,
     )  # fmt: skip
-    run = table.measured(grid, grid.datasets[0], load_model("toy"), tokens=3, noise=0.5)
+    run = table.measured(grid, grid.datasets[0], load_model("toy"), tokens=3, noise=0.5, drawn=SeededNoise(3))
     assert 2 <= len(run.exact) == len(run.searched) <= 6
     assert 0.0 < min(run.exact) <= max(run.exact) < np.sqrt(2.0)
     assert len(run.away) > len(run.exact)
