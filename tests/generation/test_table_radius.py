@@ -72,7 +72,8 @@ def test_a_run_looks_at_every_token(table: Any, tmp_path: Path) -> None:
     )  # fmt: skip
     run = table.measured(grid, grid.datasets[0], load_model("toy"), tokens=3, noise=0.5, drawn=SeededNoise(3))
     assert 2 <= len(run.exact) == len(run.searched) <= 6
-    assert 0.0 < min(run.exact) <= max(run.exact) < np.sqrt(2.0)
+    assert min(run.exact) >= 0.0, "the toy model may begin alike after every prompt"
+    assert 0.0 < max(run.exact) < np.sqrt(2.0)
     assert len(run.away) > len(run.exact)
     shown = table.line("trec", [run, run])
     assert shown.startswith(f"| trec | 20 x 2 | {2 * len(run.exact)} | ")
