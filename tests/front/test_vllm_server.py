@@ -53,8 +53,7 @@ def test_certified_generated_and_verified(
 ) -> None:
     """Declared independent, it must pass the trial: on this processor it does."""
     settings = {"kind": kind, "labels": ["north", "south"], **GENERATORS[kind]}
-    shown = 0 if kind == "ksa" else 20
-    prepare(empty_workplace, served, settings, endpoint=endpoint, top_logprobs=shown, independent=independent)
+    prepare(empty_workplace, served, settings, endpoint=endpoint, independent=independent)
     said = whole_run(empty_workplace, served)
     tried = "declared independent, and 8 public prompts were answered alike alone and at once"
     assert said == "each prompt in a request of its own, " + (tried if independent else "one at a time")
