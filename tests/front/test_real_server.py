@@ -14,6 +14,7 @@ import pytest
 
 from affidavit.accountant.errors import ModelUnavailable
 from affidavit.generation.models import load_model
+from affidavit.generation.models.rows import BatchShape
 from affidavit.generation.models.served_requests import ServerSettings
 from support.served import RECORDS, WORDS, Served, free_port, prepare, serving, whole_run
 
@@ -65,3 +66,10 @@ def test_the_beginning_of_an_answer_is_gone_on_with_or_said_by_the_user(served: 
     first, again = (model.generate([RECORDS[1]], max_tokens=4, template="chat") for _ in range(2))
     assert first == again
     assert set(first[0].split()) <= {*WORDS, "<s>"}
+
+
+def test_declared_independent_it_is_tried_by_its_words(served: Served) -> None:
+    settings = ServerSettings(url=served.url, model=served.model, top_logprobs=0, independent=True)
+    model = load_model(served.url, server=settings)
+    model.keep_apart([BatchShape(4, 12, 3)])
+    assert model.versions["rows"].endswith("8 public prompts were answered alike alone and at once")
