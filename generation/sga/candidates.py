@@ -46,7 +46,7 @@ def nearest(centre: Vectors, points: Vectors) -> list[int]:
     return [int(index) for index in np.argsort(np.linalg.norm(points - centre, axis=1), kind="stable")]
 
 
-def by_distance(centres: Sequence[Vectors], points: Vectors) -> list[int]:
+def by_distance(centres: Vectors, points: Vectors) -> list[int]:
     """Indices of ``points``, by how far the nearest of the ``centres`` is: the nearest first."""
     away = np.min([np.linalg.norm(points - centre, axis=1) for centre in centres], axis=0)
     return [int(index) for index in np.argsort(away, kind="stable")]
