@@ -17,6 +17,7 @@ from support.served import Served, free_port, prepare, serving, whole_run
 PROGRAM = os.environ.get("AFFIDAVIT_VLLM")
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(900),  # on a busy machine it starts within minutes
     pytest.mark.skipif(PROGRAM is None, reason="AFFIDAVIT_VLLM names the program of an installed vLLM"),
 ]
 GENERATORS: dict[str, dict[str, Any]] = {
@@ -27,10 +28,6 @@ GENERATORS: dict[str, dict[str, Any]] = {
     "adadpsyn": {
         "radius_noise_multiplier": 20.0, "mean_noise_multiplier": 2.0, "count_noise_multiplier": 20.0, "subsets": 4,
         "top_k": 10, "sampling": "poisson", "max_tokens": 2, "max_record_tokens": 12, "minibatch_rows": 4,
-    },
-    "ksa": {
-        "mechanism": "joint-exponential", "keywords": 2, "keyword_epsilon": 2.0, "use_public": True, "subsets": 6,
-        "sampling": "disjoint", "max_answer_tokens": 3, "max_tokens": 3, "max_record_tokens": 12, "minibatch_rows": 4,
     },
 }  # fmt: skip
 

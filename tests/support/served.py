@@ -60,7 +60,7 @@ def _save_model(folder: Path) -> None:
 
 @contextmanager
 def serving(command: Sequence[str], folder: Path, *, port: int, environment: Mapping[str, str]) -> Iterator[Served]:
-    """A server over ``folder``/model, as long as it is needed; it must answer ``/health`` within five minutes."""
+    """A server over ``folder``/model, as long as it is needed; it must answer ``/health`` within a quarter of an hour."""
     log = folder / "log"
     model = folder / "model"
     _save_model(model)
@@ -87,7 +87,7 @@ def free_port() -> int:
 
 
 def _answers(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
-    for _ in range(3000):
+    for _ in range(7000):
         try:
             with urllib.request.urlopen(address, timeout=5):
                 return
