@@ -60,7 +60,7 @@ def _save_model(folder: Path) -> None:
 
 @contextmanager
 def serving(command: Sequence[str], folder: Path, *, port: int, environment: Mapping[str, str]) -> Iterator[Served]:
-    """A server over ``folder``/model, as long as it is needed; it must answer ``/health`` within a quarter of an hour."""
+    """A server over ``folder``/model, while it is needed; it must answer ``/health`` within a quarter of an hour."""
     log = folder / "log"
     model = folder / "model"
     _save_model(model)
