@@ -21,7 +21,8 @@ What such a server does not show shapes this back end:
   neighbour's does. A public prompt that is refused ends the run.
 
 Each row is a request of its own, sent when the one before it was answered, unless the run file declares the server
-independent: a row's answer is a function of that row, as far as the server keeps its requests apart.
+independent and public prompts do not show otherwise (``served_together``): a row's answer is a function of that row, as
+far as the server keeps its requests apart.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from affidavit.generation.models.served_answers import (
 )
 from affidavit.generation.models.served_pieces import BYTES, pieces, weight
 from affidavit.generation.models.served_requests import Requests, ServerSettings
+from affidavit.generation.models.served_together import PROMPTS, alike
 
 __all__ = ["ServerModel"]
 
@@ -61,6 +63,8 @@ _MARK = "\x02answer\x03"
 _AROUND = {"completions": 16, "chat": 256}
 """Tokens that a server may put around a prompt: where it begins, who speaks, its own instruction."""
 _PROBE = "The capital of France is"
+_FEW_WORDS = 8
+"""Tokens of a text by which a server is tried that shows no numbers."""
 _Read = TypeVar("_Read")
 
 
@@ -96,6 +100,7 @@ class ServerModel:
         self._requests = Requests(settings, sleep)
         self._strings: list[str | None] = ["", *[None] * settings.top_logprobs]
         self._numbers: dict[str, int] = {}
+        self._tried = 0
         self._pieces: list[str] = []
         self._piece_numbers: dict[str, int] = {}
         self.name = f"{settings.model} at {settings.url}"
@@ -144,10 +149,29 @@ class ServerModel:
             return self._pieces[token - _ANSWER - 1]
         return (self._strings[token] if token < len(self._strings) else None) or ""
 
-    def keep_apart(self, shapes: Iterable[BatchShape]) -> None:  # noqa: ARG002
-        """What a receipt says: rows are requests, and how a server computes them is not shown to anybody."""
-        at_once = "declared independent" if self._settings.independent else "one at a time"
-        self.versions["rows"] = f"each prompt in a request of its own, {at_once}"
+    def keep_apart(self, shapes: Iterable[BatchShape]) -> None:
+        """What a receipt says: rows are requests, and how a server computes them is not shown to anybody.
+
+        One that is declared independent is tried (``served_together``). Raises ``NotSupported`` where it is not so.
+        """
+        said = "one at a time"
+        if self._settings.independent:
+            said = f"declared independent, and {PROMPTS} public prompts were answered alike alone and at once"
+            longest = BYTES * max((shape.width for shape in shapes), default=1)
+            if longest > self._tried and not alike(self._answers, longest=longest):
+                raise NotSupported(
+                    f"{self._settings.url} answers a prompt otherwise when it is asked others at once, or asked again",
+                    hint="Remove `model.independent`: one prompt is then asked at a time.",
+                )
+            self._tried = max(longest, self._tried)
+        self.versions["rows"] = f"each prompt in a request of its own, {said}"
+
+    def _answers(self, prompts: Sequence[str], at_once: bool) -> list[Any]:
+        """What the server says after public prompts: likely tokens with their numbers, or a few words."""
+        asked = [Prompt(prompt) for prompt in prompts]
+        if not self.top_logprobs:
+            return self._texts(asked, alone=not at_once, max_tokens=_FEW_WORDS)
+        return self._next_tokens(asked, dict, otherwise=None, alone=not at_once)
 
     def start(self, rows: Sequence[Sequence[int]], *, width: int) -> Decoding:
         return self._started(rows, width, private=False)
@@ -181,13 +205,19 @@ class ServerModel:
         return [text.partition(stop)[0] for text in texts]
 
     def _texts(
-        self, prompts: Sequence[Prompt], *, chat: bool | None = None, otherwise: tuple[str] | None = None, **asked: Any
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        chat: bool | None = None,
+        otherwise: tuple[str] | None = None,
+        alone: bool = False,
+        **asked: Any,
     ) -> list[str]:
         chat = self._settings.endpoint == "chat" if chat is None else chat
         path, field = ("/chat/completions", ("message", "content")) if chat else ("/completions", ("text",))
         bodies = [{**prompt.body(chat=chat), **asked, "temperature": 0} for prompt in prompts]
         return self._requests.each(
-            path, bodies, lambda answer: text_at(answer, "choices", 0, *field), otherwise=otherwise
+            path, bodies, lambda answer: text_at(answer, "choices", 0, *field), otherwise=otherwise, alone=alone
         )
 
     def log_likelihoods(self, prompts: Sequence[str], continuations: Sequence[str]) -> list[float]:
@@ -241,7 +271,12 @@ class ServerModel:
         return result
 
     def _next_tokens(
-        self, prompts: Sequence[Prompt], read: Callable[[Mapping[str, float]], _Read], *, otherwise: tuple[_Read] | None
+        self,
+        prompts: Sequence[Prompt],
+        read: Callable[[Mapping[str, float]], _Read],
+        *,
+        otherwise: tuple[_Read] | None,
+        alone: bool = False,
     ) -> list[_Read]:
         """What ``read`` makes of the next token's likeliest strings, after each prompt."""
         chat = self._settings.endpoint == "chat"
@@ -250,7 +285,7 @@ class ServerModel:
         if chat:
             asked = {"logprobs": True, "top_logprobs": self.top_logprobs}
         bodies = [{**prompt.continued(chat=chat), **asked, "max_tokens": 1, "temperature": 0} for prompt in prompts]
-        return self._requests.each(path, bodies, lambda answer: read(likely(answer)), otherwise=otherwise)
+        return self._requests.each(path, bodies, lambda answer: read(likely(answer)), otherwise=otherwise, alone=alone)
 
     def _number(self, string: str) -> int:
         if string == END:

@@ -81,8 +81,11 @@ class Requests:
         read: Callable[[Any], _Read],
         *,
         otherwise: tuple[_Read] | None,
+        alone: bool = False,
     ) -> list[_Read]:
         """What ``read`` makes of each answer. One request at a time, unless the server is declared independent.
+
+        ``alone``: one at a time all the same.
 
         ``otherwise``, for private prompts: holds what counts where one is refused, or its answer is not what was asked
         for. Whether that happens may follow from a record, so it must not end a run. None: it ends it, by an error.
@@ -96,7 +99,7 @@ class Requests:
             except Exception:  # whatever a private prompt or its answer does, the neighbour's run would go on
                 return otherwise[0]
 
-        if not self._settings.independent or len(bodies) < 2:
+        if alone or not self._settings.independent or len(bodies) < 2:
             return [asked(body) for body in bodies]
         with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
             return list(pool.map(asked, bodies))

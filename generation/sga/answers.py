@@ -29,12 +29,7 @@ if TYPE_CHECKING:
     from affidavit.generation.sga.settings import SgaConfig
     from affidavit.generation.sga.source import Source
 
-__all__ = ["asking", "public_needed", "write_answers"]
-
-
-def public_needed(config: SgaConfig) -> int:
-    """How many public records a query reads: N·n in prompts, and one example for the choice."""
-    return config.ensemble * config.shots + 1
+__all__ = ["asking", "write_answers"]
 
 
 def asking(config: SgaConfig, model: LanguageModel) -> Asking:
@@ -140,7 +135,7 @@ class _Answering:
 
     def _public_subsets(self) -> tuple[list[list[Record]], Record]:
         """N public subsets, and an example for the last step. Not private, but drawn afresh as well."""
-        sample = public_needed(self._config)
+        sample = self._config.public_needed
         places = without_replacement(len(self._public), sample=sample, noise=self._source.choice())
         chosen = [self._public[place] for place in places]
         return _cut(chosen[:-1], self._config.shots), chosen[-1]

@@ -3,6 +3,11 @@
 DPM over the private records themselves, one embedding each; of the public examples, those nearest to the released
 centres; and new records that the model writes after prompts of these examples, sampled, because the best continuation
 of the same prompt would be the same record each time. Everything after DPM is public.
+
+*Noisy public data* (section 5.5) are made of the public examples that are furthest instead, to see how much the answers
+need good ones. The paper says neither how far from several centres an example is (here: as far as the nearest is) nor
+whether the new records are beside the others or in their place (``pool`` says it here), and leaves out what its centres
+cost: here they are charged as any others.
 """
 
 from __future__ import annotations
@@ -15,18 +20,19 @@ import numpy as np
 from affidavit.accountant.release.journal import DrawLost
 from affidavit.generation.answers import served, written
 from affidavit.generation.dataset import Record
-from affidavit.generation.sga.candidates import Projection, nearest
+from affidavit.generation.sga.candidates import Projection, by_distance, nearest
 from affidavit.generation.sga.costs import augmenting
 
 if TYPE_CHECKING:
     from affidavit.generation.models.base import LanguageModel
     from affidavit.generation.models.embedding import EmbeddingModel, Vectors
     from affidavit.generation.questions import QuestionTemplate
-    from affidavit.generation.sga.settings import SgaConfig
+    from affidavit.generation.sga.settings import AugmentTable, SgaConfig
     from affidavit.generation.sga.source import Source
     from affidavit.mechanisms.base import Noise
+    from affidavit.mechanisms.dpm import Clusters
 
-__all__ = ["augmented", "write_record"]
+__all__ = ["augmented", "ordered", "write_record"]
 
 
 def augmented(
@@ -63,14 +69,24 @@ def augmented(
         clusters = source.clusters(path, points, settings)
     except DrawLost:
         return tuple(public)
-    placed = projection(known)
-    near = [public[index] for centre in clusters.centres for index in nearest(centre, placed)[: table.examples]]
-    examples = list({record.id: record for record in near}.values())
+    shown, order = ordered(table, clusters, projection(known))
+    examples = [public[index] for index in shown]
     made = [
         write_record(config, model, _turned(examples, turn)[: table.examples], noise=source.choice(), number=turn)
         for turn in range(table.texts)
     ]
-    return (*public, *(record for record in made if record is not None))
+    new = [record for record in made if record is not None]
+    return (*new, *(public[index] for index in order))[: table.pool] if table.pool else (*public, *new)
+
+
+def ordered(table: AugmentTable, clusters: Clusters, placed: Vectors) -> tuple[list[int], list[int]]:
+    """The public records to write after, and all of them in the order in which they fill a pool."""
+    order = by_distance(clusters.centres, placed)
+    if table.of == "furthest":
+        order.reverse()
+        return order[: table.examples * len(clusters.centres)], order
+    near = (index for centre in clusters.centres for index in nearest(centre, placed)[: table.examples])
+    return list(dict.fromkeys(near)), order
 
 
 def write_record(

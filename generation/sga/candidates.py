@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from affidavit.generation.questions import Asking
     from affidavit.mechanisms.dpm import Clusters
 
-__all__ = ["Projection", "candidates", "choose", "nearest"]
+__all__ = ["Projection", "by_distance", "candidates", "choose", "nearest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,12 @@ class Projection:
 def nearest(centre: Vectors, points: Vectors) -> list[int]:
     """Indices of ``points``, the nearest to ``centre`` first."""
     return [int(index) for index in np.argsort(np.linalg.norm(points - centre, axis=1), kind="stable")]
+
+
+def by_distance(centres: Vectors, points: Vectors) -> list[int]:
+    """Indices of ``points``, by how far the nearest of the ``centres`` is: the nearest first."""
+    away = np.min([np.linalg.norm(points - centre, axis=1) for centre in centres], axis=0)
+    return [int(index) for index in np.argsort(away, kind="stable")]
 
 
 def candidates(clusters: Clusters, points: Vectors, public: Sequence[str], *, most: int) -> list[str]:

@@ -23,7 +23,8 @@ onto the public ones' principal axes first: noise of the same size in fewer coor
 
 *Public data* may be of the same distribution or another: that is utility, not privacy. ``augment`` makes more of them
 (section 6.1): DPM over the private *records*, once, charged beside the queries; the public examples near its centres
-are shown to the model, which writes new ones (``augment``).
+are shown to the model, which writes new ones (``augment``). From the furthest ones come the noisy public data of
+section 5.5, at the same charge.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from typing import TYPE_CHECKING
 
 from affidavit.accountant.errors import DataError, RunFileError
 from affidavit.generation.contract import Access, Baseline, Makes
-from affidavit.generation.sga.answers import asking, public_needed, write_answers
+from affidavit.generation.sga.answers import asking, write_answers
 from affidavit.generation.sga.costs import noise_keys, plan, sample_size, trial_size, work
 from affidavit.generation.sga.settings import PRESETS, SgaConfig
 from affidavit.generation.sga.source import Released
@@ -73,7 +74,7 @@ def check(config: SgaConfig, model: LanguageModel, *, public: Sequence[Record]) 
     from affidavit.generation.models.embedding import load_embedding
     from affidavit.generation.models.rows import BatchShape
 
-    needed = public_needed(config)
+    needed = config.public_needed
     if len(public) < needed:
         raise RunFileError(
             "data.public",

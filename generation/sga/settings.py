@@ -100,10 +100,16 @@ class DpmTable(GeneratorConfig):
 
 
 class AugmentTable(GeneratorConfig):
-    """``[generator.augment]``: ``texts`` new public records from the ``examples`` nearest to each private centre."""
+    """``[generator.augment]``: ``texts`` new public records from ``examples`` public ones for each private centre.
+
+    ``of``: those nearest to the centres, or the furthest from all of them: noisy public data, to see what bad ones do.
+    ``pool``: so many records in all, the new ones and then the others in the same order; 0: all of them.
+    """
 
     texts: Count = 8
     examples: Count = 2
+    of: Literal["nearest", "furthest"] = "nearest"
+    pool: Annotated[int, Field(ge=0, le=100_000)] = 0
     temperature: Positive = 0.7
     dpm: DpmTable = DpmTable()
 
@@ -153,7 +159,18 @@ class SgaConfig(GeneratorConfig):
                     f"{self.embedding} has {most}",
                     allowed=f"0 (all) to {most}",
                 )
+        if self.augment is not None and 0 < self.augment.pool < self.public_needed:
+            raise RunFileError(
+                "generator.augment.pool",
+                f"{self.ensemble} prompts of {self.shots} and one example need {self.public_needed}",
+                hint=f"`generator.augment.pool = {self.public_needed}`, or 0 for all.",
+            )
         return self
+
+    @property
+    def public_needed(self) -> int:
+        """How many public records a query reads: N·n in prompts, and one example for the choice."""
+        return self.ensemble * self.shots + 1
 
     @property
     def needs_public(self) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,9 @@ import pytest
 from affidavit.accountant.errors import ModelUnavailable, NotSupported, UsageError
 from affidavit.generation.models import load_model, model_digest
 from affidavit.generation.models.openai_server import ServerModel
+from affidavit.generation.models.rows import BatchShape
 from affidavit.generation.models.served_requests import ServerSettings
+from affidavit.generation.models.served_together import alike
 from affidavit.generation.models.toy import ToyModel
 from affidavit.generation.probabilities import on_simplex, support
 
@@ -291,8 +295,94 @@ def test_one_prompt_at_a_time_unless_the_server_is_declared_independent(service:
     model = _model(service.url, independent=True)
     model.start_apart([model.encode(row) for row in rows], width=50, steps=1).logits  # noqa: B018
     assert service.most == 2
-    model.keep_apart([])
-    assert model.versions["rows"].endswith("declared independent")
+    service.edit = lambda shown: shown
+    model.keep_apart([BatchShape(4, 50, 3)])
+    assert "declared independent, and 8 public prompts were answered alike" in model.versions["rows"]
+    asked = len(service.requests)
+    model.keep_apart([BatchShape(4, 30, 3)])
+    assert len(service.requests) == asked, "shorter prompts were tried with the longer ones"
+
+
+class Together:
+    """Numbers that move by a bit where another prompt is answered at the same time: a batch."""
+
+    def __init__(self, service: Any) -> None:
+        self.service = service
+
+    def __call__(self, shown: dict[str, float]) -> dict[str, float]:
+        time.sleep(0.02)  # long enough for those that were asked at once to be there
+        return moved(shown) if self.service.now > 1 else shown
+
+
+class Remembering:
+    """Numbers that move by a bit where the prompt begins as an earlier one did: a cache of what was computed."""
+
+    def __init__(self, service: Any) -> None:
+        self.service, self.known = service, set[str]()
+
+    def __call__(self, shown: dict[str, float]) -> dict[str, float]:
+        body = self.service.requests[-1][1]
+        begins = (body.get("prompt") or body["messages"][0]["content"])[:20]
+        again = begins in self.known
+        self.known.add(begins)
+        return moved(shown) if again else shown
+
+
+def moved(shown: dict[str, float]) -> dict[str, float]:
+    first = next(iter(shown))
+    return {**shown, first: float(np.nextafter(shown[first], -np.inf))}
+
+
+@pytest.mark.parametrize("endpoint", ["completions", "chat"])
+@pytest.mark.parametrize("fault", [Together, Remembering])
+def test_a_server_whose_numbers_move_is_not_asked_eight_at_once(fault: Any, endpoint: str, service: Any) -> None:
+    service.edit = fault(service)
+    model = _model(service.url, independent=True, endpoint=endpoint)
+    with pytest.raises(NotSupported, match="answers a prompt otherwise") as refused:
+        model.keep_apart([BatchShape(4, 50, 3)])
+    assert "`model.independent`" in refused.value.hint
+    assert "rows" not in model.versions
+    assert {key for _, body, _ in service.requests for key in body} <= {
+        "model", "prompt", "messages", "logprobs", "top_logprobs", "max_tokens", "temperature",
+    }  # fmt: skip
+    model = _model(service.url, endpoint=endpoint)
+    model.keep_apart([BatchShape(4, 50, 3)])
+    assert model.versions["rows"].endswith("one at a time")
+
+
+def test_a_server_that_shows_no_numbers_is_tried_by_its_words(service: Any) -> None:
+    whole = service.answer
+
+    def answer(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(0.02)
+        given: dict[str, Any] = whole(path, body)
+        if service.now > 1:
+            given["choices"][0]["text"] += " and more"
+        return given
+
+    model = _model(service.url, independent=True, top_logprobs=0)
+    model.keep_apart([BatchShape(4, 50, 3)])
+    service.answer = answer
+    with pytest.raises(NotSupported, match="answers a prompt otherwise"):
+        _model(service.url, independent=True, top_logprobs=0).keep_apart([BatchShape(4, 50, 3)])
+
+
+def test_the_prompts_that_a_server_is_tried_with() -> None:
+    """Of many lengths, none longer than the run's own; half begin alike; and all are there in every order."""
+    asked: list[tuple[list[str], bool]] = []
+
+    def ask(prompts: Sequence[str], at_once: bool) -> list[int]:
+        asked.append((list(prompts), at_once))
+        return [len(prompt) for prompt in prompts]
+
+    assert alike(ask, longest=400)
+    assert [at_once for _, at_once in asked] == [False, False, True, True, True]
+    first = asked[0][0]
+    assert len(set(first)) == 8
+    assert max(map(len, first)) == 400
+    assert len({prompt[:40] for prompt in first[1::2]}) == 1
+    assert set(asked[4][0][1::2]).isdisjoint(first)
+    assert alike(ask, longest=4)
 
 
 def test_a_chat_end_point_continues_the_answer_that_has_begun(service: Any) -> None:

@@ -18,11 +18,12 @@ from affidavit.generation.models import load_model
 from affidavit.generation.outputs import Provenance, write
 from affidavit.generation.questions import Asking, QuestionTemplate
 from affidavit.generation.registry import generator
+from affidavit.generation.sga import answers as sga_answers
 from affidavit.generation.sga import generator as sga
-from affidavit.generation.sga.augment import write_record
+from affidavit.generation.sga.augment import ordered, write_record
 from affidavit.generation.sga.candidates import Projection, candidates, choose
 from affidavit.generation.sga.costs import clustering
-from affidavit.generation.sga.settings import PRESETS, SgaConfig
+from affidavit.generation.sga.settings import PRESETS, AugmentTable, SgaConfig
 from affidavit.mechanisms.dpm import Clusters
 
 MODEL = load_model("toy")
@@ -210,6 +211,49 @@ def test_augmentation_adds_records_and_uses_the_relations_sensitivity(open_plain
         first = next(line["path"] for line in generated.trace if line["event"] == "draw")
         assert first == "plan.parts[0].parts[0]"
         assert generated.draws_per_node == permit.uses
+
+
+def test_noisy_public_data_come_from_what_is_furthest_from_every_centre():
+    """Two centres at 0 and 10; of five public points the one at 5 is the furthest from both, then the one at 13."""
+    clusters = Clusters(np.array([[0.0], [10.0]]), np.array([3.0, 2.0]))
+    placed = np.array([[0.5], [5.0], [9.0], [13.0], [2.0]])
+    near, order = ordered(AugmentTable(examples=1), clusters, placed)
+    assert (near, order) == ([0, 2], [0, 2, 4, 3, 1])
+    far, order = ordered(AugmentTable(examples=1, of="furthest"), clusters, placed)
+    assert (far, order) == ([1, 3], [1, 3, 4, 2, 0])
+
+
+def test_a_pool_holds_the_new_records_and_then_others_in_the_same_order(open_plain, monkeypatch):
+    seen = {}
+    whole = sga_answers.augmented
+
+    def kept(*given, **named):
+        seen["pool"] = whole(*given, **named)
+        return seen["pool"]
+
+    monkeypatch.setattr(sga_answers, "augmented", kept)
+    monkeypatch.setattr("affidavit.generation.sga.augment.write_record", _made)
+    for pool, held in ((0, 22), (13, 13), (21, 21), (99, 22)):
+        config = _config(augment={"texts": 2, "examples": 1, "of": "furthest", "pool": pool, "dpm": DPM})
+        _, permit = _run(open_plain, config)
+        names = [record.id for record in seen["pool"]]
+        assert len(set(names)) == held
+        assert names[:2] == ["new0", "new1"] if pool else names[-2:] == ["new0", "new1"]
+        assert permit.plan == sga.plan(_config(augment={"texts": 2, "dpm": DPM}), relation="zero-out", size=SIZE), (
+            "noisy public data cost what others do"
+        )
+
+
+def _made(config, model, examples, *, noise, number):
+    assert examples
+    return Record(f"new{number}", "where is the mill", "by the river")
+
+
+def test_a_pool_too_small_for_the_prompts_is_refused():
+    with pytest.raises(RunFileError, match=r"generator\.augment\.pool") as refusal:
+        _config(augment={"pool": 12})
+    assert "`generator.augment.pool = 13`" in refusal.value.hint
+    assert _config(augment={"pool": 13}).augment.pool == 13
 
 
 def test_a_record_is_written_from_public_examples_or_not_at_all(open_plain):

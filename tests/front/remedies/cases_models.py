@@ -43,6 +43,11 @@ def _few(_: Place, service: Any) -> None:
     service.top = 5
 
 
+def _together(_: Place, service: Any) -> None:
+    """A server whose numbers follow from what it was asked before."""
+    service.edit = lambda shown: {**shown, next(iter(shown)): -1.0 / len(service.requests)}
+
+
 def _other_folder(place: Place) -> None:
     """Somebody's folder; and no model, so that the demo ends where it would begin."""
     place.write("demo-run/mine.txt", "")
@@ -74,6 +79,7 @@ CASES = [
     Case("generation/models/served_answers.py:_scores_of", GENERATE, _served(_fault(200, OK)), by_hand=_forget),
     Case("generation/models/served_requests.py:post#2", GENERATE, _served(_nobody), then=()),
     Case("generation/models/openai_server.py:probe", GENERATE, _served(_few), past=True),
+    Case("generation/models/openai_server.py:keep_apart", GENERATE, _served(_together, independent=True), then=(0, 3)),
     Case("generation/models/served_requests.py:__init__", GENERATE, _served(_missing_key, api_key_env="SERVER_KEY")),
     Case("front/demo.py:_prepare_folder", "demo --model toy", _other_folder, past=True),
 ]

@@ -208,6 +208,7 @@ CASES = [
     _run("generation/sga/settings.py:_sound", with_settings(SGA, generator__sampling="coreset")),
     _run("front/strict.py:_explained#4", with_settings(SGA, generator__sampling="poisson")),
     _run("generation/sga/settings.py:_room", with_settings(SGA, generator__dpm={"dimensions": 999})),
+    _run("generation/sga/settings.py:_room#2", with_settings(SGA, generator__augment={"pool": 3})),
     _run("generation/sga/costs.py:plan", with_settings(SGA, generator__ensemble=30)),
     _run(
         "generation/sga/costs.py:_check_cold",
