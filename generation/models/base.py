@@ -121,6 +121,15 @@ class LanguageModel(Protocol):
         """
         ...
 
+    @property
+    def together(self) -> int:
+        """How many texts may well be written side by side, each in ``one_place``."""
+        ...
+
+    def one_place(self) -> LanguageModel:
+        """This model for one text: all that is started there is computed in one place."""
+        ...
+
     def generate(self, prompts: Sequence[str], *, max_tokens: int, template: Template = "plain") -> list[str]:
         """Greedy continuations; no privacy."""
         ...
@@ -149,6 +158,7 @@ class TokenModel(ABC):
     versions: dict[str, str]
     rows_apart_by_nature: bool = False
     """Whether ``start`` computes each row by itself, so that there is nothing to show."""
+    together: int = 1
 
     @abstractmethod
     def frame(self, template: Template) -> Frame: ...
@@ -174,6 +184,10 @@ class TokenModel(ABC):
         if not self.rows_apart_by_nature:
             self.evidence(BatchShape(len(rows), width, steps))
         return self.start(rows, width=width)
+
+    def one_place(self) -> LanguageModel:
+        """As ``LanguageModel.one_place``: there is one."""
+        return self
 
     def evidence(self, shape: BatchShape) -> RowEvidence:
         """That rows stay apart in batches of ``shape``: tried now. Raises ``NotSupported``."""
