@@ -217,3 +217,17 @@ def test_a_message_that_comes_twice_does_not_open(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ray.exceptions.RayTaskError):
         ray.get(link._actor.do.remote(sealed))
     link.end()
+
+
+def test_more_workers_than_before_find_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray was begun for one worker of this process, and is asked for three."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    rows = [[5, 6, 7], [8, 9, 10]]
+    expected = ToyModel().start(rows, width=8).logits
+    models = [PooledModel(ToyModel(), load=LOAD, workers=count, link=RayLink) for count in (1, 3)]
+    found = [model.start_apart(rows, width=8, steps=1) for model in models for _ in model._workers]
+    assert all(np.array_equal(away.logits, expected) for away in found)
+    assert len({pid for model in models for pid in model.pids}) == 4
+    for model in models:
+        for worker in model._workers:
+            worker._link.end()  # type: ignore[union-attr]
