@@ -72,6 +72,7 @@ class Measure(ABC):
 
     def row(self, decoding: Decoding) -> GridLogits | torch.Tensor:
         """What the first row contributes, where it was computed. Raises ``AffidavitError`` if it is unsound."""
+        row: GridLogits | torch.Tensor
         if isinstance(decoding, Elsewhere):
             added = decoding.adding([(decoding, 1)], self)()
             row, sound = added.total, not added.unsound

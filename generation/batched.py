@@ -29,6 +29,7 @@ from affidavit.accountant.release.journal import DrawLost
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import Count, GeneratorConfig, Labels, one_of
 from affidavit.generation.contract import TEMPLATE_TOKENS, Work
+from affidavit.generation.models.base import Spread
 from affidavit.generation.models.rows import BatchShape
 from affidavit.generation.prompts import TASKS, PromptTemplate, prompt_rows, task_template
 from affidavit.generation.remedies import fewer_records, shorter_records
@@ -312,12 +313,10 @@ def write_batches(
         finished.append(index)
         return sample
 
-    together = min(model.together, len(batches)) if recorder.side_by_side else 1
-    samples = (
-        _side_by_side(recorder, model, written, len(batches), together=together)
-        if together > 1
-        else [written(index, model) for index in range(len(batches))]
-    )
+    if isinstance(model, Spread) and recorder.side_by_side and len(batches) > 1:
+        samples = _side_by_side(recorder, model, written, len(batches))
+    else:
+        samples = [written(index, model) for index in range(len(batches))]
     return Generated(
         generator=kind,
         samples=tuple(samples),
@@ -329,14 +328,10 @@ def write_batches(
 
 
 def _side_by_side(
-    recorder: Recorder,
-    model: LanguageModel,
-    written: Callable[[int, LanguageModel], Sample],
-    count: int,
-    *,
-    together: int,
+    recorder: Recorder, model: Spread, written: Callable[[int, LanguageModel], Sample], count: int
 ) -> list[Sample]:
-    """So many texts at a time, each with all its prompts in one place; they draw one after another, as they come."""
+    """Several texts at a time, each with all its prompts in one place; they draw one after another, as they come."""
+    together = min(model.together, count)
     places: SimpleQueue[LanguageModel] = SimpleQueue()
     for _ in range(together):
         places.put(model.one_place())

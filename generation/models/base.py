@@ -24,6 +24,7 @@ __all__ = [
     "LanguageModel",
     "Logits",
     "Shared",
+    "Spread",
     "Template",
     "TokenModel",
     "common_prefix",
@@ -121,15 +122,6 @@ class LanguageModel(Protocol):
         """
         ...
 
-    @property
-    def together(self) -> int:
-        """How many texts may well be written side by side, each in ``one_place``."""
-        ...
-
-    def one_place(self) -> LanguageModel:
-        """This model for one text: all that is started there is computed in one place."""
-        ...
-
     def generate(self, prompts: Sequence[str], *, max_tokens: int, template: Template = "plain") -> list[str]:
         """Greedy continuations; no privacy."""
         ...
@@ -147,6 +139,17 @@ class LanguageModel(Protocol):
         ...
 
 
+class Spread(ABC):
+    """A model that computes in several places."""
+
+    together: int
+    """How many texts may well be written side by side."""
+
+    @abstractmethod
+    def one_place(self) -> LanguageModel:
+        """The model for one text at a time: all that is started there is computed in one place."""
+
+
 class TokenModel(ABC):
     """A back end that implements ``encode``, ``decode`` and ``start`` gets the text methods from here."""
 
@@ -158,7 +161,6 @@ class TokenModel(ABC):
     versions: dict[str, str]
     rows_apart_by_nature: bool = False
     """Whether ``start`` computes each row by itself, so that there is nothing to show."""
-    together: int = 1
 
     @abstractmethod
     def frame(self, template: Template) -> Frame: ...
@@ -184,10 +186,6 @@ class TokenModel(ABC):
         if not self.rows_apart_by_nature:
             self.evidence(BatchShape(len(rows), width, steps))
         return self.start(rows, width=width)
-
-    def one_place(self) -> LanguageModel:
-        """As ``LanguageModel.one_place``: there is one."""
-        return self
 
     def evidence(self, shape: BatchShape) -> RowEvidence:
         """That rows stay apart in batches of ``shape``: tried now. Raises ``NotSupported``."""

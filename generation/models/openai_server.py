@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant.errors import ModelUnavailable, NotSupported, UsageError
-from affidavit.generation.models.base import Decoding, Frame, LanguageModel, Logits, Template
+from affidavit.generation.models.base import Decoding, Frame, Logits, Template
 from affidavit.generation.models.rows import BatchShape
 from affidavit.generation.models.served_answers import (
     END,
@@ -90,7 +90,6 @@ class ServerModel:
     """See the module. Making one sends no request; ``probe`` does. Lengths are in pieces (``served_pieces``)."""
 
     longest_token = _LONGEST // BYTES
-    together = 1
 
     def __init__(self, settings: ServerSettings, *, sleep: Callable[[float], None] = time.sleep) -> None:
         self._settings = settings
@@ -144,10 +143,6 @@ class ServerModel:
         if token > _ANSWER:
             return self._pieces[token - _ANSWER - 1]
         return (self._strings[token] if token < len(self._strings) else None) or ""
-
-    def one_place(self) -> LanguageModel:
-        """The server."""
-        return self
 
     def keep_apart(self, shapes: Iterable[BatchShape]) -> None:  # noqa: ARG002
         """What a receipt says: rows are requests, and how a server computes them is not shown to anybody."""

@@ -20,13 +20,14 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant.errors import NotSupported, UsageError
-from affidavit.generation.models.base import Decoding, LanguageModel, Logits
+from affidavit.generation.models.base import Decoding, LanguageModel, Logits, Spread
 from affidavit.generation.models.counted import CountedModel
 from affidavit.generation.models.member import Dead, LinkKind, Member
 from affidavit.generation.models.process_link import ProcessLink
@@ -53,7 +54,7 @@ def workers_wanted() -> tuple[int, LinkKind]:
     return int(count), RayLink if count != named else ProcessLink
 
 
-class PooledModel(CountedModel):
+class PooledModel(CountedModel, Spread):
     """``model``, with its private rows computed by ``workers`` workers that load it as ``load`` says.
 
     ``load``: the arguments of ``load_model``. Other rows and all text are computed here, but for the public prompt of a
@@ -64,7 +65,7 @@ class PooledModel(CountedModel):
         super().__init__(model)
         self.together = TEXTS_A_WORKER * workers
         self._said = f"{workers} {link.kind}"
-        self._workers = [Member(lambda number=number: link(load, workers, number)) for number in range(workers)]
+        self._workers = [Member(partial(link, load, workers, number)) for number in range(workers)]
         self._turns = itertools.cycle(self._workers)
         self._texts = threading.Lock()
 
@@ -77,7 +78,7 @@ class PooledModel(CountedModel):
         for worker in self._workers:
             with contextlib.suppress(Dead):
                 worker.tell("keep_apart", asked)
-        found = [worker.insist(lambda worker=worker: worker.post("ready")()) for worker in self._workers]
+        found = [worker.insist(partial(_ready, worker)) for worker in self._workers]
         if any(digest != self.digest for digest, _ in found):
             raise NotSupported(
                 f"a worker's weights of {self.name} are not those that are certified",
@@ -109,6 +110,10 @@ class PooledModel(CountedModel):
     def pids(self) -> tuple[int, ...]:
         """Of the workers that were started."""
         return tuple(worker.pid for worker in self._workers if worker.pid)
+
+
+def _ready(worker: Member) -> Any:
+    return worker.post("ready")()
 
 
 class _AtOne(CountedModel):

@@ -28,6 +28,7 @@ from affidavit.audits.trace.events import parse as parse_trace
 from affidavit.generation import invisible_ink, prism
 from affidavit.generation.dataset import Record
 from affidavit.generation.invisible_ink import InvisibleInkConfig
+from affidavit.generation.models.base import Spread
 from affidavit.generation.models.pooled import PooledModel
 from affidavit.generation.models.process_link import ProcessLink
 from affidavit.generation.models.ray_link import RayLink
@@ -50,10 +51,13 @@ GENERATORS = [
 BOTH = pytest.mark.parametrize(("generator", "config"), GENERATORS, ids=["prism", "invisible-ink"])
 
 
-class FourPlaces(ToyModel):
+class FourPlaces(ToyModel, Spread):
     """In one process, for four texts at a time."""
 
     together = 4
+
+    def one_place(self) -> ToyModel:
+        return self
 
 
 @pytest.fixture(autouse=True)
