@@ -190,6 +190,7 @@ def token_scores(config: PrismConfig, private: PrivateRows, public: Decoding) ->
     from affidavit.generation.aggregate import Clipped, blend
 
     measure = Clipped(config.clip)
+    private.ahead(measure)
     row = measure.row(public)
     rows = private.total(measure, vocabulary=row.shape[0], batch_size=config.batch_size, clip=config.clip)
     return blend(rows, row, batch_size=config.batch_size)
