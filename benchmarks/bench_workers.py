@@ -1,12 +1,13 @@
 """Texts from private prompts by one process on one device, and by workers on several: tokens a second, and efficiency.
 
     AFFIDAVIT_DEVICE=cuda python -m benchmarks.bench_workers [--workers 2] [--ray] [--model NAME] [--json FILE]
-    python -m benchmarks.bench_workers --model toy --sizes 8 --tokens 16          on a processor: that it runs
+    python -m benchmarks.bench_workers [--model toy --sizes 8 --tokens 16]        on a processor: that it runs
 
 What is timed is ``prism.run``: prompts, sums, draws, kept in a journal on this folder's disk as a run keeps them
 (two waits for the disk a token). Every text has exactly s private prompts and T tokens. *Efficiency* is the workers'
 rate over the single process's rate times the number of devices; the workers' may be above 1, since a worker computes
-one text while another is drawn. Loading, and trying that rows stay apart, come before and are not timed; nor is a
+one text while another is drawn. What the process that draws is busy for, a token, bounds how many workers it can have.
+Loading, and trying that rows stay apart, come before and are not timed; nor is a
 first round, in which graphs are recorded.
 """
 
@@ -59,7 +60,7 @@ class _Permit:
 
 
 def measured(model: Any, *, size: int, texts: int, tokens: int, minibatch: int) -> tuple[float, float, str]:
-    """Tokens a second, seconds, and what the receipt says of rows."""
+    """Tokens a second, this process's milliseconds of processor time a token, and what the receipt says of rows."""
     config = prism.PrismConfig(
         labels=[f"topic {number:02d}" for number in range(texts)],
         batch_size=size,
@@ -72,14 +73,14 @@ def measured(model: Any, *, size: int, texts: int, tokens: int, minibatch: int) 
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         place = Path(folder)
         journal = Journal.begin(place / NAME, home=place, header={"ledger_entry": "0" * 32})
-        begun = time.perf_counter()
+        begun, busy = time.perf_counter(), time.process_time()
         made = prism.run(_Permit(plan, journal), config, records, model, size=len(records))  # type: ignore[arg-type]
-        spent = time.perf_counter() - begun
+        spent, busy = time.perf_counter() - begun, time.process_time() - busy
         journal.close()
     drawn = sum(made.draws_per_node.values())
     if drawn != texts * tokens:
         raise SystemExit(f"{drawn} tokens of {texts * tokens}: a text ended early")
-    return drawn / spent, spent, made.versions["rows"]
+    return drawn / spent, 1000 * busy / drawn, made.versions["rows"]
 
 
 def main() -> None:
@@ -88,10 +89,11 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--ray", action="store_true")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[32, 128])
-    parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--texts", type=int, default=8, help="for each worker")
-    parser.add_argument("--rounds", type=int, default=3)
+    on_gpu = bool(accelerators())  # a processor shows that it runs
+    parser.add_argument("--sizes", type=int, nargs="+", default=[32, 128] if on_gpu else [2])
+    parser.add_argument("--tokens", type=int, default=64 if on_gpu else 4)
+    parser.add_argument("--texts", type=int, default=8 if on_gpu else 2, help="for each worker")
+    parser.add_argument("--rounds", type=int, default=3 if on_gpu else 1)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     alone: Any = load_model(asked.model)
@@ -106,10 +108,10 @@ def main() -> None:
         for model, texts in ((alone, 2), (pooled, 2 * asked.workers)):
             measured(model, texts=texts, **{**work, "tokens": 8})
         texts = asked.texts * asked.workers
-        single, several, evidence = [], [], ""
+        single, several, holder, evidence = [], [], 0.0, ""
         for _ in range(asked.rounds):
             single.append(measured(alone, texts=texts // asked.workers, **work)[0])
-            rate, _, evidence = measured(pooled, texts=texts, **work)
+            rate, holder, evidence = measured(pooled, texts=texts, **work)
             several.append(rate)
         efficiency = [many / (devices * one) for one, many in zip(single, several, strict=True)]
         print(
@@ -118,8 +120,17 @@ def main() -> None:
             f"efficiency {', '.join(f'{one:.3f}' for one in efficiency)}",
             flush=True,
         )
-        print(f"  rows {evidence}")
-        rows.append({"s": size, "single": single, "workers": several, "efficiency": efficiency, "rows": evidence})
+        print(f"  who draws is busy for {holder:.2f} ms a token; rows {evidence}")
+        rows.append(
+            {
+                "s": size,
+                "single": single,
+                "workers": several,
+                "efficiency": efficiency,
+                "holder_ms": holder,
+                "rows": evidence,
+            }
+        )
     if asked.json is not None:
         asked.json.write_text(json.dumps({"versions": dict(alone.versions), "results": rows}, indent=1) + "\n")
 

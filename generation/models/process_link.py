@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import signal
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -48,9 +49,10 @@ class ProcessLink:
 
 
 def _work(pipe: Connection, load: dict[str, Any], share: int, device: str) -> None:
-    """A worker's life; it ends with the pipe."""
+    """A worker's life; it ends with the pipe, and not with a Ctrl-C, after which another would be begun."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     worker = Worker(load, share, device)
-    with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
+    with contextlib.suppress(EOFError, OSError):
         while True:
             answer = worker.answer(*pipe.recv())
             if answer is not None:

@@ -117,6 +117,21 @@ def test_a_worker_killed_while_it_computes_is_replaced(pooled: PooledModel) -> N
 
 
 @PROCESSES
+def test_an_interrupt_ends_no_worker(pooled: PooledModel) -> None:
+    """Ctrl-C goes to all of them: another would be begun, and read all prompts, for a run that ends."""
+    away = pooled.start_apart([[5, 6, 7]], width=8, steps=4)
+    first = away.logits
+    os.kill(pooled.pids[0], signal.SIGINT)
+    away.append([3])
+    whole = ToyModel().start([[5, 6, 7]], width=8)
+    assert np.array_equal(first, whole.logits)
+    whole.append([3])
+    before = pooled.pids
+    assert np.array_equal(away.logits, whole.logits)
+    assert pooled.pids == before
+
+
+@PROCESSES
 def test_what_kills_every_worker_is_not_tried_for_ever(pooled: PooledModel, monkeypatch: pytest.MonkeyPatch) -> None:
     away = pooled.start_apart([[5, 6, 7]], width=8, steps=4)
     worker, deaths = pooled._workers[0], []
