@@ -7,8 +7,8 @@ What is timed is ``prism.run``: prompts, sums, draws, kept in a journal on this 
 (two waits for the disk a token). Every text has exactly s private prompts and T tokens. *Efficiency* is the workers'
 rate over the single process's rate times the number of devices; the workers' may be above 1, since a worker computes
 one text while another is drawn. What the process that draws is busy for, a token, bounds how many workers it can have.
-Loading, and trying that rows stay apart, come before and are not timed; nor is a
-first round, in which graphs are recorded.
+Loading, and trying that rows stay apart, come before and are not timed; nor is a first round, in which graphs are
+recorded.
 """
 
 from __future__ import annotations
