@@ -43,9 +43,9 @@ from affidavit.audits.deduplicate import drop_near_copies
 from affidavit.audits.experiments.membership import Demonstrated, score_runs
 from affidavit.audits.statistics.auc import auc, resampled_interval
 from affidavit.audits.textmodel import Record
-from affidavit.experiments.runner import accelerators, take_device
 from affidavit.generation.models import load_model, model_digest
 from affidavit.generation.models.base import LanguageModel
+from affidavit.generation.models.places import accelerators, take_device
 from affidavit.generation.models.transformers_model import Dtype
 from affidavit.runfile import RunFile, parse_run
 from affidavit.solving import solve_run

@@ -10,13 +10,15 @@ The sum over a batch is held between ±s·C. A batch is a hash bucket and may ho
 s records; the mean over s then still is in [−c, c], as in the paper. Holding is coordinatewise, monotone
 and 1-Lipschitz, so one row still moves every coordinate by an amount in [−C, C].
 
-Where a model computes on a device the same integers are made there (``device_sums``), and one vector comes back.
+Where a model computes on a device the same integers are made there (``device_sums``), and one vector comes back;
+where other processes compute, one vector of each.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
@@ -31,14 +33,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GRID",
+    "Added",
+    "Clipped",
+    "Elsewhere",
     "GridLogits",
     "Measure",
     "OnDevice",
     "Totals",
+    "added",
     "blend",
     "brought",
     "clip_to_grid",
-    "clipped",
     "grid_bound",
     "picked",
     "total",
@@ -51,28 +56,38 @@ GridLogits: TypeAlias = NDArray[np.int32]
 Totals: TypeAlias = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
+class Measure(ABC):
     """What a row of logits contributes, in whole numbers between ±C, and whether it was sound; two ways to compute it.
 
     ``on_host`` and ``on_device`` give the same numbers: on the processor, and where the logits are.
     """
 
-    on_host: Callable[[Logits], tuple[GridLogits, NDArray[np.bool_]]]
-    on_device: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+    clip: float
+
+    @abstractmethod
+    def on_host(self, logits: Logits) -> tuple[GridLogits, NDArray[np.bool_]]: ...
+
+    @abstractmethod
+    def on_device(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]: ...
 
     def row(self, decoding: Decoding) -> GridLogits | torch.Tensor:
         """What the first row contributes, where it was computed. Raises ``AffidavitError`` if it is unsound."""
-        grid, sound = (
-            self.on_device(decoding.device_logits[:1])
-            if isinstance(decoding, OnDevice)
-            else self.on_host(decoding.logits[:1])
-        )
-        if not sound.all():
+        row: GridLogits | torch.Tensor
+        if isinstance(decoding, Elsewhere):
+            added = decoding.adding([(decoding, 1)], self)()
+            row, sound = added.total, not added.unsound
+        else:
+            grid, all_sound = (
+                self.on_device(decoding.device_logits[:1])
+                if isinstance(decoding, OnDevice)
+                else self.on_host(decoding.logits[:1])
+            )
+            row, sound = grid[0], bool(all_sound.all())
+        if not sound:
             raise AffidavitError(
                 "the model's logits for the public prompt are not finite", hint='Try `generator.dtype = "float32"`.'
             )
-        return grid[0]
+        return row
 
 
 @runtime_checkable
@@ -85,8 +100,37 @@ class OnDevice(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What some rows contribute together, not held to any bound; how many they are, and how many were not sound."""
+
+    total: NDArray[Any]
+    rows: int
+    unsound: int
+
+
+@runtime_checkable
+class Elsewhere(Protocol):
+    """A decoding that another process computes, which adds its rows up: the sum comes back, not the rows."""
+
+    @property
+    def place(self) -> object:
+        """Decodings of the same place can be added up together."""
+        ...
+
+    def picked(self, tokens: NDArray[np.int64], *, rows: int) -> Logits:
+        """As ``picked``: no other logits leave the process."""
+        ...
+
+    def adding(self, parts: Sequence[tuple[Decoding, int]], measure: Measure) -> Callable[[], Added]:
+        """Ask its place for the sum over the first rows of ``parts``, so many of each; the answer is waited for."""
+        ...
+
+
 def picked(decoding: Decoding, tokens: NDArray[np.int64], *, rows: int) -> Logits:
-    """The logits of ``tokens`` in the first ``rows`` rows: no others are brought from the device."""
+    """The logits of ``tokens`` in the first ``rows`` rows: no others are brought from where they are."""
+    if isinstance(decoding, Elsewhere):
+        return decoding.picked(tokens, rows=rows)
     if not isinstance(decoding, OnDevice):
         return decoding.logits[:rows, tokens]
     held = decoding.device_logits
@@ -123,22 +167,31 @@ def clip_to_grid(logits: Logits, *, clip: float) -> tuple[GridLogits, NDArray[np
 
 def total(parts: Iterable[GridLogits], *, vocabulary: int, batch_size: int, clip: float) -> Totals:
     """The sum over all rows of all parts, held between ±s·C; exact, in any order."""
+    bound = batch_size * grid_bound(clip)
+    return np.clip(added(parts, vocabulary=vocabulary), -bound, bound)
+
+
+def added(parts: Iterable[NDArray[Any]], *, vocabulary: int) -> Totals:
+    """The same, not held to any bound."""
     result = np.zeros(vocabulary, dtype=np.int64)
     for part in parts:
         result += part.sum(axis=0, dtype=np.int64)
-    bound = batch_size * grid_bound(clip)
-    return np.clip(result, -bound, bound)
+    return result
 
 
-def clipped(clip: float) -> Measure:
+@dataclass(frozen=True, slots=True)
+class Clipped(Measure):
     """``clip_to_grid``, wherever the logits are."""
 
-    def on_device(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        from affidavit.generation.device_sums import clip_to_grid
+    clip: float
 
-        return clip_to_grid(logits, clip=clip)
+    def on_host(self, logits: Logits) -> tuple[GridLogits, NDArray[np.bool_]]:
+        return clip_to_grid(logits, clip=self.clip)
 
-    return Measure(lambda logits: clip_to_grid(logits, clip=clip), on_device)
+    def on_device(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        from affidavit.generation import device_sums
+
+        return device_sums.clip_to_grid(logits, clip=self.clip)
 
 
 def blend(private: Totals | torch.Tensor, public: GridLogits | torch.Tensor, *, batch_size: int) -> Totals:

@@ -16,8 +16,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar
+from itertools import chain
+from queue import SimpleQueue
+from threading import Lock
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
 from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.plan import Parallel, Plan
@@ -25,6 +29,7 @@ from affidavit.accountant.release.journal import DrawLost
 from affidavit.accountant.validate import Relation
 from affidavit.generation.configs import Count, GeneratorConfig, Labels, one_of
 from affidavit.generation.contract import TEMPLATE_TOKENS, Work
+from affidavit.generation.models.base import Spread
 from affidavit.generation.models.rows import BatchShape
 from affidavit.generation.prompts import TASKS, PromptTemplate, prompt_rows, task_template
 from affidavit.generation.remedies import fewer_records, shorter_records
@@ -77,7 +82,6 @@ class BatchedConfig(GeneratorConfig):
 
 
 Settings = TypeVar("Settings", bound=BatchedConfig)
-Report: TypeAlias = Callable[[Sequence[int]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +272,8 @@ def write_batches(
     size: int,
     progress: Callable[[Any], None] | None,
 ) -> Generated:
-    """Every text, in the order of the plan's parts. Raises ``RunFileError``, ``PermitViolation``."""
+    """Every text, in the order of the plan's parts; several at a time where the model is in several places and the plan
+    allows it. Raises ``RunFileError``, ``PermitViolation``."""
     from affidavit.generation.batches import assign
     from affidavit.generation.outputs import Generated
     from affidavit.generation.recorder import Recorder
@@ -283,24 +288,69 @@ def write_batches(
         key=recorder.key(),
         across_labels=config.across_labels,
     )
-    samples: list[Sample] = []
-    for index, batch in enumerate(batches):
+    parts = [recorder.part(f"plan.parts[{index}]") for index in range(len(batches))]
+    finished: list[int] = []
+    telling = Lock()
 
-        def report(tokens: Sequence[int], batch: Batch = batch, done: int = index) -> None:
+    def written(index: int, model: LanguageModel) -> Sample:
+        batch, part = batches[index], parts[index]
+
+        def report(tokens: Sequence[int]) -> None:
             if progress is not None:
                 text = model.decode(tokens)
-                progress(Progress(batch.label, batch.sample, done, len(batches), len(tokens), config.max_tokens, text))
+                with telling:
+                    progress(
+                        Progress(
+                            batch.label, batch.sample, len(finished), len(batches), len(tokens), config.max_tokens, text
+                        )
+                    )
 
-        def written(batch: Batch = batch, index: int = index, report: Report = report) -> Sample:
-            text = writer(recorder, model, batch, rows[batch.label], part=f"plan.parts[{index}]", config=config)
+        def write() -> Sample:
+            text = writer(part, model, batch, rows[batch.label], part=f"plan.parts[{index}]", config=config)
             return text.write(max_tokens=config.max_tokens, report=report)
 
-        samples.append(recorder.text(written))
+        sample = part.text(write)
+        finished.append(index)
+        return sample
+
+    if isinstance(model, Spread) and recorder.side_by_side and len(batches) > 1:
+        samples = _side_by_side(recorder, model, written, len(batches))
+    else:
+        samples = [written(index, model) for index in range(len(batches))]
     return Generated(
         generator=kind,
         samples=tuple(samples),
-        trace=tuple(recorder.trace),
+        trace=(*recorder.trace, *chain.from_iterable(part.trace for part in parts)),
         draws_per_node=dict(recorder.draws),
         protected=True,
         versions=dict(model.versions),
     )
+
+
+def _side_by_side(
+    recorder: Recorder, model: Spread, written: Callable[[int, LanguageModel], Sample], count: int
+) -> list[Sample]:
+    """Several texts at a time, each with all its prompts in one place; they draw one after another, as they come."""
+    together = min(model.together, count)
+    places: SimpleQueue[LanguageModel] = SimpleQueue()
+    for _ in range(together):
+        places.put(model.one_place())
+
+    def somewhere(index: int) -> Sample:
+        place = places.get()
+        try:
+            return written(index, place)
+        finally:
+            places.put(place)
+
+    with ThreadPoolExecutor(together) as threads:
+        waiting = [threads.submit(somewhere, index) for index in range(count)]
+        try:
+            for done in as_completed(waiting):
+                done.result()
+        except BaseException:
+            recorder.end()
+            for one in waiting:
+                one.cancel()
+            raise
+    return [one.result() for one in waiting]

@@ -12,17 +12,17 @@ public dummy rows of weight 0. How many minibatches run depends on the data; wha
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from affidavit.generation.aggregate import GridLogits, OnDevice, grid_bound, total
+from affidavit.generation.aggregate import Elsewhere, GridLogits, OnDevice, added, grid_bound
 from affidavit.generation.models.base import Logits
 
 if TYPE_CHECKING:
     import torch
 
-    from affidavit.generation.aggregate import Measure, Totals
+    from affidavit.generation.aggregate import Added, Measure, Totals
     from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import Decoding, LanguageModel
     from affidavit.generation.prompts import PromptRows
@@ -84,6 +84,8 @@ class PrivateRows:
     them whose logits were not finite: all for the private trace.
     """
 
+    _early: tuple[Measure, list[Callable[[], Added]]] | None = None
+
     def __init__(
         self, model: LanguageModel, rows: PromptRows, texts: Sequence[str], *, minibatch_rows: int, max_tokens: int
     ) -> None:
@@ -110,6 +112,13 @@ class PrivateRows:
         """The minibatches, and how many rows of each are realised."""
         return tuple(self._parts)
 
+    @classmethod
+    def holding(cls, parts: Iterable[tuple[Decoding, int]]) -> PrivateRows:
+        """Minibatches that were started, and how many rows of each are realised."""
+        rows = cls.__new__(cls)
+        rows._parts = list(parts)
+        return rows
+
     @property
     def unsound(self) -> int:
         """How many rows that were last summed contributed nothing."""
@@ -120,17 +129,39 @@ class PrivateRows:
 
         It stays where the rows are (``aggregate.brought`` fetches it); of no rows, on the processor.
         """
+        bound = batch_size * grid_bound(clip)
+        return self.added(measure, vocabulary=vocabulary).clip(-bound, bound)
+
+    def added(self, measure: Measure, *, vocabulary: int) -> Totals | torch.Tensor:
+        """The same, not held. Rows in several places are added up in each, all at once, and here the sums."""
         self.summed = 0
         self._unsound = 0
+        early, self._early = self._early, None
+        asked = early[1] if early is not None and early[0] is measure else self._asked(measure)
+        if asked:
+            found = [answer() for answer in asked]
+            self.summed, self._unsound = sum(one.rows for one in found), sum(one.unsound for one in found)
+            return added((one.total[None] for one in found), vocabulary=vocabulary)
         held = [(part.device_logits, realised) for part, realised in self._parts if isinstance(part, OnDevice)]
         if not held or len(held) < len(self._parts):
-            return total(self._measured(measure), vocabulary=vocabulary, batch_size=batch_size, clip=clip)
-        bound = batch_size * grid_bound(clip)
+            return added(self._measured(measure), vocabulary=vocabulary)
         pairs = [measure.on_device(logits[:realised]) for logits, realised in held]
         self.summed = sum(len(grid) for grid, _ in pairs)
         self._unsound = cast("torch.Tensor", sum((~sound).sum() for _, sound in pairs))
         sums = [grid.long().sum(dim=0) for grid, _ in pairs]
-        return sum(sums[1:], start=sums[0]).clamp(-bound, bound)
+        return sum(sums[1:], start=sums[0])
+
+    def ahead(self, measure: Measure) -> None:
+        """Ask workers now for what ``total`` is about to be asked for, of the same ``measure``."""
+        self._early = measure, self._asked(measure)
+
+    def _asked(self, measure: Measure) -> list[Callable[[], Added]]:
+        """The answers that workers were asked for, each for what it has of the rows."""
+        places: dict[object, list[tuple[Decoding, int]]] = {}
+        for part, realised in self._parts:
+            if isinstance(part, Elsewhere):
+                places.setdefault(part.place, []).append((part, realised))
+        return [cast("Elsewhere", parts[0][0]).adding(parts, measure) for parts in places.values()]
 
     def _measured(self, measure: Measure) -> Iterator[GridLogits]:
         """What each minibatch contributes, counted as it is summed: a row that is lost or comes twice is seen."""

@@ -29,6 +29,7 @@ whole multiples of 2^-20 between ±C, so that sums are exact in any order; the s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -38,6 +39,7 @@ from pydantic import Field, model_validator
 from affidavit.accountant.errors import AffidavitError, RunFileError
 from affidavit.accountant.plan import Plan, Repeat
 from affidavit.accountant.validate import Relation
+from affidavit.generation.aggregate import Measure
 from affidavit.generation.batched import (
     BatchedConfig,
     Writer,
@@ -57,9 +59,9 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from affidavit.generation.aggregate import GridLogits, Measure, Totals
+    from affidavit.generation.aggregate import GridLogits, Totals
     from affidavit.generation.dataset import Record
-    from affidavit.generation.models.base import Decoding, LanguageModel, Logits
+    from affidavit.generation.models.base import LanguageModel, Logits
     from affidavit.generation.outputs import Generated, GeneratorPermit
     from affidavit.mechanisms.exponential import SoftmaxSampling
 
@@ -70,10 +72,10 @@ __all__ = [
     "DEPTH",
     "MAKES",
     "PRESETS",
+    "Difference",
     "InvisibleInkConfig",
     "check",
     "clip_difference",
-    "difference",
     "mechanism",
     "noise_keys",
     "plan",
@@ -198,7 +200,7 @@ class _Writer(Writer[InvisibleInkConfig]):
         logits = self.public.logits[0]
         public = public_grid(logits)
         tokens = support(public, top_k=config.top_k, clip=config.clip, batch_size=config.batch_size)
-        measure = difference(self.public, logits, clip=config.clip)
+        measure = Difference(config.clip, logits)
         added = brought(
             self.private.total(measure, vocabulary=public.size, batch_size=config.batch_size, clip=config.clip)
         )
@@ -208,17 +210,20 @@ class _Writer(Writer[InvisibleInkConfig]):
         return token
 
 
-def difference(public: Decoding, logits: NDArray[np.float32], *, clip: float) -> Measure:
-    """``clip_difference`` to the public row, wherever the rows are. ``logits``: the public row's, on the processor."""
-    from affidavit.generation.aggregate import Measure, OnDevice
+@dataclass(frozen=True, slots=True)
+class Difference(Measure):
+    """``clip_difference`` to the ``public`` row, wherever the rows are."""
 
-    def on_device(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    clip: float
+    public: NDArray[np.float32]
+
+    def on_host(self, logits: Logits) -> tuple[GridLogits, NDArray[np.bool_]]:
+        return clip_difference(logits, self.public, clip=self.clip)
+
+    def on_device(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         from affidavit.generation import device_sums
 
-        held = public.device_logits[0] if isinstance(public, OnDevice) else rows.new_tensor(logits)
-        return device_sums.clip_difference(rows, held, clip=clip)
-
-    return Measure(lambda rows: clip_difference(rows, logits, clip=clip), on_device)
+        return device_sums.clip_difference(logits, logits.new_tensor(self.public), clip=self.clip)
 
 
 def public_grid(logits: NDArray[np.float32]) -> Totals:

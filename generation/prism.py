@@ -187,9 +187,10 @@ class _Writer(Writer[PrismConfig]):
 
 def token_scores(config: PrismConfig, private: PrivateRows, public: Decoding) -> Totals:
     """2·s·2^20·ẑ for the next token: a whole number for every entry of the vocabulary."""
-    from affidavit.generation.aggregate import blend, clipped
+    from affidavit.generation.aggregate import Clipped, blend
 
-    measure = clipped(config.clip)
+    measure = Clipped(config.clip)
+    private.ahead(measure)
     row = measure.row(public)
     rows = private.total(measure, vocabulary=row.shape[0], batch_size=config.batch_size, clip=config.clip)
     return blend(rows, row, batch_size=config.batch_size)

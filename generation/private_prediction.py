@@ -281,12 +281,12 @@ class _Writer(Writer[PrivatePredictionConfig]):
         return int(tokens[sample(scores, temperature=temperature, noise=self._free).value])
 
     def _private_token(self, tokens: NDArray[np.int64]) -> int:
-        from affidavit.generation.aggregate import brought, clipped
+        from affidavit.generation.aggregate import Clipped, brought
 
         config = self.config
         scores = brought(
             self.private.total(
-                clipped(config.clip),
+                Clipped(config.clip),
                 vocabulary=self._model.vocabulary_size,
                 batch_size=config.batch_size,
                 clip=config.clip,

@@ -2,13 +2,18 @@
 
 Mechanisms draw through it as through the permit itself. The digest of a draw covers every number that came from the
 noise source between that use and the next; samples are drawn from the permit and are no part of it.
+
+Texts that are written side by side have a ``Recorder`` each (``part``) over the one permit, and draw one at a time.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +30,7 @@ from affidavit.mechanisms.outcomes import decoded, encoded
 
 if TYPE_CHECKING:
     from affidavit.accountant.release.journal import Journal
+    from affidavit.accountant.release.strand import Strand
     from affidavit.generation.outputs import GeneratorPermit, Sample
     from affidavit.mechanisms.base import Noise, Spec, Watch
 
@@ -41,12 +47,33 @@ class Recorder:
 
     def __init__(self, permit: GeneratorPermit) -> None:
         self._permit = permit
-        self._journal: Journal | None = getattr(permit, "journal", None)
+        self._whole: Journal | None = getattr(permit, "journal", None)
+        self._journal: Strand | None = self._whole
         self.trace: list[dict[str, Any]] = []
         self.draws: Counter[str] = Counter()
         self.samples: Counter[str] = Counter()
         self._noise = _Digested(permit.noise)
         self._in_force: dict[str, Any] = {}
+        self._one_at_a_time = threading.RLock()
+        self._ended = threading.Event()
+
+    def part(self, path: str) -> Recorder:
+        """For the part of the plan at ``path``: a trace of its own, for the caller to put into this one."""
+        part = copy.copy(self)
+        part._journal = None if self._whole is None else self._whole.part(path)
+        part.trace = []
+        part._noise = _Digested(self._permit.noise)
+        part._in_force = {}
+        return part
+
+    def end(self) -> None:
+        """Nothing more is drawn (``CancelledError``): a text that was written beside others has failed."""
+        self._ended.set()
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether parts of the plan may be drawn in the order in which they come (``Permit.side_by_side``)."""
+        return bool(getattr(self._permit, "side_by_side", False)) and self.watch is None
 
     @property
     def relation(self) -> Relation:
@@ -65,13 +92,14 @@ class Recorder:
         journal = self._journal
         if journal is None:
             return self._permit.noise
-        kept = journal.recall("choice")
-        if kept is not None:
-            return KeyedNoise(bytes.fromhex(kept["key"]), guarantee=True)
-        with journal.open():
-            key = self._permit.noise.integers(0, 256, size=32).astype(np.uint8).tobytes()
-        journal.write("choice", key=key.hex(), words=self._words)
-        return KeyedNoise(key, guarantee=True)
+        with self._one_at_a_time:
+            kept = journal.recall("choice")
+            if kept is not None:
+                return KeyedNoise(bytes.fromhex(kept["key"]), guarantee=True)
+            with journal.open():
+                key = self._permit.noise.integers(0, 256, size=32).astype(np.uint8).tobytes()
+            journal.write("choice", key=key.hex(), words=self._words)
+            return KeyedNoise(key, guarantee=True)
 
     def key(self) -> bytes:
         """A key for digests of records in the trace, and for who is in which batch."""
@@ -84,19 +112,21 @@ class Recorder:
 
     def use(self, path: str) -> Leaf:
         """As the permit's; begins a ``draw`` line."""
-        leaf = self._permit.use(path)
-        if self._journal is not None:
-            self._journal.note("use", path=path)
-        line = {"event": "draw", "path": path, "use": self.draws[path], **self._in_force}
-        self.draws[path] += 1
+        with self._one_at_a_time:
+            leaf = self._permit.use(path)
+            if self._journal is not None:
+                self._journal.note("use", path=path)
+            line = {"event": "draw", "path": path, "use": self.draws[path], **self._in_force}
+            self.draws[path] += 1
         self.trace.append(line)
         self._noise.begin(line)
         return leaf
 
     def finish(self, path: str) -> None:
-        self._permit.finish(path)
-        if self._journal is not None:
-            self._journal.note("finish", path=path)
+        with self._one_at_a_time:
+            self._permit.finish(path)
+            if self._journal is not None:
+                self._journal.note("finish", path=path)
 
     def once(self, path: str, draw: Callable[[], Outcome]) -> Outcome:
         """``draw()``, with its intent and then its value on the disk (``accountant.release.journal``).
@@ -104,8 +134,11 @@ class Recorder:
         Or the value that is there. Raises ``DrawLost``.
         """
         journal, line = self._journal, self.trace[-1]
+        if self._ended.is_set():  # not later: an intent that was written is drawn
+            raise CancelledError
         if journal is None:
-            return draw()
+            with self._one_at_a_time:
+                return draw()
         try:
             kept = journal.drawn_before(path)
         except DrawLost:
@@ -115,7 +148,8 @@ class Recorder:
             self._noise.keep(kept["noise_sha256"])
             outcome: Outcome = decoded(kept["value"])
             return outcome
-        with journal.draw(path):
+        journal.intend(path)
+        with self._one_at_a_time, journal.open():
             drawn = draw()
         digest = line.get("noise_sha256")
         journal.write("value", durable=True, value=encoded(drawn), noise_sha256=digest, words=self._words)
@@ -126,9 +160,10 @@ class Recorder:
         journal = self._journal
         if journal is None:
             return write()
-        before = journal.finished_text()
-        if before is not None:
-            return self._again(before)
+        with self._one_at_a_time:
+            before = journal.finished_text()
+            if before is not None:
+                return self._again(before)
         begun = len(self.trace)
         sample = write()
         journal.write("text", durable=True, sample=asdict(sample), trace=self.trace[begun:], words=self._words)

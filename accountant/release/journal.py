@@ -11,6 +11,8 @@ A private file of JSON lines, ``unfinished.jsonl``, beside where the texts will 
     begin, text   a text begins; a text is finished, with the lines of the trace that belong to it
     resumed  somebody went on from here
 
+Lines of texts that may be drawn side by side name their ``part`` of the plan: a strand of their own (``strand``).
+
 *Why going on costs nothing.* Whoever resumes runs the program again, from the beginning. Every use, choice and draw
 that stands here is answered from here; the permit's noise is not asked. So the joint output of the run and of all
 that went on from it is the output of one run of the plan, in which each use is drawn once: the composition theorems
@@ -39,28 +41,23 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import shlex
+import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from affidavit.accountant import files
-from affidavit.accountant.errors import PermitViolation, UsageError
+from affidavit.accountant.errors import UsageError
+from affidavit.accountant.release.strand import DrawLost, Event, PartStrand, Strand, close_command
 from affidavit.accountant.remedies import setting, unused
 
 __all__ = ["NAME", "SCHEMA", "DrawLost", "Journal", "Past", "locked", "remove", "unfinished"]
 
 NAME = "unfinished.jsonl"
-SCHEMA = "affidavit/journal/v1"
-
-Event = Mapping[str, Any]
-
-
-class DrawLost(Exception):
-    """This use was drawn, and what came out is lost: whatever it was for ends here. Not an error."""
+SCHEMA = "affidavit/journal/v2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,23 +113,23 @@ class Past:
         return _anchor(home, self.header)
 
 
-class Journal:
-    """One run's file, open for writing. What was in it when it was opened is gone through once, in order.
+class Journal(Strand):
+    """One run's file, open for writing, and the strand of what is in no part of its plan.
 
-    Made by ``begin`` or ``reopen``. One thread draws at a time, as a permit's holder does.
+    Made by ``begin`` or ``reopen``. One thread draws at a time, as a permit's holder does; several may write.
     """
 
     def __init__(self, past: Past, anchor: Path, *, descriptors: tuple[int, int]) -> None:
-        self.path = past.path
+        super().__init__(one for one in past.events if one["event"] != "resumed" and "part" not in one)
+        self._past = past
         self.header = past.header
         self._anchor = anchor
         self._file, self._count_file = descriptors
-        self._old = tuple(event for event in past.events if event["event"] != "resumed")
-        self._next = 0
         self._intents = past.count("intent")
         self.resumed = past.count("resumed")
         self.lost = past.count("lost")
         self.drawing = False
+        self._writing = threading.Lock()
 
     @classmethod
     def begin(cls, path: Path, *, home: Path, header: Event) -> Journal:
@@ -162,7 +159,7 @@ class Journal:
         if not anchor.exists():
             raise UsageError(
                 f"{path} was not begun with this AFFIDAVIT_HOME, or was ended: what was drawn since is not known",
-                hint=f"Resume it where it ran, or end it here: {_close(path.parent)}",
+                hint=f"Resume it where it ran, or end it here: {close_command(path.parent)}",
             )
         count_file = _locked(anchor, path, create=False)
         journal = cls(past, anchor, descriptors=(os.open(path, os.O_RDWR | os.O_APPEND), count_file))
@@ -171,13 +168,21 @@ class Journal:
             journal.close()
             raise UsageError(
                 f"{path} is a copy from before: {made} draws were made, it has {held}",
-                hint=f"Put the newest one back, or end the run: {_close(path.parent)}",
+                hint=f"Put the newest one back, or end the run: {close_command(path.parent)}",
             )
         os.ftruncate(journal._file, past.length)
         journal.write("resumed", durable=True, at=at)  # and what is answered from the lines before it has to stay
         journal._count()
         journal.resumed += 1
         return journal
+
+    @property
+    def path(self) -> Path:
+        return self._past.path
+
+    def part(self, path: str) -> Strand:
+        """What was done, and is to be done, for the part of the plan at ``path``."""
+        return PartStrand(self, path, (one for one in self._past.events if one.get("part") == path))
 
     @property
     def entry(self) -> str:
@@ -187,89 +192,32 @@ class Journal:
     @property
     def words(self) -> int:
         """How many 64-bit words of noise the old part had used: a seeded source goes on there."""
-        return max((int(event["words"]) for event in self._old if "words" in event), default=0)
+        return max((int(event["words"]) for event in self._past.events if "words" in event), default=0)
 
-    @property
-    def replaying(self) -> bool:
-        """Whether there is something of before that was not gone through yet."""
-        return self._next < len(self._old)
-
-    def recall(self, event: str, **facts: Any) -> Event | None:
-        """The next old line, if there is one; it has to be this ``event`` with these ``facts``.
-
-        Raises ``PermitViolation`` where the program goes another way than it did.
-        """
-        if not self.replaying:
-            return None
-        found = self._old[self._next]
-        if found["event"] != event or any(found.get(name) != value for name, value in facts.items()):
-            raise PermitViolation(
-                f"step {self._next} of the run was {found['event']} at {found.get('path', 'no path')}; what resumes it "
-                f"does {event} at {facts.get('path', 'no path')}",
-                hint=f"Resume with the version that began it, or end the run: {_close(self.path.parent)}",
-            )
-        self._next += 1
-        return found
-
-    def note(self, event: str, **facts: Any) -> Event | None:
-        """``recall``; where there is nothing to recall, write the line."""
-        found = self.recall(event, **facts)
-        if found is None:
-            self.write(event, **facts)
-        return found
-
-    def finished_text(self) -> tuple[Event, ...] | None:
-        """A text begins: if it was finished before, all its lines, the last one the ``text``; else None."""
-        if self.note("begin") is None:
-            return None
-        rest = self._old[self._next :]
-        length = next((place for place, event in enumerate(rest) if event["event"] in {"text", "begin"}), None)
-        if length is None or rest[length]["event"] == "begin":
-            return None
-        self._next += length + 1
-        return rest[: length + 1]
-
-    @contextmanager
-    def draw(self, path: str) -> Iterator[None]:
-        """Around a draw at ``path``: its intent is on the disk, and noise may be asked for."""
-        self.write("intent", durable=True, path=path)
-        self._intents += 1
-        self._count()
-        with self.open():
-            yield
+    def intend(self, path: str, **where: str) -> None:
+        self.write("intent", durable=True, path=path, **where)
+        with self._writing:
+            self._intents += 1
+            self._count()
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Noise may be asked for."""
         self.drawing = True
         try:
             yield
         finally:
             self.drawing = False
 
-    def drawn_before(self, path: str) -> Event | None:
-        """The ``value`` of a draw at ``path`` that was made before; None where it is still to be made.
-
-        Raises ``DrawLost`` where it was made and its value is not there.
-        """
-        if self.recall("intent", path=path) is None:
-            return None
-        if not self.replaying:
-            self.write("lost", durable=True, path=path)
-            self.lost += 1
-            raise DrawLost(path)
-        found = self._old[self._next]
-        self._next += 1
-        if found["event"] == "lost":
-            raise DrawLost(path)
-        return found
+    def lose(self, path: str, **where: str) -> None:
+        self.write("lost", durable=True, path=path, **where)
+        self.lost += 1
 
     def write(self, event: str, *, durable: bool = False, **facts: Any) -> None:
-        """Add a line; ``durable``: it is on the disk, with all before it, when this returns."""
         line = json.dumps({"event": event, **facts}, ensure_ascii=False, separators=(",", ":")) + "\n"
         try:
-            _write_all(self._file, line.encode())
-            if durable:
+            with self._writing:
+                _write_all(self._file, line.encode())
+            if durable:  # several threads may wait for the disk together
                 _sync(self._file)
         except OSError as error:
             self.close()  # half a line may stand there: nothing may follow it
@@ -348,16 +296,12 @@ def unfinished(folder: Path) -> UsageError:
     return UsageError(
         f"{folder} holds a run that is not finished",
         hint=f"Go on: `affidavit generate RUN.toml --certificate CERT.json {_out(folder)} --resume`; or end it: "
-        f"{_close(folder)}",
+        f"{close_command(folder)}",
     )
 
 
 def _out(folder: Path) -> str:
     return setting("-o", folder).strip("`")
-
-
-def _close(folder: Path) -> str:
-    return f"`affidavit close {shlex.quote(str(folder))}`"
 
 
 def _write_all(descriptor: int, content: bytes) -> None:

@@ -36,7 +36,7 @@ from affidavit.accountant.plan import (
     leaves,
 )
 
-__all__ = ["Order"]
+__all__ = ["Order", "order_free"]
 
 # The way down from the root: the number of a part, or None for the one node below ("of").
 _Steps: TypeAlias = Sequence[int | None]
@@ -73,7 +73,7 @@ def _compiled(plan: Plan) -> _Node:
         case Compose(parts=parts) | Parallel(parts=parts):
             nodes = tuple(map(_compiled, parts))
             empty = all(node.empty for node in nodes)
-            return _Node(len(nodes), nodes, parallel=isinstance(plan, Parallel) and _order_free(plan), empty=empty)
+            return _Node(len(nodes), nodes, parallel=isinstance(plan, Parallel) and order_free(plan), empty=empty)
         case Repeat(count=count, of=of):
             node = _compiled(of)
             return _Node(count, (node,), repeated=True, empty=count == 0 or node.empty)
@@ -84,7 +84,7 @@ def _compiled(plan: Plan) -> _Node:
             raise TypeError(f"no order is defined for a {plan.kind} node")
 
 
-def _order_free(plan: Parallel) -> bool:
+def order_free(plan: Parallel) -> bool:
     """Whether the cost is the same in any order: exponential leaves all of one range, or none at all."""
     costs = {leaf for part in (*plan.parts, *(plan.moves or ())) for _, leaf, uses in leaves(part) if uses}
     return len(costs) <= 1 or not any(isinstance(leaf, Exponential) for leaf in costs)

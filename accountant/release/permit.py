@@ -31,9 +31,9 @@ from affidavit.accountant.attestation.certificate import Certificate, RunSubject
 from affidavit.accountant.attestation.keys import Keyring, TrustedKeys
 from affidavit.accountant.clock import Clock, utc_now
 from affidavit.accountant.errors import PermitViolation, WrongRun
-from affidavit.accountant.plan import Leaf, Plan
+from affidavit.accountant.plan import Leaf, Parallel, Plan
 from affidavit.accountant.release.journal import Journal, Past
-from affidavit.accountant.release.order import Order
+from affidavit.accountant.release.order import Order, order_free
 from affidavit.accountant.release.randomness import GuardedNoise, NoiseSource, Randomness, noise_source
 from affidavit.accountant.remedies import setting, unused
 from affidavit.accountant.validate import Relation
@@ -102,6 +102,11 @@ class Permit:
     def journal(self) -> Journal | None:
         """Where draws are kept as they are made, if they are; then the noise answers inside such a draw only."""
         return self._journal
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether the parts of the plan may be drawn in any order, and are: a seeded run keeps to one."""
+        return isinstance(self.plan, Parallel) and order_free(self.plan) and self.guarantee
 
     @property
     def noise(self) -> GuardedNoise:

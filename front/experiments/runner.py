@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import RunFileError, UsageError
-from affidavit.accountant.extras import require
 from affidavit.accountant.remedies import setting, unused
 from affidavit.experiments.cells import Cell, expand
 from affidavit.experiments.files import check_there, write_parts
@@ -29,13 +28,12 @@ from affidavit.experiments.settling import Settled, settle
 from affidavit.generation.icl.examples import load_examples
 from affidavit.generation.icl.scores import require_packages
 from affidavit.generation.models import load_model, model_digest
+from affidavit.generation.models.places import accelerators, take_device
 
 if TYPE_CHECKING:
-    from multiprocessing.sharedctypes import Synchronized
-
     from affidavit.generation.models.base import LanguageModel
 
-__all__ = ["Experiment", "accelerators", "done_so_far", "run_experiment", "take_device"]
+__all__ = ["Experiment", "done_so_far", "run_experiment"]
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 
@@ -195,27 +193,6 @@ def _workers(jobs: int, threads: int | None, model: LanguageModel | None) -> Ite
                     future.cancel()
 
         yield execute
-
-
-def accelerators() -> tuple[str, ...]:
-    """Where models run on GPUs: those that this process may use, as ``CUDA_VISIBLE_DEVICES`` names them."""
-    if os.environ.get("AFFIDAVIT_DEVICE") != "cuda":
-        return ()
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is not None:
-        return tuple(one for one in named.split(",") if one.strip())
-    require("llm", "torch", purpose="a model on a GPU")
-    import torch
-
-    return tuple(map(str, range(torch.cuda.device_count())))
-
-
-def take_device(taken: Synchronized[int], devices: Sequence[str]) -> None:
-    """In a new process, before torch is imported there: the next GPU in turn is the only one that it sees."""
-    with taken.get_lock():
-        number, taken.value = taken.value, taken.value + 1
-    if devices:
-        os.environ["CUDA_VISIBLE_DEVICES"] = devices[number % len(devices)]
 
 
 def _do(what: str, outcomes: Iterator[Any], total: int, progress: Progress | None) -> None:

@@ -24,6 +24,7 @@ __all__ = [
     "LanguageModel",
     "Logits",
     "Shared",
+    "Spread",
     "Template",
     "TokenModel",
     "common_prefix",
@@ -136,6 +137,17 @@ class LanguageModel(Protocol):
     def continuations(self, prompts: Sequence[str], *, max_tokens: int, stop: str) -> list[str]:
         """Greedy continuations of plain prompts, each up to the first ``stop``."""
         ...
+
+
+class Spread(ABC):
+    """A model that computes in several places."""
+
+    together: int
+    """How many texts may well be written side by side."""
+
+    @abstractmethod
+    def one_place(self) -> LanguageModel:
+        """The model for one text at a time: all that is started there is computed in one place."""
 
 
 class TokenModel(ABC):

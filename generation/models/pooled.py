@@ -1,13 +1,15 @@
-"""Private rows computed by several workers, on this machine or, through Ray, on others: they give logits alone.
+"""Private rows computed by several workers, on this machine or, through Ray, on others: they add up, and cannot draw.
 
-A worker has a model and rows, no permit, no noise and no ledger: it cannot draw. Whoever holds the permit adds up
-what the workers give, and draws, once. So a worker that dies, and whose rows another one computes again, changes
-neither what is charged nor what is drawn: its logits go into a draw that has not been made. They are the same logits,
-since rows are computed in the same batches by the same kernels, which repeat themselves to the last bit (``keep_apart``
-is asked of every worker). A minibatch stays with one worker, with its cache.
+A worker has a model and rows, no permit, no noise and no ledger. It clips its rows, puts them on the grid and adds them
+up by the very functions that add rows up in one process (``batches.PrivateRows.added``); whoever holds the permit adds
+the workers' whole numbers, and draws, once. So a worker that dies, and whose rows another one computes again, changes
+neither what is charged nor what is drawn: its sum goes into a draw that has not been made. It is the same sum, since
+rows are computed in the same batches by the same kernels, which repeat themselves to the last bit (``keep_apart`` is
+asked of every worker).
 
-What a worker does is ``worker``; how it is reached is a ``Link``: a pipe to a process, or sealed messages to an actor.
-Neither does anything twice by itself: what is done again is asked for here.
+Texts that may be drawn in any order are written side by side, each with all its prompts at one worker (``one_place``);
+there are two for each, so that a worker computes while another text is drawn. Else a text's minibatches are spread, and
+each stays with one worker, with its cache. What a worker does is ``worker``, who it is ``member``.
 """
 
 from __future__ import annotations
@@ -15,89 +17,68 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, cast
 
-from affidavit.accountant.errors import AffidavitError, NotSupported, UsageError
-from affidavit.generation.models.base import Decoding, Logits
+import numpy as np
+from numpy.typing import NDArray
+
+from affidavit.accountant.errors import NotSupported, UsageError
+from affidavit.generation.models.base import Decoding, LanguageModel, Logits, Spread
 from affidavit.generation.models.counted import CountedModel
+from affidavit.generation.models.member import Dead, LinkKind, Member
 from affidavit.generation.models.process_link import ProcessLink
 from affidavit.generation.models.ray_link import RayLink
 from affidavit.generation.models.rows import BatchShape
-from affidavit.generation.models.worker import Answer
 
-__all__ = ["Link", "PooledModel", "workers_wanted"]
+if TYPE_CHECKING:
+    from affidavit.generation.aggregate import Added, Measure
 
-MOST_DEATHS = 3
-"""What workers died over so often is not given to another one: something in it kills them."""
+__all__ = ["PooledModel", "workers_wanted"]
 
-
-_OURS = {kind.__name__: kind for kind in (AffidavitError, NotSupported, UsageError)}
-"""Errors that a worker may pass on; their words hold no private text."""
-
-
-class Link(Protocol):
-    """One worker and the way to it.
-
-    ``send`` and ``receive`` raise ``EOFError`` or ``OSError`` where the worker has ended; what is answered
-    (``worker.ANSWERED``) is received before more is sent.
-    """
-
-    @property
-    def pid(self) -> int: ...
-    @property
-    def alive(self) -> bool:
-        """False once it is known to have ended."""
-        ...
-
-    def send(self, message: tuple[Any, ...]) -> None: ...
-    def receive(self) -> Answer: ...
-    def end(self) -> None: ...
-
-
-LinkKind: TypeAlias = type[ProcessLink] | type[RayLink]
-"""Their ``kind``: what several workers are called, in receipts."""
+TEXTS_A_WORKER = 2
 
 
 def workers_wanted() -> tuple[int, LinkKind]:
     """How many workers ``AFFIDAVIT_WORKERS`` asks for, 0 for none, and how they are reached. Raises ``UsageError``."""
     named = os.environ.get("AFFIDAVIT_WORKERS", "0")
     count = named.removeprefix("ray:")
-    through_ray = count != named
-    on_gpu = os.environ.get("AFFIDAVIT_DEVICE", "cpu") != "cpu"
-    if not count.isdecimal() or (int(count) and on_gpu and not through_ray):
+    if not count.isdecimal():
         raise UsageError(
-            "AFFIDAVIT_WORKERS is a number of processes, which compute on the processor, or ray: with a number",
-            hint="Such as `export AFFIDAVIT_WORKERS=2` with `unset AFFIDAVIT_DEVICE`, or `unset AFFIDAVIT_WORKERS`.",
+            "AFFIDAVIT_WORKERS is a number of processes, or ray: with a number",
+            hint="Such as `export AFFIDAVIT_WORKERS=2`, or `unset AFFIDAVIT_WORKERS`.",
         )
-    return int(count), RayLink if through_ray else ProcessLink
+    return int(count), RayLink if count != named else ProcessLink
 
 
-class PooledModel(CountedModel):
+class PooledModel(CountedModel, Spread):
     """``model``, with its private rows computed by ``workers`` workers that load it as ``load`` says.
 
-    ``load``: the arguments of ``load_model``. Public rows and all text are computed here.
+    ``load``: the arguments of ``load_model``. Other rows and all text are computed here, but for the public prompt of a
+    text that is written in ``one_place``.
     """
 
     def __init__(self, model: Any, *, load: dict[str, Any], workers: int, link: LinkKind = ProcessLink) -> None:
         super().__init__(model)
+        self.together = TEXTS_A_WORKER * workers
         self._said = f"{workers} {link.kind}"
-        self._workers = [_Member(lambda: link(load, workers)) for _ in range(workers)]
+        self._workers = [Member(partial(link, load, workers, number)) for number in range(workers)]
         self._turns = itertools.cycle(self._workers)
+        self._texts = threading.Lock()
 
     def keep_apart(self, shapes: Iterable[BatchShape]) -> None:
-        """As of the model, here and in every worker; they load and try it side by side.
+        """As of the model, in every worker; they load and try it side by side.
 
         The receipt's evidence is the workers'. Raises ``NotSupported`` too where a worker has other weights.
         """
         asked = list(shapes)
         for worker in self._workers:
-            with contextlib.suppress(_Dead):
+            with contextlib.suppress(Dead):
                 worker.tell("keep_apart", asked)
-        super().keep_apart(asked)
-        found = [worker.insist(partial(worker.ask, "ready")) for worker in self._workers]
+        found = [worker.insist(partial(_ready, worker)) for worker in self._workers]
         if any(digest != self.digest for digest, _ in found):
             raise NotSupported(
                 f"a worker's weights of {self.name} are not those that are certified",
@@ -106,6 +87,19 @@ class PooledModel(CountedModel):
         rows = dict.fromkeys(str(versions["rows"]) for _, versions in found)
         self.versions["rows"] = f"{'; '.join(rows)}; in each of {self._said}"
         self.versions["workers"] = self._said
+
+    def encode(self, text: str, *, trusted: bool = False) -> list[int]:
+        with self._texts:  # tokenizers are not for several threads
+            return super().encode(text, trusted=trusted)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        with self._texts:
+            return super().decode(tokens)
+
+    def one_place(self) -> LanguageModel:
+        """The next worker, for the private and the public rows of one text."""
+        with self._texts:
+            return _AtOne(self, next(self._turns))
 
     def start_apart(self, rows: Sequence[Sequence[int]], *, width: int, steps: int) -> Decoding:
         """As of the model, by the next worker."""
@@ -118,135 +112,93 @@ class PooledModel(CountedModel):
         return tuple(worker.pid for worker in self._workers if worker.pid)
 
 
-class _Away:
-    """A minibatch that a worker computes; given to a new one where it dies."""
+def _ready(worker: Member) -> Any:
+    return worker.post("ready")()
 
-    def __init__(self, worker: _Member, rows: list[list[int]], width: int, steps: int) -> None:
+
+class _AtOne(CountedModel):
+    """The model as one worker has it."""
+
+    def __init__(self, model: PooledModel, worker: Member) -> None:
+        super().__init__(model)
+        self._worker = worker
+
+    def start(self, rows: Sequence[Sequence[int]], *, width: int) -> Decoding:
+        return _Away(self._worker, [list(row) for row in rows], width, None)
+
+    def start_apart(self, rows: Sequence[Sequence[int]], *, width: int, steps: int) -> Decoding:
+        return _Away(self._worker, [list(row) for row in rows], width, steps)
+
+
+class _Away:
+    """A minibatch that a worker computes (``aggregate.Elsewhere``); given to a new one where it dies.
+
+    ``steps`` is None for public rows. It belongs to one thread.
+    """
+
+    def __init__(self, worker: Member, rows: list[list[int]], width: int, steps: int | None) -> None:
         self._worker = worker
         self._begun = (rows, width, steps)
         self._appended: list[list[int]] = []
         self._number = worker.number()
         self._life = -1
-        self._again()
+        self._logits: Logits | None = None
+        with contextlib.suppress(Dead):
+            self._there()
         weakref.finalize(self, worker.forget, self._number)
 
     @property
-    def logits(self) -> Logits:
-        logits: Logits = self._worker.insist(self._asked)
-        return logits
+    def place(self) -> object:
+        return self._worker
 
-    def _asked(self) -> Any:
-        if self._life != self._worker.life:
-            self._again()
-        return self._worker.ask("logits", self._number)
+    @property
+    def logits(self) -> Logits:
+        if self._logits is None:
+            self._logits = self._asked([self], "logits", self._number)()
+        return cast("Logits", self._logits)
+
+    def picked(self, tokens: NDArray[np.int64], *, rows: int) -> Logits:
+        if self._logits is not None:
+            return self._logits[:rows, tokens]
+        found: Logits = self._asked([self], "picked", self._number, tokens, rows)()
+        return found
+
+    def adding(self, parts: Sequence[tuple[Decoding, int]], measure: Measure) -> Callable[[], Added]:
+        held = [(cast("_Away", part), realised) for part, realised in parts]
+        numbers = [(part._number, realised) for part, realised in held]
+        return self._asked([part for part, _ in held], "added", numbers, measure)
 
     def append(self, tokens: Sequence[int]) -> None:
         self._appended.append(list(tokens))
-        with contextlib.suppress(_Dead):
-            if self._life == self._worker.life:
-                self._worker.tell("append", self._number, self._appended[-1])
+        self._logits = None
+        if self._life == self._worker.life:
+            with contextlib.suppress(Dead):
+                self._worker.tell("append", self._number, self._appended[-1], life=self._life)
 
-    def _again(self) -> None:
-        """All of it, from the beginning, in the worker that lives now."""
-        self._life = self._worker.revive()
-        with contextlib.suppress(_Dead):
-            self._worker.tell("start", self._number, *self._begun)
+    def _asked(self, parts: Sequence[_Away], command: str, *given: Any) -> Callable[[], Any]:
+        """Ask for something of ``parts``, which are all there; its answer, of another worker where one dies over it."""
+
+        def ask() -> Callable[[], Any]:
+            for part in parts:
+                part._there()
+            return self._worker.post(command, *given, life=self._life)
+
+        asked: Callable[[], Any] | None = None
+        with contextlib.suppress(Dead):
+            asked = ask()
+
+        def answer() -> Any:
+            nonlocal asked
+            first, asked = asked, None
+            return (first or ask())()
+
+        return lambda: self._worker.insist(answer)
+
+    def _there(self) -> None:
+        """All of it, from the beginning, in the worker that lives now, unless it is there. Raises ``Dead``."""
+        life = self._worker.revive()
+        if life != self._life:
+            self._life = life
+            self._worker.tell("start", self._number, *self._begun, life=life)
             for tokens in self._appended:
-                self._worker.tell("append", self._number, tokens)
-
-
-class _Dead(Exception):
-    """The worker's process has ended."""
-
-
-class _Member:
-    """A place in the pool: one worker after another, each begun where the one before has died."""
-
-    def __init__(self, begin: Callable[[], Link]) -> None:
-        self._begin = begin
-        self._numbers = itertools.count()
-        self._link: Link | None = None
-        self._apart: tuple[Any, ...] | None = None
-        self.life = 0
-        """Goes up with every death and every birth."""
-        self._kept: list[Link] = []
-        weakref.finalize(self, _end, self._kept)
-
-    def number(self) -> int:
-        """A name for one more minibatch."""
-        return next(self._numbers)
-
-    @property
-    def pid(self) -> int:
-        """Of the process, 0 where there is none yet."""
-        return 0 if self._link is None else self._link.pid
-
-    def revive(self) -> int:
-        """A worker that lives; which one it is."""
-        if self._link is None or not self._link.alive:
-            self._link = self._begin()
-            self.life += 1
-            self._kept[:] = [self._link]
-            if self._apart is not None:
-                with contextlib.suppress(_Dead):
-                    self.tell(*self._apart)
-        return self.life
-
-    def insist(self, ask: Callable[[], Any]) -> Any:
-        """What ``ask`` gives, of another worker where one dies over it. Raises ``AffidavitError``."""
-        for _ in range(MOST_DEATHS):
-            with contextlib.suppress(_Dead):
-                self.revive()
-                return ask()
-        raise AffidavitError(
-            f"{MOST_DEATHS} workers died, one after another",
-            hint="Without workers, after what stopped: `unset AFFIDAVIT_WORKERS`",
-        )
-
-    def tell(self, command: str, *given: Any) -> None:
-        """Send a command that is not answered. Raises ``_Dead``."""
-        if command == "keep_apart":
-            self._apart = (command, *given)
-            if self._link is None:
-                self.revive()
-                return
-        self._send((command, *given))
-
-    def ask(self, command: str, *given: Any) -> Any:
-        """The answer to a command. Raises ``_Dead``, and what the worker met as an error of ours."""
-        self._send((command, *given))
-        try:
-            fault, answer = self._link.receive()  # type: ignore[union-attr]  # it was sent through
-        except (EOFError, OSError):
-            raise self._died() from None
-        if fault is None:
-            return answer
-        kind, message, hint = fault
-        if kind in _OURS:
-            raise _OURS[kind](message, hint=hint)
-        raise AffidavitError(f"a worker met {kind}", hint="Without workers it shows: `unset AFFIDAVIT_WORKERS`")
-
-    def forget(self, number: int) -> None:
-        """A minibatch that nobody asks for any more."""
-        with contextlib.suppress(_Dead):
-            self._send(("forget", number))
-
-    def _send(self, message: tuple[Any, ...]) -> None:
-        if self._link is None:
-            raise _Dead
-        try:
-            self._link.send(message)
-        except (EOFError, OSError):
-            raise self._died() from None
-
-    def _died(self) -> _Dead:
-        if self._link is not None:
-            self._link.end()
-            self._link = None
-        self.life += 1
-        return _Dead()
-
-
-def _end(links: list[Link]) -> None:
-    for link in links:
-        link.end()
+                self._worker.tell("append", self._number, tokens, life=life)

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import signal
 from multiprocessing.connection import Connection
 from typing import Any
 
+from affidavit.generation.models.places import accelerators
 from affidavit.generation.models.worker import Answer, Worker
 
 __all__ = ["ProcessLink"]
 
 
 class ProcessLink:
-    """See ``pooled.Link``."""
+    """See ``pooled.Link``. On GPUs the workers take this machine's in turn."""
 
     kind = "processes"
 
-    def __init__(self, load: dict[str, Any], share: int) -> None:
+    def __init__(self, load: dict[str, Any], share: int, number: int = 0) -> None:
         context = multiprocessing.get_context("spawn")
+        devices = accelerators()
+        device = devices[number % len(devices)] if devices else ""
         self._pipe, far = context.Pipe()
-        self._process = context.Process(target=_work, args=(far, load, share), daemon=True)
+        self._process = context.Process(target=_work, args=(far, load, share, device), daemon=True)
         self._process.start()
         far.close()
 
@@ -44,10 +48,11 @@ class ProcessLink:
         self._process.join()
 
 
-def _work(pipe: Connection, load: dict[str, Any], share: int) -> None:
-    """A worker's life; it ends with the pipe."""
-    worker = Worker(load, share)
-    with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
+def _work(pipe: Connection, load: dict[str, Any], share: int, device: str) -> None:
+    """A worker's life; it ends with the pipe, and not with a Ctrl-C, after which another would be begun."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    worker = Worker(load, share, device)
+    with contextlib.suppress(EOFError, OSError):
         while True:
             answer = worker.answer(*pipe.recv())
             if answer is not None:

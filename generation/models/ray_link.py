@@ -15,6 +15,7 @@ import contextlib
 import logging
 import os
 import pickle
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -34,18 +35,21 @@ class RayLink:
 
     kind = "Ray actors"
 
-    def __init__(self, load: dict[str, Any], share: int) -> None:
-        self._ray = _cluster(share)
+    def __init__(self, load: dict[str, Any], share: int, number: int = 0) -> None:  # noqa: ARG002  Ray places it
+        self._ray = _cluster()
         device = os.environ.get("AFFIDAVIT_DEVICE", "cpu")
         actor = self._ray.remote(_Actor).options(
-            max_restarts=0, max_task_retries=0, num_cpus=1, num_gpus=0 if device == "cpu" else 1
+            max_restarts=0,
+            max_task_retries=0,
+            num_cpus=1 if "RAY_ADDRESS" in os.environ else 0,
+            num_gpus=0 if device == "cpu" else 1,
         )
         own = X25519PrivateKey.generate()
         self._actor = actor.remote(load, share, device)
         self._hello = self._actor.hello.remote(own.public_key().public_bytes_raw())
         self._own = own
         self._sealed: tuple[_Sealed, _Sealed] | None = None
-        self._last: Any = None
+        self._asked: deque[Any] = deque()
         self.pid = 0
         self.alive = True
 
@@ -56,10 +60,10 @@ class RayLink:
         sealed = self._sealed[0].shut(message)
         result = self._given(lambda: self._actor.do.remote(sealed))
         if message[0] in ANSWERED:
-            self._last = result
+            self._asked.append(result)
 
     def receive(self) -> Answer:
-        answer: Answer = self._sealed[1].open(self._got(self._last))  # type: ignore[index]  # it was sent
+        answer: Answer = self._sealed[1].open(self._got(self._asked.popleft()))  # type: ignore[index]  # it was sent
         return answer
 
     def end(self) -> None:
@@ -123,14 +127,17 @@ def _agreed(own: X25519PrivateKey, theirs: bytes) -> tuple[_Sealed, _Sealed]:
     return _Sealed(keys[:32]), _Sealed(keys[32:])
 
 
-def _cluster(workers: int) -> Any:
-    """Ray, connected to the cluster that ``RAY_ADDRESS`` names, else to one of this machine's own."""
+def _cluster() -> Any:
+    """Ray, connected to the cluster that ``RAY_ADDRESS`` names, else to one of this machine's own.
+
+    Its own counts no processors: whoever asks for workers said how many, and may ask for more of them later.
+    """
     require("cluster", purpose="a worker in a Ray actor")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read by Ray: it reports nothing to its makers
     import ray
 
     if not ray.is_initialized():
         named = os.environ.get("RAY_ADDRESS")
-        own = {} if named else {"num_cpus": workers, "include_dashboard": False}
+        own = {} if named else {"num_cpus": 1, "include_dashboard": False}
         ray.init(address=named or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     return ray

@@ -10,7 +10,7 @@ import pytest
 from affidavit.audits.auditfile import parse_audit
 from affidavit.audits.experiments.registry import CheckName
 from affidavit.generation import batches
-from affidavit.generation.aggregate import clipped
+from affidavit.generation.aggregate import Clipped
 from affidavit.generation.models.toy import ToyModel
 from affidavit.generation.registry import generator
 from affidavit.generator_checks import generator_check
@@ -47,7 +47,7 @@ def test_a_bug_is_a_violation_in_every_form(workplace, monkeypatch, form):
     monkeypatch.setattr(
         batches.PrivateRows,
         "total",
-        lambda self, _measure, *, clip, **more: whole(self, clipped(2.0 * clip), clip=clip, **more),
+        lambda self, _measure, *, clip, **more: whole(self, Clipped(2.0 * clip), clip=clip, **more),
     )
     done = _audit(workplace, 'attack = "sensitivity"\n', "--format", form)
     assert done.code == 1, done.err

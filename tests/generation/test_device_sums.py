@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from affidavit.generation import invisible_ink, prism
-from affidavit.generation.aggregate import OnDevice, brought, clip_to_grid, clipped, picked
+from affidavit.generation.aggregate import Clipped, OnDevice, brought, clip_to_grid, picked
 from affidavit.generation.batches import PrivateRows
 from affidavit.generation.models.base import Decoding
 from affidavit.generation.models.toy import ToyModel
@@ -110,9 +110,8 @@ def test_differences_and_picked_logits_are_the_same_wherever_the_rows_are() -> N
     for model in (ToyModel(), _DeviceToy()):
         prompts = label_rows(CONFIG, model)["World"]
         private = PrivateRows(model, prompts, TEXTS, minibatch_rows=3, max_tokens=2)
-        public = model.start([prompts.public], width=len(prompts.public))
         own = ToyModel().start([prompts.public], width=len(prompts.public)).logits[0]
-        measure = invisible_ink.difference(public, own, clip=1.0)
+        measure = invisible_ink.Difference(1.0, own)
         sums.append(brought(private.total(measure, vocabulary=own.size, batch_size=4, clip=1.0)))
         chosen = np.array([1, 4, 9])
         rows.append([picked(part, chosen, rows=count) for part, count in private.decodings])
@@ -128,7 +127,7 @@ def test_unsound_rows_on_a_device_contribute_nothing_and_are_counted() -> None:
     logits[2, 0] = 1.0
     rows: PrivateRows = PrivateRows.__new__(PrivateRows)
     rows._parts = [(_Held(SimpleLogits(logits)), 3)]  # type: ignore[arg-type, list-item]
-    total = brought(rows.total(clipped(1.0), vocabulary=6, batch_size=1, clip=1.0))
+    total = brought(rows.total(Clipped(1.0), vocabulary=6, batch_size=1, clip=1.0))
     expected = clip_to_grid(logits[[0, 2]], clip=1.0)[0].sum(axis=0)
     assert np.array_equal(total, expected.clip(-(1 << 20), 1 << 20))
     assert (rows.summed, rows.unsound) == (3, 1)

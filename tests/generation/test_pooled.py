@@ -117,17 +117,32 @@ def test_a_worker_killed_while_it_computes_is_replaced(pooled: PooledModel) -> N
 
 
 @PROCESSES
+def test_an_interrupt_ends_no_worker(pooled: PooledModel) -> None:
+    """Ctrl-C goes to all of them: another would be begun, and read all prompts, for a run that ends."""
+    away = pooled.start_apart([[5, 6, 7]], width=8, steps=4)
+    first = away.logits
+    os.kill(pooled.pids[0], signal.SIGINT)
+    away.append([3])
+    whole = ToyModel().start([[5, 6, 7]], width=8)
+    assert np.array_equal(first, whole.logits)
+    whole.append([3])
+    before = pooled.pids
+    assert np.array_equal(away.logits, whole.logits)
+    assert pooled.pids == before
+
+
+@PROCESSES
 def test_what_kills_every_worker_is_not_tried_for_ever(pooled: PooledModel, monkeypatch: pytest.MonkeyPatch) -> None:
     away = pooled.start_apart([[5, 6, 7]], width=8, steps=4)
     worker, deaths = pooled._workers[0], []
-    ask = type(worker).ask
+    post = type(worker).post
 
-    def dying(self: Any, command: str, *given: Any) -> Any:
+    def dying(self: Any, command: str, *given: Any, **life: Any) -> Any:
         deaths.append(self.pid)
         os.kill(self.pid, signal.SIGKILL)
-        return ask(self, command, *given)
+        return post(self, command, *given, **life)
 
-    monkeypatch.setattr(type(worker), "ask", dying)
+    monkeypatch.setattr(type(worker), "post", dying)
     with pytest.raises(AffidavitError, match="3 workers died, one after another"):
         _ = away.logits
     assert len(set(deaths)) == 3
@@ -135,15 +150,15 @@ def test_what_kills_every_worker_is_not_tried_for_ever(pooled: PooledModel, monk
 
 def test_a_worker_killed_while_rows_are_tried_is_replaced(pooled: PooledModel, monkeypatch: pytest.MonkeyPatch) -> None:
     worker, died = pooled._workers[0], []
-    ask = type(worker).ask
+    post = type(worker).post
 
-    def dying(self: Any, command: str, *given: Any) -> Any:
+    def dying(self: Any, command: str, *given: Any, **life: Any) -> Any:
         if not died:
             died.append(self.pid)
             os.kill(self.pid, signal.SIGKILL)
-        return ask(self, command, *given)
+        return post(self, command, *given, **life)
 
-    monkeypatch.setattr(type(worker), "ask", dying)
+    monkeypatch.setattr(type(worker), "post", dying)
     pooled.keep_apart([BatchShape(3, 8, 2)])
     assert died[0] not in pooled.pids
     assert pooled.versions["workers"] == pooled._said
@@ -186,16 +201,17 @@ def test_ray_keeps_nothing_that_can_be_read(monkeypatch: pytest.MonkeyPatch) -> 
     import ray
 
     model = PooledModel(ToyModel(), load=LOAD, workers=1, link=RayLink)
-    (worker,) = model._workers
     secret = "a private word that nobody else says"
     away = model.start_apart([[secret] * 20_000], width=40_000, steps=2)  # type: ignore[list-item]
     with pytest.raises(AffidavitError, match="a worker met"):
         _ = away.logits
+    passed: list[Any] = []
+    got = RayLink._got
+    monkeypatch.setattr(RayLink, "_got", lambda self, reference: passed.append(reference) or got(self, reference))
     rows = [[5, 6, 7, 8]] * 40
     logits = model.start_apart(rows, width=8, steps=2).logits
     assert np.array_equal(logits, ToyModel().start(rows, width=8).logits)
-    passed = worker._link._last  # type: ignore[union-attr]  # the sealed answer, as Ray holds it
-    held = ray.get(passed)
+    held = ray.get(passed[-1])
     assert len(held) > logits.nbytes
     assert logits.tobytes()[:64] not in held
     session = Path(ray._private.worker.global_worker.node.get_session_dir_path())
@@ -216,3 +232,17 @@ def test_a_message_that_comes_twice_does_not_open(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ray.exceptions.RayTaskError):
         ray.get(link._actor.do.remote(sealed))
     link.end()
+
+
+def test_more_workers_than_before_find_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray was begun for one worker of this process, and is asked for three."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    rows = [[5, 6, 7], [8, 9, 10]]
+    expected = ToyModel().start(rows, width=8).logits
+    models = [PooledModel(ToyModel(), load=LOAD, workers=count, link=RayLink) for count in (1, 3)]
+    found = [model.start_apart(rows, width=8, steps=1) for model in models for _ in model._workers]
+    assert all(np.array_equal(away.logits, expected) for away in found)
+    assert len({pid for model in models for pid in model.pids}) == 4
+    for model in models:
+        for worker in model._workers:
+            worker._link.end()  # type: ignore[union-attr]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,20 +43,24 @@ class Stop:
 
 @contextmanager
 def stopping(stop: Stop | None, end: Callable[[], None]) -> Iterator[None]:
-    """Call ``end`` when ``stop`` is reached."""
-    plain, seen = Journal.write, Counter[str]()
+    """Call ``end`` when ``stop`` is reached; whatever thread would write after it comes to the same end."""
+    plain, seen, ended, one_writes = Journal.write, Counter[str](), [], threading.Lock()
 
     def write(self: Journal, event: str, *, durable: bool = False, **facts: Any) -> None:
-        if stop is None or event != stop.event or seen[event] != stop.number:
-            seen[event] += 1
-            plain(self, event, durable=durable, **facts)
-            return
-        if stop.when == "middle":
-            line = json.dumps({"event": event, **facts}).encode()
-            os.write(self._file, line[: len(line) // 2])
-        if stop.when == "after":
-            plain(self, event, durable=durable, **facts)
-        end()
+        with one_writes:
+            if ended:
+                end()
+            if stop is None or event != stop.event or seen[event] != stop.number:
+                seen[event] += 1
+                plain(self, event, durable=durable, **facts)
+                return
+            ended.append(stop)
+            if stop.when == "middle":
+                line = json.dumps({"event": event, **facts}).encode()
+                os.write(self._file, line[: len(line) // 2])
+            if stop.when == "after":
+                plain(self, event, durable=durable, **facts)
+            end()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Journal, "write", write)

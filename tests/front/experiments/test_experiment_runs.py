@@ -17,13 +17,14 @@ import pytest
 from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import DataError, NotSupported, PackageMissing, RunFileError, UsageError
 from affidavit.accountant.ledger import Ledger
-from affidavit.experiments import runner, running
+from affidavit.experiments import running
 from affidavit.experiments.cells import expand
 from affidavit.experiments.comparing import comparisons
 from affidavit.experiments.gridfile import Grid, parse_grid
 from affidavit.experiments.runner import done_so_far, run_experiment
 from affidavit.experiments.tables import markdown, summaries
 from affidavit.generation import prism
+from affidavit.generation.models import places
 from affidavit.generation.models.toy import ToyModel
 from affidavit.verification import verify
 
@@ -440,10 +441,10 @@ def test_cells_are_compared_with_public_texts_example_by_example(parse: Callable
 def test_processes_take_gpus_only_where_models_run_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,5")
     monkeypatch.delenv("AFFIDAVIT_DEVICE", raising=False)
-    assert runner.accelerators() == ()
+    assert places.accelerators() == ()
     monkeypatch.setenv("AFFIDAVIT_DEVICE", "cuda")
-    assert runner.accelerators() == ("2", "5")
+    assert places.accelerators() == ("2", "5")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(PackageMissing, match="torch"):
-        runner.accelerators()
+        places.accelerators()

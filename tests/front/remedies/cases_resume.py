@@ -143,7 +143,7 @@ CASES = [
     _case("accountant/release/journal.py:unfinished", GENERATE, _stopped, past=True),
     _case("accountant/release/journal.py:reopen", RESUME, _moved, by_hand=_moved_back, past=True),
     _case("accountant/release/journal.py:reopen#2", RESUME, _copied, by_hand=_newest, past=True),
-    _case("accountant/release/journal.py:recall", RESUME, _other_program, code=4, by_hand=_undone, past=True),
+    _case("accountant/release/strand.py:recall", RESUME, _other_program, code=4, by_hand=_undone, past=True),
     _case("accountant/release/journal.py:write", GENERATE, _full, by_hand=_undone, past=True),
     _case("accountant/release/permit.py:check_same", RESUME, _recertified, code=3, by_hand=_first, past=True),
     _case("accountant/release/permit.py:_reserved", RESUME, _committed, code=4),

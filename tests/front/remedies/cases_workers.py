@@ -12,10 +12,9 @@ from affidavit.generation.models.rows import BatchShape
 from affidavit.generation.models.toy import ToyModel
 
 
-def _on_a_gpu(place: Place) -> None:
+def _no_number(place: Place) -> None:
     place.certified()
-    place.monkeypatch.setenv("AFFIDAVIT_DEVICE", "cuda")
-    place.monkeypatch.setenv("AFFIDAVIT_WORKERS", "2")
+    place.monkeypatch.setenv("AFFIDAVIT_WORKERS", "two")
 
 
 def _computed(*, dies: bool = False, row: tuple[object, ...] = (5, 6, 7)) -> object:
@@ -23,13 +22,13 @@ def _computed(*, dies: bool = False, row: tuple[object, ...] = (5, 6, 7)) -> obj
     away = model.start_apart([row], width=8, steps=2)  # type: ignore[list-item]
     (worker,) = model._workers
     if dies:
-        ask = worker.ask
+        post = worker.post
 
-        def dying(command: str, *given: object) -> object:
+        def dying(command: str, *given: object, life: int | None = None) -> object:
             os.kill(worker.pid, signal.SIGKILL)
-            return ask(command, *given)
+            return post(command, *given, life=life)
 
-        worker.ask = dying  # type: ignore[method-assign]
+        worker.post = dying  # type: ignore[method-assign]
     return away.logits
 
 
@@ -42,10 +41,10 @@ def _apart(*, other: bool) -> None:
 
 CASES = [
     Case("generation/models/pooled.py:workers_wanted",
-         "generate run.toml --certificate certificate.json -o out", _on_a_gpu),
+         "generate run.toml --certificate certificate.json -o out", _no_number),
 ]  # fmt: skip
 API = [
-    Api("generation/models/pooled.py:insist", _computed, {"dies": True}, by_hand={"dies": False}),
+    Api("generation/models/member.py:insist", _computed, {"dies": True}, by_hand={"dies": False}),
     Api("generation/models/pooled.py:keep_apart", _apart, {"other": True}, by_hand={"other": False}),
-    Api("generation/models/pooled.py:ask", _computed, {"row": ("a word",)}, by_hand={"row": (5,)}),
+    Api("generation/models/member.py:_answer", _computed, {"row": ("a word",)}, by_hand={"row": (5,)}),
 ]
