@@ -14,7 +14,9 @@ from fractions import Fraction
 from affidavit.accountant.verifier.bracket import Profile, epsilon_bracket
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
 from affidavit.accountant.verifier.contour import contour_profile
+from affidavit.accountant.verifier.loss_windows import Kind
 from affidavit.accountant.verifier.profile import Goal
+from affidavit.accountant.verifier.rare_samples import LargestLoss, rare_profile
 from affidavit.accountant.verifier.search import Sides
 from affidavit.accountant.verifier.smooth import (
     SmoothLaw,
@@ -29,6 +31,8 @@ __all__ = ["gaussian", "gaussian_samples"]
 
 _ACCURACY, _SHARP = 1e-7, 1e-10
 """Relative, of ε: where δ is given, and where ε is."""
+_FEW = 4.0
+"""Samples that hold the record, expected: from there on the transform decays by itself."""
 
 Laws = tuple[tuple[SmoothLaw, int], ...]
 Part = tuple[Laws, float]
@@ -62,7 +66,36 @@ def _profile(part: Part, goal: Goal) -> Profile | None:
         return laws[0][0]  # closed form
     accuracy = _ACCURACY if goal.delta is not None else _SHARP
     delta = goal.expected or goal.delta or 1e-300
-    return contour_profile(laws, precision=precision, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
+    kinds = None if precision else _kinds(laws)
+    if kinds is None:
+        return contour_profile(laws, precision=precision, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
+    if laws[0][0].pieces[0].p.share == 0.0:
+        bound = LargestLoss.of(kinds)
+        if bound.settles(kinds, delta=goal.delta, epsilon=goal.epsilon):
+            return bound
+        return contour_profile(laws, precision=0.0, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
+    few = sum(kind.count * kind.rate for kind in kinds) <= _FEW
+    rare = rare_profile(kinds, delta=goal.expected or goal.delta, epsilon=goal.epsilon) if few else None
+    if rare is not None:
+        return rare
+    found = contour_profile(laws, precision=0.0, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
+    if found is not None or few:
+        return found
+    return rare_profile(kinds, delta=goal.expected or goal.delta, epsilon=goal.epsilon)
+
+
+def _kinds(laws: Laws) -> tuple[Kind, ...] | None:
+    """Removal pairs of one direction; None with anything else."""
+    found: list[Kind] = []
+    for law, count in laws:
+        if len(law.pieces) > 1 or law.atom:
+            return None
+        (piece,) = law.pieces
+        one, other = (piece.p, piece.q) if laws[0][0].pieces[0].q.share == 0.0 else (piece.q, piece.p)
+        if other.share or one.mean != 1.0 or not 0.0 < one.share < 1.0 or math.isfinite(piece.low) or piece.weight != 1.0:
+            return None
+        found.append(Kind(one.share, piece.sigma, count))
+    return tuple(found)
 
 
 def gaussian_samples(fixed: Fixed, goal: Goal) -> GaussianSamples | None:
