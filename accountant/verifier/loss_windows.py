@@ -178,15 +178,14 @@ class Windowed:
         """log of Q's mass of the big part below x < ``big``.
 
         log Φ((y−b)/w) is concave with slope >= (b−x)/w² at x, and log φ(y) <= log φ(x) + x (x − y): one exponential
-        below x. Infinite where that does not fall.
+        below x, where that falls. At most all of the big part.
         """
-        if x <= -8.0:
-            return float(log_ndtr((x - self.big) / self.width) + log_ndtr(x)) + 1e-9
+        whole = float(log_ndtr(-self.big / math.hypot(1.0, self.width))) + 1e-9
         slope = (self.big - x) / self.width**2 - x
-        if slope <= 0.0:
-            return math.inf
+        if x >= self.big or slope <= 0.0:
+            return whole
         density = -0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
-        return float(log_ndtr((x - self.big) / self.width)) + density - math.log(slope) + 1e-9
+        return min(whole, float(log_ndtr((x - self.big) / self.width)) + density - math.log(slope) + 1e-9)
 
     def cells(self) -> _Cells:
         step = min(CELL, CELL / self.kind.mu)

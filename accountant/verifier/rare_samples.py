@@ -161,14 +161,14 @@ def rare_profile(kinds: Sequence[Kind], *, delta: float | None, epsilon: float |
         else:
             sides = epsilon_bracket(found, delta, start=aim)
         width = (sides.upper - sides.lower) / sides.upper if 0.0 < sides.upper < math.inf else math.inf
-        if best is None or width < 0.5 * best[0]:
+        if math.isfinite(width) and (best is None or width < 0.5 * best[0]):
             best = (width, found)
-        elif math.isfinite(width):
+        elif best is not None:
             break
         if width <= SHARP:
             break
-        if epsilon is None:
-            aim = min(sides.upper, 1.3 * aim)
+        if epsilon is None:  # where it was aimed too low, the lower side is sharp all the same
+            aim = sides.lower if sides.lower > aim else min(sides.upper, 1.3 * aim)
     return None if best is None else best[1]
 
 
