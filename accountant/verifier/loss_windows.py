@@ -44,12 +44,13 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     ComplexArray = NDArray[np.complex128]
 
-__all__ = ["Kind", "Lifted", "Nodes", "Windowed"]
+__all__ = ["APART", "CUT", "Kind", "Lifted", "Nodes", "Windowed"]
 
 UNIT = 2.0**-53
-RAMP, WIDEST = 0.08, 0.3
-"""A window's width: of the loss's logarithm, and of the noise at most."""
-CUT = 9.0
+WIDEST = 0.3
+"""Of windows."""
+APART, CUT = 6.0, 9.0
+"""Widths between the loss that is enough alone and the big window, and from there to the end."""
 START = -12.0
 """Below it nodes end, and lies one cell."""
 CELL, LEAST_CELLS, MOST_CELLS = 0.05, 800, 6_000
@@ -61,7 +62,9 @@ GROWTH, SWAY = 36.0, 30.0
 MISSED = 6.0 * 2.0**-126
 LIFTS: Array = np.arange(1.0, 13.0)
 """Of the path, in widths of the window."""
-BLOCK = 64
+BLOCK = 128
+DROPPED = 1e-25
+"""Of all nodes' weight: what a node adds that is left out (it is charged)."""
 
 
 class Kind(NamedTuple):
@@ -133,15 +136,19 @@ class Lifted:
 
 @dataclass(frozen=True, slots=True)
 class Windowed:
-    """A kind with its windows at ``common`` < ``big``."""
+    """A kind with its windows, of one width, at ``common`` < ``big``."""
 
     kind: Kind
     common: float
     big: float
+    width: float
 
-    @property
-    def width(self) -> float:
-        return min(RAMP / self.kind.mu, WIDEST)
+    @staticmethod
+    def of(kind: Kind, *, alone: float, depth: float, ramp: float) -> Windowed:
+        """``APART`` widths beyond x = ``alone``, and ``depth`` below that in log a; the width is ``ramp`` of log a."""
+        width = min(ramp / kind.mu, WIDEST)
+        big = alone + APART * width
+        return Windowed(kind, big - depth / kind.mu, big, width)
 
     @property
     def end(self) -> float:
@@ -268,17 +275,21 @@ class Windowed:
 
         relative_low, relative_mid = pointwise + window_rounding(log_low), pointwise + window_rounding(log_mid)
         rows = -(-count // BLOCK)
-        coarse = _turned(np.outer(step * BLOCK * np.arange(rows), loss))
-        fine = _turned(np.outer(step * np.arange(BLOCK), loss))
 
-        def transform(tilted: Array) -> ComplexArray:
-            found = (coarse * tilted) @ fine.T + (coarse @ tilted)[:, None] + (fine @ tilted)[None, :]
+        def transform(tilted: Array) -> tuple[ComplexArray, Array]:
+            kept = tilted * loss > DROPPED * float(tilted @ loss)
+            coarse = _turned(np.outer(step * BLOCK * np.arange(rows), loss[kept]))
+            fine = _turned(np.outer(step * np.arange(BLOCK), loss[kept]))
+            weight = tilted[kept]
+            found = (coarse * weight) @ fine.T + (coarse @ weight)[:, None] + (fine @ weight)[None, :]
             result: ComplexArray = found.ravel()[:count]
-            return result
+            return result, np.where(kept, 0.0, tilted)
 
+        turned_low, left_low = transform(tilted_low)
+        turned_mid, left_mid = transform(tilted_mid)
         grown = low * np.expm1(theta * loss)
-        common = float(grown.sum()) + transform(tilted_low)
-        middle = float(tilted_mid.sum()) + transform(tilted_mid)
+        common = float(grown.sum()) + turned_low
+        middle = float(tilted_mid.sum()) + turned_mid
         # The common part's mass; P's mass beyond ``end`` was never in it.
         mu, spread = kind.mu, math.hypot(1.0, self.width)
         cut = np.logaddexp(
@@ -305,9 +316,9 @@ class Windowed:
             common,
             middle,
             missing + theta * common_missed + UNIT * float(np.abs(grown) @ (dot + relative_low + 8.0 + 4.0 * terms)),
-            common_missed + 2.0 * UNIT * float(tilted_low @ (linear + loss * relative_low)),
+            common_missed + float(left_low @ loss) + 2.0 * UNIT * float(tilted_low @ (linear + loss * relative_low)),
             middle_missed + UNIT * float(tilted_mid @ (4.0 * dot + 2.0 * relative_mid)),
-            2.0 * UNIT * float(tilted_mid @ of_loss),
+            float(left_mid @ loss) + 2.0 * UNIT * float(tilted_mid @ of_loss),
         )
 
 

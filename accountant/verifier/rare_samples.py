@@ -7,7 +7,8 @@ use's loss above its least one, S = Σ l and c = ε − Σ log(1−γ) > 0, δ(�
 
 1. *some use is big.* As b is far above the point where one loss alone makes S >= c, 1 − e^{c−S} is positive there but for
    what a big part has below that point. So it is P(E) − e^ε Q(E), E the event that some use is big, and at most
-   e^ε Σ (Q-mass of a big part below that point) more, because (1 − y)₊ <= 1 − y + y [y > 1]. Closed form, in balls.
+   min(e^ε, e^c (e^c − 1)) Σ (Q-mass of a big part below that point) more: (1 − y)₊ <= 1 − y + (y − 1)₊ with
+   y = e^{c−S} < e^c, and P <= e^c Q there. Closed form, in balls.
 2. *none is big, not all are common*: Π(M_c + M_m) − ΠM_c, a positive measure. The integral and its sum are those of
    ``contour``, the errors too: images, tail, rounding. The tail is at most Π(A + B(t)) − ΠA over t², A a bound of M_c(θ)
    and B(t) of |M_m| beyond t (both have coefficients >= 0). In the same way a transform's error e moves a term by at most
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +32,7 @@ from flint import arb
 
 from affidavit.accountant.verifier.balls import Ball, ball, down, precision, up
 from affidavit.accountant.verifier.bracket import Bracket, epsilon_bracket
-from affidavit.accountant.verifier.loss_windows import Kind, Windowed
+from affidavit.accountant.verifier.loss_windows import APART, CUT, Kind, Windowed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,16 +43,17 @@ if TYPE_CHECKING:
 __all__ = ["LargestLoss", "RareProfile", "rare_profile"]
 
 UNIT = 2.0**-53
-ACCURACY = 1e-10
+FIRST_LOOK, ACCURACY = 1e-3, 1e-10
 """Of δ, relative: what each cut may miss."""
-APART = 6.0
-"""Widths between the loss that is enough alone and the big window."""
+RAMP, HEIGHT = 0.08, 40.0
+"""A window's width in log a: this, or less where tilts would lift the end of the middle by more than e to this."""
+NEAR = (0.0, 1e-6, 1e-4, 1e-3, 0.01, 0.05)
 LEAST_LOG = -690.0
 MOST_TERMS, MOST_WORK = 60_000, 2e9
-PASSES, SHARP = 4, 2e-8
+PASSES, SHARP = 4, 5e-7
 SPREADS: Array = np.geomspace(0.05, 3e3, 100)
 """Tilts, in units of 1/c."""
-LOWEST, HALVINGS = 30.0, 9
+LOWEST, HALVINGS = 30.0, 10
 """How far (in ln a) below the big window the common one may stand, and how well that is searched."""
 
 
@@ -112,7 +114,7 @@ class _Middle:
 
 @dataclass(frozen=True, slots=True)
 class RareProfile:
-    """The four summands; sharp near one ε, up to ``reach``."""
+    """The four summands; sharp near one ε. Beyond each of ``known`` (ε, δ_upper), δ is at most what it is there."""
 
     parts: tuple[Windowed, ...]
     middle: _Middle
@@ -120,12 +122,18 @@ class RareProfile:
     outside: float
     event: tuple[Ball, Ball]
     """P and Q of: some use is big."""
-    reach: float
+    known: tuple[tuple[float, float], ...] = ()
+
+    def around(self, epsilon: float) -> RareProfile:
+        """With what is known a little beyond ``epsilon``."""
+        room = _shift([part.kind for part in self.parts], epsilon)
+        points = [epsilon + share * room for share in NEAR]
+        return replace(self, known=tuple((point, self.delta(point).upper) for point in points))
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ at ``epsilon`` >= 0; beyond ``reach`` at most what it is there."""
+        """δ at ``epsilon`` >= 0."""
         lower, upper = self._sides(epsilon)
-        return Bracket(lower, upper if epsilon <= self.reach else self._sides(self.reach)[1])
+        return Bracket(lower, min([upper, *(least for point, least in self.known if point <= epsilon)]))
 
     def _sides(self, epsilon: float) -> tuple[float, float]:
         shift = _shift([part.kind for part in self.parts], epsilon)
@@ -133,9 +141,10 @@ class RareProfile:
             linear = self.event[0] - ball(epsilon).exp() * self.event[1]
             low, high = down(linear), up(linear)
         log_missing = 0.0 if shift > 600.0 else -math.inf
+        log_odds = math.log(math.expm1(min(shift, 600.0)))
         for part in self.parts:
-            alone = part.kind.place(math.log(math.expm1(min(shift, 600.0))))
-            log_missing = max(log_missing, part.log_below(alone) + math.log(part.kind.count * len(self.parts)) + epsilon)
+            below = part.log_below(part.kind.place(log_odds)) + math.log(part.kind.count * len(self.parts))
+            log_missing = max(log_missing, below + min(epsilon, shift + log_odds))
         least, most = self.middle.delta(shift, 2.0 * shift + epsilon)
         lower = max(0.0, (low + least) * (1.0 - 1e-14))
         theta, constant = self.common
@@ -151,8 +160,9 @@ def rare_profile(kinds: Sequence[Kind], *, delta: float | None, epsilon: float |
     aim = epsilon if epsilon is not None else _alone(kinds, delta or 0.0)
     log_delta = math.log(delta) if delta else _log_alone(kinds, aim)
     best: tuple[float, RareProfile] | None = None
-    for _ in range(PASSES):
-        found = _near(kinds, aim, log_delta) if log_delta > LEAST_LOG else None
+    for turn in range(PASSES):
+        accuracy = FIRST_LOOK if turn == 0 else ACCURACY
+        found = _near(kinds, aim, log_delta, accuracy) if log_delta > LEAST_LOG else None
         if found is None:
             break
         if epsilon is not None or delta is None:
@@ -162,12 +172,14 @@ def rare_profile(kinds: Sequence[Kind], *, delta: float | None, epsilon: float |
             sides = epsilon_bracket(found, delta, start=aim)
         width = (sides.upper - sides.lower) / sides.upper if 0.0 < sides.upper < math.inf else math.inf
         if math.isfinite(width) and (best is None or width < 0.5 * best[0]):
-            best = (width, found)
+            best = (width, found.around(sides.upper if epsilon is None else aim))
         elif best is not None:
             break
         if width <= SHARP:
             break
-        if epsilon is None:  # where it was aimed too low, the lower side is sharp all the same
+        if turn == 0 and epsilon is None and sides.lower <= aim and math.isfinite(width):
+            aim = 0.5 * (sides.lower + sides.upper)
+        elif epsilon is None:  # where it was aimed too low, the lower side is sharp all the same
             aim = sides.lower if sides.lower > aim else min(sides.upper, 1.3 * aim)
     return None if best is None else best[1]
 
@@ -205,12 +217,14 @@ def _log_c(theta: Array) -> Array:
     return result
 
 
-def _near(kinds: Sequence[Kind], epsilon: float, log_delta: float) -> RareProfile | None:
-    shift, log_goal = _shift(kinds, epsilon), log_delta + math.log(ACCURACY)
+def _near(kinds: Sequence[Kind], epsilon: float, log_delta: float, accuracy: float) -> RareProfile | None:
+    shift, log_goal = _shift(kinds, epsilon), log_delta + math.log(accuracy)
     if not 0.0 < shift < 600.0:
         return None
     tilts = SPREADS / shift
-    found = _apart(kinds, shift, tilts, log_goal)
+    higher = math.expm1(shift * (1.0 + HEIGHT / (5.0 - log_delta))) if shift < 100.0 else math.inf
+    ramp = min(RAMP, math.log(higher / math.expm1(shift)) / (APART + CUT))
+    found = _apart(kinds, shift, tilts, log_goal, ramp)
     if found is None:
         return None
     parts, common = found
@@ -228,26 +242,24 @@ def _near(kinds: Sequence[Kind], epsilon: float, log_delta: float) -> RareProfil
             q_none += part.kind.count * (-q).log1p()
         event = -p_none.expm1(), -q_none.expm1()
     outside = math.fsum(math.exp(part.log_beyond()) for part in parts)
-    return RareProfile(parts, middle, common, outside, event, epsilon + 0.05 * shift)
+    return RareProfile(parts, middle, common, outside, event).around(epsilon)
 
 
 def _apart(
-    kinds: Sequence[Kind], shift: float, tilts: Array, log_goal: float
+    kinds: Sequence[Kind], shift: float, tilts: Array, log_goal: float, ramp: float
 ) -> tuple[tuple[Windowed, ...], tuple[float, float]] | None:
     """The common windows as far out as keeps what they hold from mattering; its tilt and Chernoff constant."""
     bigs = [kind.place(math.log(math.expm1(shift))) for kind in kinds]
 
     def at(depth: float) -> tuple[tuple[Windowed, ...], tuple[float, float], float]:
-        parts = []
-        for kind, alone in zip(kinds, bigs, strict=True):
-            big = alone + APART * Windowed(kind, 0.0, 0.0).width
-            parts.append(Windowed(kind, big - depth / kind.mu, big))
+        ends = zip(kinds, bigs, strict=True)
+        parts = tuple(Windowed.of(kind, alone=alone, depth=depth, ramp=ramp) for kind, alone in ends)
         logs = _log_c(tilts) + sum(part.kind.count * part.common_bound(tilts) for part in parts)
         best = int(np.argmin(logs - tilts * shift))
         constant = float(logs[best]) + 1e-12
-        return tuple(parts), (float(tilts[best]), constant), constant - float(tilts[best]) * shift
+        return parts, (float(tilts[best]), constant), constant - float(tilts[best]) * shift
 
-    low, high = 0.1, LOWEST
+    low, high = 0.1, LOWEST + shift
     found = at(high)
     if found[2] > log_goal:
         return None
