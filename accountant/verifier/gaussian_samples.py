@@ -92,7 +92,13 @@ def _kinds(laws: Laws) -> tuple[Kind, ...] | None:
             return None
         (piece,) = law.pieces
         one, other = (piece.p, piece.q) if laws[0][0].pieces[0].q.share == 0.0 else (piece.q, piece.p)
-        if other.share or one.mean != 1.0 or not 0.0 < one.share < 1.0 or math.isfinite(piece.low) or piece.weight != 1.0:
+        if (
+            other.share
+            or one.mean != 1.0
+            or not 0.0 < one.share < 1.0
+            or math.isfinite(piece.low)
+            or piece.weight != 1.0
+        ):
             return None
         found.append(Kind(one.share, piece.sigma, count))
     return tuple(found)

@@ -5,21 +5,21 @@ Let x ~ N(0, 1) be the noise in units of σ, μ = 1/σ, ρ = γ/(1−γ) and a(x
 
     P = (1−γ)(1 + a(x)) φ(x) dx,   Q = φ(x) dx,   log P/Q = log(1−γ) + l(x),   l(x) = log(1 + a(x)) >= 0.
 
-With two points c < b, a width w and χ_m(x) = Φ((x−m)/w), P is the sum of *common* (1 − χ_c) P, *middle* (χ_c − χ_b) P and
-*big* χ_b P. Common and middle are cut at x = ``end``, ``CUT`` widths beyond b; what lies beyond is charged.
+With two points c < b, a width w and χ_m(x) = Φ((x−m)/w), P is the sum of *common* (1 − χ_c) P, *middle* (χ_c − χ_b) P
+and *big* χ_b P. Common and middle are cut at x = ``end``, ``CUT`` widths beyond b; what lies beyond is charged.
 
-Facts used below, for a real lift h with |h| μ <= π/2 and A > 0:
+Facts used below, for a real lift h with |h| μ <= π/2 and a > 0:
 - |Φ(u+iv)| <= e^{v²/2} Φ(u), and the same for a difference Φ(u+iv) − Φ(u'+iv), u > u': it is the integral of φ over a
-  horizontal path, resp. half-line, and |φ(r+iv)| = e^{v²/2} φ(r);
-- |1 + a e^{iμh}| <= 1 + a; its argument atan2(a sin μh, 1 + a cos μh) is between 0 and a μh for h >= 0, and rises in a;
+  horizontal half-line or path, and |φ(r+iv)| = e^{v²/2} φ(r);
+- |1 + a e^{iμh}| <= 1 + a; its argument atan2(a sin μh, 1 + a cos μh) is between 0 and min(1, a) μh, and rises in a;
 - |log(1+z)| <= |z| for Re z >= 0, and |e^z − 1| <= |z| max(1, e^{Re z}).
 
-*Transforms* (``deviations``). Gauss–Legendre panels of 64 nodes. On the ellipse of parameter 2 around a panel of half-width
-r, |Im x| <= 3r/4, so by the facts above the integrand of the middle is at most e^G times that of t = 0 on the real axis,
-G <= (3r/4)²/2 + (3r/4w)²/2 + |t| μ (3r/4) min(1, a) with a at the far end; the panels keep G <= ``GROWTH``. The quadrature
-misses at most (64/15) 2^{−126}/(1 − 1/4) e^G r max (Trefethen 2008, Theorem 4.5), the largest value being bounded by
-cells. The common part's is taken as its mass, in closed form because ∫ Φ((x−m)/w) φ(x−k) dx = Φ((k−m)/√(1+w²)), and the
-integral of e^{sl} − 1, so that its error is as small as the rate, however many uses there are.
+*Transforms* (``deviations``). Gauss–Legendre panels of 64 nodes. On the ellipse of parameter 2 around a panel of
+half-width r, |Im x| <= 3r/4, so by the facts above the integrand of the middle is at most e^G times that of t = 0 on the
+real axis, G <= (3r/4)²/2 + (3r/4w)²/2 + |t| μ (3r/4) min(1, a) with a at the far end; the panels keep G <= ``GROWTH``.
+The quadrature misses at most (64/15) 2^{−126}/(1 − 1/4) e^G r max (Trefethen 2008, Theorem 4.5), the largest value being
+bounded by cells. The common part's is taken as its mass, in closed form because ∫ Φ((x−m)/w) φ(x−k) dx =
+Φ((k−m)/√(1+w²)), and the integral of e^{sl} − 1, so that its error is as small as the rate, however many uses there are.
 e^{i(t+t')l} − 1 = e + e' + ee' makes all t at once a product of two matrices.
 
 *Bounds* (``common_bound``, ``whole_bound``, ``Lifted``). Sums over cells, each factor at its worse end: a, l, χ and the
@@ -227,7 +227,9 @@ class Windowed:
         argument = np.arctan2(a * np.sin(angle), 1.0 + a * np.cos(angle)) * (1.0 - 1e-9)
         argument = np.concatenate((np.zeros((len(heights), 1)), argument), axis=1)
         edge = np.array([self.end])
-        log_end = -0.5 * self.end**2 + (theta + 1.0) * self.kind.loss(edge) + self.log_window(edge, self.big, above=False)
+        log_end = (
+            -0.5 * self.end**2 + (theta + 1.0) * self.kind.loss(edge) + self.log_window(edge, self.big, above=False)
+        )
         floor = heights * np.exp(np.minimum(growth + float(log_end[0]) + self.kind.log_kept, 700.0))
         return Lifted(growth[:, None] + base, argument, floor)
 
@@ -261,9 +263,9 @@ class Windowed:
         log_base = np.log((halves[:, None] * weights).ravel()) - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
         log_base += loss + kind.log_kept
         log_low, log_mid = self.log_window(x, self.common, above=False), self.log_middle(x)
-        low, mid = np.exp(log_base + log_low), np.exp(log_base + log_mid)
-        tilted_low, tilted_mid = low * np.exp(theta * loss), mid * np.exp(theta * loss)
-        # Relative errors, in units in the last place: logarithms, the windows' arguments, panels' nodes; of l by those of a.
+        low = np.exp(log_base + log_low)
+        tilted_low, tilted_mid = (np.exp(log_base + share + theta * loss) for share in (log_low, log_mid))
+        # Relative errors, in units in the last place: of logarithms, windows' arguments, panels' nodes; of l by a's.
         terms = np.abs(kind.mu * x) + kind.mu**2 + abs(kind.log_odds)
         pointwise = 256.0 + 4.0 * (0.5 * x * x + (theta + 1.0) * loss * (2.0 + terms))
         of_loss = loss * (8.0 + 4.0 * terms)
@@ -287,7 +289,7 @@ class Windowed:
 
         turned_low, left_low = transform(tilted_low)
         turned_mid, left_mid = transform(tilted_mid)
-        grown = low * np.expm1(theta * loss)
+        grown = np.where(theta * loss < 1.0, low * np.expm1(np.minimum(theta * loss, 1.0)), tilted_low - low)
         common = float(grown.sum()) + turned_low
         middle = float(tilted_mid.sum()) + turned_mid
         # The common part's mass; P's mass beyond ``end`` was never in it.
@@ -356,7 +358,8 @@ def _cells(kind: Kind, end: float, count: int) -> _Cells:
     log_mass = more + np.log(-np.expm1(less - more)) + CELL_ROUNDING
     near = np.where(right, low, np.where(high < 0.0, high, 0.0))
     log_height = -0.5 * near * near - 0.5 * math.log(2.0 * math.pi) + CELL_ROUNDING
-    return _Cells(low, high, log_mass, log_height, kind.loss(high) * (1.0 + 1e-13), kind.log_kept)
+    rounded = 1e-13 + 8.0 * UNIT * (kind.mu * np.abs(high) + kind.mu**2 + abs(kind.log_odds))
+    return _Cells(low, high, log_mass, log_height, kind.loss(high) * (1.0 + rounded), kind.log_kept)
 
 
 @lru_cache(maxsize=1)

@@ -1,23 +1,23 @@
-r"""Few or rare samples of Gaussians: what big losses cost in closed form, the others by one contour integral.
+r"""Where samples are rare: what big losses cost in closed form, the others by one contour integral.
 
-Where samples are rare nearly every use costs nearly nothing. The transform M of ``contour`` then hardly decays, as that
-near-atom is as narrow as the rate; and rare, large losses allow no tilt that brings out those that matter. Here every use
-is cut into common, middle and big losses (``loss_windows``; M = M_c + M_m + M_b), as a sum of measures. With l >= 0 a
-use's loss above its least one, S = Σ l and c = ε − Σ log(1−γ) > 0, δ(ε) = E_P (1 − e^{c−S})₊ is the sum of
+Of rare samples nearly every use costs nearly nothing. The transform M of ``contour`` then hardly decays, as that
+near-atom is as narrow as the rate; and rare, large losses allow no tilt that brings out those that matter. Here every
+use is cut into common, middle and big losses (``loss_windows``; M = M_c + M_m + M_b), as a sum of measures. With l >= 0
+a use's loss above its least one, S = Σ l and c = ε − Σ log(1−γ) > 0, δ(ε) = E_P (1 − e^{c−S})₊ is the sum of
 
-1. *some use is big.* As b is far above the point where one loss alone makes S >= c, 1 − e^{c−S} is positive there but for
-   what a big part has below that point. So it is P(E) − e^ε Q(E), E the event that some use is big, and at most
-   min(e^ε, e^c (e^c − 1)) Σ (Q-mass of a big part below that point) more: (1 − y)₊ <= 1 − y + (y − 1)₊ with
-   y = e^{c−S} < e^c, and P <= e^c Q there. Closed form, in balls.
+1. *some use is big.* b is far above the point where one loss alone makes S >= c, so 1 − e^{c−S} is positive there but
+   for what a big part has below that point: P(E) − e^ε Q(E), E the event that some use is big, and at most
+   min(e^ε, e^c (e^c − 1)) Σ (Q-mass of a big part below that point) more, because (1 − y)₊ <= 1 − y + (y − 1)₊ with
+   y = e^{c−S} <= e^c, and P <= e^c Q there. Closed form, in balls.
 2. *none is big, not all are common*: Π(M_c + M_m) − ΠM_c, a positive measure. The integral and its sum are those of
-   ``contour``, the errors too: images, tail, rounding. The tail is at most Π(A + B(t)) − ΠA over t², A a bound of M_c(θ)
-   and B(t) of |M_m| beyond t (both have coefficients >= 0). In the same way a transform's error e moves a term by at most
-   the gradient of Π(|a| + |n|) − Π|a| times e, taken at sizes that include the errors.
+   ``contour``, the errors too: images, tail, rounding. The tail is at most Π(A + B(t)) − ΠA over t², A a bound of
+   M_c(θ) and B(t) of |M_m| beyond t (its coefficients in both are >= 0). In the same way a transform's error e moves a
+   term by at most e times the gradient of Π(|a| + |n|) − Π|a|, taken at sizes that include the errors.
 3. *all are common*: Chernoff's bound, which keeps the windows apart from c.
 4. *one is beyond where the middle was cut*: at most the mass there.
 
-The other direction (a record is added) costs 1 − e^{ε−m} at most, m = −Σ log(1−γ) being its largest loss: nothing from
-ε = m on. This is not the lattice (``pairs``), nor is anything shared with the engine that issues.
+The other direction (a record is added) costs at most 1 − e^{ε−m}, m = −Σ log(1−γ) being its largest loss: nothing from
+ε = m on.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class _Middle:
         period = 2.0 * math.pi / self.step
         other, constant = self.second
         gap = (other - self.tilt) * period
-        images = math.exp(min(constant - other * shift - gap, 0.0)) / -math.expm1(-gap)
+        images = math.exp(min(constant - other * shift - gap, 700.0)) / -math.expm1(-gap)
         images += math.exp(self.log_mass) / math.expm1(min(self.tilt * period, 700.0))
         return max(0.0, value - error - images * (1.0 + 1e-9)), max(0.0, value + error)
 
@@ -143,10 +143,11 @@ class RareProfile:
         log_missing = 0.0 if shift > 600.0 else -math.inf
         log_odds = math.log(math.expm1(min(shift, 600.0)))
         for part in self.parts:
-            below = part.log_below(part.kind.place(log_odds)) + math.log(part.kind.count * len(self.parts))
+            alone = part.kind.place(log_odds)
+            below = part.log_below(alone + 1e-12 * (1.0 + abs(alone))) + math.log(part.kind.count * len(self.parts))
             log_missing = max(log_missing, below + min(epsilon, shift + log_odds))
         least, most = self.middle.delta(shift, 2.0 * shift + epsilon)
-        lower = max(0.0, (low + least) * (1.0 - 1e-14))
+        lower = (max(low, 0.0) + least) * (1.0 - 1e-14)
         theta, constant = self.common
         log_common = constant - theta * shift
         if log_missing > 0.0 or log_common > 0.0:
@@ -295,7 +296,8 @@ def _middle(
     def beyond(t: float) -> float:
         """log of a bound of the measure's transform beyond t."""
         gain = math.fsum(
-            n * math.log1p(path.bound(t) * math.exp(-common)) for n, path, common in zip(counts, lifted, commons, strict=True)
+            n * math.log1p(path.bound(t) * math.exp(-common))
+            for n, path, common in zip(counts, lifted, commons, strict=True)
         )
         base = math.fsum(n * common for n, common in zip(counts, commons, strict=True))
         return base + (math.log(math.expm1(gain)) if 0.0 < gain < 30.0 else gain if gain > 0.0 else -1e300)
@@ -308,7 +310,16 @@ def _middle(
             return None
     count = math.ceil(end / step) + 2
     rest = math.exp(min(beyond(end) - math.log(end), 700.0))
-    return _summed(parts, tilt, step, count, rest, log_mass, (float(tilts[second]), float(chernoff[second] + tilts[second] * shift)))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        return _summed(
+            parts,
+            tilt,
+            step,
+            count,
+            rest,
+            log_mass,
+            (float(tilts[second]), float(chernoff[second] + tilts[second] * shift)),
+        )
 
 
 def _summed(
@@ -360,6 +371,8 @@ def _summed(
         more = np.where(inner < 1.0, small * np.expm1(np.minimum(inner, 1.0)), whole * size / (size + other))
         error += n * e_common * (more / size + 64.0 * UNIT * whole / size)
     missed = float((error / np.abs(pole)).sum()) * (1.0 + 1e-6)
+    if not (math.isfinite(missed) and np.isfinite(measure).all()):
+        return None  # some e^{θl} is beyond float64
     return _Middle(tilt, step, measure / pole, scale, missed + rest * math.exp(-scale) / step, second, log_mass)
 
 
