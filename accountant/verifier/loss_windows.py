@@ -15,11 +15,11 @@ Facts used below, for a real lift h with |h| μ <= π/2 and a > 0:
 - |log(1+z)| <= |z| for Re z >= 0, and |e^z − 1| <= |z| max(1, e^{Re z}).
 
 *Transforms* (``deviations``). Gauss–Legendre panels of 64 nodes. On the ellipse of parameter 2 around a panel of
-half-width r, |Im x| <= 3r/4, so by the facts above the integrand of the middle is at most e^G times that of t = 0 on the
-real axis, G <= (3r/4)²/2 + (3r/4w)²/2 + |t| μ (3r/4) min(1, a) with a at the far end; the panels keep G <= ``GROWTH``.
-The quadrature misses at most (64/15) 2^{−126}/(1 − 1/4) e^G r max (Trefethen 2008, Theorem 4.5), the largest value being
-bounded by cells. The common part's is taken as its mass, in closed form because ∫ Φ((x−m)/w) φ(x−k) dx =
-Φ((k−m)/√(1+w²)), and the integral of e^{sl} − 1, so that its error is as small as the rate, however many uses there are.
+half-width r, |Im x| <= 3r/4, so by the facts above the integrand of the middle is at most e^G times that of t = 0 on
+the real axis, G <= (3r/4)²/2 + (3r/4w)²/2 + |t| μ (3r/4) min(1, a) with a at the far end; the panels keep it below
+``GROWTH``. The quadrature misses at most (64/15) 2^{−126}/(1 − 1/4) e^G r max (Trefethen 2008, Theorem 4.5), the
+largest value being bounded by cells. The common part's is its mass, in closed form as ∫ Φ((x−m)/w) φ(x−k) dx =
+Φ((k−m)/√(1+w²)), and the integral of e^{sl} − 1: its error is as small as the rate, however many uses there are.
 e^{i(t+t')l} − 1 = e + e' + ee' makes all t at once a product of two matrices.
 
 *Bounds* (``common_bound``, ``whole_bound``, ``Lifted``). Sums over cells, each factor at its worse end: a, l, χ and the
@@ -107,6 +107,22 @@ class Kind(NamedTuple):
         near = float(log_ndtr(-x))
         far = float(log_ndtr(self.mu - x))
         return float(np.logaddexp(self.log_kept + near, math.log(self.rate) + far)), near
+
+    def log_falling(self, thetas: Array) -> Array:
+        """log of at least E_Q e^{−θl} at each θ."""
+        edges = np.linspace(START, -START, MOST_CELLS)
+        log_mass = np.concatenate(([log_ndtr(START)], _log_between(edges[:-1], edges[1:]), [log_ndtr(START)]))
+        least = np.concatenate(([0.0], self.loss(edges) * (1.0 - 1e-9)))
+        result: Array = np.log(np.exp(log_mass - np.outer(thetas, least)).sum(axis=1)) + 1e-12
+        return result
+
+
+def _log_between(low: Array, high: Array) -> Array:
+    """log of at least the mass of N(0, 1) between the two."""
+    right = low > 0.0
+    more, less = log_ndtr(np.where(right, -low, high)), log_ndtr(np.where(right, -high, low))
+    result: Array = more + np.log(-np.expm1(less - more)) + CELL_ROUNDING
+    return result
 
 
 class Nodes(NamedTuple):
@@ -353,10 +369,8 @@ class _Cells(NamedTuple):
 def _cells(kind: Kind, end: float, count: int) -> _Cells:
     high = np.linspace(START, end, count + 1)
     low = np.concatenate(([-math.inf], high[:-1]))
-    right = low > 0.0
-    more, less = log_ndtr(np.where(right, -low, high)), log_ndtr(np.where(right, -high, low))
-    log_mass = more + np.log(-np.expm1(less - more)) + CELL_ROUNDING
-    near = np.where(right, low, np.where(high < 0.0, high, 0.0))
+    log_mass = _log_between(low, high)
+    near = np.where(low > 0.0, low, np.where(high < 0.0, high, 0.0))
     log_height = -0.5 * near * near - 0.5 * math.log(2.0 * math.pi) + CELL_ROUNDING
     rounded = 1e-13 + 8.0 * UNIT * (kind.mu * np.abs(high) + kind.mu**2 + abs(kind.log_odds))
     return _Cells(low, high, log_mass, log_height, kind.loss(high) * (1.0 + rounded), kind.log_kept)

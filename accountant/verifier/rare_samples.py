@@ -16,8 +16,8 @@ a use's loss above its least one, S = Σ l and c = ε − Σ log(1−γ) > 0, δ
 3. *all are common*: Chernoff's bound, which keeps the windows apart from c.
 4. *one is beyond where the middle was cut*: at most the mass there.
 
-The other direction (a record is added) costs at most 1 − e^{ε−m}, m = −Σ log(1−γ) being its largest loss: nothing from
-ε = m on.
+The other direction (a record is added) costs nothing from its largest loss m = −Σ log(1−γ) on, and mostly far less than
+this one below (``AddedBound``).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     ComplexArray = NDArray[np.complex128]
 
-__all__ = ["LargestLoss", "RareProfile", "rare_profile"]
+__all__ = ["AddedBound", "RareProfile", "rare_profile"]
 
 UNIT = 2.0**-53
 FIRST_LOOK, ACCURACY = 1e-3, 1e-10
@@ -58,26 +58,33 @@ LOWEST, HALVINGS = 30.0, 10
 
 
 @dataclass(frozen=True, slots=True)
-class LargestLoss:
-    """All that is known is that no loss is larger than ``top``."""
+class AddedBound:
+    """An upper side where the record is added: L = m − S under Q, and (1 − e^{−z})₊ <= θ^θ/(1+θ)^{1+θ} e^{θz}."""
 
-    top: float
+    largest: float
+    tilts: Array
+    log_moments: Array
+    """log of c(θ) E_Q e^{−θS}."""
 
     @staticmethod
-    def of(kinds: Sequence[Kind]) -> LargestLoss:
+    def of(kinds: Sequence[Kind]) -> AddedBound:
         """Of uses to which the record is added."""
-        return LargestLoss(_shift(kinds, 0.0) * (1.0 + 1e-14))
-
-    def settles(self, kinds: Sequence[Kind], *, delta: float | None, epsilon: float | None) -> bool:
-        """Whether the other direction presumably costs more than any loss of this one."""
-        if epsilon is not None or delta is None:
-            return (epsilon or 0.0) >= self.top
-        return _log_alone(kinds, self.top) > math.log(delta)
+        largest = _shift(kinds, 0.0)
+        tilts = SPREADS / largest
+        logs = _log_c(tilts) + sum(kind.count * kind.log_falling(tilts) for kind in kinds) + 1e-12
+        return AddedBound(largest * (1.0 + 1e-14), tilts, logs)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ is at most 1 − e^{ε − top}."""
-        gap = epsilon - self.top
-        return Bracket(0.0, 0.0 if gap >= 0.0 else min(1.0, -math.expm1(gap) * (1.0 + 1e-12)))
+        """δ is at most 1 − e^{ε − m}, and Chernoff's bound."""
+        gap = self.largest - epsilon
+        if gap <= 0.0:
+            return Bracket(0.0, 0.0)
+        log_chernoff = float((self.log_moments + self.tilts * gap).min())
+        return Bracket(0.0, min(-math.expm1(-gap), math.exp(min(log_chernoff, 0.0))) * (1.0 + 1e-9))
+
+    def settled_by(self, other: RareProfile, *, delta: float | None) -> bool:
+        """Whether the other direction costs more, at its aim."""
+        return self.delta(other.aim).upper <= (delta or other.delta(other.aim).lower)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +130,11 @@ class RareProfile:
     event: tuple[Ball, Ball]
     """P and Q of: some use is big."""
     known: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def aim(self) -> float:
+        """Where it is sharp."""
+        return self.known[0][0]
 
     def around(self, epsilon: float) -> RareProfile:
         """With what is known a little beyond ``epsilon``."""
