@@ -284,6 +284,7 @@ class Windowed:
         # Relative errors, in units in the last place: of logarithms, windows' arguments, panels' nodes; of l by a's.
         terms = np.abs(kind.mu * x) + kind.mu**2 + abs(kind.log_odds)
         pointwise = 256.0 + 4.0 * (0.5 * x * x + (theta + 1.0) * loss * (2.0 + terms))
+        pointwise += 4.0 * np.abs(x) / np.repeat(halves, ORDER)  # panels' ends, rounded, leave gaps
         of_loss = loss * (8.0 + 4.0 * terms)
 
         def window_rounding(log_share: Array) -> Array:
