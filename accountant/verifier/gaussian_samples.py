@@ -75,7 +75,7 @@ def _profile(part: Part, goal: Goal, others: Iterable[Profile]) -> Profile | Non
         if bound is not None and all(bound.settled_by(profile, delta=goal.expected or goal.delta) for profile in rare):
             return bound
         return contour_profile(laws, precision=0.0, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
-    few = sum(kind.count * kind.rate for kind in kinds) <= _FEW
+    few = sum(kind.uses * kind.rate for kind in kinds) <= _FEW
     if few and (profile := rare_profile(kinds, delta=goal.expected or goal.delta, epsilon=goal.epsilon)):
         return profile
     found = contour_profile(laws, precision=0.0, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)

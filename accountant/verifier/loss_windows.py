@@ -68,11 +68,11 @@ DROPPED = 1e-25
 
 
 class Kind(NamedTuple):
-    """``count`` uses of the removal pair: ``rate`` in (0, 1), noise ``sigma`` for a shift by 1."""
+    """``uses`` of the removal pair: ``rate`` in (0, 1), noise ``sigma`` for a shift by 1."""
 
     rate: float
     sigma: float
-    count: int
+    uses: int
 
     @property
     def mu(self) -> float:
@@ -187,7 +187,7 @@ class Windowed:
     def log_beyond(self) -> float:
         """log of P's mass beyond ``end`` that is not big, of all uses."""
         escaped = float(log_ndtr(-CUT)) + self.kind.log_tails(self.end)[0]
-        return escaped + math.log(self.kind.count) + 1e-9
+        return escaped + math.log(self.kind.uses) + 1e-9
 
     def big_masses(self) -> tuple[Ball, Ball]:
         """P- and Q-mass of the big part."""
@@ -316,7 +316,7 @@ class Windowed:
             math.log(kind.rate) + log_ndtr((mu - self.common) / spread),
         )
         missing = math.exp(float(cut)) * UNIT * 64.0 * (1.0 + self.common**2 + mu**2)
-        missing += math.exp(self.log_beyond() - math.log(kind.count))
+        missing += math.exp(self.log_beyond() - math.log(kind.uses))
         # Quadrature, with the largest value on the axis; and what lies below the nodes.
         scale = MISSED * math.exp(GROWTH) * 0.5 * (self.end - START)
         high = cells.log_height + (theta + 1.0) * cells.loss_high + kind.log_kept

@@ -71,7 +71,7 @@ class AddedBound:
         """Of uses to which the record is added."""
         largest = _shift(kinds, 0.0)
         tilts = SPREADS / largest
-        logs = _log_c(tilts) + sum(kind.count * kind.log_falling(tilts) for kind in kinds) + 1e-12
+        logs = _log_c(tilts) + sum(kind.uses * kind.log_falling(tilts) for kind in kinds) + 1e-12
         return AddedBound(largest * (1.0 + 1e-14), tilts, logs)
 
     def delta(self, epsilon: float) -> Bracket:
@@ -156,7 +156,7 @@ class RareProfile:
         log_odds = math.log(math.expm1(min(shift, 600.0)))
         for part in self.parts:
             alone = part.kind.place(log_odds)
-            below = part.log_below(alone + 1e-12 * (1.0 + abs(alone))) + math.log(part.kind.count * len(self.parts))
+            below = part.log_below(alone + 1e-12 * (1.0 + abs(alone))) + math.log(part.kind.uses * len(self.parts))
             log_missing = max(log_missing, below + min(epsilon, shift + log_odds))
         least, most = self.middle.delta(shift, 2.0 * shift + epsilon)
         lower = (max(low, 0.0) + least) * (1.0 - 1e-14)
@@ -199,7 +199,7 @@ def rare_profile(kinds: Sequence[Kind], *, delta: float | None, epsilon: float |
 
 def _shift(kinds: Sequence[Kind], epsilon: float) -> float:
     """c."""
-    return math.fsum([epsilon, *(-kind.count * kind.log_kept for kind in kinds)])
+    return math.fsum([epsilon, *(-kind.uses * kind.log_kept for kind in kinds)])
 
 
 def _log_alone(kinds: Sequence[Kind], epsilon: float) -> float:
@@ -211,7 +211,7 @@ def _log_alone(kinds: Sequence[Kind], epsilon: float) -> float:
     for kind in kinds:
         log_p, log_q = kind.log_tails(kind.place(math.log(math.expm1(shift))))
         gap = min(epsilon + log_q - log_p, -1e-12)
-        total = float(np.logaddexp(total, math.log(kind.count) + log_p + math.log(-math.expm1(gap))))
+        total = float(np.logaddexp(total, math.log(kind.uses) + log_p + math.log(-math.expm1(gap))))
     return total
 
 
@@ -241,7 +241,7 @@ def _near(kinds: Sequence[Kind], epsilon: float, log_delta: float, accuracy: flo
     if found is None:
         return None
     parts, common = found
-    counts = np.array([float(kind.count) for kind in kinds])
+    counts = np.array([float(kind.uses) for kind in kinds])
     wholes = np.array([part.whole_bound(tilts) for part in parts])
     log_whole = counts @ wholes + 1e-12
     middle = _middle(parts, shift, tilts, log_whole, log_goal)
@@ -251,8 +251,8 @@ def _near(kinds: Sequence[Kind], epsilon: float, log_delta: float, accuracy: flo
         p_none, q_none = arb(0), arb(0)
         for part in parts:
             p, q = part.big_masses()
-            p_none += part.kind.count * (-p).log1p()
-            q_none += part.kind.count * (-q).log1p()
+            p_none += part.kind.uses * (-p).log1p()
+            q_none += part.kind.uses * (-q).log1p()
         event = -p_none.expm1(), -q_none.expm1()
     outside = math.fsum(math.exp(part.log_beyond()) for part in parts)
     return RareProfile(parts, middle, common, outside, event).around(epsilon)
@@ -267,7 +267,7 @@ def _apart(
     def at(depth: float) -> tuple[tuple[Windowed, ...], tuple[float, float], float]:
         ends = zip(kinds, bigs, strict=True)
         parts = tuple(Windowed.of(kind, alone=alone, depth=depth, ramp=ramp) for kind, alone in ends)
-        logs = _log_c(tilts) + sum(part.kind.count * part.common_bound(tilts) for part in parts)
+        logs = _log_c(tilts) + sum(part.kind.uses * part.common_bound(tilts) for part in parts)
         best = int(np.argmin(logs - tilts * shift))
         constant = float(logs[best]) + 1e-12
         return parts, (float(tilts[best]), constant), constant - float(tilts[best]) * shift
@@ -295,7 +295,7 @@ def _middle(
     above = [i for i in range(best + 1, len(tilts)) if math.isfinite(chernoff[i])]
     if not above:
         return None
-    counts = [part.kind.count for part in parts]
+    counts = [part.kind.uses for part in parts]
     periods = [(float(chernoff[i]) - log_goal) / (float(tilts[i]) - tilt) for i in above]
     second = above[int(np.argmin(periods))]
     log_mass = min(0.0, max(float(log_whole[0]), -700.0))
@@ -351,7 +351,7 @@ def _summed(
     log_small, log_large, rounded = np.zeros(count), np.zeros(count), np.zeros(count)
     of_parts: list[tuple[int, Array, Array, Array, Array]] = []
     for part in parts:
-        n, nodes = part.kind.count, part.deviations(tilt, step, count)
+        n, nodes = part.kind.uses, part.deviations(tilt, step, count)
         off = nodes.common + nodes.common_mass
         common, middle = 1.0 + off, nodes.middle
         ratio = middle / common

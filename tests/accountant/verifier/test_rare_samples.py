@@ -40,7 +40,7 @@ def test_two_uses_are_their_integral(kinds: tuple[Kind, ...], epsilon: float, de
 @pytest.mark.parametrize("kind", [Kind(0.05, 1.0, 5), Kind(0.3, 2.0, 3), Kind(0.9, 1.0, 2), Kind(0.01, 1.0, 10)])
 def test_where_the_plain_integral_serves_both_agree(kind: Kind) -> None:
     law = removal_pair(rate=kind.rate, sigma=kind.sigma, removed=True)
-    plain = contour_profile([(law, kind.count)], precision=0.0, delta=1e-6, epsilon=None)
+    plain = contour_profile([(law, kind.uses)], precision=0.0, delta=1e-6, epsilon=None)
     rare = rare_profile((kind,), delta=1e-6, epsilon=None)
     assert plain is not None
     assert rare is not None
