@@ -72,7 +72,7 @@ def _profile(part: Part, goal: Goal, others: Iterable[Profile]) -> Profile | Non
     if _is_addition(part):
         rare = [profile for profile in others if isinstance(profile, RareProfile)]
         bound = AddedBound.of(kinds) if rare else None
-        if bound is not None and all(bound.settled_by(profile, delta=goal.expected or goal.delta) for profile in rare):
+        if bound is not None and all(bound.settled_by(one, delta=goal.delta) for one in rare):
             return bound
         return contour_profile(laws, precision=0.0, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
     few = sum(kind.uses * kind.rate for kind in kinds) <= _FEW

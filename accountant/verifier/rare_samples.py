@@ -48,6 +48,8 @@ FIRST_LOOK, ACCURACY = 1e-3, 1e-10
 RAMP, HEIGHT = 0.08, 40.0
 """A window's width in log a: this, or less where tilts would lift the end of the middle by more than e to this."""
 NEAR = (0.0, 1e-6, 1e-4, 1e-3, 0.01, 0.05)
+NEAREST, FURTHEST = -6.0, 45.0
+"""Where big windows stand, in σ: below, hardly anything is common; beyond there is no noise."""
 LEAST_LOG = -690.0
 MOST_TERMS, MOST_WORK = 60_000, 2e9
 PASSES, SHARP = 4, 5e-7
@@ -262,7 +264,9 @@ def _apart(
     kinds: Sequence[Kind], shift: float, tilts: Array, log_goal: float, ramp: float
 ) -> tuple[tuple[Windowed, ...], tuple[float, float]] | None:
     """The common windows as far out as keeps what they hold from mattering; its tilt and Chernoff constant."""
-    bigs = [kind.place(math.log(math.expm1(shift))) for kind in kinds]
+    bigs = [min(kind.place(math.log(math.expm1(shift))), FURTHEST) for kind in kinds]
+    if min(bigs) < NEAREST:
+        return None
 
     def at(depth: float) -> tuple[tuple[Windowed, ...], tuple[float, float], float]:
         ends = zip(kinds, bigs, strict=True)
@@ -290,7 +294,9 @@ def _middle(
     parts: tuple[Windowed, ...], shift: float, tilts: Array, log_whole: Array, log_goal: float
 ) -> _Middle | None:
     chernoff = log_whole + _log_c(tilts) - tilts * shift
-    best = int(np.argmin(chernoff))
+    if not np.isfinite(chernoff[0]):
+        return None
+    best = int(np.nanargmin(chernoff))
     tilt = float(tilts[best])
     above = [i for i in range(best + 1, len(tilts)) if math.isfinite(chernoff[i])]
     if not above:
