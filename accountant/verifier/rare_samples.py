@@ -52,7 +52,8 @@ NEAREST, FURTHEST = -6.0, 45.0
 """Where big windows stand, in σ: below, hardly anything is common; beyond there is no noise."""
 LEAST_LOG = -690.0
 MOST_TERMS, MOST_WORK = 60_000, 2e9
-PASSES, SHARP = 4, 5e-7
+PASSES, SHARP, ROUGH = 4, 5e-7, 1e-3
+"""Looks at most; relative widths at which they end, and beyond which a lattice may be sharper."""
 SPREADS: Array = np.geomspace(0.05, 3e3, 100)
 """Tilts, in units of 1/c."""
 LOWEST, HALVINGS = 30.0, 10
@@ -196,7 +197,7 @@ def rare_profile(kinds: Sequence[Kind], *, delta: float | None, epsilon: float |
             aim = 0.5 * (sides.lower + sides.upper)
         elif epsilon is None:  # where it was aimed too low, the lower side is sharp all the same
             aim = sides.lower if sides.lower > aim else min(sides.upper, 1.3 * aim)
-    return None if best is None else best[1]
+    return None if best is None or best[0] > ROUGH else best[1]
 
 
 def _shift(kinds: Sequence[Kind], epsilon: float) -> float:
