@@ -233,6 +233,7 @@ def _log_c(theta: Array) -> Array:
     return result
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is beyond float64 ends in None
 def _near(kinds: Sequence[Kind], epsilon: float, log_delta: float, accuracy: float) -> RareProfile | None:
     shift, log_goal = _shift(kinds, epsilon), log_delta + math.log(accuracy)
     if not 0.0 < shift < 600.0:
@@ -310,6 +311,8 @@ def _middle(
     step = 2.0 * math.pi / period
     # Where the middle has died away.
     commons = [float(part.common_bound(np.array([tilt]))[0]) for part in parts]
+    if min(commons) < LEAST_LOG:
+        return None
     lifted = [part.lifted(tilt) for part in parts]
 
     def beyond(t: float) -> float:
@@ -329,16 +332,15 @@ def _middle(
             return None
     count = math.ceil(end / step) + 2
     rest = math.exp(min(beyond(end) - math.log(end), 700.0))
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return _summed(
-            parts,
-            tilt,
-            step,
-            count,
-            rest,
-            log_mass,
-            (float(tilts[second]), float(chernoff[second] + tilts[second] * shift)),
-        )
+    return _summed(
+        parts,
+        tilt,
+        step,
+        count,
+        rest,
+        log_mass,
+        (float(tilts[second]), float(chernoff[second] + tilts[second] * shift)),
+    )
 
 
 def _summed(
