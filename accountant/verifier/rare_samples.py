@@ -331,13 +331,13 @@ def _middle(
         if end > MOST_TERMS * step:
             return None
     count = math.ceil(end / step) + 2
-    rest = math.exp(min(beyond(end) - math.log(end), 700.0))
+    log_rest = beyond(end) - math.log(end)
     return _summed(
         parts,
         tilt,
         step,
         count,
-        rest,
+        log_rest,
         log_mass,
         (float(tilts[second]), float(chernoff[second] + tilts[second] * shift)),
     )
@@ -348,7 +348,7 @@ def _summed(
     tilt: float,
     step: float,
     count: int,
-    rest: float,
+    log_rest: float,
     log_mass: float,
     second: tuple[float, float],
 ) -> _Middle | None:
@@ -392,9 +392,9 @@ def _summed(
         more = np.where(inner < 1.0, small * np.expm1(np.minimum(inner, 1.0)), whole * size / (size + other))
         error += n * e_common * (more / size + 64.0 * UNIT * whole / size)
     missed = float((error / np.abs(pole)).sum()) * (1.0 + 1e-6)
-    if not (math.isfinite(missed) and np.isfinite(measure).all()):
+    if not (math.isfinite(missed) and np.isfinite(measure).all() and log_rest - scale < 600.0):
         return None  # some e^{θl} is beyond float64
-    return _Middle(tilt, step, measure / pole, scale, missed + rest * math.exp(-scale) / step, second, log_mass)
+    return _Middle(tilt, step, measure / pole, scale, missed + math.exp(log_rest - scale) / step, second, log_mass)
 
 
 def _log1p(z: ComplexArray) -> ComplexArray:
