@@ -332,15 +332,8 @@ def _middle(
             return None
     count = math.ceil(end / step) + 2
     log_rest = beyond(end) - math.log(end)
-    return _summed(
-        parts,
-        tilt,
-        step,
-        count,
-        log_rest,
-        log_mass,
-        (float(tilts[second]), float(chernoff[second] + tilts[second] * shift)),
-    )
+    other = float(tilts[second]), float(chernoff[second] + tilts[second] * shift)
+    return _summed(parts, tilt, step, count, log_rest, log_mass, other)
 
 
 def _summed(
