@@ -7,14 +7,16 @@ to the safe side (less noise dominates: Blackwell 1953, scale the output and add
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from affidavit.accountant.verifier.bracket import Profile, epsilon_bracket
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
 from affidavit.accountant.verifier.contour import contour_profile
+from affidavit.accountant.verifier.loss_windows import Kind
 from affidavit.accountant.verifier.profile import Goal
+from affidavit.accountant.verifier.rare_samples import AddedBound, RareProfile, rare_profile
 from affidavit.accountant.verifier.search import Sides
 from affidavit.accountant.verifier.smooth import (
     SmoothLaw,
@@ -29,6 +31,8 @@ __all__ = ["gaussian", "gaussian_samples"]
 
 _ACCURACY, _SHARP = 1e-7, 1e-10
 """Relative, of ε: where δ is given, and where ε is."""
+_FEW = 4.0
+"""Samples that hold the record, expected: from there on the transform decays by itself."""
 
 Laws = tuple[tuple[SmoothLaw, int], ...]
 Part = tuple[Laws, float]
@@ -56,13 +60,53 @@ class GaussianSamples:
         return max(side.lower for side in below), max(side.upper for side in above)
 
 
-def _profile(part: Part, goal: Goal) -> Profile | None:
+def _profile(part: Part, goal: Goal, others: Iterable[Profile]) -> Profile | None:
     laws, precision = part
     if precision == 0.0 and len(laws) == 1 and laws[0][1] == 1:
         return laws[0][0]  # closed form
     accuracy = _ACCURACY if goal.delta is not None else _SHARP
     delta = goal.expected or goal.delta or 1e-300
-    return contour_profile(laws, precision=precision, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
+    kinds = None if precision else _kinds(laws)
+    if kinds is None:
+        return contour_profile(laws, precision=precision, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
+    if _is_addition(part):
+        rare = [profile for profile in others if isinstance(profile, RareProfile)]
+        bound = AddedBound.of(kinds) if rare else None
+        if bound is not None and all(bound.settled_by(one, delta=goal.delta) for one in rare):
+            return bound
+        return contour_profile(laws, precision=0.0, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
+    few = sum(kind.uses * kind.rate for kind in kinds) <= _FEW
+    if few and (profile := rare_profile(kinds, delta=goal.expected or goal.delta, epsilon=goal.epsilon)):
+        return profile
+    found = contour_profile(laws, precision=0.0, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
+    if found is not None or few:
+        return found
+    return rare_profile(kinds, delta=goal.expected or goal.delta, epsilon=goal.epsilon)
+
+
+def _is_addition(part: Part) -> bool:
+    """Whether the record is added: the mixture stands second."""
+    return part[0][0][0].pieces[0].p.share == 0.0
+
+
+def _kinds(laws: Laws) -> tuple[Kind, ...] | None:
+    """Removal pairs of one direction; None with anything else."""
+    found: list[Kind] = []
+    for law, count in laws:
+        if len(law.pieces) > 1 or law.atom:
+            return None
+        (piece,) = law.pieces
+        one, other = (piece.p, piece.q) if laws[0][0].pieces[0].q.share == 0.0 else (piece.q, piece.p)
+        if (
+            other.share
+            or one.mean != 1.0
+            or not 0.0 < one.share < 1.0
+            or math.isfinite(piece.low)
+            or piece.weight != 1.0
+        ):
+            return None
+        found.append(Kind(one.share, piece.sigma, count))
+    return tuple(found)
 
 
 def gaussian_samples(fixed: Fixed, goal: Goal) -> GaussianSamples | None:
@@ -77,9 +121,9 @@ def gaussian_samples(fixed: Fixed, goal: Goal) -> GaussianSamples | None:
     sides: list[list[Profile]] = []
     for is_upper in (True, False):
         parts = dict.fromkeys(_part(fixed.mu_squared, sampled, forward=way, upper=is_upper) for way in (True, False))
-        for part in parts:
+        for part in sorted(parts, key=_is_addition):
             if part not in known:
-                profile = _profile(part, goal)
+                profile = _profile(part, goal, known.values())
                 if profile is None:
                     return None
                 known[part] = profile

@@ -1,0 +1,383 @@
+r"""One kind of sampled Gaussian, cut by smooth windows into common, middle and big losses.
+
+Let x ~ N(0, 1) be the noise in units of σ, μ = 1/σ, ρ = γ/(1−γ) and a(x) = ρ e^{μx − μ²/2}. The pair of
+``smooth.removal_pair``, record removed, has
+
+    P = (1−γ)(1 + a(x)) φ(x) dx,   Q = φ(x) dx,   log P/Q = log(1−γ) + l(x),   l(x) = log(1 + a(x)) >= 0.
+
+With two points c < b, a width w and χ_m(x) = Φ((x−m)/w), P is the sum of *common* (1 − χ_c) P, *middle* (χ_c − χ_b) P
+and *big* χ_b P. Common and middle are cut at x = ``end``, ``CUT`` widths beyond b; what lies beyond is charged.
+
+Facts used below, for a real lift h with |h| μ <= π/2 and a > 0:
+- |Φ(u+iv)| <= e^{v²/2} Φ(u), and the same for a difference Φ(u+iv) − Φ(u'+iv), u > u': it is the integral of φ over a
+  horizontal half-line or path, and |φ(r+iv)| = e^{v²/2} φ(r);
+- |1 + a e^{iμh}| <= 1 + a; its argument atan2(a sin μh, 1 + a cos μh) is between 0 and min(1, a) μh, and rises in a;
+- |log(1+z)| <= |z| for Re z >= 0, and |e^z − 1| <= |z| max(1, e^{Re z}).
+
+*Transforms* (``deviations``). Gauss–Legendre panels of 64 nodes. On the ellipse of parameter 2 around a panel of
+half-width r, |Im x| <= 3r/4, so by the facts above the integrand of the middle is at most e^G times that of t = 0 on
+the real axis, G <= (3r/4)²/2 + (3r/4w)²/2 + |t| μ (3r/4) min(1, a) with a at the far end; the panels keep it below
+``GROWTH``. The quadrature misses at most (64/15) 2^{−126}/(1 − 1/4) e^G r max (Trefethen 2008, Theorem 4.5), the
+largest value being bounded by cells. The common part's is its mass, in closed form as ∫ Φ((x−m)/w) φ(x−k) dx =
+Φ((k−m)/√(1+w²)), and the integral of e^{sl} − 1: its error is as small as the rate, however many uses there are.
+e^{i(t+t')l} − 1 = e + e' + ee' makes all t at once a product of two matrices.
+
+*Bounds* (``common_bound``, ``whole_bound``, ``Lifted``). Sums over cells, each factor at its worse end: a, l, χ and the
+argument rise with x, 1 − χ falls. |middle(θ+it)| is bounded on the line x + ih and, at ``end``, on the way up to it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from affidavit.accountant.verifier.balls import Ball, ball, normal_tail
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+    ComplexArray = NDArray[np.complex128]
+
+__all__ = ["APART", "CUT", "Kind", "Lifted", "Nodes", "Windowed"]
+
+UNIT = 2.0**-53
+WIDEST = 0.3
+"""Of windows."""
+APART, CUT = 6.0, 9.0
+"""Widths between the loss that is enough alone and the big window, and from there to the end."""
+START = -12.0
+"""Below it nodes end, and lies one cell."""
+CELL, LEAST_CELLS, MOST_CELLS = 0.05, 800, 6_000
+CELL_ROUNDING = 1e-12
+"""Relative, of a cell's mass from the logarithms of two tails."""
+ORDER = 64
+GROWTH, SWAY = 36.0, 30.0
+"""Exponents on the ellipse: in all, and by frequency."""
+MISSED = 6.0 * 2.0**-126
+LIFTS: Array = np.arange(1.0, 13.0)
+"""Of the path, in widths of the window."""
+BLOCK = 128
+DROPPED = 1e-25
+"""Of all nodes' weight: what a node adds that is left out (it is charged)."""
+
+
+class Kind(NamedTuple):
+    """``uses`` of the removal pair: ``rate`` in (0, 1), noise ``sigma`` for a shift by 1."""
+
+    rate: float
+    sigma: float
+    uses: int
+
+    @property
+    def mu(self) -> float:
+        return 1.0 / self.sigma
+
+    @property
+    def log_kept(self) -> float:
+        """log(1 − γ), the least loss."""
+        return math.log1p(-self.rate)
+
+    @property
+    def log_odds(self) -> float:
+        return math.log(self.rate) - self.log_kept
+
+    def log_a(self, x: Array) -> Array:
+        return self.mu * x - 0.5 * self.mu**2 + self.log_odds
+
+    def a(self, x: float) -> float:
+        return math.exp(min(self.mu * x - 0.5 * self.mu**2 + self.log_odds, 700.0))
+
+    def loss(self, x: Array) -> Array:
+        """l(x)."""
+        result: Array = np.logaddexp(0.0, self.log_a(x))
+        return result
+
+    def place(self, log_a: float) -> float:
+        """The x at which log a(x) is that."""
+        return (log_a - self.log_odds) / self.mu + 0.5 * self.mu
+
+    def log_tails(self, x: float) -> tuple[float, float]:
+        """log P and log Q of (x, ∞), in floats."""
+        near = float(log_ndtr(-x))
+        far = float(log_ndtr(self.mu - x))
+        return float(np.logaddexp(self.log_kept + near, math.log(self.rate) + far)), near
+
+    def log_falling(self, thetas: Array) -> Array:
+        """log of at least E_Q e^{−θl} at each θ."""
+        edges = np.linspace(START, -START, MOST_CELLS)
+        log_mass = np.concatenate(([log_ndtr(START)], _log_between(edges[:-1], edges[1:]), [log_ndtr(START)]))
+        least = np.concatenate(([0.0], self.loss(edges) * (1.0 - 1e-9)))
+        result: Array = np.log(np.exp(log_mass - np.outer(thetas, least)).sum(axis=1)) + 1e-12
+        return result
+
+
+def _log_between(low: Array, high: Array) -> Array:
+    """log of at least the mass of N(0, 1) between the two."""
+    right = low > 0.0
+    more, less = log_ndtr(np.where(right, -low, high)), log_ndtr(np.where(right, -high, low))
+    result: Array = more + np.log(-np.expm1(less - more)) + CELL_ROUNDING
+    return result
+
+
+class Nodes(NamedTuple):
+    """Transforms at θ + ikτ: of common and middle, less the common's mass; ``common_error`` + t ``common_slope`` …"""
+
+    common_mass: float
+    common: ComplexArray
+    middle: ComplexArray
+    common_error: float
+    common_slope: float
+    middle_error: float
+    middle_slope: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """|middle(θ + iu)| for every u >= t, from cells on lifted paths."""
+
+    log_size: Array  # one row a lift
+    argument: Array
+    floor: Array
+
+    def bound(self, t: float) -> float:
+        sizes = np.exp(self.log_size - t * self.argument).sum(axis=1) + self.floor
+        return float(sizes.min()) * (1.0 + 1e-9)
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """A kind with its windows, of one width, at ``common`` < ``big``."""
+
+    kind: Kind
+    common: float
+    big: float
+    width: float
+
+    @staticmethod
+    def of(kind: Kind, *, alone: float, depth: float, ramp: float) -> Windowed:
+        """``APART`` widths beyond x = ``alone``, and ``depth`` below that in log a; the width is ``ramp`` of log a."""
+        width = min(ramp / kind.mu, WIDEST)
+        big = alone + APART * width
+        return Windowed(kind, big - depth / kind.mu, big, width)
+
+    @property
+    def end(self) -> float:
+        return self.big + CUT * self.width
+
+    def log_window(self, x: Array, at: float, *, above: bool) -> Array:
+        """log χ at x, or of 1 − χ."""
+        z = (x - at) / self.width
+        result: Array = log_ndtr(z if above else -z)
+        return result
+
+    def log_middle(self, x: Array) -> Array:
+        """log(χ_c − χ_b): of the tails where both are nearly 1."""
+        high, low = (x - self.common) / self.width, (x - self.big) / self.width
+        turned = low > 0.0
+        more, less = log_ndtr(np.where(turned, -low, high)), log_ndtr(np.where(turned, -high, low))
+        result: Array = more + np.log1p(-np.exp(np.minimum(less - more, -1e-300)))
+        return result
+
+    def log_beyond(self) -> float:
+        """log of P's mass beyond ``end`` that is not big, of all uses."""
+        escaped = float(log_ndtr(-CUT)) + self.kind.log_tails(self.end)[0]
+        return escaped + math.log(self.kind.uses) + 1e-9
+
+    def big_masses(self) -> tuple[Ball, Ball]:
+        """P- and Q-mass of the big part."""
+        mu, rate, width = 1 / ball(self.kind.sigma), ball(self.kind.rate), ball(self.width)
+        spread = (1 + width * width).sqrt()
+        near = normal_tail(ball(self.big) / spread)
+        far = normal_tail((ball(self.big) - mu) / spread)
+        return (1 - rate) * near + rate * far, near
+
+    def log_below(self, x: float) -> float:
+        """log of Q's mass of the big part below x < ``big``.
+
+        log Φ((y−b)/w) is concave with slope >= (b−x)/w² at x, and log φ(y) <= log φ(x) + x (x − y): one exponential
+        below x, where that falls. At most all of the big part.
+        """
+        whole = float(log_ndtr(-self.big / math.hypot(1.0, self.width))) + 1e-9
+        slope = (self.big - x) / self.width**2 - x
+        if x >= self.big or slope <= 0.0:
+            return whole
+        density = -0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
+        return min(whole, float(log_ndtr((x - self.big) / self.width)) + density - math.log(slope) + 1e-9)
+
+    def cells(self) -> _Cells:
+        step = min(CELL, CELL / self.kind.mu)
+        count = int(min(max((self.end - START) / step, LEAST_CELLS), MOST_CELLS))
+        return _cells(self.kind, self.end + self.width, count)
+
+    def common_bound(self, thetas: Array) -> Array:
+        """log of at least ∫ e^{θl} over the common part, at each θ."""
+        cells = self.cells()
+        outside = np.concatenate(([0.0], self.log_window(cells.low[1:], self.common, above=False)))
+        return cells.log_moment(thetas, outside)
+
+    def whole_bound(self, thetas: Array) -> Array:
+        """The same of common and middle."""
+        cells = self.cells()
+        outside = np.concatenate(([0.0], self.log_window(cells.low[1:], self.big, above=False)))
+        return cells.log_moment(thetas, outside)
+
+    def _log_middle_cells(self, cells: _Cells) -> Array:
+        outside = np.concatenate(([0.0], self.log_window(cells.low[1:], self.big, above=False)))
+        result: Array = np.minimum(self.log_window(cells.high, self.common, above=True), outside) + 1e-12
+        return result
+
+    def lifted(self, theta: float) -> Lifted:
+        cells, mu = self.cells(), self.kind.mu
+        heights = LIFTS * self.width
+        heights = heights[heights * mu <= 1.5]
+        growth = 0.5 * heights**2 + 0.5 * (heights / self.width) ** 2
+        base = cells.log_mass + (theta + 1.0) * cells.loss_high + self.kind.log_kept + self._log_middle_cells(cells)
+        a = np.exp(np.minimum(self.kind.log_a(cells.low[1:]), 300.0))
+        angle = (heights * mu)[:, None]
+        argument = np.arctan2(a * np.sin(angle), 1.0 + a * np.cos(angle)) * (1.0 - 1e-9)
+        argument = np.concatenate((np.zeros((len(heights), 1)), argument), axis=1)
+        edge = np.array([self.end])
+        log_end = (
+            -0.5 * self.end**2 + (theta + 1.0) * self.kind.loss(edge) + self.log_window(edge, self.big, above=False)
+        )
+        floor = heights * np.exp(np.minimum(growth + float(log_end[0]) + self.kind.log_kept, 700.0))
+        return Lifted(growth[:, None] + base, argument, floor)
+
+    def panels(self, frequency: float) -> tuple[Array, Array]:
+        """Centres and half-widths from ``START`` to ``end``."""
+        mu, width = self.kind.mu, self.width
+        widest = min(1.0, 1.3 / mu, 4.0 * width)
+        centres: list[float] = []
+        halves: list[float] = []
+        x = START
+        while True:
+            rest = 0.5 * (self.end - x)
+            r = min(widest, rest)
+            # At the smallest r that is taken any slope of the loss, at most μ, is slow enough.
+            while frequency * mu * min(1.0, self.kind.a(x + 2.25 * r)) * 0.75 * r > SWAY:
+                r = max(0.7 * r, SWAY / (0.7501 * frequency * mu))
+            centres.append(x + r)
+            halves.append(r)
+            if r == rest:
+                return np.array(centres), np.array(halves)
+            x += 2.0 * r
+
+    def deviations(self, theta: float, step: float, count: int) -> Nodes:
+        """Both transforms at θ + ikτ for k < ``count``, τ = ``step``, and what they may miss."""
+        kind, cells = self.kind, self.cells()
+        top = step * count
+        centres, halves = self.panels(top)
+        points, weights = _legendre()
+        x = (centres[:, None] + halves[:, None] * points).ravel()
+        loss = kind.loss(x)
+        log_base = np.log((halves[:, None] * weights).ravel()) - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
+        log_base += loss + kind.log_kept
+        log_low, log_mid = self.log_window(x, self.common, above=False), self.log_middle(x)
+        low = np.exp(log_base + log_low)
+        tilted_low, tilted_mid = (np.exp(log_base + share + theta * loss) for share in (log_low, log_mid))
+        # Relative errors, in units in the last place: of logarithms, windows' arguments, panels' nodes; of l by a's.
+        terms = np.abs(kind.mu * x) + kind.mu**2 + abs(kind.log_odds)
+        pointwise = 256.0 + 4.0 * (0.5 * x * x + (theta + 1.0) * loss * (2.0 + terms))
+        pointwise += 4.0 * np.abs(x) / np.repeat(halves, ORDER)  # panels' ends, rounded, leave gaps
+        of_loss = loss * (8.0 + 4.0 * terms)
+
+        def window_rounding(log_share: Array) -> Array:
+            z = np.minimum(np.abs(x - self.common), np.abs(x - self.big)) / self.width
+            hazard = np.exp(np.minimum(-0.5 * z * z - log_share, 60.0))
+            return 8.0 * np.abs(log_share) + 4.0 * hazard * (np.abs(x) + abs(self.common) + abs(self.big)) / self.width
+
+        relative_low, relative_mid = pointwise + window_rounding(log_low), pointwise + window_rounding(log_mid)
+        rows = -(-count // BLOCK)
+
+        def transform(tilted: Array) -> tuple[ComplexArray, Array]:
+            kept = tilted * loss > DROPPED * float(tilted @ loss)
+            coarse = _turned(np.outer(step * BLOCK * np.arange(rows), loss[kept]))
+            fine = _turned(np.outer(step * np.arange(BLOCK), loss[kept]))
+            weight = tilted[kept]
+            found = (coarse * weight) @ fine.T + (coarse @ weight)[:, None] + (fine @ weight)[None, :]
+            result: ComplexArray = found.ravel()[:count]
+            return result, np.where(kept, 0.0, tilted)
+
+        turned_low, left_low = transform(tilted_low)
+        turned_mid, left_mid = transform(tilted_mid)
+        grown = np.where(theta * loss < 1.0, low * np.expm1(np.minimum(theta * loss, 1.0)), tilted_low - low)
+        common = float(grown.sum()) + turned_low
+        middle = float(tilted_mid.sum()) + turned_mid
+        # The common part's mass; P's mass beyond ``end`` was never in it.
+        mu, spread = kind.mu, math.hypot(1.0, self.width)
+        cut = np.logaddexp(
+            kind.log_kept + log_ndtr(-self.common / spread),
+            math.log(kind.rate) + log_ndtr((mu - self.common) / spread),
+        )
+        missing = math.exp(float(cut)) * UNIT * 64.0 * (1.0 + self.common**2 + mu**2)
+        missing += math.exp(self.log_beyond() - math.log(kind.uses))
+        # Quadrature, with the largest value on the axis; and what lies below the nodes.
+        scale = MISSED * math.exp(GROWTH) * 0.5 * (self.end - START)
+        high = cells.log_height + (theta + 1.0) * cells.loss_high + kind.log_kept
+        middle_missed = scale * math.exp(min(float((high + self._log_middle_cells(cells)).max()), 700.0))
+        outside = np.concatenate(([0.0], self.log_window(cells.low[1:], self.common, above=False)))
+        log_a = kind.log_a(cells.high)
+        common_missed = scale * math.exp(min(float((high + outside + log_a).max()), 700.0))
+        under = np.array([START])
+        least = float(log_ndtr(START)) + float((theta + 1.0) * kind.loss(under)[0])
+        common_missed += math.exp(least + float(kind.log_a(under)[0]))
+        middle_missed += math.exp(least + float(self.log_window(under, self.common, above=True)[0]))
+        dot = 3.0 * (len(x) + 32.0)
+        linear = loss * dot + of_loss
+        return Nodes(
+            -math.exp(float(cut)),
+            common,
+            middle,
+            missing + theta * common_missed + UNIT * float(np.abs(grown) @ (dot + relative_low + 8.0 + 4.0 * terms)),
+            common_missed + float(left_low @ loss) + 2.0 * UNIT * float(tilted_low @ (linear + loss * relative_low)),
+            middle_missed + UNIT * float(tilted_mid @ (4.0 * dot + 2.0 * relative_mid)),
+            float(left_mid @ loss) + 2.0 * UNIT * float(tilted_mid @ of_loss),
+        )
+
+
+def _turned(phase: Array) -> ComplexArray:
+    """e^{i phase} − 1."""
+    half = np.sin(0.5 * phase)
+    result: ComplexArray = -2.0 * half * half + 1j * np.sin(phase)
+    return result
+
+
+class _Cells(NamedTuple):
+    """The first one is all below ``high[0]``."""
+
+    low: Array
+    high: Array
+    log_mass: Array
+    log_height: Array
+    """Of φ, its largest value."""
+    loss_high: Array
+    log_kept: float
+
+    def log_moment(self, thetas: Array, log_share: Array) -> Array:
+        logs = self.log_mass + log_share + self.log_kept + np.outer(thetas + 1.0, self.loss_high)
+        top = logs.max(axis=1)
+        result: Array = top + np.log(np.exp(logs - top[:, None]).sum(axis=1)) + 1e-13 * (16.0 + np.abs(top))
+        return result
+
+
+@lru_cache(maxsize=32)
+def _cells(kind: Kind, end: float, count: int) -> _Cells:
+    high = np.linspace(START, end, count + 1)
+    low = np.concatenate(([-math.inf], high[:-1]))
+    log_mass = _log_between(low, high)
+    near = np.where(low > 0.0, low, np.where(high < 0.0, high, 0.0))
+    log_height = -0.5 * near * near - 0.5 * math.log(2.0 * math.pi) + CELL_ROUNDING
+    rounded = 1e-13 + 8.0 * UNIT * (kind.mu * np.abs(high) + kind.mu**2 + abs(kind.log_odds))
+    return _Cells(low, high, log_mass, log_height, kind.loss(high) * (1.0 + rounded), kind.log_kept)
+
+
+@lru_cache(maxsize=1)
+def _legendre() -> tuple[Array, Array]:
+    nodes, weights = np.polynomial.legendre.leggauss(ORDER)
+    return nodes, weights

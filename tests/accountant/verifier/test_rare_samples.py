@@ -1,0 +1,140 @@
+"""Rare samples in windows: against direct integration, the plain contour integral, and the issuing engine."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import mpmath
+import numpy as np
+import pytest
+
+from affidavit.accountant.bound import bound
+from affidavit.accountant.plan import Gaussian, Plan, Poisson, Repeat, WithoutReplacement
+from affidavit.accountant.verifier import recompute
+from affidavit.accountant.verifier.bracket import epsilon_bracket
+from affidavit.accountant.verifier.contour import contour_profile
+from affidavit.accountant.verifier.loss_windows import Kind, Windowed
+from affidavit.accountant.verifier.rare_samples import AddedBound, rare_profile
+from affidavit.accountant.verifier.smooth import removal_pair
+
+TWO_USES = [
+    ((Kind(0.001, 0.8, 2),), 0.078, 1.0051782755125433e-6),
+    ((Kind(1e-7, 1.0, 2),), 9e-6, 1.1220802918362656e-12),
+    ((Kind(0.3, 2.0, 2),), 1.9, 1.3659048026901165e-8),
+    ((Kind(0.01, 0.5, 1), Kind(0.0001, 2.0, 1)), 0.4, 0.00091338355284104832),
+]
+"""δ = E over the first use of the other's closed form at what is left of ε: mpmath, 60 digits."""
+
+
+@pytest.mark.parametrize(("kinds", "epsilon", "delta"), TWO_USES)
+def test_two_uses_are_their_integral(kinds: tuple[Kind, ...], epsilon: float, delta: float) -> None:
+    profile = rare_profile(kinds, delta=None, epsilon=epsilon)
+    assert profile is not None
+    lower, upper = profile.delta(epsilon)
+    assert lower <= delta * (1.0 + 1e-15)
+    assert upper >= delta * (1.0 - 1e-15)
+    assert upper - lower <= 1e-6 * delta
+
+
+@pytest.mark.parametrize("kind", [Kind(0.05, 1.0, 5), Kind(0.3, 2.0, 3), Kind(0.9, 1.0, 2), Kind(0.01, 1.0, 10)])
+def test_where_the_plain_integral_serves_both_agree(kind: Kind) -> None:
+    law = removal_pair(rate=kind.rate, sigma=kind.sigma, removed=True)
+    plain = contour_profile([(law, kind.uses)], precision=0.0, delta=1e-6, epsilon=None)
+    rare = rare_profile((kind,), delta=1e-6, epsilon=None)
+    assert plain is not None
+    assert rare is not None
+    one, other = (epsilon_bracket(profile, 1e-6, start=1.0) for profile in (plain, rare))
+    assert one.lower <= other.upper
+    assert other.lower <= one.upper
+    assert other.upper - other.lower <= 1e-7 * other.upper
+
+
+@pytest.mark.parametrize(
+    ("plan", "delta"),
+    [
+        (Repeat(2, Poisson(0.001, Gaussian(0.8))), 1e-6),
+        (Repeat(50, Poisson(0.001, Gaussian(0.8))), 1e-6),
+        (Repeat(50, Poisson(0.001, Gaussian(0.8))), 1e-40),
+        (Repeat(10**7, Poisson(1e-9, Gaussian(0.3))), 1e-8),
+        (Repeat(100, Poisson(0.001, Gaussian(20.0))), 1e-6),
+        (Repeat(10, WithoutReplacement(10_000, 10, Gaussian(1.0))), 1e-6),
+    ],
+)
+def test_the_verifier_and_the_issuing_engine_meet(plan: Plan, delta: float) -> None:
+    found, issued = recompute(plan, relation="add-remove", delta=delta), bound(plan, relation="add-remove", delta=delta)
+    assert found.epsilon_lower <= issued.epsilon_upper
+    assert issued.epsilon_lower <= found.epsilon_upper
+    assert found.epsilon_upper - found.epsilon_lower <= 1e-6 * found.epsilon_upper
+    at_epsilon = recompute(plan, relation="add-remove", epsilon=found.epsilon_upper)
+    assert at_epsilon.delta_lower <= delta
+    assert at_epsilon.delta_upper >= delta * (1.0 - 1e-4)
+
+
+def test_below_the_largest_loss_of_an_added_record_no_lattice_is_needed() -> None:
+    """ε = 4.9e-4, and −T log(1−q) = 1e-3: by the lattices [4.9171e-4, 4.9212e-4]."""
+    found = recompute(Repeat(1_000, Poisson(1e-6, Gaussian(1.0))), relation="add-remove", delta=1e-12)
+    assert found.method == "contour integral"
+    assert 4.917e-4 <= found.epsilon_lower <= found.epsilon_upper <= 4.9212e-4
+    assert found.epsilon_upper - found.epsilon_lower <= 1e-6 * found.epsilon_upper
+
+
+def test_the_bound_of_the_other_direction_is_above_one_use() -> None:
+    """Against the closed form of (N(0), mixture)."""
+    for rate, sigma in ((0.1, 1.0), (0.3, 0.5), (0.001, 2.0), (0.9, 0.8)):
+        law, bounded = removal_pair(rate=rate, sigma=sigma, removed=False), AddedBound.of((Kind(rate, sigma, 1),))
+        for share in (0.0, 0.2, 0.7, 0.99, 1.0, 1.5):
+            epsilon = -share * math.log1p(-rate)
+            assert bounded.delta(epsilon).upper >= law.delta(epsilon).lower
+        assert bounded.delta(-1.01 * math.log1p(-rate)).upper == 0.0
+
+
+def _windows(generator: random.Random) -> Windowed:
+    kind = Kind(10.0 ** generator.uniform(-9.0, -0.1), 10.0 ** generator.uniform(-0.4, 0.7), 1)
+    alone = generator.uniform(0.5, 6.0)
+    return Windowed.of(kind, alone=alone, depth=generator.uniform(0.3, 3.0), ramp=generator.uniform(0.03, 0.08))
+
+
+def _exact(windowed: Windowed, s: mpmath.mpc, halves: list[tuple[float, float]]) -> tuple[mpmath.mpc, mpmath.mpc]:
+    """∫ (1 − χ_c) P (e^{sl} − 1) and ∫ (χ_c − χ_b) P e^{sl} up to the end, by mpmath's own quadrature."""
+    kind = windowed.kind
+    rate, mu, width = mpmath.mpf(kind.rate), 1 / mpmath.mpf(kind.sigma), mpmath.mpf(windowed.width)
+
+    def window(x: mpmath.mpf, at: float) -> mpmath.mpf:
+        return mpmath.erfc((at - x) / width / mpmath.sqrt(2)) / 2
+
+    def both(x: mpmath.mpf) -> tuple[mpmath.mpf, mpmath.mpc, mpmath.mpf]:
+        a = rate / (1 - rate) * mpmath.exp(mu * x - mu * mu / 2)
+        return mpmath.npdf(x) * (1 - rate) * (1 + a), mpmath.exp(s * mpmath.log1p(a)), window(x, windowed.common)
+
+    def common(x: mpmath.mpf) -> mpmath.mpc:
+        p, turned, share = both(x)
+        return p * (1 - share) * (turned - 1)
+
+    def middle(x: mpmath.mpf) -> mpmath.mpc:
+        p, turned, share = both(x)
+        return p * (share - window(x, windowed.big)) * turned
+
+    points = [mpmath.mpf(low) for low, _ in halves] + [mpmath.mpf(windowed.end)]
+    quad = [mpmath.quad(f, points, method="gauss-legendre", maxdegree=5) for f in (common, middle)]
+    return quad[0], quad[1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_transforms_miss_no_more_than_they_charge(seed: int) -> None:
+    generator = random.Random(seed)
+    windowed = _windows(generator)
+    loss = float(windowed.kind.loss(np.array([windowed.big]))[0])
+    tilt, count = generator.uniform(1.0, 20.0) / loss, 40
+    step = generator.uniform(5.0, 60.0) / loss / count
+    nodes = windowed.deviations(tilt, step, count)
+    centres, widths = windowed.panels(step * count)
+    ends = list(zip((centres - widths).tolist(), (centres + widths).tolist(), strict=True))
+    with mpmath.workdps(30):
+        for k in (0, count - 1):
+            common, middle = _exact(windowed, mpmath.mpc(tilt, step * k), ends)
+            t = step * k
+            assert abs(common - nodes.common[k]) <= nodes.common_error + t * nodes.common_slope
+            assert abs(middle - nodes.middle[k]) <= nodes.middle_error + t * nodes.middle_slope
+            assert abs(middle) <= windowed.lifted(tilt).bound(t)
+    assert nodes.middle_error <= 1e-9 * abs(nodes.middle[0])
