@@ -111,10 +111,18 @@ class SampledAdaptiveProfile:
         lower, upper = zip(*(sides.bracket(epsilon) for sides in self._everywhere), strict=True)
         return Interval(max(lower), max(upper))
 
-    def curves(self) -> tuple[tuple[DiscreteProfile, float], ...]:
-        """The upper side at every ε, forward and backward, and the spacing of the lattice that its losses lie on."""
-        found = (self._whole(use, share=0.5 * WHOLE) for use in self._directions)
-        return tuple((sides.upper, spacing) for sides, spacing in found)
+    def curves(self, share: float) -> list[tuple[SampledUse, DiscreteProfile, float]]:
+        """The upper side at every ε, forward and backward, and the spacing of the lattice that its losses lie on.
+
+        ``share``: about that spacing, in deviations of one use's loss.
+        """
+        found = ((use, *self._whole(use, share=share)) for use in self._directions)
+        return [(use, sides.upper, spacing) for use, sides, spacing in found]
+
+    def shares(self) -> tuple[float, ...]:
+        """About the best t/η, forward and backward, if it is the same at every use."""
+        near = (self._estimate(use, self._target) for use in self._directions)
+        return tuple(use.best_share(one.slope) for use, one in zip(self._directions, near, strict=True))
 
     def epsilon(self, delta: float) -> Interval:
         """Larger direction at ``delta``."""
