@@ -2,8 +2,8 @@ r"""Very many uses of exponential mechanisms: a few blocks, then one law for eac
 
 The recursions (``recursion``, ``sampled_recursion``) are exact and take time in proportion to T^{3/2}. The last uses
 are cut into blocks. The recursion gives the largest hockey-stick curve H of a block, whatever came before it; such a
-curve is that of a pair (convex in α, H(0) = 1, H >= 1 − α), which dominates the block, and dominating pairs compose (Zhu,
-Dong and Wang 2022, theorem 10). H is kept as chords between lattice points, finitely many losses, so its
+curve is that of a pair (convex in α, H(0) = 1, H >= 1 − α), which dominates the block, and dominating pairs compose
+(Zhu, Dong and Wang 2022, theorem 10). H is kept as chords between lattice points, finitely many losses, so its
 composition is exact on the same lattice. The strategy may differ at each α, which adds about half a use a block. So all
 uses before these are charged by one law each, which is valid above what the blocks leave (``one_law``).
 
@@ -52,7 +52,7 @@ COPIES, MOST_COPIES = 0.2, 12
 LOOSE = 0.05
 """ln of how much all growth may raise δ; beyond, all uses are in blocks."""
 SHORTEST = 100
-"""Uses of one range in a row from which on a block of them is nearly as sharp as the recursion."""
+"""Uses of one range in a row from which on a block of them is nearly as sharp as the recursion; a law may follow it."""
 CELLS = 48
 """Lattice spacings to a range: the chords add 1.5/cells² to ρ."""
 LARGEST_RANGE = 4.0
@@ -196,7 +196,7 @@ def _above(eta: float, rate: float, uses: int, small: float) -> _Above:
     """``uses`` of range ``eta`` on samples of a rate; about mass ``small`` may be left out."""
     length = min(uses, SAMPLED_BLOCK if rate < 1.0 else BLOCK)
     copies = min(uses // length, MOST_COPIES, max(1, round(math.sqrt(COPIES * uses / length))))
-    if (rest := uses - copies * length) > 0:
+    if (rest := uses - copies * length) > 0 and length >= SHORTEST:
         sides = _sides(eta, rate, length, small / copies, SPACING if uses > MANY else SHARP_SPACING)
         starts = [start_of(use, block, spacing, copies=copies, small=small) for use, block, spacing in sides]
         laws = [law_above(side[0], start) for side, start in zip(sides, starts, strict=True)]
