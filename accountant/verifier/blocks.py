@@ -24,7 +24,15 @@ from fractions import Fraction
 import numpy as np
 from flint import arb
 
-from affidavit.accountant.verifier.adaptive import SLACK, STEP, AdaptiveCurve, Lines, adaptive_curve, spacing
+from affidavit.accountant.verifier.adaptive import (
+    SLACK,
+    STEP,
+    AdaptiveCurve,
+    Lines,
+    adaptive_curve,
+    cost_in_seconds,
+    spacing,
+)
 from affidavit.accountant.verifier.balls import Array, Ball, ball, precision, up_array
 from affidavit.accountant.verifier.branches import Steps
 from affidavit.accountant.verifier.convolve import compose, window_of
@@ -38,6 +46,8 @@ __all__ = ["Run", "block_lengths", "composed_blocks", "exponential_blocks"]
 
 BLOCK, CELLS = 500, 32
 """Uses of a block; lattice points to a range."""
+AFFORDABLE = 1.0
+"""Seconds for the recursion over a block; where it takes more, as of large ranges, blocks are shorter."""
 SHORTEST = 100
 """Uses of a block from which on it is smooth enough for a pair."""
 COPIES, MOST_COPIES, POWER = 0.2, 8, 1000
@@ -90,17 +100,23 @@ def exponential_blocks(steps: Steps, tail: float) -> AdaptiveCurve:
 
 def _one_range(spread: Fraction, count: int, small: float) -> AdaptiveCurve:
     step, length = spacing(((spread, 1),), CELLS), min(count, BLOCK)
-    top = min(float(length * spread), zcdp_top(float(Fraction(length) * spread * spread / 8), small))
-    curve = adaptive_curve(((spread, length),), step, top, negligible=small)
-    values, deviation = curve.upper_values, 0.5 * float(spread)
+
+    def block(size: int) -> tuple[Steps, float]:
+        rho = Fraction(size) * spread * spread / 8
+        return ((spread, size),), min(float(size * spread), zcdp_top(float(rho), small))
+
+    while length > 1 and cost_in_seconds(block(length)[0], step, block(length)[1]) > AFFORDABLE:
+        length //= 2
+    steps, top = block(length)
+    values, deviation = adaptive_curve(steps, step, top, negligible=small).upper_values, 0.5 * float(spread)
     run = Run((values, values), step, length, count, deviation)
     if (found := run.charged(lambda fine: ways_of(ball(spread), ball(1), fine)[0], small)) is not None:
         return found
     uses: list[tuple[Sides, int]] = []
-    for size, number in block_lengths(count, BLOCK):
-        if size > length or size < length:
-            top = min(float(size * spread), zcdp_top(float(Fraction(size) * spread * spread / 8), small))
-            values = adaptive_curve(((spread, size),), step, top, negligible=small).upper_values
+    for size, number in block_lengths(count, length):
+        if size != length:
+            steps, top = block(size)
+            values = adaptive_curve(steps, step, top, negligible=small).upper_values
         uses.append(((values, values), number))
     return composed_blocks(uses, step, deviation=deviation * math.sqrt(length), negligible=small)
 
