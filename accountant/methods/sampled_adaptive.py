@@ -23,8 +23,8 @@ __all__ = ["SampledAdaptiveProfile", "sampled_gap"]
 
 COARSEST, WHOLE = 0.3, 0.15
 """The first spacing, in units of s; that of the whole curve."""
-MAX_WORK = 1e8
-"""Lattice points of all uses together times cells that a use reaches across: some 0.04 µs each."""
+MAX_WORK, WHOLE_WORK = 1e8, 4e7
+"""Lattice points of all uses together times cells that a use reaches across, some 0.04 µs each; for a whole curve."""
 DEPTH = 14.0
 """ln of how much smaller than the answer may be what the window leaves out."""
 RESERVE = 2e-3
@@ -176,9 +176,9 @@ class SampledAdaptiveProfile:
             lowest = np.maximum(-near.epsilon, -left * down) / spacing - 2.0
             highest = np.minimum(near.epsilon, left * up) / spacing + 2.0
             window = Window(spacing, np.floor(lowest).astype(np.int64), np.ceil(highest).astype(np.int64), near.slope)
-            if (work := _work(use, window)) <= MAX_WORK:
+            if (work := _work(use, window)) <= WHOLE_WORK:
                 return _Sides.of(use, window), spacing
-            spacing *= 1.02 * (work / MAX_WORK) ** (1.0 / 3.0)
+            spacing *= 1.02 * (work / WHOLE_WORK) ** (1.0 / 3.0)
 
     def _estimate(self, use: SampledUse, target: Target) -> _Estimate:
         """The saddle point, where the tilted losses are taken as normal."""

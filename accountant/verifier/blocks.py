@@ -46,7 +46,7 @@ __all__ = ["Run", "block_lengths", "composed_blocks", "exponential_blocks"]
 
 BLOCK, CELLS = 500, 32
 """Uses of a block; lattice points to a range."""
-AFFORDABLE = 1.0
+AFFORDABLE = 3.0
 """Seconds for the recursion over a block; where it takes more, as of large ranges, blocks are shorter."""
 SHORTEST = 100
 """Uses of a block from which on it is smooth enough for a pair."""
