@@ -93,8 +93,8 @@ class BlocksProfile:
         for node, uses in scenario.fixed:
             if isinstance(node, Poisson) and isinstance(node.of, Exponential):
                 runs.append((node.of.range, node.rate, uses))
-                shares = SampledAdaptiveProfile(Scenario(fixed=((node, uses),)), target).shares()
-                strategies = [[(_one_choice(node.of.range, node.rate, share), uses)] for share in shares]
+                same = SampledAdaptiveProfile(Scenario(fixed=((node, uses),)), target).shares()
+                strategies = [[(_one_choice(node.of.range, node.rate, share), uses)] for share in same]
         above = [_above(eta, rate, uses, small / len(runs)) for eta, rate, uses in runs]
         self._growth = sum(one.growth for one in above)
         self._constant = sum(one.constant for one in above)

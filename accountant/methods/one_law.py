@@ -67,7 +67,7 @@ class Law:
         """In nats."""
         import numpy as np
 
-        losses: Array = (self.first + np.arange(len(self.masses))) * self.spacing
+        losses: Array = np.arange(self.first, self.first + len(self.masses), dtype=np.float64) * self.spacing
         return losses
 
     def trimmed(self, small: float) -> Law:

@@ -93,7 +93,8 @@ def exponential_blocks(steps: Steps, tail: float) -> AdaptiveCurve:
     step = Fraction(deviation / SUMMED)
     summed: list[tuple[Sides, int]] = []
     for curve in curves:
-        values = curve.upper(float(step) * (1.0 - STEP) * np.arange(math.ceil(curve.top / float(step)) + 2))
+        points = np.arange(math.ceil(curve.top / float(step)) + 2, dtype=np.float64)
+        values = curve.upper(points * (float(step) * (1.0 - STEP)))
         summed.append(((values, values), 1))
     return composed_blocks(summed, step, deviation=0.0, negligible=small)
 

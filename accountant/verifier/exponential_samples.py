@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ from affidavit.accountant.verifier.adaptive import FLOOR, STEP, AdaptiveCurve, L
 from affidavit.accountant.verifier.balls import Array, Ball, ball, down, precision, up, up_array
 from affidavit.accountant.verifier.blocks import Run, block_lengths, composed_blocks
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
-from affidavit.accountant.verifier.exponential_use import extended_by, lowered, raised, ways_of
+from affidavit.accountant.verifier.exponential_use import Way, extended_by, lowered, raised, ways_of
 from affidavit.accountant.verifier.memoryless import UnderSampling, memoryless_profile
 from affidavit.accountant.verifier.mixture import MixtureProfile
 from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Best, Goal, OneSide, Profile, worst
@@ -264,7 +265,7 @@ def _in_blocks(eta: Fraction, rate: Fraction, uses: int, goal: Goal) -> Profile:
     for way in (0, 1):
         sides = {length: (one[way].upper, one[1 - way].upper) for length, one in states.items()}
         run = Run(sides[longest], step, longest, uses, near.deviation)
-        curve = run.charged(lambda fine, way=way: ways_of(ball(eta), ball(rate), fine)[way], small)
+        curve = run.charged(partial(_way, eta, rate, way), small)
         if curve is None:
             every = [(sides[length], count) for length, count in block_lengths(uses, BLOCK)]
             deviation = near.deviation * math.sqrt(longest)
@@ -274,6 +275,10 @@ def _in_blocks(eta: Fraction, rate: Fraction, uses: int, goal: Goal) -> Profile:
         below = OneSide(memoryless_profile(eta, uses, goal, budget=tail, sampled=sampled), "lower")
         profiles.append(Best((above, below)))
     return worst(profiles)
+
+
+def _way(eta: Fraction, rate: Fraction, way: int, step: Fraction) -> Way:
+    return ways_of(ball(eta), ball(rate), step)[way]
 
 
 def _narrow(profile: Profile, goal: Goal) -> bool:
