@@ -376,8 +376,11 @@ def _memoryless(branch: Branch, goal: Goal, tail: float) -> Profile | None:
 
     Ranges that are a negligible part of the cost reveal nothing: that is a strategy too, and its lattice is coarser.
     """
-    cost = sum(count * spread * spread for spread, count in branch.steps)
-    steps = tuple((spread, count) for spread, count in branch.steps if count * spread * spread > NEGLIGIBLE_COST * cost)
+    uses = _by_range(branch.steps)
+    cost = sum(count * spread * spread for spread, count in uses.items())
+    steps = tuple(
+        (spread, count) for spread, count in uses.items() if count * spread * spread > NEGLIGIBLE_COST * cost
+    ) or tuple(uses.items())
     (spread, count), *others = steps
     if not others and branch.fixed.empty and count <= MOST_USES:
         return memoryless_profile(spread, count, goal, budget=tail)
@@ -385,6 +388,13 @@ def _memoryless(branch: Branch, goal: Goal, tail: float) -> Profile | None:
         return profile_of(_pure_steps(replace(branch, steps=steps), 2), goal)
     except NotSupported:
         return None
+
+
+def _by_range(steps: Steps) -> Counter[Fraction]:
+    uses: Counter[Fraction] = Counter()
+    for spread, count in steps:
+        uses[spread] += count
+    return uses
 
 
 def _coarse(branch: Branch, goal: Goal) -> Profile:
@@ -426,9 +436,7 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
         return SoftmaxProfile(branch.steps[0][0])
     if branch.steps:
         ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
-        uses: Counter[Fraction] = Counter()
-        for spread, count in branch.steps:
-            uses[spread] += count
+        uses = _by_range(branch.steps)
         if ordered and (uses.total() < MANY_STEPS or min(uses.values()) < SHORTEST_RUN):
             found = _adaptive(branch, goal)
             if found is not None:
