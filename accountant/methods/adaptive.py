@@ -267,12 +267,10 @@ class AdaptiveMethod:
 def recursion_points(scenario: Scenario) -> float:
     """About how many lattice points the coarsest recursion has."""
     uses = sum(count for _, count in scenario.exponentials)
-    largest = max(eta for eta, _ in scenario.exponentials)
-    if not scenario.fixed:
-        width = 4.0 * math.sqrt(sum(eta * eta / 4.0 * count for eta, count in scenario.exponentials))
-    else:
-        width = 2.0 * tail_bound(scenario).epsilon(1e-9).upper
-    ranges = min(width / largest, 2.0 * uses)
+    squares = sum(eta * eta * count for eta, count in scenario.exponentials)
+    typical = math.sqrt(squares / uses)  # ``AdaptiveProfile`` takes its spacing from it
+    width = 2.0 * math.sqrt(squares) if not scenario.fixed else 2.0 * tail_bound(scenario).epsilon(1e-9).upper
+    ranges = min(width / typical, 2.0 * uses)
     if scenario.fixed and scenario.order != "fixed-first":
-        ranges = (width + 100.0) / largest  # as in ``_window``: the fixed profile reaches beyond these uses' losses
+        ranges = (width + 100.0) / typical  # as in ``_window``: the fixed profile reaches beyond these uses' losses
     return uses * (ranges * LEAST_CELLS + 2.0)

@@ -23,8 +23,8 @@ __all__ = ["SampledAdaptiveProfile", "sampled_gap"]
 
 COARSEST, WHOLE = 0.3, 0.15
 """The first spacing, in units of s; that of the whole curve."""
-MAX_WORK = 4e7
-"""Lattice points of all uses together times cells that a use reaches across: some 0.04 µs each."""
+MAX_WORK, WHOLE_WORK = 1e8, 4e7
+"""Lattice points of all uses together times cells that a use reaches across, some 0.04 µs each; for a whole curve."""
 DEPTH = 14.0
 """ln of how much smaller than the answer may be what the window leaves out."""
 RESERVE = 2e-3
@@ -111,10 +111,18 @@ class SampledAdaptiveProfile:
         lower, upper = zip(*(sides.bracket(epsilon) for sides in self._everywhere), strict=True)
         return Interval(max(lower), max(upper))
 
-    def curves(self) -> tuple[tuple[DiscreteProfile, float], ...]:
-        """The upper side at every ε, forward and backward, and the spacing of the lattice that its losses lie on."""
-        found = (self._whole(use, share=0.5 * WHOLE) for use in self._directions)
-        return tuple((sides.upper, spacing) for sides, spacing in found)
+    def curves(self, share: float) -> list[tuple[SampledUse, DiscreteProfile, float]]:
+        """The upper side at every ε, forward and backward, and the spacing of the lattice that its losses lie on.
+
+        ``share``: about that spacing, in deviations of one use's loss.
+        """
+        found = ((use, *self._whole(use, share=share)) for use in self._directions)
+        return [(use, sides.upper, spacing) for use, sides, spacing in found]
+
+    def shares(self) -> tuple[float, ...]:
+        """About the best t/η, forward and backward, if it is the same at every use."""
+        near = (self._estimate(use, self._target) for use in self._directions)
+        return tuple(use.best_share(one.slope) for use, one in zip(self._directions, near, strict=True))
 
     def epsilon(self, delta: float) -> Interval:
         """Larger direction at ``delta``."""
@@ -168,9 +176,9 @@ class SampledAdaptiveProfile:
             lowest = np.maximum(-near.epsilon, -left * down) / spacing - 2.0
             highest = np.minimum(near.epsilon, left * up) / spacing + 2.0
             window = Window(spacing, np.floor(lowest).astype(np.int64), np.ceil(highest).astype(np.int64), near.slope)
-            if (work := _work(use, window)) <= MAX_WORK:
+            if (work := _work(use, window)) <= WHOLE_WORK:
                 return _Sides.of(use, window), spacing
-            spacing *= 1.02 * (work / MAX_WORK) ** (1.0 / 3.0)
+            spacing *= 1.02 * (work / WHOLE_WORK) ** (1.0 / 3.0)
 
     def _estimate(self, use: SampledUse, target: Target) -> _Estimate:
         """The saddle point, where the tilted losses are taken as normal."""

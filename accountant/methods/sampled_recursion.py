@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[float64]
 
-__all__ = ["Window", "compose"]
+__all__ = ["OneMore", "Window", "compose"]
 
 BLOCK = 600
 """Lattice points with one layout of pieces."""
@@ -205,6 +205,34 @@ def compose(use: SampledUse, window: Window) -> tuple[Array, Array, Array, Array
         ext = _covered(upper, before, low - lattice.margin, points + 2 * lattice.margin, h, *ends)
         upper = _bounded(lattice, ext, choice)
     return np.arange(window.low[-1], window.high[-1] + 1) * h, upper, lines[0], lines[1]
+
+
+class OneMore:
+    """One use more of a function known on a lattice, from above."""
+
+    def __init__(self, use: SampledUse, spacing: float, *, slope: float) -> None:
+        self._lattice = _lattice(use, spacing, WIDEST / (1.0 + slope))
+        self.margin = self._lattice.margin
+        """Points further than the last that is asked for at which the function must be known."""
+        self.rounding = ROUNDING / (spacing * -math.expm1(-use.eta))
+
+    def upper(self, lines: Array) -> tuple[Array, NDArray[int64]]:
+        """The upper side and a good cut at each point but ``margin`` at either end, from values and slopes."""
+        choice = _best(self._lattice, lines, lines.shape[1] - 2 * self.margin)
+        return _bounded(self._lattice, lines[0], choice), choice
+
+    def law(self, cut: int) -> tuple[int, Array]:
+        """First place and P-masses of the losses at one cut; those between two places go to both, means kept."""
+        import numpy as np
+
+        cuts, h = self._lattice.cuts, self._lattice.spacing
+        places = -cuts.cells[:, cut]
+        share = np.expm1(cuts.inside[:, cut]) / math.expm1(h)
+        first = int(places.min()) - 1
+        masses = np.zeros(int(places.max()) - first + 1)
+        np.add.at(masses, places - first, cuts.weights[:, cut] * (1.0 - share))
+        np.add.at(masses, places - first - 1, cuts.weights[:, cut] * share)
+        return first, masses
 
 
 def _extended(lines: Array, before: int, low: int, length: int, h: float) -> Array:

@@ -79,13 +79,7 @@ class SampledUse:
         """ln of the largest E[e^{θ loss}], and mean and variance of the loss tilted by θ at that t."""
         import numpy as np
 
-        u = np.exp(self.eta * np.linspace(0.0, 1.0, 130)[1:-1])
-        chance, near, far = self.pair(u)
-        power = 1.0 + theta if self.direction == "forward" else -theta
-        with np.errstate(divide="ignore"):
-            terms = np.stack(
-                (np.log(chance) + np.multiply.outer(power, near), np.log1p(-chance) + np.multiply.outer(power, far))
-            )
+        terms, near, far = self._terms(theta, np.linspace(0.0, 1.0, 130)[1:-1])
         logs = np.logaddexp(terms[0], terms[1])
         best = logs.argmax(axis=1)
         rows = np.arange(theta.size)
@@ -93,6 +87,26 @@ class SampledUse:
         sign = 1.0 if self.direction == "forward" else -1.0
         gap = near[best] - far[best]
         return logs[rows, best], sign * (far[best] + share * gap), share * (1.0 - share) * gap * gap
+
+    def best_share(self, theta: float) -> float:
+        """t/η at which E[e^{θ loss}] is largest, to a thousandth."""
+        import numpy as np
+
+        shares = np.linspace(0.0, 1.0, 1001)[1:-1]
+        terms, _, _ = self._terms(np.array([theta]), shares)
+        return float(shares[np.logaddexp(terms[0], terms[1])[0].argmax()])
+
+    def _terms(self, theta: Array, shares: Array) -> tuple[Array, Array, Array]:
+        """ln of both terms of E[e^{θ loss}], a row for each θ, and ln m of the near and of the far argument."""
+        import numpy as np
+
+        chance, near, far = self.pair(np.exp(self.eta * shares))
+        power = 1.0 + theta if self.direction == "forward" else -theta
+        with np.errstate(divide="ignore"):
+            terms = np.stack(
+                (np.log(chance) + np.multiply.outer(power, near), np.log1p(-chance) + np.multiply.outer(power, far))
+            )
+        return terms, near, far
 
 
 @lru_cache(maxsize=64)

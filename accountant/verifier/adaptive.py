@@ -65,6 +65,8 @@ STEP = 2.0**-50
 SLACK = 2.0**-48
 LIBM = 2.0**-40
 FLOOR = 1e-300
+MOST_PARTS = 2_000
+"""Lattice points to a range beyond which none is looked for that suits the other ranges."""
 BLOCK, COARSE = 512, 8
 """Lattice points looked at together; breakpoints to a coarse piece."""
 SECONDS_PER_CELL = 1.8e-8
@@ -192,6 +194,8 @@ def spacing(steps: Steps, cells: int) -> Fraction:
         return max(abs((turns := float(spread * parts / common)) - round(turns)) for spread in uses)
 
     fewest = math.ceil(common / wanted)
+    if fewest > MOST_PARTS:
+        return common / fewest
     choices = range(fewest, fewest + (fewest // 2 if len(uses) > 1 else 0) + 1)
     return common / min(choices, key=lambda parts: (round(misfit(parts), 6), parts))
 

@@ -1,34 +1,63 @@
-"""Very many uses of exponential mechanisms: blocks whose largest curve is one pair's, summed on a lattice, from above.
+"""Very many uses of exponential mechanisms: few blocks, then a pair for each use more, summed on a lattice, from above.
 
 Let H(α) bound the hockey-stick curve of a block of uses from above, whatever came before it (``adaptive``,
 ``exponential_samples``). The chords of points on it, from (0, 1) on, are convex where those below a chord of their
 neighbours are kept, and lie above the true curve, which is convex. With slopes s_i between points α_i they are the
 curve of a pair with loss log α_i of P-mass α_i (s_i - s_{i-1}): it dominates the block, and dominating pairs
-compose (Zhu, Dong, Wang 2022, Theorem 10). Blocks are summed by ``convolve``, in balls. Fixed pairs in front of all
-uses interrupt no block (``mixture``). The choice may differ at each α; what that adds falls with a block's length.
+compose (Zhu, Dong, Wang 2022, Theorem 10). The choice may differ at each α, which adds about half a use a block; so
+few blocks are taken, and a pair for each use before them (``surrogate``). All are summed by ``convolve``, in balls.
+Fixed pairs in front of all uses interrupt no block (``mixture``).
+
+Uses of several ranges are summed range by range, each on a lattice of its own, and the sums on one for the whole: its
+chords cost one cell's width once, however small a range is. Their order does not matter: with V(a, b) the most that a
+uses of one range and b of another can reach in any order, also a chosen one, and H, H' their curves, by induction
+V(a, b) <= H_a∗H'_b, since one use more of the first makes at most (M H_a)∗H'_b of it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from flint import arb
 
-from affidavit.accountant.verifier.adaptive import AdaptiveCurve, Lines, Start, adaptive_curve, spacing
+from affidavit.accountant.verifier.adaptive import (
+    SLACK,
+    STEP,
+    AdaptiveCurve,
+    Lines,
+    adaptive_curve,
+    cost_in_seconds,
+    spacing,
+)
 from affidavit.accountant.verifier.balls import Array, Ball, ball, precision, up_array
 from affidavit.accountant.verifier.branches import Steps
 from affidavit.accountant.verifier.convolve import compose, window_of
+from affidavit.accountant.verifier.exponential_use import Way, ways_of
 from affidavit.accountant.verifier.lattice import LatticeMasses
 from affidavit.accountant.verifier.profile import SMALLEST
+from affidavit.accountant.verifier.surrogate import law_of, refined, surrogate
 from affidavit.accountant.verifier.zcdp import zcdp_top
 
-__all__ = ["block_lengths", "composed_blocks", "exponential_blocks"]
+__all__ = ["Run", "block_lengths", "composed_blocks", "exponential_blocks"]
 
 BLOCK, CELLS = 500, 32
 """Uses of a block; lattice points to a range."""
+AFFORDABLE = 3.0
+"""Seconds for the recursion over a block; where it takes more, as of large ranges, blocks are shorter."""
+SHORTEST = 100
+"""Uses of a block from which on it is smooth enough for a pair."""
+COPIES, MOST_COPIES, POWER = 0.2, 8, 1000
+"""About √(``COPIES`` × uses/block) blocks are taken; uses of the pair before them that are summed in floats."""
+FINE = 40
+"""Lattice points to the deviation of one use, where the pair is looked for."""
+LOOSE = 0.05
+"""How much the pair's slack may raise ln δ; beyond, all uses are in blocks."""
+SUMMED = 400
+"""Lattice points to the deviation of all ranges together."""
 LEAST_BITS, BITS_A_BIT = 64, 1.2
 """Working precision: at least, and more for each bit of the smallest mass that matters."""
 PER_DEVIATION = 40
@@ -52,25 +81,83 @@ def block_lengths(uses: int, most: int) -> Iterator[tuple[int, int]]:
 
 def exponential_blocks(steps: Steps, tail: float) -> AdaptiveCurve:
     """An upper curve of ``steps`` in time order; mass of about ``tail`` may be left out (it is charged)."""
-    step = spacing(steps, CELLS)
-    uses: list[tuple[Sides, int]] = []
-    deviation = math.inf
-    blocks = sum(-(-count // BLOCK) for _, count in steps)
-    small = max(SMALLEST, TAIL * tail / blocks)
+    small = max(SMALLEST, TAIL * tail / sum(-(-count // BLOCK) for _, count in steps))
+    uses: dict[Fraction, int] = {}
     for spread, count in steps:
-        curve: AdaptiveCurve | None = None
-        for length, number in block_lengths(count, BLOCK):
-            rho = Fraction(length) * spread * spread / 8
-            top = min(float(length * spread), zcdp_top(float(rho), small))
-            if curve is None:
-                curve = adaptive_curve(((spread, length),), step, top, negligible=small)
-            else:
-                start = Start(curve.upper_values, curve.lines)
-                top = curve.top - 0.5 * curve.spacing  # as many lattice points as before, however top/step is rounded
-                curve = adaptive_curve(((spread, 1),), step, top, negligible=small, start=start)
-            uses.append(((curve.upper_values, curve.upper_values), number))
-            deviation = min(deviation, 0.5 * float(spread) * math.sqrt(length))
-    return composed_blocks(uses, step, deviation=deviation, negligible=small)
+        uses[spread] = uses.get(spread, 0) + count
+    runs = sorted(uses.items())
+    curves = [_one_range(spread, count, small) for spread, count in runs]
+    if len(curves) == 1:
+        return curves[0]
+    deviation = 0.5 * math.sqrt(sum(count * float(spread) ** 2 for spread, count in runs))
+    step = Fraction(deviation / SUMMED)
+    summed: list[tuple[Sides, int]] = []
+    for curve in curves:
+        points = np.arange(math.ceil(curve.top / float(step)) + 2, dtype=np.float64)
+        values = curve.upper(points * (float(step) * (1.0 - STEP)))
+        summed.append(((values, values), 1))
+    return composed_blocks(summed, step, deviation=0.0, negligible=small)
+
+
+def _one_range(spread: Fraction, count: int, small: float) -> AdaptiveCurve:
+    step, length = spacing(((spread, 1),), CELLS), min(count, BLOCK)
+
+    def block(size: int) -> tuple[Steps, float]:
+        rho = Fraction(size) * spread * spread / 8
+        return ((spread, size),), min(float(size * spread), zcdp_top(float(rho), small))
+
+    while length > 1 and cost_in_seconds(block(length)[0], step, block(length)[1]) > AFFORDABLE:
+        length //= 2
+    steps, top = block(length)
+    values, deviation = adaptive_curve(steps, step, top, negligible=small).upper_values, 0.5 * float(spread)
+    run = Run((values, values), step, length, count, deviation)
+    if (found := run.charged(lambda fine: ways_of(ball(spread), ball(1), fine)[0], small)) is not None:
+        return found
+    uses: list[tuple[Sides, int]] = []
+    for size, number in block_lengths(count, length):
+        if size != length:
+            steps, top = block(size)
+            values = adaptive_curve(steps, step, top, negligible=small).upper_values
+        uses.append(((values, values), number))
+    return composed_blocks(uses, step, deviation=deviation * math.sqrt(length), negligible=small)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """``uses`` of one kind, seen in one direction: the upper values of a block of ``length`` of them, ``step`` apart.
+
+    ``deviation`` is about that of one use's loss.
+    """
+
+    sides: Sides
+    step: Fraction
+    length: int
+    uses: int
+    deviation: float
+
+    def charged(self, way_of: Callable[[Fraction], Way], small: float) -> AdaptiveCurve | None:
+        """Few blocks and a pair for each use before them; None where there is no such use, or no such pair."""
+        wanted = max(1, round(math.sqrt(COPIES * self.uses / self.length)))
+        copies = min(self.uses // self.length, MOST_COPIES, wanted)
+        if (rest := self.uses - copies * self.length) <= 0 or self.length < SHORTEST:
+            return None
+        parts = max(1, round(float(self.step) * FINE / self.deviation))
+        fine = self.step / parts
+        with precision():
+            block = law_of(_masses(*self.sides, self.step))
+            way = way_of(fine)
+        start = refined(block, copies, float(self.step), parts, small)
+        found = surrogate(start, way, float(fine))
+        if found is None or found.growth * rest > LOOSE:
+            return None
+        every = max(1, math.floor(self.deviation * math.sqrt(min(rest, POWER)) / PER_DEVIATION / float(fine)))
+        laws = [(start.on_every(every, fine), 1)]
+        for size, number in block_lengths(rest, POWER):
+            laws.append((found.law.times(size, small).on_every(every, fine), number))
+        curve = _composed(laws, every * fine, small)
+        grown = math.exp(found.growth * rest) * (1.0 + SLACK)
+        values = (curve.upper_values + found.constant * rest) * grown
+        return replace(curve, upper_values=np.minimum(values, 1.0))
 
 
 def composed_blocks(
@@ -79,14 +166,23 @@ def composed_blocks(
     """An upper curve at ε >= 0 of blocks, given at points ``step`` apart; ``deviation`` is about that of the least."""
     every = max(1, math.floor(deviation / PER_DEVIATION / float(step)))
     coarse = every * step
-    with precision(LEAST_BITS - math.floor(BITS_A_BIT * math.log2(negligible))):
+    with precision(_bits(negligible)):
         parts = [(_masses(right[::every], left[::every], coarse), count) for (right, left), count in uses]
-        width = ball(coarse)
-        window, theta, _ = window_of(parts, float(coarse), negligible)
+    return _composed(parts, coarse, negligible)
+
+
+def _bits(negligible: float) -> int:
+    return LEAST_BITS - math.floor(BITS_A_BIT * math.log2(negligible))
+
+
+def _composed(parts: Sequence[tuple[LatticeMasses, int]], step: Fraction, negligible: float) -> AdaptiveCurve:
+    with precision(_bits(negligible)):
+        width = ball(step)
+        window, theta, _ = window_of(parts, float(step), negligible)
         found = compose(parts, width, window, theta=theta)
         values = _curve(found.masses, found.first, found.infinite + found.outside, width)
     zeros = np.zeros(len(values))
-    return AdaptiveCurve(float(coarse), np.minimum.accumulate(np.minimum(values, 1.0)), Lines(zeros, zeros))
+    return AdaptiveCurve(float(step), np.minimum.accumulate(np.minimum(values, 1.0)), Lines(zeros, zeros))
 
 
 def _masses(right: Array, left: Array, step: Fraction) -> LatticeMasses:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
@@ -60,7 +61,9 @@ START_TERMS = 200_000
 MANY_STEPS = 2_000
 """Exponential steps from which on the recursion over all of them takes too long."""
 SHORTEST_RUN = 100
-"""Steps of one range in a row from which on a block of them is nearly as sharp."""
+"""Steps of one range from which on a block of them is nearly as sharp."""
+NEGLIGIBLE_COST = Fraction(1, 1_000)
+"""Of a range's steps, of the sum of squared ranges: a lower side does without them."""
 
 
 def _two_point(fixed: Fixed) -> list[tuple[Pure | Approximate, int]]:
@@ -368,14 +371,29 @@ def _in_blocks(branch: Branch, goal: Goal) -> Profile:
 
 
 def _memoryless(branch: Branch, goal: Goal, tail: float) -> Profile | None:
-    """The same choice at every step; t = range/2 unless there is nothing but one range. None: too many losses."""
-    (spread, count), *others = branch.steps
+    """The same choice at every step; t = range/2 unless there is nothing but one range. None: too many losses.
+
+    Ranges that are a negligible part of the cost reveal nothing: that is a strategy too, and its lattice is coarser.
+    """
+    uses = _by_range(branch.steps)
+    cost = sum(count * spread * spread for spread, count in uses.items())
+    steps = tuple(
+        (spread, count) for spread, count in uses.items() if count * spread * spread > NEGLIGIBLE_COST * cost
+    ) or tuple(uses.items())
+    (spread, count), *others = steps
     if not others and branch.fixed.empty and count <= MOST_USES:
         return memoryless_profile(spread, count, goal, budget=tail)
     try:
-        return profile_of(_pure_steps(branch, 2), goal)
+        return profile_of(_pure_steps(replace(branch, steps=steps), 2), goal)
     except NotSupported:
         return None
+
+
+def _by_range(steps: Steps) -> Counter[Fraction]:
+    uses: Counter[Fraction] = Counter()
+    for spread, count in steps:
+        uses[spread] += count
+    return uses
 
 
 def _coarse(branch: Branch, goal: Goal) -> Profile:
@@ -417,10 +435,15 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
         return one_exponential(branch.steps[0][0])
     if branch.steps:
         ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
-        counts = [count for _, count in branch.steps]
-        if ordered and sum(counts) >= MANY_STEPS and min(counts) >= SHORTEST_RUN:
+        uses = _by_range(branch.steps)
+        if ordered and (uses.total() < MANY_STEPS or min(uses.values()) < SHORTEST_RUN):
+            found = _adaptive(branch, goal)
+            if found is not None:
+                return found
+        try:
             return _in_blocks(branch, goal)
-        return (_adaptive(branch, goal) if ordered else None) or _coarse(branch, goal)
+        except NotSupported:
+            return _coarse(branch, goal)
     match fixed:
         case Fixed(mu_squared=0, uses=((Laplace(noise_multiplier=scale), 1),)):
             return one_laplace(scale)

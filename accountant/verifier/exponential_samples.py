@@ -14,38 +14,25 @@ are one recursion: F_k(α) = 1 - α + α B_k(1/α), as E_Q m = 1. So each is kep
 starts at F_1(α) = q h(1 + (α-1)/q) and B_1(α) = (1 - α(1-q)) h(αq/(1 - α(1-q))), h(α) = (√E - √α)²/(E - 1) for
 1 <= α <= E.
 
-Upper side. [1, E] is cut at the u whose near ratio 1 - q + qu is a power of e^h; there the near argument is on the
-lattice, and the far one gets the chord of its cell. Between two cuts both functions lie below the chords between
-their values at the cuts, and with s = u/u_0 in [1, r] the objective becomes F(1) + a(1 - 1/s) - b(s - 1), which
-``adaptive`` bounds by (r g + β)²/(4β), g = F(r) - F(1), β = b(r - 1)². Here β = (r - 1)/(E - 1) times the rise of M
-over the piece, M = w z - E w' z' for the near value z and the far one z', w = m and w' = m' where the record is
-removed, 1 where it is added (the slope in u of the weights times the chords, collected).
-
-Lower side. As in ``adaptive``, each lattice point carries the line A - Wα/α_i of an explicit strategy; a use combines
-the lines of the near argument and of the lattice point nearest to the far one, u one of the cuts.
-
-Rounding. As in ``adaptive``: weights are float64 enclosures of balls; an interpolated value and an objective are sums
-of non-negative floats. g is off by at most 2^-50 Z and β by 2^-50 (r - 1)/(E - 1) (w + E w') Z, Z the largest value
-met; the bonus changes by at most r(r + 1)/2 times the one and (r + 1)²/4 times the other. Both are added.
+``exponential_use`` bounds one use from both sides.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
-from itertools import islice, pairwise
+from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 
-from affidavit.accountant.verifier.adaptive import FLOOR, LIBM, STEP, AdaptiveCurve, Lines
-from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_array, precision, up, up_array
-from affidavit.accountant.verifier.blocks import block_lengths, composed_blocks
+from affidavit.accountant.verifier.adaptive import FLOOR, STEP, AdaptiveCurve, Lines
+from affidavit.accountant.verifier.balls import Array, Ball, ball, down, precision, up, up_array
+from affidavit.accountant.verifier.blocks import Run, block_lengths, composed_blocks
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
+from affidavit.accountant.verifier.exponential_use import Way, extended_by, lowered, raised, ways_of
 from affidavit.accountant.verifier.memoryless import UnderSampling, memoryless_profile
 from affidavit.accountant.verifier.mixture import MixtureProfile
 from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Best, Goal, OneSide, Profile, worst
@@ -54,8 +41,8 @@ __all__ = ["exponential_samples"]
 
 MOST_USES, LARGEST_RANGE, LARGEST_IN_BLOCKS = 2_000, 40, 4
 """Uses from which on blocks serve (``blocks``), and ranges beyond which the envelope does (``envelope``)."""
-BLOCK, IN_BLOCKS = 200, 0.15
-"""Uses of a block, and the spacing of its lattice, in deviations of one use's loss."""
+BLOCK, IN_BLOCKS, SHARP_IN_BLOCKS, MANY = 200, 0.15, 0.08, 20_000
+"""Uses of a block, and the spacing of its lattice, in deviations of one use's loss; the second up to so many uses."""
 PER_DEVIATION, ROUGH = 0.035, 0.15
 """The spacing, in deviations of one use's loss: a relative width of about 4e-4, or of some 3e-3."""
 FEWEST, MOST = 12, 800
@@ -65,198 +52,8 @@ MOST_WORK = 1.5e8
 NARROW, NARROW_DELTA = 8e-4, 1e-2
 """Relative widths of ε and of δ from which on the recursion is run once more, on a lattice ``FINER`` times as fine."""
 FINER, ROUNDS = 2.5, 3
-BLOCK, COARSE = 1024, 6
-"""Lattice points looked at together; cuts to a coarse piece."""
-TRIED = (0, -1, 1, -2, 2)
-"""Cuts beside the best one that the lower side tries."""
 
 METHOD = "exact adaptive composition of exponential mechanisms on samples"
-
-Indices = NDArray[np.intp]
-
-
-class _Looks(NamedTuple):
-    """Where the argument lies, one entry a cut: between lattice points ``at`` and ``at`` + 1, relative to the point.
-
-    ``share`` of the way to the second (rounded down); ``nearest`` is the nearest lattice point, ``drift`` the argument
-    over it (rounded up).
-    """
-
-    at: Indices
-    share: Array
-    nearest: Indices
-    drift: Array
-
-
-class _Pieces(NamedTuple):
-    """Between some cuts (``rows``): columns for the cuts, and for the gaps between them."""
-
-    rows: Indices
-    chance: Array
-    other: Array
-    pull: Array
-    push: Array
-    ratio: Array
-    bend: Array
-    slack: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """One use in one direction on one lattice."""
-
-    near: _Looks
-    far: _Looks
-    fine: _Pieces
-    coarse: _Pieces
-    chance_down: Array
-    other_down: Array
-
-    @property
-    def reach(self) -> tuple[int, int]:
-        """How many lattice points to the left and to the right the arguments may lie."""
-        places = np.concatenate([self.near.at, self.far.at, self.near.nearest, self.far.nearest])
-        return max(0, -int(places.min())), max(0, int(places.max()) + 1)
-
-
-def _looks(places: list[Ball], step: Ball) -> _Looks:
-    """``places`` in lattice cells."""
-    at = [int(place.lower().floor().unique_fmpz()) for place in places]
-    rise = step.expm1()
-    share = [down(((place - left) * step).expm1() / rise) for place, left in zip(places, at, strict=True)]
-    nearest = [round(float(place)) for place in places]
-    drift = [up(((place - point) * step).exp()) for place, point in zip(places, nearest, strict=True)]
-    return _Looks(np.array(at), np.clip(share, 0.0, 1.0), np.array(nearest), np.array(drift))
-
-
-def _between(
-    rows: Indices, u: list[Ball], weights: list[tuple[Ball, Ball]], masses: list[tuple[Ball, Ball]], top: Ball
-) -> _Pieces:
-    kept = [u[row] for row in rows]
-    ratio = [after / before for before, after in pairwise(kept)]
-    bend = [(r - 1) / (top - 1) for r in ratio]
-    pull, push = (up_array([ends[i] for ends in (weights[row] for row in rows)]) for i in (0, 1))
-    push = push * up(top) * (1 + STEP)
-    r, b = up_array(ratio), up_array(bend)
-    heights = pull + push
-    both = np.maximum(heights[1:], heights[:-1])
-    slack = 2.0**-50 * float(np.max(r * (r + 1) / 2 + (r + 1) ** 2 / 4 * b * both)) * 1.01
-    chance, other = (up_array([masses[row][i] for row in rows]) for i in (0, 1))
-    return _Pieces(rows, chance[:, None], other[:, None], pull[:, None], push[:, None], r[:, None], b[:, None], slack)
-
-
-def _ways(eta: Ball, rate: Ball, step: Fraction) -> tuple[_Way, _Way]:
-    """The record removed, and added."""
-    h, top = ball(step), eta.exp()
-    last = (1 + rate * eta.expm1()).log() / h
-    cells = int(last.lower().floor().unique_fmpz())
-    near = [ball(j) for j in range(cells + 1)]
-    u = [1 + (j * h).expm1() / rate for j in near]
-    if float(last - near[-1]) < 1e-9:
-        near, u = near[:-1], u[:-1]
-    near, u = [*near, last], [*u, top]
-    far = [(1 + rate * (v / top - 1)).log() / h for v in u[:-1]] + [ball(0)]
-    q = [((top / v - 1) / (top - 1), (top - top / v) / (top - 1)) for v in u]
-    q[0], q[-1] = (ball(1), ball(0)), (ball(0), ball(1))
-    m = [(1 + rate * (v - 1), 1 + rate * (v / top - 1)) for v in u]
-    ones = [(ball(1), ball(1))] * len(u)
-    fine = np.arange(len(u))
-    coarse = np.unique([*range(0, len(u), COARSE), len(u) - 1])
-    made = []
-    for sign, weights in ((-1, m), (1, ones)):
-        masses = [(a * w, b * v) for (a, b), (w, v) in zip(q, weights, strict=True)]
-        made.append(
-            _Way(
-                _looks([sign * place for place in near], h),
-                _looks([sign * place for place in far], h),
-                _between(fine, u, weights, masses, top),
-                _between(coarse, u, weights, masses, top),
-                np.maximum(down_array([a for a, _ in masses]), 0.0),
-                np.maximum(down_array([b for _, b in masses]), 0.0),
-            )
-        )
-    return made[0], made[1]
-
-
-def _values(windows: Array, margin: int, looks: _Looks, rows: Indices) -> Array:
-    """At least the function at the arguments of some cuts, one row a cut."""
-    found = windows[margin + looks.at[rows]]
-    between = np.flatnonzero(looks.share[rows] > 0.0)
-    if len(between) == len(rows):
-        right = windows[margin + 1 + looks.at[rows]]
-        np.subtract(found, right, out=right)
-        right *= looks.share[rows][:, None]
-        found *= 1 + STEP
-        found -= right
-    elif len(between):
-        some = rows[between]
-        left, right = found[between], windows[margin + 1 + looks.at[some]]
-        found[between] = left * (1 + STEP) - looks.share[some][:, None] * (left - right)
-    return found
-
-
-def _bounds(near: Array, far: Array, pieces: _Pieces, first: int, last: int) -> tuple[Array, Array]:
-    """The objective at the cuts ``first`` to ``last`` of ``pieces``, and a bound over each piece between them."""
-    cuts, gaps = slice(first, last + 1), slice(first, last)
-    values = pieces.chance[cuts] * near
-    values += pieces.other[cuts] * far
-    near *= pieces.pull[cuts]
-    far *= pieces.push[cuts]
-    near -= far
-    beta = near[1:] - near[:-1]
-    beta *= pieces.bend[gaps]
-    np.maximum(beta, FLOOR, out=beta)
-    swing = values[1:] - values[:-1]
-    np.minimum(swing, beta, out=swing)
-    swing *= pieces.ratio[gaps]
-    swing += beta
-    np.maximum(swing, 0.0, out=swing)
-    bounds = np.divide(swing, beta, out=beta)
-    bounds *= swing
-    bounds *= 0.25
-    bounds += values[:-1]
-    return values, bounds
-
-
-def _raised(extended: Array, width: int, margin: int, way: _Way) -> tuple[Array, Indices]:
-    """The upper side after one use, and the best cut, at every lattice point; coarse pieces first (``adaptive``)."""
-    peak, best = np.empty(width), np.empty(width, dtype=np.intp)
-    left = way.reach[0]
-    for i in range(0, width, BLOCK):
-        size = min(BLOCK, width - i)
-        windows = sliding_window_view(extended[i : i + size + 2 * margin], size)
-        largest = windows[margin - left]
-        rows = way.coarse.rows
-        near, far = _values(windows, margin, way.near, rows), _values(windows, margin, way.far, rows)
-        values, bounds = _bounds(near, far, way.coarse, 0, len(rows) - 1)
-        reached = values.max(axis=0)
-        kept = np.flatnonzero((bounds * (1 + LIBM) + largest * (LIBM + way.coarse.slack) > reached).any(axis=1))
-        first, last = int(rows[kept[0]]), int(rows[kept[-1] + 1])
-        rows = np.arange(first, last + 1)
-        near, far = _values(windows, margin, way.near, rows), _values(windows, margin, way.far, rows)
-        values, bounds = _bounds(near, far, way.fine, first, last)
-        peak[i : i + size] = np.maximum(bounds.max(axis=0), values[-1]) + way.fine.slack * largest
-        best[i : i + size] = values.argmax(axis=0) + first
-    return peak * (1 + STEP) + FLOOR, best
-
-
-def _lowered(lines: Lines, best: Indices, margin: int, way: _Way, points: int) -> Lines:
-    """The lines after one use, u at the best of the cuts tried; 0 beyond the points they are given for."""
-    place = np.arange(len(best)) + margin
-    inside, weight = np.zeros(len(best)), np.full(len(best), FLOOR)
-    for beside in TRIED:
-        cut = np.clip(best + beside, 0, len(way.chance_down) - 1)
-        one, two = place + way.near.nearest[cut], place + way.far.nearest[cut]
-        a = way.chance_down[cut] * lines.inside[one] + way.other_down[cut] * lines.inside[two]
-        w = way.fine.chance[cut, 0] * lines.weight[one] * way.near.drift[cut]
-        w += way.fine.other[cut, 0] * lines.weight[two] * way.far.drift[cut]
-        better = a - w > inside - weight
-        inside, weight = np.where(better, a, inside), np.where(better, w, weight)
-    padding = np.zeros(points - len(best))
-    return Lines(
-        np.concatenate([np.maximum(inside * (1 - STEP), 0.0), padding]),
-        np.concatenate([weight * (1 + STEP) + FLOOR, padding]),
-    )
 
 
 class _Side(NamedTuple):
@@ -264,11 +61,6 @@ class _Side(NamedTuple):
 
     upper: Array
     lines: Lines
-
-
-def _extended(right: Array, left: Array, margin: int, beyond: float) -> Array:
-    """Values on lattice points -margin .. last + margin."""
-    return np.concatenate([left[margin:0:-1], right, np.full(margin, beyond)])
 
 
 def _after_one(eta: Ball, rate: Ball, step: Fraction, points: int) -> tuple[_Side, _Side]:
@@ -318,7 +110,7 @@ def _recursion(
 ) -> Iterator[tuple[_Side, _Side]]:
     """The record removed, and added, after one use, after two, ..., on lattice points 0 .. ``top``."""
     with precision():
-        ways = _ways(ball(eta), ball(rate), step)
+        ways = ways_of(ball(eta), ball(rate), step)
         margin = 2 + max(max(way.reach) for way in ways)
         points = max(math.ceil(top / float(step)), 2 * margin) + 1
         shrink = [ball(-i * step).exp() for i in range(margin + 1)]
@@ -330,17 +122,17 @@ def _recursion(
         for way, one, other in zip(ways, sides, reversed(sides), strict=True):
             width = min(points, int(np.count_nonzero(one.upper > negligible)) + margin)
             mirrored = np.minimum((rise + fall * other.upper[: margin + 1]) * (1 + STEP), 1.0)
-            extended = _extended(one.upper[:width], mirrored, margin, float(one.upper[width - 1]))
-            values, best = _raised(extended, width, margin, way)
-            raised = np.minimum(np.minimum.accumulate(values), 1.0)
-            upper = np.concatenate([raised, np.full(points - width, raised[-1])])
+            extended = extended_by(one.upper[:width], mirrored, margin, float(one.upper[width - 1]))
+            values, best = raised(extended, width, margin, way)
+            falling = np.minimum(np.minimum.accumulate(values), 1.0)
+            upper = np.concatenate([falling, np.full(points - width, falling[-1])])
             ends = Lines(other.lines.inside[: margin + 1], other.lines.weight[: margin + 1])
             inside = (1 - ends.weight * fall * (1 + STEP)) * (1 - STEP)
             weight = (1 - ends.inside) * fall * (1 + STEP)
             lines = Lines(
-                _extended(one.lines.inside, inside, margin, 0.0), _extended(one.lines.weight, weight, margin, 0.0)
+                extended_by(one.lines.inside, inside, margin, 0.0), extended_by(one.lines.weight, weight, margin, 0.0)
             )
-            made.append(_Side(upper, _lowered(lines, best, margin, way, points)))
+            made.append(_Side(upper, lowered(lines, best, margin, way, points)))
         sides = made[0], made[1]
 
 
@@ -461,25 +253,32 @@ def _in_blocks(eta: Fraction, rate: Fraction, uses: int, goal: Goal) -> Profile:
     found = [_estimate(float(eta), float(rate), uses, goal, removed=removed) for removed in (True, False)]
     tail = max(SMALLEST, TAIL * math.exp(max(one.log_delta for one in found)) * (1.0 if goal.delta else 1e-2))
     small = max(SMALLEST, tail * BLOCK / uses)
-    lengths = list(block_lengths(uses, BLOCK))
-    longest = lengths[-1][0]
+    longest = max(length for length, _ in block_lengths(uses, BLOCK))
     at_most = Goal(delta=small)
     edges = [_estimate(float(eta), float(rate), longest, at_most, removed=removed) for removed in (True, False)]
     top = min(longest * math.log1p(float(rate) * math.expm1(float(eta))), max(one.epsilon for one in edges))
     near = max(found, key=lambda one: (one.log_delta, one.epsilon))
-    step = _spacing(float(eta), float(rate), longest, near, top, share=IN_BLOCKS)
+    step = _spacing(float(eta), float(rate), longest, near, top, share=IN_BLOCKS if uses > MANY else SHARP_IN_BLOCKS)
     states = dict(enumerate(islice(_recursion(eta, rate, step, top, small), longest), start=1))
     method = "blocks of exponential mechanisms on samples, each by its largest curve"
     profiles: list[Profile] = []
     for way in (0, 1):
-        sides = [((states[n][way].upper, states[n][1 - way].upper), count) for n, count in lengths]
-        deviation = near.deviation * math.sqrt(longest)
-        curve = composed_blocks(sides, step, deviation=deviation, negligible=small)
+        sides = {length: (one[way].upper, one[1 - way].upper) for length, one in states.items()}
+        run = Run(sides[longest], step, longest, uses, near.deviation)
+        curve = run.charged(partial(_way, eta, rate, way), small)
+        if curve is None:
+            every = [(sides[length], count) for length, count in block_lengths(uses, BLOCK)]
+            deviation = near.deviation * math.sqrt(longest)
+            curve = composed_blocks(every, step, deviation=deviation, negligible=small)
         above = OneSide(MixtureProfile(curve, None, curve, None, curve.top, method), "upper")
         sampled = UnderSampling(rate, removed=way == 0)
         below = OneSide(memoryless_profile(eta, uses, goal, budget=tail, sampled=sampled), "lower")
         profiles.append(Best((above, below)))
     return worst(profiles)
+
+
+def _way(eta: Fraction, rate: Fraction, way: int, step: Fraction) -> Way:
+    return ways_of(ball(eta), ball(rate), step)[way]
 
 
 def _narrow(profile: Profile, goal: Goal) -> bool:

@@ -104,27 +104,29 @@ MANY: tuple[tuple[Plan, float], ...] = (
 
 
 @pytest.mark.parametrize(("plan", "strategy"), MANY, ids=str)
-def test_very_many_uses_are_settled_to_two_thousandths(plan: Plan, strategy: float) -> None:
-    """``strategy``: what t = η/2 at every use reaches. 6 % was left at 100,000 uses by zCDP."""
+def test_very_many_uses_are_settled_to_a_thousandth(plan: Plan, strategy: float) -> None:
+    """``strategy``: what t = η/2 at every use reaches. 6 % was left at 100,000 uses by zCDP, .3 % by blocks alone."""
     found = settle(plan, relation="add-remove", delta=1e-6)
     assert found.bound.method == "blocks"
     assert "blocks" in found.recomputed.method
-    assert strategy * (1 - 1e-2) <= found.epsilon_lower <= found.epsilon_upper <= found.epsilon_lower * (1 + 3e-3)
+    assert strategy * (1 - 1e-2) <= found.epsilon_lower <= found.epsilon_upper <= found.epsilon_lower * (1 + 1e-3)
 
 
 def test_ten_thousand_uses_on_samples() -> None:
-    """[2.17, 2.78] before; with recursions in blocks both engines agree to a hundredth."""
+    """[2.17, 2.78] by the envelope, 2.3846 where all uses were in blocks."""
     found = settle(Repeat(10_000, Poisson(0.01, Exponential(1.0))), relation="zero-out", delta=1e-6)
-    assert 2.375 <= found.epsilon_lower <= found.epsilon_upper <= 2.392
+    assert 2.375 <= found.epsilon_lower <= found.epsilon_upper <= 2.378
 
 
-def test_ranges_that_take_turns_are_left_to_the_recursion() -> None:
-    """A block of one use is the envelope, which is loose."""
-    scenario = Scenario(exponentials=((0.1, 1), (0.2, 1)) * 1_500)
-    assert "loose" in issued.BlocksMethod().why_not(scenario, "zero-out")
+def test_ranges_that_take_turns_are_summed_range_by_range() -> None:
+    """Their order does not matter to the curves of the blocks; too few of a range would be the envelope, loose."""
+    few = Scenario(exponentials=((0.1, 1), (0.2, 1)) * 50 + ((0.1, 3_000),))
+    assert "loose" in issued.BlocksMethod().why_not(few, "zero-out")
+    many = Scenario(exponentials=((0.1, 1), (0.2, 1)) * 1_500)
+    assert not issued.BlocksMethod().why_not(many, "zero-out")
     turns = Repeat(1_100, Compose((Exponential(0.02), Exponential(0.03))))
     apart = Compose((Repeat(1_100, Exponential(0.02)), Repeat(1_100, Exponential(0.03))))
     mixed, sorted_ = (recompute(plan, relation="zero-out", delta=1e-5) for plan in (turns, apart))
-    assert "blocks" not in mixed.method
+    assert "blocks" in mixed.method
     assert "blocks" in sorted_.method
-    assert mixed.epsilon_upper <= 1.01 * sorted_.epsilon_upper
+    assert mixed.epsilon_upper == pytest.approx(sorted_.epsilon_upper, rel=1e-6)

@@ -1,0 +1,232 @@
+r"""One law above each of very many uses of an exponential mechanism, on fresh Poisson samples or not.
+
+Let M take a function G of α to what one more use makes of it (``sampled_recursion``; a rate of 1 is no sample): the
+largest E_Q[m G(α/m)], or E_Q[G(αm)], over the worst pairs. M is monotone, commutes with a change of α's unit, keeps
+constants, and M(G + G′) <= MG + MG′. So for a law w of losses, w∗G(α) = Σ w_i G(α e^{−l_i}), M(w∗G) <= w∗MG.
+
+**Theorem.** If F >= H_m and MF <= (1 + ρ) w∗F + c, then H_{m+r} <= (1 + ρ)^r (w^{∗r}∗F + rc).
+
+*Proof.* By induction M^r F <= (1 + ρ)^r (w^{∗r}∗F + rc): one use more makes of the right side at most
+(1 + ρ)^r (w^{∗r}∗MF + rc) <= (1 + ρ)^{r+1} (w^{∗(r+1)}∗F + (r + 1)c). And H_{m+r} = M^r H_m <= M^r F. ∎
+
+The pointwise largest curve of one use is such a w for every F, and a loose one: it stands for a choice at every kink of
+(1 − α)₊. F = H_m has no kinks. Where it falls like a normal tail, with z deviations and m uses behind it, adapting
+gains a share z²/(9m) of a use's variance, and a law w that now and then makes two uses, or none, of the best t at the
+centre pays for that at every z with e ≈ 1/(9m) of a use more: w = (1 − ω − e) A + ω/2 + (ω/2 + e) A∗A, or the like with
+three or four uses at once.
+
+F is a few blocks of uses, each with the largest curve of the recursion, and a narrow normal pair that smooths the
+kinks of their lattice. F and w lie on one fine lattice. There the recursion's upper side bounds MF at each point;
+between points MF is convex and w∗F straight in α, beyond the last mass both are straight. So the inequality is checked
+at finitely many points, whatever ω and e: a bad choice costs width, never validity.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from affidavit.accountant.methods.sampled_recursion import OneMore
+from affidavit.accountant.methods.sampled_use import SampledUse
+
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
+
+    from affidavit.accountant.methods.discrete import DiscreteProfile
+
+    Array = NDArray[float64]
+
+__all__ = ["Bound", "Law", "Start", "law_above", "start_of"]
+
+FINE = 40
+"""Lattice points to the deviation of one use."""
+SHARES, MOST_TIMES = 41, 4
+"""Values of ω that are tried, and most uses at once."""
+REACH = 8.0
+"""Deviations of the smoothing pair that are kept."""
+UNIT = 2.0**-53
+FAR = 1e3
+"""Values of F, in units of its mass at +∞, up to which c covers what ρ does not: F ends there."""
+NEGLIGIBLE = 1e-9
+"""Left of the centre, where F is nearly straight, a use's effect is lost in the rounding of F: ρ covers it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Law:
+    """P-masses of losses ``spacing`` × (``first`` + i), and ``infinite`` at +∞; they add up to 1."""
+
+    spacing: float
+    first: int
+    masses: Array
+    infinite: float
+
+    def losses(self) -> Array:
+        """In nats."""
+        import numpy as np
+
+        losses: Array = np.arange(self.first, self.first + len(self.masses), dtype=np.float64) * self.spacing
+        return losses
+
+    def trimmed(self, small: float) -> Law:
+        """The last mass of ``small`` to +∞, the first up to the least loss that is kept: a law above."""
+        import numpy as np
+
+        above = np.cumsum(self.masses[::-1])[::-1]
+        last = int(np.count_nonzero(above > small))
+        below = np.cumsum(self.masses)
+        first = min(int(np.count_nonzero(below <= small)), last - 1)
+        masses = self.masses[first:last].copy()
+        infinite = self.infinite + (float(above[last]) if last < len(above) else 0.0)
+        masses[0] = max(0.0, 1.0 - infinite - float(masses[1:].sum()))
+        return Law(self.spacing, self.first + first, masses, infinite)
+
+
+class Start(NamedTuple):
+    """F: as a law, as values and slopes −α dF/dα at its lattice points, and the relative error of the values."""
+
+    law: Law
+    values: Array
+    slopes: Array
+    error: float
+
+
+class Bound(NamedTuple):
+    """MF <= (1 + ``growth``) w∗F + ``constant``."""
+
+    law: Law
+    growth: float
+    constant: float
+
+
+def start_of(use: SampledUse, block: DiscreteProfile, spacing: float, *, copies: int, small: float) -> Start:
+    """``copies`` >= 1 blocks, whose losses lie on a lattice; mass of about ``small`` goes to +∞."""
+    import numpy as np
+
+    u = math.exp(0.5 * use.eta)
+    chance, near, far = (float(part[0]) for part in use.pair(np.array([u])))
+    parts = max(1, round(spacing * FINE / (abs(near - far) * math.sqrt(chance * (1.0 - chance)))))
+    law = _on_lattice(block, spacing)
+    total = law
+    for _ in range(copies - 1):
+        total = _sum(total, law).trimmed(small)
+    masses = np.zeros((len(total.masses) - 1) * parts + 1)
+    masses[::parts] = total.masses
+    fine = Law(spacing / parts, total.first * parts, masses, total.infinite)
+    smooth = _sum(fine, _normal(fine.spacing, spacing)).trimmed(small)
+    return Start(smooth, *_curve(smooth))
+
+
+def law_above(use: SampledUse, start: Start) -> Bound:
+    """w, ρ and c for each use more after ``start``."""
+    import numpy as np
+
+    law, h = start.law, start.law.spacing
+    centre = int(np.argmax(law.masses))
+    deviation = math.sqrt(float(law.masses @ (law.losses() - law.losses()[centre]) ** 2))
+    one = OneMore(use, h, slope=REACH / deviation)
+    margin = one.margin
+    low, points = law.first - margin, len(law.masses) + 2 * margin
+    lines = _continued(start, low - margin, points + 2 * margin)
+    upper, choice = one.upper(lines)
+    alone = Law(h, *one.law(int(choice[centre + margin])), 0.0)
+    none = lines[0, margin:-margin]
+    once = _applied(alone, start, low, points)
+    slack = 2.0 * (start.error + one.rounding + 1e3 * UNIT)
+    far = none <= FAR * law.infinite
+    found: list[tuple[float, float, int, Array, Law]] = []
+    many = alone
+    for times in range(2, MOST_TIMES + 1):
+        many = _sum(many, alone)
+        more = _applied(many, start, low, points)
+        bend = ((times - 1.0) * none + more - times * once) / times
+        kept = (more - once > NEGLIGIBLE * none) & ~far
+        need, rise = (upper / (1.0 + 2.0 * slack) - once)[kept], (more - once)[kept]
+        extra = [(float(np.max((need - share * bend[kept]) / rise, initial=0.0)), share) for share in _shares()]
+        extra = [(e, share) for e, share in extra if e + share <= 1.0]
+        if extra:
+            e, share = min(extra)
+            found.append(((times - 1.0) * e, share, times, once + share * bend + e * (more - once), many))
+    if not found:
+        return Bound(alone, math.inf, 0.0)
+    excess, share, times, mixed, many = min(found, key=lambda one: one[0])
+    e = excess / (times - 1.0)
+    growth = float(np.max(upper[~far] / mixed[~far], initial=1.0)) - 1.0 + slack
+    constant = float(np.max(upper[far] - mixed[far], initial=0.0)) + slack * float(np.max(upper[far], initial=0.0))
+    lowest = min(many.first, 0)
+    masses = np.zeros(max(many.first + len(many.masses), 1) - lowest)
+    for part, weight in ((alone, 1.0 - share - e), (many, share / times + e)):
+        masses[part.first - lowest : part.first - lowest + len(part.masses)] += weight * part.masses
+    masses[-lowest] += share * (times - 1.0) / times
+    return Bound(Law(h, lowest, masses, 0.0), growth, constant)
+
+
+def _shares() -> list[float]:
+    return [number / (SHARES - 1.0) for number in range(SHARES)]
+
+
+def _on_lattice(block: DiscreteProfile, spacing: float) -> Law:
+    import numpy as np
+
+    places = np.round(block.losses / spacing).astype(np.int64)
+    masses = np.zeros(int(places[-1] - places[0]) + 1)
+    np.add.at(masses, places - places[0], block.masses)
+    masses[0] += max(0.0, 1.0 - block.infinite - float(masses.sum()))
+    return Law(spacing, int(places[0]), masses, block.infinite)
+
+
+def _sum(one: Law, other: Law) -> Law:
+    import numpy as np
+
+    masses = np.convolve(one.masses, other.masses)
+    return Law(one.spacing, one.first + other.first, masses, one.infinite + other.infinite)
+
+
+def _normal(spacing: float, deviation: float) -> Law:
+    """P-masses as of a normal loss of mean half its variance, on the lattice; Q's are its mirror."""
+    import numpy as np
+
+    most = math.ceil(REACH * deviation / spacing)
+    x = np.arange(-most, most + 1) * spacing
+    masses = np.exp(-0.5 * (x / deviation) ** 2 + 0.5 * x)
+    return Law(spacing, -most, masses / masses.sum(), 0.0)
+
+
+def _curve(law: Law) -> tuple[Array, Array, float]:
+    """Values and slopes at the law's places, and the relative error of the values: sums of positive terms."""
+    import numpy as np
+
+    shrink, share = math.exp(-law.spacing), -math.expm1(-law.spacing)
+    above = np.append(np.cumsum(law.masses[:0:-1])[::-1], 0.0)
+    found = np.array(list(accumulate((share * above[::-1]).tolist(), lambda sum_, term: shrink * sum_ + term)))[::-1]
+    return law.infinite + found, above - found, 8.0 * len(above) * UNIT
+
+
+def _continued(start: Start, low: int, points: int) -> Array:
+    """Values and slopes on ``points`` points from ``low``: straight in α on the left, constant on the right."""
+    import numpy as np
+
+    law = start.law
+    result = np.zeros((2, points))
+    before, inside = law.first - low, len(law.masses)
+    alpha = np.exp((np.arange(low, law.first) - law.first) * law.spacing)
+    fall = (1.0 - start.values[0]) * alpha
+    result[:, :before] = 1.0 - fall, fall
+    result[:, before : before + inside] = start.values, start.slopes
+    result[0, before + inside :] = law.infinite
+    return result
+
+
+def _applied(law: Law, start: Start, low: int, points: int) -> Array:
+    """w∗F on ``points`` points from ``low``: a sum of positive terms."""
+    import numpy as np
+
+    last = law.first + len(law.masses) - 1
+    values = _continued(start, low - last, points + last - law.first)[0]
+    result = np.zeros(points)
+    for place in np.flatnonzero(law.masses):
+        begin = last - law.first - int(place)
+        result += law.masses[place] * values[begin : begin + points]
+    return result

@@ -1,0 +1,225 @@
+"""One pair in place of each of very many uses of an exponential mechanism, from above.
+
+Let M turn a convex function G of α into the largest mean of G over one more use (the recursion of
+``exponential_samples``; a rate of 1 is no sample). M is monotone, positively homogeneous, subadditive, keeps constants
+and commutes with dilations of α. Write w.G for the mean of G(α e^{-L}) with a loss L of law w >= 0; then M(w.G) <=
+w.MG. If F lies above the curve of the last m uses and MF <= g w.F + c with g >= 1, induction gives, for T = m + r,
+    H_T <= M^r F <= g^r (w^r.F + r c).
+So one inequality about one use is enough for all r. It can be narrow where the envelope of one use is not, because F is
+smooth: an adversary who adapts gains little against it, and that is made good by a law w that makes none or several
+uses of the best u at the centre now and then, so that its variance and its fourth cumulant are a little larger.
+
+F is a sum of few blocks, as laws on the lattice e^{ih}, and of a narrow normal law, which only adds (Jensen) and
+smooths the kinks. F is piecewise straight in α, and so is w.F, with kinks on the lattice only; MF is convex. Hence the
+inequality at lattice points gives it in between, and left of the first mass all three are straight. At the lattice
+points ``exponential_use.raised`` bounds MF.
+
+Rounding. Masses are floats, taken as exact: each sum of products is raised by more than its rounding error, which makes
+it the law of a larger F. Scaled up, masses may add up to a little more than 1; nothing above needs them to be 1. Values
+of F are sums of positive terms, good to 8 n units for n masses; their upper enclosure goes into M, their lower one into
+w.F. The normal law is rounded too, by less than ``SMOOTHED``, by which F is raised.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from flint import arb
+
+from affidavit.accountant.verifier.adaptive import FLOOR, STEP
+from affidavit.accountant.verifier.balls import Array, ball, precision, up, up_array
+from affidavit.accountant.verifier.exponential_use import Way, raised
+from affidavit.accountant.verifier.lattice import LatticeMasses
+
+__all__ = ["Law", "Surrogate", "law_of", "refined", "surrogate"]
+
+UNIT = 2.0**-53
+SMOOTHED = 2.0**-36
+REACH = 8.0
+"""Deviations of the normal law that are kept."""
+SHARES, MOST_TIMES = np.linspace(0.0, 1.0, 21), 4
+"""How often none or several uses are made, and how many at most."""
+RESOLVED, FAR = 1e-9, 1e3
+"""Where a use moves F by a smaller share, and where F is not so many times its mass on +inf, g and c have to do."""
+
+
+class Law(NamedTuple):
+    """P-masses at losses (first + i) h, and on +inf."""
+
+    first: int
+    masses: Array
+    infinite: float
+
+    @property
+    def last(self) -> int:
+        """The last place."""
+        return self.first + len(self.masses) - 1
+
+    def plus(self, other: Law) -> Law:
+        """At least the sum with an independent one."""
+        error = (min(len(self.masses), len(other.masses)) + 4) * 2.0 * UNIT
+        masses = np.convolve(self.masses, other.masses) * (1.0 + error) + FLOOR
+        return Law(self.first + other.first, masses, (self.infinite + other.infinite) * (1.0 + 1e-6))
+
+    def kept(self, small: float) -> Law:
+        """About ``small`` at the right end goes to +inf, at the left end up to the first place that is kept."""
+        above, below = np.cumsum(self.masses[::-1])[::-1], np.cumsum(self.masses)
+        end = max(1, int(np.count_nonzero(above > small)))
+        begin = min(int(np.count_nonzero(below <= small)), end - 1)
+        masses = self.masses[begin:end].copy()
+        masses[0] = float(below[begin]) * (1.0 + SMOOTHED)
+        lost = float(above[end]) * (1.0 + SMOOTHED) if end < len(above) else 0.0
+        return Law(self.first + begin, masses, (self.infinite + lost) * (1.0 + STEP))
+
+    def times(self, count: int, small: float) -> Law:
+        """At least the sum of ``count`` of it."""
+        total, power = None, self
+        while True:
+            if count & 1:
+                total = power if total is None else total.plus(power).kept(small)
+            count >>= 1
+            if not count:
+                return total or self
+            power = power.plus(power).kept(small)
+
+    def on_every(self, every: int, step: Fraction) -> LatticeMasses:
+        """On each ``every``-th place: masses are split so that P's and Q's are kept, which gives the curve's chords."""
+        places = np.arange(self.first, self.last + 1)
+        cells = places // every
+        with precision():
+            h = ball(step)
+            share = up_array([(1 - (-i * h).exp()) / (1 - (-every * h).exp()) for i in range(every)])
+        rest = (1.0 - share * (1.0 - STEP)) * (1.0 + STEP)
+        inside = places - cells * every
+        masses = np.zeros(int(cells[-1] - cells[0]) + 2)
+        np.add.at(masses, cells - cells[0], self.masses * rest[inside])
+        np.add.at(masses, cells - cells[0] + 1, self.masses * share[inside])
+        masses *= 1.0 + SMOOTHED
+        return LatticeMasses(int(cells[0]), tuple(arb(float(mass)) for mass in masses), arb(self.infinite))
+
+
+class _Function(NamedTuple):
+    """Σ m_i (1 - α/α_i)+ + m_inf of a law, at its places, to a relative ``error``; ``top`` is its value at α = 0."""
+
+    law: Law
+    values: Array
+    top: float
+    error: float
+
+    @classmethod
+    def of(cls, law: Law, step: float) -> _Function:
+        fall, rise = math.exp(-step), -math.expm1(-step)
+        value = above = 0.0
+        values = []
+        for mass in law.masses[::-1].tolist():
+            value = fall * value + rise * above
+            values.append(value + law.infinite)
+            above += mass
+        return cls(law, np.array(values[::-1]), above + law.infinite, (8.0 * len(values) + 64.0) * UNIT)
+
+    def at(self, low: int, count: int, step: float) -> Array:
+        """On places from ``low``: straight on the left, constant on the right."""
+        before = self.law.first - low
+        after = count - before - len(self.values)
+        alpha = np.exp(-step * np.arange(before, 0, -1))
+        left = self.top * (1.0 - alpha) + self.values[0] * alpha
+        return np.concatenate([left, self.values, np.full(after, self.law.infinite)])
+
+
+class Surrogate(NamedTuple):
+    """M F <= (1 + ``growth``) law.F + ``constant``."""
+
+    law: Law
+    growth: float
+    constant: float
+
+
+def law_of(block: LatticeMasses) -> Law:
+    """At least a law in balls."""
+    masses = np.maximum(up_array(block.masses), 0.0)
+    return Law(block.first, masses, max(0.0, up(block.infinite)))
+
+
+def refined(block: Law, copies: int, step: float, parts: int, small: float) -> Law:
+    """F on a lattice ``parts`` times as fine: ``copies`` of a block on one of ``step``, smoothed over a cell of it."""
+    total = block.times(copies, small)
+    masses = np.zeros((len(total.masses) - 1) * parts + 1)
+    masses[::parts] = total.masses
+    most = math.ceil(REACH * parts)
+    x = np.arange(-most, most + 1) / parts
+    normal = np.exp(-0.5 * x * x + 0.5 * x * step)
+    smooth = Law(-most, normal / normal.sum() * (1.0 + SMOOTHED), 0.0)
+    fine = Law(total.first * parts, masses, total.infinite * (1.0 + SMOOTHED))
+    return fine.plus(smooth).kept(small)
+
+
+def surrogate(start: Law, way: Way, step: float) -> Surrogate | None:
+    """A law for each use before ``start``, on the lattice of ``way``; None if no choice tried will do."""
+    function = _Function.of(start, step)
+    margin = 2 + max(way.reach)
+    low, count = start.first - margin, len(start.masses) + 2 * margin
+
+    def seen(law: Law, sign: float) -> Array:
+        """law.F on the places, from above or below."""
+        values = function.at(low - law.last, count + law.last - law.first, step)
+        total = np.zeros(count)
+        for i in np.flatnonzero(law.masses):
+            begin = law.last - law.first - int(i)
+            total += law.masses[i] * values[begin : begin + count]
+        return total * (1.0 + sign * (function.error + (len(law.masses) + 8) * 2.0 * UNIT))
+
+    everywhere = function.at(low - margin, count + 2 * margin, step) * (1.0 + function.error)
+    upper, best = raised(everywhere, count, margin, way)
+    none = seen(Law(0, np.ones(1), 0.0), -1.0)
+    centre = margin + int(np.argmax(start.masses))
+    once_law = _one_choice(way, int(best[centre]))
+    once = seen(once_law, -1.0)
+    near = none > FAR * start.infinite
+    error = 4.0 * (function.error + STEP * (count + 64))
+    several_law, found = once_law, []
+    for times in range(2, MOST_TIMES + 1):
+        several_law = several_law.plus(once_law)
+        several = seen(several_law, -1.0)
+        gain = several - once
+        bend = none + (several - none) / times - once
+        asked = near & (gain > RESOLVED * none)
+        need = (upper * (1.0 - error) - once)[asked]
+        for share in SHARES:
+            more = float(np.max((need - share * bend[asked]) / gain[asked], initial=0.0))
+            if share + more <= 1.0:
+                found.append((more * (times - 1), float(share), more, several_law, times))
+    if not found:
+        return None
+    _, share, more, several_law, times = min(found, key=lambda one: one[:3])
+    law = _mixed(once_law, several_law, share=share, more=more, times=times)
+    mixed = seen(law, -1.0)
+    growth = float(np.max(upper[near] / mixed[near], initial=1.0)) * (1.0 + STEP) - 1.0
+    constant = float(np.max((upper - mixed)[~near], initial=0.0)) * (1.0 + STEP) + FLOOR
+    return Surrogate(law, growth, constant)
+
+
+def _mixed(once: Law, several: Law, *, share: float, more: float, times: int) -> Law:
+    """None, one or several uses at random; any weights are valid."""
+    first, last = min(0, once.first, several.first), max(0, once.last, several.last)
+    masses = np.zeros(last - first + 1)
+    masses[-first] = share * (times - 1) / times
+    for part, weight in ((once, 1.0 - share - more), (several, share / times + more)):
+        masses[part.first - first : part.last - first + 1] += weight * part.masses
+    return Law(first, masses, 0.0)
+
+
+def _one_choice(way: Way, cut: int) -> Law:
+    """One use with u at a cut; a loss between two places is split between them."""
+    atoms: dict[int, float] = {}
+    for look, mass in ((way.near, way.fine.chance[cut, 0]), (way.far, way.fine.other[cut, 0])):
+        at, share = int(look.at[cut]), float(look.share[cut])
+        for place, part in ((-at, 1.0 - share), (-at - 1, share)):
+            atoms[place] = atoms.get(place, 0.0) + float(mass) * part
+    first = min(atoms)
+    masses = np.zeros(max(atoms) - first + 1)
+    for place, mass in atoms.items():
+        masses[place - first] = mass
+    return Law(first, masses, 0.0)
