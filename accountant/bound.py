@@ -26,6 +26,7 @@ from affidavit.accountant.methods.advanced import AdvancedMethod
 from affidavit.accountant.methods.base import Interval, Method, Profile, Target, certain_delta
 from affidavit.accountant.methods.basic import BasicMethod
 from affidavit.accountant.methods.blocks import BlocksMethod
+from affidavit.accountant.methods.failure import certain_failure
 from affidavit.accountant.methods.gaussian import GaussianMethod
 from affidavit.accountant.methods.optimal import OptimalMethod
 from affidavit.accountant.methods.pair_profiles import MixtureMethod
@@ -184,6 +185,8 @@ def _edge(scenario: Scenario, relation: Relation, target: Target) -> Interval | 
             return Interval(0.0, 0.0)
         if target.delta <= 0.0:
             return pure_epsilon(scenario, relation)
+        if certain_failure(scenario) > target.delta:
+            return Interval(math.inf, math.inf)
     elif scenario.uses == 0:
         certain = certain_delta(target.epsilon or 0.0)
         return Interval(certain, certain)
@@ -336,8 +339,7 @@ def _concentration(scenario: Scenario) -> float:
 
 
 def _likely_cost(scenario: Scenario) -> tuple[float, float]:
-    failures = (node.delta * count for node, count in scenario.nodes() if isinstance(node, Approximate))
-    return math.fsum(failures), _concentration(scenario)
+    return certain_failure(scenario), _concentration(scenario)
 
 
 def _stays_below(scenario: Scenario, relation: Relation, target: Target, least: float) -> bool:

@@ -20,9 +20,9 @@ from affidavit.accountant.verifier.adaptive import (
     lattice_points,
     spacing,
 )
-from affidavit.accountant.verifier.balls import ball, down, down_array, precision, up_array
+from affidavit.accountant.verifier.balls import Ball, ball, down, down_array, precision, up_array
 from affidavit.accountant.verifier.blocks import exponential_blocks
-from affidavit.accountant.verifier.branches import Branch, Fixed, Steps, Use
+from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use
 from affidavit.accountant.verifier.exponential_samples import exponential_samples
 from affidavit.accountant.verifier.finite_losses import losses_of
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
@@ -402,6 +402,10 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
     if branch.blatant:
         return Blatant()
     fixed = branch.fixed
+    if goal.delta is not None and (failure := _failure(fixed)) > 0.0:
+        if failure > goal.delta:
+            return Blatant(f"mass above {goal.delta!r} on an infinite loss")
+        goal = replace(goal, expected=max(goal.delta - failure, 1e-9 * goal.delta))
     if fixed.rho:
         gaussian = replace(
             branch,
@@ -410,10 +414,6 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
             last=_as_gaussian(branch.last),
         )
         return Best((_zcdp(branch, goal), OneSide(profile_of(gaussian, goal), "lower")))
-    if goal.delta is not None and (failure := _failure(fixed)) > 0.0:
-        if failure > goal.delta:
-            return Blatant(f"mass above {goal.delta!r} on an infinite loss")
-        goal = replace(goal, expected=max(goal.delta - failure, 1e-9 * goal.delta))
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
         return SoftmaxProfile(branch.steps[0][0])
     if branch.steps:
@@ -434,10 +434,24 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
 
 
 def _failure(fixed: Fixed) -> float:
-    """A lower side of the mass on loss +inf that approximate mechanisms have in all."""
-    leaves = [(use, count) for use, count in fixed.uses if isinstance(use, Approximate)]
+    """A lower side of the mass on loss +inf that approximate mechanisms have in all, in the direction from the record.
+
+    On a sample they fail where the record is sampled; what the other record does there is only known if ``absent`` is.
+    """
     with precision(BITS):
-        return down(two_point_product([(replace(use, epsilon=0.0), n) for use, n in leaves], budget=1.0).failure)
+        return down(1 - _intact(fixed))
+
+
+def _intact(fixed: Fixed) -> Ball:
+    """At least the probability that none of them fails."""
+    result = ball(1)
+    for use, count in fixed.uses:
+        match use:
+            case Approximate(delta=failure):
+                result *= (1 - ball(failure)) ** count
+            case Sampled(of=of, rate=rate, mirrored=False, absent=None):
+                result *= (1 - ball(rate) * (1 - _intact(of.fixed))) ** count
+    return result
 
 
 def _as_gaussian(fixed: Fixed) -> Fixed:
