@@ -155,8 +155,12 @@ EXACT: tuple[Method, ...] = (
 
 WORTH_A_LOOK = 2e5
 """Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first."""
+RANGE_ROUNDING = 1e-15
 
 UPPER: tuple[Method, ...] = (ZcdpMethod(), RenyiMethod(), AdvancedMethod())
+
+COARSE = 3e-2
+"""Tolerance of a first look at several scenarios."""
 
 METHODS: tuple[str, ...] = ("basic", *(method.name for method in (*UPPER[::-1], *EXACT)))
 
@@ -211,6 +215,7 @@ def _candidates(scenario: Scenario, relation: Relation) -> list[Method]:
     return applicable + [method for method in others if not method.why_not(scenario, relation)]
 
 
+@lru_cache(maxsize=64)
 def _best(scenario: Scenario, relation: Relation, target: Target) -> _Found:
     """The exact method if one applies, else the smallest upper side."""
     edge = _edge(scenario, relation, target)
@@ -251,7 +256,8 @@ def _admitted(scenario: Scenario, relation: Relation, target: Target) -> float:
 def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> _Found | None:
     """What the PLD engine says, where weak exponential mechanisms beside others leave its bracket narrow enough.
 
-    Its lower side is that of the other mechanisms alone. The recursion, whose grid follows the smallest
+    Its upper side is that of their envelopes, its lower side that of randomised response of ε = range/2, which is one
+    choice of an exponential mechanism. The recursion, whose grid follows the smallest
     ranges while its ends follow the largest loss, would take long to say little more.
     """
     method = PldMethod()
@@ -260,8 +266,13 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> _
     if method.why_not(scenario, relation):
         return None
     found = _found(method, scenario, relation, target)
-    lower, upper = found.interval
-    return found if upper - lower <= target.tolerance * upper else None
+    halved = tuple((Pure(eta / 2.0 * (1.0 - RANGE_ROUNDING)), uses) for eta, uses in scenario.exponentials)
+    chosen = Scenario((*scenario.fixed, *halved))
+    lower = max(found.interval.lower, _found(method, chosen, relation, replace(target, explicit=True)).interval.lower)
+    upper = found.interval.upper
+    if upper - lower > target.tolerance * upper:
+        return None
+    return replace(found, interval=Interval(min(lower, upper), upper))
 
 
 LEAST = 2.3e-308
@@ -297,24 +308,31 @@ class _Cases:
 def _worst(cases: _Cases, relation: Relation, target: Target) -> _Found:
     """The largest upper side of all scenarios, the largest lower side of those that are reached.
 
-    Those that fail most often come first, then those of the most zCDP: one that costs no more than a lower side that
-    is known changes neither.
+    Of several, each is looked at coarsely first, and only those sharply, the costliest first, whose coarse upper side
+    is above all lower sides that are known: the others change neither. Nor do those that cost less by zCDP alone.
     """
-    above: dict[Scenario, _Found] = {}
-    below: dict[Scenario, _Found] = {}
+    scenarios = list(dict.fromkeys((*cases.upper, *cases.lower)))
+    coarse = replace(target, tolerance=max(target.tolerance, COARSE if len(scenarios) > 1 else 0.0))
+    looks: dict[Scenario, _Found] = {}
     skipped: list[Scenario] = []
     least = 0.0
-    scenarios = dict.fromkeys((*cases.upper, *cases.lower))
     for scenario in sorted(scenarios, key=_likely_cost, reverse=True) if len(scenarios) > 1 else scenarios:
-        if above and _stays_below(scenario, relation, target, least):
+        if looks and _stays_below(scenario, relation, target, least):
             skipped.append(scenario)
             continue
         try:
-            found = _best(scenario, relation, target)
+            looks[scenario] = found = _best(scenario, relation, coarse)
         except NotSupported:
             if scenario in cases.upper:
                 raise
             continue
+        if scenario in cases.lower:
+            least = max(least, found.interval.lower)
+    above: dict[Scenario, _Found] = {}
+    below: dict[Scenario, _Found] = {}
+    for scenario, look in sorted(looks.items(), key=lambda item: -item[1].interval.upper):
+        sharp = coarse == target or (above and look.interval.upper <= least)
+        found = look if sharp else _best(scenario, relation, target)
         if scenario in cases.upper:
             above[scenario] = found
         if scenario in cases.lower:
