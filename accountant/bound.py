@@ -33,12 +33,12 @@ from affidavit.accountant.methods.pair_profiles import MixtureMethod
 from affidavit.accountant.methods.pld import PldMethod
 from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.renyi import RenyiMethod
-from affidavit.accountant.methods.zcdp import ZcdpMethod, rho_of, stand_in
+from affidavit.accountant.methods.zcdp import ZcdpMethod, ZcdpProfile, rho_of, stand_in
 from affidavit.accountant.plan import Approximate, Plan, Pure, canonical_json, core, parse_plan
 from affidavit.accountant.show import Facts, Shown, between, lower, table, upper
 from affidavit.accountant.validate import Relation
 
-__all__ = ["METHODS", "Bound", "MethodResult", "Methods", "bound", "profile_points"]
+__all__ = ["METHODS", "Bound", "MethodResult", "Methods", "bound", "check_covered", "profile_points"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -212,7 +212,13 @@ def _candidates(scenario: Scenario, relation: Relation) -> list[Method]:
                 return [method]
             applicable.append(method)
     others = (*UPPER, _basic(relation))
-    return applicable + [method for method in others if not method.why_not(scenario, relation)]
+    applicable += [method for method in others if not method.why_not(scenario, relation)]
+    if not applicable:
+        raise NotSupported(
+            f"no method covers this plan ({_basic(relation).why_not(scenario, relation)})",
+            hint="Why one does not: `affidavit epsilon PLAN.json --method basic`",
+        )
+    return applicable
 
 
 @lru_cache(maxsize=64)
@@ -225,11 +231,6 @@ def _best(scenario: Scenario, relation: Relation, target: Target) -> _Found:
         return envelope
     methods = _candidates(scenario, relation)
     found = [_found(method, scenario, relation, target) for method in methods]
-    if not found:
-        raise NotSupported(
-            f"no method covers this plan ({_basic(relation).why_not(scenario, relation)})",
-            hint="Why one does not: `affidavit epsilon PLAN.json --method basic`",
-        )
     if not all(one.attained for one in found):
         others = [m for m in UPPER if m not in methods and not m.why_not(scenario, relation)]
         found += [_found(method, scenario, relation, target) for method in others]
@@ -361,15 +362,33 @@ def _likely_cost(scenario: Scenario) -> tuple[float, float]:
 
 
 def _stays_below(scenario: Scenario, relation: Relation, target: Target, least: float) -> bool:
-    """Whether this scenario costs no more than ``least``: nothing costs more than infinity, of others zCDP tells."""
+    """Whether this scenario costs no more than ``least``: nothing costs more than infinity.
+
+    Of others, losses of the mechanisms of largest ε are at most these, whatever came before; the rest is as
+    concentrated as its zCDP says. Every such split is a bound, so all are tried.
+    """
     if least == math.inf:
         return True
-    if least <= 0.0 or math.isinf(_concentration(scenario)):
+    if least <= 0.0:
         return False
-    profile = ZcdpMethod().profile(scenario, relation, target)
-    if target.delta is not None:
-        return profile.delta(least).upper <= target.delta
-    return profile.delta(target.epsilon or 0.0).upper <= least
+    epsilon, delta = (least, target.delta) if target.delta is not None else (target.epsilon or 0.0, least)
+    costs = [_pure_and_concentrated(node, count, relation) for node, count in scenario.nodes() if count]
+    costs.sort(key=lambda cost: (cost[0] == math.inf, cost[1] < math.inf, -cost[2]))
+    left = epsilon * (1.0 - 1e-12)
+    for i in range(len(costs) + 1):
+        rho = math.fsum(rho for _, rho, _ in costs[i:])
+        if left < 0.0:
+            return False
+        if rho == 0.0 or (rho < math.inf and ZcdpProfile(rho).delta(left).upper <= delta):
+            return True
+        left -= costs[i][0] * (1.0 + 1e-12) if i < len(costs) else 0.0
+    return False
+
+
+def _pure_and_concentrated(node: Plan, count: int, relation: Relation) -> tuple[float, float, float]:
+    """The largest loss of all uses, their ρ, and the largest loss of one; infinite where there is none."""
+    most, rho = pure_epsilon(Scenario(((node, count),)), relation).upper, rho_of(node)
+    return most, math.inf if rho is None else rho * count * (1.0 + 1e-12), most / count
 
 
 def _row(method: Method, cases: _Cases, relation: Relation, target: Target) -> MethodResult:
@@ -390,6 +409,13 @@ def _row(method: Method, cases: _Cases, relation: Relation, target: Target) -> M
     if target.delta is not None:
         return MethodResult(method.name, True, "", least, most, target.delta, target.delta)
     return MethodResult(method.name, True, "", target.epsilon or 0.0, target.epsilon or 0.0, least, most)
+
+
+def check_covered(plan: Plan, relation: Relation, *, delta: float) -> None:
+    """Raise ``NotSupported`` as ``bound`` would, before any work."""
+    for scenario in scenarios(core(plan), relation):
+        if _edge(scenario, relation, Target(delta=delta)) is None:
+            _candidates(scenario, relation)
 
 
 def bound(

@@ -46,10 +46,12 @@ __all__ = ["profile_of"]
 
 BITS = 256
 CELLS = (96, 80, 64, 56, 48, 40, 32, 28, 24, 20, 16, 12, 8, 6)
-ENOUGH = 40
-"""Cells to a range for a relative width of about 5e-4 to 8e-4 (it falls with their square)."""
-QUICK, AFFORDABLE = 0.5, 6.0
+ENOUGH, FINER = 40, 2.5
+"""Cells to a range for a relative width of about 5e-4 to 8e-4 (it falls with their square); times these for 1e-4."""
+QUICK, AFFORDABLE = 0.5, 1.2
 """Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
+WEAK = 1e-4
+"""Share of the cost that exponential mechanisms have, below which pure ones in their place cost hardly more."""
 SECONDS_PER_TAIL = 3e-5
 """Of what runs after all steps, at one lattice point."""
 COARSE_WIDTH, FRONT_WIDTH, NARROW = 2e-3, 4e-4, 8e-4
@@ -121,6 +123,8 @@ def _lattice(branch: Branch, tail: float) -> Fraction | None:
     whole = _rho(branch.fixed, steps)
     enough = ENOUGH * math.sqrt(_rho(Fixed(), steps) / whole) if 0.0 < whole < math.inf else ENOUGH
     for cells in CELLS:
+        if cells > FINER * enough and cells > CELLS[-1]:
+            continue
         step = spacing(steps, cells)
         seconds = cost_in_seconds(steps, step, max(top, end)) + SECONDS_PER_TAIL * end / float(step)
         if seconds <= (QUICK if cells > enough else AFFORDABLE):
@@ -394,6 +398,12 @@ def _coarse(branch: Branch, goal: Goal) -> Profile:
     return Best(tuple(options))
 
 
+def _between_pure(branch: Branch, goal: Goal) -> Profile:
+    """Order-free: every exponential mechanism of range η is η-DP, and may be randomised response of ε = η/2."""
+    upper, lower = (profile_of(_pure_steps(branch, share), goal) for share in (1, 2))
+    return Best((OneSide(upper, "upper"), OneSide(lower, "lower")))
+
+
 def profile_of(branch: Branch, goal: Goal) -> Profile:
     """The certified profile of a branch.
 
@@ -417,6 +427,8 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
         return SoftmaxProfile(branch.steps[0][0])
     if branch.steps:
+        if _rho(Fixed(), branch.steps) < WEAK * _rho(fixed, branch.steps):
+            return _between_pure(branch, goal)
         ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
         counts = [count for _, count in branch.steps]
         if ordered and sum(counts) >= MANY_STEPS and min(counts) >= SHORTEST_RUN:
