@@ -26,6 +26,7 @@ from affidavit.accountant.methods.advanced import AdvancedMethod
 from affidavit.accountant.methods.base import Interval, Method, Profile, Target, certain_delta
 from affidavit.accountant.methods.basic import BasicMethod
 from affidavit.accountant.methods.blocks import BlocksMethod
+from affidavit.accountant.methods.ceiling import costs_at_most
 from affidavit.accountant.methods.failure import certain_failure
 from affidavit.accountant.methods.gaussian import GaussianMethod
 from affidavit.accountant.methods.optimal import OptimalMethod
@@ -33,8 +34,19 @@ from affidavit.accountant.methods.pair_profiles import MixtureMethod
 from affidavit.accountant.methods.pld import PldMethod
 from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.renyi import RenyiMethod
-from affidavit.accountant.methods.zcdp import ZcdpMethod, ZcdpProfile, rho_of, stand_in
-from affidavit.accountant.plan import Approximate, Plan, Pure, canonical_json, core, parse_plan
+from affidavit.accountant.methods.zcdp import ZcdpMethod, rho_of, stand_in
+from affidavit.accountant.plan import (
+    Approximate,
+    Compose,
+    Plan,
+    Poisson,
+    Pure,
+    Repeat,
+    WithoutReplacement,
+    canonical_json,
+    core,
+    parse_plan,
+)
 from affidavit.accountant.show import Facts, Shown, between, lower, table, upper
 from affidavit.accountant.validate import Relation
 
@@ -351,44 +363,34 @@ def _worst(cases: _Cases, relation: Relation, target: Target) -> _Found:
     return _Found(Interval(least, worst.interval.upper), worst.method, attained)
 
 
-def _concentration(scenario: Scenario) -> float:
-    """ρ in all; infinite where some mechanism has none."""
-    rhos = [(rho_of(node), count) for node, count in scenario.nodes()]
-    return math.fsum(math.inf if rho is None else rho * count for rho, count in rhos)
-
-
 def _likely_cost(scenario: Scenario) -> tuple[float, float]:
-    return certain_failure(scenario), _concentration(scenario)
+    return certain_failure(scenario), math.fsum(count * _size(node) for node, count in scenario.nodes())
+
+
+def _size(node: Plan) -> float:
+    """About ρ; orders scenarios only."""
+    match node:
+        case Poisson(rate=rate, of=of):
+            return rate * rate * _size(of)
+        case WithoutReplacement(population=population, sample=sample, of=of):
+            return (sample / max(population, 1)) ** 2 * _size(of)
+        case Repeat(count=count, of=of):
+            return count * _size(of) if count else 0.0
+        case Compose(parts=parts):
+            return math.fsum(map(_size, parts))
+        case Approximate(epsilon=epsilon):
+            return epsilon * epsilon / 2.0
+    rho = rho_of(node)
+    return math.inf if rho is None else rho
 
 
 def _stays_below(scenario: Scenario, relation: Relation, target: Target, least: float) -> bool:
-    """Whether this scenario costs no more than ``least``: nothing costs more than infinity.
-
-    Of others, losses of the mechanisms of largest ε are at most these, whatever came before; the rest is as
-    concentrated as its zCDP says. Every such split is a bound, so all are tried.
-    """
-    if least == math.inf:
-        return True
-    if least <= 0.0:
-        return False
-    epsilon, delta = (least, target.delta) if target.delta is not None else (target.epsilon or 0.0, least)
-    costs = [_pure_and_concentrated(node, count, relation) for node, count in scenario.nodes() if count]
-    costs.sort(key=lambda cost: (cost[0] == math.inf, cost[1] < math.inf, -cost[2]))
-    left = epsilon * (1.0 - 1e-12)
-    for i in range(len(costs) + 1):
-        rho = math.fsum(rho for _, rho, _ in costs[i:])
-        if left < 0.0:
-            return False
-        if rho == 0.0 or (rho < math.inf and ZcdpProfile(rho).delta(left).upper <= delta):
-            return True
-        left -= costs[i][0] * (1.0 + 1e-12) if i < len(costs) else 0.0
-    return False
-
-
-def _pure_and_concentrated(node: Plan, count: int, relation: Relation) -> tuple[float, float, float]:
-    """The largest loss of all uses, their ρ, and the largest loss of one; infinite where there is none."""
-    most, rho = pure_epsilon(Scenario(((node, count),)), relation).upper, rho_of(node)
-    return most, math.inf if rho is None else rho * count * (1.0 + 1e-12), most / count
+    """Whether this scenario costs no more than ``least``: nothing costs more than infinity; of others, at a glance."""
+    if least == math.inf or least <= 0.0:
+        return least == math.inf
+    if target.delta is not None:
+        return costs_at_most(scenario, relation, epsilon=least, delta=target.delta)
+    return costs_at_most(scenario, relation, epsilon=target.epsilon or 0.0, delta=least)
 
 
 def _row(method: Method, cases: _Cases, relation: Relation, target: Target) -> MethodResult:

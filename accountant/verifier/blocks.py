@@ -32,7 +32,8 @@ BLOCK, CELLS = 500, 32
 LEAST_BITS, BITS_A_BIT = 64, 1.2
 """Working precision: at least, and more for each bit of the smallest mass that matters."""
 PER_DEVIATION = 40
-"""Lattice points to a block's deviation when blocks are summed."""
+"""Lattice points to a block's deviation when blocks are summed, if these fit into ``MAX_SIZE`` in all."""
+MAX_SIZE = 1 << 16
 TAIL = 1e-3
 """What all blocks may leave out, relative to what is negligible."""
 
@@ -80,9 +81,13 @@ def composed_blocks(
     every = max(1, math.floor(deviation / PER_DEVIATION / float(step)))
     coarse = every * step
     with precision(LEAST_BITS - math.floor(BITS_A_BIT * math.log2(negligible))):
-        parts = [(_masses(right[::every], left[::every], coarse), count) for (right, left), count in uses]
+        while True:
+            parts = [(_masses(right[::every], left[::every], coarse), count) for (right, left), count in uses]
+            window, theta, _ = window_of(parts, float(coarse), negligible)
+            if window.size <= MAX_SIZE:
+                break
+            every, coarse = 2 * every, 2 * coarse
         width = ball(coarse)
-        window, theta, _ = window_of(parts, float(coarse), negligible)
         found = compose(parts, width, window, theta=theta)
         values = _curve(found.masses, found.first, found.infinite + found.outside, width)
     zeros = np.zeros(len(values))

@@ -48,7 +48,7 @@ BITS = 256
 CELLS = (96, 80, 64, 56, 48, 40, 32, 28, 24, 20, 16, 12, 8, 6)
 ENOUGH, FINER = 40, 2.5
 """Cells to a range for a relative width of about 5e-4 to 8e-4 (it falls with their square); times these for 1e-4."""
-QUICK, AFFORDABLE = 0.5, 1.2
+QUICK, AFFORDABLE = 0.5, 2.5
 """Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
 WEAK = 1e-4
 """Share of the cost that exponential mechanisms have, below which pure ones in their place cost hardly more."""
@@ -57,7 +57,7 @@ SECONDS_PER_TAIL = 3e-5
 COARSE_WIDTH, FRONT_WIDTH, NARROW = 2e-3, 4e-4, 8e-4
 """Relative bracket widths: of a first look, of lattices in front of exponential steps, and aimed at."""
 NARROW_DELTA, ROUGH_DELTA = 5e-3, 3e-2
-REFINEMENTS, HALVINGS, MAX_WORK = 3, 4, 128 << 16
+REFINEMENTS, HALVINGS, MAX_WORK = 3, 4, 128 << 15
 """Refinements and halvings at most; places times bits of a refined transform."""
 START_TERMS = 200_000
 MANY_STEPS = 2_000

@@ -63,6 +63,13 @@ def costs_at_most(branch: Branch, *, epsilon: float, delta: float) -> bool:
     """
     if branch.blatant:
         return False
+    match branch:
+        case Branch(first=Fixed(mu_squared=0, rho=0, uses=((Sampled() as use, 1),)), steps=()) if _amplifies(use):
+            # (ε, δ)-DP there is (ln(1 + γ(e^ε − 1)), γδ)-DP here (Balle, Barthe and Gaboardi 2018, theorems 8 and 9).
+            with precision():
+                inside = down((ball(epsilon).expm1() / ball(use.rate)).log1p())
+            lost = _below(Fraction(delta) / use.rate)
+            return math.isfinite(inside) and costs_at_most(use.of, epsilon=inside, delta=lost)
     costs = sorted(_costs(branch), key=lambda cost: (cost[0] == math.inf, cost[1] < math.inf, -cost[2]))
     left = Fraction(epsilon)
     for i in range(len(costs) + 1):
@@ -76,6 +83,10 @@ def costs_at_most(branch: Branch, *, epsilon: float, delta: float) -> bool:
                 return False
             left -= Fraction(costs[i][0])
     return False
+
+
+def _amplifies(use: Sampled) -> bool:
+    return use.rate > 0 and (use.scheme == "without-replacement" or use.relation != "substitution")
 
 
 def _below(value: Fraction) -> float:
@@ -105,13 +116,27 @@ def _costs(branch: Branch) -> list[tuple[_Exact, _Exact, float]]:
     return found
 
 
-def likely_cost(branch: Branch) -> tuple[float, Fraction | float]:
-    """By which branches are put in order: those that fail most often first, then those of most zCDP."""
+def likely_cost(branch: Branch) -> tuple[float, float]:
+    """By which branches are put in order: those that fail most often first, then those of about most ρ."""
     failures = (use.delta * count for use, count in branch.fixed.uses if isinstance(use, Approximate))
-    return math.fsum(failures), _concentration(branch)
+    try:
+        return math.fsum(failures), float(_size(branch))
+    except OverflowError:
+        return math.fsum(failures), math.inf
 
 
-def _concentration(branch: Branch) -> Fraction | float:
-    """ρ in all, exactly (ε²/2 of pure mechanisms: Bun and Steinke 2016); infinite where some mechanism has none."""
-    rhos = [rho for _, rho, _ in _costs(branch)]
-    return math.inf if branch.blatant or math.inf in rhos else sum(map(Fraction, rhos), Fraction(0))
+def _size(branch: Branch) -> _Exact:
+    fixed = branch.fixed
+    found: _Exact = fixed.rho + fixed.mu_squared / 2
+    found += sum((count * spread * spread for spread, count in branch.steps), Fraction(0)) / 8
+    for use, count in fixed.uses:
+        match use:
+            case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon):
+                found += count * Fraction(epsilon) ** 2 / 2
+            case Laplace(noise_multiplier=scale):
+                found += count / Fraction(scale) ** 2 / 2
+            case Sampled(of=of, rate=rate):
+                found += count * rate**2 * _size(of)
+            case _:
+                return math.inf
+    return math.inf if branch.blatant else found
