@@ -232,7 +232,7 @@ def _sampled(fixed: Fixed, goal: Goal) -> Profile:
     delta = goal.expected or goal.delta or expected_delta(fixed, goal.epsilon or 0.0)
     tail = max(SMALLEST, delta * TAIL)
     found: list[Profile] = []
-    pending: list[tuple[float, Front, Profile | None]] = []
+    pending: list[tuple[float, Front, _Look | None]] = []
     forward, backward = fronts(fixed, negligible=tail)
     for front in (forward, backward) if forward.directed else (forward,):
         exact = front.closed_form() or front.single()
@@ -242,16 +242,17 @@ def _sampled(fixed: Fixed, goal: Goal) -> Profile:
             pending.append((0.0, front, None))
         else:
             # A quick look at the upper side: it may show that this direction does not matter.
-            quick = _lattice_profile(front, front.spacing(COARSE_WIDTH, resolve=False), keep="upper")
-            pending.append((_asked(quick, goal)[1], front, quick))
+            step = front.spacing(COARSE_WIDTH, resolve=False)
+            quick = _lattice_profile(front, step, keep="upper")
+            pending.append((_asked(quick, goal)[1], front, _Look(step, quick)))
     if not (forward.attained or forward.directed or found):
         return _two_lattices(forward, backward, goal)
     floor = max((_asked(profile, goal)[0] for profile in found), default=0.0)
     for upper, front, look in sorted(pending, key=lambda item: -item[0]):
         if look is not None and upper <= floor:
-            found.append(look)
+            found.append(look.profile)
             continue
-        found.append(_refined(front, goal, floor))
+        found.append(_refined(front, goal, floor, look))
         floor = max(floor, _asked(found[-1], goal)[0])
     result = worst(found)
     if forward.attained or forward.single() is not None:
@@ -272,6 +273,8 @@ def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:
     for _ in range(
         0 if goal.rough else HALVINGS
     ):  # O(spacing²): the step to half of it shows three quarters of the error
+        if above.masses is not None and len(above.masses.upper_mass) * forward.bits > MAX_WORK:
+            break
         step /= 2
         finer = _lattice_profile(forward, step, keep="upper")
         before, after = _asked(above, goal)[1], _asked(finer, goal)[1]
@@ -304,11 +307,23 @@ def _asked(profile: Profile, goal: Goal) -> Sides:
     return profile.epsilon(goal.delta) if goal.delta is not None else profile.delta(goal.epsilon or 0.0)
 
 
-def _refined(front: Front, goal: Goal, floor: float) -> Profile:
+class _Look(NamedTuple):
+    """A quick look from above."""
+
+    step: float
+    profile: MixtureProfile
+
+    def with_lower(self, front: Front) -> MixtureProfile:
+        """The same with a lower side."""
+        lower = front.masses(self.step, keep="lower")
+        return replace(self.profile, lower_masses=lower)
+
+
+def _refined(front: Front, goal: Goal, floor: float, look: _Look | None) -> Profile:
     """The profile on finer and finer lattices, until it is narrow or another direction costs more (``floor``)."""
     aim = NARROW if goal.delta is not None else ROUGH_DELTA if goal.rough else NARROW_DELTA
     step = front.spacing(COARSE_WIDTH if front.attained else NARROW / 2)
-    profile = _lattice_profile(front, step)
+    profile = _lattice_profile(front, step) if look is None or step < look.step else look.with_lower(front)
     lower, upper = _asked(profile, goal)
     for _ in range(REFINEMENTS if front.attained else 0):
         width = upper - lower
