@@ -20,7 +20,7 @@ from affidavit.accountant.validate import Relation
 
 __all__ = ["costs_at_most"]
 
-ROUNDING = 1e-12
+ROUNDING, LARGEST = 1e-12, 1e300
 Uses = list[tuple[Plan, int]]
 
 
@@ -43,7 +43,7 @@ def _inner(epsilon: float, rate: float) -> float:
     """The ε on the sample."""
     if epsilon > 30.0:
         return (epsilon - math.log(rate)) * (1.0 - ROUNDING)
-    return math.log1p(math.expm1(epsilon) / rate) * (1.0 - ROUNDING)
+    return math.log1p(min(math.expm1(epsilon) / rate, LARGEST)) * (1.0 - ROUNDING)
 
 
 def _flat(plan: Plan, uses: int) -> Iterator[tuple[Plan, int]]:
