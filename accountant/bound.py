@@ -21,26 +21,16 @@ from typing import Any
 from affidavit.accountant import validate
 from affidavit.accountant.cases.scenario import Scenario, reached_scenarios, scenarios
 from affidavit.accountant.errors import NotSupported, PlanError
-from affidavit.accountant.methods.adaptive import AdaptiveMethod, recursion_points
-from affidavit.accountant.methods.advanced import AdvancedMethod
-from affidavit.accountant.methods.base import Interval, Method, Profile, Target, certain_delta
-from affidavit.accountant.methods.basic import BasicMethod
-from affidavit.accountant.methods.blocks import BlocksMethod
+from affidavit.accountant.methods.base import Interval, Method, Target
+from affidavit.accountant.methods.best import METHODS, Found, admitted, all_methods, ask, best, candidates, edge, seen
 from affidavit.accountant.methods.ceiling import costs_at_most
 from affidavit.accountant.methods.failure import certain_failure
-from affidavit.accountant.methods.gaussian import GaussianMethod
-from affidavit.accountant.methods.optimal import OptimalMethod
-from affidavit.accountant.methods.pair_profiles import MixtureMethod
-from affidavit.accountant.methods.pld import PldMethod
-from affidavit.accountant.methods.pure import pure_epsilon
-from affidavit.accountant.methods.renyi import RenyiMethod
-from affidavit.accountant.methods.zcdp import ZcdpMethod, rho_of, stand_in
+from affidavit.accountant.methods.zcdp import rho_of
 from affidavit.accountant.plan import (
     Approximate,
     Compose,
     Plan,
     Poisson,
-    Pure,
     Repeat,
     WithoutReplacement,
     canonical_json,
@@ -51,6 +41,10 @@ from affidavit.accountant.show import Facts, Shown, between, lower, table, upper
 from affidavit.accountant.validate import Relation
 
 __all__ = ["METHODS", "Bound", "MethodResult", "Methods", "bound", "check_covered", "profile_points"]
+
+
+COARSE = 3e-2
+"""Tolerance of a first look at several scenarios."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -138,174 +132,6 @@ class Bound(Shown):
         return Facts(f"{sides}, {self.relation}, by {self.method}", (), (*rows, ("plan", canonical_json(self.plan))))
 
 
-def _basic(relation: Relation) -> BasicMethod:
-    alone: tuple[Method, ...] = (GaussianMethod(), ZcdpMethod(), PldMethod(), RenyiMethod())
-
-    @lru_cache(maxsize=256)
-    def gap(node: Plan) -> str:
-        whys = [method.why_not(Scenario(fixed=((node, 1),)), relation) for method in alone]
-        return "" if not all(whys) else f"no theorem for one use of a {node.kind} node: {whys[-1]}"
-
-    @lru_cache(maxsize=256)
-    def epsilon_upper(node: Plan, delta: float) -> float:
-        scenario = Scenario(fixed=((node, 1),))
-        usable = [method for method in alone if not method.why_not(scenario, relation)]
-        return min(m.profile(scenario, relation, Target(delta=delta)).epsilon(delta).upper for m in usable)
-
-    return BasicMethod(epsilon_upper, gap)
-
-
-EXACT: tuple[Method, ...] = (
-    GaussianMethod(),
-    OptimalMethod(),
-    MixtureMethod(),
-    BlocksMethod(),
-    AdaptiveMethod(),
-    PldMethod(),
-)
-"""From the cheapest to the most general; the first that is exact for a scenario is its best."""
-
-WORTH_A_LOOK = 2e5
-"""Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first."""
-RANGE_ROUNDING = 1e-15
-
-UPPER: tuple[Method, ...] = (ZcdpMethod(), RenyiMethod(), AdvancedMethod())
-
-COARSE = 3e-2
-"""Tolerance of a first look at several scenarios."""
-
-METHODS: tuple[str, ...] = ("basic", *(method.name for method in (*UPPER[::-1], *EXACT)))
-
-
-def _all_methods(relation: Relation) -> tuple[Method, ...]:
-    return (_basic(relation), *UPPER[::-1], *EXACT)
-
-
-def _is_exact(method: Method, scenario: Scenario) -> bool:
-    if method.name == "optimal":
-        return all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
-    return method.exact and not (method.name == "pld" and scenario.exponentials)
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    interval: Interval
-    method: str
-    attained: bool = True
-
-
-def _edge(scenario: Scenario, relation: Relation, target: Target) -> Interval | None:
-    """Cases that need no method: nothing released, δ = 0, δ = 1."""
-    if target.delta is not None:
-        if scenario.uses == 0 or target.delta >= 1.0:
-            return Interval(0.0, 0.0)
-        if target.delta <= 0.0:
-            return pure_epsilon(scenario, relation)
-        if certain_failure(scenario) > target.delta:
-            return Interval(math.inf, math.inf)
-    elif scenario.uses == 0:
-        certain = certain_delta(target.epsilon or 0.0)
-        return Interval(certain, certain)
-    return None
-
-
-def _ask(profile: Profile, target: Target) -> Interval:
-    if target.delta is not None:
-        return profile.epsilon(target.delta)
-    return profile.delta(target.epsilon or 0.0)
-
-
-def _candidates(scenario: Scenario, relation: Relation) -> list[Method]:
-    """The one exact method if there is one, else everything that applies."""
-    applicable: list[Method] = []
-    for method in EXACT:
-        if not method.why_not(scenario, relation):
-            if _is_exact(method, scenario):
-                return [method]
-            applicable.append(method)
-    others = (*UPPER, _basic(relation))
-    applicable += [method for method in others if not method.why_not(scenario, relation)]
-    if not applicable:
-        raise NotSupported(
-            f"no method covers this plan ({_basic(relation).why_not(scenario, relation)})",
-            hint="Why one does not: `affidavit epsilon PLAN.json --method basic`",
-        )
-    return applicable
-
-
-@lru_cache(maxsize=64)
-def _best(scenario: Scenario, relation: Relation, target: Target) -> _Found:
-    """The exact method if one applies, else the smallest upper side."""
-    edge = _edge(scenario, relation, target)
-    if edge is not None:
-        return _Found(edge, "definition")
-    if (envelope := _close_envelope(scenario, relation, target)) is not None:
-        return envelope
-    methods = _candidates(scenario, relation)
-    found = [_found(method, scenario, relation, target) for method in methods]
-    if not all(one.attained for one in found):
-        others = [m for m in UPPER if m not in methods and not m.why_not(scenario, relation)]
-        found += [_found(method, scenario, relation, target) for method in others]
-    if admitted := _admitted(scenario, relation, target):
-        found.append(_Found(Interval(admitted, math.inf), ""))
-    best = min(found, key=lambda one: one.interval.upper)
-    lowest = max(found, key=lambda one: one.interval.lower)
-    if lowest.interval.lower > best.interval.upper:
-        # Another theorem is below the curve that no pair reaches: of that curve only the explicit pair is left.
-        explicit = [_found(method, scenario, relation, replace(target, explicit=True)) for method in methods]
-        lowest = max(explicit, key=lambda one: one.interval.lower)
-    return _Found(Interval(lowest.interval.lower, best.interval.upper), best.method, lowest.attained)
-
-
-@lru_cache(maxsize=64)
-def _admitted(scenario: Scenario, relation: Relation, target: Target) -> float:
-    """A lower side by what the ``zcdp`` leaves admit: Gaussians in their place, on stated data sets. 0 without any."""
-    gaussian = stand_in(scenario)
-    if gaussian is None:
-        return 0.0
-    return _best(gaussian, relation, replace(target, explicit=True)).interval.lower
-
-
-def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> _Found | None:
-    """What the PLD engine says, where weak exponential mechanisms beside others leave its bracket narrow enough.
-
-    Its upper side is that of their envelopes, its lower side that of randomised response of ε = range/2, which is one
-    choice of an exponential mechanism. The recursion, whose grid follows the smallest
-    ranges while its ends follow the largest loss, would take long to say little more.
-    """
-    method = PldMethod()
-    if not scenario.exponentials or not scenario.fixed or recursion_points(scenario) <= WORTH_A_LOOK:
-        return None
-    if method.why_not(scenario, relation):
-        return None
-    found = _found(method, scenario, relation, target)
-    halved = tuple((Pure(eta / 2.0 * (1.0 - RANGE_ROUNDING)), uses) for eta, uses in scenario.exponentials)
-    chosen = Scenario((*scenario.fixed, *halved))
-    lower = max(found.interval.lower, _found(method, chosen, relation, replace(target, explicit=True)).interval.lower)
-    upper = found.interval.upper
-    if upper - lower > target.tolerance * upper:
-        return None
-    return replace(found, interval=Interval(min(lower, upper), upper))
-
-
-LEAST = 2.3e-308
-"""No upper side of δ is smaller, unless it is nothing: below, float64 loses what is left of a sum."""
-
-
-def _seen(scenario: Scenario, relation: Relation, target: Target, interval: Interval) -> Interval:
-    """Without what float64 lost: an upper side of δ, where some loss exceeds ε, and a lower one of few digits."""
-    if target.delta is not None or interval.upper >= LEAST:
-        return interval
-    lost = (target.epsilon or 0.0) < pure_epsilon(scenario, relation).upper
-    return Interval(0.0, LEAST if lost else interval.upper)
-
-
-def _found(method: Method, scenario: Scenario, relation: Relation, target: Target) -> _Found:
-    profile = method.profile(scenario, relation, target)
-    interval = _seen(scenario, relation, target, _ask(profile, target))
-    return _Found(interval, method.name, target.explicit or getattr(profile, "attained", True))
-
-
 @dataclass(frozen=True, slots=True)
 class _Cases:
     """The scenarios that bound a plan from above, and those that are reached."""
@@ -318,7 +144,7 @@ class _Cases:
         return cls(scenarios(plan, relation), reached_scenarios(plan, relation))
 
 
-def _worst(cases: _Cases, relation: Relation, target: Target) -> _Found:
+def _worst(cases: _Cases, relation: Relation, target: Target) -> Found:
     """The largest upper side of all scenarios, the largest lower side of those that are reached.
 
     Of several, each is looked at coarsely first, and only those sharply, the costliest first, whose coarse upper side
@@ -326,7 +152,7 @@ def _worst(cases: _Cases, relation: Relation, target: Target) -> _Found:
     """
     scenarios = list(dict.fromkeys((*cases.upper, *cases.lower)))
     coarse = replace(target, tolerance=max(target.tolerance, COARSE if len(scenarios) > 1 else 0.0))
-    looks: dict[Scenario, _Found] = {}
+    looks: dict[Scenario, Found] = {}
     skipped: list[Scenario] = []
     least = 0.0
     for scenario in sorted(scenarios, key=_likely_cost, reverse=True) if len(scenarios) > 1 else scenarios:
@@ -334,18 +160,18 @@ def _worst(cases: _Cases, relation: Relation, target: Target) -> _Found:
             skipped.append(scenario)
             continue
         try:
-            looks[scenario] = found = _best(scenario, relation, coarse)
+            looks[scenario] = found = best(scenario, relation, coarse)
         except NotSupported:
             if scenario in cases.upper:
                 raise
             continue
         if scenario in cases.lower:
             least = max(least, found.interval.lower)
-    above: dict[Scenario, _Found] = {}
-    below: dict[Scenario, _Found] = {}
+    above: dict[Scenario, Found] = {}
+    below: dict[Scenario, Found] = {}
     for scenario, look in sorted(looks.items(), key=lambda item: -item[1].interval.upper):
         sharp = coarse == target or (above and look.interval.upper <= least)
-        found = look if sharp else _best(scenario, relation, target)
+        found = look if sharp else best(scenario, relation, target)
         if scenario in cases.upper:
             above[scenario] = found
         if scenario in cases.lower:
@@ -353,14 +179,14 @@ def _worst(cases: _Cases, relation: Relation, target: Target) -> _Found:
             least = max(least, found.interval.lower)
     if least > max(f.interval.upper for f in above.values()):
         # A lower side that nothing reaches: what was skipped for it has to be bounded after all.
-        above |= {scenario: _best(scenario, relation, target) for scenario in skipped if scenario in cases.upper}
+        above |= {scenario: best(scenario, relation, target) for scenario in skipped if scenario in cases.upper}
     worst = max(above.values(), key=lambda f: f.interval.upper)
     if least > worst.interval.upper and not target.explicit:
         explicit = replace(target, explicit=True)
-        below = {scenario: _best(scenario, relation, explicit) for scenario in below}
+        below = {scenario: best(scenario, relation, explicit) for scenario in below}
         least = max(f.interval.lower for f in below.values())
     attained = bool(below) and all(f.attained for f in (*above.values(), *below.values()))
-    return _Found(Interval(least, worst.interval.upper), worst.method, attained)
+    return Found(Interval(least, worst.interval.upper), worst.method, attained)
 
 
 def _likely_cost(scenario: Scenario) -> tuple[float, float]:
@@ -396,16 +222,15 @@ def _stays_below(scenario: Scenario, relation: Relation, target: Target, least: 
 def _row(method: Method, cases: _Cases, relation: Relation, target: Target) -> MethodResult:
     least, most = 0.0, 0.0
     for scenario in dict.fromkeys((*cases.upper, *cases.lower)):
-        edge = _edge(scenario, relation, target)
-        why = "" if edge is not None else method.why_not(scenario, relation)
+        known = edge(scenario, relation, target)
+        why = "" if known is not None else method.why_not(scenario, relation)
         if why and scenario in cases.upper:
             return MethodResult(method.name, False, why, *(math.nan,) * 4)
         if why:
             continue
-        found = edge or _seen(scenario, relation, target, _ask(method.profile(scenario, relation, target), target))
+        found = known or seen(scenario, relation, target, ask(method.profile(scenario, relation, target), target))
         if scenario in cases.lower:
-            admitted = 0.0 if edge else _admitted(scenario, relation, target)
-            least = max(least, found.lower, admitted)
+            least = max(least, found.lower, 0.0 if known else admitted(scenario, relation, target))
         if scenario in cases.upper:
             most = max(most, found.upper)
     if target.delta is not None:
@@ -416,8 +241,8 @@ def _row(method: Method, cases: _Cases, relation: Relation, target: Target) -> M
 def check_covered(plan: Plan, relation: Relation, *, delta: float) -> None:
     """Raise ``NotSupported`` as ``bound`` would, before any work."""
     for scenario in scenarios(core(plan), relation):
-        if _edge(scenario, relation, Target(delta=delta)) is None:
-            _candidates(scenario, relation)
+        if edge(scenario, relation, Target(delta=delta)) is None:
+            candidates(scenario, relation)
 
 
 def bound(
@@ -453,7 +278,7 @@ def bound(
         explicit=explicit,
     )
     cases = _Cases.of(core(checked), checked_relation)
-    methods = _all_methods(checked_relation)
+    methods = all_methods(checked_relation)
 
     @lru_cache(maxsize=1)
     def rows() -> Methods:
@@ -469,7 +294,7 @@ def bound(
                 f"method {name} does not apply: {row.why}", hint="Remove `--method`: the best one is taken."
             )
         sides = (row.epsilon_lower, row.epsilon_upper) if epsilon is None else (row.delta_lower, row.delta_upper)
-        found = _Found(Interval(*sides), name)
+        found = Found(Interval(*sides), name)
     lower, upper = found.interval
     if target.delta is not None:
         sides4 = (lower, upper, target.delta, target.delta)
@@ -494,11 +319,9 @@ def profile_points(
     target = Target(delta=validate.fraction(delta, path="delta"), tolerance=tolerance)
     uppers = [0.0] * len(epsilons)
     for scenario in scenarios(core(parse_plan(plan)), checked_relation):
-        profiles = [m.profile(scenario, checked_relation, target) for m in _candidates(scenario, checked_relation)]
+        profiles = [m.profile(scenario, checked_relation, target) for m in candidates(scenario, checked_relation)]
         for i, epsilon in enumerate(epsilons):
             at = Target(epsilon=epsilon)
-            found = _edge(scenario, checked_relation, at) or Interval(
-                0.0, min(p.delta(epsilon).upper for p in profiles)
-            )
-            uppers[i] = max(uppers[i], _seen(scenario, checked_relation, at, found).upper)
+            found = edge(scenario, checked_relation, at) or Interval(0.0, min(p.delta(epsilon).upper for p in profiles))
+            uppers[i] = max(uppers[i], seen(scenario, checked_relation, at, found).upper)
     return tuple(zip(map(float, epsilons), uppers, strict=True))

@@ -150,13 +150,13 @@ def test_a_record_that_leaves_one_sample_and_enters_another_fails_in_one_directi
 
 def test_of_several_scenarios_only_the_costliest_is_composed_sharply(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Scenario, float]] = []
-    known = bounds._best
+    known = bounds.best
 
     def best(scenario: Scenario, relation: Any, target: Any) -> Any:
         asked.append((scenario, target.tolerance))
         return known(scenario, relation, target)
 
-    monkeypatch.setattr(bounds, "_best", best)
+    monkeypatch.setattr(bounds, "best", best)
     parts = [
         {"kind": "repeat", "count": 2, "of": {"kind": "laplace", "noise_multiplier": 1.0}},
         {"kind": "repeat", "count": 3, "of": {"kind": "approximate", "epsilon": 0.5, "delta": 1e-8}},
