@@ -73,10 +73,10 @@ def costs_at_most(branch: Branch, *, epsilon: float, delta: float) -> bool:
     costs = sorted(_costs(branch), key=lambda cost: (cost[0] == math.inf, cost[1] < math.inf, -cost[2]))
     left = Fraction(epsilon)
     for i in range(len(costs) + 1):
-        rhos = [rho for _, rho, _ in costs[i:]]
+        rhos = [rho for _, rho, _ in costs[i:] if isinstance(rho, Fraction)]
         if left < 0:
             return False
-        if math.inf not in rhos and zcdp_delta(sum(map(Fraction, rhos), Fraction(0)), _below(left)) <= delta:
+        if len(rhos) == len(costs) - i and zcdp_delta(sum(rhos, Fraction(0)), _below(left)) <= delta:
             return True
         if i < len(costs):
             if costs[i][0] == math.inf:
