@@ -21,23 +21,30 @@ from typing import Any
 from affidavit.accountant import validate
 from affidavit.accountant.cases.scenario import Scenario, Scenarios, scenarios
 from affidavit.accountant.errors import NotSupported, PlanError
-from affidavit.accountant.methods.adaptive import AdaptiveMethod, recursion_points
-from affidavit.accountant.methods.advanced import AdvancedMethod
-from affidavit.accountant.methods.base import Interval, Method, Profile, Target, certain_delta
-from affidavit.accountant.methods.basic import BasicMethod
-from affidavit.accountant.methods.blocks import BlocksMethod
-from affidavit.accountant.methods.gaussian import GaussianMethod
-from affidavit.accountant.methods.optimal import OptimalMethod
-from affidavit.accountant.methods.pair_profiles import MixtureMethod
-from affidavit.accountant.methods.pld import PldMethod
-from affidavit.accountant.methods.pure import pure_epsilon
-from affidavit.accountant.methods.rdp import RenyiMethod
-from affidavit.accountant.methods.zcdp import ZcdpMethod, rho_of, stand_in
-from affidavit.accountant.plan import Approximate, Plan, Pure, canonical_json, core, parse_plan
+from affidavit.accountant.methods.base import Interval, Method, Target
+from affidavit.accountant.methods.best import ALL, METHODS, Found, admitted, ask, best, candidates, edge, seen
+from affidavit.accountant.methods.ceiling import costs_at_most
+from affidavit.accountant.methods.failure import certain_failure
+from affidavit.accountant.methods.zcdp import rho_of
+from affidavit.accountant.plan import (
+    Approximate,
+    Compose,
+    Plan,
+    Poisson,
+    Repeat,
+    WithoutReplacement,
+    canonical_json,
+    core,
+    parse_plan,
+)
 from affidavit.accountant.show import Facts, Shown, between, lower, table, upper
 from affidavit.accountant.validate import Relation
 
-__all__ = ["METHODS", "Bound", "MethodResult", "Methods", "bound", "profile_points"]
+__all__ = ["METHODS", "Bound", "MethodResult", "Methods", "bound", "check_covered", "profile_points"]
+
+
+COARSE = 3e-2
+"""Tolerance of a first look at several scenarios."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -115,160 +122,33 @@ class Bound(Shown):
         )
 
 
-EXACT: tuple[Method, ...] = (
-    GaussianMethod(),
-    OptimalMethod(),
-    MixtureMethod(),
-    BlocksMethod(),
-    AdaptiveMethod(),
-    PldMethod(),
-)
-"""From the cheapest to the most general; the first that is exact for a scenario is its best."""
-
-WORTH_A_LOOK = 2e5
-"""Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first."""
-
-UPPER: tuple[Method, ...] = (ZcdpMethod(), RenyiMethod(), AdvancedMethod())
-BASIC = BasicMethod()
-
-_ALL: tuple[Method, ...] = (BASIC, *UPPER[::-1], *EXACT)
-METHODS: tuple[str, ...] = tuple(method.name for method in _ALL)
-
-
-def _is_exact(method: Method, scenario: Scenario) -> bool:
-    if method.name == "optimal":
-        return all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
-    return method.exact and not (method.name == "pld" and scenario.exponentials)
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    interval: Interval
-    method: str
-    attained: bool = True
-
-
-def _edge(scenario: Scenario, relation: Relation, target: Target) -> Interval | None:
-    """Cases that need no method: nothing released, δ = 0, δ = 1."""
-    if target.delta is not None:
-        if scenario.uses == 0 or target.delta >= 1.0:
-            return Interval(0.0, 0.0)
-        if target.delta <= 0.0:
-            return pure_epsilon(scenario, relation)
-    elif scenario.uses == 0:
-        certain = certain_delta(target.epsilon or 0.0)
-        return Interval(certain, certain)
-    return None
-
-
-def _ask(profile: Profile, target: Target) -> Interval:
-    if target.delta is not None:
-        return profile.epsilon(target.delta)
-    return profile.delta(target.epsilon or 0.0)
-
-
-def _candidates(scenario: Scenario, relation: Relation) -> list[Method]:
-    """The one exact method if there is one, else everything that applies."""
-    applicable: list[Method] = []
-    for method in EXACT:
-        if not method.why_not(scenario, relation):
-            if _is_exact(method, scenario):
-                return [method]
-            applicable.append(method)
-    return applicable + [method for method in (*UPPER, BASIC) if not method.why_not(scenario, relation)]
-
-
-def _best(scenario: Scenario, relation: Relation, target: Target) -> _Found:
-    """The exact method if one applies, else the smallest upper side."""
-    edge = _edge(scenario, relation, target)
-    if edge is not None:
-        return _Found(edge, "definition")
-    if (envelope := _close_envelope(scenario, relation, target)) is not None:
-        return envelope
-    methods = _candidates(scenario, relation)
-    found = [_found(method, scenario, relation, target) for method in methods]
-    if not found:
-        raise NotSupported(
-            f"no method covers this plan ({BASIC.why_not(scenario, relation)})",
-            hint="Why one does not: `affidavit epsilon PLAN.json --method basic`",
-        )
-    if not all(one.attained for one in found):
-        others = [m for m in UPPER if m not in methods and not m.why_not(scenario, relation)]
-        found += [_found(method, scenario, relation, target) for method in others]
-    if admitted := _admitted(scenario, relation, target):
-        found.append(_Found(Interval(admitted, math.inf), ""))
-    best = min(found, key=lambda one: one.interval.upper)
-    lowest = max(found, key=lambda one: one.interval.lower)
-    if lowest.interval.lower > best.interval.upper:
-        # Another theorem is below the curve that no pair reaches: of that curve only the explicit pair is left.
-        explicit = [_found(method, scenario, relation, replace(target, explicit=True)) for method in methods]
-        lowest = max(explicit, key=lambda one: one.interval.lower)
-    return _Found(Interval(lowest.interval.lower, best.interval.upper), best.method, lowest.attained)
-
-
-@lru_cache(maxsize=64)
-def _admitted(scenario: Scenario, relation: Relation, target: Target) -> float:
-    """A lower side by what the ``zcdp`` leaves admit: Gaussians in their place, on stated data sets. 0 without any."""
-    gaussian = stand_in(scenario)
-    if gaussian is None:
-        return 0.0
-    return _best(gaussian, relation, replace(target, explicit=True)).interval.lower
-
-
-def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> _Found | None:
-    """What the PLD engine says, where weak exponential mechanisms beside others leave its bracket narrow enough.
-
-    Its lower side is that of the other mechanisms alone. The recursion, whose grid follows the smallest
-    ranges while its ends follow the largest loss, would take long to say little more.
-    """
-    method = PldMethod()
-    if not scenario.exponentials or not scenario.fixed or recursion_points(scenario) <= WORTH_A_LOOK:
-        return None
-    if method.why_not(scenario, relation):
-        return None
-    found = _found(method, scenario, relation, target)
-    lower, upper = found.interval
-    return found if upper - lower <= target.tolerance * upper else None
-
-
-LEAST = 2.3e-308
-"""No upper side of δ is smaller, unless it is nothing: below, float64 loses what is left of a sum."""
-
-
-def _seen(scenario: Scenario, relation: Relation, target: Target, interval: Interval) -> Interval:
-    """Without what float64 lost: an upper side of δ, where some loss exceeds ε, and a lower one of few digits."""
-    if target.delta is not None or interval.upper >= LEAST:
-        return interval
-    lost = (target.epsilon or 0.0) < pure_epsilon(scenario, relation).upper
-    return Interval(0.0, LEAST if lost else interval.upper)
-
-
-def _found(method: Method, scenario: Scenario, relation: Relation, target: Target) -> _Found:
-    profile = method.profile(scenario, relation, target)
-    interval = _seen(scenario, relation, target, _ask(profile, target))
-    return _Found(interval, method.name, target.explicit or getattr(profile, "attained", True))
-
-
-def _worst(cases: Scenarios, relation: Relation, target: Target) -> _Found:
+def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
     """The largest upper side of all scenarios, the largest lower side of those that are reached.
 
-    Those that fail most often come first, then those of the most zCDP: one that costs no more than a lower side that
-    is known changes neither.
+    Of several, each is looked at coarsely first, and only those sharply, the costliest first, whose coarse upper side
+    is above all lower sides that are known: the others change neither. Nor do those that cost less by zCDP alone.
     """
-    above: dict[Scenario, _Found] = {}
-    below: dict[Scenario, _Found] = {}
+    coarse = replace(target, tolerance=max(target.tolerance, COARSE if len(cases.all) > 1 else 0.0))
+    looks: dict[Scenario, Found] = {}
     skipped: list[Scenario] = []
     least = 0.0
     for scenario in sorted(cases.all, key=_likely_cost, reverse=True) if len(cases.all) > 1 else cases.all:
-        if above and _stays_below(scenario, relation, target, least):
+        if looks and _stays_below(scenario, relation, target, least):
             skipped.append(scenario)
             continue
         try:
-            found = _best(scenario, relation, target)
+            looks[scenario] = found = best(scenario, relation, coarse)
         except NotSupported:
             if scenario in cases.upper:
                 raise
             continue
+        if scenario in cases.lower:
+            least = max(least, found.interval.lower)
+    above: dict[Scenario, Found] = {}
+    below: dict[Scenario, Found] = {}
+    for scenario, look in sorted(looks.items(), key=lambda item: -item[1].interval.upper):
+        sharp = coarse == target or (above and look.interval.upper <= least)
+        found = look if sharp else best(scenario, relation, target)
         if scenario in cases.upper:
             above[scenario] = found
         if scenario in cases.lower:
@@ -276,57 +156,70 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> _Found:
             least = max(least, found.interval.lower)
     if least > max(f.interval.upper for f in above.values()):
         # A lower side that nothing reaches: what was skipped for it has to be bounded after all.
-        above |= {scenario: _best(scenario, relation, target) for scenario in skipped if scenario in cases.upper}
+        above |= {scenario: best(scenario, relation, target) for scenario in skipped if scenario in cases.upper}
     worst = max(above.values(), key=lambda f: f.interval.upper)
     if least > worst.interval.upper and not target.explicit:
         explicit = replace(target, explicit=True)
-        below = {scenario: _best(scenario, relation, explicit) for scenario in below}
+        below = {scenario: best(scenario, relation, explicit) for scenario in below}
         least = max(f.interval.lower for f in below.values())
     attained = bool(below) and all(f.attained for f in (*above.values(), *below.values()))
-    return _Found(Interval(least, worst.interval.upper), worst.method, attained)
-
-
-def _concentration(scenario: Scenario) -> float:
-    """ρ in all; infinite where some mechanism has none."""
-    rhos = [(rho_of(node), count) for node, count in scenario.nodes()]
-    return math.fsum(math.inf if rho is None else rho * count for rho, count in rhos)
+    return Found(Interval(least, worst.interval.upper), worst.method, attained)
 
 
 def _likely_cost(scenario: Scenario) -> tuple[float, float]:
-    failures = (node.delta * count for node, count in scenario.nodes() if isinstance(node, Approximate))
-    return math.fsum(failures), _concentration(scenario)
+    return certain_failure(scenario), math.fsum(count * _size(node) for node, count in scenario.nodes())
+
+
+def _size(node: Plan) -> float:
+    """About ρ; orders scenarios only."""
+    match node:
+        case Poisson(rate=rate, of=of):
+            return rate * rate * _size(of)
+        case WithoutReplacement(population=population, sample=sample, of=of):
+            return (sample / max(population, 1)) ** 2 * _size(of)
+        case Repeat(count=count, of=of):
+            return count * _size(of) if count else 0.0
+        case Compose(parts=parts):
+            return math.fsum(map(_size, parts))
+        case Approximate(epsilon=epsilon):
+            return epsilon * epsilon / 2.0
+    rho = rho_of(node)
+    return math.inf if rho is None else rho
 
 
 def _stays_below(scenario: Scenario, relation: Relation, target: Target, least: float) -> bool:
-    """Whether this scenario costs no more than ``least``: nothing costs more than infinity, of others zCDP tells."""
-    if least == math.inf:
-        return True
-    if least <= 0.0 or math.isinf(_concentration(scenario)):
-        return False
-    profile = ZcdpMethod().profile(scenario, relation, target)
+    """Whether this scenario costs no more than ``least``: nothing costs more than infinity; of others, at a glance."""
+    if least == math.inf or least <= 0.0:
+        return least == math.inf
     if target.delta is not None:
-        return profile.delta(least).upper <= target.delta
-    return profile.delta(target.epsilon or 0.0).upper <= least
+        return costs_at_most(scenario, relation, epsilon=least, delta=target.delta)
+    return costs_at_most(scenario, relation, epsilon=target.epsilon or 0.0, delta=least)
 
 
 def _row(method: Method, cases: Scenarios, relation: Relation, target: Target) -> MethodResult:
     least, most = 0.0, 0.0
     for scenario in cases.all:
-        edge = _edge(scenario, relation, target)
-        why = "" if edge is not None else method.why_not(scenario, relation)
+        known = edge(scenario, relation, target)
+        why = "" if known is not None else method.why_not(scenario, relation)
         if why and scenario in cases.upper:
             return MethodResult(method.name, False, why, *(math.nan,) * 4)
         if why:
             continue
-        found = edge or _seen(scenario, relation, target, _ask(method.profile(scenario, relation, target), target))
+        found = known or seen(scenario, relation, target, ask(method.profile(scenario, relation, target), target))
         if scenario in cases.lower:
-            admitted = 0.0 if edge else _admitted(scenario, relation, target)
-            least = max(least, found.lower, admitted)
+            least = max(least, found.lower, 0.0 if known else admitted(scenario, relation, target))
         if scenario in cases.upper:
             most = max(most, found.upper)
     if target.delta is not None:
         return MethodResult(method.name, True, "", least, most, target.delta, target.delta)
     return MethodResult(method.name, True, "", target.epsilon or 0.0, target.epsilon or 0.0, least, most)
+
+
+def check_covered(plan: Plan, relation: Relation, *, delta: float) -> None:
+    """Raise ``NotSupported`` as ``bound`` would, before any work."""
+    for scenario in scenarios(core(plan), relation).upper:
+        if edge(scenario, relation, Target(delta=delta)) is None:
+            candidates(scenario, relation)
 
 
 def bound(
@@ -365,19 +258,19 @@ def bound(
 
     @lru_cache(maxsize=1)
     def rows() -> Methods:
-        return Methods(_row(m, cases, checked_relation, target) for m in _ALL)
+        return Methods(_row(m, cases, checked_relation, target) for m in ALL)
 
     if method is None:
         found = _worst(cases, checked_relation, target)
     else:
         name = validate.choice(method, path="method", options=METHODS)
-        row = _row(next(m for m in _ALL if m.name == name), cases, checked_relation, target)
+        row = _row(next(m for m in ALL if m.name == name), cases, checked_relation, target)
         if not row.applies:
             raise NotSupported(
                 f"method {name} does not apply: {row.why}", hint="Remove `--method`: the best one is taken."
             )
         sides = (row.epsilon_lower, row.epsilon_upper) if epsilon is None else (row.delta_lower, row.delta_upper)
-        found = _Found(Interval(*sides), name)
+        found = Found(Interval(*sides), name)
     lower, upper = found.interval
     if target.delta is not None:
         sides4 = (lower, upper, target.delta, target.delta)
@@ -402,11 +295,9 @@ def profile_points(
     target = Target(delta=validate.fraction(delta, path="delta"), tolerance=tolerance)
     uppers = [0.0] * len(epsilons)
     for scenario in scenarios(core(parse_plan(plan)), checked_relation).upper:
-        profiles = [m.profile(scenario, checked_relation, target) for m in _candidates(scenario, checked_relation)]
+        profiles = [m.profile(scenario, checked_relation, target) for m in candidates(scenario, checked_relation)]
         for i, epsilon in enumerate(epsilons):
             at = Target(epsilon=epsilon)
-            found = _edge(scenario, checked_relation, at) or Interval(
-                0.0, min(p.delta(epsilon).upper for p in profiles)
-            )
-            uppers[i] = max(uppers[i], _seen(scenario, checked_relation, at, found).upper)
+            found = edge(scenario, checked_relation, at) or Interval(0.0, min(p.delta(epsilon).upper for p in profiles))
+            uppers[i] = max(uppers[i], seen(scenario, checked_relation, at, found).upper)
     return tuple(zip(map(float, epsilons), uppers, strict=True))

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from affidavit.accountant import validate
-from affidavit.accountant.bound import Bound, bound
+from affidavit.accountant.bound import Bound, bound, check_covered
 from affidavit.accountant.cases.scenario import scenarios
 from affidavit.accountant.errors import DisagreementError, NotSupported
 from affidavit.accountant.plan import Plan, core, parse_plan
@@ -93,8 +93,9 @@ def known(plan: Plan | Mapping[str, Any], *, relation: Relation, delta: float) -
 
 @lru_cache(maxsize=64)
 def _settled(plan: Plan, relation: Relation, delta: float) -> Settled:
+    check_covered(plan, relation, delta=delta)
+    found = recompute(plan, relation=relation, delta=delta)  # it refuses more, and at once
     issued = issue(plan, relation=relation, delta=delta)
-    found = recompute(plan, relation=relation, delta=delta)
     _check(issued, found)
     lower, upper = max(issued.epsilon_lower, found.epsilon_lower), issued.epsilon_upper
     if found.epsilon_upper > upper:

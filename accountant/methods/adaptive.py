@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["AdaptiveMethod", "AdaptiveProfile", "recursion_points"]
 
 LEAST_CELLS, MOST_CELLS = 8, 256
-MAX_POINTS, FIRST_POINTS = 2e7, 5e6
-"""Lattice points of all steps together: some 0.3 µs each."""
+MAX_POINTS, FINE_POINTS = 8e6, 4e6
+"""Lattice points of all steps together, some 0.3 µs each: of the coarsest grid, and of finer ones."""
 MAX_RANGE = 60.0
 WIDTH = 1.5
 """Bracket on the sum of ρ times cells², relative (measured below 1.55, T = 10 to 5000): the chords add up to η²/m²."""
@@ -159,13 +159,13 @@ class AdaptiveProfile:
     def _refined(self, grid: Callable[[int], tuple[Corridor, tuple[float, float]]]) -> _Sides:
         """Both sides, with more cells until the target is met or the work is too much."""
         cells = self._first_cells()
-        while cells > LEAST_CELLS and grid(cells)[0].points > FIRST_POINTS:
+        while cells > LEAST_CELLS and grid(cells)[0].points > FINE_POINTS:
             cells = _even(cells * 0.8 - 1.0)
         sides, width, before = None, math.inf, math.inf
         while sides is None or width > self._target.tolerance:
             corridor, zone = grid(cells)
             stalled = width > STALLED * before and (corridor.points > CHEAP or self._order == "mixed")
-            if sides is not None and (stalled or corridor.points > 0.5 * MAX_POINTS):
+            if sides is not None and (stalled or corridor.points > FINE_POINTS):
                 break
             sides = self._recurse(corridor, zone)
             width, before = self._width(sides), width

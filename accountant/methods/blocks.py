@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BlocksMethod", "BlocksProfile"]
 
-MANY_POINTS = 2e6
+MANY_POINTS = 1e6
 """Lattice points from which on the recursion over all uses takes seconds."""
 BLOCK, SAMPLED_BLOCK = 1000, 200
 """Uses of a block."""

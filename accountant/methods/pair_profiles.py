@@ -9,6 +9,7 @@ a profile. The slope S = −dδ/dε = e^ε Q(L > ε), which the adaptive recursi
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from affidavit.accountant.cases.scenario import Scenario
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     from numpy import float64
     from numpy.typing import NDArray
 
+    from affidavit.accountant.pld.curve import OneStep
     from affidavit.accountant.pld.nested import Law
 
     Array = NDArray[float64]
+    Parts = tuple[tuple[OneStep, int], ...]
 
 __all__ = ["ComposedProfile", "FixedProfile", "MixtureMethod", "MixtureProfile", "fixed_gap", "fixed_profile"]
 
@@ -128,15 +131,11 @@ class ComposedProfile:
     def __init__(
         self, scenario: Scenario, relation: Relation, target: Target, *, direction: Literal["forward", "backward"]
     ) -> None:
-        from affidavit.accountant.pld.engine import composed_losses
         from affidavit.accountant.pld.steps import one_step
 
-        parts = [(one_step(node, relation, explicit=True), count) for node, count in scenario.fixed]
+        parts = tuple((one_step(node, relation, explicit=True), count) for node, count in scenario.fixed)
         small = math.log(max(target.delta or 1e-12, 1e-280)) - 15.0
-        self._upper, self._lower = (
-            _Sums(composed_losses(parts, direction=direction, side=side, log_nothing=small))
-            for side in ("upper", "lower")
-        )
+        self._upper, self._lower = _both_sums(parts, direction, small)
 
     def upper(self, epsilon: Array) -> Array:
         """The engine's upper side, rounding added."""
@@ -169,12 +168,14 @@ class _Sums:
         self.infinite = law.infinity
         self._losses = law.losses
         self._above = np.append(np.cumsum(law.masses[::-1])[::-1], 0.0)
-        # Each sum in units of its own first term, so that nothing under- or overflows.
-        steps = np.exp(-np.diff(law.losses, append=law.losses[-1]))
-        scaled = np.zeros(law.masses.size + 1)
-        for i in range(law.masses.size - 1, -1, -1):
-            scaled[i] = law.masses[i] + steps[i] * scaled[i + 1]
-        self._scaled = scaled
+        # Each sum in units of its own first term, so that nothing under- or overflows. The losses are evenly spaced:
+        # sums of 1, 2, 4, ... terms.
+        weight = math.exp(-(law.losses[-1] - law.losses[0]) / max(law.losses.size - 1, 1))
+        scaled, terms = law.masses.copy(), 1
+        while terms < scaled.size and weight > 0.0:
+            scaled[:-terms] += weight * scaled[terms:]
+            terms, weight = 2 * terms, weight * weight
+        self._scaled = np.append(scaled, 0.0)
 
     def at(self, epsilon: Array) -> tuple[Array, Array]:
         """Both sums."""
@@ -183,6 +184,18 @@ class _Sums:
         first = np.searchsorted(self._losses, epsilon, side="right")
         nearest = self._losses[np.minimum(first, self._losses.size - 1)]
         return self._above[first], self._scaled[first] * np.exp(np.minimum(epsilon - nearest, 0.0))
+
+
+@lru_cache(maxsize=4)
+def _both_sums(parts: Parts, direction: Literal["forward", "backward"], log_nothing: float) -> tuple[_Sums, _Sums]:
+    """Of the upper and of the lower side."""
+    from affidavit.accountant.pld.engine import composed_losses
+
+    upper, lower = (
+        _Sums(composed_losses(parts, direction=direction, side=side, log_nothing=log_nothing))
+        for side in ("upper", "lower")
+    )
+    return upper, lower
 
 
 class LargerProfile:

@@ -61,7 +61,8 @@ SUMMED = 400
 LEAST_BITS, BITS_A_BIT = 64, 1.2
 """Working precision: at least, and more for each bit of the smallest mass that matters."""
 PER_DEVIATION = 40
-"""Lattice points to a block's deviation when blocks are summed."""
+"""Lattice points to a block's deviation when blocks are summed, if these fit into ``MAX_SIZE`` in all."""
+MAX_SIZE = 1 << 16
 TAIL = 1e-3
 """What all blocks may leave out, relative to what is negligible."""
 
@@ -165,10 +166,13 @@ def composed_blocks(
 ) -> AdaptiveCurve:
     """An upper curve at ε >= 0 of blocks, given at points ``step`` apart; ``deviation`` is about that of the least."""
     every = max(1, math.floor(deviation / PER_DEVIATION / float(step)))
-    coarse = every * step
     with precision(_bits(negligible)):
-        parts = [(_masses(right[::every], left[::every], coarse), count) for (right, left), count in uses]
-    return _composed(parts, coarse, negligible)
+        while True:
+            coarse = every * step
+            parts = [(_masses(right[::every], left[::every], coarse), count) for (right, left), count in uses]
+            if window_of(parts, float(coarse), negligible)[0].size <= MAX_SIZE:
+                return _composed(parts, coarse, negligible)
+            every *= 2
 
 
 def _bits(negligible: float) -> int:

@@ -21,24 +21,23 @@ from affidavit.accountant.verifier.adaptive import (
     lattice_points,
     spacing,
 )
-from affidavit.accountant.verifier.balls import ball, down, down_array, precision, up_array
+from affidavit.accountant.verifier.balls import Ball, ball, down, down_array, precision, up_array
 from affidavit.accountant.verifier.blocks import exponential_blocks
-from affidavit.accountant.verifier.branches import Branch, Fixed, Steps, Use
+from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use
 from affidavit.accountant.verifier.exponential_samples import exponential_samples
 from affidavit.accountant.verifier.finite_losses import losses_of
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
+from affidavit.accountant.verifier.lattice_profiles import reach, sampled_profile
 from affidavit.accountant.verifier.memoryless import MOST_USES, memoryless_profile
 from affidavit.accountant.verifier.mixture import (
     LossMasses,
     MixtureProfile,
-    NoSteps,
     gaussian_masses,
     two_point_masses,
 )
 from affidavit.accountant.verifier.product import MAX_ATOMS, ProductProfile, two_point_product
-from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Best, Blatant, Goal, OneSide, Profile, worst
-from affidavit.accountant.verifier.sampled import Front, Kept, expected_delta, fronts
-from affidavit.accountant.verifier.search import Sides
+from affidavit.accountant.verifier.profile import Best, Blatant, Goal, OneSide, Profile, worst
+from affidavit.accountant.verifier.sampled import fronts
 from affidavit.accountant.verifier.single import one_exponential, one_laplace
 from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
 
@@ -46,17 +45,16 @@ __all__ = ["profile_of"]
 
 BITS = 256
 CELLS = (96, 80, 64, 56, 48, 40, 32, 28, 24, 20, 16, 12, 8, 6)
-ENOUGH = 40
-"""Cells to a range for a relative width of about 5e-4 to 8e-4 (it falls with their square)."""
-QUICK, AFFORDABLE = 0.5, 6.0
+ENOUGH, FINER = 40, 2.5
+"""Cells to a range for a relative width of about 5e-4 to 8e-4 (it falls with their square); times these for 1e-4."""
+QUICK, AFFORDABLE = 0.5, 2.5
 """Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
+WEAK = 1e-4
+"""Share of the cost that exponential mechanisms have, below which pure ones in their place cost hardly more."""
 SECONDS_PER_TAIL = 3e-5
 """Of what runs after all steps, at one lattice point."""
-COARSE_WIDTH, FRONT_WIDTH, NARROW = 2e-3, 4e-4, 8e-4
-"""Relative bracket widths: of a first look, of lattices in front of exponential steps, and aimed at."""
-NARROW_DELTA, ROUGH_DELTA = 5e-3, 3e-2
-REFINEMENTS, HALVINGS, MAX_WORK = 3, 4, 128 << 16
-"""Refinements and halvings at most; places times bits of a refined transform."""
+FRONT_WIDTH = 4e-4
+"""Relative bracket width of lattices in front of exponential steps."""
 START_TERMS = 200_000
 MANY_STEPS = 2_000
 """Exponential steps from which on the recursion over all of them takes too long."""
@@ -123,6 +121,8 @@ def _lattice(branch: Branch, tail: float) -> Fraction | None:
     whole = _rho(branch.fixed, steps)
     enough = ENOUGH * math.sqrt(_rho(Fixed(), steps) / whole) if 0.0 < whole < math.inf else ENOUGH
     for cells in CELLS:
+        if cells > FINER * enough and cells > CELLS[-1]:
+            continue
         step = spacing(steps, cells)
         seconds = cost_in_seconds(steps, step, max(top, end)) + SECONDS_PER_TAIL * end / float(step)
         if seconds <= (QUICK if cells > enough else AFFORDABLE):
@@ -184,7 +184,7 @@ def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
                 masses,
                 below.curve,
                 below.masses[i % len(below.masses)],
-                _reach(above.curve.top + float(step), masses),
+                reach(above.curve.top + float(step), masses),
                 method,
             )
             for i, masses in enumerate(above.masses)
@@ -220,114 +220,6 @@ def _in_the_end(branch: Branch, step: Fraction, tail: float) -> _Ordered:
     return _Ordered(curve, _masses(branch.first, tail), exact=False)
 
 
-def _reach(top: float, masses: LossMasses | None) -> float:
-    """An ε beyond which nothing resolved is left."""
-    return top + (0.0 if masses is None else max(0.0, float(masses.upper_loss.max()), float(masses.lower_loss.max())))
-
-
-def _sampled(fixed: Fixed, goal: Goal) -> Profile:
-    """Everything on one lattice, refined until the bracket is narrow or stops shrinking."""
-    delta = goal.expected or goal.delta or expected_delta(fixed, goal.epsilon or 0.0)
-    tail = max(SMALLEST, delta * TAIL)
-    found: list[Profile] = []
-    pending: list[tuple[float, Front, Profile | None]] = []
-    forward, backward = fronts(fixed, negligible=tail)
-    for front in (forward, backward) if forward.directed else (forward,):
-        exact = front.closed_form() or front.single()
-        if exact is not None:
-            found.append(exact)
-        elif not forward.directed:
-            pending.append((0.0, front, None))
-        else:
-            # A quick look at the upper side: it may show that this direction does not matter.
-            quick = _lattice_profile(front, front.spacing(COARSE_WIDTH, resolve=False), keep="upper")
-            pending.append((_asked(quick, goal)[1], front, quick))
-    if not (forward.attained or forward.directed or found):
-        return _two_lattices(forward, backward, goal)
-    floor = max((_asked(profile, goal)[0] for profile in found), default=0.0)
-    for upper, front, look in sorted(pending, key=lambda item: -item[0]):
-        if look is not None and upper <= floor:
-            found.append(look)
-            continue
-        found.append(_refined(front, goal, floor))
-        floor = max(floor, _asked(found[-1], goal)[0])
-    result = worst(found)
-    if forward.attained or forward.single() is not None:
-        return result
-    other = _lattice_profile(backward, backward.spacing(NARROW / 2), keep="lower")
-    return Best((result, OneSide(other, "lower")))
-
-
-def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:
-    """One upper side for both directions, and the explicit pairs below it, which need a finer lattice.
-
-    Those differ by direction; a quick look from above may show that the second one does not matter. A rough curve is an
-    upper side only.
-    """
-    sides: list[Profile] = []
-    step = forward.spacing(NARROW / 2, resolve=False)
-    above = _lattice_profile(forward, step, keep="upper")
-    for _ in range(
-        0 if goal.rough else HALVINGS
-    ):  # O(spacing²): the step to half of it shows three quarters of the error
-        step /= 2
-        finer = _lattice_profile(forward, step, keep="upper")
-        before, after = _asked(above, goal)[1], _asked(finer, goal)[1]
-        above = finer if after < before else above
-        if before - after <= (2 * NARROW if goal.delta is not None else NARROW_DELTA) * after:
-            break
-    sides.append(OneSide(above, "upper"))
-    reached = 0.0
-    for front in () if goal.rough or goal.keep == "upper" else (forward, backward):
-        if len(sides) > 1:
-            if not front.direction.lower:  # nothing that the first direction does not have
-                break
-            alone = replace(front, direction=replace(front.direction, upper=front.direction.lower))
-            look = _lattice_profile(alone, alone.spacing(COARSE_WIDTH, resolve=False), keep="upper")
-            if _asked(look, goal)[1] <= reached:
-                break
-        below = _lattice_profile(front, front.spacing(NARROW / 2), keep="lower")
-        reached = max(reached, _asked(below, goal)[0])
-        sides.append(OneSide(below, "lower"))
-    return Best(tuple(sides))
-
-
-def _lattice_profile(front: Front, step: float, *, keep: Kept = "both") -> MixtureProfile:
-    masses = front.masses(step, keep=keep)
-    method = "privacy loss distribution, connect the dots and grouped cells"
-    return MixtureProfile(NoSteps(), masses, NoSteps(), masses, _reach(0.0, masses), method)
-
-
-def _asked(profile: Profile, goal: Goal) -> Sides:
-    return profile.epsilon(goal.delta) if goal.delta is not None else profile.delta(goal.epsilon or 0.0)
-
-
-def _refined(front: Front, goal: Goal, floor: float) -> Profile:
-    """The profile on finer and finer lattices, until it is narrow or another direction costs more (``floor``)."""
-    aim = NARROW if goal.delta is not None else ROUGH_DELTA if goal.rough else NARROW_DELTA
-    step = front.spacing(COARSE_WIDTH if front.attained else NARROW / 2)
-    profile = _lattice_profile(front, step)
-    lower, upper = _asked(profile, goal)
-    for _ in range(REFINEMENTS if front.attained else 0):
-        width = upper - lower
-        if upper <= floor or width <= max(aim * upper, 1e-7 if goal.delta is not None else 0.0):
-            break
-        # The bracket is O(spacing²) wide.
-        places = 1 if profile.masses is None else len(profile.masses.upper_mass)
-        finest = places * front.bits / MAX_WORK
-        factor = max(0.15, finest, math.sqrt(0.6 * aim * upper / width) if width < math.inf else 0.5)
-        if factor > 0.8:
-            break
-        step *= factor
-        profile = _lattice_profile(front, step)
-        again = _asked(profile, goal)
-        shrunk = again[1] - again[0] < 0.7 * width
-        lower, upper = again
-        if not shrunk:
-            break
-    return profile
-
-
 def _zcdp(branch: Branch, goal: Goal) -> Profile:
     """Upper side from zCDP of the leaves and steps; fixed pairs in front."""
     rho = branch.fixed.rho + sum((count * r * r for r, count in branch.steps), Fraction(0)) / 8
@@ -336,7 +228,7 @@ def _zcdp(branch: Branch, goal: Goal) -> Profile:
     top = max(zcdp_top(float(rho), tail), float(goal.epsilon or 0.0))
     curve = zcdp_curve(rho, top)
     sides = [
-        MixtureProfile(curve, masses, curve, None, _reach(top, masses), "zCDP conversion")
+        MixtureProfile(curve, masses, curve, None, reach(top, masses), "zCDP conversion")
         for masses in _masses(rest, tail)
     ]
     return OneSide(worst(sides), "upper")
@@ -364,7 +256,7 @@ def _in_blocks(branch: Branch, goal: Goal) -> Profile:
     curve = exponential_blocks(branch.steps, tail)
     method = "blocks of exponential mechanisms, each by its largest curve"
     masses = _masses(branch.fixed, tail)
-    above = worst([MixtureProfile(curve, one, curve, None, _reach(curve.top, one), method) for one in masses])
+    above = worst([MixtureProfile(curve, one, curve, None, reach(curve.top, one), method) for one in masses])
     sides: list[Profile] = [OneSide(above, "upper")]
     below = _memoryless(branch, goal, tail) if goal.keep != "upper" else None
     return Best(tuple(sides) if below is None else (*sides, OneSide(below, "lower")))
@@ -411,6 +303,18 @@ def _coarse(branch: Branch, goal: Goal) -> Profile:
     return Best(tuple(options))
 
 
+def _weak(steps: Steps, fixed: Fixed) -> bool:
+    """Whether the steps are so little of the cost that it hardly matters what is said of them."""
+    alone = math.fsum(min(use.epsilon, use.epsilon * use.epsilon / 2) * n for use, n in _two_point(fixed))
+    return _rho(Fixed(), steps) < WEAK * (_rho(replace(fixed, uses=()), ()) + alone)
+
+
+def _between_pure(branch: Branch, goal: Goal) -> Profile:
+    """Order-free: every exponential mechanism of range η is η-DP, and may be randomised response of ε = η/2."""
+    upper, lower = (profile_of(_pure_steps(branch, share), goal) for share in (1, 2))
+    return Best((OneSide(upper, "upper"), OneSide(lower, "lower")))
+
+
 def profile_of(branch: Branch, goal: Goal) -> Profile:
     """The certified profile of a branch.
 
@@ -419,6 +323,10 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
     if branch.blatant:
         return Blatant()
     fixed = branch.fixed
+    if goal.delta is not None and (failure := _failure(fixed)) > 0.0:
+        if failure > goal.delta:
+            return Blatant(f"mass above {goal.delta!r} on an infinite loss")
+        goal = replace(goal, expected=max(goal.delta - failure, 1e-9 * goal.delta))
     if fixed.rho:
         gaussian = replace(
             branch,
@@ -427,13 +335,11 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
             last=_as_gaussian(branch.last),
         )
         return Best((_zcdp(branch, goal), OneSide(profile_of(gaussian, goal), "lower")))
-    if goal.delta is not None and (failure := _failure(fixed)) > 0.0:
-        if failure > goal.delta:
-            return Blatant(f"mass above {goal.delta!r} on an infinite loss")
-        goal = replace(goal, expected=max(goal.delta - failure, 1e-9 * goal.delta))
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
         return one_exponential(branch.steps[0][0])
     if branch.steps:
+        if _weak(branch.steps, fixed):
+            return _between_pure(branch, goal)
         ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
         uses = _by_range(branch.steps)
         if ordered and (uses.total() < MANY_STEPS or min(uses.values()) < SHORTEST_RUN):
@@ -451,15 +357,29 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
     if samples is not None:
         return samples
     if _on_lattice(fixed):
-        return _sampled(fixed, goal)
+        return sampled_profile(fixed, goal)
     return _product(fixed, goal.tail(_rho(fixed, ())) * 1e-6)
 
 
 def _failure(fixed: Fixed) -> float:
-    """A lower side of the mass on loss +inf that approximate mechanisms have in all."""
-    leaves = [(use, count) for use, count in fixed.uses if isinstance(use, Approximate)]
+    """A lower side of the mass on loss +inf that approximate mechanisms have in all, in the direction from the record.
+
+    On a sample they fail where the record is sampled; what the other record does there is only known if ``absent`` is.
+    """
     with precision(BITS):
-        return down(two_point_product([(replace(use, epsilon=0.0), n) for use, n in leaves], budget=1.0).failure)
+        return down(1 - _intact(fixed))
+
+
+def _intact(fixed: Fixed) -> Ball:
+    """At least the probability that none of them fails."""
+    result = ball(1)
+    for use, count in fixed.uses:
+        match use:
+            case Approximate(delta=failure):
+                result *= (1 - ball(failure)) ** count
+            case Sampled(of=of, rate=rate, mirrored=False, absent=None):
+                result *= (1 - ball(rate) * (1 - _intact(of.fixed))) ** count
+    return result
 
 
 def _as_gaussian(fixed: Fixed) -> Fixed:

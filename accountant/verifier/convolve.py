@@ -117,12 +117,14 @@ def compose(uses: Uses, step: Ball, window: Window, *, theta: float) -> Composed
         folded = [arb(0)] * size
         for i, mass in enumerate(part.masses):
             folded[i % size] += mass
-        transform = acb.dft([acb(mass) for mass in folded])
-        powers = [value**count for value in transform]
+        # Of real masses: the other half is conjugate.
+        transform = acb.dft([acb(mass) for mass in folded])[: size // 2 + 1]
+        powers = [value**count for value in transform] if count > 1 else transform
         total = powers if total is None else [a * b for a, b in zip(total, powers, strict=True)]
         shift += count * part.first
         resolved *= (1 - part.infinite) ** count
-    result = acb.dft(total or [acb(1)], inverse=True)
+    spectrum = total or [acb(1)] * (size // 2 + 1)
+    result = acb.dft([*spectrum, *(value.conjugate() for value in spectrum[-2:0:-1])], inverse=True)
     # Place `shift` of the sum sits at index 0, modulo the size.
     masses = tuple(result[(window.first + i - shift) % size].real.nonnegative_part() for i in range(size))
     beyond = window.last if theta > 0 else window.first

@@ -27,24 +27,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Literal
 
 import flint
 
 from affidavit.accountant import validate
 from affidavit.accountant.errors import NotSupported, UsageError
-from affidavit.accountant.plan import Approximate, Laplace, Plan, Pure, core, parse_plan
+from affidavit.accountant.plan import Plan, core, parse_plan
 from affidavit.accountant.show import Facts, Shown, between
 from affidavit.accountant.validate import Relation
-from affidavit.accountant.verifier.balls import BITS, Ball, ball, down, precision, up
+from affidavit.accountant.verifier.balls import BITS
 from affidavit.accountant.verifier.branch_profiles import profile_of
-from affidavit.accountant.verifier.branches import Branch, Sampled
+from affidavit.accountant.verifier.branches import Branch
+from affidavit.accountant.verifier.ceiling import costs_at_most, likely_cost, pure_epsilon
 from affidavit.accountant.verifier.profile import SMALLEST, Goal
 from affidavit.accountant.verifier.reading import cases
-from affidavit.accountant.verifier.replaced import PureCost, largest_loss
 from affidavit.accountant.verifier.search import Sides
-from affidavit.accountant.verifier.zcdp import zcdp_delta
 
 ROUNDS, STRIDE = 4, 1e-12
 """A δ whose lower side is lost is computed again, on lattices cut at ``STRIDE`` times its upper side."""
@@ -89,46 +87,6 @@ def _arithmetic(methods: Sequence[str]) -> str:
     return balls
 
 
-def _largest_loss(branch: Branch, *, forward: bool) -> Ball | None:
-    """The largest loss of any outcome in one direction; None when there is none."""
-    fixed = branch.fixed
-    if branch.blatant or fixed.mu_squared or fixed.rho:
-        return None
-    total = ball(sum((count * spread for spread, count in branch.steps), Fraction(0)))
-    for use, count in fixed.uses:
-        match use:
-            case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon, delta=0.0):
-                total += count * ball(epsilon)
-            case Laplace(noise_multiplier=scale):
-                total += ball(count / Fraction(scale))
-            case Sampled(of=of) if (inner := _largest_loss(of, forward=True)) is not None:
-                total += count * _amplified(use, inner, forward=forward != use.mirrored)
-            case _:
-                return None
-    return total
-
-
-def _amplified(use: Sampled, inner: Ball, *, forward: bool) -> Ball:
-    """The largest loss of a sampled use, from that on the sample (the pairs of ``certified.pairs``)."""
-    rate = ball(use.rate)
-    if use.absent is not None and (replaced := PureCost.of(use.of)) and (absent := PureCost.of(use.absent)):
-        return largest_loss(replaced, absent, use.rate)
-    if use.scheme == "poisson" and use.relation == "substitution":
-        return inner
-    if forward or (use.scheme == "without-replacement" and use.relation != "add-remove"):
-        return (1 + rate * inner.expm1()).log()
-    return -(1 + rate * (-inner).expm1()).log()
-
-
-def _pure_epsilon(branch: Branch) -> tuple[float, float]:
-    """(lower, upper) of the largest loss of both directions: the least ε with δ(ε) = 0."""
-    with precision():
-        both = [_largest_loss(branch, forward=forward) for forward in (True, False)]
-        if both[0] is None or both[1] is None:
-            return math.inf, math.inf
-        return max(map(down, both)), max(map(up, both))
-
-
 Side = Literal["both", "lower", "upper"]
 """Which sides of a branch count for the plan."""
 
@@ -140,17 +98,16 @@ def _answers(
     plan: Plan | Mapping[str, Any],
     relation: Relation,
     ask: Callable[[Branch, Side], _Found],
-    stays_below: Callable[[Fraction, float], bool],
+    stays_below: Callable[[Branch, float], bool],
 ) -> tuple[Sides, list[str]]:
     """The largest lower side of the branches that are reached, the largest upper side of those that bound the plan."""
     found = cases(core(parse_plan(plan)), validate.relation(relation))
     branches = dict.fromkeys((*found.upper, *found.lower))
     low = 0.0
     above: list[tuple[float, str]] = []
-    for branch in sorted(branches, key=_likely_cost, reverse=True) if len(branches) > 1 else branches:
-        rho = _concentration(branch)
-        # A branch that costs no more than a lower side that is known, by its zCDP conversion, changes neither side.
-        if above and (low == math.inf or (low > 0.0 and rho < math.inf and stays_below(Fraction(rho), low))):
+    for branch in sorted(branches, key=likely_cost, reverse=True) if len(branches) > 1 else branches:
+        # A branch that costs no more than a lower side that is known, at a glance, changes neither side.
+        if above and (low == math.inf or (low > 0.0 and stays_below(branch, low))):
             above.append((low, above[0][1]))
             continue
         keep: Side = "both" if branch in found.upper and branch in found.lower else "lower"
@@ -166,27 +123,6 @@ def _answers(
         if keep != "upper":
             low = max(low, sides[0])
     return (low, max(upper for upper, _ in above)), [method for _, method in above]
-
-
-def _likely_cost(branch: Branch) -> tuple[float, Fraction | float]:
-    failures = (use.delta * count for use, count in branch.fixed.uses if isinstance(use, Approximate))
-    return math.fsum(failures), _concentration(branch)
-
-
-def _concentration(branch: Branch) -> Fraction | float:
-    """ρ in all, exactly (ε²/2 of pure mechanisms: Bun and Steinke 2016); infinite where some mechanism has none."""
-    fixed = branch.fixed
-    total = fixed.rho + fixed.mu_squared / 2
-    total += sum((count * spread * spread for spread, count in branch.steps), Fraction(0)) / 8
-    for use, count in fixed.uses:
-        match use:
-            case Pure(epsilon=epsilon):
-                total += count * Fraction(epsilon) ** 2 / 2
-            case Laplace(noise_multiplier=scale):
-                total += count / Fraction(scale) ** 2 / 2
-            case _:
-                return math.inf
-    return math.inf if branch.blatant else total
 
 
 def recompute(
@@ -213,7 +149,7 @@ def recompute(
             plan,
             relation,
             lambda branch, keep: _epsilon(branch, delta, keep),
-            lambda rho, low: zcdp_delta(rho, low) <= delta,
+            lambda branch, low: costs_at_most(branch, epsilon=low, delta=delta),
         )
         return Recomputed(low, high, delta, delta, _joined(methods), _arithmetic(methods), relation)
     epsilon = validate.real(epsilon, path="epsilon")
@@ -221,7 +157,7 @@ def recompute(
         plan,
         relation,
         lambda branch, keep: _delta(branch, epsilon, keep),
-        lambda rho, low: zcdp_delta(rho, epsilon) <= low,
+        lambda branch, low: costs_at_most(branch, epsilon=epsilon, delta=low),
     )
     return Recomputed(epsilon, epsilon, low, high, _joined(methods), _arithmetic(methods), relation)
 
@@ -230,7 +166,7 @@ def _epsilon(branch: Branch, delta: float, keep: Side) -> _Found:
     """ε of one branch: at most that at δ = 0, where δ is too small for the profile to resolve."""
     if delta == 1.0:
         return (0.0, 0.0), "every mechanism is (0, 1)-DP"
-    largest = _pure_epsilon(branch)
+    largest = pure_epsilon(branch)
     if delta == 0.0:
         return largest, "largest loss"
     profile = profile_of(branch, Goal(delta=delta, keep=keep))
@@ -240,7 +176,7 @@ def _epsilon(branch: Branch, delta: float, keep: Side) -> _Found:
 
 def _delta(branch: Branch, epsilon: float, keep: Side) -> _Found:
     """δ of one branch at ε; lattices are fitted to the answer once or twice, as it is not known before."""
-    if epsilon >= _pure_epsilon(branch)[1]:
+    if epsilon >= pure_epsilon(branch)[1]:
         return (0.0, 0.0), "largest loss"
     profile = profile_of(branch, Goal(epsilon=epsilon, keep=keep))
     lower, upper = profile.delta(epsilon)
@@ -255,7 +191,7 @@ def _delta(branch: Branch, epsilon: float, keep: Side) -> _Found:
 
 def _upper_curve(branch: Branch, grid: Sequence[float]) -> list[float]:
     """δ_upper of one branch at rising ε's; 0 from its largest loss on, to which no lattice could be fitted."""
-    largest = _pure_epsilon(branch)[1]
+    largest = pure_epsilon(branch)[1]
     inside = [point for point in grid if point < largest]
     profile = profile_of(branch, Goal(epsilon=inside[-1], rough=True)) if inside else None
     return [profile.delta(point)[1] if profile and point < largest else 0.0 for point in grid]

@@ -41,8 +41,8 @@ Kept = Literal["both", "upper", "lower"]
 GUARD_BITS = 72
 """Bits beyond the smallest mass that matters: room for lattice differences and for the transform."""
 COARSE_CELLS = 600
-MAX_SIZE, MAX_TAILS = 1 << 17, 40_000
-"""Places of a transform, and lattice points at which tails are evaluated for one side: seconds each."""
+MAX_SIZE, MAX_TAILS = 1 << 16, 12_000
+"""Places of a transform, fewer of more than 128 bits, and lattice points at which tails are evaluated for one side."""
 STEP_BITS = 34
 LARGE = 20
 """Losses above it take more bits."""
@@ -222,9 +222,13 @@ class Front:
             ]
             least = max(
                 sum(high - low for low, high in spans) / MAX_TAILS,
-                1.5 * (window.last - window.first) * coarse * len(uses) / MAX_SIZE,
+                1.5 * (window.last - window.first) * coarse * len(uses) / self._most_places,
             )
             return max(least, min([wanted, 4 * coarse, *(floors if resolve else [])]))
+
+    @property
+    def _most_places(self) -> int:
+        return MAX_SIZE * 128 // max(self.bits, 128)
 
     def log_tail(self, epsilon: float) -> float:
         """About log δ at ε, by Chernoff in floats; it fits lattices to an ε asked for."""
@@ -325,6 +329,6 @@ class Front:
         if not all(sum(part.masses, part.infinite) > 0.5 for part, _ in parts):
             return None
         window, above, below = window_of(parts, float(grid.step), self.negligible)
-        if window.size > MAX_SIZE:
+        if window.size > 2 * self._most_places:
             return None
         return compose(parts, grid.step, window, theta=above if upward else -below)

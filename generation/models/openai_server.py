@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant.errors import ModelUnavailable, NotSupported, UsageError
-from affidavit.generation.models.base import Decoding, Frame, LanguageModel, Logits, Template
+from affidavit.generation.models.base import Decoding, Frame, Logits, Template
 from affidavit.generation.models.rows import BatchShape
 from affidavit.generation.models.served_answers import (
     END,

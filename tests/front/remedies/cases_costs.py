@@ -170,7 +170,7 @@ def _covered(place: Place) -> None:
 
 CASES = [
     Case(
-        "accountant/bound.py:_best",
+        "accountant/methods/best.py:candidates",
         "epsilon plan.json",
         _uncovered,
         file="plan.json",

@@ -1,0 +1,179 @@
+"""The best method for one scenario: the exact one if there is one, else the smallest upper side of all that apply.
+
+A method that yields only an upper side has lower side 0, or, with ``zcdp`` leaves, what the Gaussian of equal ρ costs
+in their place (``methods.zcdp.stand_in``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.methods.adaptive import AdaptiveMethod, recursion_points
+from affidavit.accountant.methods.advanced import AdvancedMethod
+from affidavit.accountant.methods.base import Interval, Method, Profile, Target, certain_delta
+from affidavit.accountant.methods.basic import BasicMethod
+from affidavit.accountant.methods.blocks import BlocksMethod
+from affidavit.accountant.methods.failure import certain_failure
+from affidavit.accountant.methods.gaussian import GaussianMethod
+from affidavit.accountant.methods.optimal import OptimalMethod
+from affidavit.accountant.methods.pair_profiles import MixtureMethod
+from affidavit.accountant.methods.pld import PldMethod
+from affidavit.accountant.methods.pure import pure_epsilon
+from affidavit.accountant.methods.rdp import RenyiMethod
+from affidavit.accountant.methods.zcdp import ZcdpMethod, stand_in
+from affidavit.accountant.plan import Approximate, Pure
+from affidavit.accountant.validate import Relation
+
+__all__ = ["ALL", "METHODS", "Found", "admitted", "ask", "best", "candidates", "edge", "seen"]
+
+
+EXACT: tuple[Method, ...] = (
+    GaussianMethod(),
+    OptimalMethod(),
+    MixtureMethod(),
+    BlocksMethod(),
+    AdaptiveMethod(),
+    PldMethod(),
+)
+"""From the cheapest to the most general; the first that is exact for a scenario is its best."""
+
+WORTH_A_LOOK = 2e5
+"""Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first."""
+RANGE_ROUNDING = 1e-15
+
+UPPER: tuple[Method, ...] = (ZcdpMethod(), RenyiMethod(), AdvancedMethod())
+BASIC = BasicMethod()
+
+ALL: tuple[Method, ...] = (BASIC, *UPPER[::-1], *EXACT)
+METHODS: tuple[str, ...] = tuple(method.name for method in ALL)
+
+
+def _is_exact(method: Method, scenario: Scenario) -> bool:
+    if method.name == "optimal":
+        return all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
+    return method.exact and not (method.name == "pld" and scenario.exponentials)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A bracket, the method that decided it, and whether stated data sets reach the lower side."""
+
+    interval: Interval
+    method: str
+    attained: bool = True
+
+
+def edge(scenario: Scenario, relation: Relation, target: Target) -> Interval | None:
+    """Cases that need no method: nothing released, δ = 0, δ = 1."""
+    if target.delta is not None:
+        if scenario.uses == 0 or target.delta >= 1.0:
+            return Interval(0.0, 0.0)
+        if target.delta <= 0.0:
+            return pure_epsilon(scenario, relation)
+        if certain_failure(scenario) > target.delta:
+            return Interval(math.inf, math.inf)
+    elif scenario.uses == 0:
+        certain = certain_delta(target.epsilon or 0.0)
+        return Interval(certain, certain)
+    return None
+
+
+def ask(profile: Profile, target: Target) -> Interval:
+    """The bracket of what the target asks for."""
+    if target.delta is not None:
+        return profile.epsilon(target.delta)
+    return profile.delta(target.epsilon or 0.0)
+
+
+def candidates(scenario: Scenario, relation: Relation) -> list[Method]:
+    """The one exact method if there is one, else everything that applies."""
+    applicable: list[Method] = []
+    for method in EXACT:
+        if not method.why_not(scenario, relation):
+            if _is_exact(method, scenario):
+                return [method]
+            applicable.append(method)
+    applicable += [method for method in (*UPPER, BASIC) if not method.why_not(scenario, relation)]
+    if not applicable:
+        raise NotSupported(
+            f"no method covers this plan ({BASIC.why_not(scenario, relation)})",
+            hint="Why one does not: `affidavit epsilon PLAN.json --method basic`",
+        )
+    return applicable
+
+
+@lru_cache(maxsize=64)
+def best(scenario: Scenario, relation: Relation, target: Target) -> Found:
+    """The exact method if one applies, else the smallest upper side."""
+    known = edge(scenario, relation, target)
+    if known is not None:
+        return Found(known, "definition")
+    if (envelope := _close_envelope(scenario, relation, target)) is not None:
+        return envelope
+    methods = candidates(scenario, relation)
+    found = [_found(method, scenario, relation, target) for method in methods]
+    if not all(one.attained for one in found):
+        others = [m for m in UPPER if m not in methods and not m.why_not(scenario, relation)]
+        found += [_found(method, scenario, relation, target) for method in others]
+    if least := admitted(scenario, relation, target):
+        found.append(Found(Interval(least, math.inf), ""))
+    smallest = min(found, key=lambda one: one.interval.upper)
+    lowest = max(found, key=lambda one: one.interval.lower)
+    if lowest.interval.lower > smallest.interval.upper:
+        # Another theorem is below the curve that no pair reaches: of that curve only the explicit pair is left.
+        explicit = [_found(method, scenario, relation, replace(target, explicit=True)) for method in methods]
+        lowest = max(explicit, key=lambda one: one.interval.lower)
+    return Found(Interval(lowest.interval.lower, smallest.interval.upper), smallest.method, lowest.attained)
+
+
+@lru_cache(maxsize=64)
+def admitted(scenario: Scenario, relation: Relation, target: Target) -> float:
+    """A lower side by what the ``zcdp`` leaves admit: Gaussians in their place, on stated data sets. 0 without any."""
+    gaussian = stand_in(scenario)
+    if gaussian is None:
+        return 0.0
+    return best(gaussian, relation, replace(target, explicit=True)).interval.lower
+
+
+def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> Found | None:
+    """What the PLD engine says, where weak exponential mechanisms beside others leave its bracket narrow enough.
+
+    Its upper side is that of their envelopes, its lower side that of randomised response of ε = range/2, which is one
+    choice of an exponential mechanism. The recursion, whose grid follows the smallest
+    ranges while its ends follow the largest loss, would take long to say little more.
+    """
+    method = PldMethod()
+    if not scenario.exponentials or not scenario.fixed or recursion_points(scenario) <= WORTH_A_LOOK:
+        return None
+    if method.why_not(scenario, relation):
+        return None
+    found = _found(method, scenario, relation, target)
+    halved = tuple((Pure(eta / 2.0 * (1.0 - RANGE_ROUNDING)), uses) for eta, uses in scenario.exponentials)
+    chosen = Scenario((*scenario.fixed, *halved))
+    lower = max(found.interval.lower, _found(method, chosen, relation, replace(target, explicit=True)).interval.lower)
+    upper = found.interval.upper
+    if upper - lower > target.tolerance * upper:
+        return None
+    return replace(found, interval=Interval(min(lower, upper), upper))
+
+
+LEAST = 2.3e-308
+"""No upper side of δ is smaller, unless it is nothing: below, float64 loses what is left of a sum."""
+
+
+def seen(scenario: Scenario, relation: Relation, target: Target, interval: Interval) -> Interval:
+    """Without what float64 lost: an upper side of δ, where some loss exceeds ε, and a lower one of few digits."""
+    if target.delta is not None or interval.upper >= LEAST:
+        return interval
+    lost = (target.epsilon or 0.0) < pure_epsilon(scenario, relation).upper
+    return Interval(0.0, LEAST if lost else interval.upper)
+
+
+def _found(method: Method, scenario: Scenario, relation: Relation, target: Target) -> Found:
+    profile = method.profile(scenario, relation, target)
+    interval = seen(scenario, relation, target, ask(profile, target))
+    return Found(interval, method.name, target.explicit or getattr(profile, "attained", True))

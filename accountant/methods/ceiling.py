@@ -1,0 +1,77 @@
+"""What a scenario costs at most, at a glance: enough to see that another one costs more.
+
+- Losses of some mechanisms are at most Σ ε_i, whatever came before, and the moments of the loss of the others are
+  bounded by their zCDP, one after another; so δ(ε) is at most what the zCDP conversion says at ε − Σ ε_i. Every split
+  into the two is a bound; those of the largest ε are pure ones first.
+- One use on a sample is (ln(1 + γ(e^ε − 1)), γδ)-DP where it is (ε, δ)-DP for what changes in the sample (Balle, Barthe
+  and Gaboardi 2018, theorems 8 and 9); not so on a Poisson sample in which a record is replaced.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.methods.pure import pure_epsilon
+from affidavit.accountant.methods.zcdp import ZcdpProfile, rho_of
+from affidavit.accountant.plan import Compose, Plan, Poisson, Repeat, WithoutReplacement
+from affidavit.accountant.validate import Relation
+
+__all__ = ["costs_at_most"]
+
+ROUNDING, LARGEST = 1e-12, 1e300
+Uses = list[tuple[Plan, int]]
+
+
+def costs_at_most(scenario: Scenario, relation: Relation, *, epsilon: float, delta: float) -> bool:
+    """Whether δ(``epsilon``) <= ``delta`` shows at a glance."""
+    return _shows([(node, count) for node, count in scenario.nodes() if count], relation, epsilon, delta)
+
+
+def _shows(uses: Uses, relation: Relation, epsilon: float, delta: float) -> bool:
+    match uses:
+        case [(Poisson(rate=rate, of=of), 1)] if relation != "substitution" and rate > 0.0:
+            return _shows(list(_flat(of, 1)), relation, _inner(epsilon, rate), delta / rate * (1.0 - ROUNDING))
+        case [(WithoutReplacement(population=population, sample=sample, of=of), 1)] if sample:
+            rate = sample / population
+            return _shows(list(_flat(of, 1)), "substitution", _inner(epsilon, rate), delta / rate * (1.0 - ROUNDING))
+    return _split(uses, relation, epsilon, delta)
+
+
+def _inner(epsilon: float, rate: float) -> float:
+    """The ε on the sample."""
+    if epsilon > 30.0:
+        return (epsilon - math.log(rate)) * (1.0 - ROUNDING)
+    return math.log1p(min(math.expm1(epsilon) / rate, LARGEST)) * (1.0 - ROUNDING)
+
+
+def _flat(plan: Plan, uses: int) -> Iterator[tuple[Plan, int]]:
+    match plan:
+        case Repeat(count=count, of=of):
+            yield from _flat(of, uses * count) if count else ()
+        case Compose(parts=parts):
+            for part in parts:
+                yield from _flat(part, uses)
+        case _:
+            yield plan, uses
+
+
+def _split(uses: Iterable[tuple[Plan, int]], relation: Relation, epsilon: float, delta: float) -> bool:
+    costs = [_costs(node, count, relation) for node, count in uses]
+    costs.sort(key=lambda cost: (cost[0] == math.inf, cost[1] < math.inf, -cost[2]))
+    left = epsilon * (1.0 - ROUNDING)
+    for i in range(len(costs) + 1):
+        if not left >= 0.0:
+            return False
+        rho = math.fsum(rho for _, rho, _ in costs[i:])
+        if rho == 0.0 or (rho < math.inf and ZcdpProfile(rho).delta(left).upper <= delta):
+            return True
+        left -= costs[i][0] * (1.0 + ROUNDING) if i < len(costs) else 0.0
+    return False
+
+
+def _costs(node: Plan, count: int, relation: Relation) -> tuple[float, float, float]:
+    """The largest loss of all uses, their ρ, and the largest loss of one; infinite where there is none."""
+    most, rho = pure_epsilon(Scenario(((node, count),)), relation).upper, rho_of(node)
+    return most, math.inf if rho is None else rho * count * (1.0 + ROUNDING), most / count

@@ -1,0 +1,142 @@
+"""What a branch costs at most, at a glance: its largest loss, and splits into pure and concentrated mechanisms."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from affidavit.accountant.plan import Approximate, Laplace, Pure
+from affidavit.accountant.verifier.balls import Ball, ball, down, precision, up
+from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
+from affidavit.accountant.verifier.replaced import PureCost, largest_loss
+from affidavit.accountant.verifier.zcdp import zcdp_delta
+
+__all__ = ["costs_at_most", "likely_cost", "pure_epsilon"]
+
+
+def _largest_loss(branch: Branch, *, forward: bool) -> Ball | None:
+    """The largest loss of any outcome in one direction; None when there is none."""
+    fixed = branch.fixed
+    if branch.blatant or fixed.mu_squared or fixed.rho:
+        return None
+    total = ball(sum((count * spread for spread, count in branch.steps), Fraction(0)))
+    for use, count in fixed.uses:
+        match use:
+            case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon, delta=0.0):
+                total += count * ball(epsilon)
+            case Laplace(noise_multiplier=scale):
+                total += ball(count / Fraction(scale))
+            case Sampled(of=of) if (inner := _largest_loss(of, forward=True)) is not None:
+                total += count * _amplified(use, inner, forward=forward != use.mirrored)
+            case _:
+                return None
+    return total
+
+
+def _amplified(use: Sampled, inner: Ball, *, forward: bool) -> Ball:
+    """The largest loss of a sampled use, from that on the sample."""
+    rate = ball(use.rate)
+    if use.absent is not None and (replaced := PureCost.of(use.of)) and (absent := PureCost.of(use.absent)):
+        return largest_loss(replaced, absent, use.rate)
+    if use.scheme == "poisson" and use.relation == "substitution":
+        return inner
+    if forward or (use.scheme == "without-replacement" and use.relation != "add-remove"):
+        return (1 + rate * inner.expm1()).log()
+    return -(1 + rate * (-inner).expm1()).log()
+
+
+def pure_epsilon(branch: Branch) -> tuple[float, float]:
+    """(lower, upper) of the largest loss of both directions: the least ε with δ(ε) = 0."""
+    with precision():
+        both = [_largest_loss(branch, forward=forward) for forward in (True, False)]
+        if both[0] is None or both[1] is None:
+            return math.inf, math.inf
+        return max(map(down, both)), max(map(up, both))
+
+
+def costs_at_most(branch: Branch, *, epsilon: float, delta: float) -> bool:
+    """Whether δ(ε) <= ``delta`` shows at a glance.
+
+    Some mechanisms lose at most Σ ε_i together, whatever came before; the moments of the loss of the others are
+    bounded by their zCDP, one after another. So δ(ε) is at most what the zCDP conversion says at ε − Σ ε_i, for every
+    such split; those of the largest ε are pure ones first.
+    """
+    if branch.blatant:
+        return False
+    match branch:
+        case Branch(first=Fixed(mu_squared=0, rho=0, uses=((Sampled() as use, 1),)), steps=()) if _amplifies(use):
+            # (ε, δ)-DP there is (ln(1 + γ(e^ε − 1)), γδ)-DP here (Balle, Barthe and Gaboardi 2018, theorems 8 and 9).
+            with precision():
+                inside = down((ball(epsilon).expm1() / ball(use.rate)).log1p())
+            lost = _below(Fraction(delta) / use.rate)
+            return math.isfinite(inside) and costs_at_most(use.of, epsilon=inside, delta=lost)
+    costs = sorted(_costs(branch), key=lambda cost: (cost[0] == math.inf, cost[1] < math.inf, -cost[2]))
+    left = Fraction(epsilon)
+    for i in range(len(costs) + 1):
+        rhos = [rho for _, rho, _ in costs[i:] if isinstance(rho, Fraction)]
+        if left < 0:
+            return False
+        if len(rhos) == len(costs) - i and zcdp_delta(sum(rhos, Fraction(0)), _below(left)) <= delta:
+            return True
+        if i < len(costs):
+            if costs[i][0] == math.inf:
+                return False
+            left -= Fraction(costs[i][0])
+    return False
+
+
+def _amplifies(use: Sampled) -> bool:
+    return use.rate > 0 and (use.scheme == "without-replacement" or use.relation != "substitution")
+
+
+def _below(value: Fraction) -> float:
+    return max(0.0, math.nextafter(float(value), -math.inf))
+
+
+_Exact = Fraction | float
+"""A fraction, or infinity."""
+
+
+def _costs(branch: Branch) -> list[tuple[_Exact, _Exact, float]]:
+    """Of each mechanism: the largest loss of all uses, their ρ (ε²/2 of pure ones: Bun and Steinke 2016), one loss."""
+    fixed = branch.fixed
+    found: list[tuple[_Exact, _Exact, float]] = [(math.inf, fixed.rho + fixed.mu_squared / 2, math.inf)]
+    found += [(count * spread, count * spread * spread / 8, float(spread)) for spread, count in branch.steps]
+    for use, count in fixed.uses:
+        match use:
+            case Pure(epsilon=size) | Approximate(epsilon=size, delta=0.0):
+                epsilon = Fraction(size)
+            case Laplace(noise_multiplier=scale):
+                epsilon = 1 / Fraction(scale)
+            case _:
+                most = pure_epsilon(Branch(first=Fixed(uses=((use, count),))))[1]
+                found.append((most if most == math.inf else Fraction(most), math.inf, most / count))
+                continue
+        found.append((count * epsilon, count * epsilon**2 / 2, float(epsilon)))
+    return found
+
+
+def likely_cost(branch: Branch) -> tuple[float, float]:
+    """By which branches are put in order: those that fail most often first, then those of about most ρ."""
+    failures = (use.delta * count for use, count in branch.fixed.uses if isinstance(use, Approximate))
+    try:
+        return math.fsum(failures), float(_size(branch))
+    except OverflowError:
+        return math.fsum(failures), math.inf
+
+
+def _size(branch: Branch) -> _Exact:
+    fixed = branch.fixed
+    found: _Exact = fixed.rho + fixed.mu_squared / 2
+    found += sum((count * spread * spread for spread, count in branch.steps), Fraction(0)) / 8
+    for use, count in fixed.uses:
+        match use:
+            case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon):
+                found += count * Fraction(epsilon) ** 2 / 2
+            case Laplace(noise_multiplier=scale):
+                found += count / Fraction(scale) ** 2 / 2
+            case Sampled(of=of, rate=rate):
+                found += count * rate**2 * _size(of)
+            case _:
+                return math.inf
+    return math.inf if branch.blatant else found
