@@ -387,7 +387,8 @@ def _summed(
     missed = float((error / np.abs(pole)).sum()) * (1.0 + 1e-6)
     if not (math.isfinite(missed) and np.isfinite(measure).all() and log_rest - scale < 600.0):
         return None  # some e^{θl} is beyond float64
-    return _Middle(tilt, step, measure / pole, scale, missed + math.exp(log_rest - scale) / step, second, log_mass)
+    terms: ComplexArray = np.asarray(measure / pole, dtype=np.complex128)
+    return _Middle(tilt, step, terms, scale, missed + math.exp(log_rest - scale) / step, second, log_mass)
 
 
 def _log1p(z: ComplexArray) -> ComplexArray:
