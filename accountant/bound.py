@@ -131,9 +131,9 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
     coarse = replace(target, tolerance=max(target.tolerance, COARSE if len(cases.all) > 1 else 0.0))
     looks: dict[Scenario, Found] = {}
     skipped: list[Scenario] = []
-    least = 0.0
+    least, above_seen = 0.0, False
     for scenario in sorted(cases.all, key=_likely_cost, reverse=True) if len(cases.all) > 1 else cases.all:
-        if looks and _stays_below(scenario, relation, target, least):
+        if above_seen and _stays_below(scenario, relation, target, least):
             skipped.append(scenario)
             continue
         try:
@@ -142,6 +142,7 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
             if scenario in cases.upper:
                 raise
             continue
+        above_seen = above_seen or scenario in cases.upper
         if scenario in cases.lower:
             least = max(least, found.interval.lower)
     above: dict[Scenario, Found] = {}

@@ -41,7 +41,7 @@ Kept = Literal["both", "upper", "lower"]
 GUARD_BITS = 72
 """Bits beyond the smallest mass that matters: room for lattice differences and for the transform."""
 COARSE_CELLS = 600
-MAX_SIZE, MAX_TAILS = 1 << 16, 12_000
+MAX_SIZE, MAX_TAILS = 1 << 16, 20_000
 """Places of a transform, fewer of more than 128 bits, and lattice points at which tails are evaluated for one side."""
 STEP_BITS = 34
 LARGE = 20

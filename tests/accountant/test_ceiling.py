@@ -70,7 +70,7 @@ def test_a_ceiling_is_above_the_other_engine(plan: Node, relation: Any, delta: f
         issued, verified = (ask(plan, relation=relation, delta=delta) for ask in (bound, recompute))
     except NotSupported:
         return
-    (scenario,) = scenarios(parse_plan(plan), relation)
+    (scenario,) = scenarios(parse_plan(plan), relation).upper
     (branch,) = cases(parse_plan(plan), relation).upper
     for point in (at, 0.99 * issued.epsilon_lower, 0.99 * verified.epsilon_lower):
         if point > 0.0 and costs_at_most(scenario, relation, epsilon=point, delta=delta):
@@ -87,7 +87,7 @@ def test_a_ceiling_takes_large_losses_as_pure_and_small_ones_as_concentrated() -
             {"kind": "repeat", "count": 100, "of": {"kind": "pure", "epsilon": 0.1}},
         ],
     }
-    (scenario,) = scenarios(parse_plan(plan), "zero-out")
+    (scenario,) = scenarios(parse_plan(plan), "zero-out").upper
     (branch,) = cases(parse_plan(plan), "zero-out").upper
     # 5 + what ρ = 0.5 costs, 5.08; all as pure ones is 15, all as ρ = 13 is 37.
     for ceiling, case in ((costs_at_most, (scenario, "zero-out")), (branch_costs_at_most, (branch,))):
@@ -97,13 +97,13 @@ def test_a_ceiling_takes_large_losses_as_pure_and_small_ones_as_concentrated() -
 
 def test_a_ceiling_of_one_sample_is_that_on_the_sample() -> None:
     plan = {"kind": "subsample", "scheme": "poisson", "rate": 0.1, "of": {"kind": "gaussian", "noise_multiplier": 1.0}}
-    (scenario,) = scenarios(parse_plan(plan), "add-remove")
+    (scenario,) = scenarios(parse_plan(plan), "add-remove").upper
     (branch,) = cases(parse_plan(plan), "add-remove").upper
     for ceiling, case in ((costs_at_most, (scenario, "add-remove")), (branch_costs_at_most, (branch,))):
         assert ceiling(*case, epsilon=3.0, delta=1e-5)
         assert not ceiling(*case, epsilon=1.0, delta=1e-5)
     # A record that is replaced in a Poisson sample is not covered by that theorem.
-    (replaced,) = scenarios(parse_plan(plan), "substitution")
+    (replaced,) = scenarios(parse_plan(plan), "substitution").upper
     assert not costs_at_most(replaced, "substitution", epsilon=3.0, delta=1e-5)
 
 
@@ -127,14 +127,14 @@ def test_a_plan_that_fails_more_often_than_delta_costs_infinity(
     plan = {"kind": "compose", "parts": [failing, beside]}
     found = settle(plan, relation=relation, delta=0.99 * chance)
     assert found.epsilon_lower == found.epsilon_upper == math.inf
-    assert certain_failure(scenarios(parse_plan(plan), relation)[0]) == pytest.approx(chance, rel=1e-9)
+    assert certain_failure(scenarios(parse_plan(plan), relation).upper[0]) == pytest.approx(chance, rel=1e-9)
 
 
 def test_a_failure_that_the_sample_without_the_record_denies_is_none() -> None:
     """``absent`` is pure: what the sample with the record shows, the one without it shows as well, though seldom."""
     absent = {"kind": "pure", "epsilon": 0.3}
     plan = {"kind": "subsample", "scheme": "poisson", "rate": 0.25, "of": FAILING, "absent": absent}
-    (scenario,) = scenarios(parse_plan(plan), "substitution")
+    (scenario,) = scenarios(parse_plan(plan), "substitution").upper
     assert certain_failure(scenario) == 0.0
     assert isinstance(scenario.fixed[0][0], Poisson)
 

@@ -104,3 +104,14 @@ def test_a_case_that_fails_too_often_settles_the_plan() -> None:
     again = recompute(plan, relation="add-remove", delta=9e-7)
     assert (found.epsilon_lower, found.epsilon_upper) == (math.inf, math.inf)
     assert (again.epsilon_lower, again.epsilon_upper) == (math.inf, math.inf)
+
+
+def test_a_case_that_is_reached_and_bounds_nothing_does_not_settle_the_plan_alone() -> None:
+    """The likeliest to fail here only counts below; the others were once skipped for it, and nothing was left above."""
+    sample = {"kind": "subsample", "scheme": "without-replacement"}
+    failing = {"kind": "approximate", "epsilon": 0.249, "delta": 2.25e-4}
+    rare = {"kind": "subsample", "scheme": "poisson", "rate": 0.0509, "of": failing}
+    other = {**sample, "population": 3793, "sample": 756, "of": {"kind": "exponential", "range": 2.77}}
+    parts = [{**sample, "population": 451, "sample": 367, "of": rare}, {"kind": "repeat", "count": 7, "of": other}]
+    found = bound({"kind": "parallel", "parts": parts}, relation="zero-out", delta=7.46e-9)
+    assert found.epsilon_lower == found.epsilon_upper == math.inf

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -120,5 +121,5 @@ def test_everything_is_escaped_and_cut():
 
 
 def test_sides_are_rounded_outward():
-    said = between(epsilon_lower=1.23456789, epsilon_upper=1.23456789e3, delta_lower=1e-5, delta_upper=1e-5)
-    assert said == "1.23456 <= ε <= 1234.57 at δ = 1e-05"
+    sides = {"epsilon_lower": 1.23456789, "epsilon_upper": 1.23456789e3, "delta_lower": 1e-5, "delta_upper": 1e-5}
+    assert between(SimpleNamespace(**sides)) == "1.23456 <= ε <= 1234.57 at δ = 1e-05"

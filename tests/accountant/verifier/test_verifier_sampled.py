@@ -442,3 +442,12 @@ def test_a_point_of_the_curve_near_the_largest_loss_is_no_fault():
     ((epsilon, delta),) = recomputed_curve(plan, relation="zero-out", points=[1.5775375252470205])
     assert epsilon == 1.5775375252470205
     assert 0.0 <= delta < 1e-9
+
+
+def test_a_sample_of_thirty_thousand_keeps_its_lower_side() -> None:
+    """Fewer lattice points for tails lost it: what is reached was said to be nothing."""
+    sample = {"kind": "subsample", "scheme": "without-replacement", "population": 30_000, "sample": 20}
+    plan = {"kind": "repeat", "count": 100, "of": {**sample, "of": {"kind": "gaussian", "noise_multiplier": 0.51}}}
+    found = recompute(plan, relation="substitution", delta=1e-5)
+    assert found.epsilon_upper == pytest.approx(1.41994, rel=1e-4)
+    assert 0.995 * found.epsilon_upper < found.epsilon_lower < found.epsilon_upper

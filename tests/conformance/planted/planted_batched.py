@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -44,9 +43,12 @@ def _measure_private_rows(patch: Patch, clip_rows) -> None:
     """What private rows contribute is ``clip_rows(logits, clip)``; the public row is measured as ever."""
     whole = batches.PrivateRows.total
 
+    class Wrong(aggregate.Clipped):
+        def on_host(self, logits):
+            return clip_rows(logits, self.clip)
+
     def total(self, measure, *, clip, **more):
-        wrong = dataclasses.replace(measure, on_host=lambda logits: clip_rows(logits, clip))
-        return whole(self, wrong, clip=clip, **more)
+        return whole(self, Wrong(clip), clip=clip, **more)
 
     patch.setattr(batches.PrivateRows, "total", total)
 
