@@ -120,7 +120,7 @@ def test_a_full_disk_is_said(workplace, monkeypatch):
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("affidavit.writing.os.fsync", full)
+    monkeypatch.setattr("affidavit.accountant.files.os.fsync", full)
     before = sorted(workplace.folder.iterdir())
     done = workplace.command("certify", workplace.run_file, "-o", "other.json")
     _refused(done, "No space left on device")

@@ -58,6 +58,7 @@ BEHIND = {
     "audits/report/figures.py": "audits/report/page.py",
     "audits/report/style.py": "audits/report/page.py",
     "audits/report/svg.py": "audits/report/page.py",
+    "generation/models/fused.py": "generation/models/transformers_model.py",
 }
 """A module whose optional imports are asked for where the way to it begins."""
 

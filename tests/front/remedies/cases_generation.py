@@ -183,7 +183,9 @@ def _computed(value: float, dtype: str) -> Any:
 
 
 def _prism(*, dtype: str = "auto") -> object:
-    rows: Any = SimpleNamespace(total=lambda *_, vocabulary, **__: np.zeros(vocabulary, dtype=np.int64))
+    rows: Any = SimpleNamespace(
+        ahead=lambda _: None, total=lambda *_, vocabulary, **__: np.zeros(vocabulary, dtype=np.int64)
+    )
     public: Any = SimpleNamespace(logits=_computed(1e5, dtype)[None, :])
     return prism.token_scores(PRISM, rows, public)
 
