@@ -110,7 +110,7 @@ CALLS = {
     "after the receipt": (Path, "replace", "after", 2),
     "before the commit": (Ledger, "commit", "before", 0),
     "after the commit": (Ledger, "commit", "after", 0),
-    "half tidied up": (Path, "unlink", "after", 4),  # the first four are drafts
+    "half tidied up": (Path, "unlink", "after", 6),  # those before are drafts
 }
 
 
