@@ -93,9 +93,9 @@ def _kinds(laws: Laws) -> tuple[Kind, ...] | None:
     """Removal pairs of one direction; None with anything else."""
     found: list[Kind] = []
     for law, count in laws:
-        if len(law.pieces) > 1 or law.atom:
+        if len(law.pieces) != 1 or law.atom:
             return None
-        (piece,) = law.pieces
+        piece = law.pieces[0]
         one, other = (piece.p, piece.q) if laws[0][0].pieces[0].q.share == 0.0 else (piece.q, piece.p)
         if (
             other.share

@@ -107,7 +107,7 @@ PLANS: list[Refused] = [
     ("verifier/branches.py:times", _recomputed, repeat(20_000, compose(exponential(1.0), exponential(0.5))),
      repeat(20_000, repeat(2, exponential(1.0)))),
     ("verifier/discrete.py:_pair", _recomputed, discrete(1e-5), discrete(1.0 / 5000)),
-    ("verifier/mixture.py:times", _recomputed, compose(gaussian(), repeat(90_000, pure(1e-4)), exponential(0.01)),
+    ("verifier/mixture.py:times", _recomputed, compose(gaussian(), repeat(90_000, pure(1e-4)), exponential(1.0)),
      compose(gaussian(), zcdp(90_000 * 1e-8 / 2), exponential(0.01))),
     ("verifier/on_sample.py:_exponential_on_sample", _recomputed, poisson(repeat(2, exponential())),
      poisson(compose(exponential(), pure()))),
