@@ -48,7 +48,7 @@ def _decoded(model: Any) -> list[list[bytes]]:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("name", ["tiny", "smollm2-135m"])
+@pytest.mark.parametrize("name", ["tiny", pytest.param("smollm2-135m", marks=pytest.mark.slow)])
 def test_kept_rows_go_on_bit_for_bit(name: str, dtype: Any, cache: Path) -> None:
     if name == "tiny":
         model: Any = load_model(str(installed.tiny(cache / "llama", "llama")), dtype=dtype)
