@@ -21,6 +21,8 @@ from affidavit.accountant.validate import Relation
 __all__ = ["costs_at_most"]
 
 ROUNDING, LARGEST = 1e-12, 1e300
+LEAST_RHO = 1e-290
+"""Below it a sum of ρ may have lost what float64 cannot hold: nothing is said."""
 Uses = list[tuple[Plan, int]]
 
 
@@ -65,7 +67,7 @@ def _split(uses: Iterable[tuple[Plan, int]], relation: Relation, epsilon: float,
         if not left >= 0.0:
             return False
         rho = math.fsum(rho for _, rho, _ in costs[i:])
-        if rho == 0.0 or (rho < math.inf and ZcdpProfile(rho).delta(left).upper <= delta):
+        if i == len(costs) or (LEAST_RHO < rho < math.inf and ZcdpProfile(rho).delta(left).upper <= delta):
             return True
         left -= costs[i][0] * (1.0 + ROUNDING) if i < len(costs) else 0.0
     return False

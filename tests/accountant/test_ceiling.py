@@ -178,3 +178,10 @@ def test_sums_from_the_right_are_those_of_a_loop() -> None:
         kept = losses > point
         assert tail == pytest.approx(float(law.masses[kept].sum()), rel=1e-12)
         assert weighed == pytest.approx(float((law.masses[kept] * np.exp(point - losses[kept])).sum()), rel=1e-12)
+
+
+@pytest.mark.parametrize("sigma", [1e150, 1e162, 1e170])
+def test_noise_whose_concentration_is_lost_in_float64_is_not_said_to_cost_nothing(sigma: float) -> None:
+    """The ρ of σ = 1e170 is 0 in float64; its δ at ε = 0 is about .4/σ."""
+    (scenario,) = scenarios(parse_plan({"kind": "gaussian", "noise_multiplier": sigma}), "zero-out").upper
+    assert not costs_at_most(scenario, "zero-out", epsilon=1e-3 / sigma, delta=1e-250)
