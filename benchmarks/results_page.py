@@ -24,7 +24,7 @@ from affidavit.experiments.tables import Summary, markdown
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 FOLDER = DOCS / "results"
 PAGE = DOCS / "results.md"
-EXPERIMENTS = ("methods", "qwen", "search", "shots", "shots_all", "sga")
+EXPERIMENTS = ("methods", "qwen", "search", "shots", "shots_all", "sga", "noisy_public")
 PLOTTED = ("methods", "qwen", "shots", "shots_all")
 COMPARED = ("qwen", "methods")
 MOST, CLEAR = 4.0, 2.0
