@@ -5,7 +5,8 @@ decoding is cached. With the number of rows and the width fixed, a row's logits 
 last bit, on what the other rows hold or on where the row sits: matrix products and attention reduce
 within a row, in an order that their shapes decide (padding to the longest row present, instead, moves other
 rows). Kernels do not promise it, so it is tried before private rows are computed (``rows``), on the
-processor and, where ``AFFIDAVIT_DEVICE=cuda`` says so, on a GPU.
+processor and, where ``AFFIDAVIT_DEVICE`` says so, on a GPU (``cuda``) or on all of them, each with some of the layers
+(``cuda-split``; accelerate's hooks carry the states from one to the next).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["Device", "Dtype", "TransformersModel", "device_wanted", "load_faults", "weights_digest"]
 
 Dtype: TypeAlias = Literal["auto", "bfloat16", "float32"]
-Device: TypeAlias = Literal["cpu", "cuda"]
+Device: TypeAlias = Literal["cpu", "cuda", "cuda-split"]
 
 _WEIGHTS = ("*.safetensors", "*.bin", "*.gguf")
 _MARK = "\x02message\x03"
@@ -92,18 +93,20 @@ class TransformersModel(TokenModel):
         self.torch = torch
         self.name = name
         self.digest = digest
-        self.device = device
+        self.device = device.removesuffix("-split")
+        self.split = self.device != device
         self.dtype = _dtype(dtype, device)
         self.versions = {"torch": torch.__version__, "transformers": transformers.__version__}
         if device != "cpu":
-            self.versions["device"] = _accelerator(torch)
+            self.versions["device"] = _accelerator(torch, device)
         where: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
         progress = transformers.utils.logging.is_progress_bar_enabled()
         transformers.utils.logging.disable_progress_bar()
         try:
             self._tokenizer = AutoTokenizer.from_pretrained(folder, **where)
             if device != "cpu":
-                where["device_map"] = {"": device}  # straight there: the processor never holds the weights
+                # Straight there: the processor never holds the weights.
+                where["device_map"] = "balanced" if self.split else {"": device}
             model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, self.dtype), **where)
         except load_faults() as error:
             raise ModelMissing(
@@ -124,7 +127,7 @@ class TransformersModel(TokenModel):
         self._steps: dict[Computing | None, Steps] = {}
         self._replays = False
         self._prefills: Prefills | None = None
-        if device != "cpu":
+        if device == "cuda":
             from affidavit.generation.models.fused import fuse_attention, fuse_norms
             from affidavit.generation.models.replayed import replayable
 
@@ -137,7 +140,7 @@ class TransformersModel(TokenModel):
             torch,
             self._started,
             name=name,
-            device=device,
+            device=self.device,
             place=f"{self.dtype} on {self.versions.get('device', processor())}",
             vocabulary=self.vocabulary_size,
             coupled=_shares_experts(config.to_dict()),
@@ -168,10 +171,13 @@ class TransformersModel(TokenModel):
 
     @contextmanager
     def keeping_prefills(self) -> Iterator[Prefills]:
-        """Keep the private rows that are read meanwhile: for audits, which start the same rows again and again."""
-        before, self._prefills = self._prefills, Prefills()
+        """Keep the private rows that are read meanwhile: for audits, which start the same rows again and again.
+
+        Not where layers are on several GPUs: a row's states would have to be kept on each."""
+        before, kept = self._prefills, Prefills()
+        self._prefills = None if self.split else kept
         try:
-            yield self._prefills
+            yield kept
         finally:
             self._prefills = before
 
@@ -351,13 +357,14 @@ def device_wanted() -> Device:
     return cast("Device", named)
 
 
-def _accelerator(torch: Any) -> str:
+def _accelerator(torch: Any, device: Device) -> str:
     if not torch.cuda.is_available():
-        raise UsageError("AFFIDAVIT_DEVICE is cuda, but torch finds no GPU", hint="`unset AFFIDAVIT_DEVICE`")
+        raise UsageError(f"AFFIDAVIT_DEVICE is {device}, but torch finds no GPU", hint="`unset AFFIDAVIT_DEVICE`")
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cuda.enable_cudnn_sdp(False)  # its bfloat16 kernel does not repeat itself beyond 128 places
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, deterministic products are an error
-    return str(torch.cuda.get_device_name())
+    name = str(torch.cuda.get_device_name())
+    return name if device == "cuda" else f"{torch.cuda.device_count()} x {name}, some layers on each"
 
 
 def _dtype(dtype: Dtype, device: Device) -> Literal["bfloat16", "float32"]:
