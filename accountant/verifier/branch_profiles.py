@@ -14,8 +14,7 @@ from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, Laplace, Pure
 from affidavit.accountant.verifier.adaptive import (
     AdaptiveCurve,
-    Lines,
-    Start,
+    Side,
     adaptive_curve,
     cost_in_seconds,
     lattice_points,
@@ -25,6 +24,7 @@ from affidavit.accountant.verifier.balls import Ball, ball, down, down_array, pr
 from affidavit.accountant.verifier.blocks import exponential_blocks
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use
 from affidavit.accountant.verifier.exponential_samples import exponential_samples
+from affidavit.accountant.verifier.exponential_use import Lines
 from affidavit.accountant.verifier.finite_losses import losses_of
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
 from affidavit.accountant.verifier.lattice_profiles import reach, sampled_profile
@@ -130,7 +130,7 @@ def _lattice(branch: Branch, tail: float) -> Fraction | None:
     return None
 
 
-def _start(last: Fixed, steps: Steps, step: Fraction, top: float, tail: float) -> Start | None:
+def _start(last: Fixed, steps: Steps, step: Fraction, top: float, tail: float) -> Side | None:
     """The recursion's start when ``last`` runs after all steps; None if there is none, it costs too
     much, or its pair is not symmetric.
     """
@@ -148,7 +148,7 @@ def _start(last: Fixed, steps: Steps, step: Fraction, top: float, tail: float) -
         weight = up_array([q * g for (_, q), g in zip(events, growth, strict=True)])
         rest = product.atoms.rest
         upper = up_array([p - q * g + rest for (p, q), g in zip(events, growth, strict=True)])
-    return Start(np.minimum.accumulate(np.clip(upper, 0.0, 1.0)), Lines(inside, weight))
+    return Side(np.minimum.accumulate(np.clip(upper, 0.0, 1.0)), Lines(inside, weight))
 
 
 def _ended(steps: Steps, step: Fraction, last: Fixed, tail: float) -> tuple[AdaptiveCurve, bool]:

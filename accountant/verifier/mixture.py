@@ -29,7 +29,6 @@ from typing import Protocol
 import numpy as np
 
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.verifier.adaptive import LIBM
 from affidavit.accountant.verifier.balls import (
     Array,
     Ball,
@@ -41,6 +40,7 @@ from affidavit.accountant.verifier.balls import (
     up,
     up_array,
 )
+from affidavit.accountant.verifier.exponential_use import LIBM
 from affidavit.accountant.verifier.product import Atoms
 from affidavit.accountant.verifier.search import Sides, first_below
 
