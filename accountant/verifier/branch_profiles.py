@@ -27,7 +27,7 @@ from affidavit.accountant.verifier.exponential_samples import exponential_sample
 from affidavit.accountant.verifier.exponential_use import Lines
 from affidavit.accountant.verifier.finite_losses import losses_of
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
-from affidavit.accountant.verifier.lattice_profiles import reach, sampled_profile
+from affidavit.accountant.verifier.lattice_profiles import sampled_profile
 from affidavit.accountant.verifier.memoryless import MOST_USES, memoryless_profile
 from affidavit.accountant.verifier.mixture import (
     LossMasses,
@@ -35,6 +35,7 @@ from affidavit.accountant.verifier.mixture import (
     gaussian_masses,
     two_point_masses,
 )
+from affidavit.accountant.verifier.pairs import plain
 from affidavit.accountant.verifier.product import MAX_ATOMS, ProductProfile, two_point_product
 from affidavit.accountant.verifier.profile import Best, Blatant, Goal, OneSide, Profile, worst
 from affidavit.accountant.verifier.sampled import fronts
@@ -142,12 +143,12 @@ def _start(last: Fixed, steps: Steps, step: Fraction, top: float, tail: float) -
         return None
     with precision(BITS):
         width = ball(step)
-        events = [product.event(i * width) for i in range(points)]
+        pair = plain(product.mu, product.atoms)
+        events = [pair.above(i * width) for i in range(points)]
         growth = [(i * width).exp() for i in range(points)]
         inside = np.maximum(down_array([p for p, _ in events]), 0.0)
         weight = up_array([q * g for (_, q), g in zip(events, growth, strict=True)])
-        rest = product.atoms.rest
-        upper = up_array([p - q * g + rest for (p, q), g in zip(events, growth, strict=True)])
+        upper = up_array([p - q * g for (p, q), g in zip(events, growth, strict=True)])
     return Side(np.minimum.accumulate(np.clip(upper, 0.0, 1.0)), Lines(inside, weight))
 
 
@@ -184,7 +185,6 @@ def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
                 masses,
                 below.curve,
                 below.masses[i % len(below.masses)],
-                reach(above.curve.top + float(step), masses),
                 method,
             )
             for i, masses in enumerate(above.masses)
@@ -227,10 +227,7 @@ def _zcdp(branch: Branch, goal: Goal) -> Profile:
     tail = goal.tail(_rho(rest, ()) + float(rho))
     top = max(zcdp_top(float(rho), tail), float(goal.epsilon or 0.0))
     curve = zcdp_curve(rho, top)
-    sides = [
-        MixtureProfile(curve, masses, curve, None, reach(top, masses), "zCDP conversion")
-        for masses in _masses(rest, tail)
-    ]
+    sides = [MixtureProfile(curve, masses, curve, None, "zCDP conversion") for masses in _masses(rest, tail)]
     return OneSide(worst(sides), "upper")
 
 
@@ -256,7 +253,7 @@ def _in_blocks(branch: Branch, goal: Goal) -> Profile:
     curve = exponential_blocks(branch.steps, tail)
     method = "blocks of exponential mechanisms, each by its largest curve"
     masses = _masses(branch.fixed, tail)
-    above = worst([MixtureProfile(curve, one, curve, None, reach(curve.top, one), method) for one in masses])
+    above = worst([MixtureProfile(curve, one, curve, None, method) for one in masses])
     sides: list[Profile] = [OneSide(above, "upper")]
     below = _memoryless(branch, goal, tail) if goal.keep != "upper" else None
     return Best(tuple(sides) if below is None else (*sides, OneSide(below, "lower")))

@@ -17,6 +17,7 @@ import numpy as np
 from affidavit.accountant.verifier.adaptive import AdaptiveCurve, Side, after_another, after_one, mirror_of
 from affidavit.accountant.verifier.balls import precision
 from affidavit.accountant.verifier.blocks import Run, block_lengths, composed_blocks
+from affidavit.accountant.verifier.bracket import epsilon_bracket
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
 from affidavit.accountant.verifier.exponential_use import Way, ways_of
 from affidavit.accountant.verifier.memoryless import UnderSampling, memoryless_profile
@@ -169,7 +170,7 @@ def exponential_samples(fixed: Fixed, goal: Goal) -> Profile | None:
         if found_step is not None and step > 0.8 * found_step:
             break
         curves = _curves(eta, rate, uses, step, top, tail)
-        profile = worst([MixtureProfile(curve, None, curve, None, curve.top, METHOD) for curve in curves])
+        profile = worst([MixtureProfile(curve, None, curve, None, METHOD) for curve in curves])
         if _narrow(profile, goal):
             break
         found_step, share = step, share / FINER
@@ -198,7 +199,7 @@ def _in_blocks(eta: Fraction, rate: Fraction, uses: int, goal: Goal) -> Profile:
             every = [(sides[length], count) for length, count in block_lengths(uses, BLOCK)]
             deviation = near.deviation * math.sqrt(longest)
             curve = composed_blocks(every, step, deviation=deviation, negligible=small)
-        above = OneSide(MixtureProfile(curve, None, curve, None, curve.top, method), "upper")
+        above = OneSide(MixtureProfile(curve, None, curve, None, method), "upper")
         sampled = UnderSampling(rate, removed=way == 0)
         below = OneSide(memoryless_profile(eta, uses, goal, budget=tail, sampled=sampled), "lower")
         profiles.append(Best((above, below)))
@@ -211,7 +212,7 @@ def _way(eta: Fraction, rate: Fraction, way: int, step: Fraction) -> Way:
 
 def _narrow(profile: Profile, goal: Goal) -> bool:
     if goal.delta is not None:
-        lower, upper = profile.epsilon(goal.delta)
+        lower, upper = epsilon_bracket(profile, goal.delta)
         return upper - lower <= NARROW * upper + 1e-7
     lower, upper = profile.delta(goal.epsilon or 0.0)
     return upper - lower <= NARROW_DELTA * upper

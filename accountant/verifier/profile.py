@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from affidavit.accountant.verifier.search import Sides
+from affidavit.accountant.verifier.bracket import Sides
 
 __all__ = ["SMALLEST", "TAIL", "Best", "Blatant", "Goal", "OneSide", "Profile", "worst"]
 
@@ -45,7 +45,7 @@ class Goal:
 
 
 class Profile(Protocol):
-    """A two-sided privacy profile."""
+    """A two-sided privacy profile: δ(ε); ``epsilon_bracket`` finds ε."""
 
     @property
     def method(self) -> str:
@@ -54,10 +54,6 @@ class Profile(Protocol):
 
     def delta(self, epsilon: float) -> Sides:
         """(lower, upper) δ at ε."""
-        ...
-
-    def epsilon(self, delta: float) -> Sides:
-        """(lower, upper) ε at δ."""
         ...
 
 
@@ -70,10 +66,6 @@ class Blatant:
     def delta(self, epsilon: float) -> Sides:  # noqa: ARG002
         """(1, 1)."""
         return 1.0, 1.0
-
-    def epsilon(self, delta: float) -> Sides:
-        """inf, except at δ = 1."""
-        return (0.0, 0.0) if delta >= 1.0 else (math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +82,6 @@ class Best:
     def delta(self, epsilon: float) -> Sides:
         """(lower, upper) δ at ε."""
         lower, upper = zip(*(profile.delta(epsilon) for profile in self.profiles), strict=True)
-        return max(lower), min(upper)
-
-    def epsilon(self, delta: float) -> Sides:
-        """(lower, upper) ε at δ."""
-        lower, upper = zip(*(profile.epsilon(delta) for profile in self.profiles), strict=True)
         return max(lower), min(upper)
 
 
@@ -114,11 +101,6 @@ class Worst:
         lower, upper = zip(*(profile.delta(epsilon) for profile in self.profiles), strict=True)
         return max(lower), max(upper)
 
-    def epsilon(self, delta: float) -> Sides:
-        """(lower, upper) ε at δ."""
-        lower, upper = zip(*(profile.epsilon(delta) for profile in self.profiles), strict=True)
-        return max(lower), max(upper)
-
 
 @dataclass(frozen=True, slots=True)
 class OneSide:
@@ -136,11 +118,6 @@ class OneSide:
         """(lower, upper) δ at ε."""
         lower, upper = self.profile.delta(epsilon)
         return (lower, 1.0) if self.keep == "lower" else (0.0, upper)
-
-    def epsilon(self, delta: float) -> Sides:
-        """(lower, upper) ε at δ."""
-        lower, upper = self.profile.epsilon(delta)
-        return (lower, math.inf) if self.keep == "lower" else (0.0, upper)
 
 
 def worst(profiles: Sequence[Profile]) -> Profile:
