@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.plan import Approximate, Laplace, Pure
+from affidavit.accountant.plan import Approximate, Pure
 from affidavit.accountant.verifier.adaptive import (
     AdaptiveCurve,
     Side,
@@ -39,7 +39,7 @@ from affidavit.accountant.verifier.pairs import plain
 from affidavit.accountant.verifier.product import MAX_ATOMS, ProductProfile, two_point_product
 from affidavit.accountant.verifier.profile import Best, Blatant, Goal, OneSide, Profile, worst
 from affidavit.accountant.verifier.sampled import fronts
-from affidavit.accountant.verifier.single import one_exponential, one_laplace
+from affidavit.accountant.verifier.single import one_exponential
 from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
 
 __all__ = ["profile_of"]
@@ -256,7 +256,11 @@ def _in_blocks(branch: Branch, goal: Goal) -> Profile:
     above = worst([MixtureProfile(curve, one, curve, None, method) for one in masses])
     sides: list[Profile] = [OneSide(above, "upper")]
     below = _memoryless(branch, goal, tail) if goal.keep != "upper" else None
-    return Best(tuple(sides) if below is None else (*sides, OneSide(below, "lower")))
+    if below is not None:
+        sides.append(OneSide(below, "lower"))
+    elif branch.fixed.empty:  # so many steps that zCDP may be sharper
+        sides.append(_zcdp(branch, goal))
+    return Best(tuple(sides))
 
 
 def _memoryless(branch: Branch, goal: Goal, tail: float) -> Profile | None:
@@ -270,9 +274,9 @@ def _memoryless(branch: Branch, goal: Goal, tail: float) -> Profile | None:
         (spread, count) for spread, count in uses.items() if count * spread * spread > NEGLIGIBLE_COST * cost
     ) or tuple(uses.items())
     (spread, count), *others = steps
-    if not others and branch.fixed.empty and count <= MOST_USES:
-        return memoryless_profile(spread, count, goal, budget=tail)
     try:
+        if not others and branch.fixed.empty and count <= MOST_USES:
+            return memoryless_profile(spread, count, goal, budget=tail)
         return profile_of(_pure_steps(replace(branch, steps=steps), 2), goal)
     except NotSupported:
         return None
@@ -283,21 +287,6 @@ def _by_range(steps: Steps) -> Counter[Fraction]:
     for spread, count in steps:
         uses[spread] += count
     return uses
-
-
-def _coarse(branch: Branch, goal: Goal) -> Profile:
-    """Order-free bounds: zCDP and optimal pure composition above, the strategy t = range/2 at every
-    step (two-point losses ±range/2) below. For too many steps, or unequal ones in unknown order.
-    """
-    options: list[Profile] = [
-        _zcdp(branch, goal),
-        OneSide(profile_of(_pure_steps(branch, 2), goal), "lower"),
-    ]
-    try:
-        options.append(OneSide(profile_of(_pure_steps(branch, 1), goal), "upper"))
-    except NotSupported:
-        return Best(tuple(options))
-    return Best(tuple(options))
 
 
 def _weak(steps: Steps, fixed: Fixed) -> bool:
@@ -343,13 +332,7 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
             found = _adaptive(branch, goal)
             if found is not None:
                 return found
-        try:
-            return _in_blocks(branch, goal)
-        except NotSupported:
-            return _coarse(branch, goal)
-    match fixed:
-        case Fixed(mu_squared=0, uses=((Laplace(noise_multiplier=scale), 1),)):
-            return one_laplace(scale)
+        return _in_blocks(branch, goal)
     samples = gaussian_samples(fixed, goal) or exponential_samples(fixed, goal)
     if samples is not None:
         return samples

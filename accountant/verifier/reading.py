@@ -22,7 +22,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import combinations, pairwise, product, zip_longest
+from itertools import combinations, pairwise, product
 from typing import Literal
 
 from affidavit.accountant.errors import NotSupported
@@ -174,7 +174,8 @@ def _poisson(node: Poisson, at: _Place) -> tuple[Branch, ...]:
         absent = _covering(_branches(node.absent, _Place("zero-out", at.side)))
         below = _branches(node.of, at if at.way is not None else replace(at, null=at.null and at.free))
         if absent != Branch():
-            even = _in_proportion(node.of, node.absent)
+            ratios = _ratios(node.of, node.absent)
+            even = len(ratios) == 1 and None not in ratios
             return _sampled("poisson", rate, "substitution", below, mirrored=enters, absent=absent, in_proportion=even)
         return _sampled("poisson", rate, "substitution", below, mirrored=enters)
     if at.way is None:
@@ -226,32 +227,16 @@ def _sampled(
     return undominated(uses)
 
 
-def _in_proportion(of: Plan, absent: Plan) -> bool:
-    """Whether both are the same tree of Gaussians, one of them with all noise multiplied by one number."""
-    ratios: set[Fraction] = set()
-    for here, there in zip_longest(_noise(of), _noise(absent)):
-        match here, there:
-            case Gaussian(noise_multiplier=one), Gaussian(noise_multiplier=other) if one > 0.0 and other > 0.0:
-                ratios.add(Fraction(other) / Fraction(one))
-            case int(), int() if here == there:
-                continue
-            case _:
-                return False
-    return len(ratios) == 1
-
-
-def _noise(tree: Plan) -> Iterator[Plan | int]:
-    """Every leaf in order, after the counts and widths of what is around it."""
-    match tree:
-        case Repeat(count=count, of=inner):
-            yield count
-            yield from _noise(inner)
-        case Compose(parts=parts):
-            yield -len(parts)
-            for part in parts:
-                yield from _noise(part)
-        case _:
-            yield tree
+def _ratios(of: Plan, absent: Plan) -> set[Fraction | None]:
+    """Leaf by leaf, the noise of one tree of Gaussians over that of another of the same shape; None: there is none."""
+    match of, absent:
+        case Gaussian(noise_multiplier=one), Gaussian(noise_multiplier=other) if one > 0.0 and other > 0.0:
+            return {Fraction(other) / Fraction(one)}
+        case Repeat(count=n, of=one), Repeat(count=m, of=other) if n == m:
+            return _ratios(one, other)
+        case Compose(parts=ones), Compose(parts=others) if len(ones) == len(others):
+            return {ratio for pair in zip(ones, others, strict=True) for ratio in _ratios(*pair)}
+    return {None}
 
 
 def _covering(options: Sequence[Branch]) -> Branch:
@@ -410,9 +395,10 @@ def _told(part: Plan, move: Plan) -> Plan:
             return part
         case Leaf(), Leaf() if _costs_no_more(part, move):
             return part
-        case Gaussian(noise_multiplier=one), Gaussian(noise_multiplier=other) if one >= 0.5 * other * _NEARLY:
-            return part
-        case Laplace(noise_multiplier=one), Laplace(noise_multiplier=other) if one >= 0.5 * other * _NEARLY:
+        case (Gaussian(noise_multiplier=one), Gaussian(noise_multiplier=other)) | (
+            Laplace(noise_multiplier=one),
+            Laplace(noise_multiplier=other),
+        ) if one >= 0.5 * other * _NEARLY:
             return part
         case Exponential(range=one), Exponential(range=other) if one * _NEARLY <= 2.0 * other:
             return part

@@ -11,9 +11,9 @@ from fractions import Fraction
 from affidavit.accountant.verifier.balls import BITS, Ball, ball, precision
 from affidavit.accountant.verifier.bracket import Sides, clipped
 from affidavit.accountant.verifier.envelope import ExponentialPair
-from affidavit.accountant.verifier.pairs import LaplacePair, Pair
+from affidavit.accountant.verifier.pairs import Pair
 
-__all__ = ["SingleProfile", "one_exponential", "one_laplace"]
+__all__ = ["SingleProfile", "one_exponential"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,6 @@ class SingleProfile:
 def _stick(pair: Pair, epsilon: float) -> Ball:
     p, q = pair.above(ball(epsilon))
     return p - ball(epsilon).exp() * q
-
-
-def one_laplace(noise_multiplier: float) -> SingleProfile:
-    """One Laplace mechanism (Balle, Barthe, Gaboardi 2018, Theorem 3: δ = 1 - e^{(ε - 1/b)/2}), attained."""
-    with precision():
-        pair = LaplacePair(ball(1 / Fraction(noise_multiplier)))
-    return SingleProfile(pair, pair, BITS, "Laplace closed form")
 
 
 def one_exponential(spread: Fraction) -> SingleProfile:
