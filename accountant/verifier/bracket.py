@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from affidavit.accountant.verifier.balls import Ball, down, up
 
-__all__ = ["Bracket", "Profile", "Sides", "clipped", "epsilon_bracket", "rounded_down", "rounded_up"]
+__all__ = ["Bracket", "Profile", "Sides", "clipped", "epsilon_bracket"]
 
 RELATIVE, MOST_TURNS = 1e-13, 400
 LARGEST = 1e280
@@ -36,16 +36,6 @@ class Profile(Protocol):
 def clipped(value: Ball) -> Bracket:
     """The ball, cut to [0, 1]."""
     return Bracket(min(1.0, max(0.0, down(value))), min(1.0, max(0.0, up(value))))
-
-
-def rounded_up(value: float) -> float:
-    """The next float above a value that is correct to half a unit in the last place."""
-    return math.nextafter(value, math.inf) if math.isfinite(value) else value
-
-
-def rounded_down(value: float) -> float:
-    """The next float below; never below zero."""
-    return max(0.0, math.nextafter(value, -math.inf)) if math.isfinite(value) else value
 
 
 def epsilon_bracket(profile: Profile, delta: float, *, start: float = 1.0) -> Bracket:

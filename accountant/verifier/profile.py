@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from affidavit.accountant.verifier import bracket
 from affidavit.accountant.verifier.bracket import Sides
 
 __all__ = ["SMALLEST", "TAIL", "Best", "Blatant", "Goal", "OneSide", "Profile", "worst"]
@@ -44,16 +45,12 @@ class Goal:
         return max(SMALLEST, delta * TAIL)
 
 
-class Profile(Protocol):
-    """A two-sided privacy profile: δ(ε); ``epsilon_bracket`` finds ε."""
+class Profile(bracket.Profile, Protocol):
+    """A two-sided privacy profile."""
 
     @property
     def method(self) -> str:
         """How it is computed."""
-        ...
-
-    def delta(self, epsilon: float) -> Sides:
-        """(lower, upper) δ at ε."""
         ...
 
 
