@@ -48,9 +48,11 @@ class GaussianSamples:
 
     def delta(self, epsilon: float) -> Sides:
         """(lower, upper) δ at ε."""
-        above = [profile.delta(epsilon) for profile in self.upper]
-        below = above if self.lower == self.upper else [profile.delta(epsilon) for profile in self.lower]
-        return max(lower for lower, _ in below), max(upper for _, upper in above)
+        profiles = {id(profile): profile for profile in (*self.upper, *self.lower)}
+        found = {key: profile.delta(epsilon) for key, profile in profiles.items()}
+        return max(found[id(profile)][0] for profile in self.lower), max(
+            found[id(profile)][1] for profile in self.upper
+        )
 
 
 def _profile(part: Part, goal: Goal, others: Iterable[Profile]) -> Profile | None:
