@@ -93,7 +93,7 @@ class AdaptiveCurve:
         far = np.abs(x)
         last = len(self.upper_values) - 1
         # Rounded down, so that x is at or to the right of its cell's left end.
-        position = np.minimum(far / self.spacing * (1 - STEP), float(last))
+        position = np.minimum(np.minimum(far, self.top) / self.spacing * (1 - STEP), float(last))
         cell = np.minimum(position.astype(np.int64), last - 1)
         inside = np.minimum(far, self.top) - cell * self.spacing
         share = np.expm1(-inside) / math.expm1(-self.spacing) * np.exp(np.minimum(inside - self.spacing, 0.0))
@@ -109,7 +109,7 @@ class AdaptiveCurve:
         """At most H(e^x), by the better of the lines of the two nearest lattice points."""
         far = np.abs(x)
         last = len(self.lines.inside) - 1
-        cell = np.minimum(far / self.spacing, float(last)).astype(np.int64)
+        cell = np.minimum(np.minimum(far, self.spacing * last) / self.spacing, float(last)).astype(np.int64)
         best = np.zeros_like(far)
         for index in (cell, np.minimum(cell + 1, last)):
             offset = far - index * self.spacing + STEP * far

@@ -11,7 +11,7 @@ from affidavit.accountant.verifier.balls import Ball, down, up
 __all__ = ["Bracket", "Profile", "Sides", "clipped", "epsilon_bracket"]
 
 RELATIVE, MOST_TURNS = 1e-13, 400
-LARGEST = 1e280
+LARGEST = 1.7e308
 """No ε is looked for beyond it."""
 
 Sides: TypeAlias = tuple[float, float]
@@ -45,10 +45,14 @@ def epsilon_bracket(profile: Profile, delta: float, *, start: float = 1.0) -> Br
     evaluated, so nothing rests on the search, nor on the sides being monotone. A profile may be sharp near the answer
     only, so the lower end is looked for from the upper one.
     """
-    upper = _ends(lambda epsilon: profile.delta(epsilon)[1], delta, start)[1]
+
+    def above(epsilon: float) -> float:
+        return min(1.0, profile.delta(epsilon)[1])  # in this order NaN is 1, and 0 below
 
     def side(epsilon: float) -> float:
-        return profile.delta(epsilon)[0]
+        return max(0.0, profile.delta(epsilon)[0])
+
+    upper = _ends(above, delta, start)[1]
 
     if upper == math.inf:
         lower, beyond = _ends(side, delta, start)
@@ -73,9 +77,9 @@ def _ends(side: Callable[[float], float], delta: float, start: float) -> Sides:
     if low[1] <= delta:
         return 0.0, 0.0
     while (value := side(high)) > delta:
-        if high > LARGEST:
+        if high == LARGEST:
             return high, math.inf
-        low, high, growth = (high, value), high * growth, 2.0 * growth
+        low, high, growth = (high, value), min(high * growth, LARGEST), 2.0 * growth
     return _narrowed(side, delta, low, (high, value))
 
 

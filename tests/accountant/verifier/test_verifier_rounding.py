@@ -182,6 +182,7 @@ def test_an_upper_side_that_never_falls_far_enough_is_infinite() -> None:
     assert low == pytest.approx(-math.log(1e-5), rel=1e-12)
     assert epsilon_bracket(Blatant(), 0.5) == (math.inf, math.inf)
     assert epsilon_bracket(Falling(), 1.0) == (0.0, 0.0)
+    assert epsilon_bracket(Falling(looseness=math.nan), 0.5) == (0.0, math.inf)  # what is no number says nothing
 
 
 def test_an_empty_lower_side_is_zero() -> None:
