@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple, Protocol, TypeAlias
+
+import numpy as np
 
 from affidavit.accountant.verifier.balls import Ball, down, up
 
@@ -38,6 +41,7 @@ def clipped(value: Ball) -> Bracket:
     return Bracket(min(1.0, max(0.0, down(value))), min(1.0, max(0.0, up(value))))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # far from the answer
 def epsilon_bracket(profile: Profile, delta: float, *, start: float = 1.0) -> Bracket:
     """Bracket of the smallest ε >= 0 with δ(ε) <= ``delta``, given 0 < ``delta`` < 1; ``start`` affects the time only.
 
@@ -45,19 +49,20 @@ def epsilon_bracket(profile: Profile, delta: float, *, start: float = 1.0) -> Br
     evaluated, so nothing rests on the search, nor on the sides being monotone. A profile may be sharp near the answer
     only, so the lower end is looked for from the upper one.
     """
+    sides = cache(profile.delta)
 
     def above(epsilon: float) -> float:
-        return min(1.0, profile.delta(epsilon)[1])  # in this order NaN is 1, and 0 below
+        return min(1.0, sides(epsilon)[1])  # in this order NaN is 1, and 0 below
 
     def side(epsilon: float) -> float:
-        return max(0.0, profile.delta(epsilon)[0])
+        return max(0.0, sides(epsilon)[0])
 
     upper = _ends(above, delta, start)[1]
 
     if upper == math.inf:
         lower, beyond = _ends(side, delta, start)
         return Bracket(beyond if beyond == math.inf else lower, upper)
-    high, gap = upper, 4.0 * RELATIVE * upper
+    high, gap = upper, RELATIVE * upper
     while (low := high - gap) > 0.0:
         value = side(low)
         if value > delta:

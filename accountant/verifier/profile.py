@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 from affidavit.accountant.verifier import bracket
 from affidavit.accountant.verifier.bracket import Sides
 
-__all__ = ["SMALLEST", "TAIL", "Best", "Blatant", "Goal", "OneSide", "Profile", "worst"]
+__all__ = ["SMALLEST", "TAIL", "Best", "Blatant", "Goal", "OneSide", "Profile", "epsilon_of", "worst"]
 
 SMALLEST = 1e-280
 TAIL = 1e-5
@@ -115,6 +115,18 @@ class OneSide:
         """(lower, upper) δ at ε."""
         lower, upper = self.profile.delta(epsilon)
         return (lower, 1.0) if self.keep == "lower" else (0.0, upper)
+
+
+def epsilon_of(profile: Profile, delta: float, *, start: float) -> Sides:
+    """(lower, upper) ε at ``delta``; alternatives are searched apart, so that none is asked where another is sharp."""
+    match profile:
+        case Best(profiles=profiles):
+            lower, upper = zip(*(epsilon_of(one, delta, start=start) for one in profiles), strict=True)
+            return max(lower), min(upper)
+        case OneSide(profile=inner, keep=keep):
+            low, high = epsilon_of(inner, delta, start=start)
+            return (low, math.inf) if keep == "lower" else (0.0, high)
+    return bracket.epsilon_bracket(profile, delta, start=start)
 
 
 def worst(profiles: Sequence[Profile]) -> Profile:
