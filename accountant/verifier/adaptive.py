@@ -1,37 +1,29 @@
-"""Exact adaptive composition of bounded-range (exponential) mechanisms, from both sides.
+"""Exact adaptive composition of bounded-range (exponential) mechanisms, also on fresh samples, from both sides.
 
 Theorem (Dong, Durfee, Rogers 2020, Lemma 3.3 and Section 5; docs/theory/exponential.md). The worst single use
 of a mechanism of bounded range η has, for some t in [0, η], two losses: t with P-mass p_t = (E - u)/(E - 1) and t - η
 with the rest, where u = e^t and E = e^η. An adversary who picks t before each step, knowing what came
 before, makes the hockey-stick H_k(α) after k steps obey
     H_0(α) = max(0, 1 - α),   H_k(α) = max over t of p_t H_{k-1}(α e^{-t}) + (1 - p_t) H_{k-1}(α e^{η-t}),
-and δ(ε) = H_T(e^ε). One step in closed form: H_1(α) = (√E - √α)²/(E - 1) for 1 <= α <= E, with t = (log α + η)/2;
-the recursion starts there. Attained: two tokens and suitable logits realise any t. Unequal ranges: the
-operator of the *last* step in time is applied first. The family is closed under exchanging P and Q,
-so H_k(α) = 1 - α + α H_k(1/α), and only α >= 1 is stored, on the lattice α_i = e^{ih}.
+and δ(ε) = H_T(e^ε). Attained: two tokens and suitable logits realise any t. Unequal ranges: the operator of the *last*
+step in time is applied first.
 
-Upper side. H_k is convex in α, so its chords lie above it: a function that is at least H_k on the
-lattice is, chord by chord, at least H_k everywhere. Cut [0, η] where α e^{-t} or α e^{η-t} crosses the
-lattice. On such a piece put s = e^{t - t_0} in [1, r]; both chords are straight in 1/s, so the objective is
-    F(s) = F(1) + a (1 - 1/s) - b (s - 1)
-for numbers a, b. With g = F(r) - F(1) and β = b (r - 1)², its largest value is at an end, or, if
--β < r g and g < β, it is F(1) + (√a - √b)², and (√a - √b)² <= (a - b)²/(4b) = (r g + β)²/(4β). Cutting g off
-at β and r g + β at 0 only enlarges that outside the two conditions, so it needs no case distinction. With
-z = H(α e^{-t}) - H(α e^{η-t}) at the ends, β = r (r - 1) e^{t_0} (z_1 - z_0/r)/(E - 1). The largest value over all
-pieces is the new H_k(α). Beyond the last lattice point H is at most its value there.
+On a sample of rate q the likelihood ratio is m = 1 - q + qy, and a convex function of m is one of y: two ratios remain
+the worst. So is it for a Poisson sample under add-remove and zero-out (Zhu, Dong, Wang 2022, Theorem 11), and for one
+without replacement under add-remove: the m-subsets of the others, each with its last member displaced by the new
+record, are pairs of substitutions, of which the mixture's ratio is no more spread (joint convexity). Then
+    removed: F_k(α) = max over u of E_Q[m F_{k-1}(α/m)],    added: B_k(α) = max over u of E_Q[B_{k-1}(αm)],
+F_0 = B_0 = H_0, and δ(ε) is the larger one. The two are one recursion: F_k(α) = 1 - α + α B_k(1/α), as E_Q m = 1. So
+each is kept for α >= 1 only, on the lattice α_i = e^{ih}, and is the other's continuation to the left: no value is a
+difference of large numbers. Without a sample F = B = H.
 
-Lower side. Any fixed choice of the t's and of a set S of outcomes gives H >= P(S) - α Q(S) for *all* α.
-Each lattice point carries one such line (A = P(S), W = α_i Q(S)); a step combines two of them with the
-weights p_t and 1 - p_t, t on a breakpoint. Choices are taken where the upper side
-found its maximum; a bad one costs width, never validity. Beyond the lattice: the line 0.
+In closed form, h(α) = (√E - √α)²/(E - 1) for 1 <= α <= E: H_1 = h, F_1(α) = q h(1 + (α-1)/q) and
+B_1(α) = (1 - α(1-q)) h(αq/(1 - α(1-q))); the recursion starts there.
 
-Rounding. Weights are float64 enclosures, rounded outwards, of balls. F(1) and F(r) are sums of
-products of non-negative floats: a relative 2^-50 covers their error. The bonus (r g + β)²/(4β) changes by at most
-r (r + 1)/2 times an error of g, itself at most 4 H 2^-53, and by at most (r + 1)² times one of β, at most
-4 r (r - 1) E/(E - 1) H 2^-53, where H is its value at α e^{-η}, the largest met; as r <= 1.2 (h <= 1/8) both
-together stay below 2^-48 (1 + (r - 1) E/(E - 1)) H, which is added. So is 1e-300, for underflow. The lower side
-moves A down and W up by a relative 2^-50 a step. NumPy's exp and expm1, used off the lattice only, are trusted
-to a relative 2^-40; they are good to 2^-51.
+The curves are convex in α, so their chords lie above them: a function that is at least H_k on the lattice is, chord by
+chord, at least H_k everywhere; beyond the last point H is at most its value there. ``exponential_use`` bounds one use
+from both sides. NumPy's exp and expm1, used off the lattice only, are trusted to a relative 2^-40; they are good to
+2^-51.
 """
 
 from __future__ import annotations
@@ -40,52 +32,44 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 
-from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_array, precision, up, up_array
+from affidavit.accountant.verifier.balls import Array, ball, down, precision, up, up_array
 from affidavit.accountant.verifier.branches import Steps
+from affidavit.accountant.verifier.exponential_use import (
+    FLOOR,
+    LIBM,
+    STEP,
+    Lines,
+    Way,
+    extended_by,
+    lowered,
+    raised,
+    ways_of,
+)
 
 __all__ = [
     "AdaptiveCurve",
-    "Lines",
-    "Start",
+    "Side",
     "adaptive_curve",
+    "after_another",
+    "after_one",
     "cost_in_seconds",
     "lattice_points",
-    "one_step",
+    "mirror_of",
     "spacing",
 ]
 
-STEP = 2.0**-50
-SLACK = 2.0**-48
-LIBM = 2.0**-40
-FLOOR = 1e-300
 MOST_PARTS = 2_000
 """Lattice points to a range beyond which none is looked for that suits the other ranges."""
-BLOCK, COARSE = 512, 8
-"""Lattice points looked at together; breakpoints to a coarse piece."""
 SECONDS_PER_CELL = 1.8e-8
 """Measured on one core: time of one (lattice point, piece, step)."""
 
 
-class Lines(NamedTuple):
-    """One line A - W α/α_i below the curve for each lattice point: ``inside`` (A) and ``weight`` (W)."""
-
-    inside: Array
-    weight: Array
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """The curve that the recursion starts from, on ``lattice_points`` points, when it is not H_0.
-
-    It stands for mechanisms that run after every step; ``upper`` bounds it from above.
-    """
+class Side(NamedTuple):
+    """One direction's curve at α >= 1, on ``lattice_points`` points: from above, and lines below it."""
 
     upper: Array
     lines: Lines
@@ -109,7 +93,7 @@ class AdaptiveCurve:
         far = np.abs(x)
         last = len(self.upper_values) - 1
         # Rounded down, so that x is at or to the right of its cell's left end.
-        position = np.minimum(far / self.spacing * (1 - STEP), float(last))
+        position = np.minimum(np.minimum(far, self.top) / self.spacing * (1 - STEP), float(last))
         cell = np.minimum(position.astype(np.int64), last - 1)
         inside = np.minimum(far, self.top) - cell * self.spacing
         share = np.expm1(-inside) / math.expm1(-self.spacing) * np.exp(np.minimum(inside - self.spacing, 0.0))
@@ -125,7 +109,7 @@ class AdaptiveCurve:
         """At most H(e^x), by the better of the lines of the two nearest lattice points."""
         far = np.abs(x)
         last = len(self.lines.inside) - 1
-        cell = np.minimum(far / self.spacing, float(last)).astype(np.int64)
+        cell = np.minimum(np.minimum(far, self.spacing * last) / self.spacing, float(last)).astype(np.int64)
         best = np.zeros_like(far)
         for index in (cell, np.minimum(cell + 1, last)):
             offset = far - index * self.spacing + STEP * far
@@ -134,49 +118,6 @@ class AdaptiveCurve:
         best = np.maximum(best * (1 - STEP) - FLOOR, 0.0)
         mirrored = (np.exp(-far) * best - np.expm1(-far)) * (1 - LIBM)
         return np.where(x >= 0, best, np.maximum(mirrored, 0.0))
-
-
-@dataclass(frozen=True, slots=True)
-class _Pieces:
-    """Constants of the pieces between some breakpoints of t; the last four arrays are columns, one row a piece."""
-
-    chance: Array
-    other: Array
-    ratio: Array
-    bend_end: Array
-    bend_start: Array
-
-    def between(self, first: int, last: int) -> _Pieces:
-        """Those between breakpoints ``first`` and ``last``."""
-        points, gaps = slice(first, last + 1), slice(first, last)
-        return _Pieces(
-            self.chance[points], self.other[points], self.ratio[gaps], self.bend_end[gaps], self.bend_start[gaps]
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """One range on one lattice.
-
-    With range = (cells + θ) h, the breakpoints of t are jh (α e^{-t} on the lattice) and, if θ > 0,
-    (j + θ) h (α e^{η-t} on it), in rising order. ``rows`` are the few of them that end the coarse pieces.
-    ``plus`` and ``minus`` interpolate θh right and left of a point. The lower side's weights are exact
-    enclosures too: ``chance_down`` and ``other_down`` from below.
-    """
-
-    cells: int
-    split: bool
-    nearer_next: bool
-    fine: _Pieces
-    rows: NDArray[np.intp]
-    coarse: _Pieces
-    chance_down: Array
-    other_down: Array
-    slack: float
-    plus: float
-    minus: float
-    drift_plus: float
-    drift_minus: float
 
 
 def spacing(steps: Steps, cells: int) -> Fraction:
@@ -206,195 +147,96 @@ def cost_in_seconds(steps: Steps, step: Fraction, top: float) -> float:
     return SECONDS_PER_CELL * sum(count * (points + float(r / step)) * float(r / step) for r, count in steps)
 
 
-def _pieces(times: Sequence[Ball], eta: Ball) -> _Pieces:
-    rise = eta.expm1()
-    others = [t.expm1() / rise for t in times]
-    others[0], others[-1] = ball(0), ball(1)
-    ratios = [(after - before).exp() for before, after in pairwise(times)]
-    bends = [(r - 1) * t.exp() / rise for r, t in zip(ratios, times[:-1], strict=True)]
-    return _Pieces(
-        chance=up_array([1 - w for w in others])[:, None],
-        other=up_array(others)[:, None],
-        ratio=up_array(ratios)[:, None],
-        bend_end=up_array([bend * r for bend, r in zip(bends, ratios, strict=True)])[:, None],
-        bend_start=up_array(bends)[:, None],
-    )
-
-
-def _prepare(spread: Fraction, step: Fraction) -> _Step:
-    cells = math.floor(spread / step)
-    offset = spread - cells * step
-    h, eta, theta = ball(step), ball(spread), ball(offset)
-    split = offset != 0
-    starts = [ball(j * step) for j in range(cells + 1)]
-    times = [t for start in starts for t in (start, start + theta)] if split else starts
-    rows = np.unique([*range(0, len(times), COARSE), len(times) - 1])
-    nearer_next = 2 * offset >= step
-    fine = _pieces(times, eta)
-    rise, grid_rise = eta.expm1(), h.expm1()
-    return _Step(
-        cells=cells,
-        split=split,
-        nearer_next=nearer_next,
-        fine=fine,
-        rows=rows,
-        coarse=_pieces([times[row] for row in rows], eta),
-        chance_down=np.maximum(down_array([1 - t.expm1() / rise for t in times]), 0.0),
-        other_down=np.maximum(down_array([t.expm1() / rise for t in times]), 0.0),
-        slack=SLACK * up(1 + grid_rise / (1 - (-eta).exp())),
-        plus=max(0.0, down(theta.expm1() / grid_rise)),
-        minus=max(0.0, down((h - theta).expm1() / grid_rise)),
-        drift_plus=up((theta - h if nearer_next else theta).exp()),
-        drift_minus=up((h - theta if nearer_next else -theta).exp()),
-    )
-
-
-def _extended(right: Array, left: Array, margin: int, beyond: float) -> Array:
-    """Values on lattice points -margin .. last + margin."""
-    return np.concatenate([left[margin:0:-1], right, np.full(margin, beyond)])
-
-
-def _rows(extended: Array, width: int, margin: int, step: _Step) -> tuple[Array, Array]:
-    """H at α e^{-t} and at α e^{η-t}, one row a breakpoint; rows are views where possible."""
-    windows = sliding_window_view(extended, width)
-    near = windows[margin - step.cells : margin + 1][::-1]
-    far = windows[margin : margin + step.cells + 1][::-1]
-    if not step.split:
-        return near, far
-    ends, starts = extended[1:], extended[:-1]
-    above = starts * (1 + STEP)
-    moved = above - step.plus * (starts - ends)  # H at lattice point + θh
-    behind = above - step.minus * (starts - ends)  # H at the next lattice point - θh
-    shifted = sliding_window_view(moved, width)[margin : margin + step.cells + 1][::-1]
-    backed = sliding_window_view(behind, width)[margin - 1 - step.cells : margin][::-1]
-    shape = (2 * (step.cells + 1), width)
-    return (
-        np.stack([near, backed], axis=1).reshape(shape),
-        np.stack([shifted, far], axis=1).reshape(shape),
-    )
-
-
-def _bounds(near: Array, far: Array, pieces: _Pieces) -> tuple[Array, Array]:
-    """The objective at the breakpoints, and a bound on it over each piece (its right end excepted)."""
-    values = pieces.chance * near
-    values += pieces.other * far
-    between = near - far
-    beta = pieces.bend_end * between[1:]
-    beta -= pieces.bend_start * between[:-1]
-    np.maximum(beta, FLOOR, out=beta)
-    swing = np.minimum(values[1:] - values[:-1], beta)
-    swing *= pieces.ratio
-    swing += beta
-    np.maximum(swing, 0.0, out=swing)
-    bounds = np.divide(swing, beta, out=beta)
-    bounds *= swing
-    bounds *= 0.25
-    bounds += values[:-1]
-    return values, bounds
-
-
-def _raised(near: Array, far: Array, step: _Step) -> tuple[Array, NDArray[np.intp]]:
-    """The upper side after one step, and the best breakpoint, at every lattice point.
-
-    Coarse pieces first: their chords lie above H as well, so a piece whose bound stays below a value that is
-    reached cannot hold the maximum. Only the rest is looked at finely, block by block.
-    """
-    width = near.shape[1]
-    values, bounds = _bounds(near[step.rows], far[step.rows], step.coarse)
-    open_pieces = bounds * (1 + LIBM) + near[-1] * LIBM > values.max(axis=0)
-    peak, best = np.empty(width), np.empty(width, dtype=np.intp)
-    for i in range(0, width, BLOCK):
-        block = slice(i, i + BLOCK)
-        kept = np.flatnonzero(open_pieces[:, block].any(axis=1))
-        first, last = int(step.rows[kept[0]]), int(step.rows[kept[-1] + 1])
-        rows = slice(first, last + 1)
-        values, bounds = _bounds(near[rows, block], far[rows, block], step.fine.between(first, last))
-        peak[block] = np.maximum(bounds.max(axis=0), values[-1])
-        best[block] = values.argmax(axis=0) + first
-    return (peak + step.slack * near[-1]) * (1 + STEP) + FLOOR, best
-
-
 def lattice_points(steps: Steps, step: Fraction, top: float) -> int:
     """How many lattice points cover 0 .. top and leave room for one step of any range."""
-    return max(math.ceil(top / float(step)), 2 + max(math.floor(spread / step) for spread, _ in steps)) + 1
+    return max(math.ceil(top / float(step)), 5 + max(math.floor(spread / step) for spread, _ in steps)) + 1
 
 
 def adaptive_curve(
-    steps: Steps, step: Fraction, top: float, *, negligible: float = 0.0, start: Start | None = None
+    steps: Steps, step: Fraction, top: float, *, negligible: float = 0.0, start: Side | None = None
 ) -> AdaptiveCurve:
     """The recursion over ``steps`` (in time order) on lattice points 0 .. top.
 
     ``negligible``: where the upper side falls below this value, the lattice is cut for the step:
     the curve is continued by its value there (above) and by 0 (below). ``start``: what runs after
-    all the steps; its pair must be symmetric (as Gaussians and two-point pairs are).
+    all the steps, in place of H_0; its pair must be symmetric (as Gaussians and two-point pairs are).
     """
     points = lattice_points(steps, step, top)
     with precision():
-        prepared = {spread: _prepare(spread, step) for spread, _ in steps}
-        shrink = [ball(-i * step).exp() for i in range(points)]
-        fall, rise = up_array(shrink), up_array([1 - value for value in shrink])
-    margin = 2 + max(one.cells for one in prepared.values())
-    if start is None:
-        start, steps = _after_one_step(steps[-1][0], step, points), _without_last(steps)
-    upper, lines = start.upper, start.lines
+        ways = {spread: ways_of(spread, Fraction(1), step) for spread, _ in steps}
+        mirror = mirror_of([way for pair in ways.values() for way in pair], step)
+        sides = (start,) if start is not None else after_one(steps[-1][0], Fraction(1), step, points)
+    done = 0 if start is not None else 1
     for spread, count in reversed(steps):
-        one = prepared[spread]
-        for _ in range(count):
-            # Beyond this width every value, old or new, is negligible.
-            width = min(points, int(np.count_nonzero(upper > negligible)) + margin)
-            mirrored = (rise + fall * upper) * (1 + STEP)
-            extended = np.minimum(_extended(upper[:width], mirrored, margin, float(upper[width - 1])), 1.0)
-            near, far = _rows(extended, width, margin, one)
-            values, best = _raised(near, far, one)
-            raised = np.minimum(np.minimum.accumulate(values), 1.0)
-            upper = np.concatenate([raised, np.full(points - width, raised[-1])])
-            lines = _lowered(_widened(lines, fall, margin), best, margin, one, points)
-    return AdaptiveCurve(float(step), upper, lines)
+        for _ in range(count - done):
+            sides = after_another(sides, ways[spread], mirror, negligible)
+        done = 0
+    return AdaptiveCurve(float(step), *sides[0])
 
 
-def _without_last(steps: Steps) -> Steps:
-    spread, count = steps[-1]
-    return (*steps[:-1], (spread, count - 1)) if count > 1 else steps[:-1]
+class Mirror(NamedTuple):
+    """1 - α and α at α = e^{-ih} (rounded up), i = 0 .. as many places as the arguments of a use may lie away."""
+
+    rise: Array
+    fall: Array
 
 
-def one_step(spread: Fraction, epsilon: Ball) -> Ball:
-    """H_1(e^ε) in closed form, ε >= 0."""
-    gap = ((ball(spread) - epsilon) / 2).expm1().nonnegative_part()
-    return epsilon.exp() * gap * gap / ball(spread).expm1()
+def mirror_of(ways: Sequence[Way], step: Fraction) -> Mirror:
+    """For uses of all these ways."""
+    shrink = [ball(-i * step).exp() for i in range(3 + max(max(way.reach) for way in ways))]
+    return Mirror(up_array([1 - value for value in shrink]), up_array(shrink))
 
 
-def _after_one_step(spread: Fraction, step: Fraction, points: int) -> Start:
-    """H_1 on the lattice: its values, and the lines of its best t."""
-    upper, inside, weight = np.full(points, FLOOR), np.zeros(points), np.zeros(points)
-    with precision():
-        eta, rise = ball(spread), ball(spread).expm1()
-        for i in range(min(points, math.ceil(spread / step))):
-            x = ball(i * step)
-            u = ((x + eta) / 2).exp()
-            chance = (eta.exp() - u) / rise
-            upper[i], inside[i], weight[i] = up(one_step(spread, x)), down(chance), up(chance * x.exp() / u)
-    return Start(np.minimum(upper, 1.0), Lines(np.maximum(inside, 0.0), weight))
+def after_another(sides: tuple[Side, ...], ways: Sequence[Way], mirror: Mirror, negligible: float) -> tuple[Side, ...]:
+    """After one use more, in each direction; the other one continues each to the left."""
+    rise, fall = mirror
+    margin, points = len(fall) - 1, len(sides[0].upper)
+    made = []
+    for way, one, other in zip(ways, sides, reversed(sides), strict=True):
+        # Beyond this width every value, old or new, is negligible.
+        width = min(points, int(np.count_nonzero(one.upper > negligible)) + margin)
+        mirrored = np.minimum((rise + fall * other.upper[: margin + 1]) * (1 + STEP), 1.0)
+        extended = extended_by(one.upper[:width], mirrored, margin, float(one.upper[width - 1]))
+        values, best = raised(extended, width, margin, way)
+        falling = np.minimum(np.minimum.accumulate(values), 1.0)
+        upper = np.concatenate([falling, np.full(points - width, falling[-1])])
+        inside = (1 - other.lines.weight[: margin + 1] * fall * (1 + STEP)) * (1 - STEP)
+        weight = (1 - other.lines.inside[: margin + 1]) * fall * (1 + STEP)
+        lines = Lines(
+            extended_by(one.lines.inside, inside, margin, 0.0), extended_by(one.lines.weight, weight, margin, 0.0)
+        )
+        made.append(Side(upper, lowered(lines, best, margin, way, points)))
+    return tuple(made)
 
 
-def _widened(lines: Lines, fall: Array, margin: int) -> Lines:
-    """The lines of lattice points -margin .. last + margin: mirrored on the left, 0 on the right."""
-    inside = (1 - lines.weight * fall * (1 + STEP)) * (1 - STEP)
-    weight = (1 - lines.inside) * fall * (1 + STEP)
-    return Lines(_extended(lines.inside, inside, margin, 0.0), _extended(lines.weight, weight, margin, 0.0))
-
-
-def _lowered(lines: Lines, best: NDArray[np.intp], margin: int, one: _Step, points: int) -> Lines:
-    """The lines after one step, t at the given breakpoints; 0 beyond the points they are given for."""
-    whole, part = (best // 2, best % 2) if one.split else (best, np.zeros_like(best))
-    backed = part == 1
-    shifted = (part == 0) & one.split
-    first = np.arange(len(best)) - whole + margin - (backed & one.nearer_next)
-    second = np.arange(len(best)) - whole + margin + one.cells + (shifted & one.nearer_next)
-    inside = one.chance_down[best] * lines.inside[first] + one.other_down[best] * lines.inside[second]
-    weight = one.fine.chance[best, 0] * lines.weight[first] * np.where(backed, one.drift_minus, 1.0)
-    weight += one.fine.other[best, 0] * lines.weight[second] * np.where(shifted, one.drift_plus, 1.0)
-    padding = np.zeros(points - len(best))
-    return Lines(
-        np.concatenate([np.maximum(inside * (1 - STEP), 0.0), padding]),
-        np.concatenate([weight * (1 + STEP) + FLOOR, padding]),
+def after_one(spread: Fraction, share: Fraction, step: Fraction, points: int) -> tuple[Side, ...]:
+    """F_1 and B_1 of a sample of rate ``share`` on the lattice, with the lines of their best u; H_1 without one."""
+    upper = np.full((2, points), FLOOR)
+    inside, weight = np.zeros((2, points)), np.full((2, points), FLOOR)
+    rate, top = ball(share), ball(spread).exp()
+    root, rise = top.sqrt(), top - 1
+    for i in range(points):
+        alpha = ball(i * step).exp()
+        outer = 1 + (alpha - 1) / rate
+        if not outer < top:
+            break
+        u = (top * outer).sqrt()
+        chance = (top / u - 1) / rise
+        upper[0, i] = up(rate * (root - outer.sqrt()).nonnegative_part() ** 2 / rise)
+        inside[0, i], weight[0, i] = down(chance * (1 + rate * (u - 1))), up(chance * alpha)
+    for i in range(points):
+        alpha = ball(i * step).exp()
+        rest = 1 - alpha * (1 - rate)
+        if not rest > 0 or not (outer := alpha * rate / rest) < top:
+            break
+        u = (top / outer).sqrt()
+        chance = (top - top / u) / rise
+        upper[1, i] = up(rest * (root - outer.sqrt()).nonnegative_part() ** 2 / rise)
+        inside[1, i], weight[1, i] = down(chance), up(chance * alpha * (1 + rate * (u / top - 1)))
+    return tuple(
+        Side(
+            np.minimum.accumulate(np.clip(upper[n], FLOOR, 1.0)),
+            Lines(np.maximum(inside[n], 0.0), np.maximum(weight[n], FLOOR)),
+        )
+        for n in range(1 if share == 1 else 2)
     )

@@ -16,10 +16,11 @@ import numpy as np
 from flint import arb, ctx, fmpq
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Ball", "ball", "down", "down_array", "normal_tail", "precision", "up", "up_array"]
+__all__ = ["Array", "Ball", "ComplexArray", "ball", "down", "down_array", "normal_tail", "precision", "up", "up_array"]
 
 Ball: TypeAlias = Any  # flint.arb; python-flint ships no types
 Array: TypeAlias = NDArray[np.float64]
+ComplexArray: TypeAlias = NDArray[np.complex128]
 
 BITS = 256
 """Working precision: relative errors near 1e-77, far below any tolerance here."""

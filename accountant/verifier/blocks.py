@@ -25,10 +25,7 @@ import numpy as np
 from flint import arb
 
 from affidavit.accountant.verifier.adaptive import (
-    SLACK,
-    STEP,
     AdaptiveCurve,
-    Lines,
     adaptive_curve,
     cost_in_seconds,
     spacing,
@@ -36,7 +33,7 @@ from affidavit.accountant.verifier.adaptive import (
 from affidavit.accountant.verifier.balls import Array, Ball, ball, precision, up_array
 from affidavit.accountant.verifier.branches import Steps
 from affidavit.accountant.verifier.convolve import compose, window_of
-from affidavit.accountant.verifier.exponential_use import Way, ways_of
+from affidavit.accountant.verifier.exponential_use import STEP, Lines, Way, ways_of
 from affidavit.accountant.verifier.lattice import LatticeMasses
 from affidavit.accountant.verifier.profile import SMALLEST
 from affidavit.accountant.verifier.surrogate import law_of, refined, surrogate
@@ -112,7 +109,7 @@ def _one_range(spread: Fraction, count: int, small: float) -> AdaptiveCurve:
     steps, top = block(length)
     values, deviation = adaptive_curve(steps, step, top, negligible=small).upper_values, 0.5 * float(spread)
     run = Run((values, values), step, length, count, deviation)
-    if (found := run.charged(lambda fine: ways_of(ball(spread), ball(1), fine)[0], small)) is not None:
+    if (found := run.charged(lambda fine: ways_of(spread, Fraction(1), fine)[0], small)) is not None:
         return found
     uses: list[tuple[Sides, int]] = []
     for size, number in block_lengths(count, length):
@@ -156,7 +153,7 @@ class Run:
         for size, number in block_lengths(rest, POWER):
             laws.append((found.law.times(size, small).on_every(every, fine), number))
         curve = _composed(laws, every * fine, small)
-        grown = math.exp(found.growth * rest) * (1.0 + SLACK)
+        grown = math.exp(found.growth * rest) * (1.0 + 4.0 * STEP)
         values = (curve.upper_values + found.constant * rest) * grown
         return replace(curve, upper_values=np.minimum(values, 1.0))
 

@@ -1,15 +1,24 @@
-"""Two-sided values and the search that turns a profile into ε."""
+"""Two-sided values, and the search that turns a profile into ε."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple, Protocol, TypeAlias
 
-__all__ = ["Bracket", "Profile", "epsilon_bracket", "rounded_down", "rounded_up"]
+import numpy as np
 
-_HALVINGS = 200
-_RELATIVE = 1e-13
-_LARGEST = 1e9
+from affidavit.accountant.verifier.balls import Ball, down, up
+
+__all__ = ["Bracket", "Profile", "Sides", "clipped", "epsilon_bracket"]
+
+RELATIVE, MOST_TURNS = 1e-13, 400
+LARGEST = 1.7e308
+"""No ε is looked for beyond it."""
+
+Sides: TypeAlias = tuple[float, float]
+"""(lower, upper)."""
 
 
 class Bracket(NamedTuple):
@@ -22,63 +31,77 @@ class Bracket(NamedTuple):
 class Profile(Protocol):
     """δ(ε) of one composition, from both sides."""
 
-    def delta(self, epsilon: float) -> Bracket:
-        """Bracket of δ at ``epsilon`` (any real number)."""
+    def delta(self, epsilon: float) -> Sides:
+        """(lower, upper) δ at ``epsilon`` (any real number)."""
         ...
 
 
-def rounded_up(value: float) -> float:
-    """The next float above a value that is correct to half a unit in the last place."""
-    return math.nextafter(value, math.inf) if math.isfinite(value) else value
+def clipped(value: Ball) -> Bracket:
+    """The ball, cut to [0, 1]."""
+    return Bracket(min(1.0, max(0.0, down(value))), min(1.0, max(0.0, up(value))))
 
 
-def rounded_down(value: float) -> float:
-    """The next float below; never below zero."""
-    return max(0.0, math.nextafter(value, -math.inf)) if math.isfinite(value) else value
+@np.errstate(over="ignore", invalid="ignore")  # far from the answer
+def epsilon_bracket(profile: Profile, delta: float, *, start: float = 1.0) -> Bracket:
+    """Bracket of the smallest ε >= 0 with δ(ε) <= ``delta``, given 0 < ``delta`` < 1; ``start`` affects the time only.
 
-
-def epsilon_bracket(profile: Profile, delta: float, *, start: float) -> Bracket:
-    """Bracket of the smallest ε >= 0 with δ(ε) <= ``delta``, given 0 < ``delta`` < 1.
-
-    The upper end satisfies δ_upper <= ``delta``; at the lower end δ_lower > ``delta`` (or it is 0). A
-    profile may be sharp near the answer only, so the lower end is looked for from the upper one.
+    At the upper end δ_upper <= ``delta`` (or it is inf), at the lower one δ_lower > ``delta`` (or it is 0): both were
+    evaluated, so nothing rests on the search, nor on the sides being monotone. A profile may be sharp near the answer
+    only, so the lower end is looked for from the upper one.
     """
-    upper = _first(profile, delta, start)
-    return Bracket(_last(profile, delta, upper), upper)
+    sides = cache(profile.delta)
+
+    def above(epsilon: float) -> float:
+        return min(1.0, sides(epsilon)[1])  # in this order NaN is 1, and 0 below
+
+    def side(epsilon: float) -> float:
+        return max(0.0, sides(epsilon)[0])
+
+    upper = _ends(above, delta, start)[1]
+
+    if upper == math.inf:
+        lower, beyond = _ends(side, delta, start)
+        return Bracket(beyond if beyond == math.inf else lower, upper)
+    high, gap = upper, RELATIVE * upper
+    while (low := high - gap) > 0.0:
+        value = side(low)
+        if value > delta:
+            return Bracket(_narrowed(side, delta, (low, value), (high, side(high)))[0], upper)
+        high, gap = low, 16.0 * gap
+    value = side(0.0)
+    return Bracket(_narrowed(side, delta, (0.0, value), (high, side(high)))[0] if value > delta else 0.0, upper)
 
 
-def _first(profile: Profile, delta: float, start: float) -> float:
-    """A value at which the upper side is at most ``delta``, next to one at which it is not."""
-    if profile.delta(0.0).upper <= delta:
-        return 0.0
-    low, high = 0.0, max(start, 1e-12)
-    while profile.delta(high).upper > delta:
-        low, high = high, 2.0 * high
-        if high > _LARGEST:
-            return math.inf
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        if high - low <= _RELATIVE * high or middle in (low, high):
+_Point: TypeAlias = tuple[float, float]
+"""ε and δ there."""
+
+
+def _ends(side: Callable[[float], float], delta: float, start: float) -> Sides:
+    """Two values of ε, next to each other: one above ``delta`` (or 0) and one not above (or inf)."""
+    low, high, growth = (0.0, side(0.0)), max(start, 1e-12), 2.0
+    if low[1] <= delta:
+        return 0.0, 0.0
+    while (value := side(high)) > delta:
+        if high == LARGEST:
+            return high, math.inf
+        low, high, growth = (high, value), min(high * growth, LARGEST), 2.0 * growth
+    return _narrowed(side, delta, low, (high, value))
+
+
+def _narrowed(side: Callable[[float], float], delta: float, low: _Point, high: _Point) -> Sides:
+    """The same between two such values: where ln δ would be straight, now to this and now to that side, and halves."""
+    for turn in range(MOST_TURNS):
+        width = high[0] - low[0]
+        if width <= RELATIVE * high[0]:
             break
-        low, high = (low, middle) if profile.delta(middle).upper <= delta else (middle, high)
-    return high
-
-
-def _last(profile: Profile, delta: float, upper: float) -> float:
-    """A value at which the lower side exceeds ``delta``, next to one at which it does not."""
-    high = min(upper, _LARGEST)
-    gap = 4.0 * _RELATIVE * high
-    low = high - gap
-    while low > 0.0 and profile.delta(low).lower <= delta:
-        high, gap = low, 2.0 * gap
-        low = high - gap
-    if low <= 0.0:
-        low = 0.0
-        if profile.delta(0.0).lower <= delta:
-            return 0.0
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        if high - low <= _RELATIVE * high or middle in (low, high):
+        middle = low[0] + 0.5 * width
+        if turn % 3 < 2 and low[1] > high[1] > 0.0:
+            fall = math.log(low[1]) - math.log(high[1])
+            lean = RELATIVE * high[0] / 3.0 * (1 - 2 * (turn % 3))
+            straight = low[0] + width * (math.log(low[1]) - math.log(delta)) / fall + lean if fall > 0.0 else middle
+            middle = straight if low[0] < straight < high[0] else middle
+        if middle in (low[0], high[0]):
             break
-        low, high = (middle, high) if profile.delta(middle).lower > delta else (low, middle)
-    return low
+        value = side(middle)
+        low, high = (low, (middle, value)) if value <= delta else ((middle, value), high)
+    return low[0], high[0]

@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.plan import Approximate, Laplace, Pure
+from affidavit.accountant.plan import Approximate, Pure
 from affidavit.accountant.verifier.adaptive import (
     AdaptiveCurve,
-    Lines,
-    Start,
+    Side,
     adaptive_curve,
     cost_in_seconds,
     lattice_points,
@@ -25,9 +24,10 @@ from affidavit.accountant.verifier.balls import Ball, ball, down, down_array, pr
 from affidavit.accountant.verifier.blocks import exponential_blocks
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use
 from affidavit.accountant.verifier.exponential_samples import exponential_samples
+from affidavit.accountant.verifier.exponential_use import Lines
 from affidavit.accountant.verifier.finite_losses import losses_of
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
-from affidavit.accountant.verifier.lattice_profiles import reach, sampled_profile
+from affidavit.accountant.verifier.lattice_profiles import sampled_profile
 from affidavit.accountant.verifier.memoryless import MOST_USES, memoryless_profile
 from affidavit.accountant.verifier.mixture import (
     LossMasses,
@@ -35,10 +35,11 @@ from affidavit.accountant.verifier.mixture import (
     gaussian_masses,
     two_point_masses,
 )
+from affidavit.accountant.verifier.pairs import plain
 from affidavit.accountant.verifier.product import MAX_ATOMS, ProductProfile, two_point_product
 from affidavit.accountant.verifier.profile import Best, Blatant, Goal, OneSide, Profile, worst
 from affidavit.accountant.verifier.sampled import fronts
-from affidavit.accountant.verifier.single import one_exponential, one_laplace
+from affidavit.accountant.verifier.single import one_exponential
 from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
 
 __all__ = ["profile_of"]
@@ -130,7 +131,7 @@ def _lattice(branch: Branch, tail: float) -> Fraction | None:
     return None
 
 
-def _start(last: Fixed, steps: Steps, step: Fraction, top: float, tail: float) -> Start | None:
+def _start(last: Fixed, steps: Steps, step: Fraction, top: float, tail: float) -> Side | None:
     """The recursion's start when ``last`` runs after all steps; None if there is none, it costs too
     much, or its pair is not symmetric.
     """
@@ -142,13 +143,13 @@ def _start(last: Fixed, steps: Steps, step: Fraction, top: float, tail: float) -
         return None
     with precision(BITS):
         width = ball(step)
-        events = [product.event(i * width) for i in range(points)]
+        pair = plain(product.mu, product.atoms)
+        events = [pair.above(i * width) for i in range(points)]
         growth = [(i * width).exp() for i in range(points)]
         inside = np.maximum(down_array([p for p, _ in events]), 0.0)
         weight = up_array([q * g for (_, q), g in zip(events, growth, strict=True)])
-        rest = product.atoms.rest
-        upper = up_array([p - q * g + rest for (p, q), g in zip(events, growth, strict=True)])
-    return Start(np.minimum.accumulate(np.clip(upper, 0.0, 1.0)), Lines(inside, weight))
+        upper = up_array([p - q * g for (p, q), g in zip(events, growth, strict=True)])
+    return Side(np.minimum.accumulate(np.clip(upper, 0.0, 1.0)), Lines(inside, weight))
 
 
 def _ended(steps: Steps, step: Fraction, last: Fixed, tail: float) -> tuple[AdaptiveCurve, bool]:
@@ -184,7 +185,6 @@ def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
                 masses,
                 below.curve,
                 below.masses[i % len(below.masses)],
-                reach(above.curve.top + float(step), masses),
                 method,
             )
             for i, masses in enumerate(above.masses)
@@ -227,10 +227,7 @@ def _zcdp(branch: Branch, goal: Goal) -> Profile:
     tail = goal.tail(_rho(rest, ()) + float(rho))
     top = max(zcdp_top(float(rho), tail), float(goal.epsilon or 0.0))
     curve = zcdp_curve(rho, top)
-    sides = [
-        MixtureProfile(curve, masses, curve, None, reach(top, masses), "zCDP conversion")
-        for masses in _masses(rest, tail)
-    ]
+    sides = [MixtureProfile(curve, masses, curve, None, "zCDP conversion") for masses in _masses(rest, tail)]
     return OneSide(worst(sides), "upper")
 
 
@@ -256,10 +253,14 @@ def _in_blocks(branch: Branch, goal: Goal) -> Profile:
     curve = exponential_blocks(branch.steps, tail)
     method = "blocks of exponential mechanisms, each by its largest curve"
     masses = _masses(branch.fixed, tail)
-    above = worst([MixtureProfile(curve, one, curve, None, reach(curve.top, one), method) for one in masses])
+    above = worst([MixtureProfile(curve, one, curve, None, method) for one in masses])
     sides: list[Profile] = [OneSide(above, "upper")]
     below = _memoryless(branch, goal, tail) if goal.keep != "upper" else None
-    return Best(tuple(sides) if below is None else (*sides, OneSide(below, "lower")))
+    if below is not None:
+        sides.append(OneSide(below, "lower"))
+    elif branch.fixed.empty:  # so many steps that zCDP may be sharper
+        sides.append(_zcdp(branch, goal))
+    return Best(tuple(sides))
 
 
 def _memoryless(branch: Branch, goal: Goal, tail: float) -> Profile | None:
@@ -273,9 +274,9 @@ def _memoryless(branch: Branch, goal: Goal, tail: float) -> Profile | None:
         (spread, count) for spread, count in uses.items() if count * spread * spread > NEGLIGIBLE_COST * cost
     ) or tuple(uses.items())
     (spread, count), *others = steps
-    if not others and branch.fixed.empty and count <= MOST_USES:
-        return memoryless_profile(spread, count, goal, budget=tail)
     try:
+        if not others and branch.fixed.empty and count <= MOST_USES:
+            return memoryless_profile(spread, count, goal, budget=tail)
         return profile_of(_pure_steps(replace(branch, steps=steps), 2), goal)
     except NotSupported:
         return None
@@ -286,21 +287,6 @@ def _by_range(steps: Steps) -> Counter[Fraction]:
     for spread, count in steps:
         uses[spread] += count
     return uses
-
-
-def _coarse(branch: Branch, goal: Goal) -> Profile:
-    """Order-free bounds: zCDP and optimal pure composition above, the strategy t = range/2 at every
-    step (two-point losses ±range/2) below. For too many steps, or unequal ones in unknown order.
-    """
-    options: list[Profile] = [
-        _zcdp(branch, goal),
-        OneSide(profile_of(_pure_steps(branch, 2), goal), "lower"),
-    ]
-    try:
-        options.append(OneSide(profile_of(_pure_steps(branch, 1), goal), "upper"))
-    except NotSupported:
-        return Best(tuple(options))
-    return Best(tuple(options))
 
 
 def _weak(steps: Steps, fixed: Fixed) -> bool:
@@ -346,13 +332,7 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
             found = _adaptive(branch, goal)
             if found is not None:
                 return found
-        try:
-            return _in_blocks(branch, goal)
-        except NotSupported:
-            return _coarse(branch, goal)
-    match fixed:
-        case Fixed(mu_squared=0, uses=((Laplace(noise_multiplier=scale), 1),)):
-            return one_laplace(scale)
+        return _in_blocks(branch, goal)
     samples = gaussian_samples(fixed, goal) or exponential_samples(fixed, goal)
     if samples is not None:
         return samples

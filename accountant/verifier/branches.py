@@ -117,6 +117,12 @@ class Branch:
         """Everything with a dominating pair."""
         return Fixed.joined((self.first, self.between, self.last))
 
+    @property
+    def gaussian(self) -> Fraction | None:
+        """Σ 1/σ² of Gaussians alone."""
+        first = self.first
+        return None if self.steps or self.blatant or first.rho or first.uses else first.mu_squared
+
     @staticmethod
     def joined(parts: Iterable[Branch]) -> Branch:
         """All of them, one after another."""

@@ -23,18 +23,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from affidavit.accountant.verifier.balls import ComplexArray
 from affidavit.accountant.verifier.bracket import Bracket
 from affidavit.accountant.verifier.smooth import Panels, Piece, SmoothLaw
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    ComplexArray = NDArray[np.complex128]
 
 __all__ = ["ContourProfile", "TailProfile", "contour_profile"]
 

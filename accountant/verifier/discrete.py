@@ -22,7 +22,8 @@ from flint import arb
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import DiscreteGaussian
 from affidavit.accountant.verifier.balls import Ball, ball
-from affidavit.accountant.verifier.pairs import Pair, Tails
+from affidavit.accountant.verifier.pairs import Pair
+from affidavit.accountant.verifier.product import Tails
 
 __all__ = ["DiscretePair", "discrete_pairs"]
 

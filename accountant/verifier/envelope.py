@@ -7,8 +7,6 @@ below and 0 above, hence the curve of a pair (Zhu, Dong, Wang 2022, Proposition 
 It dominates every use, whatever the adversary chose before, so it may be sampled and composed as any dominating
 pair. As H(1/α) = (H(α) - 1 + α)/α, it is its own reverse. An upper side only; a use that is attained is
 t = η/2, the pure mechanism of ε = η/2.
-
-``beside`` are pure and approximate mechanisms on the same sample.
 """
 
 from __future__ import annotations
@@ -18,40 +16,25 @@ from dataclasses import dataclass
 from flint import arb
 
 from affidavit.accountant.verifier.balls import Ball
-from affidavit.accountant.verifier.pairs import Pair, Tails
-from affidavit.accountant.verifier.product import Atoms
+from affidavit.accountant.verifier.pairs import Pair
+from affidavit.accountant.verifier.product import Tails
 
 __all__ = ["ExponentialPair"]
 
 
 @dataclass(frozen=True, slots=True)
 class ExponentialPair(Pair):
-    """The envelope of one use of range ``range`` > 0, composed with ``beside``."""
+    """The envelope of one use of range ``range`` > 0."""
 
     range: Ball
-    beside: Atoms
 
     @property
     def bottom(self) -> Ball | None:
-        """-η and the smallest loss beside; -inf under Q with a failure."""
-        return self.beside.losses[-1] - self.range if self.beside.failure.is_zero() else None
-
-    @property
-    def infinite(self) -> Ball:
-        """The failure."""
-        return self.beside.failure
+        """-η."""
+        return -self.range
 
     def above(self, loss: Ball) -> Tails:
-        """See ``Pair``."""
-        p, q = arb(0), arb(0)
-        for other, mass in zip(self.beside.losses, self.beside.masses, strict=True):
-            inside, outside = self._alone(loss - other)
-            p, q = p + mass * inside, q + mass * (-other).exp() * outside
-        kept = 1 - self.beside.failure
-        return self.beside.failure + kept * p, kept * q
-
-    def _alone(self, loss: Ball) -> Tails:
-        """The envelope's own tails; the formulas leave [0, 1] exactly where the loss leaves [-η, η]."""
+        """See ``Pair``; the formulas leave [0, 1] exactly where the loss leaves [-η, η]."""
         if loss >= self.range:
             return arb(0), arb(0)
         if loss <= -self.range:

@@ -1,20 +1,6 @@
-"""Exponential mechanisms on fresh random samples, composed adaptively and exactly, from both sides.
+"""One exponential mechanism on each of many fresh samples: which lattice the recursion (``adaptive``) runs on.
 
-Theorem. One use of bounded range η has, against any convex function of the likelihood ratio y, two ratios at worst
-(``adaptive``): u with Q-mass (E/u - 1)/(E - 1) and u/E with the rest, for some u in [1, E], E = e^η. On a sample of
-rate q the ratio is m = 1 - q + qy, and a convex function of m is one of y: two ratios remain the worst. So is it for
-a Poisson sample under add-remove and zero-out (Zhu, Dong, Wang 2022, Theorem 11), and for one without replacement
-under add-remove: the m-subsets of the others, each with its last member displaced by the new record, are pairs of
-substitutions, of which the mixture's ratio is no more spread (joint convexity). With α = e^ε, u picked before each
-use,
-    removed: F_k(α) = max over u of E_Q[m F_{k-1}(α/m)],    added: B_k(α) = max over u of E_Q[B_{k-1}(αm)],
-F_0 = B_0 = max(0, 1 - α), and δ(ε) is the larger one at k = T. Attained by two tokens and suitable logits. The two
-are one recursion: F_k(α) = 1 - α + α B_k(1/α), as E_Q m = 1. So each is kept for α >= 1 only, on the lattice
-α_i = e^{ih}, and is the other's continuation to the left: no value is a difference of large numbers. The recursion
-starts at F_1(α) = q h(1 + (α-1)/q) and B_1(α) = (1 - α(1-q)) h(αq/(1 - α(1-q))), h(α) = (√E - √α)²/(E - 1) for
-1 <= α <= E.
-
-``exponential_use`` bounds one use from both sides.
+Beyond some thousand uses, blocks above (``blocks``) and one choice at every use below (``memoryless``).
 """
 
 from __future__ import annotations
@@ -28,11 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from affidavit.accountant.verifier.adaptive import FLOOR, STEP, AdaptiveCurve, Lines
-from affidavit.accountant.verifier.balls import Array, Ball, ball, down, precision, up, up_array
+from affidavit.accountant.verifier.adaptive import AdaptiveCurve, Side, after_another, after_one, mirror_of
+from affidavit.accountant.verifier.balls import precision
 from affidavit.accountant.verifier.blocks import Run, block_lengths, composed_blocks
+from affidavit.accountant.verifier.bracket import epsilon_bracket
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
-from affidavit.accountant.verifier.exponential_use import Way, extended_by, lowered, raised, ways_of
+from affidavit.accountant.verifier.exponential_use import Way, ways_of
 from affidavit.accountant.verifier.memoryless import UnderSampling, memoryless_profile
 from affidavit.accountant.verifier.mixture import MixtureProfile
 from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Best, Goal, OneSide, Profile, worst
@@ -56,84 +43,26 @@ FINER, ROUNDS = 2.5, 3
 METHOD = "exact adaptive composition of exponential mechanisms on samples"
 
 
-class _Side(NamedTuple):
-    """One direction's curve at α >= 1."""
-
-    upper: Array
-    lines: Lines
-
-
-def _after_one(eta: Ball, rate: Ball, step: Fraction, points: int) -> tuple[_Side, _Side]:
-    """F_1 and B_1 on the lattice, in closed form, with the lines of their best u."""
-    upper = np.full((2, points), FLOOR)
-    inside, weight = np.zeros((2, points)), np.full((2, points), FLOOR)
-    top = eta.exp()
-    root, rise = top.sqrt(), top - 1
-    for i in range(points):
-        alpha = ball(i * step).exp()
-        outer = 1 + (alpha - 1) / rate
-        if not outer < top:
-            break
-        u = (top * outer).sqrt()
-        chance = (top / u - 1) / rise
-        upper[0, i] = up(rate * (root - outer.sqrt()).nonnegative_part() ** 2 / rise)
-        inside[0, i], weight[0, i] = down(chance * (1 + rate * (u - 1))), up(chance * alpha)
-    for i in range(points):
-        alpha = ball(i * step).exp()
-        rest = 1 - alpha * (1 - rate)
-        if not rest > 0 or not (outer := alpha * rate / rest) < top:
-            break
-        u = (top / outer).sqrt()
-        chance = (top - top / u) / rise
-        upper[1, i] = up(rest * (root - outer.sqrt()).nonnegative_part() ** 2 / rise)
-        inside[1, i], weight[1, i] = down(chance), up(chance * alpha * (1 + rate * (u / top - 1)))
-    sides = (
-        _Side(
-            np.minimum.accumulate(np.clip(upper[n], FLOOR, 1.0)),
-            Lines(np.maximum(inside[n], 0.0), np.maximum(weight[n], FLOOR)),
-        )
-        for n in (0, 1)
-    )
-    return next(sides), next(sides)
-
-
 def _curves(
     eta: Fraction, rate: Fraction, uses: int, step: Fraction, top: float, negligible: float
 ) -> list[AdaptiveCurve]:
     """The record removed, and added, after ``uses``."""
     *_, sides = islice(_recursion(eta, rate, step, top, negligible), uses)
-    return [AdaptiveCurve(float(step), side.upper, side.lines) for side in sides]
+    return [AdaptiveCurve(float(step), *side) for side in sides]
 
 
 def _recursion(
     eta: Fraction, rate: Fraction, step: Fraction, top: float, negligible: float
-) -> Iterator[tuple[_Side, _Side]]:
+) -> Iterator[tuple[Side, ...]]:
     """The record removed, and added, after one use, after two, ..., on lattice points 0 .. ``top``."""
     with precision():
-        ways = ways_of(ball(eta), ball(rate), step)
-        margin = 2 + max(max(way.reach) for way in ways)
-        points = max(math.ceil(top / float(step)), 2 * margin) + 1
-        shrink = [ball(-i * step).exp() for i in range(margin + 1)]
-        fall, rise = up_array(shrink), up_array([1 - value for value in shrink])
-        sides = _after_one(ball(eta), ball(rate), step, points)
+        ways = ways_of(eta, rate, step)
+        mirror = mirror_of(ways, step)
+        points = max(math.ceil(top / float(step)), 2 * len(mirror.fall)) + 1
+        sides = after_one(eta, rate, step, points)
     while True:
         yield sides
-        made = []
-        for way, one, other in zip(ways, sides, reversed(sides), strict=True):
-            width = min(points, int(np.count_nonzero(one.upper > negligible)) + margin)
-            mirrored = np.minimum((rise + fall * other.upper[: margin + 1]) * (1 + STEP), 1.0)
-            extended = extended_by(one.upper[:width], mirrored, margin, float(one.upper[width - 1]))
-            values, best = raised(extended, width, margin, way)
-            falling = np.minimum(np.minimum.accumulate(values), 1.0)
-            upper = np.concatenate([falling, np.full(points - width, falling[-1])])
-            ends = Lines(other.lines.inside[: margin + 1], other.lines.weight[: margin + 1])
-            inside = (1 - ends.weight * fall * (1 + STEP)) * (1 - STEP)
-            weight = (1 - ends.inside) * fall * (1 + STEP)
-            lines = Lines(
-                extended_by(one.lines.inside, inside, margin, 0.0), extended_by(one.lines.weight, weight, margin, 0.0)
-            )
-            made.append(_Side(upper, lowered(lines, best, margin, way, points)))
-        sides = made[0], made[1]
+        sides = after_another(sides, ways, mirror, negligible)
 
 
 class _Estimate(NamedTuple):
@@ -241,7 +170,7 @@ def exponential_samples(fixed: Fixed, goal: Goal) -> Profile | None:
         if found_step is not None and step > 0.8 * found_step:
             break
         curves = _curves(eta, rate, uses, step, top, tail)
-        profile = worst([MixtureProfile(curve, None, curve, None, curve.top, METHOD) for curve in curves])
+        profile = worst([MixtureProfile(curve, None, curve, None, METHOD) for curve in curves])
         if _narrow(profile, goal):
             break
         found_step, share = step, share / FINER
@@ -270,7 +199,7 @@ def _in_blocks(eta: Fraction, rate: Fraction, uses: int, goal: Goal) -> Profile:
             every = [(sides[length], count) for length, count in block_lengths(uses, BLOCK)]
             deviation = near.deviation * math.sqrt(longest)
             curve = composed_blocks(every, step, deviation=deviation, negligible=small)
-        above = OneSide(MixtureProfile(curve, None, curve, None, curve.top, method), "upper")
+        above = OneSide(MixtureProfile(curve, None, curve, None, method), "upper")
         sampled = UnderSampling(rate, removed=way == 0)
         below = OneSide(memoryless_profile(eta, uses, goal, budget=tail, sampled=sampled), "lower")
         profiles.append(Best((above, below)))
@@ -278,12 +207,12 @@ def _in_blocks(eta: Fraction, rate: Fraction, uses: int, goal: Goal) -> Profile:
 
 
 def _way(eta: Fraction, rate: Fraction, way: int, step: Fraction) -> Way:
-    return ways_of(ball(eta), ball(rate), step)[way]
+    return ways_of(eta, rate, step)[way]
 
 
 def _narrow(profile: Profile, goal: Goal) -> bool:
     if goal.delta is not None:
-        lower, upper = profile.epsilon(goal.delta)
+        lower, upper = epsilon_bracket(profile, goal.delta)
         return upper - lower <= NARROW * upper + 1e-7
     lower, upper = profile.delta(goal.epsilon or 0.0)
     return upper - lower <= NARROW_DELTA * upper

@@ -1,25 +1,32 @@
-"""One use of an exponential mechanism on a fresh sample, from both sides, on a lattice (``exponential_samples``).
+"""One use of an exponential mechanism, also on a fresh sample, from both sides, on a lattice.
 
-With u in [1, E] the likelihood ratios are u with Q-mass (E/u - 1)/(E - 1) and u/E with the rest, m = 1 - q + qy on a
-sample of rate q; q = 1 is no sample.
+With E = e^η and u in [1, E] the likelihood ratios are u with Q-mass (E/u - 1)/(E - 1) and u/E with the rest
+(``adaptive``), m = 1 - q + qy on a sample of rate q; q = 1 is no sample.
 
-Upper side. [1, E] is cut at the u whose near ratio 1 - q + qu is a power of e^h; there the near argument is on the
-lattice, and the far one gets the chord of its cell. Between two cuts both functions lie below the chords between
-their values at the cuts, and with s = u/u_0 in [1, r] the objective becomes F(1) + a(1 - 1/s) - b(s - 1), which
-``adaptive`` bounds by (r g + β)²/(4β), g = F(r) - F(1), β = b(r - 1)². Here β = (r - 1)/(E - 1) times the rise of M
+Upper side. [1, E] is cut at the u whose near ratio 1 - q + qu is a power of e^h (for q = 1 also where the far one is);
+there the near argument is on the lattice, and the far one gets the chord of its cell, which lies above a convex
+function. Between two cuts both
+functions lie below the chords between their values at the cuts. Both are straight in 1/s, s = u/u_0 in [1, r], so the
+objective becomes F(1) + a(1 - 1/s) - b(s - 1). With g = F(r) - F(1) and β = b(r - 1)² its largest value is at an end,
+or, if -β < rg and g < β, it is F(1) + (√a - √b)², and (√a - √b)² <= (a - b)²/(4b) = (rg + β)²/(4β). Cutting g off at β
+and rg + β at 0 only enlarges that outside the two conditions. Here β = (r - 1)/(E - 1) times the rise of M
 over the piece, M = w z - E w' z' for the near value z and the far one z', w = m and w' = m' where the record is
 removed, 1 where it is added (the slope in u of the weights times the chords, collected).
 
-Lower side. As in ``adaptive``, each lattice point carries the line A - Wα/α_i of an explicit strategy; a use combines
-the lines of the near argument and of the lattice point nearest to the far one, u one of the cuts.
+Lower side. Any fixed choice of the u's and of a set S of outcomes gives a value of at least P(S) - αQ(S) for *all* α.
+Each lattice point carries one such line (A = P(S), W = α_i Q(S)); a use combines the lines of the near argument and of
+the lattice point nearest to the far one, u one of the cuts near the upper side's best: a bad one costs width, never
+validity. Beyond the lattice: the line 0.
 
-Rounding. As in ``adaptive``: weights are float64 enclosures of balls; an interpolated value and an objective are sums
-of non-negative floats. g is off by at most 2^-50 Z and β by 2^-50 (r - 1)/(E - 1) (w + E w') Z, Z the largest value
-met; the bonus changes by at most r(r + 1)/2 times the one and (r + 1)²/4 times the other. Both are added.
+Rounding. Weights are float64 enclosures, rounded outwards, of balls; an interpolated value and an objective are sums
+of non-negative floats, which 2^-50 covers. g is off by at most 2^-50 Z and β by 2^-50 (r - 1)/(E - 1) (w + E w') Z, Z
+the largest value met; the bonus changes by at most r(r + 1)/2 times the one and (r + 1)²/4 times the other. Both are
+added; so is 1e-300, for underflow. The lower side moves A down and W up by a relative 2^-50 a use.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -29,17 +36,26 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from affidavit.accountant.verifier.adaptive import FLOOR, LIBM, STEP, Lines
 from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_array, up, up_array
 
-__all__ = ["Indices", "Way", "extended_by", "lowered", "raised", "ways_of"]
+__all__ = ["FLOOR", "LIBM", "STEP", "Indices", "Lines", "Way", "extended_by", "lowered", "raised", "ways_of"]
 
+STEP = 2.0**-50
+LIBM = 2.0**-40
+FLOOR = 1e-300
 BLOCK, COARSE = 1024, 6
 """Lattice points looked at together; cuts to a coarse piece."""
 TRIED = (0, -1, 1, -2, 2)
 """Cuts beside the best one that the lower side tries."""
 
 Indices = NDArray[np.intp]
+
+
+class Lines(NamedTuple):
+    """One line A - W α/α_i below the curve for each lattice point: ``inside`` (A) and ``weight`` (W)."""
+
+    inside: Array
+    weight: Array
 
 
 class _Looks(NamedTuple):
@@ -112,26 +128,31 @@ def _between(
     return _Pieces(rows, chance[:, None], other[:, None], pull[:, None], push[:, None], r[:, None], b[:, None], slack)
 
 
-def ways_of(eta: Ball, rate: Ball, step: Fraction) -> tuple[Way, Way]:
-    """The record removed, and added."""
-    h, top = ball(step), eta.exp()
-    last = (1 + rate * eta.expm1()).log() / h
-    cells = int(last.lower().floor().unique_fmpz())
-    near = [ball(j) for j in range(cells + 1)]
-    u = [1 + (j * h).expm1() / rate for j in near]
-    if float(last - near[-1]) < 1e-9:
-        near, u = near[:-1], u[:-1]
-    near, u = [*near, last], [*u, top]
-    far = [(1 + rate * (v / top - 1)).log() / h for v in u[:-1]] + [ball(0)]
-    q = [((top / v - 1) / (top - 1), (top - top / v) / (top - 1)) for v in u]
-    q[0], q[-1] = (ball(1), ball(0)), (ball(0), ball(1))
-    m = [(1 + rate * (v - 1), 1 + rate * (v / top - 1)) for v in u]
+def ways_of(spread: Fraction, rate: Fraction, step: Fraction) -> tuple[Way, ...]:
+    """The record removed, and added; without a sample they are one."""
+    h, eta, q = ball(step), ball(spread), ball(rate)
+    top = eta.exp()
+    if rate == 1:
+        whole = spread / step
+        cuts = sorted({cut for j in range(math.floor(whole) + 1) for cut in (Fraction(j), whole - j)})
+        near, far = [ball(cut) for cut in cuts], [ball(cut - whole) for cut in cuts]
+        u = [(place * h).exp() for place in near]
+    else:
+        last = (1 + q * eta.expm1()).log() / h
+        near = [ball(j) for j in range(int(last.lower().floor().unique_fmpz()) + 1)]
+        if float(last - near[-1]) < 1e-9:
+            near = near[:-1]
+        u = [*(1 + (place * h).expm1() / q for place in near), top]
+        near, far = [*near, last], [*((1 + q * (v / top - 1)).log() / h for v in u[:-1]), ball(0)]
+    chances = [((top / v - 1) / (top - 1), (top - top / v) / (top - 1)) for v in u]
+    chances[0], chances[-1] = (ball(1), ball(0)), (ball(0), ball(1))
+    m = [(1 + q * (v - 1), 1 + q * (v / top - 1)) for v in u]
     ones = [(ball(1), ball(1))] * len(u)
     fine = np.arange(len(u))
     coarse = np.unique([*range(0, len(u), COARSE), len(u) - 1])
     made = []
-    for sign, weights in ((-1, m), (1, ones)):
-        masses = [(a * w, b * v) for (a, b), (w, v) in zip(q, weights, strict=True)]
+    for sign, weights in ((-1, m), (1, ones))[: 1 if rate == 1 else 2]:
+        masses = [(a * w, b * v) for (a, b), (w, v) in zip(chances, weights, strict=True)]
         made.append(
             Way(
                 _looks([sign * place for place in near], h),
@@ -142,24 +163,33 @@ def ways_of(eta: Ball, rate: Ball, step: Fraction) -> tuple[Way, Way]:
                 np.maximum(down_array([b for _, b in masses]), 0.0),
             )
         )
-    return made[0], made[1]
+    return tuple(made)
 
 
 def _values(windows: Array, margin: int, looks: _Looks, rows: Indices) -> Array:
-    """At least the function at the arguments of some cuts, one row a cut."""
-    found = windows[margin + looks.at[rows]]
-    between = np.flatnonzero(looks.share[rows] > 0.0)
+    """At least the function at the arguments of some cuts, one row a cut; a view where it can be one."""
+    left, share = margin + looks.at[rows], looks.share[rows]
+    found = _at(windows, left)
+    between = np.flatnonzero(share > 0.0)
     if len(between) == len(rows):
-        right = windows[margin + 1 + looks.at[rows]]
-        np.subtract(found, right, out=right)
-        right *= looks.share[rows][:, None]
-        found *= 1 + STEP
-        found -= right
+        fall = found - _at(windows, left + 1)
+        fall *= share[:, None]
+        found = found * (1 + STEP)
+        found -= fall
     elif len(between):
-        some = rows[between]
-        left, right = found[between], windows[margin + 1 + looks.at[some]]
-        found[between] = left * (1 + STEP) - looks.share[some][:, None] * (left - right)
+        some = windows[left[between]]
+        found = found.copy()
+        found[between] = some * (1 + STEP) - share[between][:, None] * (some - windows[left[between] + 1])
     return found
+
+
+def _at(windows: Array, places: Indices) -> Array:
+    """These rows."""
+    turn = int(places[1] - places[0])
+    if abs(turn) == 1 and (np.diff(places) == turn).all():
+        low, high = sorted((int(places[0]), int(places[-1])))
+        return windows[low : high + 1][::turn]
+    return windows[places]
 
 
 def _bounds(near: Array, far: Array, pieces: _Pieces, first: int, last: int) -> tuple[Array, Array]:
@@ -167,10 +197,9 @@ def _bounds(near: Array, far: Array, pieces: _Pieces, first: int, last: int) -> 
     cuts, gaps = slice(first, last + 1), slice(first, last)
     values = pieces.chance[cuts] * near
     values += pieces.other[cuts] * far
-    near *= pieces.pull[cuts]
-    far *= pieces.push[cuts]
-    near -= far
-    beta = near[1:] - near[:-1]
+    rise = pieces.pull[cuts] * near
+    rise -= pieces.push[cuts] * far
+    beta = rise[1:] - rise[:-1]
     beta *= pieces.bend[gaps]
     np.maximum(beta, FLOOR, out=beta)
     swing = values[1:] - values[:-1]
@@ -211,7 +240,7 @@ def lowered(lines: Lines, best: Indices, margin: int, way: Way, points: int) -> 
     """The lines after one use, u at the best of the cuts tried; 0 beyond the points they are given for."""
     place = np.arange(len(best)) + margin
     inside, weight = np.zeros(len(best)), np.full(len(best), FLOOR)
-    for beside in TRIED:
+    for beside in TRIED if way.far.share.any() else TRIED[:1]:
         cut = np.clip(best + beside, 0, len(way.chance_down) - 1)
         one, two = place + way.near.nearest[cut], place + way.far.nearest[cut]
         a = way.chance_down[cut] * lines.inside[one] + way.other_down[cut] * lines.inside[two]

@@ -7,20 +7,15 @@ used very often about √count at a time.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import isqrt, prod
-
-from flint import arb
 
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, Pure
-from affidavit.accountant.verifier.balls import Ball
-from affidavit.accountant.verifier.pairs import Pair, Tails
-from affidavit.accountant.verifier.product import Atoms, two_point_product
+from affidavit.accountant.verifier.pairs import Finite
+from affidavit.accountant.verifier.product import two_point_product
 
-__all__ = ["Stairs", "chunked", "losses_of"]
+__all__ = ["chunked", "losses_of"]
 
 PER_CHUNK, MAX_USES, MAX_DIFFERENT = 1 << 8, 2_000, 64
 
@@ -32,7 +27,7 @@ def losses_of(uses: Uses) -> int:
     return prod(min(count + 1, 40 * isqrt(count) + 4) for use, count in uses if use.epsilon > 0)
 
 
-def chunked(uses: Uses) -> Iterator[tuple[Stairs, int]]:
+def chunked(uses: Uses) -> Iterator[tuple[Finite, int]]:
     """The uses in chunks, with counts."""
     if sum(count for _, count in uses) <= MAX_USES:
         yield from _spread(uses)
@@ -47,59 +42,12 @@ def chunked(uses: Uses) -> Iterator[tuple[Stairs, int]]:
         length = isqrt(count)
         for chunk, number in ((length, count // length), (count % length, 1)):
             if chunk:
-                yield Stairs.of(two_point_product([(use, chunk)], budget=1e-300)), number
+                yield Finite(two_point_product([(use, chunk)], budget=1e-300)), number
 
 
-def _spread(uses: Uses) -> Iterator[tuple[Stairs, int]]:
+def _spread(uses: Uses) -> Iterator[tuple[Finite, int]]:
     """Chunks of about ``PER_CHUNK`` losses each, of ε's from the whole range, so that they fall into no clusters."""
     single = sorted((use for use, count in uses for _ in range(count)), key=lambda use: (use.epsilon, repr(use)))
     number = -(-len(single) // PER_CHUNK.bit_length())
     for i in range(number):
-        yield Stairs.of(two_point_product([(use, 1) for use in single[i::number]], budget=1e-300)), 1
-
-
-@dataclass(frozen=True, slots=True)
-class Stairs(Pair):
-    """Finitely many losses, too many to be kept apart; ``above_p[i]``, ``above_q[i]``: masses of the i largest."""
-
-    losses: tuple[Ball, ...]
-    heights: tuple[float, ...]
-    above_p: tuple[Ball, ...]
-    above_q: tuple[Ball, ...]
-
-    @staticmethod
-    def of(atoms: Atoms) -> Stairs:
-        """From a product; the failure is mass on +inf, and what was cut off may be."""
-        kept = 1 - atoms.failure
-        lost = atoms.failure if atoms.rest.is_zero() else atoms.failure + kept * atoms.rest.union(arb(0))
-        p, q = [lost], [arb(0)]
-        for loss, mass in zip(atoms.losses, atoms.masses, strict=True):
-            p.append(p[-1] + kept * mass)
-            q.append(q[-1] + kept * mass * (-loss).exp())
-        # Negated, because bisection wants rising numbers.
-        return Stairs(atoms.losses, tuple(-float(loss) for loss in atoms.losses), tuple(p), tuple(q))
-
-    @property
-    def bottom(self) -> Ball | None:
-        """The smallest loss; -inf under Q only, with a failure."""
-        return self.losses[-1] if self.infinite.is_zero() else None
-
-    @property
-    def infinite(self) -> Ball:
-        """The failure."""
-        return self.above_p[0]
-
-    def above(self, loss: Ball) -> Tails:
-        """See ``Pair``; a loss that cannot be told from an atom gives balls that hold both cases."""
-        # Bisection is in floats; from there to the last loss that is surely above, and the first that surely is not.
-        first = last = bisect_right(self.heights, -float(loss))
-        while first > 0 and not self.losses[first - 1] > loss:
-            first -= 1
-        while last > first and self.losses[last - 1] <= loss:
-            last -= 1
-        while last < len(self.losses) and not self.losses[last] <= loss:
-            last += 1
-        return (
-            self.above_p[first].union(self.above_p[last]),
-            self.above_q[first].union(self.above_q[last]),
-        )
+        yield Finite(two_point_product([(use, 1) for use in single[i::number]], budget=1e-300)), 1

@@ -11,13 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from affidavit.accountant.verifier.bracket import Profile, epsilon_bracket
-from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
+from affidavit.accountant.verifier.bracket import Profile, Sides
+from affidavit.accountant.verifier.branches import Fixed, Sampled
 from affidavit.accountant.verifier.contour import contour_profile
 from affidavit.accountant.verifier.loss_windows import Kind
 from affidavit.accountant.verifier.profile import Goal
 from affidavit.accountant.verifier.rare_samples import AddedBound, RareProfile, rare_profile
-from affidavit.accountant.verifier.search import Sides
 from affidavit.accountant.verifier.smooth import (
     SmoothLaw,
     diluted_pair,
@@ -27,7 +26,7 @@ from affidavit.accountant.verifier.smooth import (
     replacement_curve,
 )
 
-__all__ = ["gaussian", "gaussian_samples"]
+__all__ = ["gaussian_samples"]
 
 _ACCURACY, _SHARP = 1e-7, 1e-10
 """Relative, of ε: where δ is given, and where ε is."""
@@ -49,15 +48,11 @@ class GaussianSamples:
 
     def delta(self, epsilon: float) -> Sides:
         """(lower, upper) δ at ε."""
-        above, below = ([profile.delta(epsilon) for profile in side] for side in (self.upper, self.lower))
-        return max(side.lower for side in below), max(side.upper for side in above)
-
-    def epsilon(self, delta: float) -> Sides:
-        """(lower, upper) ε at δ."""
-        above, below = (
-            [epsilon_bracket(profile, delta, start=1.0) for profile in side] for side in (self.upper, self.lower)
+        profiles = {id(profile): profile for profile in (*self.upper, *self.lower)}
+        found = {key: profile.delta(epsilon) for key, profile in profiles.items()}
+        return max(found[id(profile)][0] for profile in self.lower), max(
+            found[id(profile)][1] for profile in self.upper
         )
-        return max(side.lower for side in below), max(side.upper for side in above)
 
 
 def _profile(part: Part, goal: Goal, others: Iterable[Profile]) -> Profile | None:
@@ -140,25 +135,17 @@ def _part(mu_squared: Fraction, sampled: Sequence[tuple[Sampled, int]], *, forwa
 
 def _smooth(use: Sampled) -> bool:
     """Whether what runs on the sample is Gaussian, and costs no less than what it costs without the record."""
-    on_sample = gaussian(use.of)
+    on_sample = use.of.gaussian
     if use.absent is None or not on_sample:
         return bool(on_sample)
-    return use.in_proportion and 0 < (gaussian(use.absent) or 0) <= on_sample
-
-
-def gaussian(branch: Branch) -> Fraction | None:
-    """Σ 1/σ² of Gaussians alone."""
-    match branch:
-        case Branch(first=Fixed(rho=0, uses=()), steps=(), blatant=False):
-            return branch.first.mu_squared
-    return None
+    return use.in_proportion and 0 < (use.absent.gaussian or 0) <= on_sample
 
 
 def _law(use: Sampled, *, forward: bool, upper: bool) -> SmoothLaw:
     rate = float(use.rate)
     if Fraction(rate) != use.rate:  # a larger rate dominates
         rate = math.nextafter(rate, 1.0 if upper else 0.0)
-    mu_squared, presence = gaussian(use.of) or Fraction(0), use.absent and gaussian(use.absent)
+    mu_squared, presence = use.of.gaussian or Fraction(0), use.absent and use.absent.gaussian
     removed = forward != use.mirrored
     if presence:
         mu_squared = min(mu_squared, 4 * presence)

@@ -27,7 +27,8 @@ from flint import arb
 
 from affidavit.accountant.verifier.balls import Ball, ball
 from affidavit.accountant.verifier.discrete import DiscretePair
-from affidavit.accountant.verifier.pairs import Mixed, Pair, Reflected, Reversed, Tails
+from affidavit.accountant.verifier.pairs import Mixed, Pair, Reflected, Reversed
+from affidavit.accountant.verifier.product import Tails
 
 __all__ = ["LatticeMasses", "from_above", "from_below", "on_grid", "reach"]
 

@@ -6,24 +6,19 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
+from affidavit.accountant.verifier.bracket import Sides, epsilon_bracket
 from affidavit.accountant.verifier.branches import Fixed
-from affidavit.accountant.verifier.mixture import LossMasses, MixtureProfile, NoSteps
+from affidavit.accountant.verifier.mixture import MixtureProfile, NoSteps
 from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Best, Goal, OneSide, Profile, worst
 from affidavit.accountant.verifier.sampled import Front, Kept, expected_delta, fronts
-from affidavit.accountant.verifier.search import Sides
 
-__all__ = ["reach", "sampled_profile"]
+__all__ = ["sampled_profile"]
 
 COARSE_WIDTH, NARROW = 2e-3, 8e-4
 """Relative bracket widths: of a first look, and aimed at."""
 NARROW_DELTA, ROUGH_DELTA = 5e-3, 3e-2
 REFINEMENTS, HALVINGS, MAX_WORK = 3, 4, 128 << 15
 """Refinements and halvings at most; places times bits of a refined transform."""
-
-
-def reach(top: float, masses: LossMasses | None) -> float:
-    """An ε beyond which nothing resolved is left."""
-    return top + (0.0 if masses is None else max(0.0, float(masses.upper_loss.max()), float(masses.lower_loss.max())))
 
 
 def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
@@ -99,11 +94,11 @@ def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:
 def _lattice_profile(front: Front, step: float, *, keep: Kept = "both") -> MixtureProfile:
     masses = front.masses(step, keep=keep)
     method = "privacy loss distribution, connect the dots and grouped cells"
-    return MixtureProfile(NoSteps(), masses, NoSteps(), masses, reach(0.0, masses), method)
+    return MixtureProfile(NoSteps(), masses, NoSteps(), masses, method)
 
 
 def _asked(profile: Profile, goal: Goal) -> Sides:
-    return profile.epsilon(goal.delta) if goal.delta is not None else profile.delta(goal.epsilon or 0.0)
+    return epsilon_bracket(profile, goal.delta) if goal.delta is not None else profile.delta(goal.epsilon or 0.0)
 
 
 class _Look(NamedTuple):

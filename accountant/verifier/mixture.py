@@ -21,7 +21,6 @@ whose loss is log(P/Q); what lies outside is dropped.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
@@ -29,7 +28,6 @@ from typing import Protocol
 import numpy as np
 
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.verifier.adaptive import LIBM
 from affidavit.accountant.verifier.balls import (
     Array,
     Ball,
@@ -41,8 +39,9 @@ from affidavit.accountant.verifier.balls import (
     up,
     up_array,
 )
+from affidavit.accountant.verifier.bracket import Sides
+from affidavit.accountant.verifier.exponential_use import LIBM
 from affidavit.accountant.verifier.product import Atoms
-from affidavit.accountant.verifier.search import Sides, first_below
 
 __all__ = ["Curve", "LossMasses", "MixtureProfile", "NoSteps", "gaussian_masses", "two_point_masses"]
 
@@ -166,7 +165,6 @@ class MixtureProfile:
     masses: LossMasses | None
     lower_curve: Curve
     lower_masses: LossMasses | None
-    reach: float
     method: str
 
     def _upper(self, epsilon: float) -> float:
@@ -186,12 +184,3 @@ class MixtureProfile:
     def delta(self, epsilon: float) -> Sides:
         """(lower, upper) δ at ε."""
         return self._lower(epsilon), self._upper(epsilon)
-
-    def epsilon(self, delta: float) -> Sides:
-        """(lower, upper) ε at δ."""
-
-        def ends(curve: Callable[[float], float], side: str) -> float:
-            return first_below(curve, delta, low=0.0, high=self.reach, safe=side)
-
-        never = self.lower_masses is not None and self.lower_masses.infinite_lower > delta
-        return math.inf if never else ends(self._lower, "lower"), ends(self._upper, "upper")

@@ -10,23 +10,26 @@ from flint import ctx
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, DiscreteGaussian, Laplace, Pure
 from affidavit.accountant.verifier.balls import ball
-from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
+from affidavit.accountant.verifier.branches import Branch, Sampled
 from affidavit.accountant.verifier.discrete import discrete_pairs
 from affidavit.accountant.verifier.envelope import ExponentialPair
 from affidavit.accountant.verifier.pairs import (
+    Beside,
     Combined,
     Diluted,
+    Finite,
+    GaussianPair,
     LaplacePair,
     Mixed,
     Pair,
-    Plain,
     PresentOrAbsent,
     Reversed,
+    plain,
 )
-from affidavit.accountant.verifier.product import ProductProfile, two_point_product
+from affidavit.accountant.verifier.product import two_point_product
 from affidavit.accountant.verifier.replaced import PureCost, ReplacedPair, replaced_pairs
 
-__all__ = ["gaussian_pair", "reached", "sampled_pairs"]
+__all__ = ["reached", "sampled_pairs"]
 
 
 def _on_sample(branch: Branch, kind: str) -> tuple[Pair, Pair]:
@@ -48,9 +51,9 @@ def _exponential_on_sample(branch: Branch, kind: str) -> tuple[Pair, Pair]:
         )
     half = float(spread / 2)
     half = half if 2 * Fraction(half) <= spread else math.nextafter(half, 0.0)
-    below = two_point_product([*leaves, (Pure(half), 1)], budget=1e-300)
-    above = ExponentialPair(ball(spread), two_point_product(leaves, budget=1e-300))
-    return above, Plain(ProductProfile(None, below, "on the sample", 0))
+    below = Finite(two_point_product([*leaves, (Pure(half), 1)], budget=1e-300))
+    envelope = ExponentialPair(ball(spread))
+    return (Beside(two_point_product(leaves, budget=1e-300), envelope) if leaves else envelope), below
 
 
 def _attained_on_sample(branch: Branch, kind: str) -> Pair:
@@ -80,8 +83,7 @@ def _attained_on_sample(branch: Branch, kind: str) -> Pair:
             hint="one subsample node around gaussian, pure and approximate mechanisms, or around one laplace",
         )
     mu = ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None
-    atoms = two_point_product(leaves, budget=1e-300)
-    return Plain(ProductProfile(mu, atoms, "on the sample", 0))
+    return plain(mu, two_point_product(leaves, budget=1e-300))
 
 
 def sampled_pairs(use: Sampled, *, forward: bool) -> tuple[Pair, Pair]:
@@ -109,8 +111,8 @@ def reached(pair: Pair) -> bool:
     match pair:
         case ReplacedPair(reached=every_point):
             return every_point
-        case Mixed(on_sample=ExponentialPair() as inner) | Reversed(on_sample=ExponentialPair() as inner):
-            return len(inner.beside.losses) == 1 and bool(inner.beside.failure.is_zero())
+        case Mixed(on_sample=ExponentialPair()) | Reversed(on_sample=ExponentialPair()):
+            return True
     return False
 
 
@@ -119,22 +121,14 @@ def _present_or_absent(use: Sampled, absent: Branch, *, forward: bool) -> tuple[
     replaced, presence = PureCost.of(use.of), PureCost.of(absent)
     if replaced is not None and presence is not None:
         return replaced_pairs(replaced, presence, use.rate, forward=forward)
-    match use.of, absent:
-        case (
-            Branch(first=Fixed(mu_squared=larger, rho=0, uses=()), steps=(), blatant=False),
-            Branch(first=Fixed(mu_squared=smaller, rho=0, uses=()), steps=(), blatant=False),
-        ) if smaller <= larger:
-            gone, rate = gaussian_pair(smaller), ball(use.rate)
-            if smaller == larger:
-                return Combined(gone, rate), (Mixed if forward else Reversed)(gone, rate)
-            return PresentOrAbsent(gaussian_pair(larger), gone, rate), (Mixed if forward else Reversed)(gone, rate)
-        case (
-            Branch(first=Fixed(mu_squared=both, rho=0, uses=()), steps=(), blatant=False),
-            Branch(first=Fixed(rho=0, uses=()), steps=(), blatant=False),
-        ):
-            # Taking a record away costs more than replacing it: what replacing costs holds by itself.
-            replacing, rate = gaussian_pair(both), ball(use.rate)
-            return Diluted(replacing, rate), (Mixed if forward else Reversed)(replacing, rate)
+    larger, smaller = use.of.gaussian, absent.gaussian
+    if larger is not None and smaller is not None:
+        rate, mixture = ball(use.rate), Mixed if forward else Reversed
+        replacing, gone = (GaussianPair(ball(mu_squared).sqrt()) for mu_squared in (larger, smaller))
+        if smaller > larger:  # then what replacing costs holds by itself
+            return Diluted(replacing, rate), mixture(replacing, rate)
+        above = Combined(gone, rate) if smaller == larger else PresentOrAbsent(replacing, gone, rate)
+        return above, mixture(gone, rate)
     raise NotSupported(
         "Poisson sampling under substitution with `absent`, in certified arithmetic, unless both are Gaussian and "
         "replacing a record costs at least what taking it away does, or both are pure or exponential",
@@ -142,9 +136,3 @@ def _present_or_absent(use: Sampled, absent: Branch, *, forward: bool) -> tuple[
         "In a plan: gaussian leaves with absent.noise_multiplier >= of.noise_multiplier, pure or exponential leaves, "
         "or no `absent`.",
     )
-
-
-def gaussian_pair(mu_squared: Fraction) -> Plain:
-    """The Gaussian pair of μ² > 0."""
-    profile = ProductProfile(ball(mu_squared).sqrt(), two_point_product([], budget=1.0), "gaussian", 0)
-    return Plain(profile)

@@ -34,24 +34,25 @@ from typing import NamedTuple
 
 from flint import arb
 
-from affidavit.accountant.verifier.balls import Ball
-from affidavit.accountant.verifier.product import ProductProfile
+from affidavit.accountant.verifier.balls import Ball, normal_tail
+from affidavit.accountant.verifier.product import Atoms, Tails
 
 __all__ = [
     "Atom",
+    "Beside",
     "Combined",
     "Diluted",
+    "Finite",
+    "GaussianPair",
     "LaplacePair",
     "Mixed",
     "Pair",
-    "Plain",
     "PresentOrAbsent",
     "Reflected",
     "Reversed",
-    "Tails",
+    "plain",
 ]
 
-Tails = tuple[Ball, Ball]
 NEARLY = 1e-6
 """A Laplace width this close to a whole number of lattice cells is moved onto the lattice."""
 
@@ -89,26 +90,62 @@ class Pair(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Plain(Pair):
-    """Gaussians and two-point pairs together, unsampled."""
+class GaussianPair(Pair):
+    """N(μ, 1) against N(0, 1)."""
 
-    profile: ProductProfile
+    mu: Ball
+
+    def above(self, loss: Ball) -> Tails:
+        """See ``Pair``."""
+        place = loss / self.mu
+        return normal_tail(place - self.mu / 2), normal_tail(place + self.mu / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Finite(Pair):
+    """Finitely many losses, too many to be kept apart; what was cut off may be on +inf."""
+
+    product: Atoms
 
     @property
     def bottom(self) -> Ball | None:
-        """-inf with a Gaussian or a failure, else the smallest loss."""
-        if self.profile.mu is not None or not self.profile.atoms.failure.is_zero():
-            return None
-        return self.profile.atoms.losses[-1]
+        """The smallest loss; -inf under Q only, with a failure."""
+        return self.product.losses[-1] if self.infinite.is_zero() else None
 
     @property
     def infinite(self) -> Ball:
         """The failure."""
-        return self.profile.atoms.failure
+        return self.product.lost
 
     def above(self, loss: Ball) -> Tails:
         """See ``Pair``."""
-        return self.profile.event(loss)
+        return self.product.above(loss)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside(Finite):
+    """A pair with no mass on +inf, composed with finitely many losses."""
+
+    of: Pair
+
+    @property
+    def bottom(self) -> Ball | None:
+        """Both smallest losses; -inf with a failure."""
+        of, beside = self.of.bottom, Finite(self.product).bottom
+        return None if of is None or beside is None else of + beside
+
+    def above(self, loss: Ball) -> Tails:
+        """See ``Pair``."""
+        p, q, kept = arb(0), arb(0), 1 - self.product.failure
+        for other, mass, weight in zip(self.product.losses, self.product.masses, self.product.weights, strict=True):
+            inside, outside = self.of.above(loss - other)
+            p, q = p + mass * inside, q + weight * outside
+        return self.product.lost + kept * p, kept * q
+
+
+def plain(mu: Ball | None, product: Atoms) -> Pair:
+    """Gaussians and two-point pairs together."""
+    return Finite(product) if mu is None else Beside(product, GaussianPair(mu))
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +317,8 @@ class Diluted(OnSample):
 class PresentOrAbsent(Reflected):
     """Poisson sampling under substitution: ``replaced`` is h's Gaussian pair, ``absent`` k's, the less revealing."""
 
-    replaced: Plain
-    absent: Plain
+    replaced: GaussianPair
+    absent: GaussianPair
     rate: Ball
 
     def right(self, loss: Ball) -> Tails:

@@ -20,10 +20,12 @@ binomial recurrence from the mode, so relative accuracy survives 1e5 uses.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate
+from typing import TypeAlias
 
 import numpy as np
 from flint import arb
@@ -41,14 +43,18 @@ from affidavit.accountant.verifier.balls import (
     up,
     up_array,
 )
-from affidavit.accountant.verifier.search import Sides, clipped, crossing
+from affidavit.accountant.verifier.bracket import Sides, clipped
 
-__all__ = ["MAX_ATOMS", "Atoms", "ProductProfile", "TwoValued", "gaussian_delta", "two_point_product"]
+__all__ = ["MAX_ATOMS", "Atoms", "ProductProfile", "Tails", "TwoValued", "gaussian_delta", "two_point_product"]
 
 MAX_ATOMS = 100_000
 
 
-@dataclass(frozen=True, slots=True)
+Tails: TypeAlias = tuple[Ball, Ball]
+"""P and Q of the losses above one."""
+
+
+@dataclass(frozen=True)
 class Atoms:
     """A finite loss distribution: losses, falling, and their P-masses; ``rest`` is unresolved mass.
 
@@ -66,6 +72,51 @@ class Atoms:
     def trivial(self) -> bool:
         """All mass on loss 0."""
         return len(self.losses) == 1
+
+    @cached_property
+    def lost(self) -> Ball:
+        """What is on +inf, and what may be."""
+        return self.failure if self.rest.is_zero() else self.failure + (1 - self.failure) * self.rest.union(arb(0))
+
+    @cached_property
+    def weights(self) -> list[Ball]:
+        """The Q-masses."""
+        return [mass * (-loss).exp() for loss, mass in zip(self.losses, self.masses, strict=True)]
+
+    @cached_property
+    def _ranks(self) -> tuple[Array, Array, list[Tails]]:
+        """Under every loss so far, above every loss still to come; the sums of the first 0, 1, ... masses."""
+        least = np.minimum.accumulate(down_array(self.losses))
+        most = np.maximum.accumulate(up_array(self.losses)[::-1])[::-1]
+        sums = zip(accumulate(self.masses, initial=arb(0)), accumulate(self.weights, initial=arb(0)), strict=True)
+        return least, most, list(sums)
+
+    def _split(self, loss: Ball) -> tuple[Ball, Ball, list[int]]:
+        """P and Q of what is surely above, and what may or may not be."""
+        least, most, sums = self._ranks
+        certain = int(np.count_nonzero(least > up(loss)))
+        inside, outside = sums[certain]
+        open_ones = []
+        for i in range(certain, int(np.count_nonzero(most > down(loss)))):
+            if self.losses[i] > loss:
+                inside, outside = inside + self.masses[i], outside + self.weights[i]
+            elif not self.losses[i] <= loss:
+                open_ones.append(i)
+        return inside, outside, open_ones
+
+    def above(self, loss: Ball) -> Tails:
+        """P and Q of the losses above ``loss``; the balls hold both cases of one that cannot be told from it."""
+        inside, outside, open_ones = self._split(loss)
+        for i in open_ones:
+            inside, outside = inside + self.masses[i].union(arb(0)), outside + self.weights[i].union(arb(0))
+        kept = 1 - self.failure
+        return self.lost + kept * inside, kept * outside
+
+    def stick(self, epsilon: Ball) -> Ball:
+        """The hockey-stick at ``epsilon`` of the resolved mass, given no failure."""
+        inside, outside, open_ones = self._split(epsilon)
+        rest = (self.masses[i] * (-(epsilon - self.losses[i]).expm1()).nonnegative_part() for i in open_ones)
+        return (inside - epsilon.exp() * outside).nonnegative_part() + sum(rest, arb(0))
 
 
 def gaussian_delta(mu: Ball, epsilon: Ball) -> Ball:
@@ -170,7 +221,7 @@ def _counted(work: int) -> int:
     return work
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ProductProfile:
     """δ(ε) of Gaussians and two-point pairs together, exact up to ball radii.
 
@@ -182,108 +233,15 @@ class ProductProfile:
     method: str
     bits: int
 
-    def _value(self, epsilon: float) -> Ball:
-        """The hockey-stick of the resolved mass."""
-        point = ball(epsilon)
-        kept = 1 - self.atoms.failure
-        inner = arb(0)
-        for loss, mass in zip(self.atoms.losses, self.atoms.masses, strict=True):
-            if self.mu is not None:
-                inner += mass * gaussian_delta(self.mu, point - loss)
-            elif not loss <= point:
-                inner += mass * (-(point - loss).expm1()).nonnegative_part()
-        return self.atoms.failure + kept * inner
-
-    def event(self, epsilon: Ball) -> tuple[Ball, Ball]:
-        """P and Q of the event {loss > ε}, without the cut-off mass."""
-        inside, outside = self._finite_event(epsilon) if self.mu is None else self._shifted_event(self.mu, epsilon)
-        kept = 1 - self.atoms.failure
-        return self.atoms.failure + kept * inside, kept * outside
-
-    @cached_property
-    def _weights(self) -> list[Ball]:
-        """The Q-masses."""
-        return [mass * (-loss).exp() for loss, mass in zip(self.atoms.losses, self.atoms.masses, strict=True)]
-
-    @cached_property
-    def _ranks(self) -> tuple[Array, Array, list[tuple[Ball, Ball]]]:
-        """Under every loss so far, above every loss still to come; the sums of the first 0, 1, ... masses."""
-        least = np.minimum.accumulate(down_array(self.atoms.losses))
-        most = np.maximum.accumulate(up_array(self.atoms.losses)[::-1])[::-1]
-        return least, most, [(arb(0), arb(0)), *_running(self.atoms.masses, self._weights)]
-
-    def _finite_event(self, epsilon: Ball) -> tuple[Ball, Ball]:
-        """A loss that cannot be told from ε may or may not be in the event: the balls hold both."""
-        least, most, sums = self._ranks
-        certain = int(np.count_nonzero(least > up(epsilon)))
-        inside, outside = sums[certain]
-        for i in range(certain, int(np.count_nonzero(most > down(epsilon)))):
-            loss, mass, weight = self.atoms.losses[i], self.atoms.masses[i], self._weights[i]
-            if loss > epsilon:
-                inside, outside = inside + mass, outside + weight
-            elif not loss <= epsilon:
-                inside, outside = inside + mass.union(arb(0)), outside + weight.union(arb(0))
-        return inside, outside
-
-    def _shifted_event(self, mu: Ball, epsilon: Ball) -> tuple[Ball, Ball]:
-        inside, outside = arb(0), arb(0)
-        for loss, mass, weight in zip(self.atoms.losses, self.atoms.masses, self._weights, strict=True):
-            point = (epsilon - loss) / mu
-            inside += mass * normal_tail(point - mu / 2)
-            outside += weight * normal_tail(point + mu / 2)
-        return inside, outside
-
-    def _sides(self, epsilon: float) -> Ball:
-        value = self._value(epsilon)
-        return value if self.atoms.rest.is_zero() else value.union(value + self.atoms.rest)
-
     def delta(self, epsilon: float) -> Sides:
         """(lower, upper) δ at ε."""
+        atoms = self.atoms
         with precision(self.bits):
-            return clipped(self._sides(epsilon))
-
-    def epsilon(self, delta: float) -> Sides:
-        """(lower, upper) ε at δ; (inf, inf) when no ε reaches it."""
-        with precision(self.bits):
-            target = ball(delta)
-            if self.mu is not None and (delta == 0 or self.atoms.failure >= target):
-                return math.inf, math.inf
+            point = ball(epsilon)
             if self.mu is None:
-                return self._from_segments(target)
-            guess = float(self.mu * self.mu / 2 + self.mu + self.atoms.losses[0])
-            return crossing(self._sides, target, start=max(1e-3, min(1e300, guess)))
-
-    def _from_segments(self, target: Ball) -> Sides:
-        """Without a Gaussian, δ is the largest of finitely many lines in e^ε; so is its inverse.
-
-        Line k counts the k largest losses: δ = P_k - e^ε Q_k, hence ε = max_k log((P_k - δ)/Q_k).
-        The cut-off mass is added to every P_k on the upper side, and that side is checked by
-        the forward formula, which does not depend on the losses' order.
-        """
-        lower = upper = 0.0
-        failure, rest, kept = self.atoms.failure, self.atoms.rest, 1 - self.atoms.failure
-        if failure > target:
-            return math.inf, math.inf
-        if not failure + rest <= target:
-            upper = math.inf
-        for above, below in _running(self.atoms.masses, self._weights):
-            weight = kept * below
-            for slack, side in ((arb(0), 0), (rest, 1)):
-                excess = failure + kept * above + slack - target
-                if side == 0 and excess > 0:
-                    lower = max(lower, down((excess / weight).log()))
-                if side == 1 and not excess <= 0:
-                    upper = max(upper, up((excess.upper() / weight).log()))
-        nudge = math.ulp(upper)
-        while upper < math.inf and not self._sides(upper) <= target:
-            upper, nudge = upper + nudge, 2 * nudge
-        return lower, upper
-
-
-def _running(masses: Sequence[Ball], weights: Sequence[Ball]) -> Iterator[tuple[Ball, Ball]]:
-    """Partial sums of the P-masses and the Q-masses, largest loss first."""
-    above = below = arb(0)
-    for mass, weight in zip(masses, weights, strict=True):
-        above += mass
-        below += weight
-        yield above, below
+                inner = atoms.stick(point)
+            else:
+                pairs = zip(atoms.losses, atoms.masses, strict=True)
+                inner = sum((mass * gaussian_delta(self.mu, point - loss) for loss, mass in pairs), arb(0))
+            value = atoms.failure + (1 - atoms.failure) * inner
+            return clipped(value if atoms.rest.is_zero() else value.union(value + atoms.rest))

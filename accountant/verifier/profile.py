@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from affidavit.accountant.verifier.search import Sides
+from affidavit.accountant.verifier import bracket
+from affidavit.accountant.verifier.bracket import Sides
 
-__all__ = ["SMALLEST", "TAIL", "Best", "Blatant", "Goal", "OneSide", "Profile", "worst"]
+__all__ = ["SMALLEST", "TAIL", "Best", "Blatant", "Goal", "OneSide", "Profile", "epsilon_of", "worst"]
 
 SMALLEST = 1e-280
 TAIL = 1e-5
@@ -44,20 +45,12 @@ class Goal:
         return max(SMALLEST, delta * TAIL)
 
 
-class Profile(Protocol):
+class Profile(bracket.Profile, Protocol):
     """A two-sided privacy profile."""
 
     @property
     def method(self) -> str:
         """How it is computed."""
-        ...
-
-    def delta(self, epsilon: float) -> Sides:
-        """(lower, upper) δ at ε."""
-        ...
-
-    def epsilon(self, delta: float) -> Sides:
-        """(lower, upper) ε at δ."""
         ...
 
 
@@ -70,10 +63,6 @@ class Blatant:
     def delta(self, epsilon: float) -> Sides:  # noqa: ARG002
         """(1, 1)."""
         return 1.0, 1.0
-
-    def epsilon(self, delta: float) -> Sides:
-        """inf, except at δ = 1."""
-        return (0.0, 0.0) if delta >= 1.0 else (math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +81,6 @@ class Best:
         lower, upper = zip(*(profile.delta(epsilon) for profile in self.profiles), strict=True)
         return max(lower), min(upper)
 
-    def epsilon(self, delta: float) -> Sides:
-        """(lower, upper) ε at δ."""
-        lower, upper = zip(*(profile.epsilon(delta) for profile in self.profiles), strict=True)
-        return max(lower), min(upper)
-
 
 @dataclass(frozen=True, slots=True)
 class Worst:
@@ -112,11 +96,6 @@ class Worst:
     def delta(self, epsilon: float) -> Sides:
         """(lower, upper) δ at ε."""
         lower, upper = zip(*(profile.delta(epsilon) for profile in self.profiles), strict=True)
-        return max(lower), max(upper)
-
-    def epsilon(self, delta: float) -> Sides:
-        """(lower, upper) ε at δ."""
-        lower, upper = zip(*(profile.epsilon(delta) for profile in self.profiles), strict=True)
         return max(lower), max(upper)
 
 
@@ -137,10 +116,17 @@ class OneSide:
         lower, upper = self.profile.delta(epsilon)
         return (lower, 1.0) if self.keep == "lower" else (0.0, upper)
 
-    def epsilon(self, delta: float) -> Sides:
-        """(lower, upper) ε at δ."""
-        lower, upper = self.profile.epsilon(delta)
-        return (lower, math.inf) if self.keep == "lower" else (0.0, upper)
+
+def epsilon_of(profile: Profile, delta: float, *, start: float) -> Sides:
+    """(lower, upper) ε at ``delta``; alternatives are searched apart, so that none is asked where another is sharp."""
+    match profile:
+        case Best(profiles=profiles):
+            lower, upper = zip(*(epsilon_of(one, delta, start=start) for one in profiles), strict=True)
+            return max(lower), min(upper)
+        case OneSide(profile=inner, keep=keep):
+            low, high = epsilon_of(inner, delta, start=start)
+            return (low, math.inf) if keep == "lower" else (0.0, high)
+    return bracket.epsilon_bracket(profile, delta, start=start)
 
 
 def worst(profiles: Sequence[Profile]) -> Profile:

@@ -2,13 +2,12 @@
 
 A case is a ``Branch``: one adaptive composition.
 
-``parallel`` (disjoint parts, intrinsic key): under add-remove and zero-out the changed record sits in one part. Under
-substitution with moving membership it may also leave part i and enter part j, so the costs of both compose; ``moves``
-states those costs, else the substitution costs serve, which include becoming null (not below a Poisson sample, where
-null is absence). Inside a part that it leaves or enters it is in one part again. The two may interleave: a case for
-the upper side has the fixed mechanisms first, whose outcomes then help with every choice, one for the lower side the
-declared order. A part does not know how many records it has: a sample without replacement fills up with nulls there,
-and leaving it is becoming null.
+``parallel``: under add-remove and zero-out the changed record sits in one part. Under substitution with moving
+membership it may also leave one part and enter another, so the costs of both compose: those of ``moves``, else the
+substitution costs, which include becoming null (not below a Poisson sample, where null is absence). The two may
+interleave: a case for the upper side has the fixed mechanisms first, whose outcomes then help with every choice, one
+for the lower side the declared order. A part does not know how many records it has: a sample without replacement
+fills up with nulls there, and leaving it is becoming null.
 
 Samples. A Poisson sample holds the record or not: one case for each case below it. Below a sample without
 replacement any other record may stand in the changed one's place, so there it is replaced, its parts its own even
@@ -22,7 +21,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import combinations, pairwise, product, zip_longest
+from itertools import combinations, pairwise, product
 from typing import Literal
 
 from affidavit.accountant.errors import NotSupported
@@ -50,6 +49,7 @@ __all__ = ["Cases", "cases"]
 
 _MAX_PRODUCT = 4096
 _FEW_ORDERS = 64
+_NEARLY = 1.0 - 1e-12
 
 Side = Literal["upper", "lower"]
 
@@ -94,7 +94,9 @@ def cases(plan: Plan, relation: Relation) -> Cases:
 def _branches(plan: Plan, at: _Place) -> tuple[Branch, ...]:
     match plan:
         case Compose(parts=parts):
-            return undominated(map(Branch.joined, _bounded_product([_branches(part, at) for part in parts])))
+            options = [_branches(part, at) for part in parts]
+            _check_few(math.prod(map(len, options)))
+            return undominated(map(Branch.joined, product(*options)))
         case Repeat(count=0) | Poisson(rate=0.0) | WithoutReplacement(sample=0):
             return (Branch(),)
         case Repeat(count=count, of=of):
@@ -174,7 +176,8 @@ def _poisson(node: Poisson, at: _Place) -> tuple[Branch, ...]:
         absent = _covering(_branches(node.absent, _Place("zero-out", at.side)))
         below = _branches(node.of, at if at.way is not None else replace(at, null=at.null and at.free))
         if absent != Branch():
-            even = _in_proportion(node.of, node.absent)
+            ratios = _ratios(node.of, node.absent)
+            even = len(ratios) == 1 and None not in ratios
             return _sampled("poisson", rate, "substitution", below, mirrored=enters, absent=absent, in_proportion=even)
         return _sampled("poisson", rate, "substitution", below, mirrored=enters)
     if at.way is None:
@@ -219,46 +222,29 @@ def _sampled(
     absent: Branch | None = None,
     in_proportion: bool = False,
 ) -> tuple[Branch, ...]:
-    uses = (
-        Branch() if of == Branch() else _one(Sampled(scheme, rate, relation, of, mirrored, absent, in_proportion))
+    return undominated(
+        of if of == Branch() else _one(Sampled(scheme, rate, relation, of, mirrored, absent, in_proportion))
         for of in below
     )
-    return undominated(uses)
 
 
-def _in_proportion(of: Plan, absent: Plan) -> bool:
-    """Whether both are the same tree of Gaussians, one of them with all noise multiplied by one number."""
-    ratios: set[Fraction] = set()
-    for here, there in zip_longest(_noise(of), _noise(absent)):
-        match here, there:
-            case Gaussian(noise_multiplier=one), Gaussian(noise_multiplier=other) if one > 0.0 and other > 0.0:
-                ratios.add(Fraction(other) / Fraction(one))
-            case int(), int() if here == there:
-                continue
-            case _:
-                return False
-    return len(ratios) == 1
-
-
-def _noise(tree: Plan) -> Iterator[Plan | int]:
-    """Every leaf in order, after the counts and widths of what is around it."""
-    match tree:
-        case Repeat(count=count, of=inner):
-            yield count
-            yield from _noise(inner)
-        case Compose(parts=parts):
-            yield -len(parts)
-            for part in parts:
-                yield from _noise(part)
-        case _:
-            yield tree
+def _ratios(of: Plan, absent: Plan) -> set[Fraction | None]:
+    """Leaf by leaf, the noise of one tree of Gaussians over that of another of the same shape; None: there is none."""
+    match of, absent:
+        case Gaussian(noise_multiplier=one), Gaussian(noise_multiplier=other) if one > 0.0 and other > 0.0:
+            return {Fraction(other) / Fraction(one)}
+        case Repeat(count=n, of=one), Repeat(count=m, of=other) if n == m:
+            return _ratios(one, other)
+        case Compose(parts=ones), Compose(parts=others) if len(ones) == len(others):
+            return {ratio for pair in zip(ones, others, strict=True) for ratio in _ratios(*pair)}
+    return {None}
 
 
 def _covering(options: Sequence[Branch]) -> Branch:
     """The one that costs at least what every other does."""
-    for option in options:
-        if all(option.covers(other) for other in options):
-            return option
+    found = next((option for option in options if all(map(option.covers, options))), None)
+    if found is not None:
+        return found
     raise NotSupported(
         "a sample over parallel parts of which none costs at least what each other does",
         hint="make the parts alike: state each part's cost by its costliest member, or put the subsample inside a part",
@@ -289,11 +275,6 @@ def _check_populations(node: WithoutReplacement) -> None:
                 f"a sample of {node.sample} cannot be the population of {inner.population} of the inner sampling",
                 hint=f"set the inner population to {node.sample}",
             )
-
-
-def _bounded_product(options: Sequence[Sequence[Branch]]) -> Iterator[tuple[Branch, ...]]:
-    _check_few(math.prod(map(len, options)))
-    return product(*options)
 
 
 def _check_few(ways: int) -> None:
@@ -387,9 +368,6 @@ def _costs_no_more(move: Plan, part: Plan) -> bool:
                 (getattr(part, name) - getattr(move, name)) * sign >= 0 for name, sign in signs.items()
             )
     return False
-
-
-_NEARLY = 1.0 - 1e-12
 
 
 def _told(part: Plan, move: Plan) -> Plan:

@@ -37,12 +37,13 @@ from affidavit.accountant.plan import Plan, core, parse_plan
 from affidavit.accountant.show import Facts, Shown, between
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier.balls import BITS
+from affidavit.accountant.verifier.bracket import Sides
 from affidavit.accountant.verifier.branch_profiles import profile_of
 from affidavit.accountant.verifier.branches import Branch
 from affidavit.accountant.verifier.ceiling import costs_at_most, likely_cost, pure_epsilon
-from affidavit.accountant.verifier.profile import SMALLEST, Goal
+from affidavit.accountant.verifier.profile import SMALLEST, Goal, epsilon_of
 from affidavit.accountant.verifier.reading import cases
-from affidavit.accountant.verifier.search import Sides
+from affidavit.accountant.verifier.zcdp import zcdp_top
 
 ROUNDS, STRIDE = 4, 1e-12
 """A δ whose lower side is lost is computed again, on lattices cut at ``STRIDE`` times its upper side."""
@@ -170,7 +171,9 @@ def _epsilon(branch: Branch, delta: float, keep: Side) -> _Found:
     if delta == 0.0:
         return largest, "largest loss"
     profile = profile_of(branch, Goal(delta=delta, keep=keep))
-    lower, upper = profile.epsilon(delta)
+    rho = likely_cost(branch)[1]
+    start = zcdp_top(rho, delta) if 0.0 < rho < math.inf else 1.0
+    lower, upper = epsilon_of(profile, delta, start=start)
     return (lower, min(upper, largest[1])), profile.method
 
 

@@ -45,9 +45,8 @@ from flint import arb
 from affidavit.accountant.plan import Pure
 from affidavit.accountant.verifier.balls import Ball, ball
 from affidavit.accountant.verifier.branches import Branch
-from affidavit.accountant.verifier.finite_losses import Stairs
-from affidavit.accountant.verifier.pairs import Atom, Mixed, Pair, Plain, Reversed, Tails
-from affidavit.accountant.verifier.product import Atoms, ProductProfile, two_point_product
+from affidavit.accountant.verifier.pairs import Atom, Finite, Mixed, Pair, Reversed
+from affidavit.accountant.verifier.product import Atoms, Tails, two_point_product
 
 __all__ = ["PureCost", "ReplacedPair", "largest_loss", "replaced_pairs"]
 
@@ -90,7 +89,7 @@ class PureCost:
 class ReplacedPair(Pair):
     """A symmetric pair of few losses. ``reached``: each point of its curve is that of some mechanism."""
 
-    stairs: Stairs
+    stairs: Finite
     idle: Ball
     reached: bool
 
@@ -103,7 +102,7 @@ class ReplacedPair(Pair):
         atoms = Atoms(
             (*losses, arb(0), *(-loss for loss in reversed(losses))), (*masses[0], idle, *masses[1]), arb(0), arb(0)
         )
-        return ReplacedPair(Stairs.of(atoms), idle, reached)
+        return ReplacedPair(Finite(atoms), idle, reached)
 
     @property
     def atoms(self) -> tuple[Atom, ...]:
@@ -131,7 +130,7 @@ def replaced_pairs(replaced: PureCost, absent: PureCost, rate: Fraction, *, forw
         return upper, ReplacedPair.of([], reached=True)
     both_ways = _mirrored(replaced.single, absent.single, share)
     response = two_point_product([(Pure(float(min(replaced.single, absent.single))), 1)], budget=1.0)
-    alone = Plain(ProductProfile(None, response, "on the sample", 0))
+    alone = Finite(response)
     mixture = [(share * p + (1 - share) * q, q) for p, q in _masses(response)]
     if _squared_loss([*both_ways, *((q, p) for p, q in both_ways)]) >= _squared_loss(mixture):
         return upper, ReplacedPair.of(both_ways, reached=True)

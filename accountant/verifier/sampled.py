@@ -28,8 +28,8 @@ from affidavit.accountant.verifier.discrete import DiscretePair, discrete_pairs
 from affidavit.accountant.verifier.finite_losses import chunked, losses_of
 from affidavit.accountant.verifier.lattice import LatticeMasses, from_above, from_below, on_grid, reach
 from affidavit.accountant.verifier.mixture import LossMasses, two_point_masses
-from affidavit.accountant.verifier.on_sample import gaussian_pair, reached, sampled_pairs
-from affidavit.accountant.verifier.pairs import LaplacePair, Mixed, Pair, Reversed
+from affidavit.accountant.verifier.on_sample import reached, sampled_pairs
+from affidavit.accountant.verifier.pairs import GaussianPair, LaplacePair, Mixed, Pair, Reversed
 from affidavit.accountant.verifier.product import MAX_ATOMS, Atoms, ProductProfile, TwoValued, two_point_product
 from affidavit.accountant.verifier.replaced import ReplacedPair
 from affidavit.accountant.verifier.single import SingleProfile
@@ -116,7 +116,7 @@ def _direction(fixed: Fixed, *, forward: bool) -> Direction:
         upper, lower, plain = [*upper, *stairs], [*lower, *stairs], []
     mu = ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None
     if mu is not None and upper:
-        gaussian = gaussian_pair(fixed.mu_squared)
+        gaussian = GaussianPair(ball(fixed.mu_squared).sqrt())
         upper.append((gaussian, 1))
         lower.append((gaussian, 1))
     same = [id(pair) for pair, _ in upper] == [id(pair) for pair, _ in lower]
@@ -312,7 +312,7 @@ class Front:
                 case Mixed(rate=rate) | Reversed(rate=rate):
                     anchor = -float((-rate).log1p())
                 case ReplacedPair(stairs=stairs):
-                    anchor = float(stairs.losses[0])
+                    anchor = float(stairs.product.losses[0])
                 case _:
                     continue
             if spacing < anchor:

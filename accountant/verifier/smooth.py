@@ -34,18 +34,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import mpmath
 import numpy as np
 
-from affidavit.accountant.verifier.bracket import Bracket, rounded_down, rounded_up
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    ComplexArray = NDArray[np.complex128]
+from affidavit.accountant.verifier.balls import Array, ComplexArray
+from affidavit.accountant.verifier.bracket import Bracket
 
 __all__ = [
     "Component",
@@ -274,7 +268,7 @@ class SmoothLaw:
                     nearest = float(value)
                     break
             digits *= 2
-        return Bracket(rounded_down(nearest), min(1.0, rounded_up(nearest)))
+        return Bracket(max(0.0, math.nextafter(nearest, -math.inf)), min(1.0, math.nextafter(nearest, math.inf)))
 
 
 def _one_use(piece: Piece, epsilon: float) -> tuple[mpmath.mpf, mpmath.mpf]:

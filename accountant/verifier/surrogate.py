@@ -29,9 +29,8 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb
 
-from affidavit.accountant.verifier.adaptive import FLOOR, STEP
 from affidavit.accountant.verifier.balls import Array, ball, precision, up, up_array
-from affidavit.accountant.verifier.exponential_use import Way, raised
+from affidavit.accountant.verifier.exponential_use import FLOOR, STEP, Way, raised
 from affidavit.accountant.verifier.lattice import LatticeMasses
 
 __all__ = ["Law", "Surrogate", "law_of", "refined", "surrogate"]

@@ -16,8 +16,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from affidavit.accountant.verifier.adaptive import AdaptiveCurve, Lines
+from affidavit.accountant.verifier.adaptive import AdaptiveCurve
 from affidavit.accountant.verifier.balls import Array, Ball, ball, precision, up
+from affidavit.accountant.verifier.exponential_use import Lines
 
 __all__ = ["zcdp_curve", "zcdp_delta", "zcdp_top"]
 

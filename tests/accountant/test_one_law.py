@@ -22,7 +22,7 @@ from affidavit.accountant.settle import settle
 from affidavit.accountant.verifier import blocks as verified
 from affidavit.accountant.verifier import exponential_samples, recompute, surrogate
 from affidavit.accountant.verifier.adaptive import adaptive_curve
-from affidavit.accountant.verifier.balls import ball, precision
+from affidavit.accountant.verifier.balls import precision
 from affidavit.accountant.verifier.exponential_use import ways_of
 
 Array = NDArray[np.float64]
@@ -89,7 +89,7 @@ def test_the_verified_pair_is_above_every_choice(use: tuple[float, float], seed:
     for way, (right, left) in enumerate(sides):
         with precision():
             block = surrogate.law_of(verified._masses(right, left, step))
-            one = ways_of(ball(eta), ball(rate), step / 5)[way]
+            one = ways_of(eta, rate, step / 5)[way]
         start = surrogate.refined(block, 2, float(step), 5, 1e-12)
         h = float(step / 5)
         found = surrogate.surrogate(start, one, h)

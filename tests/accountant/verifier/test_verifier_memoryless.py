@@ -11,6 +11,7 @@ from scipy.stats import binom
 
 from affidavit.accountant.plan import Exponential, Repeat
 from affidavit.accountant.verifier import recompute
+from affidavit.accountant.verifier.bracket import epsilon_bracket
 from affidavit.accountant.verifier.memoryless import memoryless_profile
 from affidavit.accountant.verifier.profile import Goal
 
@@ -30,7 +31,8 @@ def epsilon_by_scipy(eta: float, count: int, delta: float) -> float:
 @pytest.mark.parametrize(("eta", "count"), [(0.05, 2000), (0.6, 500), (2.0, 60)])
 @pytest.mark.parametrize("delta", [1e-3, 1e-7])
 def test_the_choice_is_about_the_best(eta: float, count: int, delta: float) -> None:
-    lower, upper = memoryless_profile(Fraction(eta), count, Goal(delta=delta), budget=delta * 1e-6).epsilon(delta)
+    profile = memoryless_profile(Fraction(eta), count, Goal(delta=delta), budget=delta * 1e-6)
+    lower, upper = epsilon_bracket(profile, delta)
     expected = epsilon_by_scipy(eta, count, delta)
     assert lower <= upper <= lower * (1 + 1e-4)
     assert expected * (1 - 1e-4) <= lower <= expected * (1 + 1e-3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from fractions import Fraction
+from typing import NamedTuple
 
 import mpmath as mp
 import numpy as np
@@ -13,8 +14,9 @@ from flint import arb
 
 from affidavit.accountant.verifier.adaptive import AdaptiveCurve, Lines, adaptive_curve
 from affidavit.accountant.verifier.balls import ball, down, normal_tail, precision, up
+from affidavit.accountant.verifier.bracket import epsilon_bracket
 from affidavit.accountant.verifier.product import gaussian_delta
-from affidavit.accountant.verifier.search import crossing, first_below
+from affidavit.accountant.verifier.profile import Blatant
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -150,18 +152,37 @@ def test_a_line_is_below_the_curve_everywhere() -> None:
         assert np.all(line <= truth + 1e-12)
 
 
-def test_searches_return_the_safe_side() -> None:
-    with precision():
-        low, high = crossing(lambda x: (-ball(x)).exp(), ball(0.25), start=1.0)
-        assert low <= math.log(4) <= high
-        assert high - low < 1e-11
-        assert crossing(lambda x: (-ball(x)).exp(), ball(2), start=1.0) == (0.0, 0.0)
-        assert crossing(lambda _: ball(1), ball(0.5), start=1.0)[1] == math.inf
-    assert first_below(lambda x: 1 - x, 0.25, low=0.0, high=1.0, safe="upper") == pytest.approx(0.75, abs=1e-6)
-    assert 1 - first_below(lambda x: 1 - x, 0.25, low=0.0, high=1.0, safe="upper") <= 0.25
-    assert 1 - first_below(lambda x: 1 - x, 0.25, low=0.0, high=1.0, safe="lower") > 0.25
-    assert first_below(lambda _: 1.0, 0.5, low=0.0, high=1.0, safe="upper") == math.inf
-    assert first_below(lambda _: 0.1, 0.5, low=0.0, high=1.0, safe="lower") == 0.0
+class Falling(NamedTuple):
+    """δ(ε) = e^{−ε}, from both sides; the upper one ends at ``least``."""
+
+    looseness: float = 0.0
+    least: float = 0.0
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        found = math.exp(-epsilon)
+        return found * (1 - self.looseness), max(found * (1 + self.looseness), self.least)
+
+
+@pytest.mark.parametrize("looseness", [0.0, 1e-9, 1e-3, 0.5, 1.0])
+@pytest.mark.parametrize("start", [1e-9, 1.0, 1e5])
+def test_the_search_returns_points_that_were_evaluated(looseness: float, start: float) -> None:
+    for delta in (0.25, 0.9, 1e-15, 1e-280):
+        low, high = epsilon_bracket(Falling(looseness), delta, start=start)
+        assert Falling(looseness).delta(high)[1] <= delta
+        assert low == 0.0 or Falling(looseness).delta(low)[0] > delta
+        assert low * (1 - 1e-15) <= -math.log(delta) <= high * (1 + 1e-15)
+        assert high <= (math.log1p(looseness) - math.log(delta)) * (1 + 1e-12) + 1e-15
+        if looseness < 1.0:
+            assert low >= (math.log1p(-looseness) - math.log(delta)) * (1 - 1e-12) - 1e-15
+
+
+def test_an_upper_side_that_never_falls_far_enough_is_infinite() -> None:
+    low, high = epsilon_bracket(Falling(least=1e-3), 1e-5)
+    assert high == math.inf
+    assert low == pytest.approx(-math.log(1e-5), rel=1e-12)
+    assert epsilon_bracket(Blatant(), 0.5) == (math.inf, math.inf)
+    assert epsilon_bracket(Falling(), 1.0) == (0.0, 0.0)
+    assert epsilon_bracket(Falling(looseness=math.nan), 0.5) == (0.0, math.inf)  # what is no number says nothing
 
 
 def test_an_empty_lower_side_is_zero() -> None:

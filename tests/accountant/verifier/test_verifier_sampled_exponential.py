@@ -23,7 +23,6 @@ from affidavit.accountant.plan import (
 from affidavit.accountant.verifier import recompute
 from affidavit.accountant.verifier.balls import ball, precision
 from affidavit.accountant.verifier.envelope import ExponentialPair
-from affidavit.accountant.verifier.product import two_point_product
 
 
 def one_use(epsilon: float, eta: float, t: np.ndarray) -> np.ndarray:
@@ -34,7 +33,7 @@ def one_use(epsilon: float, eta: float, t: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("eta", [0.05, 1.0, 8.0, 300.0])
 def test_the_pair_is_the_largest_curve_of_any_use_and_its_own_reverse(eta: float) -> None:
-    pair = ExponentialPair(ball(eta), two_point_product([], budget=1.0))
+    pair = ExponentialPair(ball(eta))
     t = np.linspace(0.0, eta, 4001)
     with precision():
         for share in (-1.2, -0.9, -0.3, 0.0, 0.2, 0.7, 0.999, 1.3):
