@@ -21,7 +21,6 @@ from affidavit.accountant.plan import Leaf, Plan, leaves
 
 __all__ = [
     "Costed",
-    "Draw",
     "Drawing",
     "Keeper",
     "Mechanism",
@@ -151,14 +150,6 @@ class Keeper(Protocol):
     def once(self, path: str, draw: Callable[[], Outcome]) -> Outcome:
         """``draw()``, kept; or what it gave before. Raises ``DrawLost`` where that is not known."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """One released value, and a digest of the randomness behind it (for the private trace only)."""
-
-    value: int
-    noise_sha256: str
 
 
 _REGISTRY: dict[str, Mechanism] = {}

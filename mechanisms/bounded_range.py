@@ -36,7 +36,6 @@ from affidavit.accountant.errors import PermitViolation
 from affidavit.accountant.plan import Gaussian, Leaf, Plan, Pure, register_leaf
 from affidavit.accountant.remedies import CERTIFY
 from affidavit.mechanisms.base import (
-    Draw,
     Mechanism,
     Permit,
     Rational,
@@ -107,14 +106,14 @@ class JointSelection:
         ratio = positive(self.width, name="width") / positive(self.temperature, name="temperature")
         return BoundedRange(float_at_least(ratio + ARITHMETIC_SLACK))
 
-    def release(self, permit: Permit, path: str, values: Sequence[Scores]) -> tuple[Draw, ...]:
+    def release(self, permit: Permit, path: str, values: Sequence[Scores]) -> tuple[int, ...]:
         """``release`` with these numbers."""
         return release(permit, path, values, temperature=self.temperature, width=self.width)
 
 
 def release(
     permit: Permit, path: str, choices: Sequence[Scores], *, temperature: Rational, width: Rational
-) -> tuple[Draw, ...]:
+) -> tuple[int, ...]:
     """For each list of scores, one index drawn ∝ exp(score/temperature); all charged as one use at ``path``.
 
     Whoever computes the scores guarantees that neighbouring data change them by spreads that add up to at

@@ -24,7 +24,6 @@ adds 2^-36. So no "ideal real arithmetic" has to be assumed, only an accurate ``
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -37,7 +36,6 @@ from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import Exponential
 from affidavit.accountant.remedies import CERTIFY
 from affidavit.mechanisms.base import (
-    Draw,
     Mechanism,
     Noise,
     Permit,
@@ -50,7 +48,7 @@ from affidavit.mechanisms.base import (
     watched,
 )
 
-__all__ = ["ARITHMETIC_SLACK", "ASSUMPTIONS", "MAX_SPREAD", "MECHANISM", "SoftmaxSampling", "draw", "release", "sample"]
+__all__ = ["ARITHMETIC_SLACK", "ASSUMPTIONS", "MAX_SPREAD", "MECHANISM", "SoftmaxSampling", "release", "sample"]
 
 Scores: TypeAlias = NDArray[np.float64 | np.int64]
 
@@ -96,11 +94,6 @@ def release(permit: Permit, path: str, scores: Scores, *, temperature: Rational,
     data change them by a spread of at most ``width``. Raises ``PermitViolation`` if ``width`` /
     ``temperature`` exceeds the certified range (compared exactly) or the permit is used up.
     """
-    return draw(permit, path, scores, temperature=temperature, width=width).value
-
-
-def draw(permit: Permit, path: str, scores: Scores, *, temperature: Rational, width: Rational) -> Draw:
-    """``release`` that also tells a digest of the noise, for the private trace."""
     exact_temperature = positive(temperature, name="temperature")
     leaf = use_leaf(permit, path, (Exponential,))
     if not isinstance(leaf, Exponential) or positive(width, name="width") > Fraction(leaf.range) * exact_temperature:
@@ -117,18 +110,16 @@ def draw(permit: Permit, path: str, scores: Scores, *, temperature: Rational, wi
     )
 
 
-def sample(scores: Scores, *, temperature: Rational, noise: Noise) -> Draw:
+def sample(scores: Scores, *, temperature: Rational, noise: Noise) -> int:
     """The sampler alone, for tests: no permit, no charge."""
     limbs = _weights(np.asarray(scores), float(temperature))
     blocks = _cumulative([np.add.reduceat(limb, np.arange(0, limb.size, _BLOCK)) for limb in limbs])
-    total = _compose(blocks, -1)
-    uniform = uniform_below(noise, total)
-    digest = hashlib.sha256(uniform.to_bytes((total.bit_length() + 7) // 8, "big")).hexdigest()
+    uniform = uniform_below(noise, _compose(blocks, -1))
     block = _search(blocks, uniform)
     before = _compose(blocks, block - 1) if block else 0
     first = block * _BLOCK
     inside = _cumulative([limb[first : first + _BLOCK] for limb in limbs])
-    return Draw(first + _search(inside, uniform - before), digest)
+    return first + _search(inside, uniform - before)
 
 
 def _weights(scores: Scores, temperature: float) -> list[NDArray[np.int64]]:

@@ -87,7 +87,7 @@ def test_choices_are_softmax_draws_of_their_own():
     spec = JointSelection(width=2, temperature=4)
     permit = _Permit(spec.leaf())
     scores = [np.array([0, 4]), np.array([8, 0])]
-    drawn = np.array([[d.value for d in release(permit, "plan", scores, temperature=4, width=2)] for _ in range(4000)])
+    drawn = np.array([release(permit, "plan", scores, temperature=4, width=2) for _ in range(4000)])
     chances = [np.exp(1) / (1 + np.exp(1)), 1 / (1 + np.exp(2))]
     # four standard errors of a proportion of 4000
     assert np.abs(drawn.mean(axis=0) - chances).max() < 4 * 0.5 / np.sqrt(4000)

@@ -32,7 +32,7 @@ class _Permit:
 
     def draw(self, path, spec, values):
         drawn = spec.release(self, path, values)
-        told = drawn.ravel().tolist() if isinstance(drawn, np.ndarray) else [one.value for one in drawn]
+        told = drawn.ravel().tolist() if isinstance(drawn, np.ndarray) else list(drawn)
         self.trace[-1].update(value=told, **dataclasses.asdict(spec.leaf()))
         return drawn
 

@@ -101,7 +101,7 @@ class BoundedRangeCase(_TwoOutputs):
         from affidavit.mechanisms import bounded_range
 
         (drawn,) = bounded_range.release(permit, path, [inputs], temperature=1.0, width=self.range)
-        return float(drawn.value == 0)
+        return float(drawn == 0)
 
 
 @dataclass(frozen=True, slots=True)
