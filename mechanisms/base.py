@@ -1,15 +1,15 @@
 """What every mechanism offers, and the registry that the conformance tests walk over.
 
-A mechanism is a file: a frozen spec that says what one use costs (``leaf``), and a ``release``
-that draws. They stand side by side so that the cost and the draw cannot drift apart: ``release``
-compares, in exact rational arithmetic, what it is about to do with the leaf that was certified.
+A mechanism is a file: a frozen spec that says what one use costs (``leaf``) and draws (``release``).
+They stand side by side so that the cost and the draw cannot drift apart: ``release`` compares, in exact
+rational arithmetic, what it is about to do with the leaf that was certified (``charge``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import Leaf, Plan, leaves
+from affidavit.accountant.remedies import CERTIFY
 
 __all__ = [
     "Costed",
@@ -31,6 +32,7 @@ __all__ = [
     "Statistic",
     "Watch",
     "assumptions",
+    "charge",
     "draw",
     "float_at_least",
     "float_at_most",
@@ -42,7 +44,6 @@ __all__ = [
     "samplers",
     "told",
     "uniform_below",
-    "use_leaf",
     "watched",
 ]
 
@@ -51,6 +52,7 @@ Outcome = TypeVar("Outcome")
 Values_contra = TypeVar("Values_contra", contravariant=True)
 Released_co = TypeVar("Released_co", covariant=True)
 Given = TypeVar("Given")
+Asked = TypeVar("Asked", bound=Leaf)
 
 
 class Noise(Protocol):
@@ -98,10 +100,9 @@ class Mechanism:
 
     kind: str
     spec: type[Costed]
-    release: Callable[..., Any]
+    sampler: str
     assumptions: tuple[str, ...]
     name: str = ""
-    sampler: str = ""
 
     @property
     def called(self) -> str:
@@ -192,17 +193,19 @@ def samplers(plan: Plan) -> tuple[str, ...]:
     return tuple(f"{kind}: {drawn[kind]}" for kind in kinds if drawn.get(kind))
 
 
-def use_leaf(permit: Permit, path: str, kinds: Iterable[type[Leaf]]) -> Leaf:
-    """Charge one use at ``path`` and make sure that the certified leaf is of one of ``kinds``."""
-    leaf = permit.use(path)
-    expected = tuple(kinds)
-    if not isinstance(leaf, expected):
-        names = " or ".join(kind.kind for kind in expected)
+def charge(permit: Permit, path: str, asked: Asked, covers: Callable[[Asked], bool]) -> None:
+    """Charge one use at ``path``. Raises ``PermitViolation`` where its leaf is of another kind, or covers it not."""
+    certified = permit.use(path)
+    if not isinstance(certified, type(asked)) or not covers(certified):
         raise PermitViolation(
-            f"{path} is certified as {leaf.kind}, but the mechanism that draws is {names}",
-            hint="Certify the plan that the generator states: `affidavit certify RUN.toml -o CERT.json`",
+            f"{path}: the draw costs {_stated(asked)}, which the certified {_stated(certified)} does not cover",
+            hint=f"Raise the noise, or {CERTIFY}",
         )
-    return leaf
+
+
+def _stated(leaf: Leaf) -> str:
+    values = ", ".join(f"{each.name} = {getattr(leaf, each.name)}" for each in fields(leaf))
+    return f"{leaf.kind} ({values})"
 
 
 def watched(permit: Permit, path: str, statistic: Statistic, draw: Callable[[], Outcome]) -> Outcome:
