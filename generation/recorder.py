@@ -47,7 +47,7 @@ class Recorder:
     def __init__(self, permit: GeneratorPermit) -> None:
         self._permit = permit
         self._whole: Journal | None = getattr(permit, "journal", None)
-        self._journal: Strand | None = self._whole
+        self._journal: Strand | None = None if self._whole is None else self._whole.whole
         self.trace: list[dict[str, Any]] = []
         self.draws: Counter[str] = Counter()
         self.samples: Counter[str] = Counter()
