@@ -18,7 +18,7 @@ from affidavit.accountant.errors import BudgetError, UsageError
 from affidavit.accountant.filters.costs import NO_COSTS, Costs
 from affidavit.accountant.ledger.accounts import Account, Reservation
 from affidavit.accountant.ledger.approvals import approved, officers_of, request_bytes
-from affidavit.accountant.ledger.book import Book, default_url
+from affidavit.accountant.ledger.book import Book, Verified, default_url
 from affidavit.accountant.ledger.chain import altered
 from affidavit.accountant.ledger.confirmed import is_noted, note
 from affidavit.accountant.ledger.grants import Known, account_of, check_owner, grant
@@ -26,7 +26,6 @@ from affidavit.accountant.ledger.migrations import VERSION
 from affidavit.accountant.ledger.opening import account_name, amount, fits_now, opening, raising
 from affidavit.accountant.ledger.parts import Part, key_id
 from affidavit.accountant.ledger.sketch import merge
-from affidavit.accountant.ledger.verified import Verified, rows_about, still_open, verified_rows
 from affidavit.accountant.ledger.witness import Witness
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
@@ -257,8 +256,8 @@ class Ledger(Book):
         """
         with self._verified(write=True) as found:
             is_open = found.history.open_reservation(entry)
-            if is_open is None:
-                is_open = still_open(found, entry)
+            if is_open is None:  # reserved before the entries that were read, if at all
+                is_open = [facts["kind"] for _, facts in found.about(entry)] == ["reserve"]
             if not is_open:
                 raise UsageError("no open reservation has this id", hint="Which are open: `affidavit ledger show`")
             state = found.append(kind="commit", entry=entry, receipt_sha256=receipt_sha256)
@@ -282,13 +281,13 @@ class Ledger(Book):
     def is_reserved(self, entry: str) -> bool:
         """Whether there is a reservation of this id, committed or not."""
         with self._verified(write=False) as found:
-            return bool(rows_about(found.connection, entry))
+            return bool(found.about(entry))
 
     def end_after(self, entry: str) -> tuple[int, str]:
         """The ledger's end right after a reservation: its number and MAC. Raises ``UsageError`` if there is none."""
         with self._verified(write=False) as found:
-            for row, facts in verified_rows(found, rows_about(found.connection, entry)):
-                if facts["kind"] == "reserve" and facts["entry"] == entry:
+            for row, facts in found.about(entry):
+                if facts["kind"] == "reserve":
                     return row.number, row.mac
         raise UsageError("no reservation has this id", hint="Which there are: `affidavit ledger show`")
 
@@ -331,7 +330,7 @@ class Ledger(Book):
 
 def _unused(entry: str, found: Verified) -> str:
     """An id for a new reservation, also where the entries that were read do not reach back to the first use of it."""
-    if not re.fullmatch(r"[0-9a-f]{32}", entry) or rows_about(found.connection, entry):
+    if not re.fullmatch(r"[0-9a-f]{32}", entry) or found.about(entry):
         raise UsageError(
             "a reservation's id has 32 hexadecimal digits, and is used once",
             hint="Nothing was charged. Leave `entry` out: a new one is made, and returned.",
