@@ -41,6 +41,7 @@ from typing import Any, ClassVar, NoReturn, TypeAlias
 import numpy as np
 
 from affidavit.accountant import validate
+from affidavit.accountant.decimals import float_at_least, float_at_most
 from affidavit.accountant.errors import PermitViolation, PlanError, UsageError
 from affidavit.accountant.plan import Leaf, Plan, Pure, register_leaf
 from affidavit.mechanisms.base import (
@@ -50,8 +51,6 @@ from affidavit.mechanisms.base import (
     Rational,
     Statistic,
     charge,
-    float_at_least,
-    float_at_most,
     positive,
     watched,
 )

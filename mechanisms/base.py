@@ -34,8 +34,6 @@ __all__ = [
     "assumptions",
     "charge",
     "draw",
-    "float_at_least",
-    "float_at_most",
     "freeze",
     "positive",
     "public",
@@ -248,18 +246,6 @@ def positive(value: Rational, *, name: str) -> Fraction:
     if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)) or value <= 0:
         raise UsageError(f"{name} is not a finite number > 0", hint=f"For example `{name} = 1`.")
     return Fraction(value)
-
-
-def float_at_least(value: Fraction) -> float:
-    """The least float64 that is >= ``value``."""
-    near = float(value)
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
-
-
-def float_at_most(value: Fraction) -> float:
-    """The largest float64 that is <= ``value``."""
-    near = float(value)
-    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
 
 
 def uniform_below(noise: Noise, bound: int) -> int:

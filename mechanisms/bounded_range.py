@@ -32,6 +32,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from affidavit.accountant import validate
+from affidavit.accountant.decimals import float_at_least
 from affidavit.accountant.plan import Gaussian, Leaf, Plan, Pure, register_leaf
 from affidavit.mechanisms.base import (
     Mechanism,
@@ -39,7 +40,6 @@ from affidavit.mechanisms.base import (
     Rational,
     Statistic,
     charge,
-    float_at_least,
     positive,
     watched,
 )

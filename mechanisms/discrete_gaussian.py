@@ -21,6 +21,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from affidavit.accountant.decimals import float_at_least, float_at_most
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import DiscreteGaussian
 from affidavit.mechanisms.base import (
@@ -30,8 +31,6 @@ from affidavit.mechanisms.base import (
     Rational,
     Statistic,
     charge,
-    float_at_least,
-    float_at_most,
     positive,
     watched,
 )

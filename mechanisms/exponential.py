@@ -32,6 +32,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.accountant.decimals import float_at_least
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Exponential
 from affidavit.mechanisms.base import (
@@ -41,7 +42,6 @@ from affidavit.mechanisms.base import (
     Rational,
     Statistic,
     charge,
-    float_at_least,
     positive,
     uniform_below,
     watched,

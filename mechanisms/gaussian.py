@@ -19,6 +19,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.accountant.decimals import float_at_most
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Gaussian
 from affidavit.mechanisms.base import (
@@ -27,7 +28,6 @@ from affidavit.mechanisms.base import (
     Rational,
     Statistic,
     charge,
-    float_at_most,
     positive,
     watched,
 )

@@ -25,10 +25,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.accountant.decimals import float_at_most
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Gaussian, Repeat
 from affidavit.mechanisms import gaussian
-from affidavit.mechanisms.base import Permit, Rational, draw, float_at_most, positive, public
+from affidavit.mechanisms.base import Permit, Rational, draw, positive, public
 from affidavit.mechanisms.coverage import on_grid, squared_distances, squared_radius
 from affidavit.mechanisms.gaussian import GaussianNoise
 

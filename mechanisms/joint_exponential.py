@@ -42,6 +42,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.accountant.decimals import float_at_least
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Exponential, Pure
 from affidavit.mechanisms.base import (
@@ -51,7 +52,6 @@ from affidavit.mechanisms.base import (
     Rational,
     Statistic,
     charge,
-    float_at_least,
     positive,
     uniform_below,
     watched,

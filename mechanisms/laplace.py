@@ -25,6 +25,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.accountant.decimals import float_at_most
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Laplace
 from affidavit.mechanisms.base import (
@@ -34,7 +35,6 @@ from affidavit.mechanisms.base import (
     Rational,
     Statistic,
     charge,
-    float_at_most,
     positive,
     watched,
 )

@@ -29,6 +29,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.accountant.decimals import float_at_least
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Leaf, Pure, register_leaf
 from affidavit.accountant.validate import real
@@ -39,7 +40,6 @@ from affidavit.mechanisms.base import (
     Rational,
     Statistic,
     charge,
-    float_at_least,
     positive,
     watched,
 )

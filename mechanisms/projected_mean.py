@@ -28,10 +28,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.accountant.decimals import float_at_most
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Gaussian
 from affidavit.mechanisms import gaussian
-from affidavit.mechanisms.base import Permit, Rational, float_at_most, positive, public
+from affidavit.mechanisms.base import Permit, Rational, positive, public
 from affidavit.mechanisms.gaussian import GaussianNoise
 
 __all__ = ["GRID", "MECHANISM", "Change", "ProjectedMean", "projected"]

@@ -40,9 +40,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant import validate
+from affidavit.accountant.decimals import float_at_least
 from affidavit.accountant.errors import PlanError, UsageError
 from affidavit.accountant.plan import Approximate, Leaf, Plan, register_leaf
-from affidavit.mechanisms.base import Mechanism, Permit, Statistic, charge, float_at_least, told, watched
+from affidavit.mechanisms.base import Mechanism, Permit, Statistic, charge, told, watched
 from affidavit.mechanisms.coins import two_sided_geometric
 
 __all__ = ["ASSUMPTIONS", "MECHANISM", "ProposeTestRelease", "TestedTopK", "gaps"]
