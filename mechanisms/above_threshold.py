@@ -43,7 +43,7 @@ import numpy as np
 from affidavit.accountant import validate
 from affidavit.accountant.decimals import float_at_least, float_at_most
 from affidavit.accountant.errors import PermitViolation, PlanError, UsageError
-from affidavit.accountant.plan import Leaf, Plan, Pure, register_leaf
+from affidavit.accountant.plan import Leaf, Pure, register_leaf
 from affidavit.mechanisms.base import (
     Mechanism,
     Noise,
@@ -77,10 +77,6 @@ class AboveThreshold(Leaf):
     kind: ClassVar[str] = "above-threshold"
 
 
-def _costs(leaf: AboveThreshold) -> Plan:
-    return Pure(float_at_least(_epsilon(leaf)))
-
-
 def _epsilon(leaf: AboveThreshold) -> Fraction:
     shifts = leaf.positives * (1 if leaf.monotone else 2)
     return 1 / Fraction(leaf.threshold_noise_multiplier) + shifts / Fraction(leaf.query_noise_multiplier)
@@ -102,7 +98,7 @@ register_leaf(
         "positives": partial(validate.whole, minimum=1, maximum=_MOST_POSITIVES),
         "monotone": _boolean,
     },
-    costs=_costs,
+    costs=lambda leaf: Pure(float_at_least(_epsilon(leaf))),
 )
 
 

@@ -60,11 +60,7 @@ class NoisyMax(Leaf):
     kind: ClassVar[str] = "noisy-max"
 
 
-def _costs(leaf: NoisyMax) -> Pure:
-    return Pure(leaf.epsilon)
-
-
-register_leaf(NoisyMax, {"epsilon": real}, costs=_costs)
+register_leaf(NoisyMax, {"epsilon": real}, costs=lambda leaf: Pure(leaf.epsilon))
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from affidavit.accountant import validate
 from affidavit.accountant.decimals import float_at_least
 from affidavit.accountant.errors import PlanError, UsageError
-from affidavit.accountant.plan import Approximate, Leaf, Plan, register_leaf
+from affidavit.accountant.plan import Approximate, Leaf, register_leaf
 from affidavit.mechanisms.base import Mechanism, Permit, Statistic, charge, told, watched
 from affidavit.mechanisms.coins import two_sided_geometric
 
@@ -60,10 +60,6 @@ class ProposeTestRelease(Leaf):
     kind: ClassVar[str] = "propose-test-release"
 
 
-def _costs(leaf: ProposeTestRelease) -> Plan:
-    return Approximate(leaf.epsilon, leaf.delta)
-
-
 def _delta(value: object, *, path: str) -> float:
     delta = validate.fraction(value, path=path)
     if delta <= 0.0:
@@ -73,7 +69,9 @@ def _delta(value: object, *, path: str) -> float:
 
 _epsilon = partial(validate.real, minimum=1e-9, allowed="a finite number >= 1e-9")
 
-register_leaf(ProposeTestRelease, {"epsilon": _epsilon, "delta": _delta}, costs=_costs)
+register_leaf(
+    ProposeTestRelease, {"epsilon": _epsilon, "delta": _delta}, costs=lambda leaf: Approximate(leaf.epsilon, leaf.delta)
+)
 
 
 @dataclass(frozen=True, slots=True)
