@@ -111,7 +111,7 @@ def issue(
             "the certificate would not be read back as it was meant",
             hint="Give plans, numbers and names in the forms that parse_plan and Claim.of return.",
         )
-    return dsse.sign(payload, payload_type=PAYLOAD_TYPE, signers=[signer])
+    return dsse.sign(payload, payload_type=PAYLOAD_TYPE, signer=signer)
 
 
 def verify_envelope(

@@ -64,7 +64,7 @@ def statement(envelope: bytes) -> dict[str, Any]:
 
 
 def resigned(content: object, ring: Keyring) -> bytes:
-    return dsse.sign(json.dumps(content).encode(), payload_type=PAYLOAD_TYPE, signers=[ring.signer()])
+    return dsse.sign(json.dumps(content).encode(), payload_type=PAYLOAD_TYPE, signer=ring.signer())
 
 
 def test_what_was_issued_is_what_is_read(make_certificate: Make, make_subject: Subject, verify: Any) -> None:
@@ -172,7 +172,7 @@ def test_a_signed_statement_with_a_wrong_field_is_refused_by_name(
 @pytest.mark.parametrize("payload", [b"", b"[]", b'{"a":1,"a":2}', b"[NaN]", b"[" * 100_000, b"\xff"])
 def test_a_signed_payload_that_is_no_statement_is_refused(payload: bytes, keyring: Keyring, verify: Any) -> None:
     with pytest.raises(CertificateError, match="statement"):
-        verify(dsse.sign(payload, payload_type=PAYLOAD_TYPE, signers=[keyring.signer()]))
+        verify(dsse.sign(payload, payload_type=PAYLOAD_TYPE, signer=keyring.signer()))
 
 
 def test_validity_is_a_closed_interval(make_certificate: Make, keyring: Keyring) -> None:
