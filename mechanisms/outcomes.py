@@ -39,8 +39,6 @@ def decoded(written: Any) -> Any:
             return float.fromhex(value)
         case {"array": content, "dtype": dtype, "shape": shape}:
             return np.frombuffer(bytearray(base64.b64decode(content)), dtype=np.dtype(dtype)).reshape(shape)
-        case {"draw": value, "noise_sha256": _}:  # as earlier versions wrote a choice
-            return value
         case {"tuple": items}:
             return tuple(decoded(item) for item in items)
     return written
