@@ -21,7 +21,6 @@ from affidavit.accountant.plan import Leaf, Plan, leaves
 from affidavit.accountant.remedies import CERTIFY
 
 __all__ = [
-    "Costed",
     "Drawing",
     "Keeper",
     "Mechanism",
@@ -72,16 +71,12 @@ class Permit(Protocol):
         ...
 
 
-class Costed(Protocol):
-    """What a mechanism's noise costs."""
+class Spec(Protocol[Values_contra, Released_co]):
+    """A mechanism with all its parameters, each of them public or released before."""
 
     def leaf(self) -> Leaf:
         """What one use costs, rounded to the safe side."""
         ...
-
-
-class Spec(Costed, Protocol[Values_contra, Released_co]):
-    """A mechanism with all its parameters, each of them public or released before."""
 
     def release(self, permit: Permit, path: str, values: Values_contra) -> Released_co:
         """One use over ``values``, charged to the leaf at ``path``. Generators ask for it by ``draw``."""
@@ -97,7 +92,7 @@ class Mechanism:
     """
 
     kind: str
-    spec: type[Costed]
+    spec: type[Any]
     sampler: str
     assumptions: tuple[str, ...]
     name: str = ""
