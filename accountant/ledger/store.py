@@ -53,7 +53,7 @@ class Ledger(Book):
         return self._database.create(), VERSION
 
     def init_account(self, dataset: str, **budget: Unpack[Budget]) -> Account:
-        """Open an account, and the ledger with it if there is none yet. Budgets are fixed for good.
+        """Open an account, and the ledger with it if there is none yet. Budgets (``opening``) are fixed for good.
 
         Raises ``UsageError`` if the account exists, ``NotSupported`` for a filter that does not hold or cannot keep
         this budget, ``PlanError`` for a budget out of range, ``LedgerAltered`` as every operation does.
@@ -126,7 +126,7 @@ class Ledger(Book):
     ) -> str:
         """Charge a run before it starts; returns the entry's random id. It is spent from now on.
 
-        ``entry``: a random id of 32 hexadecimal digits, from whoever wrote it down before.
+        ``charge``: see ``grants``. ``entry``: a random id of 32 hexadecimal digits, from whoever wrote it down before.
         Raises ``UsageError`` for an id that was used, ``LedgerMissing``, ``LedgerAltered``, ``BudgetExceeded``, or
         ``BudgetError`` if the account is for another relation or unit or is not the certificate's, its filter has no
         cost for the run, or another account was charged for the same records; then nothing is charged.
