@@ -58,7 +58,7 @@ class NoiseSource(ABC):
     def random(self, size: Shape = None) -> Floats:
         """Uniform multiples of 2^-53 in [0, 1)."""
         shape = _shape(size)
-        return ((self._words(math.prod(shape)) >> np.uint64(11)) * 2.0**-53).reshape(shape)
+        return _scaled(self._words(math.prod(shape)) >> np.uint64(11), 2.0**-53).reshape(shape)
 
     def standard_exponential(self, size: Shape = None) -> Floats:
         """Exponential of rate 1, precise near 0 and far out."""
@@ -96,7 +96,7 @@ class NoiseSource(ABC):
     def _open_unit(self, count: int) -> Floats:
         """Uniform on (0, 1], with 53 significant bits down to 2^-75 and a least value of 2^-129."""
         words = self._words(count)
-        result = words * 2.0**-64
+        result = _scaled(words, 2.0**-64)
         small = np.flatnonzero(words < _SMALL_WORD)
         if small.size:
             result[small] += (self._words(small.size) + 0.5) * 2.0**-128
@@ -189,6 +189,10 @@ def noise_source(randomness: Randomness) -> NoiseSource:
             hint='For example `randomness = "secure"`, or `randomness = 7` for a test.',
         )
     return SeededNoise(randomness)
+
+
+def _scaled(words: Words, factor: float) -> Floats:
+    return words.astype(np.float64) * factor
 
 
 def _shape(size: Shape) -> tuple[int, ...]:
