@@ -119,17 +119,17 @@ def subtract(left: Decimal, right: Decimal) -> Decimal:
     return _EXACT.subtract(left, right)
 
 
-def float_at_most(value: Decimal) -> float:
+def float_at_most(value: Decimal | Fraction) -> float:
     """The greatest float whose exact value is at most ``value``.
 
     To certify (ε, δ) for the δ that was *written*, compute ε at ``float_at_most(δ)``: the float
     nearest to 1e-5 is larger than 1e-5, and ε there is a little too small.
     """
     result = float(value)
-    return math.nextafter(result, -math.inf) if Decimal(result) > value else result
+    return math.nextafter(result, -math.inf) if result > value else result
 
 
-def float_at_least(value: Decimal) -> float:
+def float_at_least(value: Decimal | Fraction) -> float:
     """The least float whose exact value is at least ``value``."""
     result = float(value)
-    return math.nextafter(result, math.inf) if Decimal(result) < value else result
+    return math.nextafter(result, math.inf) if result < value else result

@@ -15,7 +15,7 @@ from affidavit.accountant.filters.costs import NO_COSTS, Costs
 from affidavit.accountant.ledger import Account, Ledger
 from affidavit.accountant.ledger.accounts import opened
 from affidavit.accountant.ledger.grants import check_pays
-from affidavit.accountant.ledger.opening import opening
+from affidavit.accountant.ledger.opening import Budget, opening
 from affidavit.accountant.ledger.sketch import sketch
 from affidavit.accountant.remedies import did_you_mean, setting
 from affidavit.accountant.unit import RECORD
@@ -139,8 +139,8 @@ def _new(
     delta = cost[1] * runs if asked[1] is None else asked[1]
 
     def account(epsilon: Decimal) -> Account:
-        facts = opening(name, relation, RECORD, epsilon, delta, filter_name, None)
-        return opened({**facts, "at": ""})
+        budget = Budget(relation=relation, unit=RECORD, epsilon=epsilon, delta=delta, filter=filter_name)
+        return opened({**opening(name, budget), "at": ""})
 
     if asked[0] is not None:
         return account(asked[0])

@@ -27,7 +27,10 @@ COIN = 1 << 62
 class AlignedNoise(NoiseSource):
     """``held`` records in the larger data set, ``size`` declared places; ``removed``: which of them this run lacks."""
 
+    guarantee = False
+
     def __init__(self, seed: int, *, held: int, size: int, removed: int | None = None) -> None:
+        self.description = f"NO GUARANTEE: seeded with {seed}, and aligned by record, for tests only"
         self._seed = seed
         self._held = held
         self._size = size
@@ -37,14 +40,6 @@ class AlignedNoise(NoiseSource):
         self._uses: Counter[str] = Counter()
         self._places: tuple[list[int], list[int]] = ([], [])
         self._placed = 0
-
-    @property
-    def guarantee(self) -> bool:
-        return False
-
-    @property
-    def description(self) -> str:
-        return f"NO GUARANTEE: seeded with {self._seed}, and aligned by record, for tests only"
 
     def begin(self, path: str) -> None:
         """One use of the leaf at ``path`` begins: what is drawn from here on is for it."""

@@ -127,7 +127,7 @@ def _paid(ledger: Ledger, receipt: Receipt, certificate: Certificate, *, sha256:
     """
     if receipt.ledger_end is None:
         raise UsageError(
-            "the receipt names no end of a ledger: an older version wrote it",
+            "the receipt names no end of a ledger",
             hint="Remove `--ledger`. What was charged: `affidavit ledger show`",
         )
     paid = ledger.reservation(

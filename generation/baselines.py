@@ -89,7 +89,7 @@ def public_only(
 
         def pick() -> int:
             scores = clip_to_grid(public.logits, clip=_PUBLIC_CLIP)[0][0].astype(np.int64)
-            return sample(scores, temperature=temperature * GRID, noise=noise).value
+            return sample(scores, temperature=temperature * GRID, noise=noise)
 
         return pick, lambda token: public.append([token])
 

@@ -278,7 +278,7 @@ class _Writer(Writer[PrivatePredictionConfig]):
 
         scores = clip_to_grid(self.public.logits, clip=self.config.clip)[0][0][tokens].astype("int64")
         temperature = GRID * Fraction(self.config.public_temperature)
-        return int(tokens[sample(scores, temperature=temperature, noise=self._free).value])
+        return int(tokens[sample(scores, temperature=temperature, noise=self._free)])
 
     def _private_token(self, tokens: NDArray[np.int64]) -> int:
         from affidavit.generation.aggregate import Clipped, brought

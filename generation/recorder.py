@@ -25,7 +25,6 @@ from affidavit.accountant.release.journal import DrawLost
 from affidavit.accountant.release.randomness import KeyedNoise
 from affidavit.accountant.validate import Relation
 from affidavit.generation.sampling import sample_event
-from affidavit.mechanisms.base import Draw
 from affidavit.mechanisms.outcomes import decoded, encoded
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class Recorder:
     def __init__(self, permit: GeneratorPermit) -> None:
         self._permit = permit
         self._whole: Journal | None = getattr(permit, "journal", None)
-        self._journal: Strand | None = self._whole
+        self._journal: Strand | None = None if self._whole is None else self._whole.whole
         self.trace: list[dict[str, Any]] = []
         self.draws: Counter[str] = Counter()
         self.samples: Counter[str] = Counter()
@@ -216,7 +215,7 @@ def _told(outcome: object) -> Any:
         case bool() | int() | float():
             return outcome
         case tuple():
-            return [one.value if isinstance(one, Draw) else one for one in outcome]
+            return list(outcome)
         case np.ndarray() if outcome.size <= _MOST_TOLD:
             return outcome.ravel().tolist()
     return None

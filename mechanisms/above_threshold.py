@@ -41,24 +41,22 @@ from typing import Any, ClassVar, NoReturn, TypeAlias
 import numpy as np
 
 from affidavit.accountant import validate
+from affidavit.accountant.decimals import float_at_least, float_at_most
 from affidavit.accountant.errors import PermitViolation, PlanError, UsageError
-from affidavit.accountant.plan import Leaf, Plan, Pure, register_leaf
-from affidavit.accountant.remedies import CERTIFY
+from affidavit.accountant.plan import Leaf, Pure, register_leaf
 from affidavit.mechanisms.base import (
     Mechanism,
     Noise,
     Permit,
     Rational,
     Statistic,
-    float_at_least,
-    float_at_most,
+    charge,
     positive,
-    use_leaf,
     watched,
 )
 from affidavit.mechanisms.coins import two_sided_geometric
 
-__all__ = ["ASSUMPTIONS", "MECHANISM", "AboveThreshold", "Scan", "SparseVector", "release", "start"]
+__all__ = ["ASSUMPTIONS", "MECHANISM", "AboveThreshold", "Scan", "SparseVector"]
 
 ASSUMPTIONS = ("above-threshold: the noise source yields independent uniform bits",)
 
@@ -77,10 +75,6 @@ class AboveThreshold(Leaf):
     positives: int
     monotone: bool
     kind: ClassVar[str] = "above-threshold"
-
-
-def _costs(leaf: AboveThreshold) -> Plan:
-    return Pure(float_at_least(_epsilon(leaf)))
 
 
 def _epsilon(leaf: AboveThreshold) -> Fraction:
@@ -104,7 +98,7 @@ register_leaf(
         "positives": partial(validate.whole, minimum=1, maximum=_MOST_POSITIVES),
         "monotone": _boolean,
     },
-    costs=_costs,
+    costs=lambda leaf: Pure(float_at_least(_epsilon(leaf))),
 )
 
 
@@ -149,8 +143,15 @@ class ScanAgainst:
         return self.spec.leaf()
 
     def release(self, permit: Permit, path: str, values: Iterable[int]) -> Scan:
-        """A run that was charged and has answered ``values``, of which there may be none yet."""
-        scan = start(permit, path, spec=self.spec, threshold=self.threshold)
+        """A run that has answered ``values``, of which there may be none yet.
+
+        It is charged now, whether or not any query will exceed ``threshold``. Whoever computes the queries guarantees
+        that neighbouring data move each by at most the sensitivity. Raises ``PermitViolation`` if less noise or more
+        positives than certified are asked for (compared exactly).
+        """
+        asked = self.leaf()
+        charge(permit, path, asked, lambda certified: _covers(certified, asked))
+        scan = Scan(self.spec, permit.noise, threshold=self.threshold, hidden=partial(watched, permit, path))
         for query in values:
             scan.above(query)
         return scan
@@ -187,7 +188,7 @@ class Scan:
             if self.finished:
                 raise PermitViolation(
                     "the sparse vector has given every answer that it may give",
-                    hint="Begin another run with start(); it is charged anew.",
+                    hint="Begin another run; it is charged anew.",
                 )
             self.queries += 1
             reached = self._hidden(
@@ -201,51 +202,16 @@ class Scan:
             return bool(reached)
 
     def __reduce__(self) -> NoReturn:
-        raise PermitViolation("a sparse vector's run cannot be copied or pickled", hint="Begin another with start().")
+        raise PermitViolation("a sparse vector's run cannot be copied or pickled", hint="Begin another run.")
 
 
-def start(permit: Permit, path: str, *, spec: SparseVector, threshold: int) -> Scan:
-    """Begin a run, charged to the leaf at ``path`` now, whether or not any query will exceed ``threshold``.
-
-    Whoever computes the queries guarantees that neighbouring data move each by at most ``spec.sensitivity``.
-    Raises ``PermitViolation`` if less noise or more positives than certified are asked for (compared exactly).
-    """
-    asked = spec.leaf()
-    leaf = use_leaf(permit, path, (AboveThreshold,))
-    if not isinstance(leaf, AboveThreshold) or not _covers(leaf, spec):
-        raise PermitViolation(
-            f"{path}: the sparse vector asked for is not covered by the certified one "
-            f"(noise multipliers {asked.threshold_noise_multiplier:.6g} and {asked.query_noise_multiplier:.6g}, "
-            f"{asked.positives} positives)",
-            hint=f"Raise the noise, or {CERTIFY}",
-        )
-    return Scan(spec, permit.noise, threshold=threshold, hidden=partial(watched, permit, path))
-
-
-def _covers(leaf: AboveThreshold, spec: SparseVector) -> bool:
+def _covers(certified: AboveThreshold, asked: AboveThreshold) -> bool:
     return (
-        Fraction(spec.threshold_scale) >= Fraction(leaf.threshold_noise_multiplier) * spec.sensitivity
-        and Fraction(spec.query_scale) >= Fraction(leaf.query_noise_multiplier) * spec.sensitivity
-        and spec.positives <= leaf.positives
-        and (spec.monotone or not leaf.monotone)
+        asked.threshold_noise_multiplier >= certified.threshold_noise_multiplier
+        and asked.query_noise_multiplier >= certified.query_noise_multiplier
+        and asked.positives <= certified.positives
+        and (asked.monotone or not certified.monotone)
     )
 
 
-def release(permit: Permit, path: str, queries: Iterable[int], *, spec: SparseVector, threshold: int) -> list[bool]:
-    """A whole run over given queries: one answer each, up to the last "above" that the run may give."""
-    scan = start(permit, path, spec=spec, threshold=threshold)
-    answers: list[bool] = []
-    for query in queries:
-        answers.append(scan.above(query))
-        if scan.finished:
-            break
-    return answers
-
-
-MECHANISM = Mechanism(
-    kind=AboveThreshold.kind,
-    spec=SparseVector,
-    release=release,
-    assumptions=ASSUMPTIONS,
-    sampler="exact geometric noise on threshold and queries",
-)
+MECHANISM = Mechanism(AboveThreshold.kind, SparseVector, "exact geometric noise on threshold and queries", ASSUMPTIONS)

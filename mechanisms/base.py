@@ -1,15 +1,15 @@
 """What every mechanism offers, and the registry that the conformance tests walk over.
 
-A mechanism is a file: a frozen spec that says what one use costs (``leaf``), and a ``release``
-that draws. They stand side by side so that the cost and the draw cannot drift apart: ``release``
-compares, in exact rational arithmetic, what it is about to do with the leaf that was certified.
+A mechanism is a file: a frozen spec that says what one use costs (``leaf``) and draws (``release``).
+They stand side by side so that the cost and the draw cannot drift apart: ``release`` compares, in exact
+rational arithmetic, what it is about to do with the leaf that was certified (``charge``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import Leaf, Plan, leaves
+from affidavit.accountant.remedies import CERTIFY
 
 __all__ = [
-    "Costed",
-    "Draw",
     "Drawing",
     "Keeper",
     "Mechanism",
@@ -32,9 +31,8 @@ __all__ = [
     "Statistic",
     "Watch",
     "assumptions",
+    "charge",
     "draw",
-    "float_at_least",
-    "float_at_most",
     "freeze",
     "positive",
     "public",
@@ -43,7 +41,6 @@ __all__ = [
     "samplers",
     "told",
     "uniform_below",
-    "use_leaf",
     "watched",
 ]
 
@@ -52,6 +49,7 @@ Outcome = TypeVar("Outcome")
 Values_contra = TypeVar("Values_contra", contravariant=True)
 Released_co = TypeVar("Released_co", covariant=True)
 Given = TypeVar("Given")
+Asked = TypeVar("Asked", bound=Leaf)
 
 
 class Noise(Protocol):
@@ -73,16 +71,12 @@ class Permit(Protocol):
         ...
 
 
-class Costed(Protocol):
-    """What a mechanism's noise costs."""
+class Spec(Protocol[Values_contra, Released_co]):
+    """A mechanism with all its parameters, each of them public or released before."""
 
     def leaf(self) -> Leaf:
         """What one use costs, rounded to the safe side."""
         ...
-
-
-class Spec(Costed, Protocol[Values_contra, Released_co]):
-    """A mechanism with all its parameters, each of them public or released before."""
 
     def release(self, permit: Permit, path: str, values: Values_contra) -> Released_co:
         """One use over ``values``, charged to the leaf at ``path``. Generators ask for it by ``draw``."""
@@ -98,11 +92,10 @@ class Mechanism:
     """
 
     kind: str
-    spec: type[Costed]
-    release: Callable[..., Any]
+    spec: type[Any]
+    sampler: str
     assumptions: tuple[str, ...]
     name: str = ""
-    sampler: str = ""
 
     @property
     def called(self) -> str:
@@ -153,14 +146,6 @@ class Keeper(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """One released value, and a digest of the randomness behind it (for the private trace only)."""
-
-    value: int
-    noise_sha256: str
-
-
 _REGISTRY: dict[str, Mechanism] = {}
 _frozen = False
 
@@ -201,17 +186,19 @@ def samplers(plan: Plan) -> tuple[str, ...]:
     return tuple(f"{kind}: {drawn[kind]}" for kind in kinds if drawn.get(kind))
 
 
-def use_leaf(permit: Permit, path: str, kinds: Iterable[type[Leaf]]) -> Leaf:
-    """Charge one use at ``path`` and make sure that the certified leaf is of one of ``kinds``."""
-    leaf = permit.use(path)
-    expected = tuple(kinds)
-    if not isinstance(leaf, expected):
-        names = " or ".join(kind.kind for kind in expected)
+def charge(permit: Permit, path: str, asked: Asked, covers: Callable[[Asked], bool]) -> None:
+    """Charge one use at ``path``. Raises ``PermitViolation`` where its leaf is of another kind, or covers it not."""
+    certified = permit.use(path)
+    if not isinstance(certified, type(asked)) or not covers(certified):
         raise PermitViolation(
-            f"{path} is certified as {leaf.kind}, but the mechanism that draws is {names}",
-            hint="Certify the plan that the generator states: `affidavit certify RUN.toml -o CERT.json`",
+            f"{path}: the draw costs {_stated(asked)}, which the certified {_stated(certified)} does not cover",
+            hint=f"Raise the noise, or {CERTIFY}",
         )
-    return leaf
+
+
+def _stated(leaf: Leaf) -> str:
+    values = ", ".join(f"{each.name} = {getattr(leaf, each.name)}" for each in fields(leaf))
+    return f"{leaf.kind} ({values})"
 
 
 def watched(permit: Permit, path: str, statistic: Statistic, draw: Callable[[], Outcome]) -> Outcome:
@@ -254,18 +241,6 @@ def positive(value: Rational, *, name: str) -> Fraction:
     if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)) or value <= 0:
         raise UsageError(f"{name} is not a finite number > 0", hint=f"For example `{name} = 1`.")
     return Fraction(value)
-
-
-def float_at_least(value: Fraction) -> float:
-    """The least float64 that is >= ``value``."""
-    near = float(value)
-    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
-
-
-def float_at_most(value: Fraction) -> float:
-    """The largest float64 that is <= ``value``."""
-    near = float(value)
-    return near if Fraction(near) <= value else math.nextafter(near, -math.inf)
 
 
 def uniform_below(noise: Noise, bound: int) -> int:

@@ -32,23 +32,20 @@ from fractions import Fraction
 from typing import ClassVar
 
 from affidavit.accountant import validate
-from affidavit.accountant.errors import PermitViolation
+from affidavit.accountant.decimals import float_at_least
 from affidavit.accountant.plan import Gaussian, Leaf, Plan, Pure, register_leaf
-from affidavit.accountant.remedies import CERTIFY
 from affidavit.mechanisms.base import (
-    Draw,
     Mechanism,
     Permit,
     Rational,
     Statistic,
-    float_at_least,
+    charge,
     positive,
-    use_leaf,
     watched,
 )
 from affidavit.mechanisms.exponential import ARITHMETIC_SLACK, Scores, sample
 
-__all__ = ["ASSUMPTIONS", "MECHANISM", "BoundedRange", "JointSelection", "costs", "gaussian_multiplier", "release"]
+__all__ = ["ASSUMPTIONS", "MECHANISM", "BoundedRange", "JointSelection", "costs", "gaussian_multiplier"]
 
 ASSUMPTIONS = (
     "bounded-range: float64 exp is accurate to 2^-44 relative; everything after it is exact integer arithmetic, "
@@ -107,39 +104,20 @@ class JointSelection:
         ratio = positive(self.width, name="width") / positive(self.temperature, name="temperature")
         return BoundedRange(float_at_least(ratio + ARITHMETIC_SLACK))
 
-    def release(self, permit: Permit, path: str, values: Sequence[Scores]) -> tuple[Draw, ...]:
-        """``release`` with these numbers."""
-        return release(permit, path, values, temperature=self.temperature, width=self.width)
+    def release(self, permit: Permit, path: str, values: Sequence[Scores]) -> tuple[int, ...]:
+        """For each list of scores, one index drawn ∝ exp(score/temperature); all charged as one use.
 
-
-def release(
-    permit: Permit, path: str, choices: Sequence[Scores], *, temperature: Rational, width: Rational
-) -> tuple[Draw, ...]:
-    """For each list of scores, one index drawn ∝ exp(score/temperature); all charged as one use at ``path``.
-
-    Whoever computes the scores guarantees that neighbouring data change them by spreads that add up to at
-    most ``width``. Raises ``PermitViolation`` if ``width``/``temperature`` exceeds the certified range.
-    """
-    exact_temperature = positive(temperature, name="temperature")
-    leaf = use_leaf(permit, path, (BoundedRange,))
-    if not isinstance(leaf, BoundedRange) or positive(width, name="width") > Fraction(leaf.range) * exact_temperature:
-        raise PermitViolation(
-            f"{path}: width/temperature is {float(width) / float(temperature):.6g}, "
-            f"more than the certified range {getattr(leaf, 'range', math.nan):.6g}",
-            hint=f"Raise the temperature, or {CERTIFY}",
+        Whoever computes the scores guarantees that neighbouring data change them by spreads that add up to at
+        most ``width``. Raises ``PermitViolation`` as ``SoftmaxSampling.release``.
+        """
+        asked, ratio = self.leaf(), Fraction(self.width) / Fraction(self.temperature)
+        charge(permit, path, asked, lambda certified: ratio <= certified.range)
+        return watched(
+            permit,
+            path,
+            Statistic("spread", tuple(values), (Fraction(self.temperature),)),
+            lambda: tuple(sample(scores, temperature=self.temperature, noise=permit.noise) for scores in values),
         )
-    return watched(
-        permit,
-        path,
-        Statistic("spread", tuple(choices), (exact_temperature,)),
-        lambda: tuple(sample(scores, temperature=exact_temperature, noise=permit.noise) for scores in choices),
-    )
 
 
-MECHANISM = Mechanism(
-    kind=BoundedRange.kind,
-    spec=JointSelection,
-    release=release,
-    assumptions=ASSUMPTIONS,
-    sampler="inverse CDF over integer weights",
-)
+MECHANISM = Mechanism(BoundedRange.kind, JointSelection, "inverse CDF over integer weights", ASSUMPTIONS)

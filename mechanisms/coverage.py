@@ -12,28 +12,26 @@ alone. The noise is that of ``gaussian``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.accountant.decimals import float_at_most
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Gaussian
 from affidavit.mechanisms import gaussian
-from affidavit.mechanisms.base import Mechanism, Permit, Rational, float_at_most, positive, public
+from affidavit.mechanisms.base import Permit, Rational, positive, public
+from affidavit.mechanisms.gaussian import GaussianNoise
 
 __all__ = [
-    "ASSUMPTIONS",
     "MECHANISM",
     "CoverageCount",
     "covered",
     "on_grid",
-    "release",
     "squared_distances",
     "squared_radius",
 ]
-
-ASSUMPTIONS = gaussian.ASSUMPTIONS
 
 _GRID = 1 << 26  # squares of differences of points within 2 of each other sum to less than 2^56
 
@@ -66,26 +64,10 @@ class CoverageInside:
         return self.spec.leaf()
 
     def release(self, permit: Permit, path: str, values: NDArray[np.float64]) -> float:
-        """``release`` with these numbers."""
-        return release(permit, path, values, centre=self.centre, radius=self.radius, spec=self.spec)
-
-
-def release(
-    permit: Permit,
-    path: str,
-    points: NDArray[np.float64],
-    *,
-    centre: NDArray[np.float64],
-    radius: float,
-    spec: CoverageCount,
-) -> float:
-    """The noisy number of ``points`` within ``radius`` of ``centre``, charged to the leaf at ``path``."""
-    public(permit, path, centre, radius)
-    count = int(covered(points, centre=centre, radius=radius).sum())
-    noisy = gaussian.release(
-        permit, path, np.array([float(count)]), standard_deviation=spec.noise_multiplier, l2_sensitivity=1
-    )
-    return float(noisy[0])
+        """The noisy number of points within the ball."""
+        public(permit, path, self.centre, self.radius)
+        count = float(covered(values, centre=self.centre, radius=self.radius).sum())
+        return float(GaussianNoise(self.spec.noise_multiplier, 1).release(permit, path, np.array([count]))[0])
 
 
 def covered(points: NDArray[np.float64], *, centre: NDArray[np.float64], radius: float) -> NDArray[np.bool_]:
@@ -114,11 +96,4 @@ def squared_distances(points: NDArray[np.int64], centre: NDArray[np.int64]) -> N
     return distances
 
 
-MECHANISM = Mechanism(
-    kind=Gaussian.kind,
-    spec=CoverageCount,
-    release=release,
-    assumptions=ASSUMPTIONS,
-    name="coverage",
-    sampler="normal noise in float64",
-)
+MECHANISM = replace(gaussian.MECHANISM, spec=CoverageCount, name="coverage")

@@ -21,7 +21,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from affidavit.accountant.errors import PermitViolation, UsageError
+from affidavit.accountant.decimals import float_at_least, float_at_most
+from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import DiscreteGaussian
 from affidavit.mechanisms.base import (
     Mechanism,
@@ -29,15 +30,13 @@ from affidavit.mechanisms.base import (
     Permit,
     Rational,
     Statistic,
-    float_at_least,
-    float_at_most,
+    charge,
     positive,
-    use_leaf,
     watched,
 )
 from affidavit.mechanisms.coins import exponential_coin, two_sided_geometric
 
-__all__ = ["ASSUMPTIONS", "MECHANISM", "DiscreteGaussianNoise", "discrete_gaussian", "release"]
+__all__ = ["ASSUMPTIONS", "MECHANISM", "DiscreteGaussianNoise", "discrete_gaussian"]
 
 ASSUMPTIONS = ("discrete-gaussian: the noise source yields independent uniform bits; the draw is exact",)
 
@@ -60,39 +59,22 @@ class DiscreteGaussianNoise:
         return DiscreteGaussian(float_at_most(deviation * Fraction(1, steps)), granularity)
 
     def release(self, permit: Permit, path: str, values: int) -> int:
-        """``release`` with these numbers."""
-        deviation, steps = self.standard_deviation, self.sensitivity
-        return release(permit, path, values, standard_deviation=deviation, sensitivity=steps)
+        """One whole number plus noise.
 
+        Whoever computes it guarantees that neighbouring data move it by at most ``sensitivity`` steps. Raises
+        ``PermitViolation`` if the grid is another than certified or the noise is less, compared exactly.
+        """
+        if isinstance(values, bool) or not isinstance(values, int):
+            raise UsageError("the value to release is not a whole number", hint="Count in grid steps.")
+        asked, deviation = self.leaf(), Fraction(self.standard_deviation)
 
-def release(permit: Permit, path: str, value: int, *, standard_deviation: Rational, sensitivity: int) -> int:
-    """``value`` plus noise, charged to the leaf at ``path``.
+        def covers(certified: DiscreteGaussian) -> bool:
+            same = asked.granularity == certified.granularity
+            return same and asked.noise_multiplier >= certified.noise_multiplier
 
-    Whoever computes ``value`` guarantees that neighbouring data move it by at most ``sensitivity`` steps. Raises
-    ``PermitViolation`` if the grid is finer than certified or the noise is less, compared exactly.
-    """
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise UsageError("the value to release is not a whole number", hint="Count in grid steps.")
-    deviation, steps = positive(standard_deviation, name="standard_deviation"), _whole(sensitivity)
-    leaf = use_leaf(permit, path, (DiscreteGaussian,))
-    stated = DiscreteGaussianNoise(deviation, steps).leaf()
-    if (
-        not isinstance(leaf, DiscreteGaussian)
-        or stated.granularity != leaf.granularity
-        or deviation < Fraction(leaf.noise_multiplier) * steps
-    ):
-        raise PermitViolation(
-            f"{path}: noise multiplier {stated.noise_multiplier:.6g} on a grid of {stated.granularity:.6g} is not the "
-            f"certified {getattr(leaf, 'noise_multiplier', float('nan')):.6g} on "
-            f"{getattr(leaf, 'granularity', float('nan')):.6g}",
-            hint="Certify the noise and the grid that the generator uses: `affidavit certify RUN.toml -o CERT.json`",
-        )
-    return watched(
-        permit,
-        path,
-        Statistic("l1", (np.array([value]),), (deviation,)),
-        lambda: value + discrete_gaussian(deviation, noise=permit.noise),
-    )
+        charge(permit, path, asked, covers)
+        statistic = Statistic("l1", (np.array([values]),), (deviation,))
+        return watched(permit, path, statistic, lambda: values + discrete_gaussian(deviation, noise=permit.noise))
 
 
 def discrete_gaussian(standard_deviation: Fraction, *, noise: Noise) -> int:
@@ -112,10 +94,4 @@ def _whole(sensitivity: int) -> int:
     return sensitivity
 
 
-MECHANISM = Mechanism(
-    kind=DiscreteGaussian.kind,
-    spec=DiscreteGaussianNoise,
-    release=release,
-    assumptions=ASSUMPTIONS,
-    sampler="exact discrete Gaussian noise",
-)
+MECHANISM = Mechanism(DiscreteGaussian.kind, DiscreteGaussianNoise, "exact discrete Gaussian noise", ASSUMPTIONS)

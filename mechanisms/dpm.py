@@ -279,8 +279,7 @@ class _Permitted:
         self._places = {(what, level): i for i, (what, level, _) in enumerate(settings.steps())}
 
     def separators(self, level: int, scores: Sequence[Scores]) -> list[int]:
-        drawn = draw(self._permit, self._at("split", level), self._settings.selection(level), scores)
-        return [chosen.value for chosen in drawn]
+        return list(draw(self._permit, self._at("split", level), self._settings.selection(level), scores))
 
     def counts(self, level: int, exact: Floats) -> Floats:
         return draw(self._permit, self._at("count", level), self._settings.counting(level), exact)

@@ -24,7 +24,6 @@ adds 2^-36. So no "ideal real arithmetic" has to be assumed, only an accurate ``
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -33,24 +32,22 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from affidavit.accountant.errors import PermitViolation, UsageError
+from affidavit.accountant.decimals import float_at_least
+from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Exponential
-from affidavit.accountant.remedies import CERTIFY
 from affidavit.mechanisms.base import (
-    Draw,
     Mechanism,
     Noise,
     Permit,
     Rational,
     Statistic,
-    float_at_least,
+    charge,
     positive,
     uniform_below,
-    use_leaf,
     watched,
 )
 
-__all__ = ["ARITHMETIC_SLACK", "ASSUMPTIONS", "MAX_SPREAD", "MECHANISM", "SoftmaxSampling", "draw", "release", "sample"]
+__all__ = ["ARITHMETIC_SLACK", "ASSUMPTIONS", "MAX_SPREAD", "MECHANISM", "SoftmaxSampling", "sample"]
 
 Scores: TypeAlias = NDArray[np.float64 | np.int64]
 
@@ -85,50 +82,29 @@ class SoftmaxSampling:
         return Exponential(float_at_least(ratio + ARITHMETIC_SLACK))
 
     def release(self, permit: Permit, path: str, values: Scores) -> int:
-        """``release`` with these numbers."""
-        return release(permit, path, values, temperature=self.temperature, width=self.width)
+        """One output index ∝ exp(score/temperature); ``values`` are finite scores, one for each output.
 
-
-def release(permit: Permit, path: str, scores: Scores, *, temperature: Rational, width: Rational) -> int:
-    """Draw one output index ∝ exp(scores/temperature), charged to the leaf at ``path``.
-
-    ``scores`` has one finite entry per output; whoever computes them guarantees that neighbouring
-    data change them by a spread of at most ``width``. Raises ``PermitViolation`` if ``width`` /
-    ``temperature`` exceeds the certified range (compared exactly) or the permit is used up.
-    """
-    return draw(permit, path, scores, temperature=temperature, width=width).value
-
-
-def draw(permit: Permit, path: str, scores: Scores, *, temperature: Rational, width: Rational) -> Draw:
-    """``release`` that also tells a digest of the noise, for the private trace."""
-    exact_temperature = positive(temperature, name="temperature")
-    leaf = use_leaf(permit, path, (Exponential,))
-    if not isinstance(leaf, Exponential) or positive(width, name="width") > Fraction(leaf.range) * exact_temperature:
-        raise PermitViolation(
-            f"{path}: width/temperature is {float(width) / float(temperature):.6g}, "
-            f"more than the certified range {getattr(leaf, 'range', math.nan):.6g}",
-            hint=f"Raise the temperature, or {CERTIFY}",
+        Whoever computes them guarantees that neighbouring data change them by a spread of at most ``width``. Raises
+        ``PermitViolation`` if ``width``/``temperature`` exceeds the certified range (compared exactly, without slack).
+        """
+        asked, ratio = self.leaf(), Fraction(self.width) / Fraction(self.temperature)
+        charge(permit, path, asked, lambda certified: ratio <= certified.range)
+        statistic = Statistic("spread", (np.asarray(values),), (Fraction(self.temperature),))
+        return watched(
+            permit, path, statistic, lambda: sample(values, temperature=self.temperature, noise=permit.noise)
         )
-    return watched(
-        permit,
-        path,
-        Statistic("spread", (np.asarray(scores),), (exact_temperature,)),
-        lambda: sample(scores, temperature=exact_temperature, noise=permit.noise),
-    )
 
 
-def sample(scores: Scores, *, temperature: Rational, noise: Noise) -> Draw:
+def sample(scores: Scores, *, temperature: Rational, noise: Noise) -> int:
     """The sampler alone, for tests: no permit, no charge."""
     limbs = _weights(np.asarray(scores), float(temperature))
     blocks = _cumulative([np.add.reduceat(limb, np.arange(0, limb.size, _BLOCK)) for limb in limbs])
-    total = _compose(blocks, -1)
-    uniform = uniform_below(noise, total)
-    digest = hashlib.sha256(uniform.to_bytes((total.bit_length() + 7) // 8, "big")).hexdigest()
+    uniform = uniform_below(noise, _compose(blocks, -1))
     block = _search(blocks, uniform)
     before = _compose(blocks, block - 1) if block else 0
     first = block * _BLOCK
     inside = _cumulative([limb[first : first + _BLOCK] for limb in limbs])
-    return Draw(first + _search(inside, uniform - before), digest)
+    return first + _search(inside, uniform - before)
 
 
 def _weights(scores: Scores, temperature: float) -> list[NDArray[np.int64]]:
@@ -183,10 +159,4 @@ def _search(sums: list[NDArray[np.int64]], uniform: int) -> int:
     return high
 
 
-MECHANISM = Mechanism(
-    kind=Exponential.kind,
-    spec=SoftmaxSampling,
-    release=release,
-    assumptions=ASSUMPTIONS,
-    sampler="inverse CDF over integer weights",
-)
+MECHANISM = Mechanism(Exponential.kind, SoftmaxSampling, "inverse CDF over integer weights", ASSUMPTIONS)

@@ -19,21 +19,20 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from affidavit.accountant.errors import PermitViolation, UsageError
+from affidavit.accountant.decimals import float_at_most
+from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Gaussian
-from affidavit.accountant.remedies import CERTIFY
 from affidavit.mechanisms.base import (
     Mechanism,
     Permit,
     Rational,
     Statistic,
-    float_at_most,
+    charge,
     positive,
-    use_leaf,
     watched,
 )
 
-__all__ = ["ASSUMPTIONS", "MECHANISM", "GaussianNoise", "release"]
+__all__ = ["ASSUMPTIONS", "MECHANISM", "GaussianNoise"]
 
 ASSUMPTIONS = ("gaussian: ideal real arithmetic (float64 draws and sums are treated as real numbers)",)
 
@@ -51,45 +50,21 @@ class GaussianNoise:
         return Gaussian(float_at_most(scale / positive(self.l2_sensitivity, name="l2_sensitivity")))
 
     def release(self, permit: Permit, path: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``release`` with these numbers."""
-        scale, sensitivity = self.standard_deviation, self.l2_sensitivity
-        return release(permit, path, values, standard_deviation=scale, l2_sensitivity=sensitivity)
+        """``values`` plus noise in every coordinate.
+
+        Whoever computes ``values`` guarantees that neighbouring data move them by at most ``l2_sensitivity`` in l2
+        norm. Raises ``PermitViolation`` if the noise multiplier is below the certified one (compared exactly).
+        """
+        vector = np.asarray(values, dtype=np.float64)
+        if not np.all(np.isfinite(vector)):
+            raise UsageError("the values to release are not all finite", hint="Clip the values before releasing them.")
+        asked, scale = self.leaf(), Fraction(self.standard_deviation)
+        charge(permit, path, asked, lambda certified: asked.noise_multiplier >= certified.noise_multiplier)
+
+        def draw() -> NDArray[np.float64]:
+            return vector + float(scale) * permit.noise.standard_normal(vector.size).reshape(vector.shape)
+
+        return watched(permit, path, Statistic("l2", (vector,), (scale,)), draw)
 
 
-def release(
-    permit: Permit,
-    path: str,
-    values: NDArray[np.float64],
-    *,
-    standard_deviation: Rational,
-    l2_sensitivity: Rational,
-) -> NDArray[np.float64]:
-    """``values`` plus noise of the given standard deviation in every coordinate.
-
-    Whoever computes ``values`` guarantees that neighbouring data move them by at most
-    ``l2_sensitivity`` in l2 norm. Raises ``PermitViolation`` if ``standard_deviation`` /
-    ``l2_sensitivity`` is below the certified noise multiplier (compared exactly).
-    """
-    vector = np.asarray(values, dtype=np.float64)
-    if not np.all(np.isfinite(vector)):
-        raise UsageError("the values to release are not all finite", hint="Clip the values before releasing them.")
-    scale = positive(standard_deviation, name="standard_deviation")
-    sensitivity = positive(l2_sensitivity, name="l2_sensitivity")
-    leaf = use_leaf(permit, path, (Gaussian,))
-    if not isinstance(leaf, Gaussian) or scale < Fraction(leaf.noise_multiplier) * sensitivity:
-        raise PermitViolation(
-            f"{path}: noise multiplier {float(scale / sensitivity):.6g} is less than the certified "
-            f"{getattr(leaf, 'noise_multiplier', float('nan')):.6g}",
-            hint=f"Raise the noise, or {CERTIFY}",
-        )
-
-    def draw() -> NDArray[np.float64]:
-        noise = permit.noise.standard_normal(vector.size).reshape(vector.shape)
-        return vector + float(scale) * noise
-
-    return watched(permit, path, Statistic("l2", (vector,), (scale,)), draw)
-
-
-MECHANISM = Mechanism(
-    kind=Gaussian.kind, spec=GaussianNoise, release=release, assumptions=ASSUMPTIONS, sampler="normal noise in float64"
-)
+MECHANISM = Mechanism(Gaussian.kind, GaussianNoise, "normal noise in float64", ASSUMPTIONS)

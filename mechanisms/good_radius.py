@@ -20,21 +20,20 @@ is noise multiplier σ, and a search is 2⌈log2(√2/(2θ))⌉ adaptive uses of
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.accountant.decimals import float_at_most
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Gaussian, Repeat
 from affidavit.mechanisms import gaussian
-from affidavit.mechanisms.base import Mechanism, Permit, Rational, draw, float_at_most, positive, public
+from affidavit.mechanisms.base import Permit, Rational, draw, positive, public
 from affidavit.mechanisms.coverage import on_grid, squared_distances, squared_radius
 from affidavit.mechanisms.gaussian import GaussianNoise
 
-__all__ = ["ASSUMPTIONS", "LARGEST", "MECHANISM", "GoodRadius", "average_coverage", "release"]
-
-ASSUMPTIONS = gaussian.ASSUMPTIONS
+__all__ = ["LARGEST", "MECHANISM", "GoodRadius", "average_coverage"]
 
 LARGEST = math.sqrt(2.0) / 2.0
 """Half the diameter of the probability simplex: where the search starts."""
@@ -89,32 +88,28 @@ class RadiusHolding:
         return self.spec.leaf()
 
     def release(self, permit: Permit, path: str, values: NDArray[np.float64]) -> float:
-        """``release`` with these numbers: all uses of the search."""
-        return release(permit, path, values, volume=self.volume, spec=self.spec)
+        """A radius, by ``spec.uses`` draws charged to the leaf at ``path`` (the leaf of ``spec.plan()``).
 
-
-def release(permit: Permit, path: str, points: NDArray[np.float64], *, volume: int, spec: GoodRadius) -> float:
-    """A radius, by ``spec.uses`` draws charged to the leaf at ``path`` (the leaf of ``spec.plan()``).
-
-    ``points`` are rows of the probability simplex, ``volume`` the public number t that a ball should hold. All draws
-    are made whatever they show.
-    """
-    if volume < 1:
-        raise UsageError("the volume of a ball is not a whole number >= 1", hint="Give the public number of points.")
-    public(permit, path, volume)
-    distances = _pairwise(points)
-    low, high = 0.0, LARGEST
-    for _ in range(spec.halvings):
-        middle = (low + high) / 2.0
-        whole, half = (
-            _noisy(permit, path, average_coverage(distances, radius=radius, volume=volume), spec)
-            for radius in (middle, middle / 2.0)
-        )
-        if half >= volume or whole >= volume:
-            high = middle
-        else:
-            low = middle
-    return (low + high) / 2.0
+        ``values``: points, as rows of the probability simplex. All draws are made whatever they show.
+        """
+        if self.volume < 1:
+            raise UsageError(
+                "the volume of a ball is not a whole number >= 1", hint="Give the public number of points."
+            )
+        public(permit, path, self.volume)
+        distances = _pairwise(values)
+        deviation = _SENSITIVITY * positive(self.spec.noise_multiplier, name="noise_multiplier")
+        noise = GaussianNoise(deviation, _SENSITIVITY)
+        low, high = 0.0, LARGEST
+        for _ in range(self.spec.halvings):
+            middle = (low + high) / 2.0
+            held = (average_coverage(distances, radius=r, volume=self.volume) for r in (middle, middle / 2.0))
+            whole, half = (float(draw(permit, path, noise, np.array([value]))[0]) for value in held)
+            if half >= self.volume or whole >= self.volume:
+                high = middle
+            else:
+                low = middle
+        return (low + high) / 2.0
 
 
 def average_coverage(squared: NDArray[np.int64], *, radius: float, volume: int) -> float:
@@ -128,16 +123,4 @@ def _pairwise(points: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.array([squared_distances(grid, row) for row in grid], dtype=np.int64).reshape(len(grid), len(grid))
 
 
-def _noisy(permit: Permit, path: str, value: float, spec: GoodRadius) -> float:
-    deviation = _SENSITIVITY * positive(spec.noise_multiplier, name="noise_multiplier")
-    return float(draw(permit, path, GaussianNoise(deviation, _SENSITIVITY), np.array([value]))[0])
-
-
-MECHANISM = Mechanism(
-    kind=Gaussian.kind,
-    spec=GoodRadius,
-    release=release,
-    assumptions=ASSUMPTIONS,
-    name="good-radius",
-    sampler="normal noise in float64",
-)
+MECHANISM = replace(gaussian.MECHANISM, spec=GoodRadius, name="good-radius")

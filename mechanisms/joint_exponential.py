@@ -42,23 +42,22 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from affidavit.accountant.errors import PermitViolation, UsageError
+from affidavit.accountant.decimals import float_at_least
+from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Exponential, Pure
-from affidavit.accountant.remedies import CERTIFY
 from affidavit.mechanisms.base import (
     Mechanism,
     Noise,
     Permit,
     Rational,
     Statistic,
-    float_at_least,
+    charge,
     positive,
     uniform_below,
-    use_leaf,
     watched,
 )
 
-__all__ = ["ARITHMETIC_SLACK", "ASSUMPTIONS", "MECHANISM", "JointTopK", "release", "sample"]
+__all__ = ["ARITHMETIC_SLACK", "ASSUMPTIONS", "MECHANISM", "JointTopK", "sample"]
 
 Counts: TypeAlias = NDArray[np.int64]
 
@@ -95,42 +94,26 @@ class JointTopK:
                 f"counts up to {self.most} at temperature {float(temperature):.3g} are too far apart to weigh",
                 hint=f"At least `temperature = {float(Fraction(self.most, _MOST_BITS))}`.",
             )
-        cost = float_at_least(positive(self.width, name="width") / temperature + ARITHMETIC_SLACK)
+        cost = float_at_least(self._ratio + ARITHMETIC_SLACK)
         return Pure(cost) if self.pure else Exponential(cost)
 
     def release(self, permit: Permit, path: str, values: Counts) -> tuple[int, ...]:
-        """``release`` with these numbers."""
-        return release(permit, path, values, spec=self)
+        """``size`` indices of counts, in order.
 
+        Whoever counts guarantees the width. Raises ``PermitViolation`` if width/temperature exceeds what is
+        certified (compared exactly), ``UsageError`` where counts are no whole numbers in [0, most] or too few.
+        """
+        ratio, statistic = self._ratio, Statistic("two-spreads", (np.asarray(values),), (Fraction(self.temperature),))
 
-def release(permit: Permit, path: str, counts: Counts, *, spec: JointTopK) -> tuple[int, ...]:
-    """Draw ``spec.size`` indices of ``counts``, charged to the ``exponential`` or ``pure`` leaf at ``path``.
+        def covers(certified: Exponential | Pure) -> bool:
+            return ratio <= (certified.range if isinstance(certified, Exponential) else certified.epsilon)
 
-    Whoever counts guarantees the width. Raises ``PermitViolation`` if width/temperature exceeds what is
-    certified (compared exactly), ``UsageError`` where counts are no whole numbers in [0, most] or too few.
-    """
-    spec.leaf()
-    _charge(permit, path, width=spec.width, temperature=spec.temperature)
-    temperature = positive(spec.temperature, name="temperature")
-    return watched(
-        permit,
-        path,
-        Statistic("two-spreads", (np.asarray(counts),), (temperature,)),
-        lambda: sample(counts, spec=spec, noise=permit.noise),
-    )
+        charge(permit, path, self.leaf(), covers)
+        return watched(permit, path, statistic, lambda: sample(values, spec=self, noise=permit.noise))
 
-
-def _charge(permit: Permit, path: str, *, width: Rational, temperature: Rational) -> None:
-    """One use of an ``exponential`` or ``pure`` leaf for a draw of this range. Raises ``PermitViolation``."""
-    leaf = use_leaf(permit, path, (Exponential, Pure))
-    certified = leaf.range if isinstance(leaf, Exponential) else leaf.epsilon if isinstance(leaf, Pure) else 0.0
-    scale = positive(temperature, name="temperature")
-    if positive(width, name="width") > Fraction(certified) * scale:
-        raise PermitViolation(
-            f"{path}: width/temperature is {float(width) / float(temperature):.6g}, more than the certified "
-            f"{certified:.6g}",
-            hint=f"Raise the temperature, or {CERTIFY}",
-        )
+    @property
+    def _ratio(self) -> Fraction:
+        return positive(self.width, name="width") / positive(self.temperature, name="temperature")
 
 
 def sample(counts: Counts, *, spec: JointTopK, noise: Noise) -> tuple[int, ...]:
@@ -218,10 +201,5 @@ def _fill(before: list[int], here: list[int], place: int, noise: Noise) -> list[
 
 
 MECHANISM = Mechanism(
-    kind=Exponential.kind,
-    spec=JointTopK,
-    release=release,
-    assumptions=ASSUMPTIONS,
-    name="joint-exponential",
-    sampler="inverse CDF over integer weights",
+    Exponential.kind, JointTopK, "inverse CDF over integer weights", ASSUMPTIONS, name="joint-exponential"
 )

@@ -25,23 +25,22 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from affidavit.accountant.errors import PermitViolation, UsageError
+from affidavit.accountant.decimals import float_at_most
+from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Laplace
-from affidavit.accountant.remedies import CERTIFY
 from affidavit.mechanisms.base import (
     Mechanism,
     Noise,
     Permit,
     Rational,
     Statistic,
-    float_at_most,
+    charge,
     positive,
-    use_leaf,
     watched,
 )
 from affidavit.mechanisms.coins import exponential_coin, geometric
 
-__all__ = ["ASSUMPTIONS", "MECHANISM", "LaplaceNoise", "release", "rounded_laplace"]
+__all__ = ["ASSUMPTIONS", "MECHANISM", "LaplaceNoise", "rounded_laplace"]
 
 ASSUMPTIONS = ("laplace: the noise source yields independent uniform bits; the draw is exact",)
 
@@ -59,35 +58,24 @@ class LaplaceNoise:
         return Laplace(float_at_most(scale / positive(self.l1_sensitivity, name="l1_sensitivity")))
 
     def release(self, permit: Permit, path: str, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """``release`` with these numbers."""
-        return release(permit, path, values, scale=self.scale, l1_sensitivity=self.l1_sensitivity)
+        """``values`` (whole numbers) plus rounded Laplace noise in every coordinate.
 
+        Whoever computes ``values`` guarantees that neighbouring data move them by at most ``l1_sensitivity`` in l1
+        norm. Raises ``PermitViolation`` if the noise multiplier is below the certified one (compared exactly).
+        """
+        vector = np.asarray(values)
+        if not np.issubdtype(vector.dtype, np.integer):
+            raise UsageError(
+                "the values to release are not whole numbers", hint="Scale them to a grid of whole numbers."
+            )
+        asked, exact = self.leaf(), Fraction(self.scale)
+        charge(permit, path, asked, lambda certified: asked.noise_multiplier >= certified.noise_multiplier)
 
-def release(
-    permit: Permit, path: str, values: NDArray[np.int64], *, scale: Rational, l1_sensitivity: Rational
-) -> NDArray[np.int64]:
-    """``values`` (whole numbers) plus rounded Laplace noise in every coordinate, charged to the leaf at ``path``.
+        def draw() -> NDArray[np.int64]:
+            drawn = [rounded_laplace(exact, noise=permit.noise) for _ in range(vector.size)]
+            return vector.astype(np.int64) + np.array(drawn, dtype=np.int64).reshape(vector.shape)
 
-    Whoever computes ``values`` guarantees that neighbouring data move them by at most ``l1_sensitivity`` in l1
-    norm. Raises ``PermitViolation`` if ``scale`` / ``l1_sensitivity`` is below the certified noise multiplier.
-    """
-    vector = np.asarray(values)
-    if not np.issubdtype(vector.dtype, np.integer):
-        raise UsageError("the values to release are not whole numbers", hint="Scale them to a grid of whole numbers.")
-    exact, sensitivity = positive(scale, name="scale"), positive(l1_sensitivity, name="l1_sensitivity")
-    leaf = use_leaf(permit, path, (Laplace,))
-    if not isinstance(leaf, Laplace) or exact < Fraction(leaf.noise_multiplier) * sensitivity:
-        raise PermitViolation(
-            f"{path}: noise multiplier {float(exact / sensitivity):.6g} is less than the certified "
-            f"{getattr(leaf, 'noise_multiplier', float('nan')):.6g}",
-            hint=f"Raise the noise, or {CERTIFY}",
-        )
-
-    def draw() -> NDArray[np.int64]:
-        drawn = [rounded_laplace(exact, noise=permit.noise) for _ in range(vector.size)]
-        return vector.astype(np.int64) + np.array(drawn, dtype=np.int64).reshape(vector.shape)
-
-    return watched(permit, path, Statistic("l1", (vector,), (exact,)), draw)
+        return watched(permit, path, Statistic("l1", (vector,), (exact,)), draw)
 
 
 def rounded_laplace(scale: Fraction, *, noise: Noise) -> int:
@@ -98,10 +86,4 @@ def rounded_laplace(scale: Fraction, *, noise: Noise) -> int:
     return -size if noise.integers(0, 2, size=1)[0] else size
 
 
-MECHANISM = Mechanism(
-    kind=Laplace.kind,
-    spec=LaplaceNoise,
-    release=release,
-    assumptions=ASSUMPTIONS,
-    sampler="exact rounded Laplace noise",
-)
+MECHANISM = Mechanism(Laplace.kind, LaplaceNoise, "exact rounded Laplace noise", ASSUMPTIONS)

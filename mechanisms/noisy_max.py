@@ -29,9 +29,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from affidavit.accountant.errors import PermitViolation, UsageError
+from affidavit.accountant.decimals import float_at_least
+from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Leaf, Pure, register_leaf
-from affidavit.accountant.remedies import CERTIFY
 from affidavit.accountant.validate import real
 from affidavit.mechanisms.base import (
     Mechanism,
@@ -39,14 +39,13 @@ from affidavit.mechanisms.base import (
     Permit,
     Rational,
     Statistic,
-    float_at_least,
+    charge,
     positive,
-    use_leaf,
     watched,
 )
 from affidavit.mechanisms.coins import exponential_coins
 
-__all__ = ["ASSUMPTIONS", "MECHANISM", "ExponentialNoisyMax", "NoisyMax", "release", "sample"]
+__all__ = ["ASSUMPTIONS", "MECHANISM", "ExponentialNoisyMax", "NoisyMax", "sample"]
 
 ASSUMPTIONS = ("noisy-max: the noise source yields independent uniform bits; the draw is exact",)
 
@@ -61,11 +60,7 @@ class NoisyMax(Leaf):
     kind: ClassVar[str] = "noisy-max"
 
 
-def _costs(leaf: NoisyMax) -> Pure:
-    return Pure(leaf.epsilon)
-
-
-register_leaf(NoisyMax, {"epsilon": real}, costs=_costs)
+register_leaf(NoisyMax, {"epsilon": real}, costs=lambda leaf: Pure(leaf.epsilon))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,30 +75,15 @@ class ExponentialNoisyMax:
         return NoisyMax(float_at_least(positive(self.rate, name="rate") * positive(self.width, name="width")))
 
     def release(self, permit: Permit, path: str, values: NDArray[np.int64]) -> int:
-        """``release`` with these numbers."""
-        return release(permit, path, values, rate=self.rate, width=self.width)
+        """The noisy argmax of whole-number scores.
 
-
-def release(permit: Permit, path: str, scores: NDArray[np.int64], *, rate: Rational, width: Rational) -> int:
-    """The noisy argmax of whole-number ``scores``, charged to the leaf at ``path``.
-
-    Whoever computes ``scores`` guarantees that neighbouring data change them by a spread of at most ``width``. Raises
-    ``PermitViolation`` if ``rate`` · ``width`` exceeds the certified epsilon, compared exactly.
-    """
-    exact = positive(rate, name="rate")
-    leaf = use_leaf(permit, path, (NoisyMax,))
-    if not isinstance(leaf, NoisyMax) or exact * positive(width, name="width") > Fraction(leaf.epsilon):
-        raise PermitViolation(
-            f"{path}: rate x width is {float(exact) * float(width):.6g}, more than the certified epsilon "
-            f"{getattr(leaf, 'epsilon', float('nan')):.6g}",
-            hint=f"Lower the rate, or {CERTIFY}",
-        )
-    return watched(
-        permit,
-        path,
-        Statistic("spread", (np.asarray(scores),), (1 / exact,)),
-        lambda: sample(scores, rate=exact, noise=permit.noise),
-    )
+        Whoever computes them guarantees that neighbouring data change them by a spread of at most ``width``. Raises
+        ``PermitViolation`` if ``rate`` · ``width`` exceeds the certified epsilon (compared exactly).
+        """
+        asked, rate = self.leaf(), Fraction(self.rate)
+        charge(permit, path, asked, lambda certified: asked.epsilon <= certified.epsilon)
+        statistic = Statistic("spread", (np.asarray(values),), (1 / rate,))
+        return watched(permit, path, statistic, lambda: sample(values, rate=rate, noise=permit.noise))
 
 
 def sample(scores: NDArray[np.int64], *, rate: Rational, noise: Noise) -> int:
@@ -131,10 +111,4 @@ def _shuffled(count: int, noise: Noise) -> NDArray[np.int64]:
             return order
 
 
-MECHANISM = Mechanism(
-    kind=NoisyMax.kind,
-    spec=ExponentialNoisyMax,
-    release=release,
-    assumptions=ASSUMPTIONS,
-    sampler="exact permute and flip",
-)
+MECHANISM = Mechanism(NoisyMax.kind, ExponentialNoisyMax, "exact permute and flip", ASSUMPTIONS)

@@ -1,6 +1,6 @@
 """What mechanisms release, as JSON and back, to the last bit: how a draw is written down while a run is under way.
 
-An outcome is None, a truth value, a whole or a real number, an array, a ``Draw``, or a tuple of such.
+An outcome is None, a truth value, a whole or a real number, an array, or a tuple of such.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ import base64
 from typing import Any
 
 import numpy as np
-
-from affidavit.mechanisms.base import Draw
 
 __all__ = ["decoded", "encoded"]
 
@@ -29,8 +27,6 @@ def encoded(outcome: object) -> Any:
         case np.ndarray():
             content = base64.b64encode(np.ascontiguousarray(outcome).tobytes()).decode("ascii")
             return {"array": content, "dtype": outcome.dtype.str, "shape": list(outcome.shape)}
-        case Draw():
-            return {"draw": outcome.value, "noise_sha256": outcome.noise_sha256}
         case tuple():
             return {"tuple": [encoded(item) for item in outcome]}
     raise TypeError(f"a {type(outcome).__name__} is no outcome of a mechanism")
@@ -43,8 +39,6 @@ def decoded(written: Any) -> Any:
             return float.fromhex(value)
         case {"array": content, "dtype": dtype, "shape": shape}:
             return np.frombuffer(bytearray(base64.b64decode(content)), dtype=np.dtype(dtype)).reshape(shape)
-        case {"draw": value, "noise_sha256": digest}:
-            return Draw(value, digest)
         case {"tuple": items}:
             return tuple(decoded(item) for item in items)
     return written

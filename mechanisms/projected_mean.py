@@ -21,27 +21,27 @@ sum is one of integers, in any order. The noise is that of ``gaussian``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.accountant.decimals import float_at_most
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Gaussian
 from affidavit.mechanisms import gaussian
-from affidavit.mechanisms.base import Mechanism, Permit, Rational, float_at_most, positive, public
+from affidavit.mechanisms.base import Permit, Rational, positive, public
+from affidavit.mechanisms.gaussian import GaussianNoise
 
-__all__ = ["ASSUMPTIONS", "GRID", "MECHANISM", "Change", "ProjectedMean", "projected", "release"]
+__all__ = ["GRID", "MECHANISM", "Change", "ProjectedMean", "projected"]
 
 Change: TypeAlias = Literal["replaced", "joins"]
 """What one record does to a sum of points: replaces one by another, or adds one that was absent."""
 
 GRID = 1 << 40
 """Grid points per unit."""
-
-ASSUMPTIONS = gaussian.ASSUMPTIONS
 
 _SHRINK = 1.0 - 2.0**-30
 _MAX_COORDINATES = 1 << 17
@@ -83,38 +83,18 @@ class MeanAbout:
         return self.spec.leaf()
 
     def release(self, permit: Permit, path: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``release`` with these numbers."""
-        centre, radius = self.centre, self.radius
-        return release(permit, path, values, centre=centre, radius=radius, count=self.count, spec=self.spec)
+        """The noisy mean of points (rows, coordinates) drawn into the ball.
 
-
-def release(
-    permit: Permit,
-    path: str,
-    points: NDArray[np.float64],
-    *,
-    centre: NDArray[np.float64],
-    radius: Rational,
-    count: int,
-    spec: ProjectedMean,
-) -> NDArray[np.float64]:
-    """The noisy mean of ``points`` (rows, coordinates) drawn into the ball, charged to the leaf at ``path``.
-
-    ``count`` is the public denominator. Raises ``PermitViolation`` where ``spec`` has less noise than certified.
-    """
-    exact = positive(radius, name="radius")
-    if count < 1:
-        raise UsageError("the denominator of a mean is not a whole number >= 1", hint="Give the public count.")
-    public(permit, path, centre, float(exact), count)
-    total = projected(points, centre=centre, radius=float_at_most(exact)).sum(axis=0, dtype=np.int64)
-    noisy = gaussian.release(
-        permit,
-        path,
-        total.astype(np.float64) / GRID,
-        standard_deviation=2 * exact * Fraction(spec.noise_multiplier),
-        l2_sensitivity=spec.l2_sensitivity_in_radii * exact,
-    )
-    return np.asarray(centre, dtype=np.float64) + noisy / count
+        Raises ``PermitViolation`` where ``spec`` has less noise than certified.
+        """
+        exact, spec = positive(self.radius, name="radius"), self.spec
+        if self.count < 1:
+            raise UsageError("the denominator of a mean is not a whole number >= 1", hint="Give the public count.")
+        public(permit, path, self.centre, float(exact), self.count)
+        total = projected(values, centre=self.centre, radius=float_at_most(exact)).sum(axis=0, dtype=np.int64)
+        noise = GaussianNoise(2 * exact * Fraction(spec.noise_multiplier), spec.l2_sensitivity_in_radii * exact)
+        noisy = noise.release(permit, path, total.astype(np.float64) / GRID)
+        return np.asarray(self.centre, dtype=np.float64) + noisy / self.count
 
 
 def projected(points: NDArray[np.float64], *, centre: NDArray[np.float64], radius: float) -> NDArray[np.int64]:
@@ -136,11 +116,4 @@ def projected(points: NDArray[np.float64], *, centre: NDArray[np.float64], radiu
     return result
 
 
-MECHANISM = Mechanism(
-    kind=Gaussian.kind,
-    spec=ProjectedMean,
-    release=release,
-    assumptions=ASSUMPTIONS,
-    name="projected-mean",
-    sampler="normal noise in float64",
-)
+MECHANISM = replace(gaussian.MECHANISM, spec=ProjectedMean, name="projected-mean")

@@ -40,13 +40,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant import validate
-from affidavit.accountant.errors import PermitViolation, PlanError, UsageError
-from affidavit.accountant.plan import Approximate, Leaf, Plan, register_leaf
-from affidavit.accountant.remedies import CERTIFY
-from affidavit.mechanisms.base import Mechanism, Permit, Statistic, float_at_least, told, use_leaf, watched
+from affidavit.accountant.decimals import float_at_least
+from affidavit.accountant.errors import PlanError, UsageError
+from affidavit.accountant.plan import Approximate, Leaf, register_leaf
+from affidavit.mechanisms.base import Mechanism, Permit, Statistic, charge, told, watched
 from affidavit.mechanisms.coins import two_sided_geometric
 
-__all__ = ["ASSUMPTIONS", "MECHANISM", "ProposeTestRelease", "TestedTopK", "gaps", "release"]
+__all__ = ["ASSUMPTIONS", "MECHANISM", "ProposeTestRelease", "TestedTopK", "gaps"]
 
 ASSUMPTIONS = ("propose-test-release: the noise source yields independent uniform bits",)
 
@@ -60,10 +60,6 @@ class ProposeTestRelease(Leaf):
     kind: ClassVar[str] = "propose-test-release"
 
 
-def _costs(leaf: ProposeTestRelease) -> Plan:
-    return Approximate(leaf.epsilon, leaf.delta)
-
-
 def _delta(value: object, *, path: str) -> float:
     delta = validate.fraction(value, path=path)
     if delta <= 0.0:
@@ -73,7 +69,9 @@ def _delta(value: object, *, path: str) -> float:
 
 _epsilon = partial(validate.real, minimum=1e-9, allowed="a finite number >= 1e-9")
 
-register_leaf(ProposeTestRelease, {"epsilon": _epsilon, "delta": _delta}, costs=_costs)
+register_leaf(
+    ProposeTestRelease, {"epsilon": _epsilon, "delta": _delta}, costs=lambda leaf: Approximate(leaf.epsilon, leaf.delta)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +135,27 @@ class TestedSet:
         return self.spec.leaf()
 
     def release(self, permit: Permit, path: str, values: NDArray[np.int64]) -> tuple[int, ...] | None:
-        """``release`` with these numbers."""
-        return release(permit, path, values, size=self.size, spec=self.spec)
+        """Indices of the ``size`` largest counts, ascending, or None: charged either way.
+
+        Whoever counts guarantees Δ. Raises ``PermitViolation`` if ε or δ exceeds the certified one.
+        """
+        spec, counts = self.spec, np.asarray(values)
+        if counts.ndim != 1 or counts.dtype.kind not in "iu" or not 1 <= self.size < counts.size:
+            raise UsageError(
+                "a top-k set needs whole-number counts of more things than it holds", hint="Lower the size of the set."
+            )
+        asked = spec.leaf()
+        charge(permit, path, asked, lambda held: asked.epsilon <= held.epsilon and asked.delta <= held.delta)
+        gap = int(gaps(counts)[self.size - 1])
+        order = np.argsort(-counts.astype(np.int64), kind="stable")
+        best = tuple(sorted(int(index) for index in order[: self.size]))
+
+        def draw() -> tuple[int, ...] | None:
+            noisy = gap + two_sided_geometric(1 / spec.scale, noise=permit.noise)
+            return best if noisy >= spec.threshold else None
+
+        told(permit, path, Statistic("spread", (counts,), (spec.scale,)))
+        return watched(permit, path, Statistic("guarded", (np.array(best), np.array([gap])), (spec.scale,)), draw)
 
 
 def gaps(counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -147,41 +164,4 @@ def gaps(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return ordered[:-1] - ordered[1:]
 
 
-def release(
-    permit: Permit, path: str, counts: NDArray[np.int64], *, size: int, spec: TestedTopK
-) -> tuple[int, ...] | None:
-    """Indices of the ``size`` largest counts, ascending, or None: charged to the leaf at ``path`` either way.
-
-    Whoever counts guarantees Δ. Raises ``PermitViolation`` if ε or δ exceeds the certified one.
-    """
-    values = np.asarray(counts)
-    if values.ndim != 1 or values.dtype.kind not in "iu" or not 1 <= size < values.size:
-        raise UsageError(
-            "a top-k set needs whole-number counts of more things than it holds", hint="Lower the size of the set."
-        )
-    asked = spec.leaf()
-    leaf = use_leaf(permit, path, (ProposeTestRelease,))
-    if not isinstance(leaf, ProposeTestRelease) or asked.epsilon > leaf.epsilon or asked.delta > leaf.delta:
-        raise PermitViolation(
-            f"{path}: a test at ε = {asked.epsilon:.6g}, δ = {asked.delta:.6g} is more than the certified one",
-            hint=f"Lower both, or {CERTIFY}",
-        )
-    gap = int(gaps(values)[size - 1])
-    order = np.argsort(-values.astype(np.int64), kind="stable")
-    best = tuple(sorted(int(index) for index in order[:size]))
-
-    def draw() -> tuple[int, ...] | None:
-        noisy = gap + two_sided_geometric(1 / spec.scale, noise=permit.noise)
-        return best if noisy >= spec.threshold else None
-
-    told(permit, path, Statistic("spread", (values,), (spec.scale,)))
-    return watched(permit, path, Statistic("guarded", (np.array(best), np.array([gap])), (spec.scale,)), draw)
-
-
-MECHANISM = Mechanism(
-    kind=ProposeTestRelease.kind,
-    spec=TestedTopK,
-    release=release,
-    assumptions=ASSUMPTIONS,
-    sampler="exact geometric noise on a gap",
-)
+MECHANISM = Mechanism(ProposeTestRelease.kind, TestedTopK, "exact geometric noise on a gap", ASSUMPTIONS)

@@ -32,7 +32,7 @@ from affidavit.accountant.errors import CertificateExpired, CertificateMissing, 
 from affidavit.accountant.filters.costs import NO_COSTS, Costs
 
 __all__ = [
-    "DEFAULT_LIFE",
+    "LIFE",
     "PAYLOAD_TYPE",
     "Certificate",
     "Claim",
@@ -47,7 +47,9 @@ __all__ = [
 ]
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
-DEFAULT_LIFE = timedelta(days=90)
+LIFE = timedelta(days=90)
+"""How long a certificate is valid."""
+
 CERTIFY_HINT = "Run: `affidavit certify RUN.toml -o CERT.json`"
 
 
@@ -63,7 +65,6 @@ def issue(
     assumptions: Sequence[str] = (),
     versions: Mapping[str, str] | None = None,
     clock: Clock = utc_now,
-    life: timedelta = DEFAULT_LIFE,
     salt: str | None = None,
     costs: Costs = NO_COSTS,
     account: str = "",
@@ -78,10 +79,8 @@ def issue(
 
     The statement is read back with the verifier's own code before it is signed. Raises
     ``CertificateError`` naming a field that the verifier would refuse, ``NotSupported`` for a
-    number that JSON cannot carry or a life that is not positive.
+    number that JSON cannot carry.
     """
-    if life <= timedelta(0):
-        raise NotSupported("a certificate has to live for some time", hint="For example `life = timedelta(days=90)`.")
     salt = new_salt() if salt is None else salt
     not_before = parse_instant(show_instant(clock()))
     certificate = Certificate(
@@ -103,7 +102,7 @@ def issue(
         assumptions=tuple(assumptions),
         versions=dict(versions or {}),
         not_before=not_before,
-        not_after=parse_instant(show_instant(not_before + life)),
+        not_after=parse_instant(show_instant(not_before + LIFE)),
     )
     payload = encode(certificate)
     if decode(payload) != certificate:
@@ -111,7 +110,7 @@ def issue(
             "the certificate would not be read back as it was meant",
             hint="Give plans, numbers and names in the forms that parse_plan and Claim.of return.",
         )
-    return dsse.sign(payload, payload_type=PAYLOAD_TYPE, signers=[signer])
+    return dsse.sign(payload, payload_type=PAYLOAD_TYPE, signer=signer)
 
 
 def verify_envelope(

@@ -16,13 +16,11 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from affidavit.accountant import strictjson
 from affidavit.accountant.attestation.keys import Signer, TrustedKeys
-from affidavit.accountant.errors import SignatureInvalid, UntrustedKey
+from affidavit.accountant.errors import PlanError, SignatureInvalid, UntrustedKey
 
 __all__ = ["Verified", "add_signature", "pae", "sign", "verify"]
 
@@ -31,27 +29,24 @@ _MAX_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The very bytes that were signed, their type, and the trusted keyids that signed them."""
+    """The very bytes that were signed, and the trusted keyids that signed them."""
 
     payload: bytes
-    payload_type: str
     keyids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Signature:
-    keyid: str
-    value: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class _Envelope:
+    """``signatures``: keyid and value."""
+
     payload: bytes
     payload_type: str
-    signatures: tuple[_Signature, ...]
+    signatures: tuple[tuple[str, bytes], ...] = ()
 
-    def to_bytes(self) -> bytes:
-        signatures = [{"keyid": s.keyid, "sig": _encode(s.value)} for s in self.signatures]
+    def signed(self, signer: Signer) -> bytes:
+        """As JSON without spaces, with one more signature."""
+        made = (signer.keyid, signer.sign(pae(self.payload_type, self.payload)))
+        signatures = [{"keyid": keyid, "sig": _encode(value)} for keyid, value in (*self.signatures, made)]
         obj = {"payload": _encode(self.payload), "payloadType": self.payload_type, "signatures": signatures}
         return json.dumps(obj, separators=(",", ":")).encode("ascii")
 
@@ -62,20 +57,14 @@ def pae(payload_type: str, payload: bytes) -> bytes:
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
 
-def sign(payload: bytes, *, payload_type: str, signers: Sequence[Signer]) -> bytes:
-    """An envelope signed by each of ``signers`` (at least one), as JSON without spaces."""
-    if not signers:
-        raise ValueError("an envelope needs a signature")
-    message = pae(payload_type, payload)
-    signatures = tuple(_Signature(signer.keyid, signer.sign(message)) for signer in signers)
-    return _Envelope(payload, payload_type, signatures).to_bytes()
+def sign(payload: bytes, *, payload_type: str, signer: Signer) -> bytes:
+    """An envelope with one signature."""
+    return _Envelope(payload, payload_type).signed(signer)
 
 
 def add_signature(envelope: bytes, signer: Signer) -> bytes:
     """The same payload with one more signature. Raises ``SignatureInvalid`` on a bad envelope."""
-    old = _parse(envelope)
-    new = _Signature(signer.keyid, signer.sign(pae(old.payload_type, old.payload)))
-    return _Envelope(old.payload, old.payload_type, (*old.signatures, new)).to_bytes()
+    return _parse(envelope).signed(signer)
 
 
 def verify(envelope: bytes, *, payload_type: str, trusted: TrustedKeys) -> Verified:
@@ -90,27 +79,26 @@ def verify(envelope: bytes, *, payload_type: str, trusted: TrustedKeys) -> Verif
     parsed = _parse(envelope)
     message = pae(parsed.payload_type, parsed.payload)
     keyids: list[str] = []
-    for signature in parsed.signatures:
-        candidates = [signature.keyid] if signature.keyid else sorted(trusted)
-        for keyid in candidates:
+    for named, value in parsed.signatures:
+        for keyid in [named] if named else sorted(trusted):
             if keyid not in trusted:
                 continue
             try:
-                trusted[keyid].verify(signature.value, message)
+                trusted[keyid].verify(value, message)
             except InvalidSignature:
-                if signature.keyid:
+                if named:
                     raise _invalid(f"the signature by key {keyid[:16]} does not fit the signed bytes") from None
             else:
                 keyids.append(keyid)
     if not keyids:
-        named = ", ".join(s.keyid[:16] for s in parsed.signatures if s.keyid.isalnum()) or "a key without an id"
+        by = ", ".join(keyid[:16] for keyid, _ in parsed.signatures if keyid.isalnum()) or "a key without an id"
         raise UntrustedKey(
-            f"signed by {named}, which is not trusted here",
+            f"signed by {by}, which is not trusted here",
             hint="If you know the signer, get the public key from them and run: `affidavit keys trust KEY.pem`",
         )
     if parsed.payload_type != payload_type:
         raise _invalid("the envelope holds another kind of document")
-    return Verified(parsed.payload, parsed.payload_type, tuple(dict.fromkeys(keyids)))
+    return Verified(parsed.payload, tuple(dict.fromkeys(keyids)))
 
 
 def _invalid(problem: str) -> SignatureInvalid:
@@ -136,32 +124,22 @@ def _decode(text: object, what: str) -> bytes:
     return value
 
 
-def _fields(obj: object, what: str, required: set[str], optional: set[str] | None = None) -> dict[str, Any]:
-    if not isinstance(obj, dict) or not required <= set(obj) <= required | (optional or set()):
-        raise _invalid(f"{what} does not have exactly the fields {', '.join(sorted(required))}")
-    return obj
-
-
 def _parse(envelope: bytes) -> _Envelope:
     if len(envelope) > _MAX_BYTES:
         raise _invalid("the envelope is too large")
+    signatures = []
     try:
-        obj = strictjson.parse(envelope)
+        stated = strictjson.fields(strictjson.parse(envelope), "envelope", "payload payloadType signatures")
+        kind = strictjson.text(stated["payloadType"], "envelope.payloadType")
+        for path, item in strictjson.items(stated["signatures"], "envelope.signatures"):
+            names = "keyid sig" if isinstance(item, dict) and "keyid" in item else "sig"
+            signature = strictjson.fields(item, path, names)
+            keyid = strictjson.text(signature.get("keyid", ""), f"{path}.keyid")
+            signatures.append((keyid, _decode(signature["sig"], "a signature")))
+    except PlanError as error:
+        raise _invalid(f"not a DSSE envelope: {error.path} is {error.problem}") from None
     except ValueError:
         raise _invalid("not a DSSE envelope: not JSON, or a repeated field") from None
-    fields = _fields(obj, "the envelope", {"payload", "payloadType", "signatures"})
-    kind, items = fields["payloadType"], fields["signatures"]
-    if not isinstance(kind, str) or not isinstance(items, list) or not items:
-        raise _invalid("the envelope has no type or no signatures")
-    try:
-        kind.encode()
-    except UnicodeEncodeError:
-        raise _invalid("the envelope's type is not text") from None
-    signatures = []
-    for item in items:
-        signature = _fields(item, "a signature", {"sig"}, {"keyid"})
-        keyid = signature.get("keyid", "")
-        if not isinstance(keyid, str):
-            raise _invalid("a keyid is not a string")
-        signatures.append(_Signature(keyid, _decode(signature["sig"], "a signature")))
-    return _Envelope(_decode(fields["payload"], "the payload"), kind, tuple(signatures))
+    if not signatures:
+        raise _invalid("the envelope has no signatures")
+    return _Envelope(_decode(stated["payload"], "the payload"), kind, tuple(signatures))

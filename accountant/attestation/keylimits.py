@@ -78,8 +78,7 @@ class KeyLimits:
             parsed = strictjson.parse(content)
         except ValueError:
             raise PlanError(path, "not JSON, or a repeated field", allowed="a key's limits") from None
-        older = {"delta": None} if isinstance(parsed, dict) and "delta" not in parsed else {}
-        stated = strictjson.fields({**parsed, **older} if older else parsed, path, _FIELDS)
+        stated = strictjson.fields(parsed, path, _FIELDS)
         names = strictjson.items(stated["accounts"], f"{path}.accounts")
         expires, revoked = (
             None if stated[name] is None else strictjson.instant(stated[name], f"{path}.{name}")

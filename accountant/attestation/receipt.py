@@ -26,10 +26,6 @@ from affidavit.accountant.plan import leaves
 __all__ = ["SCHEMA", "Receipt", "check_receipt", "check_text", "read", "render"]
 
 SCHEMA = "affidavit/receipt/v3"
-_V1 = "affidavit/receipt/v1"
-_V2 = "affidavit/receipt/v2"
-_SINCE = {_V1: ("ledger_head", "resumed", "lost_draws", "closed"), _V2: ("resumed", "lost_draws", "closed")}
-"""Older ones, and what they lack; read, and no longer written."""
 _TYPE = "application/vnd.affidavit.receipt+json"
 _FIELDS = (
     "guarantee schema protected generator certificate_sha256 ledger_entry ledger_head sampler noise draws_per_node "
@@ -47,7 +43,7 @@ class Receipt:
     @property
     def ledger_end(self) -> tuple[int, str] | None:
         """The ledger's end right after the run was charged, number and MAC: a rewritten ledger has another there."""
-        stated = self.facts.get("ledger_head")
+        stated = self.facts["ledger_head"]
         return None if stated is None else (stated["count"], stated["mac"])
 
     @property
@@ -73,8 +69,7 @@ def read(content: bytes, *, trusted: TrustedKeys) -> Receipt:
 
     try:
         facts = strictjson.parse(content)
-        older = _SINCE.get(str(facts.get("schema")), ()) if isinstance(facts, dict) else ()
-        strictjson.fields(facts, "receipt", " ".join(name for name in _FIELDS.split() if name not in older))
+        strictjson.fields(facts, "receipt", _FIELDS)
         stated = strictjson.fields(facts["signature"], "receipt.signature", "keyid sig")
         keyid, value = str(stated["keyid"]), base64.b64decode(str(stated["sig"]), validate=True)
     except PlanError as error:
@@ -125,12 +120,11 @@ def check_text(receipt: Receipt, content: bytes, *, name: str = "synthetic.jsonl
 
 def _check_types(facts: Mapping[str, Any]) -> None:
     """What is read further on, by type. Raises ``PlanError``."""
-    if str(facts["schema"]) not in _SINCE:
-        strictjson.exactly(facts["schema"], "receipt.schema", SCHEMA)
-        strictjson.flag(facts["closed"], "receipt.closed")
-        for name in ("resumed", "lost_draws"):
-            _check_count(facts[name], f"receipt.{name}")
-    strictjson.flag(facts["protected"], "receipt.protected")
+    strictjson.exactly(facts["schema"], "receipt.schema", SCHEMA)
+    for name in ("protected", "closed"):
+        strictjson.flag(facts[name], f"receipt.{name}")
+    for name in ("resumed", "lost_draws"):
+        _check_count(facts[name], f"receipt.{name}")
     for name in ("guarantee", "generator", "ended"):
         strictjson.text(facts[name], f"receipt.{name}")
     for name in ("certificate_sha256", "ledger_entry", "sampler", "noise"):
@@ -142,7 +136,7 @@ def _check_types(facts: Mapping[str, Any]) -> None:
         raise PlanError("receipt.versions", "not an object", allowed="versions by name")
     for value in facts["versions"].values():
         strictjson.text(value, "receipt.versions")
-    if facts.get("ledger_head") is not None:
+    if facts["ledger_head"] is not None:
         end = strictjson.fields(facts["ledger_head"], "receipt.ledger_head", "count mac")
         strictjson.text(end["mac"], "receipt.ledger_head.mac")
         _check_count(end["count"], "receipt.ledger_head.count")

@@ -8,7 +8,6 @@ accounts and reservations are read from a chain of entries, each keyed to the on
     database.py  SQLite or PostgreSQL: made once, opened for one transaction at a time
     sketch.py    which accounts hold the same records, whatever they are called
     anchors.py   how long each ledger was when this machine last wrote it
-    verified.py  a verified ledger inside an open transaction, and how it is read
     book.py      every transaction verifies first, and is remembered afterwards
     opening.py   what an entry says that opens or raises an account
     confirmed.py which certificates were recomputed at the gate

@@ -104,9 +104,9 @@ class Anchors:
 def _parsed(path: Path) -> Anchor:
     try:
         obj = dict(strictjson.parse(files.read_bytes(path)))
-        addresses = obj.get("addresses") or (obj["address"],)  # older notes name one
         head = Head(strictjson.count(obj["count"]), str(obj["mac"]))
-        return Anchor(str(obj["id"]), head, tuple(map(str, addresses)), path, tuple(map(str, obj.get("data", ()))))
+        addresses, data = (tuple(map(str, obj[name])) for name in ("addresses", "data"))
+        return Anchor(str(obj["id"]), head, addresses, path, data)
     except OSError as error:
         raise _unreadable(path, error) from None
     except (ValueError, KeyError, TypeError):

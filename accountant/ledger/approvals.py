@@ -42,7 +42,7 @@ def officers_of(pems: Sequence[bytes]) -> dict[str, str]:
 def request_bytes(facts: Mapping[str, Any], *, ledger: str, signer: Signer) -> bytes:
     """A request to be approved, with its first signature."""
     payload = json.dumps({**facts, "ledger": ledger}, sort_keys=True, separators=(",", ":")).encode()
-    return dsse.sign(payload, payload_type=_TYPE, signers=[signer])
+    return dsse.sign(payload, payload_type=_TYPE, signer=signer)
 
 
 def approve(envelope: bytes, *, signer: Signer) -> tuple[bytes, dict[str, Any]]:

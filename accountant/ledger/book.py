@@ -1,35 +1,33 @@
-"""``Book``: every transaction on a ledger verifies it first, and remembers its end afterwards."""
+"""``Book``: every transaction on a ledger verifies it first (``Verified``), and remembers its end afterwards."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, Connection, TextClause, func, insert, select, text, update
 
 from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.clock import Clock, parse_instant, show_instant, utc_now
 from affidavit.accountant.errors import BudgetError, LedgerMissing
-from affidavit.accountant.ledger.accounts import History
-from affidavit.accountant.ledger.anchors import Anchors
-from affidavit.accountant.ledger.chain import altered, walk
+from affidavit.accountant.ledger.accounts import Account, History
+from affidavit.accountant.ledger.anchors import Anchor, Anchors
+from affidavit.accountant.ledger.chain import GENESIS, Head, Row, altered, link, seal, walk
 from affidavit.accountant.ledger.database import Database
 from affidavit.accountant.ledger.grants import INIT_HINT
-from affidavit.accountant.ledger.tables import entries
-from affidavit.accountant.ledger.verified import (
-    CHECKPOINT_EVERY,
-    Verified,
-    check_end,
-    first_needed,
-    read_rows,
-    replayed,
-)
+from affidavit.accountant.ledger.migrations import by_id
+from affidavit.accountant.ledger.tables import entries, head
 from affidavit.accountant.ledger.witness import Witness, default_witness
 
-__all__ = ["CATCH_UP", "MAX_CLOCK_SKEW", "Book", "default_url"]
+__all__ = ["CATCH_UP", "CHECKPOINT_EVERY", "MAX_CLOCK_SKEW", "Book", "Verified", "default_url", "read_rows"]
+
+CHECKPOINT_EVERY = 128
+"""An entry whose number is a multiple of this states every account's sums."""
 
 CATCH_UP = 4 * CHECKPOINT_EVERY
 """A machine that is further behind reads what others wrote before it takes the write lock, not while they wait."""
@@ -41,6 +39,48 @@ MAX_CLOCK_SKEW = timedelta(minutes=5)
 def default_url(home: Path) -> str:
     """``AFFIDAVIT_LEDGER`` (an SQLAlchemy URL), or ``ledger.db`` in the home folder."""
     return os.environ.get("AFFIDAVIT_LEDGER") or f"sqlite:///{home / 'ledger.db'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A verified ledger inside an open transaction: what it says, and how to add to it."""
+
+    connection: Connection
+    key: bytes
+    at: str
+    history: History
+    end: Head
+    macs: Mapping[int, str]
+
+    @property
+    def accounts(self) -> Mapping[str, Account]:
+        return self.history.accounts
+
+    def append(self, **facts: Any) -> Verified:
+        """Add one entry and move the seal; a checkpoint too, where one is due.
+
+        The entry is added to the history first: it makes sense, or nothing is written.
+        """
+        state = self._append(facts)
+        if (state.end.count + 1) % CHECKPOINT_EVERY == 0:
+            state = state._append(state.history.checkpoint())
+        return state
+
+    def _append(self, facts: Mapping[str, Any]) -> Verified:
+        row = link({**facts, "at": self.at}, after=self.end, key=self.key)
+        self.history.add(row, {**facts, "at": self.at})
+        result = replace(self, end=Head(row.number, row.mac))
+        self.connection.execute(insert(entries).values(number=row.number, body=row.body, mac=row.mac))
+        change = update(head) if self.end.count else insert(head).values(id=1)
+        sealed = seal(result.end, key=self.key)
+        self.connection.execute(change.values(count=result.end.count, mac=result.end.mac, seal=sealed))
+        return result
+
+    def about(self, entry: str) -> list[tuple[Row, dict[str, Any]]]:
+        """The entries that name this reservation, by the index of ids; each verified on its own."""
+        same = text(f"{by_id(self.connection.dialect.name)} = :entry").bindparams(entry=entry)
+        found = (walk([row], key=self.key, first=row.number) for row in _rows(self.connection, same))
+        return [(row, facts) for walked in found for row, facts in walked if facts.get("entry") == entry]
 
 
 class Book:
@@ -86,10 +126,12 @@ class Book:
                 self._anchors.note(self.url, identity=found.history.identity, head=found.end)
             anchor = self._anchors.of(identity)
         with self._database.transaction(write=write) as connection:
-            first = 1 if whole or anchor is None else first_needed(connection, anchor)
+            first = 1 if whole or anchor is None else _first_needed(connection, anchor)
             rows = read_rows(connection, first)
-            history, end, macs = replayed(rows, key=key, first=first)
-            check_end(connection, end, key=key)
+            history = History.read(walk(rows, key=key, first=first))
+            end = Head(rows[-1].number, rows[-1].mac) if rows else Head(0, GENESIS)
+            macs = {row.number: row.mac for row in rows}
+            _check_end(connection, end, key=key)
             if anchor is not None:
                 anchor.check(end, mac=macs.get(anchor.head.count))
             yield Verified(connection, key, self._now(history.latest, write=write), history, end, macs)
@@ -140,3 +182,30 @@ class Book:
             ) from None
         if self._witness is not None:
             self._witness.note(state.history.identity, state.end, at=state.at)
+
+
+def _first_needed(connection: Connection, anchor: Anchor) -> int:
+    """Where reading has to begin: at a checkpoint, no later than the entry that the anchor names."""
+    count = min(anchor.head.count, connection.execute(select(func.max(entries.c.number))).scalar() or 0)
+    begin = count // CHECKPOINT_EVERY * CHECKPOINT_EVERY
+    body = connection.execute(select(entries.c.body).where(entries.c.number == begin)).scalar()
+    return begin if body is not None and '"kind":"checkpoint"' in body else 1
+
+
+def read_rows(connection: Connection, first: int, *, last: int | None = None) -> tuple[Row, ...]:
+    """Entries as they are stored, in order."""
+    within = entries.c.number >= first if last is None else entries.c.number.between(first, last)
+    return _rows(connection, within)
+
+
+def _rows(connection: Connection, which: ColumnElement[bool] | TextClause) -> tuple[Row, ...]:
+    wanted = select(entries.c.number, entries.c.body, entries.c.mac).where(which).order_by(entries.c.number)
+    return tuple(Row(number, str(body), str(mac)) for number, body, mac in connection.execute(wanted))
+
+
+def _check_end(connection: Connection, end: Head, *, key: bytes) -> None:
+    """The seal says that the last entry is the last."""
+    sealed = [tuple(item) for item in connection.execute(select(head.c.count, head.c.mac, head.c.seal))]
+    expected = [(end.count, end.mac, seal(end, key=key))] if end.count else []
+    if sealed != expected:
+        raise altered("its last entries are missing, or its seal was changed", entry=end.count + 1)

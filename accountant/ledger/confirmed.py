@@ -12,7 +12,7 @@ from typing import Any
 
 from affidavit.accountant.attestation import recheck
 from affidavit.accountant.attestation.statement import Certificate
-from affidavit.accountant.ledger.verified import Verified, rows_about, verified_rows
+from affidavit.accountant.ledger.book import Verified
 
 __all__ = ["is_noted", "note"]
 
@@ -32,7 +32,7 @@ def note(certificate: Certificate, *, ledger: str) -> dict[str, Any]:
 def is_noted(certificate: Certificate, found: Verified) -> bool:
     """Whether this ledger has the note. Raises ``LedgerAltered`` for one that was changed."""
     wanted = note(certificate, ledger=found.history.identity)
-    for _, facts in verified_rows(found, rows_about(found.connection, wanted["entry"])):
+    for _, facts in found.about(wanted["entry"]):
         if {name: facts.get(name) for name in wanted} == wanted:
             return bool(wanted["verifier"])
     return False

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from typing import NotRequired, TypedDict
 
 from affidavit.accountant import decimals, remedies
 from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerMissing
-from affidavit.accountant.filters.costs import Costs
+from affidavit.accountant.filters.costs import NO_COSTS, Costs
 from affidavit.accountant.ledger.accounts import Account
 from affidavit.accountant.ledger.sketch import SAME_DATA, share
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
 
-__all__ = ["INIT_HINT", "Known", "account_of", "check_owner", "check_pays", "grant"]
+__all__ = ["INIT_HINT", "Charge", "account_of", "check_owner", "check_pays", "grant"]
 
 INIT_HINT = (
     "Open it, for example: `affidavit ledger init --dataset my-records --relation add-remove --unit record "
@@ -34,38 +34,41 @@ def account_of(accounts: Mapping[str, Account], dataset: str) -> Account:
     return accounts[dataset]
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What ties a run to its account: the id that its certificate names, its file's fingerprint, its records."""
+class Charge(TypedDict):
+    """What a run asks of its account.
 
-    account: str
-    data: str
-    records: tuple[str, ...]
-    key: str = ""
-    """The id of the key that the records' digests are under."""
+    ``costs``: what it costs in the units of filters. ``account``: the id that its certificate names, if any.
+    ``data``: the keyed fingerprint of its file, ``records`` the ``sketch`` of the records that it will see.
+    """
+
+    relation: Relation
+    unit: Unit
+    epsilon: str | float | Decimal
+    delta: str | float | Decimal
+    costs: NotRequired[Costs]
+    account: NotRequired[str]
+    data: NotRequired[str]
+    records: NotRequired[Sequence[str]]
 
 
 def grant(
-    accounts: Mapping[str, Account],
-    dataset: str,
-    relation: Relation,
-    unit: Unit,
-    epsilon: Decimal,
-    delta: Decimal,
-    costs: Costs,
-    known: Known,
+    accounts: Mapping[str, Account], dataset: str, charge: Charge, epsilon: Decimal, delta: Decimal, key: str
 ) -> Account:
-    """The account, if it pays for one more such run on these records. Raises ``LedgerMissing``, ``BudgetError``."""
+    """The account, if it pays for one more such run on these records. Raises ``LedgerMissing``, ``BudgetError``.
+
+    ``key``: the id of the key that the records' digests are under.
+    """
     account = account_of(accounts, dataset)
-    _check_kind(account, relation, unit)
-    if known.account and account.identity != known.account:
+    named, records = charge.get("account"), charge.get("records", ())
+    _check_kind(account, charge["relation"], charge["unit"])
+    if named and account.identity != named:
         raise BudgetError(
-            f"the certificate is for the account {known.account[:12]}, and {dataset} is {account.identity[:12]} here",
+            f"the certificate is for the account {named[:12]}, and {dataset} is {account.identity[:12]} here",
             hint="Certify for this ledger's account: `affidavit certify RUN.toml -o CERT.json`",
         )
-    _check_part(account, known)
-    check_owner(accounts, dataset, known)
-    check_pays(account, epsilon, delta, costs)
+    _check_part(account, records, key)
+    check_owner(accounts, dataset, records, charge.get("data", ""))
+    check_pays(account, epsilon, delta, charge.get("costs", NO_COSTS))
     return account
 
 
@@ -92,15 +95,15 @@ def _check_kind(account: Account, relation: Relation, unit: Unit) -> None:
             )
 
 
-def _check_part(account: Account, known: Known) -> None:
+def _check_part(account: Account, records: Sequence[str], key: str) -> None:
     """An account of a part pays for records of that part only: what it promises rests on it."""
     if account.part is None:
         return
-    if not known.records:
+    if not records:
         problem = "the run does not show which records it sees"
-    elif known.key != account.part.key:
+    elif key != account.part.key:
         problem = "this machine has another commitment.key than the one its parts were made with"
-    elif not account.part.holds(known.records):
+    elif not account.part.holds(records):
         problem = "some of these records belong to another part"
     else:
         return
@@ -111,14 +114,14 @@ def _check_part(account: Account, known: Known) -> None:
     )
 
 
-def check_owner(accounts: Mapping[str, Account], dataset: str, known: Known) -> None:
+def check_owner(accounts: Mapping[str, Account], dataset: str, records: Sequence[str], data: str) -> None:
     """A new name is no new budget: the account that was charged for these records has to pay again."""
     for other in accounts.values():
         if other.dataset == dataset:
             continue
-        if known.data and known.data in other.data:
+        if data and data in other.data:
             found = "this very file was"
-        elif (part := share(known.records, other.records)) >= SAME_DATA:
+        elif (part := share(records, other.records)) >= SAME_DATA:
             found = f"about {part:.0%} of these records were"
         else:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from affidavit.accountant import decimals, remedies, validate
 from affidavit.accountant.errors import PlanError
@@ -15,30 +15,43 @@ from affidavit.accountant.ledger.parts import Part
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
 
-__all__ = ["account_name", "amount", "fits_now", "opening", "raising"]
+__all__ = ["Budget", "account_name", "amount", "fits_now", "opening", "raising"]
 
 
-def opening(
-    dataset: str,
-    relation: Relation,
-    unit: Unit,
-    epsilon: str | float | Decimal,
-    delta: str | float | Decimal,
-    name: str,
-    order: str | Decimal | None,
-    part: Part | None = None,
-) -> dict[str, Any]:
-    """The facts of an entry that opens an account. Raises as ``Ledger.init_account``."""
+class Budget(TypedDict):
+    """What an account holds, of what: fixed when it is opened.
+
+    ``filter``: basic, if left out (``filters``). ``order``: of a Rényi filter (``filters.budgets``). ``part``: such as
+    ``3/8``, of a partition of the records by a commitment key (``parts``).
+    """
+
+    relation: Relation
+    unit: Unit
+    epsilon: str | float | Decimal
+    delta: str | float | Decimal
+    filter: NotRequired[str]
+    order: NotRequired[str | Decimal | None]
+    part: NotRequired[str | None]
+
+
+def opening(dataset: str, budget: Budget, *, key: str = "") -> dict[str, Any]:
+    """The facts of an entry that opens an account; ``key``: the id of what parts are made with.
+
+    Raises as ``Ledger.init_account``.
+    """
+    relation, unit, name = budget["relation"], budget["unit"], budget.get("filter", "basic")
+    part, order = budget.get("part"), budget.get("order")
+    parted = {} if part is None else {"part": Part.read(part, key=key, relation=relation, unit=unit).to_json()}
     facts: dict[str, Any] = {
         "kind": "open",
         "dataset": account_name(dataset),
         "relation": validate.relation(relation),
         "unit": unit.to_json(),
-        "epsilon": decimals.show(amount(epsilon, path="epsilon")),
-        "delta": decimals.show(amount(delta, path="delta", maximum=Decimal(1))),
+        "epsilon": decimals.show(amount(budget["epsilon"], path="epsilon")),
+        "delta": decimals.show(amount(budget["delta"], path="delta", maximum=Decimal(1))),
         "filter": checked_filter(name),
         "account": secrets.token_hex(16),
-        **({} if part is None else {"part": part.to_json()}),
+        **parted,
     }
     found_order = None if order is None else decimals.as_written(order, path="--order")
     held = holding(name, epsilon=Decimal(facts["epsilon"]), delta=Decimal(facts["delta"]), order=found_order)

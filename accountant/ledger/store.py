@@ -9,27 +9,24 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, Unpack
 
 from affidavit.accountant import decimals
 from affidavit.accountant.attestation import recheck
 from affidavit.accountant.attestation.statement import Certificate
 from affidavit.accountant.errors import BudgetError, UsageError
-from affidavit.accountant.filters.costs import NO_COSTS, Costs
+from affidavit.accountant.filters.costs import NO_COSTS
 from affidavit.accountant.ledger.accounts import Account, Reservation
 from affidavit.accountant.ledger.approvals import approved, officers_of, request_bytes
-from affidavit.accountant.ledger.book import Book, default_url
+from affidavit.accountant.ledger.book import Book, Verified, default_url
 from affidavit.accountant.ledger.chain import altered
 from affidavit.accountant.ledger.confirmed import is_noted, note
-from affidavit.accountant.ledger.grants import Known, account_of, check_owner, grant
+from affidavit.accountant.ledger.grants import Charge, account_of, check_owner, grant
 from affidavit.accountant.ledger.migrations import VERSION
-from affidavit.accountant.ledger.opening import account_name, amount, fits_now, opening, raising
-from affidavit.accountant.ledger.parts import Part, key_id
+from affidavit.accountant.ledger.opening import Budget, account_name, amount, fits_now, opening, raising
+from affidavit.accountant.ledger.parts import key_id
 from affidavit.accountant.ledger.sketch import merge
-from affidavit.accountant.ledger.verified import Verified, rows_about, still_open, verified_rows
 from affidavit.accountant.ledger.witness import Witness
-from affidavit.accountant.unit import Unit
-from affidavit.accountant.validate import Relation
 
 __all__ = ["Ledger", "account_name", "default_url"]
 
@@ -55,26 +52,13 @@ class Ledger(Book):
         """
         return self._database.create(), VERSION
 
-    def init_account(
-        self,
-        dataset: str,
-        *,
-        relation: Relation,
-        unit: Unit,
-        epsilon: str | float | Decimal,
-        delta: str | float | Decimal,
-        filter: str = "basic",  # noqa: A002  the command line's word
-        order: str | Decimal | None = None,
-        part: str | None = None,
-    ) -> Account:
-        """Open an account, and the ledger with it if there is none yet. Budgets are fixed for good.
+    def init_account(self, dataset: str, **budget: Unpack[Budget]) -> Account:
+        """Open an account, and the ledger with it if there is none yet. Budgets (``opening``) are fixed for good.
 
-        ``order``: of a Rényi filter (``filters.budgets``). ``part``: such as ``3/8``, of a partition of the records by
-        this machine's commitment key (``parts``). Raises ``UsageError`` if the account exists,
-        ``NotSupported`` for a filter that does not hold or cannot keep this budget,
-        ``PlanError`` for a budget out of range, ``LedgerAltered`` as every operation does.
+        Raises ``UsageError`` if the account exists, ``NotSupported`` for a filter that does not hold or cannot keep
+        this budget, ``PlanError`` for a budget out of range, ``LedgerAltered`` as every operation does.
         """
-        facts = opening(dataset, relation, unit, epsilon, delta, filter, order, self._part(part, relation, unit))
+        facts = self._opening(dataset, budget)
         self._keyring.secret("ledger")
         if not self._is_there():
             self._database.create()
@@ -110,18 +94,9 @@ class Ledger(Book):
         self._remember(state)
         return tuple(officers)
 
-    def request_account(self, dataset: str, **budget: Any) -> bytes:
+    def request_account(self, dataset: str, **budget: Unpack[Budget]) -> bytes:
         """A request to open an account, as ``init_account`` takes it, signed with our key, for officers to approve."""
-        facts = opening(
-            dataset,
-            budget["relation"],
-            budget["unit"],
-            budget["epsilon"],
-            budget["delta"],
-            budget.get("filter", "basic"),
-            budget.get("order"),
-            self._part(budget.get("part"), budget["relation"], budget["unit"]),
-        )
+        facts = self._opening(dataset, budget)
         with self._verified(write=False) as found:
             return request_bytes(facts, ledger=found.history.identity, signer=self._keyring.signer())
 
@@ -147,36 +122,21 @@ class Ledger(Book):
         return state.accounts[dataset]
 
     def reserve(
-        self,
-        dataset: str,
-        *,
-        relation: Relation,
-        unit: Unit,
-        epsilon: str | float | Decimal,
-        delta: str | float | Decimal,
-        certificate_sha256: str,
-        costs: Costs = NO_COSTS,
-        account: str = "",
-        data: str = "",
-        records: Sequence[str] = (),
-        entry: str | None = None,
+        self, dataset: str, *, certificate_sha256: str, entry: str | None = None, **charge: Unpack[Charge]
     ) -> str:
         """Charge a run before it starts; returns the entry's random id. It is spent from now on.
 
-        ``costs``: what it costs in the units of filters. ``account``: the id that its certificate names, if any.
-        ``data``: the keyed fingerprint of its file, ``records`` the ``sketch`` of the records that it will see.
-        ``entry``: a random id of 32 hexadecimal digits, from whoever wrote it down before.
+        ``charge``: see ``grants``. ``entry``: a random id of 32 hexadecimal digits, from whoever wrote it down before.
         Raises ``UsageError`` for an id that was used, ``LedgerMissing``, ``LedgerAltered``, ``BudgetExceeded``, or
         ``BudgetError`` if the account is for another relation or unit or is not the certificate's, its filter has no
         cost for the run, or another account was charged for the same records; then nothing is charged.
         """
-        epsilon, delta = amount(epsilon, path="epsilon"), amount(delta, path="delta", maximum=Decimal(1))
+        epsilon, delta = _amounts(charge)
+        data, records = charge.get("data", ""), charge.get("records", ())
         with self._verified(write=True) as found:
-            self._check_new(data, found)
+            paying = self._paying(found, dataset, charge)
             entry = secrets.token_hex(16) if entry is None else _unused(entry, found)
-            known = self._known(account, data, records)
-            paying = grant(found.accounts, dataset, relation, unit, epsilon, delta, costs, known)
-            charge = paying.charge(costs)
+            cost = paying.charge(charge.get("costs", NO_COSTS))
             state = found.append(
                 kind="reserve",
                 dataset=dataset,
@@ -185,53 +145,38 @@ class Ledger(Book):
                 epsilon=decimals.show(epsilon),
                 delta=decimals.show(delta),
                 **({"data": data} if data else {}),
-                **({} if charge is None else {"charge": decimals.show(charge)}),
+                **({} if cost is None else {"charge": decimals.show(cost)}),
                 **({} if merge(paying.records, records) == paying.records else {"records": list(records)}),
             )
         self._remember(state, data=data)
         return entry
 
-    def check(
-        self,
-        dataset: str,
-        *,
-        relation: Relation,
-        unit: Unit,
-        epsilon: str | float | Decimal,
-        delta: str | float | Decimal,
-        costs: Costs = NO_COSTS,
-        account: str = "",
-        data: str = "",
-        records: Sequence[str] = (),
-    ) -> Account:
+    def check(self, dataset: str, **charge: Unpack[Charge]) -> Account:
         """What ``reserve`` would answer now, without a charge: the account, or what it raises.
 
         Nothing is promised: another run may be granted in between.
         """
-        epsilon, delta = amount(epsilon, path="epsilon"), amount(delta, path="delta", maximum=Decimal(1))
+        _amounts(charge)
         with self._verified(write=False) as found:
-            self._check_new(data, found)
-            known = self._known(account, data, records)
-            return grant(found.accounts, dataset, relation, unit, epsilon, delta, costs, known)
+            return self._paying(found, dataset, charge)
 
-    def _check_new(self, data: str, found: Verified) -> None:
-        """Raises ``BudgetError`` for a file that was charged on another ledger, as far as this machine knows."""
+    def _paying(self, found: Verified, dataset: str, charge: Charge) -> Account:
+        """The account, if it pays. Raises as ``reserve``, also for a file that was charged on another ledger."""
         if not self._apart:
-            self._anchors.check_new(data, identity=found.history.identity)
+            self._anchors.check_new(charge.get("data", ""), identity=found.history.identity)
+        key = self._key_id() if charge.get("records") else ""  # a ledger is charged without a key, too
+        return grant(found.accounts, dataset, charge, *_amounts(charge), key)
 
-    def _part(self, part: str | None, relation: Relation, unit: Unit) -> Part | None:
-        key = None if part is None else key_id(self._keyring.secret("commitment"))
-        return None if part is None or key is None else Part.read(part, key=key, relation=relation, unit=unit)
+    def _opening(self, dataset: str, budget: Budget) -> dict[str, Any]:
+        return opening(dataset, budget, key="" if budget.get("part") is None else self._key_id())
 
-    def _known(self, account: str, data: str, records: Sequence[str]) -> Known:
-        """The id of the key only where records are shown: a ledger is charged without one, too."""
-        key = key_id(self._keyring.secret("commitment")) if records else ""
-        return Known(account, data, tuple(records), key)
+    def _key_id(self) -> str:
+        return key_id(self._keyring.secret("commitment"))
 
     def check_owner(self, dataset: str, *, records: Sequence[str], data: str = "") -> None:
         """Before an account is opened: raises ``BudgetError`` where another was charged for the same records."""
         with self._verified(write=False) as found:
-            check_owner(found.accounts, dataset, Known("", data, tuple(records)))
+            check_owner(found.accounts, dataset, records, data)
 
     def confirm(self, certificate: Certificate) -> bool:
         """``recheck.confirm`` once for each certificate on this ledger; whether it was recomputed now.
@@ -257,8 +202,8 @@ class Ledger(Book):
         """
         with self._verified(write=True) as found:
             is_open = found.history.open_reservation(entry)
-            if is_open is None:
-                is_open = still_open(found, entry)
+            if is_open is None:  # reserved before the entries that were read, if at all
+                is_open = [facts["kind"] for _, facts in found.about(entry)] == ["reserve"]
             if not is_open:
                 raise UsageError("no open reservation has this id", hint="Which are open: `affidavit ledger show`")
             state = found.append(kind="commit", entry=entry, receipt_sha256=receipt_sha256)
@@ -282,13 +227,13 @@ class Ledger(Book):
     def is_reserved(self, entry: str) -> bool:
         """Whether there is a reservation of this id, committed or not."""
         with self._verified(write=False) as found:
-            return bool(rows_about(found.connection, entry))
+            return bool(found.about(entry))
 
     def end_after(self, entry: str) -> tuple[int, str]:
         """The ledger's end right after a reservation: its number and MAC. Raises ``UsageError`` if there is none."""
         with self._verified(write=False) as found:
-            for row, facts in verified_rows(found, rows_about(found.connection, entry)):
-                if facts["kind"] == "reserve" and facts["entry"] == entry:
+            for row, facts in found.about(entry):
+                if facts["kind"] == "reserve":
                     return row.number, row.mac
         raise UsageError("no reservation has this id", hint="Which there are: `affidavit ledger show`")
 
@@ -329,9 +274,14 @@ class Ledger(Book):
             return found.end.count
 
 
+def _amounts(charge: Charge) -> tuple[Decimal, Decimal]:
+    """(ε, δ) as they were written. Raises ``PlanError``."""
+    return amount(charge["epsilon"], path="epsilon"), amount(charge["delta"], path="delta", maximum=Decimal(1))
+
+
 def _unused(entry: str, found: Verified) -> str:
     """An id for a new reservation, also where the entries that were read do not reach back to the first use of it."""
-    if not re.fullmatch(r"[0-9a-f]{32}", entry) or rows_about(found.connection, entry):
+    if not re.fullmatch(r"[0-9a-f]{32}", entry) or found.about(entry):
         raise UsageError(
             "a reservation's id has 32 hexadecimal digits, and is used once",
             hint="Nothing was charged. Leave `entry` out: a new one is made, and returned.",

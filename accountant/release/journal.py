@@ -51,7 +51,7 @@ from typing import Any
 
 from affidavit.accountant import files
 from affidavit.accountant.errors import UsageError
-from affidavit.accountant.release.strand import DrawLost, Event, PartStrand, Strand, close_command
+from affidavit.accountant.release.strand import DrawLost, Event, Strand, close_command
 from affidavit.accountant.remedies import setting, unused
 
 __all__ = ["NAME", "SCHEMA", "DrawLost", "Journal", "Past", "locked", "remove", "unfinished"]
@@ -113,14 +113,15 @@ class Past:
         return _anchor(home, self.header)
 
 
-class Journal(Strand):
-    """One run's file, open for writing, and the strand of what is in no part of its plan.
+class Journal:
+    """One run's file, open for writing. ``whole``: the strand of what is in no part of its plan.
 
     Made by ``begin`` or ``reopen``. One thread draws at a time, as a permit's holder does; several may write.
     """
 
     def __init__(self, past: Past, anchor: Path, *, descriptors: tuple[int, int]) -> None:
-        super().__init__(one for one in past.events if one["event"] != "resumed" and "part" not in one)
+        held = (one for one in past.events if one["event"] != "resumed" and "part" not in one)
+        self.whole = Strand(self, held)
         self._past = past
         self.header = past.header
         self._anchor = anchor
@@ -182,7 +183,7 @@ class Journal(Strand):
 
     def part(self, path: str) -> Strand:
         """What was done, and is to be done, for the part of the plan at ``path``."""
-        return PartStrand(self, path, (one for one in self._past.events if one.get("part") == path))
+        return Strand(self, (one for one in self._past.events if one.get("part") == path), part=path)
 
     @property
     def entry(self) -> str:

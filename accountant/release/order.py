@@ -34,13 +34,14 @@ from affidavit.accountant.plan import (
     Repeat,
     WithoutReplacement,
     leaves,
+    located,
 )
 
 __all__ = ["Order", "order_free"]
 
 # The way down from the root: the number of a part, or None for the one node below ("of").
 _Steps: TypeAlias = Sequence[int | None]
-_STEP = re.compile(r"\.(?:of|parts\[(0|[1-9]\d*)\])", re.ASCII)
+_STEP = re.compile(r"\.(?:of|parts\[(\d+)\])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,22 +169,21 @@ class Order:
     """Which leaf of ``plan`` may be used next. Mutable; made once for each run."""
 
     def __init__(self, plan: Plan) -> None:
-        self._leaves = {path: (leaf, _way(path)) for path, leaf, _ in leaves(plan)}
-        self._root_node = _compiled(plan)
-        self._root = _Cursor(self._root_node)
+        self._nodes = {path: (node, _way(path)) for path, node, _ in located(plan)}
+        self._root = _Cursor(_compiled(plan))
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The leaves' paths, in declared order."""
-        return tuple(self._leaves)
+        return tuple(path for path, (node, _) in self._nodes.items() if isinstance(node, Leaf))
 
     def use(self, path: str) -> Leaf:
         """Move past one use of the leaf at ``path``. Raises ``PermitViolation``, and then nothing moved."""
-        if path not in self._leaves:
+        node, way = self._nodes.get(path, (None, ()))
+        if not isinstance(node, Leaf):
             raise _violation(f"{str(path)[:80]!r} is not a mechanism of the certified plan")
-        leaf, way = self._leaves[path]
         self._root.use(way, path)
-        return leaf
+        return node
 
     def finish(self, path: str) -> None:
         """Leave the node at ``path`` without its remaining uses: the instance begun last, or the next part.
@@ -191,19 +191,13 @@ class Order:
         Within a finished round of a repeat this does nothing; a new round begins with a use. Raises
         ``PermitViolation`` for a part whose turn has not come, or a path that is not in the plan.
         """
-        way, node = _way(path), self._root_node
-        for step in way:
-            fits = (step is None) == node.repeated and (step is None or step < node.length) and node.children
-            if not fits:
-                raise _violation(f"{path[:80]!r} is not a node of the certified plan")
-            node = node.child(step or 0)
-        self._root.finish(way, path)
+        if path not in self._nodes:
+            raise _violation(f"{str(path)[:80]!r} is not a node of the certified plan")
+        self._root.finish(self._nodes[path][1], path)
 
 
 def _way(path: str) -> tuple[int | None, ...]:
-    if not path.startswith("plan") or _STEP.sub("", path[4:]):
-        raise _violation(f"{path[:80]!r} is not a path in a plan")
-    return tuple(int(found[1]) if found[1] else None for found in _STEP.finditer(path))
+    return tuple(int(part) if part else None for part in _STEP.findall(path))
 
 
 def _violation(message: str) -> PermitViolation:

@@ -61,10 +61,13 @@ class Permit:
     ) -> None:
         if token is not _TOKEN:
             raise PermitViolation("a permit is not made by hand", hint="Use: `with open_permit(...) as permit:`")
-        self._certificate = certificate
-        self._entry = entry
+        self.certificate = certificate
+        """What was certified."""
+        self.entry = entry
+        """The ledger entry that this run is charged to: a random id."""
+        self.journal = journal
+        """Where draws are kept as they are made, if they are; then the noise answers inside such a draw only."""
         self._noise = GuardedNoise(noise, check=self._check_draw)
-        self._journal = journal
         if journal is not None:
             self._noise.skip(journal.words)
         self._order = order
@@ -75,33 +78,18 @@ class Permit:
         self._lock = threading.Lock()
 
     @property
-    def certificate(self) -> Certificate:
-        """What was certified."""
-        return self._certificate
-
-    @property
     def plan(self) -> Plan:
-        return self._certificate.plan
+        return self.certificate.plan
 
     @property
     def relation(self) -> Relation:
-        return self._certificate.relation
-
-    @property
-    def entry(self) -> str:
-        """The ledger entry that this run is charged to: a random id."""
-        return self._entry
+        return self.certificate.relation
 
     @property
     def uses(self) -> dict[str, int]:
         """How often each leaf was used so far, by path; a copy."""
         with self._lock:
             return dict(self._uses)
-
-    @property
-    def journal(self) -> Journal | None:
-        """Where draws are kept as they are made, if they are; then the noise answers inside such a draw only."""
-        return self._journal
 
     @property
     def side_by_side(self) -> bool:
@@ -168,7 +156,7 @@ class Permit:
 
     def _check_draw(self) -> None:
         self._check_live()
-        if self._journal is not None and not self._journal.drawing:
+        if self.journal is not None and not self.journal.drawing:
             raise PermitViolation(
                 "noise was asked for outside a draw that is written down",
                 hint="Draw by a mechanism: `recorder.draw(path, spec, values)`",

@@ -42,15 +42,11 @@ _SMALL_WORD = np.uint64(1 << 53)
 class NoiseSource(ABC):
     """Independent draws. A ``size`` of None gives an array of shape ``()``, which acts as a number."""
 
-    @property
-    @abstractmethod
-    def guarantee(self) -> bool:
-        """Whether nobody can reproduce the draws."""
+    guarantee: bool
+    """Whether nobody can reproduce the draws."""
 
-    @property
-    @abstractmethod
-    def description(self) -> str:
-        """One line for a receipt."""
+    description: str
+    """One line for a receipt."""
 
     @abstractmethod
     def _words(self, count: int) -> Words:
@@ -110,13 +106,8 @@ class NoiseSource(ABC):
 class SecureNoise(NoiseSource):
     """Every word from ``os.urandom``: the kernel's cryptographic generator."""
 
-    @property
-    def guarantee(self) -> bool:
-        return True
-
-    @property
-    def description(self) -> str:
-        return "secure: operating system entropy, float64 inversion"
+    guarantee = True
+    description = "secure: operating system entropy, float64 inversion"
 
     def _words(self, count: int) -> Words:
         return np.frombuffer(bytearray(os.urandom(8 * count)), dtype=np.uint64)
@@ -125,17 +116,11 @@ class SecureNoise(NoiseSource):
 class SeededNoise(NoiseSource):
     """Philox with a given seed: reproducible, so whoever knows the seed can subtract the noise."""
 
+    guarantee = False
+
     def __init__(self, seed: int) -> None:
-        self._seed = seed
+        self.description = f"NO GUARANTEE: seeded with {seed}, reproducible, for tests only"
         self._generator = np.random.Philox(np.random.SeedSequence(seed))
-
-    @property
-    def guarantee(self) -> bool:
-        return False
-
-    @property
-    def description(self) -> str:
-        return f"NO GUARANTEE: seeded with {self._seed}, reproducible, for tests only"
 
     def _words(self, count: int) -> Words:
         return np.asarray(self._generator.random_raw(count), dtype=np.uint64)
@@ -151,18 +136,12 @@ class KeyedNoise(NoiseSource):
     what hides a released value: a key can be kept, and whoever has it has the words.
     """
 
+    description = "derived from a key by SHAKE-256"
+
     def __init__(self, key: bytes, *, guarantee: bool) -> None:
+        self.guarantee = guarantee
         self._key = key
         self._asked = 0
-        self._guarantee = guarantee
-
-    @property
-    def guarantee(self) -> bool:
-        return self._guarantee
-
-    @property
-    def description(self) -> str:
-        return "derived from a key by SHAKE-256"
 
     def _words(self, count: int) -> Words:
         content = hashlib.shake_256(self._key + self._asked.to_bytes(8, "big")).digest(8 * count)
@@ -178,19 +157,12 @@ class GuardedNoise(NoiseSource):
     """
 
     def __init__(self, source: NoiseSource, *, check: Callable[[], None]) -> None:
+        self.guarantee, self.description = source.guarantee, source.description
         self._source = source
         self._check = check
         self._lock = threading.Lock()
         self.taken = 0
         """Words that were drawn so far."""
-
-    @property
-    def guarantee(self) -> bool:
-        return self._source.guarantee
-
-    @property
-    def description(self) -> str:
-        return self._source.description
 
     def _words(self, count: int) -> Words:
         with self._lock:

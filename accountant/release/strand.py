@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,7 +13,7 @@ from affidavit.accountant.errors import PermitViolation
 if TYPE_CHECKING:
     from affidavit.accountant.release.journal import Journal
 
-__all__ = ["DrawLost", "Event", "PartStrand", "Strand", "close_command"]
+__all__ = ["DrawLost", "Event", "Strand", "close_command"]
 
 Event: TypeAlias = Mapping[str, Any]
 
@@ -23,37 +22,31 @@ class DrawLost(Exception):
     """This use was drawn, and what came out is lost: whatever it was for ends here. Not an error."""
 
 
-class Strand(ABC):
-    """Lines of before are gone through once, in order, whatever was written between them; then lines are added.
+class Strand:
+    """The lines of one ``part`` of the plan, or of what is in none, among all the others of a journal.
 
-    Texts that are drawn side by side have a strand each, so that who resumes them need not come to their draws in the
-    order in which they were made.
+    Lines of before are gone through once, in order, whatever was written between them; then lines are added. Texts that
+    are drawn side by side have a strand each, so that who resumes them need not come to their draws in the order in
+    which they were made.
     """
 
-    def __init__(self, old: Iterable[Event]) -> None:
+    def __init__(self, journal: Journal, old: Iterable[Event], *, part: str = "") -> None:
+        self._journal = journal
         self._old = tuple(old)
         self._next = 0
+        self._where = {"part": part} if part else {}
 
-    @property
-    @abstractmethod
-    def path(self) -> Path:
-        """The journal's file."""
-
-    @abstractmethod
     def write(self, event: str, *, durable: bool = False, **facts: Any) -> None:
         """Add a line; ``durable``: it is on the disk, with all before it, when this returns."""
+        self._journal.write(event, durable=durable, **self._where, **facts)
 
-    @abstractmethod
     def intend(self, path: str) -> None:
         """A draw at ``path`` is about to be made: that is on the disk when this returns."""
+        self._journal.intend(path, **self._where)
 
-    @abstractmethod
     def open(self) -> AbstractContextManager[None]:
         """Noise may be asked for."""
-
-    @abstractmethod
-    def lose(self, path: str) -> None:
-        """A draw at ``path`` was begun, and its value is not there."""
+        return self._journal.open()
 
     @property
     def replaying(self) -> bool:
@@ -69,10 +62,11 @@ class Strand(ABC):
             return None
         found = self._old[self._next]
         if found["event"] != event or any(found.get(name) != value for name, value in facts.items()):
+            end = close_command(self._journal.path.parent)
             raise PermitViolation(
                 f"step {self._next} of the run was {found['event']} at {found.get('path', 'no path')}; what resumes it "
                 f"does {event} at {facts.get('path', 'no path')}",
-                hint=f"Resume with the version that began it, or end the run: {close_command(self.path.parent)}",
+                hint=f"Resume with the version that began it, or end the run: {end}",
             )
         self._next += 1
         return found
@@ -103,38 +97,13 @@ class Strand(ABC):
         if self.recall("intent", path=path) is None:
             return None
         if not self.replaying:
-            self.lose(path)
+            self._journal.lose(path, **self._where)
             raise DrawLost(path)
         found = self._old[self._next]
         self._next += 1
         if found["event"] == "lost":
             raise DrawLost(path)
         return found
-
-
-class PartStrand(Strand):
-    """The lines of one ``part`` of the plan, among all the others."""
-
-    def __init__(self, journal: Journal, part: str, old: Iterable[Event]) -> None:
-        super().__init__(old)
-        self._journal = journal
-        self._part = part
-
-    @property
-    def path(self) -> Path:
-        return self._journal.path
-
-    def write(self, event: str, *, durable: bool = False, **facts: Any) -> None:
-        self._journal.write(event, durable=durable, part=self._part, **facts)
-
-    def intend(self, path: str) -> None:
-        self._journal.intend(path, part=self._part)
-
-    def open(self) -> AbstractContextManager[None]:
-        return self._journal.open()
-
-    def lose(self, path: str) -> None:
-        self._journal.lose(path, part=self._part)
 
 
 def close_command(folder: Path) -> str:

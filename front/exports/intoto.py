@@ -95,4 +95,4 @@ def _signed(release: Release, predicate_type: str, predicate: Mapping[str, Any])
     }
     payload = json.dumps(statement, ensure_ascii=False, separators=(",", ":")).encode()
     signer = Keyring.default().signer()
-    return dsse.sign(payload, payload_type=PAYLOAD_TYPE, signers=[signer]).decode("ascii") + "\n"
+    return dsse.sign(payload, payload_type=PAYLOAD_TYPE, signer=signer).decode("ascii") + "\n"

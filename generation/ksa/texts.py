@@ -280,7 +280,7 @@ def _written(
             decoding.append(tokens[-1:])
         best = support(decoding.logits[0], top_k=config.top_k)
         scores = clip_to_grid(decoding.logits, clip=_PUBLIC_CLIP)[0][0][best].astype(np.int64)
-        place = sample(scores, temperature=GRID * Fraction(config.temperature), noise=noise).value
+        place = sample(scores, temperature=GRID * Fraction(config.temperature), noise=noise)
         token = int(best[place])
         stopped = token in model.stop_tokens
         if not stopped:

@@ -16,7 +16,7 @@ PAYLOAD = b'{"answer":42,"text":"\xc3\xa9"}'
 
 @pytest.fixture
 def envelope(keyring: Keyring) -> bytes:
-    return dsse.sign(PAYLOAD, payload_type=TYPE, signers=[keyring.signer()])
+    return dsse.sign(PAYLOAD, payload_type=TYPE, signer=keyring.signer())
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_truncated_envelope_is_refused(envelope: bytes, keyring: Keyring) -> N
 
 
 def test_another_type_is_refused_even_if_signed(keyring: Keyring) -> None:
-    other = dsse.sign(PAYLOAD, payload_type="text/plain", signers=[keyring.signer()])
+    other = dsse.sign(PAYLOAD, payload_type="text/plain", signer=keyring.signer())
     with pytest.raises(SignatureInvalid, match="another kind"):
         verify(other, keyring)
     with pytest.raises(SignatureInvalid, match="does not fit"):
@@ -103,7 +103,7 @@ def test_an_unknown_signer_is_not_trusted(envelope: bytes, stranger: Keyring, ke
 
 
 def test_a_stranger_cannot_sign_in_a_trusted_name(keyring: Keyring, stranger: Keyring) -> None:
-    forged = dsse.sign(PAYLOAD, payload_type=TYPE, signers=[stranger.signer()])
+    forged = dsse.sign(PAYLOAD, payload_type=TYPE, signer=stranger.signer())
     with pytest.raises(SignatureInvalid):
         verify(with_signature(forged, keyid=keyring.signer().keyid), keyring)
 
@@ -181,8 +181,3 @@ def test_malformed_envelopes_are_refused(envelope: bytes, keyring: Keyring) -> N
 
 def test_all_refusals_are_exit_three() -> None:
     assert SignatureInvalid.exit_code == UntrustedKey.exit_code == CertificateError.exit_code == 3
-
-
-def test_an_envelope_needs_a_signer() -> None:
-    with pytest.raises(ValueError, match="needs a signature"):
-        dsse.sign(PAYLOAD, payload_type=TYPE, signers=[])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
@@ -172,9 +171,3 @@ def test_a_copy_of_the_home_folder_is_a_backup(
 
     with pytest.raises(LedgerAltered, match="an old copy restored"):
         ledger.verify()
-
-
-def test_limits_written_before_delta_was_one_of_them_are_read() -> None:
-    older = json.loads(KeyLimits(epsilon=Decimal(2)).to_json())
-    del older["delta"]
-    assert KeyLimits.read(json.dumps(older).encode(), path="key.json") == KeyLimits(epsilon=Decimal(2))

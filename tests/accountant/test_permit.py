@@ -396,7 +396,7 @@ def test_a_certificate_signed_again_with_a_smaller_claim_opens_nothing(
     statement = json.loads(base64.b64decode(json.loads(good)["payload"]))
     statement["predicate"]["claims"] = [{"epsilon": "0.000001", "delta": "0"}]
     payload = json.dumps(statement, sort_keys=True, separators=(",", ":")).encode()
-    signed = dsse.sign(payload, payload_type=PAYLOAD_TYPE, signers=[stranger.signer()])
+    signed = dsse.sign(payload, payload_type=PAYLOAD_TYPE, signer=stranger.signer())
     for _ in range(2):
         with pytest.raises(ClaimRefused), enter(certificate=signed, trusted=keyring.trusted()):
             pytest.fail("the body ran")

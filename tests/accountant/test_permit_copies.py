@@ -24,7 +24,7 @@ from affidavit.accountant.unit import RECORD
 
 mechanisms.load()
 
-from affidavit.mechanisms.above_threshold import Scan, SparseVector, start  # noqa: E402
+from affidavit.mechanisms.above_threshold import Scan, SparseVector  # noqa: E402
 
 Enter = Callable[..., AbstractContextManager[Permit]]
 COPIERS = [copy.copy, copy.deepcopy, pickle.dumps]
@@ -53,7 +53,7 @@ def enter(ledger: Ledger, keyring: Keyring, clock: Any, make_subject: Any, make_
 
 
 def _scan(permit: Permit) -> Scan:
-    return start(permit, "plan", spec=SPEC, threshold=0)
+    return SPEC.against(0).release(permit, "plan", ())
 
 
 @pytest.mark.parametrize("copier", COPIERS)

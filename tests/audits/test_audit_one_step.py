@@ -235,7 +235,7 @@ def test_the_mechanism_refuses_half_noise_when_it_is_said_aloud() -> None:
 
     permit = AuditPermit(Repeat(1, Exponential(1.0)), "zero-out", SeededNoise(0))
     with pytest.raises(PermitViolation, match="range"):
-        exponential.release(permit, "plan.of", np.zeros(2), temperature=0.5, width=1.0)
+        exponential.SoftmaxSampling(width=1.0, temperature=0.5).release(permit, "plan.of", np.zeros(2))
 
 
 def test_a_null_pair_is_held_against_no_difference_at_all(one_use: OneStepAudit) -> None:

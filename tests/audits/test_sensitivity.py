@@ -142,9 +142,9 @@ def _generate(
     told = []
     for step in range(STEPS):
         total = bug(step, float(sum(records)))
-        noisy = gaussian.release(permit, "plan.of.parts[0]", np.array([total]), standard_deviation=2, l2_sensitivity=1)
+        noisy = gaussian.GaussianNoise(2, 1).release(permit, "plan.of.parts[0]", np.array([total]))
         scores = np.array([sum(records), round(float(noisy[0]))])
-        told.append(exponential.release(permit, "plan.of.parts[1]", scores, temperature=1, width=1))
+        told.append(exponential.SoftmaxSampling(width=1, temperature=1).release(permit, "plan.of.parts[1]", scores))
     return tuple(told)
 
 
@@ -196,7 +196,9 @@ def test_a_use_whose_statistic_is_not_shown_is_a_fault():
     def run(records: Sequence[int], permit: _Permit) -> Hashable:
         for _ in range(STEPS):
             permit.use("plan.of.parts[0]")
-            exponential.release(permit, "plan.of.parts[1]", np.array([len(records), 0]), temperature=1, width=1)
+            exponential.SoftmaxSampling(width=1, temperature=1).release(
+                permit, "plan.of.parts[1]", np.array([len(records), 0])
+            )
         return ()
 
     assert _faults(_checked(run)) == {"unstated releases"}
@@ -206,8 +208,8 @@ def test_a_use_whose_statistic_is_not_shown_is_a_fault():
 def test_releases_whose_number_hangs_on_the_data_are_a_fault(steps):
     def run(records: Sequence[int], permit: _Permit) -> Hashable:
         for _ in range(steps(records)):
-            gaussian.release(permit, "plan.of.parts[0]", np.array([0.0]), standard_deviation=2, l2_sensitivity=1)
-            exponential.release(permit, "plan.of.parts[1]", np.array([0, 0]), temperature=1, width=1)
+            gaussian.GaussianNoise(2, 1).release(permit, "plan.of.parts[0]", np.array([0.0]))
+            exponential.SoftmaxSampling(width=1, temperature=1).release(permit, "plan.of.parts[1]", np.array([0, 0]))
         return ()
 
     assert _faults(_checked(run)) == {"order of releases"}
@@ -216,10 +218,8 @@ def test_releases_whose_number_hangs_on_the_data_are_a_fault(steps):
 def test_noise_that_hangs_on_the_data_is_a_fault():
     def run(records: Sequence[int], permit: _Permit) -> Hashable:
         for _ in range(STEPS):
-            gaussian.release(
-                permit, "plan.of.parts[0]", np.array([0.0]), standard_deviation=2 * len(records), l2_sensitivity=1
-            )
-            exponential.release(permit, "plan.of.parts[1]", np.array([0, 0]), temperature=1, width=1)
+            gaussian.GaussianNoise(2 * len(records), 1).release(permit, "plan.of.parts[0]", np.array([0.0]))
+            exponential.SoftmaxSampling(width=1, temperature=1).release(permit, "plan.of.parts[1]", np.array([0, 0]))
         return ()
 
     assert _faults(_checked(run)) == {"what is public"}
@@ -253,7 +253,7 @@ def test_a_record_in_two_parts_is_a_fault():
     def run(records: Sequence[int], permit: _Permit) -> Hashable:
         for part in range(2):
             value = np.array([float(len(records))])
-            gaussian.release(permit, f"plan.parts[{part}]", value, standard_deviation=2, l2_sensitivity=1)
+            gaussian.GaussianNoise(2, 1).release(permit, f"plan.parts[{part}]", value)
         return ()
 
     pair = Neighbours(

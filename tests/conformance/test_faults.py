@@ -182,7 +182,7 @@ def test_the_last_run_that_never_triggered_is_charged_4():
     def generate(queries: Iterator[int]) -> None:
         nonlocal runs
         while True:
-            scan = above_threshold.start(permit, "plan.of", spec=spec, threshold=1000)
+            scan = spec.against(1000).release(permit, "plan.of", ())
             runs += 1
             while not scan.finished:
                 query = next(queries, None)
@@ -230,10 +230,13 @@ def _test_release(release: Callable[..., tuple[int, ...] | None], seed: int) -> 
 def test_a_gap_that_guards_another_set_10():
     def wrong(permit, path, counts, *, size, spec):
         """Tests the gap behind one more than it releases."""
-        tested = propose_test_release.release(permit, path, counts, size=size + 1, spec=spec)
+        tested = spec.of_size(size + 1).release(permit, path, counts)
         return None if tested is None else (int(np.argmax(counts)),)
 
-    assert _test_release(propose_test_release.release, 1) <= 1.0
+    def right(permit, path, counts, *, size, spec):
+        return spec.of_size(size).release(permit, path, counts)
+
+    assert _test_release(right, 1) <= 1.0
     assert _test_release(wrong, 1) > 3.0, "certified is 1"
 
 

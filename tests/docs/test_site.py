@@ -45,7 +45,7 @@ def test_the_front_door_and_every_mechanism_are_in_the_reference():
     from affidavit.mechanisms.base import registered
 
     assert affidavit.__name__ in REFERENCE
-    assert {mechanism.release.__module__ for mechanism in registered()} <= REFERENCE
+    assert {mechanism.spec.__module__ for mechanism in registered()} <= REFERENCE
 
 
 def test_every_generator_is_in_the_reference():

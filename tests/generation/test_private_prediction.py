@@ -189,7 +189,7 @@ def test_tokens_come_from_the_public_best(open_plain: Open, monkeypatch: pytest.
 
 def test_a_permit_for_less_noise_is_refused(open_plain: Open) -> None:
     certified = open_plain(private_prediction.plan(_config(distance_noise=0.2), relation="zero-out", size=SIZE))
-    with pytest.raises(PermitViolation, match="not covered"):
+    with pytest.raises(PermitViolation, match="does not cover"):
         private_prediction.run(certified, _config(distance_noise=0.1), _records(), ToyModel(), size=SIZE)
 
 

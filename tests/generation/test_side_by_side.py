@@ -35,7 +35,6 @@ from affidavit.generation.models.ray_link import RayLink
 from affidavit.generation.models.toy import ToyModel
 from affidavit.generation.prism import PrismConfig
 from affidavit.mechanisms import exponential
-from affidavit.mechanisms.base import Draw
 from support.stopping import Died, KeptPermit, Stop, drawn, logging_draws, moments, stopping
 
 LABELS = ["north", "south", "east", "west", "up", "down"]
@@ -62,9 +61,9 @@ class FourPlaces(ToyModel, Spread):
 
 @pytest.fixture(autouse=True)
 def _seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def sample(scores: np.ndarray, *, temperature: Any, noise: Any) -> Draw:
+    def sample(scores: np.ndarray, *, temperature: Any, noise: Any) -> int:
         best = np.argsort(scores, kind="stable")[::-1]
-        return Draw(int(best[zlib.crc32(scores.astype(np.int64).tobytes()) % 3]), "")
+        return int(best[zlib.crc32(scores.astype(np.int64).tobytes()) % 3])
 
     monkeypatch.setattr(exponential, "sample", sample)
 

@@ -22,7 +22,7 @@ from affidavit.mechanisms.base import registered
 
 load()
 
-from affidavit.mechanisms.above_threshold import AboveThreshold, SparseVector, release, start  # noqa: E402
+from affidavit.mechanisms.above_threshold import AboveThreshold, SparseVector  # noqa: E402
 
 REACH = 400
 
@@ -132,12 +132,18 @@ def test_a_monotone_stream_costs_less_and_only_a_monotone_one() -> None:
     assert _loss(_law([0] * 9 + [1], spec, 0), _law([1] * 9 + [0], spec, 0)) > epsilon
 
 
+def _answers(permit: Certified, queries: Sequence[int], spec: SparseVector, threshold: int) -> tuple[bool, ...]:
+    """Of a whole run: up to the last "above" that it may give."""
+    scan = spec.against(threshold).release(permit, "plan", ())
+    return tuple(scan.above(query) for query in queries if not scan.finished)
+
+
 def test_the_sampler_has_the_enumerated_law() -> None:
     queries, trials = (1, -2, 0, 3), 1200
     spec = SparseVector(threshold_scale=Fraction(5, 2), query_scale=3, sensitivity=1, positives=2)
     law = _law(queries, spec, 1)
     permit = Certified(spec.leaf(), seed=7)
-    drawn = Counter(tuple(release(permit, "plan", queries, spec=spec, threshold=1)) for _ in range(trials))
+    drawn = Counter(_answers(permit, queries, spec, 1) for _ in range(trials))
     assert sum(law.values()) == pytest.approx(1.0, abs=1e-9)
     assert set(drawn) <= set(law)
     assert min(law.values()) * trials > 5
@@ -151,9 +157,9 @@ def test_the_empirical_loss_is_below_the_certificate_and_above_sixty_percent_of_
     spec = SparseVector(threshold_scale=10, query_scale=20, sensitivity=10)
     epsilon = core(spec.leaf()).epsilon  # type: ignore[attr-defined]
     permit = Certified(spec.leaf(), seed=11)
-    event = [False, False, False, True]
+    event = (False, False, False, True)
     hits, alarms = (
-        sum(release(permit, "plan", queries, spec=spec, threshold=0) == event for _ in range(trials))
+        sum(_answers(permit, queries, spec, 0) == event for _ in range(trials))
         for queries in ([0, 0, 0, 10], [10, 10, 10, 0])
     )
     lower = epsilon_lower(Counts(hits, trials, alarms, trials), delta=0.0, alpha=1e-3)
@@ -164,7 +170,7 @@ def test_a_run_is_charged_when_it_begins_even_if_nothing_is_found() -> None:
     """Fault 4 of published code: the last run, which ends without an answer "above", was not paid for."""
     spec = SparseVector(threshold_scale=1, query_scale=2, sensitivity=1)
     permit = Certified(spec.leaf())
-    scan = start(permit, "plan", spec=spec, threshold=10_000)
+    scan = spec.against(10_000).release(permit, "plan", ())
     assert permit.uses == 1
     assert not any(scan.above(0) for _ in range(20))
     assert (permit.uses, scan.queries, scan.finished) == (1, 20, False)
@@ -172,7 +178,7 @@ def test_a_run_is_charged_when_it_begins_even_if_nothing_is_found() -> None:
 
 def test_a_finished_run_answers_nothing_more() -> None:
     spec = SparseVector(threshold_scale=1, query_scale=1, sensitivity=1)
-    scan = start(Certified(spec.leaf()), "plan", spec=spec, threshold=-10_000)
+    scan = spec.against(-10_000).release(Certified(spec.leaf()), "plan", ())
     assert scan.above(0)
     with pytest.raises(PermitViolation, match="every answer"):
         scan.above(0)
@@ -189,19 +195,19 @@ def test_a_finished_run_answers_nothing_more() -> None:
 )
 def test_more_than_certified_is_refused(asked: SparseVector) -> None:
     certified = SparseVector(threshold_scale=1, query_scale=2, sensitivity=1)
-    start(Certified(certified.leaf()), "plan", spec=certified, threshold=0)
-    with pytest.raises(PermitViolation, match="not covered"):
-        start(Certified(certified.leaf()), "plan", spec=asked, threshold=0)
+    certified.against(0).release(Certified(certified.leaf()), "plan", ())
+    with pytest.raises(PermitViolation, match="does not cover"):
+        asked.against(0).release(Certified(certified.leaf()), "plan", ())
 
 
 def test_a_leaf_for_monotone_streams_covers_no_other() -> None:
     spec = SparseVector(threshold_scale=1, query_scale=2, sensitivity=1)
     monotone = SparseVector(threshold_scale=1, query_scale=2, sensitivity=1, monotone=True)
-    start(Certified(spec.leaf()), "plan", spec=monotone, threshold=0)
+    monotone.against(0).release(Certified(spec.leaf()), "plan", ())
     with pytest.raises(PermitViolation):
-        start(Certified(monotone.leaf()), "plan", spec=spec, threshold=0)
+        spec.against(0).release(Certified(monotone.leaf()), "plan", ())
     with pytest.raises(PermitViolation):
-        start(Certified(Pure(9.0)), "plan", spec=spec, threshold=0)
+        spec.against(0).release(Certified(Pure(9.0)), "plan", ())
 
 
 @pytest.mark.parametrize(

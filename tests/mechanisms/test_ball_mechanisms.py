@@ -11,7 +11,7 @@ import pytest
 from affidavit.accountant.errors import PermitViolation, UsageError
 from affidavit.accountant.plan import Gaussian, Leaf, Repeat
 from affidavit.accountant.release.randomness import SeededNoise
-from affidavit.mechanisms import coverage, good_radius, projected_mean
+from affidavit.mechanisms import coverage
 from affidavit.mechanisms.coverage import CoverageCount
 from affidavit.mechanisms.good_radius import LARGEST, GoodRadius, average_coverage
 from affidavit.mechanisms.projected_mean import GRID, ProjectedMean, projected
@@ -61,16 +61,14 @@ def test_a_row_is_drawn_in_alone() -> None:
 def test_the_mean_is_about_its_centre_over_the_public_count() -> None:
     points, centre = _simplex(8, 6, seed=6), np.full(6, 1 / 6)
     spec = ProjectedMean(1e-9, "replaced")
-    noisy = projected_mean.release(OneLeaf(spec.leaf()), "plan", points, centre=centre, radius=2, count=10, spec=spec)
+    noisy = spec.about(centre, radius=2, count=10).release(OneLeaf(spec.leaf()), "plan", points)
     assert np.allclose(noisy, centre + (points - centre).sum(axis=0) / 10, atol=1e-6)
 
 
 def test_noise_of_the_mean_is_in_proportion_to_the_radius() -> None:
     spec = ProjectedMean(1.5, "replaced")
     centre = np.zeros(4000)
-    noisy = projected_mean.release(
-        OneLeaf(spec.leaf()), "plan", np.zeros((0, 4000)), centre=centre, radius=0.25, count=2, spec=spec
-    )
+    noisy = spec.about(centre, radius=0.25, count=2).release(OneLeaf(spec.leaf()), "plan", np.zeros((0, 4000)))
     assert np.std(noisy) == pytest.approx(2 * 0.25 * 1.5 / 2, rel=0.05)
 
 
@@ -78,10 +76,8 @@ def test_one_record_more_costs_half_of_one_replaced() -> None:
     assert ProjectedMean(0.75, "replaced").leaf() == Gaussian(0.75)
     assert ProjectedMean(0.75, "joins").leaf() == Gaussian(1.5)
     spec = ProjectedMean(0.75, "replaced")
-    with pytest.raises(PermitViolation, match="less than the certified"):
-        projected_mean.release(
-            OneLeaf(Gaussian(1.5)), "plan", np.zeros((1, 2)), centre=np.zeros(2), radius=1, count=1, spec=spec
-        )
+    with pytest.raises(PermitViolation, match="does not cover"):
+        spec.about(np.zeros(2), radius=1, count=1).release(OneLeaf(Gaussian(1.5)), "plan", np.zeros((1, 2)))
 
 
 def test_coverage_counts_points_within_the_radius() -> None:
@@ -89,7 +85,7 @@ def test_coverage_counts_points_within_the_radius() -> None:
     near = coverage.covered(points, centre=np.array([1.0, 0.0]), radius=0.15)
     assert near.tolist() == [True, True, False, False]
     spec = CoverageCount(1e-6)
-    counted = coverage.release(OneLeaf(spec.leaf()), "plan", points, centre=np.array([1.0, 0.0]), radius=0.8, spec=spec)
+    counted = spec.inside(np.array([1.0, 0.0]), radius=0.8).release(OneLeaf(spec.leaf()), "plan", points)
     assert counted == pytest.approx(3, abs=1e-4)
 
 
@@ -149,9 +145,9 @@ def test_the_search_draws_a_public_number_of_values_and_finds_the_cluster() -> N
     assert spec.plan() == Repeat(8, Gaussian(1e-6))
     cluster = 0.98 * np.eye(6)[[0]] + 0.02 * _simplex(20, 6, seed=10)
     permits = [OneLeaf(spec.leaf(), seed) for seed in range(12)]
-    tight = [good_radius.release(permit, "plan", cluster, volume=16, spec=spec) for permit in permits]
+    tight = [spec.holding(16).release(permit, "plan", cluster) for permit in permits]
     assert all(permit.uses == 8 for permit in permits)
-    spread = good_radius.release(OneLeaf(spec.leaf()), "plan", np.repeat(np.eye(6), 4, axis=0), volume=16, spec=spec)
+    spread = spec.holding(16).release(OneLeaf(spec.leaf()), "plan", np.repeat(np.eye(6), 4, axis=0))
     assert min(tight) < 0.05 < np.mean(tight) < LARGEST / 2 < LARGEST - 0.05 < spread
 
 
@@ -164,7 +160,7 @@ def test_halvings_are_the_papers(tolerance: float, halvings: int) -> None:
 def test_points_off_the_simplex_are_refused() -> None:
     spec = CoverageCount(1.0)
     with pytest.raises(UsageError, match="l1 norm"):
-        coverage.release(OneLeaf(spec.leaf()), "plan", np.ones((1, 3)), centre=np.zeros(3), radius=1.0, spec=spec)
+        spec.inside(np.zeros(3), radius=1.0).release(OneLeaf(spec.leaf()), "plan", np.ones((1, 3)))
     with pytest.raises(UsageError, match="not all finite"):
         projected(np.array([[math.nan, 0.0]]), centre=np.zeros(2), radius=1.0)
     with pytest.raises(UsageError, match="tolerance"):

@@ -12,7 +12,7 @@ from affidavit.accountant.errors import PermitViolation
 from affidavit.accountant.plan import Compose, Exponential, Gaussian, Repeat, WithoutReplacement, core
 from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.accountant.verifier import recompute
-from affidavit.mechanisms.bounded_range import BoundedRange, JointSelection, costs, gaussian_multiplier, release
+from affidavit.mechanisms.bounded_range import BoundedRange, JointSelection, costs, gaussian_multiplier
 
 RANGES = (1e-6, 9.999e-4, 1.001e-3, 0.03, 0.5, 2.0, 9.0, 60.0, 1300.0, 1500.0)
 
@@ -87,7 +87,7 @@ def test_choices_are_softmax_draws_of_their_own():
     spec = JointSelection(width=2, temperature=4)
     permit = _Permit(spec.leaf())
     scores = [np.array([0, 4]), np.array([8, 0])]
-    drawn = np.array([[d.value for d in release(permit, "plan", scores, temperature=4, width=2)] for _ in range(4000)])
+    drawn = np.array([JointSelection(width=2, temperature=4).release(permit, "plan", scores) for _ in range(4000)])
     chances = [np.exp(1) / (1 + np.exp(1)), 1 / (1 + np.exp(2))]
     # four standard errors of a proportion of 4000
     assert np.abs(drawn.mean(axis=0) - chances).max() < 4 * 0.5 / np.sqrt(4000)
@@ -97,13 +97,13 @@ def test_choices_are_softmax_draws_of_their_own():
 
 def test_one_use_however_many_choices():
     permit = _Permit(BoundedRange(1.0))
-    assert release(permit, "plan", [], temperature=1, width=1) == ()
+    assert JointSelection(width=1, temperature=1).release(permit, "plan", []) == ()
     assert permit.used == ["plan"]
 
 
 def test_more_than_the_certified_range_is_refused():
     permit = _Permit(BoundedRange(0.5))
-    with pytest.raises(PermitViolation, match="more than the certified range"):
-        release(permit, "plan", [np.array([0, 1])], temperature=1.999, width=1)
-    with pytest.raises(PermitViolation, match="certified as gaussian"):
-        release(_Permit(Gaussian(1.0)), "plan", [np.array([0, 1])], temperature=4, width=1)
+    with pytest.raises(PermitViolation, match="does not cover"):
+        JointSelection(width=1, temperature=1.999).release(permit, "plan", [np.array([0, 1])])
+    with pytest.raises(PermitViolation, match="the certified gaussian"):
+        JointSelection(width=1, temperature=4).release(_Permit(Gaussian(1.0)), "plan", [np.array([0, 1])])

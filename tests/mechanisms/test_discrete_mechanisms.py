@@ -42,9 +42,7 @@ def _fits(law: dict[int, float], drawn: list[int]) -> bool:
 def test_rounded_laplace_has_the_law_of_a_rounded_real_one() -> None:
     """P(0) = 1 − e^(−1/(2b)), P(±k) = (e^(1/(2b)) − e^(−1/(2b))) e^(−k/b) / 2."""
     scale = 2.0
-    values = laplace.release(
-        OneLeaf(Laplace(2.0)), "plan", np.zeros(6000, dtype=np.int64), scale=scale, l1_sensitivity=1
-    )
+    values = laplace.LaplaceNoise(scale, 1).release(OneLeaf(Laplace(2.0)), "plan", np.zeros(6000, dtype=np.int64))
     law = {k: math.sinh(0.5 / scale) * math.exp(-abs(k) / scale) for k in range(-8, 9)}
     law[0] = 1 - math.exp(-0.5 / scale)
     assert _fits(law, values.tolist())
@@ -116,29 +114,31 @@ def test_one_ulp_more_than_certified_is_refused() -> None:
     less, more = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)
     values = np.zeros(2, dtype=np.int64)
     one_step = DiscreteGaussian(1.0, 1.0)
-    laplace.release(OneLeaf(Laplace(1.0)), "plan", values, scale=1.0, l1_sensitivity=1)
-    with pytest.raises(PermitViolation, match="less than the certified"):
-        laplace.release(OneLeaf(Laplace(1.0)), "plan", values, scale=less, l1_sensitivity=1)
-    discrete_gaussian.release(OneLeaf(one_step), "plan", 0, standard_deviation=1.0, sensitivity=1)
-    with pytest.raises(PermitViolation, match="is not the certified"):
-        discrete_gaussian.release(OneLeaf(one_step), "plan", 0, standard_deviation=less, sensitivity=1)
-    with pytest.raises(PermitViolation, match="is not the certified"):  # a finer grid is another mechanism
-        discrete_gaussian.release(OneLeaf(one_step), "plan", 0, standard_deviation=2.0, sensitivity=2)
-    noisy_max.release(OneLeaf(NoisyMax(2.0)), "plan", values, rate=1.0, width=2)
-    with pytest.raises(PermitViolation, match="more than the certified"):
-        noisy_max.release(OneLeaf(NoisyMax(2.0)), "plan", values, rate=more, width=2)
+    laplace.LaplaceNoise(1.0, 1).release(OneLeaf(Laplace(1.0)), "plan", values)
+    with pytest.raises(PermitViolation, match="does not cover"):
+        laplace.LaplaceNoise(less, 1).release(OneLeaf(Laplace(1.0)), "plan", values)
+    discrete_gaussian.DiscreteGaussianNoise(1.0, 1).release(OneLeaf(one_step), "plan", 0)
+    with pytest.raises(PermitViolation, match="does not cover"):
+        discrete_gaussian.DiscreteGaussianNoise(less, 1).release(OneLeaf(one_step), "plan", 0)
+    with pytest.raises(PermitViolation, match="does not cover"):  # a finer grid is another mechanism
+        discrete_gaussian.DiscreteGaussianNoise(2.0, 2).release(OneLeaf(one_step), "plan", 0)
+    noisy_max.ExponentialNoisyMax(rate=1.0, width=2).release(OneLeaf(NoisyMax(2.0)), "plan", values)
+    with pytest.raises(PermitViolation, match="does not cover"):
+        noisy_max.ExponentialNoisyMax(rate=more, width=2).release(OneLeaf(NoisyMax(2.0)), "plan", values)
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda permit: laplace.release(permit, "plan", np.zeros(2, dtype=np.int64), scale=1.0, l1_sensitivity=1),
-        lambda permit: discrete_gaussian.release(permit, "plan", 0, standard_deviation=1.0, sensitivity=1),
-        lambda permit: noisy_max.release(permit, "plan", np.zeros(2, dtype=np.int64), rate=1.0, width=1),
+        lambda permit: laplace.LaplaceNoise(1.0, 1).release(permit, "plan", np.zeros(2, dtype=np.int64)),
+        lambda permit: discrete_gaussian.DiscreteGaussianNoise(1.0, 1).release(permit, "plan", 0),
+        lambda permit: noisy_max.ExponentialNoisyMax(rate=1.0, width=1).release(
+            permit, "plan", np.zeros(2, dtype=np.int64)
+        ),
     ],
 )
 def test_another_mechanisms_leaf_is_refused(call) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(PermitViolation, match="certified as exponential"):
+    with pytest.raises(PermitViolation, match="the certified exponential"):
         call(OneLeaf(Exponential(1.0)))
 
 
@@ -150,11 +150,11 @@ def test_values_off_the_grid_are_refused_before_the_use_is_charged() -> None:
             raise AssertionError(path)
 
     with pytest.raises(UsageError, match="whole numbers"):
-        laplace.release(Untouched(), "plan", np.array([0.5]), scale=1.0, l1_sensitivity=1)
+        laplace.LaplaceNoise(1.0, 1).release(Untouched(), "plan", np.array([0.5]))
     with pytest.raises(UsageError, match="whole number"):
-        discrete_gaussian.release(Untouched(), "plan", True, standard_deviation=1.0, sensitivity=1)
+        discrete_gaussian.DiscreteGaussianNoise(1.0, 1).release(Untouched(), "plan", True)
     with pytest.raises(UsageError, match="grid steps"):
-        discrete_gaussian.release(Untouched(), "plan", 1, standard_deviation=1.0, sensitivity=0)
+        discrete_gaussian.DiscreteGaussianNoise(1.0, 0).release(Untouched(), "plan", 1)
     with pytest.raises(UsageError, match="whole numbers"):
         noisy_max.sample(np.array([0.5, 1.0]), rate=1.0, noise=SeededNoise(1))
 

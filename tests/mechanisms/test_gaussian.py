@@ -27,16 +27,14 @@ class OneLeaf:
 
 def test_noise_is_normal_with_the_given_deviation_and_no_bias() -> None:
     values = np.linspace(-5.0, 5.0, 8000).reshape(80, 100)
-    noisy = gaussian.release(OneLeaf(Gaussian(2.0)), "plan", values, standard_deviation=3.0, l2_sensitivity=1.5)
+    noisy = gaussian.GaussianNoise(3.0, 1.5).release(OneLeaf(Gaussian(2.0)), "plan", values)
     assert noisy.shape == values.shape
     assert kstest((noisy - values).ravel() / 3.0, "norm").pvalue > 1e-4
 
 
 def test_two_releases_have_independent_noise() -> None:
     permit = OneLeaf(Gaussian(1.0))
-    first, second = (
-        gaussian.release(permit, "plan", np.zeros(2000), standard_deviation=1.0, l2_sensitivity=1.0) for _ in range(2)
-    )
+    first, second = (gaussian.GaussianNoise(1.0, 1.0).release(permit, "plan", np.zeros(2000)) for _ in range(2))
     assert abs(np.corrcoef(first, second)[0, 1]) < 0.1
 
 
@@ -48,14 +46,14 @@ def test_leaf_is_the_ratio_rounded_down() -> None:
 
 
 def test_release_refuses_one_ulp_less_noise_than_certified() -> None:
-    arguments = {"standard_deviation": 1.0, "l2_sensitivity": 1.0}
-    gaussian.release(OneLeaf(Gaussian(1.0)), "plan", np.zeros(2), **arguments)
-    with pytest.raises(PermitViolation, match="less than the certified"):
-        gaussian.release(OneLeaf(Gaussian(math.nextafter(1.0, 2.0))), "plan", np.zeros(2), **arguments)
+    spec = gaussian.GaussianNoise(1.0, 1.0)
+    spec.release(OneLeaf(Gaussian(1.0)), "plan", np.zeros(2))
+    with pytest.raises(PermitViolation, match="does not cover"):
+        spec.release(OneLeaf(Gaussian(math.nextafter(1.0, 2.0))), "plan", np.zeros(2))
 
 
 def test_release_refuses_another_mechanisms_leaf_and_values_that_are_not_finite() -> None:
-    with pytest.raises(PermitViolation, match="certified as exponential"):
-        gaussian.release(OneLeaf(Exponential(1.0)), "plan", np.zeros(2), standard_deviation=1.0, l2_sensitivity=1.0)
+    with pytest.raises(PermitViolation, match="the certified exponential"):
+        gaussian.GaussianNoise(1.0, 1.0).release(OneLeaf(Exponential(1.0)), "plan", np.zeros(2))
     with pytest.raises(UsageError, match="not all finite"):
-        gaussian.release(OneLeaf(Gaussian(1.0)), "plan", np.array([np.nan]), standard_deviation=1.0, l2_sensitivity=1.0)
+        gaussian.GaussianNoise(1.0, 1.0).release(OneLeaf(Gaussian(1.0)), "plan", np.array([np.nan]))

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -21,7 +22,7 @@ from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.audits.statistics.clopper_pearson import Counts
 from affidavit.audits.statistics.joint import epsilon_lower
 from affidavit.mechanisms import joint_exponential
-from affidavit.mechanisms.joint_exponential import JointTopK, release, sample
+from affidavit.mechanisms.joint_exponential import JointTopK, sample
 
 
 class Certified:
@@ -154,11 +155,12 @@ def test_the_leaf_is_the_range_rounded_up() -> None:
 def test_a_pure_leaf_of_the_range_covers_a_draw_and_a_smaller_one_does_not() -> None:
     spec, counts = JointTopK(size=2, most=5, width=2, temperature=1), np.array([3, 1, 0])
     leaf = spec.leaf()
-    assert len(release(Certified(leaf), "plan", counts, spec=spec)) == 2
-    assert len(release(Certified(Pure(leaf.range)), "plan", counts, spec=spec)) == 2
-    for less in (Exponential(1.999), Pure(1.999), Gaussian(1.0)):
+    assert len(spec.release(Certified(leaf), "plan", counts)) == 2
+    pure = replace(spec, pure=True)
+    assert len(pure.release(Certified(Pure(leaf.range)), "plan", counts)) == 2
+    for asked, less in ((spec, Exponential(1.999)), (pure, Pure(1.999)), (spec, Pure(9.0)), (pure, Gaussian(1.0))):
         with pytest.raises(PermitViolation):
-            release(Certified(less), "plan", counts, spec=spec)
+            asked.release(Certified(less), "plan", counts)
 
 
 @pytest.mark.parametrize("counts", [[1, 0], [1, 0, 9], [1, 0, -1], [1.0, 0.0, 2.0], [[1, 0, 2]]])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from affidavit import mechanisms
+from affidavit.accountant import decimals
 from affidavit.accountant.plan import Exponential, Gaussian, Parallel, Pure, Repeat
 from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.mechanisms import base
@@ -64,7 +65,7 @@ def test_mechanisms_of_one_kind_draw_in_one_way() -> None:
 
 @given(st.fractions(min_value=Fraction(1, 10**12), max_value=10**12))
 def test_floats_round_to_the_side_they_say(value: Fraction) -> None:
-    up, down = base.float_at_least(value), base.float_at_most(value)
+    up, down = decimals.float_at_least(value), decimals.float_at_most(value)
     assert Fraction(down) <= value <= Fraction(up)
     assert up == down or np.nextafter(down, np.inf) == up
 

@@ -23,11 +23,9 @@ from affidavit.accountant.bound import bound
 from affidavit.accountant.plan import Leaf, Plan
 from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.mechanisms import (
-    coverage,
     discrete_gaussian,
     exponential,
     gaussian,
-    good_radius,
     laplace,
     noisy_max,
     projected_mean,
@@ -87,7 +85,7 @@ def _gaussian() -> Pair:
 
     def happens(permit: Uses, neighbour: bool) -> bool:
         values = np.array([1.2, 1.6]) * neighbour
-        noisy = gaussian.release(permit, "plan", values, standard_deviation=2.0, l2_sensitivity=2.0)
+        noisy = gaussian.GaussianNoise(2.0, 2.0).release(permit, "plan", values)
         return bool(noisy @ np.array([0.6, 0.8]) > 2.6)
 
     return Pair(spec.leaf(), spec.leaf(), happens, delta=0.1, trials=20_000)
@@ -97,7 +95,7 @@ def _discrete_gaussian() -> Pair:
     spec = DiscreteGaussianNoise(standard_deviation=2.0, sensitivity=2)
 
     def happens(permit: Uses, neighbour: bool) -> bool:
-        noisy = discrete_gaussian.release(permit, "plan", 2 * neighbour, standard_deviation=2.0, sensitivity=2)
+        noisy = discrete_gaussian.DiscreteGaussianNoise(2.0, 2).release(permit, "plan", 2 * neighbour)
         return noisy > 2
 
     return Pair(spec.leaf(), spec.leaf(), happens, delta=0.1)
@@ -108,7 +106,7 @@ def _laplace() -> Pair:
 
     def happens(permit: Uses, neighbour: bool) -> bool:
         values = np.array([0, 3 * neighbour])
-        return bool(laplace.release(permit, "plan", values, scale=3.0, l1_sensitivity=3)[1] >= 3)
+        return bool(laplace.LaplaceNoise(3.0, 3).release(permit, "plan", values)[1] >= 3)
 
     return Pair(spec.leaf(), spec.leaf(), happens)
 
@@ -119,7 +117,7 @@ def _exponential() -> Pair:
     def happens(permit: Uses, neighbour: bool) -> bool:
         scores = np.full(21, 1.0 - neighbour)
         scores[0] = neighbour
-        return exponential.release(permit, "plan", scores, temperature=1, width=2) == 0
+        return exponential.SoftmaxSampling(width=2, temperature=1).release(permit, "plan", scores) == 0
 
     return Pair(spec.leaf(), spec.leaf(), happens)
 
@@ -132,7 +130,7 @@ def _noisy_max(*, monotone: bool) -> Pair:
     def happens(permit: Uses, neighbour: bool) -> bool:
         scores = np.full(21, 0 if neighbour and not monotone else 1000)
         scores[0] = 1000 if neighbour else 0
-        return noisy_max.release(permit, "plan", scores, rate=spec.rate, width=width) == 0
+        return noisy_max.ExponentialNoisyMax(rate=spec.rate, width=width).release(permit, "plan", scores) == 0
 
     return Pair(spec.leaf(), spec.leaf(), happens, trials=6000)
 
@@ -146,7 +144,7 @@ def _projected_mean(change: projected_mean.Change) -> Pair:
     def happens(permit: Uses, neighbour: bool) -> bool:
         other = [centre - 0.25 * direction] if change == "replaced" else []
         points = np.array([centre, centre, *([far] if neighbour else other)])
-        mean = projected_mean.release(permit, "plan", points, centre=centre, radius=0.25, count=3, spec=spec)
+        mean = spec.about(centre, radius=0.25, count=3).release(permit, "plan", points)
         along = float((mean - centre) @ direction) * 3 / 0.25
         return along > (1.6 if change == "replaced" else 1.3)
 
@@ -159,7 +157,7 @@ def _coverage() -> Pair:
 
     def happens(permit: Uses, neighbour: bool) -> bool:
         points = np.array([[0.9, 0.1], [1.0, 0.0] if neighbour else [0.0, 1.0]])
-        return coverage.release(permit, "plan", points, centre=centre, radius=0.3, spec=spec) > 2.3
+        return spec.inside(centre, radius=0.3).release(permit, "plan", points) > 2.3
 
     return Pair(spec.leaf(), spec.leaf(), happens, delta=0.1, trials=12_000)
 
@@ -195,7 +193,7 @@ def test_good_radius_stays_below_its_composition() -> None:
     joined = np.vstack([rim, np.full((1, volume), 1 / volume)])
 
     def happens(permit: Uses, neighbour: bool) -> bool:
-        found = good_radius.release(permit, "plan", joined if neighbour else rim, volume=2, spec=spec)
+        found = spec.holding(2).release(permit, "plan", joined if neighbour else rim)
         return found < math.sqrt(2) / 4
 
     pair = Pair(spec.plan(), spec.leaf(), happens, delta=0.05, trials=4000)

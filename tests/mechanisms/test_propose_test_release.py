@@ -19,7 +19,7 @@ from affidavit.mechanisms import load
 
 load()
 
-from affidavit.mechanisms.propose_test_release import ProposeTestRelease, TestedTopK, gaps, release  # noqa: E402
+from affidavit.mechanisms.propose_test_release import ProposeTestRelease, TestedTopK, gaps  # noqa: E402
 
 Counts: TypeAlias = tuple[int, ...]
 Law: TypeAlias = dict[tuple[int, ...] | None, float]
@@ -125,7 +125,7 @@ def test_the_sampler_has_the_law(gap: int) -> None:
     spec, trials = TestedTopK(epsilon=0.8, delta=0.05, gap_sensitivity=1), 1500
     permit = Certified(spec.leaf(), seed=gap)
     counts = np.array([2, 2 + gap, 2 + gap, 1])
-    drawn = Counter(release(permit, "plan", counts, size=2, spec=spec) for _ in range(trials))
+    drawn = Counter(spec.of_size(2).release(permit, "plan", counts) for _ in range(trials))
     assert set(drawn) <= {(1, 2) if gap else (0, 1), None}
     passing = _law((2, 2 + gap, 2 + gap, 1), 2, spec)[(1, 2) if gap else (0, 1)]
     assert binomtest(trials - drawn[None], trials, passing).pvalue > 1e-4
@@ -158,10 +158,10 @@ def test_more_than_certified_is_refused() -> None:
     certified = TestedTopK(epsilon=1.0, delta=1e-3, gap_sensitivity=1).leaf()
     counts = np.array([3, 1, 0])
     for asked in (TestedTopK(1.0000001, 1e-3, 1), TestedTopK(1.0, 1.0000001e-3, 1)):
-        with pytest.raises(PermitViolation, match="more than the certified"):
-            release(Certified(certified), "plan", counts, size=1, spec=asked)
-    with pytest.raises(PermitViolation, match="certified as pure"):
-        release(Certified(Pure(5.0)), "plan", counts, size=1, spec=TestedTopK(1.0, 1e-3, 1))
+        with pytest.raises(PermitViolation, match="does not cover"):
+            asked.of_size(1).release(Certified(certified), "plan", counts)
+    with pytest.raises(PermitViolation, match="the certified pure"):
+        TestedTopK(1.0, 1e-3, 1).of_size(1).release(Certified(Pure(5.0)), "plan", counts)
 
 
 @pytest.mark.parametrize(("size", "counts"), [(0, [1, 0]), (2, [1, 0]), (1, [1.0, 0.0]), (1, [[1, 0]])])
@@ -169,7 +169,7 @@ def test_bad_counts_are_refused_before_anything_is_charged(size: int, counts: li
     spec = TestedTopK(1.0, 1e-3, 1)
     permit = Certified(spec.leaf())
     with pytest.raises(UsageError):
-        release(permit, "plan", np.array(counts), size=size, spec=spec)
+        spec.of_size(size).release(permit, "plan", np.array(counts))
     assert permit.uses == 0
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.pool import NullPool
 
 from affidavit.accountant.attestation.keys import Keyring
-from affidavit.accountant.ledger import Account, Ledger, verified
+from affidavit.accountant.ledger import Account, Ledger, book
 from affidavit.accountant.ledger.chain import GENESIS, Head, link, seal
 from affidavit.accountant.ledger.tables import entries, head
 from affidavit.accountant.unit import RECORD
@@ -45,7 +45,7 @@ def fill(ledger: Ledger, size: int) -> None:
         facts = {"kind": "reserve", "dataset": "mail", "certificate_sha256": SHA, "epsilon": "0.000001", "delta": "0"}
         for number in range(size):
             end = add(end, {**facts, "entry": f"{number:032x}"})
-            if (end.count + 1) % verified.CHECKPOINT_EVERY == 0:
+            if (end.count + 1) % book.CHECKPOINT_EVERY == 0:
                 end = add(end, history.checkpoint())
         if not rows:
             return

@@ -79,7 +79,7 @@ class LaplaceCase(_Count):
         """The noisy count."""
         from affidavit.mechanisms import laplace
 
-        return float(laplace.release(permit, path, inputs, scale=self._scale, l1_sensitivity=self.steps)[0])
+        return float(laplace.LaplaceNoise(self._scale, self.steps).release(permit, path, inputs)[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +108,7 @@ class DiscreteGaussianCase(_Count):
         from affidavit.mechanisms import discrete_gaussian
 
         value = int(inputs[0])
-        return float(
-            discrete_gaussian.release(permit, path, value, standard_deviation=self._deviation, sensitivity=self.steps)
-        )
+        return float(discrete_gaussian.DiscreteGaussianNoise(self._deviation, self.steps).release(permit, path, value))
 
 
 def laplace(leaf: Leaf) -> tuple[Case, ...]:

@@ -86,7 +86,7 @@ class GaussianCase:
         from affidavit.mechanisms import gaussian
 
         scale = self.leaf.noise_multiplier
-        return float(gaussian.release(permit, path, inputs, standard_deviation=scale, l2_sensitivity=1.0)[0])
+        return float(gaussian.GaussianNoise(scale, 1.0).release(permit, path, inputs)[0])
 
     def statistic(self, released: float) -> float:
         """The value itself."""
@@ -126,7 +126,7 @@ class ProjectedMeanCase(GaussianCase):
         from affidavit.mechanisms import projected_mean
 
         spec = projected_mean.ProjectedMean(self.leaf.noise_multiplier, "replaced")
-        return float(projected_mean.release(permit, path, inputs, centre=np.zeros(1), radius=1, count=1, spec=spec)[0])
+        return float(spec.about(np.zeros(1), radius=1, count=1).release(permit, path, inputs)[0])
 
     def statistic(self, released: float) -> float:
         """From −1 and 1 to 0 and 1."""
@@ -150,7 +150,7 @@ class CoverageCase(GaussianCase):
         from affidavit.mechanisms import coverage
 
         spec = coverage.CoverageCount(self.leaf.noise_multiplier)
-        return coverage.release(permit, path, inputs, centre=np.asarray([1.0, 0.0]), radius=0.1, spec=spec)
+        return spec.inside(np.asarray([1.0, 0.0]), radius=0.1).release(permit, path, inputs)
 
     def noise_off(self) -> Release:
         """The number of points."""
@@ -188,7 +188,7 @@ class GoodRadiusCase(EventCase):
         from affidavit.mechanisms import good_radius
 
         spec = good_radius.GoodRadius(self.leaf.noise_multiplier, _TOLERANCE)
-        found = good_radius.release(permit, path, inputs, volume=_VOLUME, spec=spec)
+        found = spec.holding(_VOLUME).release(permit, path, inputs)
         return float(found < good_radius.LARGEST / 2.0)
 
     def half_noise(self, release: Release) -> Release:

@@ -49,7 +49,7 @@ class NoisyMaxCase(EventCase):
         from affidavit.mechanisms import noisy_max
 
         rate = Fraction(self.leaf.epsilon) / _WIDTH
-        return float(noisy_max.release(permit, path, inputs, rate=rate, width=_WIDTH) == 0)
+        return float(noisy_max.ExponentialNoisyMax(rate=rate, width=_WIDTH).release(permit, path, inputs) == 0)
 
     def noise_off(self) -> Release:
         """The better one, always."""

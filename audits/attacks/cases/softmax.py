@@ -81,7 +81,7 @@ class ExponentialCase(_TwoOutputs):
         """1 when A came out."""
         from affidavit.mechanisms import exponential
 
-        return float(exponential.release(permit, path, inputs, temperature=1.0, width=self.range) == 0)
+        return float(exponential.SoftmaxSampling(width=self.range, temperature=1.0).release(permit, path, inputs) == 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,8 @@ class BoundedRangeCase(_TwoOutputs):
         """1 when A came out."""
         from affidavit.mechanisms import bounded_range
 
-        (drawn,) = bounded_range.release(permit, path, [inputs], temperature=1.0, width=self.range)
-        return float(drawn.value == 0)
+        (drawn,) = bounded_range.JointSelection(width=self.range, temperature=1.0).release(permit, path, [inputs])
+        return float(drawn == 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class JointExponentialCase(_TwoOutputs):
 
         temperature = _COUNTS / Fraction(self.range)
         spec = joint_exponential.JointTopK(size=1, most=2 * _COUNTS, width=_COUNTS, temperature=temperature)
-        return float(joint_exponential.release(permit, path, inputs, spec=spec) == (0,))
+        return float(spec.release(permit, path, inputs) == (0,))
 
 
 def _losses(eta: float) -> list[float]:

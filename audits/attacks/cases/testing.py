@@ -61,9 +61,7 @@ class ProposeTestReleaseCase(EventCase):
 
     def release(self, permit: Permit, path: str, inputs: Inputs) -> float:
         """1 when the test passed."""
-        from affidavit.mechanisms import propose_test_release
-
-        return float(propose_test_release.release(permit, path, inputs, size=1, spec=self._spec) is not None)
+        return float(self._spec.of_size(1).release(permit, path, inputs) is not None)
 
     def doubled(self, inputs: Inputs) -> Inputs:
         """Twice as far from the threshold."""
@@ -127,10 +125,8 @@ class AboveThresholdCase(EventCase):
 
     def release(self, permit: Permit, path: str, inputs: Inputs) -> float:
         """1 when every answer is as the record makes it."""
-        from affidavit.mechanisms import above_threshold
-
-        queries = [int(query) for query in inputs]
-        return float(self._expected(above_threshold.release(permit, path, queries, spec=self._spec, threshold=0)))
+        scan = self._spec.against(0).release(permit, path, ())
+        return float(self._expected([scan.above(int(query)) for query in inputs if not scan.finished]))
 
     def noise_off(self) -> Release:
         """The exact answers, up to the last "above" that a run may give."""

@@ -10,7 +10,7 @@ import pytest
 
 from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerAltered, UsageError
-from affidavit.accountant.ledger import Ledger, book, verified
+from affidavit.accountant.ledger import Ledger, book
 from affidavit.accountant.unit import RECORD
 from support.ledgers import edit
 
@@ -44,7 +44,7 @@ def test_time_does_not_run_behind_the_last_entry(ledger: Ledger, clock: Any) -> 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> int:
     """A checkpoint at every eighth entry."""
-    monkeypatch.setattr(verified, "CHECKPOINT_EVERY", 8)
+    monkeypatch.setattr(book, "CHECKPOINT_EVERY", 8)
     return 8
 
 
@@ -134,11 +134,11 @@ def test_a_checkpoint_with_another_sum_is_found_by_the_walk(keyring: Keyring, le
 
 
 def test_a_ledger_from_before_checkpoints_goes_on(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verified, "CHECKPOINT_EVERY", 10**9)
+    monkeypatch.setattr(book, "CHECKPOINT_EVERY", 10**9)
     init(ledger)
     for _ in range(20):
         reserve(ledger)
-    monkeypatch.setattr(verified, "CHECKPOINT_EVERY", 8)
+    monkeypatch.setattr(book, "CHECKPOINT_EVERY", 8)
     for _ in range(20):
         reserve(ledger)
     assert len(_read_numbers(ledger, monkeypatch)) <= 8

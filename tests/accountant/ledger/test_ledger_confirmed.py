@@ -16,7 +16,7 @@ from affidavit.accountant.attestation import recheck
 from affidavit.accountant.attestation.certificate import Certificate, Claim
 from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetError, ClaimRefused, LedgerAltered
-from affidavit.accountant.ledger import Ledger, verified
+from affidavit.accountant.ledger import Ledger, book
 from affidavit.accountant.ledger.confirmed import note
 from tests.support.ledgers import contents, edit, init, reserve
 
@@ -51,7 +51,7 @@ def forget() -> None:
 def test_a_certificate_is_recomputed_once_on_a_ledger(
     ledger: Ledger, found: Certificate, counted: list[Claim], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verified, "CHECKPOINT_EVERY", 8)
+    monkeypatch.setattr(book, "CHECKPOINT_EVERY", 8)
     init(ledger)
     assert ledger.confirm(found) is True
     assert len(counted) == len(found.claims)
@@ -106,7 +106,7 @@ def test_a_note_counts_in_its_own_ledger_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A row copied from another ledger under the same key, to where only a look for notes reads it."""
-    monkeypatch.setattr(verified, "CHECKPOINT_EVERY", 8)
+    monkeypatch.setattr(book, "CHECKPOINT_EVERY", 8)
     init(ledger)
     ledger.confirm(found)
     other = Ledger(keyring=keyring, url=new_url(), clock=clock)
@@ -132,7 +132,7 @@ def test_a_changed_note_is_no_note(
     ledger: Ledger, found: Certificate, counted: list[Claim], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody who can write the database makes the note of a right certificate one of a wrong one."""
-    monkeypatch.setattr(verified, "CHECKPOINT_EVERY", 8)
+    monkeypatch.setattr(book, "CHECKPOINT_EVERY", 8)
     init(ledger)
     ledger.confirm(found)
     for _ in range(20):

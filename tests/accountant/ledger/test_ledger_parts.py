@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetError, LedgerAltered, NotSupported, PlanError
-from affidavit.accountant.ledger import Ledger, verified
+from affidavit.accountant.ledger import Ledger, book
 from affidavit.accountant.ledger.parts import Part, key_id
 from affidavit.accountant.ledger.sketch import SIZE, digest, sketch
 from affidavit.accountant.unit import RECORD, Unit
@@ -65,7 +65,7 @@ def _charge(ledger: Ledger, name: str, records: list[str], *, key: bytes, epsilo
 
 
 def test_a_part_pays_for_its_own_records_only(books: Ledger, keyring: Keyring, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verified, "CHECKPOINT_EVERY", 8)
+    monkeypatch.setattr(book, "CHECKPOINT_EVERY", 8)
     key, records = keyring.secret("commitment"), letters(3_000)
     own = {n: within(Part(n, COUNT, ""), records, key=key) for n in range(1, COUNT + 1)}
     assert sum(map(len, own.values())) == len(records)

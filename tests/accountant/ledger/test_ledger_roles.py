@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 
 from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetError
-from affidavit.accountant.ledger import Ledger, store, verified
+from affidavit.accountant.ledger import Ledger, book, store
 from affidavit.accountant.ledger.roles import ROLES, sql
 from affidavit.accountant.unit import RECORD
 from support.ledgers import init, reserve, run_sql
@@ -92,7 +92,7 @@ def test_no_role_gets_at_history_or_tables(user: As, role: str, statement: str) 
 
 
 def test_an_operator_writes_the_checkpoints_that_are_due(user: As, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verified, "CHECKPOINT_EVERY", 4)
+    monkeypatch.setattr(book, "CHECKPOINT_EVERY", 4)
     init(user("affidavit_officer"), 1, 1)
     operator = user("affidavit_operator")
     for _ in range(5):

@@ -11,9 +11,9 @@ import pytest
 
 from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetError
-from affidavit.accountant.ledger import Ledger, verified
+from affidavit.accountant.ledger import Ledger, book
+from affidavit.accountant.ledger.book import read_rows
 from affidavit.accountant.ledger.sketch import SIZE, digest, merge, place, share, sketch
-from affidavit.accountant.ledger.verified import read_rows
 from affidavit.accountant.unit import RECORD
 
 KEY = bytes(range(32))
@@ -83,7 +83,7 @@ def test_a_few_common_records_are_no_common_data(books: Ledger) -> None:
 
 
 def test_sketches_stand_in_checkpoints_and_are_written_once(books: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verified, "CHECKPOINT_EVERY", 8)
+    monkeypatch.setattr(book, "CHECKPOINT_EVERY", 8)
     for _ in range(20):
         _reserve(books, "letters", _records(0, 50))
     with pytest.raises(BudgetError):
@@ -134,8 +134,8 @@ def test_the_same_file_has_no_second_budget_on_another_ledger(
     other, trial = (Ledger(keyring=keyring, url=new_url(), apart=apart) for apart in (False, True))
     facts: dict[str, Any] = {"relation": "zero-out", "unit": RECORD, "epsilon": "0.1", "delta": 0}
     run = {**facts, "certificate_sha256": "a" * 64, "data": "d" * 64}
-    for book in (ledger, other, trial):
-        book.init_account("letters", **facts | {"epsilon": 1})
+    for each in (ledger, other, trial):
+        each.init_account("letters", **facts | {"epsilon": 1})
     trial.reserve("letters", **run)
     ledger.reserve("letters", **run)
     for action in (lambda: other.reserve("letters", **run), lambda: other.check("letters", **facts, data="d" * 64)):

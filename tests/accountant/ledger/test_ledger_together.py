@@ -12,7 +12,7 @@ import pytest
 
 from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetExceeded
-from affidavit.accountant.ledger import Ledger, book, verified
+from affidavit.accountant.ledger import Ledger, book
 from affidavit.accountant.ledger.database import Database
 from affidavit.accountant.unit import RECORD
 from support.ledgers import fill, init, reserve
@@ -158,7 +158,7 @@ def _all_answered(ledger: Ledger, keyring: Keyring, *, entries: int) -> None:
     for worker in workers:
         worker.join()
     assert ledger.balance("mail").runs == entries + WRITERS
-    checkpoints = (long + 2 * WRITERS) // verified.CHECKPOINT_EVERY - long // book.CHECKPOINT_EVERY
+    checkpoints = (long + 2 * WRITERS) // book.CHECKPOINT_EVERY - long // book.CHECKPOINT_EVERY
     assert ledger.verify() - long in (2 * WRITERS + checkpoints, 2 * WRITERS + checkpoints + 1)
 
 
@@ -177,7 +177,7 @@ def test_a_machine_that_was_away_catches_up_before_it_takes_the_lock(
 ) -> None:
     """What is read under the lock is bounded for it too."""
     init(ledger, 10, 1)
-    fill(ledger, book.CATCH_UP + 3 * verified.CHECKPOINT_EVERY)
+    fill(ledger, book.CATCH_UP + 3 * book.CHECKPOINT_EVERY)
     for path in (keyring.home / "anchors").iterdir():
         path.unlink()
     read, begun, seen = book.read_rows, Database.transaction, []
@@ -196,4 +196,4 @@ def test_a_machine_that_was_away_catches_up_before_it_takes_the_lock(
     monkeypatch.setattr(Database, "transaction", watched)
     reserve(ledger, "0.001", 0)
     assert max(count for under_lock, count in seen if not under_lock) > book.CATCH_UP
-    assert max(count for under_lock, count in seen if under_lock) <= 2 * verified.CHECKPOINT_EVERY
+    assert max(count for under_lock, count in seen if under_lock) <= 2 * book.CHECKPOINT_EVERY

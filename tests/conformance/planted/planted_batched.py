@@ -363,12 +363,12 @@ def distance_over_present(patch: Patch) -> None:
 
 
 def threshold_from_the_data(patch: Patch) -> None:
-    whole = above_threshold.start
+    whole = above_threshold.SparseVector.against
 
-    def start(permit, path, *, spec, threshold):
-        return whole(permit, path, spec=spec, threshold=threshold + _Counted.rows * probabilities.GRID // 8)
+    def against(spec, threshold):
+        return whole(spec, threshold + _Counted.rows * probabilities.GRID // 8)
 
-    patch.setattr(above_threshold, "start", start)
+    patch.setattr(above_threshold.SparseVector, "against", against)
     patch.setattr(batches, "PrivateRows", _Counted)
 
 

@@ -119,12 +119,11 @@ def noise_for_joining_where_replaced(patch: Patch) -> None:
 def noise_once_for_all_coordinates(patch: Patch) -> None:
     """One normal number is added to the whole vector: the argmax is that of the sum itself."""
 
-    def release(permit, path, values, *, standard_deviation, l2_sensitivity):
-        noisy = _release(permit, path, values[:1], standard_deviation=standard_deviation, l2_sensitivity=l2_sensitivity)
-        return values + (noisy[0] - values[0])
+    def release(spec, permit, path, values):
+        return values + (whole(spec, permit, path, values[:1])[0] - values[0])
 
-    _release = gaussian.release
-    patch.setattr(gaussian, "release", release)
+    whole = gaussian.GaussianNoise.release
+    patch.setattr(gaussian.GaussianNoise, "release", release)
 
 
 def one_sample_for_all_tokens(patch: Patch) -> None:
@@ -198,28 +197,22 @@ def drawn_into_twice_the_ball(patch: Patch) -> None:
 
 
 def stops_on_the_exact_count(patch: Patch) -> None:
-    whole = coverage.release
+    whole = coverage.CoverageInside.release
 
-    def release(permit, path, points, *, centre, radius, spec):
-        whole(permit, path, points, centre=centre, radius=radius, spec=spec)
-        return float(coverage.covered(points, centre=centre, radius=radius).sum())
+    def release(inside, permit, path, points):
+        whole(inside, permit, path, points)
+        return float(coverage.covered(points, centre=inside.centre, radius=inside.radius).sum())
 
-    patch.setattr(coverage, "release", release)
+    patch.setattr(coverage.CoverageInside, "release", release)
 
 
 def count_of_pairs(patch: Patch) -> None:
-    def release(permit, path, points, *, centre, radius, spec):
-        held = int(coverage.covered(points, centre=centre, radius=radius).sum())
-        noisy = gaussian.release(
-            permit,
-            path,
-            np.array([held * (held - 1) / 2.0]),
-            standard_deviation=spec.noise_multiplier,
-            l2_sensitivity=1,
-        )
-        return float(noisy[0])
+    def release(inside, permit, path, points):
+        held = int(coverage.covered(points, centre=inside.centre, radius=inside.radius).sum())
+        noise = gaussian.GaussianNoise(inside.spec.noise_multiplier, 1)
+        return float(noise.release(permit, path, np.array([held * (held - 1) / 2.0]))[0])
 
-    patch.setattr(coverage, "release", release)
+    patch.setattr(coverage.CoverageInside, "release", release)
 
 
 def coverage_not_held_to_the_volume(patch: Patch) -> None:
@@ -256,17 +249,17 @@ def search_ends_when_found(patch: Patch) -> None:
             raise _Full
         return value
 
-    release = good_radius.release
+    release = good_radius.RadiusHolding.release
 
-    def released(permit, path, points, *, volume, spec):
+    def released(search, permit, path, points):
         try:
-            return release(permit, path, points, volume=volume, spec=spec)
+            return release(search, permit, path, points)
         except _Full:
             permit.finish(path.removesuffix(".of"))
             return 0.35
 
     patch.setattr(good_radius, "average_coverage", average_coverage)
-    patch.setattr(good_radius, "release", released)
+    patch.setattr(good_radius.RadiusHolding, "release", released)
 
 
 def first_mean_of_the_scaled(patch: Patch) -> None:
@@ -279,12 +272,12 @@ def joining_where_replaced(patch: Patch) -> None:
 
 
 def denominator_of_the_sample(patch: Patch) -> None:
-    whole = projected_mean.release
+    whole = projected_mean.MeanAbout.release
 
-    def release(permit, path, points, *, count, **more):
-        return whole(permit, path, points, count=max(1, len(points)), **more)
+    def release(mean, permit, path, points):
+        return whole(dataclasses.replace(mean, count=max(1, len(points))), permit, path, points)
 
-    patch.setattr(projected_mean, "release", release)
+    patch.setattr(projected_mean.MeanAbout, "release", release)
 
 
 PLANTS = (

@@ -14,8 +14,6 @@ from affidavit.accountant.plan import DiscreteGaussian, Exponential, Gaussian, L
 from affidavit.accountant.release.randomness import SeededNoise
 from affidavit.mechanisms import (
     above_threshold,
-    base,
-    bounded_range,
     coverage,
     discrete_gaussian,
     dpm,
@@ -48,17 +46,13 @@ class Certified:
         return self._leaf
 
 
-def _released(release: Callable[..., object], leaf: Leaf, **given: Any) -> Callable[..., object]:
-    """The release from a permit for ``leaf``; what is ``given`` stays so unless the case says otherwise."""
+def _released(spec: Callable[..., Any], leaf: Leaf, **given: Any) -> Callable[..., object]:
+    """A release from a permit for ``leaf``; what is ``given`` stays so unless the case says otherwise."""
 
     def call(*, value: Any, **changes: Any) -> object:
-        return release(Certified(leaf), "plan", value, **(given | changes))
+        return spec(**(given | changes)).release(Certified(leaf), "plan", value)
 
     return call
-
-
-def _charged(kind: type[Leaf]) -> Callable[..., object]:
-    return lambda *, leaf: base.use_leaf(Certified(leaf), "plan", (kind,))
 
 
 def _several(*, runs: int) -> list[bool]:
@@ -70,10 +64,6 @@ def _several(*, runs: int) -> list[bool]:
 
 def _sent(*, what: Any) -> bytes:
     return pickle.dumps(what)
-
-
-def _scan(*, spec: above_threshold.SparseVector) -> object:
-    return above_threshold.start(Certified(VECTOR.leaf()), "plan", spec=spec, threshold=0)
 
 
 def _clustering(*, split_range: float) -> None:
@@ -107,17 +97,10 @@ REFUSED: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]]
         {"what": VECTOR},
     ),
     (
-        "above_threshold.py:start",
-        _scan,
-        {"spec": above_threshold.SparseVector(Fraction(4), Fraction(3), 1)},
-        {"spec": VECTOR},
-    ),
-    ("base.py:use_leaf", _charged(Gaussian), {"leaf": Laplace(1.0)}, {"leaf": Gaussian(1.0)}),
-    (
-        "bounded_range.py:release",
-        _released(bounded_range.release, bounded_range.BoundedRange(1.5), width=1),
-        {"value": [np.array(SCORES)], "temperature": Fraction(1, 2)},
-        {"temperature": 1},
+        "base.py:charge",
+        _released(gaussian.GaussianNoise, Gaussian(1.0), l2_sensitivity=1.0),
+        {"value": [1.0], "standard_deviation": 0.5},
+        {"standard_deviation": 1.0},
     ),
     (
         "coverage.py:on_grid",
@@ -127,15 +110,9 @@ REFUSED: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]]
     ),
     (
         "discrete_gaussian.py:release",
-        _released(discrete_gaussian.release, DiscreteGaussian(1.0, 1.0), standard_deviation=1, sensitivity=1),
+        _released(discrete_gaussian.DiscreteGaussianNoise, DiscreteGaussian(1.0, 1.0), standard_deviation=1),
         {"value": 0.5},
         {"value": 1},
-    ),
-    (
-        "discrete_gaussian.py:release#2",
-        _released(discrete_gaussian.release, DiscreteGaussian(2.0, 1.0), sensitivity=1),
-        {"value": 1, "standard_deviation": 1},
-        {"standard_deviation": 2},
     ),
     (
         "discrete_gaussian.py:_whole",
@@ -144,51 +121,28 @@ REFUSED: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]]
         {"sensitivity": 1},
     ),
     (
-        "exponential.py:draw",
-        _released(exponential.release, Exponential(1.5), width=1),
-        {"value": np.array(SCORES), "temperature": Fraction(1, 2)},
-        {"temperature": 1},
-    ),
-    (
         "exponential.py:_weights",
-        _released(exponential.release, Exponential(1.0), width=1, temperature=1),
+        _released(exponential.SoftmaxSampling, Exponential(1.0), width=1, temperature=1),
         {"value": np.array([0.0, np.nan])},
         {"value": np.array(SCORES)},
     ),
     (
         "exponential.py:_weights#2",
-        _released(exponential.release, Exponential(1.0), width=1),
+        _released(exponential.SoftmaxSampling, Exponential(1.0), width=1),
         {"value": np.array([0.0, 1e9]), "temperature": 1},
         {"temperature": 1e9},
     ),
     (
         "gaussian.py:release",
-        _released(gaussian.release, Gaussian(1.0), standard_deviation=1.0, l2_sensitivity=1.0),
+        _released(gaussian.GaussianNoise, Gaussian(1.0), standard_deviation=1.0, l2_sensitivity=1.0),
         {"value": [np.inf]},
         {"value": [1.0]},
     ),
     (
-        "gaussian.py:release#2",
-        _released(gaussian.release, Gaussian(1.0), l2_sensitivity=1.0),
-        {"value": [1.0], "standard_deviation": 0.5},
-        {"standard_deviation": 1.0},
-    ),
-    (
         "good_radius.py:release",
-        _released(good_radius.release, Gaussian(4.0), spec=good_radius.GoodRadius(Fraction(4), 0.5)),
+        _released(good_radius.GoodRadius(Fraction(4), 0.5).holding, Gaussian(4.0)),
         {"value": np.eye(3), "volume": 0},
         {"volume": 3},
-    ),
-    (
-        "joint_exponential.py:_charge",
-        lambda *, temperature: joint_exponential.release(
-            Certified(Exponential(1.5)),
-            "plan",
-            COUNTS,
-            spec=joint_exponential.JointTopK(2, 10, Fraction(1), Fraction(temperature)),
-        ),
-        {"temperature": 0.5},
-        {"temperature": 1},
     ),
     (
         "joint_exponential.py:sample",
@@ -198,21 +152,9 @@ REFUSED: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]]
     ),
     (
         "laplace.py:release",
-        _released(laplace.release, Laplace(1.0), scale=1, l1_sensitivity=1),
+        _released(laplace.LaplaceNoise, Laplace(1.0), scale=1, l1_sensitivity=1),
         {"value": [0.5]},
         {"value": [1]},
-    ),
-    (
-        "laplace.py:release#2",
-        _released(laplace.release, Laplace(1.0), l1_sensitivity=1),
-        {"value": [1], "scale": Fraction(1, 2)},
-        {"scale": 1},
-    ),
-    (
-        "noisy_max.py:release",
-        _released(noisy_max.release, noisy_max.NoisyMax(1.0), width=1),
-        {"value": np.array(COUNTS), "rate": 2},
-        {"rate": 1},
     ),
     (
         "noisy_max.py:sample",
@@ -222,7 +164,7 @@ REFUSED: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]]
     ),
     (
         "projected_mean.py:release",
-        _released(projected_mean.release, Gaussian(1.0), centre=np.zeros(2), radius=1, spec=MEAN),
+        _released(MEAN.about, Gaussian(1.0), centre=np.zeros(2), radius=1),
         {"value": np.eye(2), "count": 0},
         {"count": 2},
     ),
@@ -230,15 +172,9 @@ REFUSED: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]]
     ("projected_mean.py:projected#2", _projected, {"points": [[np.nan], [1.0]], "centre": [0.0]}, {"points": [[1.0]]}),
     (
         "propose_test_release.py:release",
-        _released(propose_test_release.release, TESTED.leaf(), spec=TESTED),
+        _released(TESTED.of_size, TESTED.leaf()),
         {"value": COUNTS, "size": 3},
         {"size": 2},
-    ),
-    (
-        "propose_test_release.py:release#2",
-        _released(propose_test_release.release, TESTED.leaf(), size=2),
-        {"value": COUNTS, "spec": propose_test_release.TestedTopK(2.0, 1e-5, 2)},
-        {"spec": TESTED},
     ),
 ]
 """Where, the call, the keywords that are refused, and those that do what the remedy says."""

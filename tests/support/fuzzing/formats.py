@@ -135,7 +135,7 @@ def formats(place: Any) -> tuple[Format, ...]:
     def resigned(content: bytes, chance: random.Random) -> bytes:
         """A certificate of other content by a trusted key: what stands behind the signature is read too."""
         changed = chance.choice((json_document, *BYTES))(payload, chance)
-        return dsse.sign(changed, payload_type=payload_type, signers=[signer])
+        return dsse.sign(changed, payload_type=payload_type, signer=signer)
 
     def signed_anew(content: bytes, chance: random.Random) -> bytes:
         facts = {name: value for name, value in json.loads(content).items() if name != "signature"}
@@ -196,9 +196,8 @@ def formats(place: Any) -> tuple[Format, ...]:
     def requested(content: bytes, chance: random.Random) -> bytes:
         """Another request, by both officers."""
         asks_for = json.loads(content)["payloadType"]
-        return dsse.sign(
-            spelled(mutated_value(wanted, chance)), payload_type=asks_for, signers=[signer, other.signer()]
-        )
+        changed = spelled(mutated_value(wanted, chance))
+        return dsse.add_signature(dsse.sign(changed, payload_type=asks_for, signer=signer), other.signer())
 
     ledger, task, schema = folder / "ledger.db", folder / "task.toml", folder / "schema.json"
     rows = "".join(f'r{n};"the wind; number {n}";{"north" if n % 2 else "south"}\r\n' for n in range(24))
