@@ -31,8 +31,6 @@ __all__ = ["gaussian", "gaussian_samples"]
 
 _ACCURACY, _SHARP = 1e-7, 1e-10
 """Relative, of ε: where δ is given, and where ε is."""
-_FEW = 4.0
-"""Samples that hold the record, expected: from there on the transform decays by itself."""
 
 Laws = tuple[tuple[SmoothLaw, int], ...]
 Part = tuple[Laws, float]
@@ -75,13 +73,9 @@ def _profile(part: Part, goal: Goal, others: Iterable[Profile]) -> Profile | Non
         if bound is not None and all(bound.settled_by(one, delta=goal.delta) for one in rare):
             return bound
         return contour_profile(laws, precision=0.0, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
-    few = sum(kind.uses * kind.rate for kind in kinds) <= _FEW
-    if few and (profile := rare_profile(kinds, delta=goal.expected or goal.delta, epsilon=goal.epsilon)):
+    if profile := rare_profile(kinds, delta=goal.expected or goal.delta, epsilon=goal.epsilon):
         return profile
-    found = contour_profile(laws, precision=0.0, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
-    if found is not None or few:
-        return found
-    return rare_profile(kinds, delta=goal.expected or goal.delta, epsilon=goal.epsilon)
+    return contour_profile(laws, precision=0.0, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
 
 
 def _is_addition(part: Part) -> bool:

@@ -29,7 +29,7 @@ argument rise with x, 1 − χ falls. |middle(θ+it)| is bounded on the line x +
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,7 +53,7 @@ APART, CUT = 6.0, 9.0
 """Widths between the loss that is enough alone and the big window, and from there to the end."""
 START = -12.0
 """Below it nodes end, and lies one cell."""
-CELL, LEAST_CELLS, MOST_CELLS = 0.05, 800, 6_000
+CELL, LEAST_CELLS, MOST_CELLS, FALLING_CELLS, LIFTED_CELLS = 0.05, 800, 6_000, 1_000, 2_000
 CELL_ROUNDING = 1e-12
 """Relative, of a cell's mass from the logarithms of two tails."""
 ORDER = 64
@@ -62,6 +62,10 @@ GROWTH, SWAY = 36.0, 30.0
 MISSED = 6.0 * 2.0**-126
 LIFTS: Array = np.arange(1.0, 13.0)
 """Of the path, in widths of the window."""
+EXPONENTS: Array = np.array([0.0, 0.1, 0.3, 1.0, 3.0, 6.0, 12.0, 20.0, 30.0, 45.0, 60.0, 80.0, 110.0, 160.0, 300.0])
+"""What a lift of all that is not big adds to the exponent of all uses."""
+STEEPEST = 1.5
+"""Lift, in σ."""
 BLOCK = 128
 DROPPED = 1e-25
 """Of all nodes' weight: what a node adds that is left out (it is charged)."""
@@ -110,10 +114,10 @@ class Kind(NamedTuple):
 
     def log_falling(self, thetas: Array) -> Array:
         """log of at least E_Q e^{−θl} at each θ."""
-        edges = np.linspace(START, -START, MOST_CELLS)
-        log_mass = np.concatenate(([log_ndtr(START)], _log_between(edges[:-1], edges[1:]), [log_ndtr(START)]))
-        least = np.concatenate(([0.0], self.loss(edges) * (1.0 - 1e-9)))
-        result: Array = np.log(np.exp(log_mass - np.outer(thetas, least)).sum(axis=1)) + 1e-12
+        cells = _cells(self, -START, FALLING_CELLS)
+        inside = cells.log_sum(-thetas, np.zeros(len(cells.high)))
+        beyond = float(log_ndtr(START)) - thetas * cells.loss_high[-1] * (1.0 - 1e-9)
+        result: Array = np.logaddexp(inside, beyond) + 1e-12
         return result
 
 
@@ -167,6 +171,11 @@ class Windowed:
         return Windowed(kind, big - depth / kind.mu, big, width)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether what is not big is common: there is no middle."""
+        return self.common == self.big
+
+    @property
     def end(self) -> float:
         return self.big + CUT * self.width
 
@@ -215,50 +224,82 @@ class Windowed:
         count = int(min(max((self.end - START) / step, LEAST_CELLS), MOST_CELLS))
         return _cells(self.kind, self.end + self.width, count)
 
+    @property
+    def below(self) -> Windowed:
+        """The same common part, as all there is."""
+        return replace(self, big=self.common)
+
     def common_bound(self, thetas: Array) -> Array:
         """log of at least ∫ e^{θl} over the common part, at each θ."""
         cells = self.cells()
-        outside = np.concatenate(([0.0], self.log_window(cells.low[1:], self.common, above=False)))
-        return cells.log_moment(thetas, outside)
+        return cells.log_sum(thetas + 1.0, self._log_outside(cells, self.common)) + self.kind.log_kept
 
-    def whole_bound(self, thetas: Array) -> Array:
-        """The same of common and middle."""
+    def middle_bound(self, thetas: Array) -> Array:
+        """The same of the middle."""
         cells = self.cells()
-        outside = np.concatenate(([0.0], self.log_window(cells.low[1:], self.big, above=False)))
-        return cells.log_moment(thetas, outside)
+        return cells.log_sum(thetas + 1.0, self._log_middle_cells(cells)) + self.kind.log_kept
+
+    def _log_outside(self, cells: _Cells, at: float) -> Array:
+        return np.concatenate(([0.0], self.log_window(cells.low[1:], at, above=False)))
 
     def _log_middle_cells(self, cells: _Cells) -> Array:
-        outside = np.concatenate(([0.0], self.log_window(cells.low[1:], self.big, above=False)))
-        result: Array = np.minimum(self.log_window(cells.high, self.common, above=True), outside) + 1e-12
+        inside = self.log_window(cells.high, self.common, above=True)
+        result: Array = np.minimum(inside, self._log_outside(cells, self.big)) + 1e-12
         return result
 
     def lifted(self, theta: float) -> Lifted:
-        cells, mu = self.cells(), self.kind.mu
+        """Of the middle; of all that is not big where there is no middle."""
+        return self._lifted_whole(theta) if self.is_whole else self._lifted_middle(theta)
+
+    def _lifted_middle(self, theta: float) -> Lifted:
+        cells = self.cells()
         heights = LIFTS * self.width
-        heights = heights[heights * mu <= 1.5]
+        heights = heights[heights * self.kind.mu <= STEEPEST]
         growth = 0.5 * heights**2 + 0.5 * (heights / self.width) ** 2
-        base = cells.log_mass + (theta + 1.0) * cells.loss_high + self.kind.log_kept + self._log_middle_cells(cells)
-        a = np.exp(np.minimum(self.kind.log_a(cells.low[1:]), 300.0))
-        angle = (heights * mu)[:, None]
-        argument = np.arctan2(a * np.sin(angle), 1.0 + a * np.cos(angle)) * (1.0 - 1e-9)
-        argument = np.concatenate((np.zeros((len(heights), 1)), argument), axis=1)
+        base = cells.log_chord(theta + 1.0) + self.kind.log_kept + self._log_middle_cells(cells)
         edge = np.array([self.end])
         log_end = (
             -0.5 * self.end**2 + (theta + 1.0) * self.kind.loss(edge) + self.log_window(edge, self.big, above=False)
         )
         floor = heights * np.exp(np.minimum(growth + float(log_end[0]) + self.kind.log_kept, 700.0))
-        return Lifted(growth[:, None] + base, argument, floor)
+        return Lifted(growth[:, None] + base, self._argument(cells, heights), floor)
+
+    def _lifted_whole(self, theta: float) -> Lifted:
+        cells = _cells(self.kind, self.end + self.width, LIFTED_CELLS)
+        heights = np.sqrt(2.0 * EXPONENTS / self.kind.uses)
+        heights = heights[heights * self.kind.mu <= STEEPEST][:, None]
+        outside = self._log_outside(cells, self.big)
+        rise = 0.5 * (heights / self.width) ** 2
+        inside = self.log_window(cells.high, self.big, above=True)
+        share = np.minimum(rise + outside, np.logaddexp(0.0, np.minimum(rise + inside, 700.0)))
+        is_lifted = cells.high <= self.big - 2.0 * heights
+        base = cells.log_chord(theta + 1.0) + self.kind.log_kept
+        size = base + np.where(is_lifted, 0.5 * heights**2 + share, outside)
+        argument = np.where(is_lifted, self._argument(cells, heights[:, 0]), 0.0)
+        # The way down, at the last edge of what is lifted.
+        last = np.maximum(is_lifted.sum(axis=1) - 1, 0)
+        log_down = 0.5 * heights[:, 0] ** 2 + np.take_along_axis(share, last[:, None], axis=1)[:, 0]
+        log_down += -0.5 * cells.high[last] ** 2 + (theta + 1.0) * cells.loss_high[last] + self.kind.log_kept
+        return Lifted(size, argument, heights[:, 0] * np.exp(np.minimum(log_down, 700.0)))
+
+    def _argument(self, cells: _Cells, heights: Array) -> Array:
+        """At least that of 1 + a(x + ih), in each cell."""
+        a = np.exp(np.minimum(self.kind.log_a(cells.low[1:]), 300.0))
+        angle = (heights * self.kind.mu)[:, None]
+        argument = np.arctan2(a * np.sin(angle), 1.0 + a * np.cos(angle)) * (1.0 - 1e-9)
+        return np.concatenate((np.zeros((len(heights), 1)), argument), axis=1)
 
     def panels(self, frequency: float) -> tuple[Array, Array]:
         """Centres and half-widths from ``START`` to ``end``."""
         mu, width = self.kind.mu, self.width
-        widest = min(1.0, 1.3 / mu, 4.0 * width)
+        widest = min(1.0, 1.3 / mu)
         centres: list[float] = []
         halves: list[float] = []
         x = START
         while True:
             rest = 0.5 * (self.end - x)
-            r = min(widest, rest)
+            far = (self.big - x) / 3.0 if self.is_whole else 0.0
+            r = min(widest, max(4.0 * width, far), rest)
             # At the smallest r that is taken any slope of the loss, at most μ, is slow enough.
             while frequency * mu * min(1.0, self.kind.a(x + 2.25 * r)) * 0.75 * r > SWAY:
                 r = max(0.7 * r, SWAY / (0.7501 * frequency * mu))
@@ -278,9 +319,8 @@ class Windowed:
         loss = kind.loss(x)
         log_base = np.log((halves[:, None] * weights).ravel()) - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
         log_base += loss + kind.log_kept
-        log_low, log_mid = self.log_window(x, self.common, above=False), self.log_middle(x)
-        low = np.exp(log_base + log_low)
-        tilted_low, tilted_mid = (np.exp(log_base + share + theta * loss) for share in (log_low, log_mid))
+        log_low = self.log_window(x, self.common, above=False)
+        low, tilted_low = np.exp(log_base + log_low), np.exp(log_base + log_low + theta * loss)
         # Relative errors, in units in the last place: of logarithms, windows' arguments, panels' nodes; of l by a's.
         terms = np.abs(kind.mu * x) + kind.mu**2 + abs(kind.log_odds)
         pointwise = 256.0 + 4.0 * (0.5 * x * x + (theta + 1.0) * loss * (2.0 + terms))
@@ -292,7 +332,7 @@ class Windowed:
             hazard = np.exp(np.minimum(-0.5 * z * z - log_share, 60.0))
             return 8.0 * np.abs(log_share) + 4.0 * hazard * (np.abs(x) + abs(self.common) + abs(self.big)) / self.width
 
-        relative_low, relative_mid = pointwise + window_rounding(log_low), pointwise + window_rounding(log_mid)
+        relative_low = pointwise + window_rounding(log_low)
         rows = -(-count // BLOCK)
 
         def transform(tilted: Array) -> tuple[ComplexArray, Array]:
@@ -305,10 +345,8 @@ class Windowed:
             return result, np.where(kept, 0.0, tilted)
 
         turned_low, left_low = transform(tilted_low)
-        turned_mid, left_mid = transform(tilted_mid)
         grown = np.where(theta * loss < 1.0, low * np.expm1(np.minimum(theta * loss, 1.0)), tilted_low - low)
         common = float(grown.sum()) + turned_low
-        middle = float(tilted_mid.sum()) + turned_mid
         # The common part's mass; P's mass beyond ``end`` was never in it.
         mu, spread = kind.mu, math.hypot(1.0, self.width)
         cut = np.logaddexp(
@@ -320,25 +358,32 @@ class Windowed:
         # Quadrature, with the largest value on the axis; and what lies below the nodes.
         scale = MISSED * math.exp(GROWTH) * 0.5 * (self.end - START)
         high = cells.log_height + (theta + 1.0) * cells.loss_high + kind.log_kept
-        middle_missed = scale * math.exp(min(float((high + self._log_middle_cells(cells)).max()), 700.0))
-        outside = np.concatenate(([0.0], self.log_window(cells.low[1:], self.common, above=False)))
         log_a = kind.log_a(cells.high)
-        common_missed = scale * math.exp(min(float((high + outside + log_a).max()), 700.0))
+        common_missed = scale * math.exp(
+            min(float((high + self._log_outside(cells, self.common) + log_a).max()), 700.0)
+        )
         under = np.array([START])
         least = float(log_ndtr(START)) + float((theta + 1.0) * kind.loss(under)[0])
         common_missed += math.exp(least + float(kind.log_a(under)[0]))
-        middle_missed += math.exp(least + float(self.log_window(under, self.common, above=True)[0]))
         dot = 3.0 * (len(x) + 32.0)
         linear = loss * dot + of_loss
-        return Nodes(
-            -math.exp(float(cut)),
-            common,
-            middle,
+        of_common = (
             missing + theta * common_missed + UNIT * float(np.abs(grown) @ (dot + relative_low + 8.0 + 4.0 * terms)),
             common_missed + float(left_low @ loss) + 2.0 * UNIT * float(tilted_low @ (linear + loss * relative_low)),
+        )
+        if self.is_whole:
+            return Nodes(-math.exp(float(cut)), common, np.zeros_like(common), *of_common, 0.0, 0.0)
+        log_mid = self.log_middle(x)
+        tilted_mid, relative_mid = np.exp(log_base + log_mid + theta * loss), pointwise + window_rounding(log_mid)
+        turned_mid, left_mid = transform(tilted_mid)
+        middle = float(tilted_mid.sum()) + turned_mid
+        middle_missed = scale * math.exp(min(float((high + self._log_middle_cells(cells)).max()), 700.0))
+        middle_missed += math.exp(least + float(self.log_window(under, self.common, above=True)[0]))
+        of_middle = (
             middle_missed + UNIT * float(tilted_mid @ (4.0 * dot + 2.0 * relative_mid)),
             float(left_mid @ loss) + 2.0 * UNIT * float(tilted_mid @ of_loss),
         )
+        return Nodes(-math.exp(float(cut)), common, middle, *of_common, *of_middle)
 
 
 def _turned(phase: Array) -> ComplexArray:
@@ -357,12 +402,30 @@ class _Cells(NamedTuple):
     log_height: Array
     """Of φ, its largest value."""
     loss_high: Array
-    log_kept: float
+    upper_share: Array
+    """Where in its cell (0: low, 1: high) the mean of a lies, for a chord in a; rounded up."""
+    lower_share: Array
 
-    def log_moment(self, thetas: Array, log_share: Array) -> Array:
-        logs = self.log_mass + log_share + self.log_kept + np.outer(thetas + 1.0, self.loss_high)
+    def log_sum(self, exponents: Array, log_share: Array) -> Array:
+        """log of at least ∫ share e^{kl} φ at each exponent k, all positive or none, by chords in a: e^{kl} is convex.
+
+        Of a fall (k <= 0) the share must be constant in each cell.
+        """
+        rises = bool(exponents[-1] > 0.0)
+        up = self.upper_share if rises else self.lower_share
+        edges = np.log(up) + self.log_mass + log_share
+        edges[:-1] = np.logaddexp(edges[:-1], np.log1p(-up[1:]) + self.log_mass[1:] + log_share[1:])
+        losses = self.loss_high if rises else self.loss_high * (1.0 - 2e-9)
+        logs = edges + np.outer(exponents, losses)
         top = logs.max(axis=1)
         result: Array = top + np.log(np.exp(logs - top[:, None]).sum(axis=1)) + 1e-13 * (16.0 + np.abs(top))
+        return result if rises else np.logaddexp(result, self.log_mass[0] + log_share[0])
+
+    def log_chord(self, exponent: float) -> Array:
+        """log of at least ∫ e^{kl} φ over each cell, ``exponent`` = k > 0."""
+        tops = exponent * self.loss_high
+        chords = np.logaddexp(np.log1p(-self.upper_share[1:]) + tops[:-1], np.log(self.upper_share[1:]) + tops[1:])
+        result: Array = self.log_mass + np.concatenate((tops[:1], chords)) + 1e-13
         return result
 
 
@@ -374,7 +437,15 @@ def _cells(kind: Kind, end: float, count: int) -> _Cells:
     near = np.where(low > 0.0, low, np.where(high < 0.0, high, 0.0))
     log_height = -0.5 * near * near - 0.5 * math.log(2.0 * math.pi) + CELL_ROUNDING
     rounded = 1e-13 + 8.0 * UNIT * (kind.mu * np.abs(high) + kind.mu**2 + abs(kind.log_odds))
-    return _Cells(low, high, log_mass, log_height, kind.loss(high) * (1.0 + rounded), kind.log_kept)
+    # Where a's mean lies, from a's share of the mass: a φ(x) is a density of N(μ, 1).
+    growth = kind.mu * np.diff(high)
+    log_mean = _log_between(low[1:] - kind.mu, high[1:] - kind.mu) - log_mass[1:]
+    log_mean -= kind.mu * high[:-1] - 0.5 * kind.mu**2
+    share = np.expm1(log_mean) / np.expm1(growth)
+    slack = 1e-9 + (1e-11 + 16.0 * UNIT * (kind.mu * np.abs(high[1:]) + kind.mu**2)) / growth
+    upper, lower = (np.clip(share + slack, 1e-300, 1.0), np.clip(share - slack, 1e-300, 1.0))
+    upper, lower = (np.concatenate(([first], one)) for first, one in ((1.0, upper), (1e-300, lower)))
+    return _Cells(low, high, log_mass, log_height, kind.loss(high) * (1.0 + rounded), upper, lower)
 
 
 @lru_cache(maxsize=1)
