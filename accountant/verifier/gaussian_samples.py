@@ -11,12 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from affidavit.accountant.verifier.added_samples import added_profile
 from affidavit.accountant.verifier.bracket import Profile, epsilon_bracket
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
 from affidavit.accountant.verifier.contour import contour_profile
 from affidavit.accountant.verifier.loss_windows import Kind
 from affidavit.accountant.verifier.profile import Goal
-from affidavit.accountant.verifier.rare_samples import AddedBound, RareProfile, rare_profile
+from affidavit.accountant.verifier.rare_samples import RareProfile, rare_profile
 from affidavit.accountant.verifier.search import Sides
 from affidavit.accountant.verifier.smooth import (
     SmoothLaw,
@@ -68,10 +69,12 @@ def _profile(part: Part, goal: Goal, others: Iterable[Profile]) -> Profile | Non
     if kinds is None:
         return contour_profile(laws, precision=precision, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
     if _is_addition(part):
-        rare = [profile for profile in others if isinstance(profile, RareProfile)]
-        bound = AddedBound.of(kinds) if rare else None
-        if bound is not None and all(bound.settled_by(one, delta=goal.delta) for one in rare):
-            return bound
+        for rare in others:
+            if isinstance(rare, RareProfile):
+                least = goal.delta or max(rare.delta(rare.aim).lower, 1e-300)
+                added = added_profile(kinds, aim=rare.aim, delta=least, is_epsilon=goal.delta is not None)
+                if added is not None:
+                    return added
         return contour_profile(laws, precision=0.0, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
     if profile := rare_profile(kinds, delta=goal.expected or goal.delta, epsilon=goal.epsilon):
         return profile

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from affidavit.accountant.verifier.loss_added import Added
 from affidavit.accountant.verifier.loss_windows import Lifted, Windowed
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Integral", "Outline", "log_c"]
 
+Parts: TypeAlias = "tuple[Windowed, ...] | tuple[Added, ...]"
 UNIT = 2.0**-53
 LEAST_LOG = -690.0
 MOST_TERMS, MOST_WORK = 60_000, 2e9
@@ -62,7 +64,11 @@ class Integral:
         real[0] *= 0.5
         factor = self.step / math.pi * math.exp(log_factor)
         value = factor * math.fsum(real.tolist())
-        rounded = 16.0 + 8.0 * phase * (1.0 + size / shift) + 8.0 * (abs(self.log_scale) + self.tilt * size)
+        rounded = (
+            16.0
+            + 8.0 * self.step * (abs(shift) + size) * np.arange(len(phase))
+            + 8.0 * (abs(self.log_scale) + self.tilt * size)
+        )
         error = factor * (self.error + UNIT * float(np.abs(self.terms) @ rounded))
         period = 2.0 * math.pi / self.step
         other, constant = self.second
@@ -72,13 +78,13 @@ class Integral:
         return max(0.0, value - error - images * (1.0 + 1e-9)), max(0.0, value + error)
 
 
-def _log_measure(parts: tuple[Windowed, ...], tilts: Array) -> Array:
+def _log_measure(parts: Parts, tilts: Array) -> Array:
     """log of at least the measure's moments."""
     common, gain = np.zeros_like(tilts), np.zeros_like(tilts)
     for part in parts:
         each = part.common_bound(tilts)
         common += part.kind.uses * each
-        if not part.is_whole:
+        if isinstance(part, Windowed) and not part.is_whole:
             gain += part.kind.uses * np.logaddexp(0.0, part.middle_bound(tilts) - each)
     if parts[0].is_whole:
         return common + 1e-12
@@ -90,7 +96,7 @@ def _log_measure(parts: tuple[Windowed, ...], tilts: Array) -> Array:
 class Outline:
     """Where the sum is taken and how far: ``count`` terms at ``tilt`` + ik ``step``."""
 
-    parts: tuple[Windowed, ...]
+    parts: Parts
     tilt: float
     step: float
     count: int
@@ -99,7 +105,7 @@ class Outline:
     second: tuple[float, float]
 
     @staticmethod
-    def of(parts: tuple[Windowed, ...], shift: float, tilts: Array, log_goal: float) -> Outline | None:
+    def of(parts: Parts, shift: float, tilts: Array, log_goal: float) -> Outline | None:
         """So that each charge is about e^{``log_goal``} at c = ``shift``; None where that takes too many terms."""
         log_moment = _log_measure(parts, tilts)
         chernoff = log_moment + log_c(tilts) - tilts * shift
@@ -113,7 +119,7 @@ class Outline:
         periods = [(float(chernoff[i]) - log_goal) / (float(tilts[i]) - tilt) for i in above]
         second = above[int(np.argmin(periods))]
         log_mass = min(0.0, max(float(log_moment[0]), -700.0))
-        period = max(min(periods), (log_mass - log_goal) / tilt, 1e-3 * shift)
+        period = max(min(periods), (log_mass - log_goal) / tilt, 1e-3 * abs(shift))
         step = 2.0 * math.pi / period
         tail = _Tail.of(parts, tilt)
         if tail is None:
@@ -189,12 +195,12 @@ class Outline:
 class _Tail:
     """Bounds of the measure's transform at one tilt, beyond t."""
 
-    parts: tuple[Windowed, ...]
+    parts: Parts
     commons: tuple[float, ...]  # log of M_c(θ), at most
     lifted: tuple[Lifted, ...]
 
     @staticmethod
-    def of(parts: tuple[Windowed, ...], tilt: float) -> _Tail | None:
+    def of(parts: Parts, tilt: float) -> _Tail | None:
         """None where common parts are beyond float64."""
         commons = tuple(float(part.common_bound(np.array([tilt]))[0]) for part in parts)
         if min(commons) < LEAST_LOG:

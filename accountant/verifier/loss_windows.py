@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     ComplexArray = NDArray[np.complex128]
 
-__all__ = ["APART", "CUT", "Kind", "Lifted", "Nodes", "Windowed"]
+__all__ = ["APART", "CUT", "Kind", "Lifted", "Nodes", "Windowed", "cells_of", "turned"]
 
 UNIT = 2.0**-53
 WIDEST = 0.3
@@ -114,7 +114,7 @@ class Kind(NamedTuple):
 
     def log_falling(self, thetas: Array) -> Array:
         """log of at least E_Q e^{−θl} at each θ."""
-        cells = _cells(self, -START, FALLING_CELLS)
+        cells = cells_of(self, -START, FALLING_CELLS)
         inside = cells.log_sum(-thetas, np.zeros(len(cells.high)))
         beyond = float(log_ndtr(START)) - thetas * cells.loss_high[-1] * (1.0 - 1e-9)
         result: Array = np.logaddexp(inside, beyond) + 1e-12
@@ -222,7 +222,7 @@ class Windowed:
     def cells(self) -> _Cells:
         step = min(CELL, CELL / self.kind.mu)
         count = int(min(max((self.end - START) / step, LEAST_CELLS), MOST_CELLS))
-        return _cells(self.kind, self.end + self.width, count)
+        return cells_of(self.kind, self.end + self.width, count)
 
     @property
     def below(self) -> Windowed:
@@ -265,7 +265,7 @@ class Windowed:
         return Lifted(growth[:, None] + base, self._argument(cells, heights), floor)
 
     def _lifted_whole(self, theta: float) -> Lifted:
-        cells = _cells(self.kind, self.end + self.width, LIFTED_CELLS)
+        cells = cells_of(self.kind, self.end + self.width, LIFTED_CELLS)
         heights = np.sqrt(2.0 * EXPONENTS / self.kind.uses)
         heights = heights[heights * self.kind.mu <= STEEPEST][:, None]
         outside = self._log_outside(cells, self.big)
@@ -333,18 +333,7 @@ class Windowed:
             return 8.0 * np.abs(log_share) + 4.0 * hazard * (np.abs(x) + abs(self.common) + abs(self.big)) / self.width
 
         relative_low = pointwise + window_rounding(log_low)
-        rows = -(-count // BLOCK)
-
-        def transform(tilted: Array) -> tuple[ComplexArray, Array]:
-            kept = tilted * loss > DROPPED * float(tilted @ loss)
-            coarse = _turned(np.outer(step * BLOCK * np.arange(rows), loss[kept]))
-            fine = _turned(np.outer(step * np.arange(BLOCK), loss[kept]))
-            weight = tilted[kept]
-            found = (coarse * weight) @ fine.T + (coarse @ weight)[:, None] + (fine @ weight)[None, :]
-            result: ComplexArray = found.ravel()[:count]
-            return result, np.where(kept, 0.0, tilted)
-
-        turned_low, left_low = transform(tilted_low)
+        turned_low, left_low = turned(tilted_low, loss, step, count)
         grown = np.where(theta * loss < 1.0, low * np.expm1(np.minimum(theta * loss, 1.0)), tilted_low - low)
         common = float(grown.sum()) + turned_low
         # The common part's mass; P's mass beyond ``end`` was never in it.
@@ -375,7 +364,7 @@ class Windowed:
             return Nodes(-math.exp(float(cut)), common, np.zeros_like(common), *of_common, 0.0, 0.0)
         log_mid = self.log_middle(x)
         tilted_mid, relative_mid = np.exp(log_base + log_mid + theta * loss), pointwise + window_rounding(log_mid)
-        turned_mid, left_mid = transform(tilted_mid)
+        turned_mid, left_mid = turned(tilted_mid, loss, step, count)
         middle = float(tilted_mid.sum()) + turned_mid
         middle_missed = scale * math.exp(min(float((high + self._log_middle_cells(cells)).max()), 700.0))
         middle_missed += math.exp(least + float(self.log_window(under, self.common, above=True)[0]))
@@ -384,6 +373,18 @@ class Windowed:
             float(left_mid @ loss) + 2.0 * UNIT * float(tilted_mid @ of_loss),
         )
         return Nodes(-math.exp(float(cut)), common, middle, *of_common, *of_middle)
+
+
+def turned(weight: Array, loss: Array, step: float, count: int) -> tuple[ComplexArray, Array]:
+    """Σ weight (e^{iktl} − 1) at t = ``step``, k < ``count``, and the weights of what was left out."""
+    rows = -(-count // BLOCK)
+    kept = weight * loss > DROPPED * float(weight @ loss)
+    coarse = _turned(np.outer(step * BLOCK * np.arange(rows), loss[kept]))
+    fine = _turned(np.outer(step * np.arange(BLOCK), loss[kept]))
+    heavy = weight[kept]
+    found = (coarse * heavy) @ fine.T + (coarse @ heavy)[:, None] + (fine @ heavy)[None, :]
+    result: ComplexArray = found.ravel()[:count]
+    return result, np.where(kept, 0.0, weight)
 
 
 def _turned(phase: Array) -> ComplexArray:
@@ -422,15 +423,16 @@ class _Cells(NamedTuple):
         return result if rises else np.logaddexp(result, self.log_mass[0] + log_share[0])
 
     def log_chord(self, exponent: float) -> Array:
-        """log of at least ∫ e^{kl} φ over each cell, ``exponent`` = k > 0."""
-        tops = exponent * self.loss_high
-        chords = np.logaddexp(np.log1p(-self.upper_share[1:]) + tops[:-1], np.log(self.upper_share[1:]) + tops[1:])
-        result: Array = self.log_mass + np.concatenate((tops[:1], chords)) + 1e-13
+        """log of at least ∫ e^{kl} φ over each cell, ``exponent`` = k."""
+        share = self.upper_share if exponent > 0.0 else self.lower_share
+        tops = exponent * (self.loss_high if exponent > 0.0 else self.loss_high * (1.0 - 2e-9))
+        chords = np.logaddexp(np.log1p(-share[1:]) + tops[:-1], np.log(share[1:]) + tops[1:])
+        result: Array = self.log_mass + np.concatenate(([max(tops[0], 0.0)], chords)) + 1e-13
         return result
 
 
 @lru_cache(maxsize=32)
-def _cells(kind: Kind, end: float, count: int) -> _Cells:
+def cells_of(kind: Kind, end: float, count: int) -> _Cells:
     high = np.linspace(START, end, count + 1)
     low = np.concatenate(([-math.inf], high[:-1]))
     log_mass = _log_between(low, high)

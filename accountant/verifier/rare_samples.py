@@ -15,9 +15,6 @@ a use's loss above its least one, S = Σ l and c = ε − Σ log(1−γ) > 0, δ
    term by at most e times the gradient of Π(|a| + |n|) − Π|a|, taken at sizes that include the errors.
 3. *all are common*: Chernoff's bound, which keeps the windows apart from c.
 4. *one is beyond where the middle was cut*: at most the mass there.
-
-The other direction (a record is added) costs nothing from its largest loss m = −Σ log(1−γ) on, and mostly far less than
-this one below (``AddedBound``).
 """
 
 from __future__ import annotations
@@ -30,6 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from flint import arb
 
+from affidavit.accountant.verifier.added_samples import SPREADS, largest_loss, short_of
 from affidavit.accountant.verifier.balls import Ball, ball, down, precision, up
 from affidavit.accountant.verifier.bracket import Bracket, epsilon_bracket
 from affidavit.accountant.verifier.loss_integral import Integral, Outline, log_c
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     ComplexArray = NDArray[np.complex128]
 
-__all__ = ["AddedBound", "RareProfile", "rare_profile"]
+__all__ = ["RareProfile", "rare_profile"]
 
 UNIT = 2.0**-53
 FIRST_LOOK, ACCURACY = 1e-3, 1e-10
@@ -60,41 +58,9 @@ SPARE = 5.0
 """Of the logarithm of what may be missed: the share of big losses that do not reach far enough with the others."""
 PASSES, SHARP, ROUGH = 4, 5e-7, 1e-3
 """Looks at most; relative widths at which they end, and beyond which a lattice may be sharper."""
-SPREADS: Array = np.geomspace(0.05, 3e3, 100)
-"""Tilts, in units of 1/c."""
 BESIDE = 1.01
 LOWEST, HALVINGS = 30.0, 10
 """How far (in ln a) below the big window the common one may stand, and how well that is searched."""
-
-
-@dataclass(frozen=True, slots=True)
-class AddedBound:
-    """An upper side where the record is added: L = m − S under Q, and (1 − e^{−z})₊ <= θ^θ/(1+θ)^{1+θ} e^{θz}."""
-
-    largest: float
-    tilts: Array
-    log_moments: Array
-    """log of c(θ) E_Q e^{−θS}."""
-
-    @staticmethod
-    def of(kinds: Sequence[Kind]) -> AddedBound:
-        """Of uses to which the record is added."""
-        largest = _shift(kinds, 0.0)
-        tilts = SPREADS / largest
-        logs = log_c(tilts) + sum(kind.uses * kind.log_falling(tilts) for kind in kinds) + 1e-12
-        return AddedBound(largest * (1.0 + 1e-14), tilts, logs)
-
-    def delta(self, epsilon: float) -> Bracket:
-        """δ is at most 1 − e^{ε − m}, and Chernoff's bound."""
-        gap = self.largest - epsilon
-        if gap <= 0.0:
-            return Bracket(0.0, 0.0)
-        log_chernoff = float((self.log_moments + self.tilts * gap).min())
-        return Bracket(0.0, min(-math.expm1(-gap), math.exp(min(log_chernoff, 0.0))) * (1.0 + 1e-9))
-
-    def settled_by(self, other: RareProfile, *, delta: float | None) -> bool:
-        """Whether the other direction costs more, at its aim."""
-        return self.delta(other.aim).upper <= (delta or other.delta(other.aim).lower)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +120,7 @@ class RareProfile:
 def rare_profile(kinds: Sequence[Kind], *, delta: float | None, epsilon: float | None) -> RareProfile | None:
     """The profile near ``epsilon``, or near the ε of ``delta``; None where the windows do not stand apart enough."""
     aim = epsilon if epsilon is not None else _guess(kinds, delta or 0.0)
-    log_delta = math.log(delta) if delta else _log_guess(kinds, aim, _rest(kinds, _shift(kinds, aim), -1.0)[0])
+    log_delta = math.log(delta) if delta else _log_guess(kinds, aim, short_of(kinds, _shift(kinds, aim), -1.0)[0])
     best: tuple[float, RareProfile] | None = None
     low, high = 0.0, math.inf
     for turn in range(PASSES):
@@ -192,7 +158,7 @@ def _closer(found: RareProfile, aim: float, delta: float, low: float, high: floa
 
 def _shift(kinds: Sequence[Kind], epsilon: float) -> float:
     """c."""
-    return math.fsum([epsilon, *(-kind.uses * kind.log_kept for kind in kinds)])
+    return epsilon + largest_loss(kinds)
 
 
 def _log_guess(kinds: Sequence[Kind], epsilon: float, rest: float) -> float:
@@ -213,7 +179,7 @@ def _log_guess(kinds: Sequence[Kind], epsilon: float, rest: float) -> float:
 
 def _guess(kinds: Sequence[Kind], delta: float) -> float:
     """The ε at which that is ``delta``."""
-    rest = _rest(kinds, _shift(kinds, 0.0), -1.0)[0]
+    rest = short_of(kinds, _shift(kinds, 0.0), -1.0)[0]
     low, high = math.log(1e-9), math.log(500.0)
     while high - low > 0.02:
         middle = 0.5 * (low + high)
@@ -221,22 +187,12 @@ def _guess(kinds: Sequence[Kind], delta: float) -> float:
     return math.exp(low)
 
 
-def _rest(kinds: Sequence[Kind], shift: float, log_share: float) -> tuple[float, float]:
-    """A sum r that the other uses' losses fall short of with at most that probability under Q, and its logarithm."""
-    tilts = SPREADS / shift
-    falls = [kind.log_falling(tilts) for kind in kinds]
-    others = sum(kind.uses * fall for kind, fall in zip(kinds, falls, strict=True)) - np.minimum.reduce(falls) + 1e-9
-    sums = (log_share - others) / tilts
-    best = int(np.argmax(sums))
-    return (float(sums[best]), log_share + 1e-9) if 0.0 < sums[best] < shift else (0.0, -math.inf)
-
-
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is beyond float64 ends in None
 def _near(kinds: Sequence[Kind], epsilon: float, log_delta: float, accuracy: float) -> RareProfile | None:
     shift, log_goal = _shift(kinds, epsilon), log_delta + math.log(accuracy)
     if not 0.0 < shift < 600.0:
         return None
-    rest = _rest(kinds, shift, math.log(accuracy) - SPARE)
+    rest = short_of(kinds, shift, math.log(accuracy) - SPARE)
     enough = shift - rest[0]
     tilts = SPREADS / enough
     higher = math.expm1(enough * (1.0 + HEIGHT / (5.0 - log_delta))) if enough < 100.0 else math.inf
