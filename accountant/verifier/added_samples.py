@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SPREADS", "AddedBound", "AddedProfile", "added_profile", "largest_loss", "short_of"]
 
-SPREADS: Array = np.geomspace(0.05, 3e3, 100)
+SPREADS: Array = np.geomspace(0.05, 3e3, 70)
 """Tilts, in units of 1/(what matters of S)."""
 ACCURACY, SHARP = 1e-10, 1e-6
 """Of δ, relative: what the sum may miss; of ε, where it need not be done again."""

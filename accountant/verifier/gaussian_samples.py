@@ -176,7 +176,9 @@ def _law(use: Sampled, *, forward: bool, upper: bool) -> SmoothLaw:
 def _noise(mu_squared: Fraction, *, upper: bool) -> float:
     """1/μ, four units in the last place to the safe side unless it is exact."""
     sigma = 1.0 / math.sqrt(mu_squared)
-    if Fraction(sigma) ** 2 * mu_squared != 1:
-        for _ in range(4):
-            sigma = math.nextafter(sigma, 0.0 if upper else math.inf)
+    for exact in (sigma, math.nextafter(sigma, 0.0), math.nextafter(sigma, math.inf)):
+        if Fraction(exact) ** 2 * mu_squared == 1:
+            return exact
+    for _ in range(4):
+        sigma = math.nextafter(sigma, 0.0 if upper else math.inf)
     return sigma

@@ -33,7 +33,7 @@ Parts: TypeAlias = "tuple[Windowed, ...] | tuple[Added, ...]"
 UNIT = 2.0**-53
 LEAST_LOG = -690.0
 MOST_TERMS, MOST_WORK = 60_000, 2e9
-STRIDE, FINE = 2.0, 1.05
+STRIDE, FINE, FINER = 2.0, 1.05, 30
 
 
 def log_c(theta: Array) -> Array:
@@ -111,6 +111,12 @@ class Outline:
         chernoff = log_moment + log_c(tilts) - tilts * shift
         if not np.isfinite(chernoff[0]):
             return None
+        best = int(np.nanargmin(chernoff))
+        # Beyond the best tilt the largest losses may take over at once.
+        fine = np.geomspace(tilts[max(best - 1, 0)], tilts[min(best + 1, len(tilts) - 1)], FINER)[1:-1]
+        tilts = np.concatenate((tilts[:1], fine, tilts[best + 1 :]))
+        log_moment = np.concatenate((log_moment[:1], _log_measure(parts, fine), log_moment[best + 1 :]))
+        chernoff = log_moment + log_c(tilts) - tilts * shift
         best = int(np.nanargmin(chernoff))
         tilt = float(tilts[best])
         above = [i for i in range(best + 1, len(tilts)) if math.isfinite(chernoff[i])]

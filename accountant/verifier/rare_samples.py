@@ -56,9 +56,9 @@ SHORT = 4e6
 """Work of a sum that is short enough not to look for a middle."""
 SPARE = 5.0
 """Of the logarithm of what may be missed: the share of big losses that do not reach far enough with the others."""
-PASSES, SHARP, ROUGH = 4, 5e-7, 1e-3
+PASSES, SHARP, ROUGH = 6, 5e-7, 1e-3
 """Looks at most; relative widths at which they end, and beyond which a lattice may be sharper."""
-BESIDE = 1.01
+BESIDE, FAR = 1.01, 0.5
 LOWEST, HALVINGS = 30.0, 10
 """How far (in ln a) below the big window the common one may stand, and how well that is searched."""
 
@@ -122,12 +122,16 @@ def rare_profile(kinds: Sequence[Kind], *, delta: float | None, epsilon: float |
     aim = epsilon if epsilon is not None else _guess(kinds, delta or 0.0)
     log_delta = math.log(delta) if delta else _log_guess(kinds, aim, short_of(kinds, _shift(kinds, aim), -1.0)[0])
     best: tuple[float, RareProfile] | None = None
-    low, high = 0.0, math.inf
+    low, high, last, is_lost = 0.0, math.inf, aim, False
     for turn in range(PASSES):
         accuracy = FIRST_LOOK if turn == 0 else ACCURACY
         found = _near(kinds, aim, log_delta, accuracy) if log_delta > LEAST_LOG else None
         if found is None:
-            break
+            if turn == 0 or epsilon is not None or is_lost:
+                break
+            aim, is_lost = math.sqrt(aim * last), True  # too far from where it was
+            continue
+        last = aim
         if epsilon is not None or delta is None:
             sides = found.delta(aim)
             log_delta = math.log(max(sides.upper, 1e-300))
@@ -151,7 +155,7 @@ def _closer(found: RareProfile, aim: float, delta: float, low: float, high: floa
     here, further = found.delta(aim).upper, found.delta(BESIDE * aim).upper
     if 0.0 < further < here:
         power = math.log(here / delta) * math.log(BESIDE) / math.log(here / further)
-        if (guess := aim * math.exp(max(-20.0, min(power, 20.0)))) == min(max(guess, low), high):
+        if (guess := aim * math.exp(max(-FAR, min(power, FAR)))) == min(max(guess, low), high):
             return guess
     return 0.5 * (low + high) if high < math.inf else 2.0 * low
 
@@ -249,7 +253,7 @@ def _least_work(
             common = (0.0, -math.inf)
         if None not in outlines:
             found.append(_Cut(parts, tuple(one for one in outlines if one), common))
-            if found[0].work <= SHORT:
+            if found[0].work <= SHORT * len(parts):
                 return found[0]
     return min(found, key=lambda cut: cut.work, default=None)
 
