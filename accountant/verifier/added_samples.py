@@ -16,8 +16,8 @@ import numpy as np
 
 from affidavit.accountant.verifier.bracket import Bracket, epsilon_bracket
 from affidavit.accountant.verifier.loss_added import Added
+from affidavit.accountant.verifier.loss_cells import Kind
 from affidavit.accountant.verifier.loss_integral import Integral, Outline, log_c
-from affidavit.accountant.verifier.loss_windows import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,7 +15,7 @@ from affidavit.accountant.verifier.added_samples import added_profile
 from affidavit.accountant.verifier.bracket import Profile, epsilon_bracket
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
 from affidavit.accountant.verifier.contour import contour_profile
-from affidavit.accountant.verifier.loss_windows import Kind
+from affidavit.accountant.verifier.loss_cells import Kind
 from affidavit.accountant.verifier.profile import Goal
 from affidavit.accountant.verifier.rare_samples import RareProfile, rare_profile
 from affidavit.accountant.verifier.search import Sides

@@ -20,20 +20,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import log_ndtr
 
+from affidavit.accountant.verifier.loss_cells import FALLING_CELLS, START, Kind, cells_of
 from affidavit.accountant.verifier.loss_windows import (
     EXPONENTS,
-    FALLING_CELLS,
     GROWTH,
     MISSED,
     ORDER,
-    START,
     STEEPEST,
     SWAY,
     UNIT,
-    Kind,
     Lifted,
     Nodes,
-    cells_of,
     turned,
 )
 

@@ -124,7 +124,7 @@ class Outline:
             return None
         periods = [(float(chernoff[i]) - log_goal) / (float(tilts[i]) - tilt) for i in above]
         second = above[int(np.argmin(periods))]
-        log_mass = min(0.0, max(float(log_moment[0]), -700.0))
+        log_mass = 0.0 if parts[0].is_whole else min(0.0, max(float(log_moment[0]), -700.0))
         period = max(min(periods), (log_mass - log_goal) / tilt, 1e-3 * abs(shift))
         step = 2.0 * math.pi / period
         tail = _Tail.of(parts, tilt)

@@ -22,8 +22,13 @@ largest value being bounded by cells. The common part's is its mass, in closed f
 Φ((k−m)/√(1+w²)), and the integral of e^{sl} − 1: its error is as small as the rate, however many uses there are.
 e^{i(t+t')l} − 1 = e + e' + ee' makes all t at once a product of two matrices.
 
-*Bounds* (``common_bound``, ``whole_bound``, ``Lifted``). Sums over cells, each factor at its worse end: a, l, χ and the
-argument rise with x, 1 − χ falls. |middle(θ+it)| is bounded on the line x + ih and, at ``end``, on the way up to it.
+Where b = c there is no middle. Far below b panels may then be as wide as their distance allows: with r <= (b−x)/3 the
+ellipse ends u >= v = 3r/4w widths below b, and |1 − Φ(−u+iv)| <= 1 + e^{v²/2} Φ(−u) <= 3/2 <= 3 (1 − Φ(−u)).
+
+*Bounds* (``common_bound``, ``middle_bound``, ``Lifted``). Sums over cells (``loss_cells``), χ and the argument at their
+worse ends. |middle(θ+it)| is bounded on the line x + ih and, at ``end``, on the way up to it; all that is not big on
+the line up to a point two lifts below b, on the way down from there, and on the axis beyond: with h² n/2 an
+``EXPONENTS``, what a lift adds in all uses is known beforehand.
 """
 
 from __future__ import annotations
@@ -37,6 +42,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from affidavit.accountant.verifier.balls import Ball, ball, normal_tail
+from affidavit.accountant.verifier.loss_cells import START, Cells, Kind, cells_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,18 +50,14 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     ComplexArray = NDArray[np.complex128]
 
-__all__ = ["APART", "CUT", "Kind", "Lifted", "Nodes", "Windowed", "cells_of", "turned"]
+__all__ = ["APART", "CUT", "Lifted", "Nodes", "Windowed", "turned"]
 
 UNIT = 2.0**-53
 WIDEST = 0.3
 """Of windows."""
 APART, CUT = 6.0, 9.0
 """Widths between the loss that is enough alone and the big window, and from there to the end."""
-START = -12.0
-"""Below it nodes end, and lies one cell."""
-CELL, LEAST_CELLS, MOST_CELLS, FALLING_CELLS, LIFTED_CELLS = 0.05, 800, 6_000, 1_000, 2_000
-CELL_ROUNDING = 1e-12
-"""Relative, of a cell's mass from the logarithms of two tails."""
+CELL, LEAST_CELLS, MOST_CELLS, LIFTED_CELLS = 0.05, 800, 6_000, 2_000
 ORDER = 64
 GROWTH, SWAY = 36.0, 30.0
 """Exponents on the ellipse: in all, and by frequency."""
@@ -69,64 +71,6 @@ STEEPEST = 1.5
 BLOCK = 128
 DROPPED = 1e-25
 """Of all nodes' weight: what a node adds that is left out (it is charged)."""
-
-
-class Kind(NamedTuple):
-    """``uses`` of the removal pair: ``rate`` in (0, 1), noise ``sigma`` for a shift by 1."""
-
-    rate: float
-    sigma: float
-    uses: int
-
-    @property
-    def mu(self) -> float:
-        return 1.0 / self.sigma
-
-    @property
-    def log_kept(self) -> float:
-        """log(1 − γ), the least loss."""
-        return math.log1p(-self.rate)
-
-    @property
-    def log_odds(self) -> float:
-        return math.log(self.rate) - self.log_kept
-
-    def log_a(self, x: Array) -> Array:
-        return self.mu * x - 0.5 * self.mu**2 + self.log_odds
-
-    def a(self, x: float) -> float:
-        return math.exp(min(self.mu * x - 0.5 * self.mu**2 + self.log_odds, 700.0))
-
-    def loss(self, x: Array) -> Array:
-        """l(x)."""
-        result: Array = np.logaddexp(0.0, self.log_a(x))
-        return result
-
-    def place(self, log_a: float) -> float:
-        """The x at which log a(x) is that."""
-        return (log_a - self.log_odds) / self.mu + 0.5 * self.mu
-
-    def log_tails(self, x: float) -> tuple[float, float]:
-        """log P and log Q of (x, ∞), in floats."""
-        near = float(log_ndtr(-x))
-        far = float(log_ndtr(self.mu - x))
-        return float(np.logaddexp(self.log_kept + near, math.log(self.rate) + far)), near
-
-    def log_falling(self, thetas: Array) -> Array:
-        """log of at least E_Q e^{−θl} at each θ."""
-        cells = cells_of(self, -START, FALLING_CELLS)
-        inside = cells.log_sum(-thetas, np.zeros(len(cells.high)))
-        beyond = float(log_ndtr(START)) - thetas * cells.loss_high[-1] * (1.0 - 1e-9)
-        result: Array = np.logaddexp(inside, beyond) + 1e-12
-        return result
-
-
-def _log_between(low: Array, high: Array) -> Array:
-    """log of at least the mass of N(0, 1) between the two."""
-    right = low > 0.0
-    more, less = log_ndtr(np.where(right, -low, high)), log_ndtr(np.where(right, -high, low))
-    result: Array = more + np.log(-np.expm1(less - more)) + CELL_ROUNDING
-    return result
 
 
 class Nodes(NamedTuple):
@@ -219,7 +163,7 @@ class Windowed:
         density = -0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
         return min(whole, float(log_ndtr((x - self.big) / self.width)) + density - math.log(slope) + 1e-9)
 
-    def cells(self) -> _Cells:
+    def cells(self) -> Cells:
         step = min(CELL, CELL / self.kind.mu)
         count = int(min(max((self.end - START) / step, LEAST_CELLS), MOST_CELLS))
         return cells_of(self.kind, self.end + self.width, count)
@@ -239,10 +183,10 @@ class Windowed:
         cells = self.cells()
         return cells.log_sum(thetas + 1.0, self._log_middle_cells(cells)) + self.kind.log_kept
 
-    def _log_outside(self, cells: _Cells, at: float) -> Array:
+    def _log_outside(self, cells: Cells, at: float) -> Array:
         return np.concatenate(([0.0], self.log_window(cells.low[1:], at, above=False)))
 
-    def _log_middle_cells(self, cells: _Cells) -> Array:
+    def _log_middle_cells(self, cells: Cells) -> Array:
         inside = self.log_window(cells.high, self.common, above=True)
         result: Array = np.minimum(inside, self._log_outside(cells, self.big)) + 1e-12
         return result
@@ -282,7 +226,7 @@ class Windowed:
         log_down += -0.5 * cells.high[last] ** 2 + (theta + 1.0) * cells.loss_high[last] + self.kind.log_kept
         return Lifted(size, argument, heights[:, 0] * np.exp(np.minimum(log_down, 700.0)))
 
-    def _argument(self, cells: _Cells, heights: Array) -> Array:
+    def _argument(self, cells: Cells, heights: Array) -> Array:
         """At least that of 1 + a(x + ih), in each cell."""
         a = np.exp(np.minimum(self.kind.log_a(cells.low[1:]), 300.0))
         angle = (heights * self.kind.mu)[:, None]
@@ -392,62 +336,6 @@ def _turned(phase: Array) -> ComplexArray:
     half = np.sin(0.5 * phase)
     result: ComplexArray = -2.0 * half * half + 1j * np.sin(phase)
     return result
-
-
-class _Cells(NamedTuple):
-    """The first one is all below ``high[0]``."""
-
-    low: Array
-    high: Array
-    log_mass: Array
-    log_height: Array
-    """Of φ, its largest value."""
-    loss_high: Array
-    upper_share: Array
-    """Where in its cell (0: low, 1: high) the mean of a lies, for a chord in a; rounded up."""
-    lower_share: Array
-
-    def log_sum(self, exponents: Array, log_share: Array) -> Array:
-        """log of at least ∫ share e^{kl} φ at each exponent k, all positive or none, by chords in a: e^{kl} is convex.
-
-        Of a fall (k <= 0) the share must be constant in each cell.
-        """
-        rises = bool(exponents[-1] > 0.0)
-        up = self.upper_share if rises else self.lower_share
-        edges = np.log(up) + self.log_mass + log_share
-        edges[:-1] = np.logaddexp(edges[:-1], np.log1p(-up[1:]) + self.log_mass[1:] + log_share[1:])
-        losses = self.loss_high if rises else self.loss_high * (1.0 - 2e-9)
-        logs = edges + np.outer(exponents, losses)
-        top = logs.max(axis=1)
-        result: Array = top + np.log(np.exp(logs - top[:, None]).sum(axis=1)) + 1e-13 * (16.0 + np.abs(top))
-        return result if rises else np.logaddexp(result, self.log_mass[0] + log_share[0])
-
-    def log_chord(self, exponent: float) -> Array:
-        """log of at least ∫ e^{kl} φ over each cell, ``exponent`` = k."""
-        share = self.upper_share if exponent > 0.0 else self.lower_share
-        tops = exponent * (self.loss_high if exponent > 0.0 else self.loss_high * (1.0 - 2e-9))
-        chords = np.logaddexp(np.log1p(-share[1:]) + tops[:-1], np.log(share[1:]) + tops[1:])
-        result: Array = self.log_mass + np.concatenate(([max(tops[0], 0.0)], chords)) + 1e-13
-        return result
-
-
-@lru_cache(maxsize=32)
-def cells_of(kind: Kind, end: float, count: int) -> _Cells:
-    high = np.linspace(START, end, count + 1)
-    low = np.concatenate(([-math.inf], high[:-1]))
-    log_mass = _log_between(low, high)
-    near = np.where(low > 0.0, low, np.where(high < 0.0, high, 0.0))
-    log_height = -0.5 * near * near - 0.5 * math.log(2.0 * math.pi) + CELL_ROUNDING
-    rounded = 1e-13 + 8.0 * UNIT * (kind.mu * np.abs(high) + kind.mu**2 + abs(kind.log_odds))
-    # Where a's mean lies, from a's share of the mass: a φ(x) is a density of N(μ, 1).
-    growth = kind.mu * np.diff(high)
-    log_mean = _log_between(low[1:] - kind.mu, high[1:] - kind.mu) - log_mass[1:]
-    log_mean -= kind.mu * high[:-1] - 0.5 * kind.mu**2
-    share = np.expm1(log_mean) / np.expm1(growth)
-    slack = 1e-9 + (1e-11 + 16.0 * UNIT * (kind.mu * np.abs(high[1:]) + kind.mu**2)) / growth
-    upper, lower = (np.clip(share + slack, 1e-300, 1.0), np.clip(share - slack, 1e-300, 1.0))
-    upper, lower = (np.concatenate(([first], one)) for first, one in ((1.0, upper), (1e-300, lower)))
-    return _Cells(low, high, log_mass, log_height, kind.loss(high) * (1.0 + rounded), upper, lower)
 
 
 @lru_cache(maxsize=1)

@@ -1,20 +1,19 @@
-r"""Where samples are rare: what big losses cost in closed form, the others by one contour integral.
+r"""Where samples are rare: what big losses cost in closed form, the others by contour integrals.
 
 Of rare samples nearly every use costs nearly nothing. The transform M of ``contour`` then hardly decays, as that
 near-atom is as narrow as the rate; and rare, large losses allow no tilt that brings out those that matter. Here every
 use is cut into common, middle and big losses (``loss_windows``; M = M_c + M_m + M_b), as a sum of measures. With l >= 0
 a use's loss above its least one, S = Σ l and c = ε − Σ log(1−γ) > 0, δ(ε) = E_P (1 − e^{c−S})₊ is the sum of
 
-1. *some use is big.* b is far above the point where one loss alone makes S >= c, so 1 − e^{c−S} is positive there but
-   for what a big part has below that point: P(E) − e^ε Q(E), E the event that some use is big, and at most
-   min(e^ε, e^c (e^c − 1)) Σ (Q-mass of a big part below that point) more, because (1 − y)₊ <= 1 − y + (y − 1)₊ with
-   y = e^{c−S} <= e^c, and P <= e^c Q there. Closed form, in balls.
-2. *none is big, not all are common*: Π(M_c + M_m) − ΠM_c, a positive measure. The integral and its sum are those of
-   ``contour``, the errors too: images, tail, rounding. The tail is at most Π(A + B(t)) − ΠA over t², A a bound of
-   M_c(θ) and B(t) of |M_m| beyond t (its coefficients in both are >= 0). In the same way a transform's error e moves a
-   term by at most e times the gradient of Π(|a| + |n|) − Π|a|, taken at sizes that include the errors.
-3. *all are common*: Chernoff's bound, which keeps the windows apart from c.
-4. *one is beyond where the middle was cut*: at most the mass there.
+1. *some use is big*, E. That adds P(E) − e^ε Q(E), in balls, and at most e^ε (1 − e^{−c}) Q(E, S < c) more, because
+   P = e^{ε−c+S} Q and S >= 0. With any r >= 0, S < c only where the big loss is below c − r (``log_below``) or all
+   others together are below r: their sum is independent of it, and Chernoff's bound of E_Q e^{−θS} keeps that small
+   (``short_of``). r = 0 where samples are so rare that the others may well add nothing; where many uses share the
+   record, r is nearly all of c, and big is what stands out of their sum.
+2. *none is big, not all are common*: Π(M_c + M_m) − ΠM_c, by its integral (``loss_integral``).
+3. *all are common*: ΠM_c, by another one with a tilt of its own; or, where the windows are kept so far from c that it
+   is nothing, by Chernoff's bound. Where there is no middle, that is all that is not big.
+4. *one is beyond where parts were cut*: at most the mass there.
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ from flint import arb
 from affidavit.accountant.verifier.added_samples import SPREADS, largest_loss, short_of
 from affidavit.accountant.verifier.balls import Ball, ball, down, precision, up
 from affidavit.accountant.verifier.bracket import Bracket, epsilon_bracket
+from affidavit.accountant.verifier.loss_cells import Kind
 from affidavit.accountant.verifier.loss_integral import Integral, Outline, log_c
-from affidavit.accountant.verifier.loss_windows import APART, CUT, Kind, Windowed
+from affidavit.accountant.verifier.loss_windows import APART, CUT, Windowed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -220,7 +220,8 @@ def _near(kinds: Sequence[Kind], epsilon: float, log_delta: float, accuracy: flo
             p_none += part.kind.uses * (-p).log1p()
             q_none += part.kind.uses * (-q).log1p()
         event = -p_none.expm1(), -q_none.expm1()
-    outside = math.fsum(math.exp(part.log_beyond()) for outline in found.outlines for part in outline.parts)
+    cuts = dict.fromkeys((found.parts, *(outline.parts for outline in found.outlines)))
+    outside = math.fsum(math.exp(part.log_beyond()) for parts in cuts for part in parts if isinstance(part, Windowed))
     integrals = tuple(one for one in sums if one)
     return RareProfile(found.parts, integrals, found.common, rest, outside, event).around(epsilon)
 
