@@ -2,8 +2,8 @@ r"""One kind of sampled Gaussian, and cells of its noise: upper bounds of what i
 
 x ~ N(0, 1) is the noise in units of σ, μ = 1/σ, ρ = γ/(1−γ), a(x) = ρ e^{μx − μ²/2}, and l(x) = log(1 + a(x)) a use's
 loss above its least one, log(1−γ). e^{kl} = (1+a)^k is convex in a for k >= 1 and k <= 0. So in each cell its mean is
-at most its chord at the mean of a (Edmundson 1956), which is in closed form, as a φ(x) = ρ φ(x−μ). The error is a cell's
-width squared, which n uses may multiply by n.
+at most its chord at the mean of a (Edmundson 1956), in closed form as a φ(x) = ρ φ(x−μ). The error is the square of a
+cell's width, which n uses may multiply by n.
 """
 
 from __future__ import annotations

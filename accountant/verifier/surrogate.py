@@ -6,8 +6,9 @@ and commutes with dilations of α. Write w.G for the mean of G(α e^{-L}) with a
 w.MG. If F lies above the curve of the last m uses and MF <= g w.F + c with g >= 1, induction gives, for T = m + r,
     H_T <= M^r F <= g^r (w^r.F + r c).
 So one inequality about one use is enough for all r. It can be narrow where the envelope of one use is not, because F is
-smooth: an adversary who adapts gains little against it, and that is made good by a law w that makes none or several
-uses of the best u at the centre now and then, so that its variance and its fourth cumulant are a little larger.
+smooth: an adversary who adapts gains little against it, and that is made good by a law w that now and then makes none
+or several uses, at one or several u, so that its variance and its fourth cumulant are a little larger. Which mixture
+has the least moment at the answer's tilt is a linear program over lattice points; any mixture is valid.
 
 F is a sum of few blocks, as laws on the lattice e^{ih}, and of a narrow normal law, which only adds (Jensen) and
 smooths the kinks. F is piecewise straight in α, and so is w.F, with kinks on the lattice only; MF is convex. Hence the
