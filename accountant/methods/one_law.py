@@ -45,8 +45,8 @@ FINE = 40
 """Lattice points to the deviation of one use."""
 CUTS, MOST_TIMES = 6, 4
 """Choices of t that are mixed, and most uses at once."""
-FEW, ROUNDS, LEFT = 300, 4, 1e-6
-"""Rows of the linear program, how often the worst are added, and what may be left to ρ, in uses."""
+FEW, ROUNDS, LEFT, PRICE = 300, 4, 1e-6, 1e3
+"""Rows of the linear program, how often the worst are added, what may be left to ρ, in uses, and at which price."""
 REACH = 8.0
 """Deviations of the smoothing pair that are kept."""
 UNIT = 2.0**-53
@@ -144,7 +144,7 @@ def law_above(use: SampledUse, start: Start, *, tilt: float) -> Bound:
         return Bound(alone, math.inf, 0.0)
     cuts = {int(choice[place + margin]) for place in kept[np.linspace(0, len(kept) - 1, CUTS).astype(int)]}
     single = [Law(h, *one.law(cut), 0.0) for cut in sorted(cuts)]
-    tried = [Law(h, 0, np.ones(1), 0.0), *single, *(_sum(*pair) for pair in combinations(single, 2))]
+    tried = [Law(h, 0, np.ones(1), 0.0), alone, *single, *(_sum(*pair) for pair in combinations(single, 2))]
     many = alone
     for _ in range(MOST_TIMES - 1):
         many = _sum(many, alone)

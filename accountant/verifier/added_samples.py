@@ -28,8 +28,8 @@ __all__ = ["SPREADS", "AddedBound", "AddedProfile", "added_profile", "largest_lo
 
 SPREADS: Array = np.geomspace(0.05, 3e3, 70)
 """Tilts, in units of 1/(what matters of S)."""
-ACCURACY, SHARP = 1e-10, 1e-6
-"""Of δ, relative: what the sum may miss; of ε, where it need not be done again."""
+ACCURACY, SHARP, ROUNDS = 1e-10, 1e-6, 3
+"""Of δ, relative: what the sum may miss; of ε or δ, what is sharp; how often it is tried."""
 BULK = -14.0
 """log of the share of S that falls short of what matters, where tilts are laid out."""
 
@@ -97,21 +97,24 @@ def added_profile(
 ) -> AddedBound | AddedProfile | None:
     """The profile near ``aim``, where δ is to be compared with ``delta``: the bound, if it is at most that there.
 
-    Else, where an ε is asked for and is larger, near that ε. None where the transform decays too slowly.
+    Else, where an ε is asked for and is larger, near that ε. None where the transform decays too slowly, or is so small
+    at the tilt that 1 + (M − 1) loses it, as of few uses that nearly all have a large loss.
     """
     bound = AddedBound.of(kinds)
-    found: AddedProfile | None = None
-    for _ in range(3):
-        if bound.delta(aim).upper <= delta:
-            return found or bound
+    if bound.delta(aim).upper <= delta:
+        return bound
+    for _ in range(ROUNDS):
         found = _near(kinds, bound, aim, delta)
-        if found is None or not is_epsilon or found.delta(aim).upper <= delta:
+        if found is None:
+            return None
+        here = found.delta(aim)
+        sides = epsilon_bracket(found, delta, start=aim) if is_epsilon else here
+        if here.upper <= delta or sides.upper - sides.lower <= SHARP * sides.upper:
             return found
-        sides = epsilon_bracket(found, delta, start=aim)
-        if sides.upper - sides.lower <= SHARP * sides.upper:
-            return found
+        if not is_epsilon:
+            return None
         aim = sides.upper
-    return found
+    return None
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is beyond float64 ends in None

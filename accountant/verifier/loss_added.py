@@ -65,7 +65,7 @@ class Added:
         argument = np.arctan2(least * np.sin(heights * mu), 1.0 + least * np.cos(heights * mu)) * (1.0 - 1e-9)
         rise = 0.5 * heights**2
         last = float(log_ndtr(START)) - theta * float(cells.loss_high[-1]) * (1.0 - 1e-9)
-        beyond = np.exp(rise + last - 0.5 * theta * np.log1p(0.25 * turn))[:, 0]
+        beyond = np.exp(np.minimum(rise + last - 0.5 * theta * np.log1p(0.25 * turn), 700.0))[:, 0]
         return Lifted(rise + bend + cells.log_chord(-theta), argument, beyond)
 
     def panels(self, frequency: float) -> tuple[Array, Array]:

@@ -43,8 +43,8 @@ REACH = 8.0
 """Deviations of the normal law that are kept."""
 CHOICES, MOST_TIMES = 7, 4
 """Choices that are tried, and most uses at once."""
-ROWS, ROUNDS, MET = 300, 4, 1e-6
-"""Of the linear program: inequalities at first, how often more are added, and what is left for g, in uses."""
+ROWS, ROUNDS, MET, MISSING = 300, 4, 1e-6, 1e3
+"""Of the linear program: inequalities at first, how often more are added, what is left for g, in uses, its price."""
 RESOLVED, FAR = 1e-9, 1e3
 """Where a use moves F by a smaller share, and where F is not so many times its mass on +inf, g and c have to do."""
 
@@ -190,7 +190,7 @@ def surrogate(start: Law, way: Way, step: float, tilt: float) -> Surrogate | Non
     asked = np.flatnonzero(near & (gain > RESOLVED * none))
     if not len(asked):
         return None
-    cuts = {int(best[i]) for i in np.linspace(asked[0], asked[-1], CHOICES).astype(int)}
+    cuts = {int(best[i]) for i in (centre, *np.linspace(asked[0], asked[-1], CHOICES).astype(int))}
     laws = [Law(0, np.ones(1), 0.0), *(_one_choice(way, cut) for cut in cuts)]
     laws += [one.plus(other) for i, one in enumerate(laws[1:]) for other in laws[i + 1 :]]
     power = once_law.plus(once_law)
@@ -216,16 +216,18 @@ def _cheapest(rise: Array, need: Array, cost: Array) -> Array | None:
     from scipy.optimize import linprog
 
     rows = np.unique(np.linspace(0, len(need) - 1, ROWS).astype(int))
+    priced, shares = np.append(cost, MISSING), np.append(np.ones(len(cost)), 0.0)[None, :]
     for _ in range(ROUNDS):
-        found = linprog(cost, -rise[:, rows].T, -need[rows], np.ones((1, len(cost))), [1.0], method="highs")
+        effects = np.column_stack([rise[:, rows].T, np.ones(len(rows))])
+        found = linprog(priced, -effects, -need[rows], shares, [1.0], method="highs")
         if found.x is None:
             return None
-        weights: Array = np.maximum(found.x, 0.0)
+        weights: Array = np.maximum(found.x[:-1], 0.0)
         missing = need - weights @ rise
-        if missing.max() <= MET:
+        worst = np.setdiff1d(np.argsort(missing)[-ROWS:], rows)
+        if missing.max() <= MET or not len(worst):
             break
-        worst = np.argsort(missing)[-ROWS:]
-        rows = np.union1d(rows, worst[missing[worst] > 0.0])
+        rows = np.union1d(rows, worst)
     return weights / weights.sum()
 
 
