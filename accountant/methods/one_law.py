@@ -140,22 +140,22 @@ def law_above(use: SampledUse, start: Start, *, tilt: float) -> Bound:
     far = none <= FAR * law.infinite
     gain = _applied(_sum(alone, alone), start, low, points) - once
     kept = np.flatnonzero((gain > NEGLIGIBLE * none) & ~far)
-    if not len(kept):
-        return Bound(alone, math.inf, 0.0)
-    cuts = {int(choice[place + margin]) for place in kept[np.linspace(0, len(kept) - 1, CUTS).astype(int)]}
-    single = [Law(h, *one.law(cut), 0.0) for cut in sorted(cuts)]
-    tried = [Law(h, 0, np.ones(1), 0.0), alone, *single, *(_sum(*pair) for pair in combinations(single, 2))]
-    many = alone
-    for _ in range(MOST_TIMES - 1):
-        many = _sum(many, alone)
-        tried.append(many)
-    effects = np.stack([(_applied(each, start, low, points)[kept] - none[kept]) / gain[kept] for each in tried])
-    needs = (upper[kept] / (1.0 + 2.0 * slack) - none[kept]) / gain[kept]
-    cost = np.array([float(each.masses @ np.expm1(tilt * each.losses())) for each in tried])
-    shares = _least(effects, needs, cost / cost.max())
-    if shares is None:
-        return Bound(alone, math.inf, 0.0)
-    mixed = _at_random(tried, shares)
+    mixed = alone
+    if len(kept):
+        cuts = {int(choice[place + margin]) for place in kept[np.linspace(0, len(kept) - 1, CUTS).astype(int)]}
+        single = [Law(h, *one.law(cut), 0.0) for cut in sorted(cuts)]
+        tried = [Law(h, 0, np.ones(1), 0.0), alone, *single, *(_sum(*pair) for pair in combinations(single, 2))]
+        many = alone
+        for _ in range(MOST_TIMES - 1):
+            many = _sum(many, alone)
+            tried.append(many)
+        effects = np.stack([(_applied(each, start, low, points)[kept] - none[kept]) / gain[kept] for each in tried])
+        needs = (upper[kept] / (1.0 + 2.0 * slack) - none[kept]) / gain[kept]
+        cost = np.array([float(each.masses @ np.expm1(tilt * each.losses())) for each in tried])
+        shares = _least(effects, needs, cost / cost.max())
+        if shares is None:
+            return Bound(alone, math.inf, 0.0)
+        mixed = _at_random(tried, shares)
     found = _applied(mixed, start, low, points)
     growth = float(np.max(upper[~far] / found[~far], initial=1.0)) - 1.0 + slack
     constant = float(np.max(upper[far] - found[far], initial=0.0)) + slack * float(np.max(upper[far], initial=0.0))

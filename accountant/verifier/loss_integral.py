@@ -227,9 +227,8 @@ class _Tail:
 
     def log_beyond(self, t: float) -> float:
         """log of the bound, which falls in ``t``."""
-        trio = [
-            (p.kind.uses, path.bound(t), c) for p, path, c in zip(self.parts, self.lifted, self.commons, strict=True)
-        ]
+        counts = [part.kind.uses for part in self.parts]
+        trio = [(n, path.bound(t), c) for n, path, c in zip(counts, self.lifted, self.commons, strict=True)]
         if self.parts[0].is_whole:
             return math.fsum(uses * min(common, math.log(max(found, 1e-300))) for uses, found, common in trio)
         gain = math.fsum(uses * math.log1p(found * math.exp(-common)) for uses, found, common in trio)

@@ -188,23 +188,23 @@ def surrogate(start: Law, way: Way, step: float, tilt: float) -> Surrogate | Non
     error = 4.0 * (function.error + STEP * (count + 64))
     gain = seen(once_law.plus(once_law), -1.0) - once
     asked = np.flatnonzero(near & (gain > RESOLVED * none))
-    if not len(asked):
-        return None
-    cuts = {int(best[i]) for i in (centre, *np.linspace(asked[0], asked[-1], CHOICES).astype(int))}
-    laws = [Law(0, np.ones(1), 0.0), *(_one_choice(way, cut) for cut in cuts)]
-    laws += [one.plus(other) for i, one in enumerate(laws[1:]) for other in laws[i + 1 :]]
-    power = once_law.plus(once_law)
-    for _ in range(2, MOST_TIMES):
-        power = power.plus(once_law)
-        laws.append(power)
-    rows = np.array([seen(law, -1.0) for law in laws])
-    rise = ((rows - none) / np.maximum(gain, 1e-300))[:, asked]
-    need = ((upper * (1.0 - error) - none) / np.maximum(gain, 1e-300))[asked]
-    cost = [law.moment(tilt, step) - 1.0 for law in laws]
-    weights = _cheapest(rise, need, np.array(cost) / max(cost))
-    if weights is None:
-        return None
-    law = _mixed(laws, weights)
+    law = once_law
+    if len(asked):
+        cuts = {int(best[i]) for i in (centre, *np.linspace(asked[0], asked[-1], CHOICES).astype(int))}
+        laws = [Law(0, np.ones(1), 0.0), *(_one_choice(way, cut) for cut in cuts)]
+        laws += [one.plus(other) for i, one in enumerate(laws[1:]) for other in laws[i + 1 :]]
+        power = once_law.plus(once_law)
+        for _ in range(2, MOST_TIMES):
+            power = power.plus(once_law)
+            laws.append(power)
+        rows = np.array([seen(law, -1.0) for law in laws])
+        rise = ((rows - none) / np.maximum(gain, 1e-300))[:, asked]
+        need = ((upper * (1.0 - error) - none) / np.maximum(gain, 1e-300))[asked]
+        cost = [law.moment(tilt, step) - 1.0 for law in laws]
+        weights = _cheapest(rise, need, np.array(cost) / max(cost))
+        if weights is None:
+            return None
+        law = _mixed(laws, weights)
     mixed = seen(law, -1.0)
     growth = float(np.max(upper[near] / mixed[near], initial=1.0)) * (1.0 + STEP) - 1.0
     constant = float(np.max((upper - mixed)[~near], initial=0.0)) * (1.0 + STEP) + FLOOR
@@ -222,13 +222,14 @@ def _cheapest(rise: Array, need: Array, cost: Array) -> Array | None:
         found = linprog(priced, -effects, -need[rows], shares, [1.0], method="highs")
         if found.x is None:
             return None
-        weights: Array = np.maximum(found.x[:-1], 0.0)
+        weights = np.maximum(found.x[:-1], 0.0)
         missing = need - weights @ rise
         worst = np.setdiff1d(np.argsort(missing)[-ROWS:], rows)
         if missing.max() <= MET or not len(worst):
             break
         rows = np.union1d(rows, worst)
-    return weights / weights.sum()
+    result: Array = weights / weights.sum()
+    return result
 
 
 def _mixed(laws: list[Law], weights: Array) -> Law:
