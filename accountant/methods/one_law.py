@@ -171,11 +171,15 @@ def _least(effects: Array, needs: Array, cost: Array) -> Array | None:
     asked[:: max(1, len(needs) // FEW)] = True
     shares: Array | None = None
     for _ in range(ROUNDS):
-        answer = linprog(cost, A_ub=-effects[:, asked].T, b_ub=-needs[asked], A_eq=np.ones((1, len(cost))), b_eq=[1.0])
+        # The last one is what may be left to ρ, at a price.
+        rows = np.vstack([effects[:, asked], np.ones(int(asked.sum()))])
+        total = np.append(np.ones(len(cost)), 0.0)[None, :]
+        answer = linprog(np.append(cost, PRICE), A_ub=-rows.T, b_ub=-needs[asked], A_eq=total, b_eq=[1.0])
         if answer.x is None:
             break
-        shares = np.maximum(answer.x, 0.0) / np.maximum(answer.x, 0.0).sum()
-        short = needs - shares @ effects
+        found = np.maximum(answer.x[:-1], 0.0)
+        shares = found / found.sum()
+        short = needs - (found / found.sum()) @ effects
         if short.max() <= LEFT:
             break
         asked[np.argpartition(short, -FEW // 2)[-FEW // 2 :]] = True
