@@ -84,6 +84,7 @@ class BlocksProfile:
         each = _by_range(scenario)
         runs = [(eta, 1.0, uses) for eta, uses in each]
         strategies: list[Parts] = []
+        tilt = 1.0
         if scenario.exponentials:
             tilt = estimate_at(each, delta=target.delta, epsilon=target.epsilon or 0.0).slope
             best = [SampledUse(eta, 1.0, "forward").best_share(tilt) for eta, _ in each]
@@ -93,9 +94,10 @@ class BlocksProfile:
         for node, uses in scenario.fixed:
             if isinstance(node, Poisson) and isinstance(node.of, Exponential):
                 runs.append((node.of.range, node.rate, uses))
-                same = SampledAdaptiveProfile(Scenario(fixed=((node, uses),)), target).shares()
-                strategies = [[(_one_choice(node.of.range, node.rate, share), uses)] for share in same]
-        above = [_above(eta, rate, uses, small / len(runs)) for eta, rate, uses in runs]
+                alone = SampledAdaptiveProfile(Scenario(fixed=((node, uses),)), target)
+                strategies = [[(_one_choice(node.of.range, node.rate, share), uses)] for share in alone.shares()]
+                tilt = alone.tilt
+        above = [_above(eta, rate, uses, small / len(runs), float(f"{tilt:.1e}")) for eta, rate, uses in runs]
         self._growth = sum(one.growth for one in above)
         self._constant = sum(one.constant for one in above)
         self._upper = [*(part for one in above for part in one.parts), *others]
@@ -202,14 +204,14 @@ class _Above(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def _above(eta: float, rate: float, uses: int, small: float) -> _Above:
+def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Above:
     """``uses`` of range ``eta`` on samples of a rate; about mass ``small`` may be left out."""
     length = min(uses, SAMPLED_BLOCK if rate < 1.0 else BLOCK)
     copies = min(uses // length, MOST_COPIES, max(1, round(math.sqrt(COPIES * uses / length))))
     if (rest := uses - copies * length) > 0 and length >= SHORTEST:
         sides = _sides(eta, rate, length, small / copies, SPACING if uses > MANY else SHARP_SPACING)
         starts = [start_of(use, block, spacing, copies=copies, small=small) for use, block, spacing in sides]
-        laws = [law_above(side[0], start) for side, start in zip(sides, starts, strict=True)]
+        laws = [law_above(side[0], start, tilt=tilt) for side, start in zip(sides, starts, strict=True)]
         growth, constant = max(law.growth for law in laws) * rest, max(law.constant for law in laws) * rest
         if growth <= LOOSE:
             first = _step([_atoms(start.law) for start in starts])

@@ -11,21 +11,21 @@ constants, and M(G + G′) <= MG + MG′. So for a law w of losses, w∗G(α) = 
 
 The pointwise largest curve of one use is such a w for every F, and a loose one: it stands for a choice at every kink of
 (1 − α)₊. F = H_m has no kinks. Where it falls like a normal tail, with z deviations and m uses behind it, adapting
-gains a share z²/(9m) of a use's variance, and a law w that now and then makes two uses, or none, of the best t at the
-centre pays for that at every z with e ≈ 1/(9m) of a use more: w = (1 − ω − e) A + ω/2 + (ω/2 + e) A∗A, or the like with
-three or four uses at once.
+gains a share z²/(9m) of a use's variance, and a law w that now and then makes two uses, or none, pays for that with a
+little more variance and kurtosis. So w is a mixture of none, one use at one of several t, and two or more at once: that
+of the least moment at the answer's tilt, by a linear program over F's lattice points.
 
 F is a few blocks of uses, each with the largest curve of the recursion, and a narrow normal pair that smooths the
 kinks of their lattice. F and w lie on one fine lattice. There the recursion's upper side bounds MF at each point;
 between points MF is convex and w∗F straight in α, beyond the last mass both are straight. So the inequality is checked
-at finitely many points, whatever ω and e: a bad choice costs width, never validity.
+at finitely many points, whatever the mixture: a bad choice costs width, never validity.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from affidavit.accountant.methods.sampled_recursion import OneMore
@@ -43,8 +43,10 @@ __all__ = ["Bound", "Law", "Start", "law_above", "start_of"]
 
 FINE = 40
 """Lattice points to the deviation of one use."""
-SHARES, MOST_TIMES = 41, 4
-"""Values of ω that are tried, and most uses at once."""
+CUTS, MOST_TIMES = 6, 4
+"""Choices of t that are mixed, and most uses at once."""
+FEW, ROUNDS, LEFT, PRICE = 300, 4, 1e-6, 1e3
+"""Rows of the linear program, how often the worst are added, what may be left to ρ, in uses, and at which price."""
 REACH = 8.0
 """Deviations of the smoothing pair that are kept."""
 UNIT = 2.0**-53
@@ -119,8 +121,8 @@ def start_of(use: SampledUse, block: DiscreteProfile, spacing: float, *, copies:
     return Start(smooth, *_curve(smooth))
 
 
-def law_above(use: SampledUse, start: Start) -> Bound:
-    """w, ρ and c for each use more after ``start``."""
+def law_above(use: SampledUse, start: Start, *, tilt: float) -> Bound:
+    """w, ρ and c for each use more after ``start``: w of least moment at ``tilt``, about −d ln δ/dε at the answer."""
     import numpy as np
 
     law, h = start.law, start.law.spacing
@@ -136,35 +138,62 @@ def law_above(use: SampledUse, start: Start) -> Bound:
     once = _applied(alone, start, low, points)
     slack = 2.0 * (start.error + one.rounding + 1e3 * UNIT)
     far = none <= FAR * law.infinite
-    found: list[tuple[float, float, int, Array, Law]] = []
-    many = alone
-    for times in range(2, MOST_TIMES + 1):
-        many = _sum(many, alone)
-        more = _applied(many, start, low, points)
-        bend = ((times - 1.0) * none + more - times * once) / times
-        kept = (more - once > NEGLIGIBLE * none) & ~far
-        need, rise = (upper / (1.0 + 2.0 * slack) - once)[kept], (more - once)[kept]
-        extra = [(float(np.max((need - share * bend[kept]) / rise, initial=0.0)), share) for share in _shares()]
-        extra = [(e, share) for e, share in extra if e + share <= 1.0]
-        if extra:
-            e, share = min(extra)
-            found.append(((times - 1.0) * e, share, times, once + share * bend + e * (more - once), many))
-    if not found:
-        return Bound(alone, math.inf, 0.0)
-    excess, share, times, mixed, many = min(found, key=lambda one: one[0])
-    e = excess / (times - 1.0)
-    growth = float(np.max(upper[~far] / mixed[~far], initial=1.0)) - 1.0 + slack
-    constant = float(np.max(upper[far] - mixed[far], initial=0.0)) + slack * float(np.max(upper[far], initial=0.0))
-    lowest = min(many.first, 0)
-    masses = np.zeros(max(many.first + len(many.masses), 1) - lowest)
-    for part, weight in ((alone, 1.0 - share - e), (many, share / times + e)):
-        masses[part.first - lowest : part.first - lowest + len(part.masses)] += weight * part.masses
-    masses[-lowest] += share * (times - 1.0) / times
-    return Bound(Law(h, lowest, masses, 0.0), growth, constant)
+    gain = _applied(_sum(alone, alone), start, low, points) - once
+    kept = np.flatnonzero((gain > NEGLIGIBLE * none) & ~far)
+    mixed = alone
+    if len(kept):
+        cuts = {int(choice[place + margin]) for place in kept[np.linspace(0, len(kept) - 1, CUTS).astype(int)]}
+        single = [Law(h, *one.law(cut), 0.0) for cut in sorted(cuts)]
+        tried = [Law(h, 0, np.ones(1), 0.0), alone, *single, *(_sum(*pair) for pair in combinations(single, 2))]
+        many = alone
+        for _ in range(MOST_TIMES - 1):
+            many = _sum(many, alone)
+            tried.append(many)
+        effects = np.stack([(_applied(each, start, low, points)[kept] - none[kept]) / gain[kept] for each in tried])
+        needs = (upper[kept] / (1.0 + 2.0 * slack) - none[kept]) / gain[kept]
+        cost = np.array([float(each.masses @ np.expm1(tilt * each.losses())) for each in tried])
+        shares = _least(effects, needs, cost / cost.max())
+        if shares is None:
+            return Bound(alone, math.inf, 0.0)
+        mixed = _at_random(tried, shares)
+    found = _applied(mixed, start, low, points)
+    growth = float(np.max(upper[~far] / found[~far], initial=1.0)) - 1.0 + slack
+    constant = float(np.max(upper[far] - found[far], initial=0.0)) + slack * float(np.max(upper[far], initial=0.0))
+    return Bound(mixed, growth, constant)
 
 
-def _shares() -> list[float]:
-    return [number / (SHARES - 1.0) for number in range(SHARES)]
+def _least(effects: Array, needs: Array, cost: Array) -> Array | None:
+    """Shares that sum to 1, of least cost, with which the effects are at least the needs: about so, on a few rows."""
+    import numpy as np
+    from scipy.optimize import linprog
+
+    asked = np.zeros(len(needs), dtype=bool)
+    asked[:: max(1, len(needs) // FEW)] = True
+    shares: Array | None = None
+    for _ in range(ROUNDS):
+        # The last one is what may be left to ρ, at a price.
+        rows = np.vstack([effects[:, asked], np.ones(int(asked.sum()))])
+        total = np.append(np.ones(len(cost)), 0.0)[None, :]
+        answer = linprog(np.append(cost, PRICE), A_ub=-rows.T, b_ub=-needs[asked], A_eq=total, b_eq=[1.0])
+        if answer.x is None:
+            break
+        found = np.maximum(answer.x[:-1], 0.0)
+        shares = found / found.sum()
+        short = needs - (found / found.sum()) @ effects
+        if short.max() <= LEFT:
+            break
+        asked[np.argpartition(short, -FEW // 2)[-FEW // 2 :]] = True
+    return shares
+
+
+def _at_random(laws: list[Law], shares: Array) -> Law:
+    import numpy as np
+
+    lowest, highest = min(law.first for law in laws), max(law.first + len(law.masses) for law in laws)
+    masses = np.zeros(highest - lowest)
+    for law, share in zip(laws, shares, strict=True):
+        masses[law.first - lowest : law.first - lowest + len(law.masses)] += share * law.masses
+    return Law(laws[0].spacing, lowest, masses, 0.0)
 
 
 def _on_lattice(block: DiscreteProfile, spacing: float) -> Law:

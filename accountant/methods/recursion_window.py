@@ -150,7 +150,9 @@ class Estimate:
 
 
 def _log_moment(runs: Runs, theta: float) -> float:
-    """log of the largest E[e^{θL}] of the composition, θ > 0."""
+    """log of the largest E[e^{θL}] of the composition, θ > −1."""
+    if theta == 0.0:
+        return 0.0
     total = 0.0
     for eta, uses in runs:
         span = math.expm1(eta)
@@ -166,7 +168,7 @@ def _scaled_erfc(x: float) -> float:
 
 def _saddle(runs: Runs, theta: float) -> Estimate:
     """ε and log δ at the saddle point θ, where the tilted losses are taken as normal."""
-    width = 1e-3 * theta
+    width = 1e-3 * (1.0 + theta)  # or the uses, times rounding, are more than what they change
     before, here, after = (_log_moment(runs, theta + move) for move in (-width, 0.0, width))
     mean = (after - before) / (2.0 * width)
     spread = math.sqrt(max((after - 2.0 * here + before) / (2.0 * width * width), 1e-12))

@@ -124,6 +124,11 @@ class SampledAdaptiveProfile:
         near = (self._estimate(use, self._target) for use in self._directions)
         return tuple(use.best_share(one.slope) for use, one in zip(self._directions, near, strict=True))
 
+    @property
+    def tilt(self) -> float:
+        """About −d ln δ/dε at the answer."""
+        return max(self._estimate(use, self._target).slope for use in self._directions)
+
     def epsilon(self, delta: float) -> Interval:
         """Larger direction at ``delta``."""
         return self._larger(replace(self._target, delta=delta, epsilon=None))

@@ -108,7 +108,7 @@ def _one_range(spread: Fraction, count: int, small: float) -> AdaptiveCurve:
         length //= 2
     steps, top = block(length)
     values, deviation = adaptive_curve(steps, step, top, negligible=small).upper_values, 0.5 * float(spread)
-    run = Run((values, values), step, length, count, deviation)
+    run = Run((values, values), step, length, count, deviation, 1.0)
     if (found := run.charged(lambda fine: ways_of(spread, Fraction(1), fine)[0], small)) is not None:
         return found
     uses: list[tuple[Sides, int]] = []
@@ -124,7 +124,7 @@ def _one_range(spread: Fraction, count: int, small: float) -> AdaptiveCurve:
 class Run:
     """``uses`` of one kind, seen in one direction: the upper values of a block of ``length`` of them, ``step`` apart.
 
-    ``deviation`` is about that of one use's loss.
+    ``deviation`` is about that of one use's loss, ``tilt`` about −d ln δ/dε where the answer lies.
     """
 
     sides: Sides
@@ -132,6 +132,7 @@ class Run:
     length: int
     uses: int
     deviation: float
+    tilt: float
 
     def charged(self, way_of: Callable[[Fraction], Way], small: float) -> AdaptiveCurve | None:
         """Few blocks and a pair for each use before them; None where there is no such use, or no such pair."""
@@ -145,7 +146,7 @@ class Run:
             block = law_of(_masses(*self.sides, self.step))
             way = way_of(fine)
         start = refined(block, copies, float(self.step), parts, small)
-        found = surrogate(start, way, float(fine))
+        found = surrogate(start, way, float(fine), self.tilt)
         if found is None or found.growth * rest > LOOSE:
             return None
         every = max(1, math.floor(self.deviation * math.sqrt(min(rest, POWER)) / PER_DEVIATION / float(fine)))

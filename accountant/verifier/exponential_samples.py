@@ -193,7 +193,7 @@ def _in_blocks(eta: Fraction, rate: Fraction, uses: int, goal: Goal) -> Profile:
     profiles: list[Profile] = []
     for way in (0, 1):
         sides = {length: (one[way].upper, one[1 - way].upper) for length, one in states.items()}
-        run = Run(sides[longest], step, longest, uses, near.deviation)
+        run = Run(sides[longest], step, longest, uses, near.deviation, near.tilt)
         curve = run.charged(partial(_way, eta, rate, way), small)
         if curve is None:
             every = [(sides[length], count) for length, count in block_lengths(uses, BLOCK)]

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from affidavit.accountant.verifier.added_samples import added_profile
 from affidavit.accountant.verifier.bracket import Profile, Sides
 from affidavit.accountant.verifier.branches import Fixed, Sampled
 from affidavit.accountant.verifier.contour import contour_profile
-from affidavit.accountant.verifier.loss_windows import Kind
+from affidavit.accountant.verifier.loss_cells import Kind
 from affidavit.accountant.verifier.profile import Goal
-from affidavit.accountant.verifier.rare_samples import AddedBound, RareProfile, rare_profile
+from affidavit.accountant.verifier.rare_samples import RareProfile, rare_profile
 from affidavit.accountant.verifier.smooth import (
     SmoothLaw,
     diluted_pair,
@@ -30,8 +31,6 @@ __all__ = ["gaussian_samples"]
 
 _ACCURACY, _SHARP = 1e-7, 1e-10
 """Relative, of ε: where δ is given, and where ε is."""
-_FEW = 4.0
-"""Samples that hold the record, expected: from there on the transform decays by itself."""
 
 Laws = tuple[tuple[SmoothLaw, int], ...]
 Part = tuple[Laws, float]
@@ -65,18 +64,16 @@ def _profile(part: Part, goal: Goal, others: Iterable[Profile]) -> Profile | Non
     if kinds is None:
         return contour_profile(laws, precision=precision, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
     if _is_addition(part):
-        rare = [profile for profile in others if isinstance(profile, RareProfile)]
-        bound = AddedBound.of(kinds) if rare else None
-        if bound is not None and all(bound.settled_by(one, delta=goal.delta) for one in rare):
-            return bound
+        for rare in others:
+            if isinstance(rare, RareProfile):
+                least = goal.delta or max(rare.delta(rare.aim).lower, 1e-300)
+                added = added_profile(kinds, aim=rare.aim, delta=least, is_epsilon=goal.delta is not None)
+                if added is not None:
+                    return added
         return contour_profile(laws, precision=0.0, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
-    few = sum(kind.uses * kind.rate for kind in kinds) <= _FEW
-    if few and (profile := rare_profile(kinds, delta=goal.expected or goal.delta, epsilon=goal.epsilon)):
+    if profile := rare_profile(kinds, delta=goal.expected or goal.delta, epsilon=goal.epsilon):
         return profile
-    found = contour_profile(laws, precision=0.0, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
-    if found is not None or few:
-        return found
-    return rare_profile(kinds, delta=goal.expected or goal.delta, epsilon=goal.epsilon)
+    return contour_profile(laws, precision=0.0, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
 
 
 def _is_addition(part: Part) -> bool:
@@ -166,7 +163,9 @@ def _law(use: Sampled, *, forward: bool, upper: bool) -> SmoothLaw:
 def _noise(mu_squared: Fraction, *, upper: bool) -> float:
     """1/μ, four units in the last place to the safe side unless it is exact."""
     sigma = 1.0 / math.sqrt(mu_squared)
-    if Fraction(sigma) ** 2 * mu_squared != 1:
-        for _ in range(4):
-            sigma = math.nextafter(sigma, 0.0 if upper else math.inf)
+    for exact in (sigma, math.nextafter(sigma, 0.0), math.nextafter(sigma, math.inf)):
+        if Fraction(exact) ** 2 * mu_squared == 1:
+            return exact
+    for _ in range(4):
+        sigma = math.nextafter(sigma, 0.0 if upper else math.inf)
     return sigma

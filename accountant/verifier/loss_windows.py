@@ -22,14 +22,19 @@ largest value being bounded by cells. The common part's is its mass, in closed f
 Φ((k−m)/√(1+w²)), and the integral of e^{sl} − 1: its error is as small as the rate, however many uses there are.
 e^{i(t+t')l} − 1 = e + e' + ee' makes all t at once a product of two matrices.
 
-*Bounds* (``common_bound``, ``whole_bound``, ``Lifted``). Sums over cells, each factor at its worse end: a, l, χ and the
-argument rise with x, 1 − χ falls. |middle(θ+it)| is bounded on the line x + ih and, at ``end``, on the way up to it.
+Where b = c there is no middle. Far below b panels may then be as wide as their distance allows: with r <= (b−x)/3 the
+ellipse ends u >= v = 3r/4w widths below b, and |1 − Φ(−u+iv)| <= 1 + e^{v²/2} Φ(−u) <= 3/2 <= 3 (1 − Φ(−u)).
+
+*Bounds* (``common_bound``, ``middle_bound``, ``Lifted``). Sums over cells (``loss_cells``), χ and the argument at their
+worse ends. |middle(θ+it)| is bounded on the line x + ih and, at ``end``, on the way up to it; all that is not big on
+the line up to a point two lifts below b, on the way down from there, and on the axis beyond: with h² n/2 an
+``EXPONENTS``, what a lift adds in all uses is known beforehand.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,6 +42,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from affidavit.accountant.verifier.balls import Ball, ball, normal_tail
+from affidavit.accountant.verifier.loss_cells import START, Cells, Kind, cells_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,85 +50,27 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     ComplexArray = NDArray[np.complex128]
 
-__all__ = ["APART", "CUT", "Kind", "Lifted", "Nodes", "Windowed"]
+__all__ = ["APART", "CUT", "Lifted", "Nodes", "Windowed", "turned"]
 
 UNIT = 2.0**-53
 WIDEST = 0.3
 """Of windows."""
 APART, CUT = 6.0, 9.0
 """Widths between the loss that is enough alone and the big window, and from there to the end."""
-START = -12.0
-"""Below it nodes end, and lies one cell."""
-CELL, LEAST_CELLS, MOST_CELLS = 0.05, 800, 6_000
-CELL_ROUNDING = 1e-12
-"""Relative, of a cell's mass from the logarithms of two tails."""
+CELL, LEAST_CELLS, MOST_CELLS, LIFTED_CELLS = 0.05, 800, 6_000, 2_000
 ORDER = 64
 GROWTH, SWAY = 36.0, 30.0
 """Exponents on the ellipse: in all, and by frequency."""
 MISSED = 6.0 * 2.0**-126
 LIFTS: Array = np.arange(1.0, 13.0)
 """Of the path, in widths of the window."""
+EXPONENTS: Array = np.array([0.0, 0.1, 0.3, 1.0, 3.0, 6.0, 12.0, 20.0, 30.0, 45.0, 60.0, 80.0, 110.0, 160.0, 300.0])
+"""What a lift of all that is not big adds to the exponent of all uses."""
+STEEPEST = 1.5
+"""Lift, in σ."""
 BLOCK = 128
 DROPPED = 1e-25
 """Of all nodes' weight: what a node adds that is left out (it is charged)."""
-
-
-class Kind(NamedTuple):
-    """``uses`` of the removal pair: ``rate`` in (0, 1), noise ``sigma`` for a shift by 1."""
-
-    rate: float
-    sigma: float
-    uses: int
-
-    @property
-    def mu(self) -> float:
-        return 1.0 / self.sigma
-
-    @property
-    def log_kept(self) -> float:
-        """log(1 − γ), the least loss."""
-        return math.log1p(-self.rate)
-
-    @property
-    def log_odds(self) -> float:
-        return math.log(self.rate) - self.log_kept
-
-    def log_a(self, x: Array) -> Array:
-        return self.mu * x - 0.5 * self.mu**2 + self.log_odds
-
-    def a(self, x: float) -> float:
-        return math.exp(min(self.mu * x - 0.5 * self.mu**2 + self.log_odds, 700.0))
-
-    def loss(self, x: Array) -> Array:
-        """l(x)."""
-        result: Array = np.logaddexp(0.0, self.log_a(x))
-        return result
-
-    def place(self, log_a: float) -> float:
-        """The x at which log a(x) is that."""
-        return (log_a - self.log_odds) / self.mu + 0.5 * self.mu
-
-    def log_tails(self, x: float) -> tuple[float, float]:
-        """log P and log Q of (x, ∞), in floats."""
-        near = float(log_ndtr(-x))
-        far = float(log_ndtr(self.mu - x))
-        return float(np.logaddexp(self.log_kept + near, math.log(self.rate) + far)), near
-
-    def log_falling(self, thetas: Array) -> Array:
-        """log of at least E_Q e^{−θl} at each θ."""
-        edges = np.linspace(START, -START, MOST_CELLS)
-        log_mass = np.concatenate(([log_ndtr(START)], _log_between(edges[:-1], edges[1:]), [log_ndtr(START)]))
-        least = np.concatenate(([0.0], self.loss(edges) * (1.0 - 1e-9)))
-        result: Array = np.log(np.exp(log_mass - np.outer(thetas, least)).sum(axis=1)) + 1e-12
-        return result
-
-
-def _log_between(low: Array, high: Array) -> Array:
-    """log of at least the mass of N(0, 1) between the two."""
-    right = low > 0.0
-    more, less = log_ndtr(np.where(right, -low, high)), log_ndtr(np.where(right, -high, low))
-    result: Array = more + np.log(-np.expm1(less - more)) + CELL_ROUNDING
-    return result
 
 
 class Nodes(NamedTuple):
@@ -165,6 +113,11 @@ class Windowed:
         width = min(ramp / kind.mu, WIDEST)
         big = alone + APART * width
         return Windowed(kind, big - depth / kind.mu, big, width)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether what is not big is common: there is no middle."""
+        return self.common == self.big
 
     @property
     def end(self) -> float:
@@ -210,55 +163,87 @@ class Windowed:
         density = -0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
         return min(whole, float(log_ndtr((x - self.big) / self.width)) + density - math.log(slope) + 1e-9)
 
-    def cells(self) -> _Cells:
+    def cells(self) -> Cells:
         step = min(CELL, CELL / self.kind.mu)
         count = int(min(max((self.end - START) / step, LEAST_CELLS), MOST_CELLS))
-        return _cells(self.kind, self.end + self.width, count)
+        return cells_of(self.kind, self.end + self.width, count)
+
+    @property
+    def below(self) -> Windowed:
+        """The same common part, as all there is."""
+        return replace(self, big=self.common)
 
     def common_bound(self, thetas: Array) -> Array:
         """log of at least ∫ e^{θl} over the common part, at each θ."""
         cells = self.cells()
-        outside = np.concatenate(([0.0], self.log_window(cells.low[1:], self.common, above=False)))
-        return cells.log_moment(thetas, outside)
+        return cells.log_sum(thetas + 1.0, self._log_outside(cells, self.common)) + self.kind.log_kept
 
-    def whole_bound(self, thetas: Array) -> Array:
-        """The same of common and middle."""
+    def middle_bound(self, thetas: Array) -> Array:
+        """The same of the middle."""
         cells = self.cells()
-        outside = np.concatenate(([0.0], self.log_window(cells.low[1:], self.big, above=False)))
-        return cells.log_moment(thetas, outside)
+        return cells.log_sum(thetas + 1.0, self._log_middle_cells(cells)) + self.kind.log_kept
 
-    def _log_middle_cells(self, cells: _Cells) -> Array:
-        outside = np.concatenate(([0.0], self.log_window(cells.low[1:], self.big, above=False)))
-        result: Array = np.minimum(self.log_window(cells.high, self.common, above=True), outside) + 1e-12
+    def _log_outside(self, cells: Cells, at: float) -> Array:
+        return np.concatenate(([0.0], self.log_window(cells.low[1:], at, above=False)))
+
+    def _log_middle_cells(self, cells: Cells) -> Array:
+        inside = self.log_window(cells.high, self.common, above=True)
+        result: Array = np.minimum(inside, self._log_outside(cells, self.big)) + 1e-12
         return result
 
     def lifted(self, theta: float) -> Lifted:
-        cells, mu = self.cells(), self.kind.mu
+        """Of the middle; of all that is not big where there is no middle."""
+        return self._lifted_whole(theta) if self.is_whole else self._lifted_middle(theta)
+
+    def _lifted_middle(self, theta: float) -> Lifted:
+        cells = self.cells()
         heights = LIFTS * self.width
-        heights = heights[heights * mu <= 1.5]
+        heights = heights[heights * self.kind.mu <= STEEPEST]
         growth = 0.5 * heights**2 + 0.5 * (heights / self.width) ** 2
-        base = cells.log_mass + (theta + 1.0) * cells.loss_high + self.kind.log_kept + self._log_middle_cells(cells)
-        a = np.exp(np.minimum(self.kind.log_a(cells.low[1:]), 300.0))
-        angle = (heights * mu)[:, None]
-        argument = np.arctan2(a * np.sin(angle), 1.0 + a * np.cos(angle)) * (1.0 - 1e-9)
-        argument = np.concatenate((np.zeros((len(heights), 1)), argument), axis=1)
+        base = cells.log_chord(theta + 1.0) + self.kind.log_kept + self._log_middle_cells(cells)
         edge = np.array([self.end])
         log_end = (
             -0.5 * self.end**2 + (theta + 1.0) * self.kind.loss(edge) + self.log_window(edge, self.big, above=False)
         )
         floor = heights * np.exp(np.minimum(growth + float(log_end[0]) + self.kind.log_kept, 700.0))
-        return Lifted(growth[:, None] + base, argument, floor)
+        return Lifted(growth[:, None] + base, self._argument(cells, heights), floor)
+
+    def _lifted_whole(self, theta: float) -> Lifted:
+        cells = cells_of(self.kind, self.end + self.width, LIFTED_CELLS)
+        heights = np.sqrt(2.0 * EXPONENTS / self.kind.uses)
+        heights = heights[heights * self.kind.mu <= STEEPEST][:, None]
+        outside = self._log_outside(cells, self.big)
+        rise = 0.5 * (heights / self.width) ** 2
+        inside = self.log_window(cells.high, self.big, above=True)
+        share = np.minimum(rise + outside, np.logaddexp(0.0, np.minimum(rise + inside, 700.0)))
+        is_lifted = cells.high <= self.big - 2.0 * heights
+        base = cells.log_chord(theta + 1.0) + self.kind.log_kept
+        size = base + np.where(is_lifted, 0.5 * heights**2 + share, outside)
+        argument = np.where(is_lifted, self._argument(cells, heights[:, 0]), 0.0)
+        # The way down, at the last edge of what is lifted.
+        last = np.maximum(is_lifted.sum(axis=1) - 1, 0)
+        log_down = 0.5 * heights[:, 0] ** 2 + np.take_along_axis(share, last[:, None], axis=1)[:, 0]
+        log_down += -0.5 * cells.high[last] ** 2 + (theta + 1.0) * cells.loss_high[last] + self.kind.log_kept
+        return Lifted(size, argument, heights[:, 0] * np.exp(np.minimum(log_down, 700.0)))
+
+    def _argument(self, cells: Cells, heights: Array) -> Array:
+        """At least that of 1 + a(x + ih), in each cell."""
+        a = np.exp(np.minimum(self.kind.log_a(cells.low[1:]), 300.0))
+        angle = (heights * self.kind.mu)[:, None]
+        argument = np.arctan2(a * np.sin(angle), 1.0 + a * np.cos(angle)) * (1.0 - 1e-9)
+        return np.concatenate((np.zeros((len(heights), 1)), argument), axis=1)
 
     def panels(self, frequency: float) -> tuple[Array, Array]:
         """Centres and half-widths from ``START`` to ``end``."""
         mu, width = self.kind.mu, self.width
-        widest = min(1.0, 1.3 / mu, 4.0 * width)
+        widest = min(1.0, 1.3 / mu)
         centres: list[float] = []
         halves: list[float] = []
         x = START
         while True:
             rest = 0.5 * (self.end - x)
-            r = min(widest, rest)
+            far = (self.big - x) / 3.0 if self.is_whole else 0.0
+            r = min(widest, max(4.0 * width, far), rest)
             # At the smallest r that is taken any slope of the loss, at most μ, is slow enough.
             while frequency * mu * min(1.0, self.kind.a(x + 2.25 * r)) * 0.75 * r > SWAY:
                 r = max(0.7 * r, SWAY / (0.7501 * frequency * mu))
@@ -278,9 +263,8 @@ class Windowed:
         loss = kind.loss(x)
         log_base = np.log((halves[:, None] * weights).ravel()) - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
         log_base += loss + kind.log_kept
-        log_low, log_mid = self.log_window(x, self.common, above=False), self.log_middle(x)
-        low = np.exp(log_base + log_low)
-        tilted_low, tilted_mid = (np.exp(log_base + share + theta * loss) for share in (log_low, log_mid))
+        log_low = self.log_window(x, self.common, above=False)
+        low, tilted_low = np.exp(log_base + log_low), np.exp(log_base + log_low + theta * loss)
         # Relative errors, in units in the last place: of logarithms, windows' arguments, panels' nodes; of l by a's.
         terms = np.abs(kind.mu * x) + kind.mu**2 + abs(kind.log_odds)
         pointwise = 256.0 + 4.0 * (0.5 * x * x + (theta + 1.0) * loss * (2.0 + terms))
@@ -292,23 +276,10 @@ class Windowed:
             hazard = np.exp(np.minimum(-0.5 * z * z - log_share, 60.0))
             return 8.0 * np.abs(log_share) + 4.0 * hazard * (np.abs(x) + abs(self.common) + abs(self.big)) / self.width
 
-        relative_low, relative_mid = pointwise + window_rounding(log_low), pointwise + window_rounding(log_mid)
-        rows = -(-count // BLOCK)
-
-        def transform(tilted: Array) -> tuple[ComplexArray, Array]:
-            kept = tilted * loss > DROPPED * float(tilted @ loss)
-            coarse = _turned(np.outer(step * BLOCK * np.arange(rows), loss[kept]))
-            fine = _turned(np.outer(step * np.arange(BLOCK), loss[kept]))
-            weight = tilted[kept]
-            found = (coarse * weight) @ fine.T + (coarse @ weight)[:, None] + (fine @ weight)[None, :]
-            result: ComplexArray = found.ravel()[:count]
-            return result, np.where(kept, 0.0, tilted)
-
-        turned_low, left_low = transform(tilted_low)
-        turned_mid, left_mid = transform(tilted_mid)
+        relative_low = pointwise + window_rounding(log_low)
+        turned_low, left_low = turned(tilted_low, loss, step, count)
         grown = np.where(theta * loss < 1.0, low * np.expm1(np.minimum(theta * loss, 1.0)), tilted_low - low)
         common = float(grown.sum()) + turned_low
-        middle = float(tilted_mid.sum()) + turned_mid
         # The common part's mass; P's mass beyond ``end`` was never in it.
         mu, spread = kind.mu, math.hypot(1.0, self.width)
         cut = np.logaddexp(
@@ -320,25 +291,44 @@ class Windowed:
         # Quadrature, with the largest value on the axis; and what lies below the nodes.
         scale = MISSED * math.exp(GROWTH) * 0.5 * (self.end - START)
         high = cells.log_height + (theta + 1.0) * cells.loss_high + kind.log_kept
-        middle_missed = scale * math.exp(min(float((high + self._log_middle_cells(cells)).max()), 700.0))
-        outside = np.concatenate(([0.0], self.log_window(cells.low[1:], self.common, above=False)))
         log_a = kind.log_a(cells.high)
-        common_missed = scale * math.exp(min(float((high + outside + log_a).max()), 700.0))
+        common_missed = scale * math.exp(
+            min(float((high + self._log_outside(cells, self.common) + log_a).max()), 700.0)
+        )
         under = np.array([START])
         least = float(log_ndtr(START)) + float((theta + 1.0) * kind.loss(under)[0])
         common_missed += math.exp(least + float(kind.log_a(under)[0]))
-        middle_missed += math.exp(least + float(self.log_window(under, self.common, above=True)[0]))
         dot = 3.0 * (len(x) + 32.0)
         linear = loss * dot + of_loss
-        return Nodes(
-            -math.exp(float(cut)),
-            common,
-            middle,
+        of_common = (
             missing + theta * common_missed + UNIT * float(np.abs(grown) @ (dot + relative_low + 8.0 + 4.0 * terms)),
             common_missed + float(left_low @ loss) + 2.0 * UNIT * float(tilted_low @ (linear + loss * relative_low)),
+        )
+        if self.is_whole:
+            return Nodes(-math.exp(float(cut)), common, np.zeros_like(common), *of_common, 0.0, 0.0)
+        log_mid = self.log_middle(x)
+        tilted_mid, relative_mid = np.exp(log_base + log_mid + theta * loss), pointwise + window_rounding(log_mid)
+        turned_mid, left_mid = turned(tilted_mid, loss, step, count)
+        middle = float(tilted_mid.sum()) + turned_mid
+        middle_missed = scale * math.exp(min(float((high + self._log_middle_cells(cells)).max()), 700.0))
+        middle_missed += math.exp(least + float(self.log_window(under, self.common, above=True)[0]))
+        of_middle = (
             middle_missed + UNIT * float(tilted_mid @ (4.0 * dot + 2.0 * relative_mid)),
             float(left_mid @ loss) + 2.0 * UNIT * float(tilted_mid @ of_loss),
         )
+        return Nodes(-math.exp(float(cut)), common, middle, *of_common, *of_middle)
+
+
+def turned(weight: Array, loss: Array, step: float, count: int) -> tuple[ComplexArray, Array]:
+    """Σ weight (e^{iktl} − 1) at t = ``step``, k < ``count``, and the weights of what was left out."""
+    rows = -(-count // BLOCK)
+    kept = weight * loss > DROPPED * float(weight @ loss)
+    coarse = _turned(np.outer(step * BLOCK * np.arange(rows), loss[kept]))
+    fine = _turned(np.outer(step * np.arange(BLOCK), loss[kept]))
+    heavy = weight[kept]
+    found = (coarse * heavy) @ fine.T + (coarse @ heavy)[:, None] + (fine @ heavy)[None, :]
+    result: ComplexArray = found.ravel()[:count]
+    return result, np.where(kept, 0.0, weight)
 
 
 def _turned(phase: Array) -> ComplexArray:
@@ -346,35 +336,6 @@ def _turned(phase: Array) -> ComplexArray:
     half = np.sin(0.5 * phase)
     result: ComplexArray = -2.0 * half * half + 1j * np.sin(phase)
     return result
-
-
-class _Cells(NamedTuple):
-    """The first one is all below ``high[0]``."""
-
-    low: Array
-    high: Array
-    log_mass: Array
-    log_height: Array
-    """Of φ, its largest value."""
-    loss_high: Array
-    log_kept: float
-
-    def log_moment(self, thetas: Array, log_share: Array) -> Array:
-        logs = self.log_mass + log_share + self.log_kept + np.outer(thetas + 1.0, self.loss_high)
-        top = logs.max(axis=1)
-        result: Array = top + np.log(np.exp(logs - top[:, None]).sum(axis=1)) + 1e-13 * (16.0 + np.abs(top))
-        return result
-
-
-@lru_cache(maxsize=32)
-def _cells(kind: Kind, end: float, count: int) -> _Cells:
-    high = np.linspace(START, end, count + 1)
-    low = np.concatenate(([-math.inf], high[:-1]))
-    log_mass = _log_between(low, high)
-    near = np.where(low > 0.0, low, np.where(high < 0.0, high, 0.0))
-    log_height = -0.5 * near * near - 0.5 * math.log(2.0 * math.pi) + CELL_ROUNDING
-    rounded = 1e-13 + 8.0 * UNIT * (kind.mu * np.abs(high) + kind.mu**2 + abs(kind.log_odds))
-    return _Cells(low, high, log_mass, log_height, kind.loss(high) * (1.0 + rounded), kind.log_kept)
 
 
 @lru_cache(maxsize=1)

@@ -6,8 +6,9 @@ and commutes with dilations of α. Write w.G for the mean of G(α e^{-L}) with a
 w.MG. If F lies above the curve of the last m uses and MF <= g w.F + c with g >= 1, induction gives, for T = m + r,
     H_T <= M^r F <= g^r (w^r.F + r c).
 So one inequality about one use is enough for all r. It can be narrow where the envelope of one use is not, because F is
-smooth: an adversary who adapts gains little against it, and that is made good by a law w that makes none or several
-uses of the best u at the centre now and then, so that its variance and its fourth cumulant are a little larger.
+smooth: an adversary who adapts gains little against it, and that is made good by a law w that now and then makes none
+or several uses, at one or several u, so that its variance and its fourth cumulant are a little larger. Which mixture
+has the least moment at the answer's tilt is a linear program over lattice points; any mixture is valid.
 
 F is a sum of few blocks, as laws on the lattice e^{ih}, and of a narrow normal law, which only adds (Jensen) and
 smooths the kinks. F is piecewise straight in α, and so is w.F, with kinks on the lattice only; MF is convex. Hence the
@@ -39,8 +40,10 @@ UNIT = 2.0**-53
 SMOOTHED = 2.0**-36
 REACH = 8.0
 """Deviations of the normal law that are kept."""
-SHARES, MOST_TIMES = np.linspace(0.0, 1.0, 21), 4
-"""How often none or several uses are made, and how many at most."""
+CHOICES, MOST_TIMES = 7, 4
+"""Choices that are tried, and most uses at once."""
+ROWS, ROUNDS, MET, MISSING = 300, 4, 1e-6, 1e3
+"""Of the linear program: inequalities at first, how often more are added, what is left for g, in uses, its price."""
 RESOLVED, FAR = 1e-9, 1e3
 """Where a use moves F by a smaller share, and where F is not so many times its mass on +inf, g and c have to do."""
 
@@ -56,6 +59,10 @@ class Law(NamedTuple):
     def last(self) -> int:
         """The last place."""
         return self.first + len(self.masses) - 1
+
+    def moment(self, tilt: float, step: float) -> float:
+        """About E e^{tilt x loss}."""
+        return float(self.masses @ np.exp(tilt * step * np.arange(self.first, self.last + 1)))
 
     def plus(self, other: Law) -> Law:
         """At least the sum with an independent one."""
@@ -155,7 +162,7 @@ def refined(block: Law, copies: int, step: float, parts: int, small: float) -> L
     return fine.plus(smooth).kept(small)
 
 
-def surrogate(start: Law, way: Way, step: float) -> Surrogate | None:
+def surrogate(start: Law, way: Way, step: float, tilt: float) -> Surrogate | None:
     """A law for each use before ``start``, on the lattice of ``way``; None if no choice tried will do."""
     function = _Function.of(start, step)
     margin = 2 + max(way.reach)
@@ -178,34 +185,57 @@ def surrogate(start: Law, way: Way, step: float) -> Surrogate | None:
     once = seen(once_law, -1.0)
     near = none > FAR * start.infinite
     error = 4.0 * (function.error + STEP * (count + 64))
-    several_law, found = once_law, []
-    for times in range(2, MOST_TIMES + 1):
-        several_law = several_law.plus(once_law)
-        several = seen(several_law, -1.0)
-        gain = several - once
-        bend = none + (several - none) / times - once
-        asked = near & (gain > RESOLVED * none)
-        need = (upper * (1.0 - error) - once)[asked]
-        for share in SHARES:
-            more = float(np.max((need - share * bend[asked]) / gain[asked], initial=0.0))
-            if share + more <= 1.0:
-                found.append((more * (times - 1), float(share), more, several_law, times))
-    if not found:
-        return None
-    _, share, more, several_law, times = min(found, key=lambda one: one[:3])
-    law = _mixed(once_law, several_law, share=share, more=more, times=times)
+    gain = seen(once_law.plus(once_law), -1.0) - once
+    asked = np.flatnonzero(near & (gain > RESOLVED * none))
+    law = once_law
+    if len(asked):
+        cuts = {int(best[i]) for i in (centre, *np.linspace(asked[0], asked[-1], CHOICES).astype(int))}
+        laws = [Law(0, np.ones(1), 0.0), *(_one_choice(way, cut) for cut in cuts)]
+        laws += [one.plus(other) for i, one in enumerate(laws[1:]) for other in laws[i + 1 :]]
+        power = once_law.plus(once_law)
+        for _ in range(2, MOST_TIMES):
+            power = power.plus(once_law)
+            laws.append(power)
+        rows = np.array([seen(law, -1.0) for law in laws])
+        rise = ((rows - none) / np.maximum(gain, 1e-300))[:, asked]
+        need = ((upper * (1.0 - error) - none) / np.maximum(gain, 1e-300))[asked]
+        cost = [law.moment(tilt, step) - 1.0 for law in laws]
+        weights = _cheapest(rise, need, np.array(cost) / max(cost))
+        if weights is None:
+            return None
+        law = _mixed(laws, weights)
     mixed = seen(law, -1.0)
     growth = float(np.max(upper[near] / mixed[near], initial=1.0)) * (1.0 + STEP) - 1.0
     constant = float(np.max((upper - mixed)[~near], initial=0.0)) * (1.0 + STEP) + FLOOR
     return Surrogate(law, growth, constant)
 
 
-def _mixed(once: Law, several: Law, *, share: float, more: float, times: int) -> Law:
-    """None, one or several uses at random; any weights are valid."""
-    first, last = min(0, once.first, several.first), max(0, once.last, several.last)
+def _cheapest(rise: Array, need: Array, cost: Array) -> Array | None:
+    """Weights of laws, of sum 1, whose rise is what is needed everywhere, at about the least cost; any are valid."""
+    from scipy.optimize import linprog
+
+    rows = np.unique(np.linspace(0, len(need) - 1, ROWS).astype(int))
+    priced, shares = np.append(cost, MISSING), np.append(np.ones(len(cost)), 0.0)[None, :]
+    for _ in range(ROUNDS):
+        effects = np.column_stack([rise[:, rows].T, np.ones(len(rows))])
+        found = linprog(priced, -effects, -need[rows], shares, [1.0], method="highs")
+        if found.x is None:
+            return None
+        weights = np.maximum(found.x[:-1], 0.0)
+        missing = need - weights @ rise
+        worst = np.setdiff1d(np.argsort(missing)[-ROWS:], rows)
+        if missing.max() <= MET or not len(worst):
+            break
+        rows = np.union1d(rows, worst)
+    result: Array = weights / weights.sum()
+    return result
+
+
+def _mixed(laws: list[Law], weights: Array) -> Law:
+    """One of them at random; any weights are valid."""
+    first, last = min(law.first for law in laws), max(law.last for law in laws)
     masses = np.zeros(last - first + 1)
-    masses[-first] = share * (times - 1) / times
-    for part, weight in ((once, 1.0 - share - more), (several, share / times + more)):
+    for part, weight in zip(laws, weights, strict=True):
         masses[part.first - first : part.last - first + 1] += weight * part.masses
     return Law(first, masses, 0.0)
 

@@ -12,10 +12,13 @@ import pytest
 from affidavit.accountant.bound import bound
 from affidavit.accountant.plan import Gaussian, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.verifier import recompute
+from affidavit.accountant.verifier.added_samples import AddedBound, added_profile
 from affidavit.accountant.verifier.bracket import epsilon_bracket
 from affidavit.accountant.verifier.contour import contour_profile
-from affidavit.accountant.verifier.loss_windows import Kind, Windowed
-from affidavit.accountant.verifier.rare_samples import AddedBound, rare_profile
+from affidavit.accountant.verifier.loss_added import Added
+from affidavit.accountant.verifier.loss_cells import Kind
+from affidavit.accountant.verifier.loss_windows import Windowed
+from affidavit.accountant.verifier.rare_samples import rare_profile
 from affidavit.accountant.verifier.smooth import removal_pair
 
 TWO_USES = [
@@ -89,10 +92,12 @@ def test_the_bound_of_the_other_direction_is_above_one_use() -> None:
         assert bounded.delta(-1.01 * math.log1p(-rate)).upper == 0.0
 
 
-def _windows(generator: random.Random) -> Windowed:
-    kind = Kind(10.0 ** generator.uniform(-9.0, -0.1), 10.0 ** generator.uniform(-0.4, 0.7), 1)
-    alone = generator.uniform(0.5, 6.0)
-    return Windowed.of(kind, alone=alone, depth=generator.uniform(0.3, 3.0), ramp=generator.uniform(0.03, 0.08))
+def _windows(generator: random.Random, *, whole: bool) -> Windowed:
+    kind = Kind(
+        10.0 ** generator.uniform(-9.0, -0.1), 10.0 ** generator.uniform(-0.4, 0.7), generator.randint(1, 10**6)
+    )
+    alone, depth = generator.uniform(0.5, 6.0), 0.0 if whole else generator.uniform(0.3, 3.0)
+    return Windowed.of(kind, alone=alone, depth=depth, ramp=generator.uniform(0.03, 0.08))
 
 
 def _exact(windowed: Windowed, s: mpmath.mpc, halves: list[tuple[float, float]]) -> tuple[mpmath.mpc, mpmath.mpc]:
@@ -120,14 +125,15 @@ def _exact(windowed: Windowed, s: mpmath.mpc, halves: list[tuple[float, float]])
     return quad[0], quad[1]
 
 
+@pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_transforms_miss_no_more_than_they_charge(seed: int) -> None:
+def test_transforms_miss_no_more_than_they_charge(seed: int, whole: bool) -> None:
     generator = random.Random(seed)
-    windowed = _windows(generator)
+    windowed = _windows(generator, whole=whole)
     loss = float(windowed.kind.loss(np.array([windowed.big]))[0])
     tilt, count = generator.uniform(1.0, 20.0) / loss, 40
     step = generator.uniform(5.0, 60.0) / loss / count
-    nodes = windowed.deviations(tilt, step, count)
+    nodes, lifted = windowed.deviations(tilt, step, count), windowed.lifted(tilt)
     centres, widths = windowed.panels(step * count)
     ends = list(zip((centres - widths).tolist(), (centres + widths).tolist(), strict=True))
     with mpmath.workdps(30):
@@ -136,5 +142,83 @@ def test_transforms_miss_no_more_than_they_charge(seed: int) -> None:
             t = step * k
             assert abs(common - nodes.common[k]) <= nodes.common_error + t * nodes.common_slope
             assert abs(middle - nodes.middle[k]) <= nodes.middle_error + t * nodes.middle_slope
-            assert abs(middle) <= windowed.lifted(tilt).bound(t)
+            largest = float(abs(1 + common + nodes.common_mass)) if whole else float(abs(middle))
+            assert largest * (1.0 - 1e-12) <= lifted.bound(t)
+        whole_bound = math.exp(float(windowed.common_bound(np.array([tilt]))[0]))
+        assert abs(1 + _exact(windowed, mpmath.mpc(tilt), ends)[0] + nodes.common_mass) <= whole_bound * (1 + 1e-12)
     assert nodes.middle_error <= 1e-9 * abs(nodes.middle[0])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_so_do_those_of_an_added_record(seed: int) -> None:
+    generator = random.Random(seed)
+    kind = Kind(
+        10.0 ** generator.uniform(-7.0, -0.1), 10.0 ** generator.uniform(-0.4, 0.7), generator.randint(1, 10**6)
+    )
+    added, tilt, count = Added(kind), 10.0 ** generator.uniform(-1.0, 2.0) / kind.rate, 40
+    step = generator.uniform(0.1, 3.0) * tilt / count
+    nodes, lifted = added.deviations(tilt, step, count), added.lifted(tilt)
+    with mpmath.workdps(30):
+        rate, mu = mpmath.mpf(kind.rate), 1 / mpmath.mpf(kind.sigma)
+
+        def one(x: mpmath.mpf) -> mpmath.mpc:
+            return mpmath.npdf(x) * mpmath.expm1(
+                -s * mpmath.log1p(rate / (1 - rate) * mpmath.exp(mu * x - mu * mu / 2))
+            )
+
+        points = [mpmath.mpf(k) / 4 for k in range(-56, 57)]
+        for k in (0, count - 1):
+            s = mpmath.mpc(tilt, step * k)
+            exact = mpmath.quad(one, points, method="gauss-legendre", maxdegree=5)
+            assert abs(exact - nodes.common[k]) <= nodes.common_error + step * k * nodes.common_slope
+            assert float(abs(1 + exact)) * (1.0 - 1e-12) <= lifted.bound(step * k)
+            if k == 0:
+                assert float(abs(1 + exact)) <= math.exp(float(added.common_bound(np.array([tilt]))[0])) * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize(("rate", "sigma", "epsilon"), [(0.3, 2.0, 0.2), (0.01, 1.0, 0.003), (0.9, 1.0, 2.0)])
+def test_two_uses_of_an_added_record_are_their_integral(rate: float, sigma: float, epsilon: float) -> None:
+    found = added_profile((Kind(rate, sigma, 2),), aim=epsilon, delta=1e-6, is_epsilon=False)
+    assert found is not None
+    with mpmath.workdps(40):
+        mu, left = 1 / mpmath.mpf(sigma), mpmath.mpf(epsilon) + 2 * mpmath.log1p(-mpmath.mpf(rate))
+
+        def rest(x: mpmath.mpf) -> mpmath.mpf:
+            """δ of the second use at what the first leaves: Q − e^{ε'} P below the threshold."""
+            loss = mpmath.log1p(rate / (1 - mpmath.mpf(rate)) * mpmath.exp(mu * x - mu * mu / 2))
+            room = -left - loss  # the second loss stays below
+            if room <= 0:
+                return mpmath.mpf(0)
+            top = mpmath.log(mpmath.expm1(room) * (1 - mpmath.mpf(rate)) / rate) / mu + mu / 2
+            mixture = (1 - mpmath.mpf(rate)) * mpmath.ncdf(top) + rate * mpmath.ncdf(top - mu)
+            return mpmath.npdf(x) * (mpmath.ncdf(top) - mpmath.exp(-room) / (1 - mpmath.mpf(rate)) * mixture)
+
+        corner = mpmath.log(mpmath.expm1(-left) * (1 - mpmath.mpf(rate)) / rate) / mu + mu / 2
+        near = [corner - mpmath.mpf(2) ** -k for k in range(-3, 60)]
+        exact = mpmath.quad(rest, [mpmath.mpf(-14), *near, corner], method="gauss-legendre", maxdegree=6)
+    lower, upper = found.delta(epsilon)
+    assert lower * (1.0 - 1e-12) <= exact <= upper * (1.0 + 1e-12)
+    assert upper - lower <= 1e-6 * upper
+
+
+DENSE = [
+    (126_000, 5.32374352362708e-08, 1.0771839623928576, 1.3e-22),
+    (1_000_000, 6.531248612792114e-08, 0.9327834846522715, 6.986e-26),
+    (43_525, 1.915002450368244e-06, 2.9672576413697094, 3.857e-16),
+    (1_000_000, 4.0646782468091976e-08, 5.629657815013146, 1.591e-15),
+    (16, 0.0030954596003698433, 2.7467542750752014, 7.473e-23),
+]
+
+
+@pytest.mark.parametrize(("count", "rate", "sigma", "delta"), DENSE)
+def test_many_that_share_the_record_have_two_sides(count: int, rate: float, sigma: float, delta: float) -> None:
+    """No lower side, or widths of 3e-2 and seconds, before there was a sum for all that is not big."""
+    plan = Repeat(count, Poisson(rate, Gaussian(sigma)))
+    found, issued = recompute(plan, relation="add-remove", delta=delta), bound(plan, relation="add-remove", delta=delta)
+    assert 0.0 < found.epsilon_lower <= issued.epsilon_upper
+    assert issued.epsilon_lower <= found.epsilon_upper <= found.epsilon_lower * (1.0 + 1e-6)
+
+
+def test_nothing_is_lost_where_epsilon_is_zero() -> None:
+    found = recompute(Repeat(10**6, Poisson(4e-8, Gaussian(3.6))), relation="zero-out", delta=1e-4)
+    assert (found.epsilon_lower, found.epsilon_upper) == (0.0, 0.0)

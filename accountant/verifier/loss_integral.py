@@ -1,0 +1,246 @@
+r"""The contour integral of what is not big, by its trapezoid sum (``contour``), of rare samples (``rare_samples``).
+
+Of windows' parts (M_c, M_m for each use) the measure is Π(M_c + M_m) − ΠM_c where there is a middle: not all uses are
+common. Else it is ΠM_c: all that is not big. Both are positive. What the sum misses:
+
+- *images*: those of ``contour``, by Chernoff's bound at another tilt and by the whole mass;
+- *the tail* beyond t: at most Π(A + B(t)) − ΠA over t², A a bound of M_c(θ) and B(t) of |M_m| beyond t (coefficients of
+  both are >= 0), or ΠB(t), B(t) <= A of |M_c|;
+- *transforms*: an error e of one moves a term by at most e times the gradient of Π(|a| + |n|) − Π|a|, or of Π|a|, taken
+  at sizes that include the errors.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from affidavit.accountant.verifier.loss_added import Added
+from affidavit.accountant.verifier.loss_windows import Lifted, Windowed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+    ComplexArray = NDArray[np.complex128]
+
+__all__ = ["Integral", "Outline", "log_c"]
+
+Parts: TypeAlias = "tuple[Windowed, ...] | tuple[Added, ...]"
+UNIT = 2.0**-53
+LEAST_LOG = -690.0
+MOST_TERMS, MOST_WORK = 60_000, 2e9
+STRIDE, FINE, FINER = 2.0, 1.05, 30
+
+
+def log_c(theta: Array) -> Array:
+    """log of θ^θ/(1+θ)^{1+θ}, the largest (1 − e^{−l})₊ e^{−θl}."""
+    result: Array = theta * np.log(theta) - (1.0 + theta) * np.log1p(theta)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Integral:
+    """Terms of the sum over t, divided by e^{``log_scale``}."""
+
+    tilt: float
+    step: float
+    terms: ComplexArray
+    log_scale: float
+    error: float  # of the terms' sum and of what follows them
+    second: tuple[float, float]  # another tilt, and log of Chernoff's constant there
+    log_mass: float
+
+    def delta(self, shift: float, size: float) -> tuple[float, float]:
+        """(lower, upper) at c = ``shift``, a sum of numbers up to ``size``."""
+        log_factor = self.log_scale - self.tilt * shift
+        if log_factor > 600.0:
+            return 0.0, 1.0
+        phase = self.step * shift * np.arange(len(self.terms))
+        real = (self.terms * np.exp(-1j * phase)).real
+        real[0] *= 0.5
+        factor = self.step / math.pi * math.exp(log_factor)
+        value = factor * math.fsum(real.tolist())
+        rounded = (
+            16.0
+            + 8.0 * self.step * (abs(shift) + size) * np.arange(len(phase))
+            + 8.0 * (abs(self.log_scale) + self.tilt * size)
+        )
+        error = factor * (self.error + UNIT * float(np.abs(self.terms) @ rounded))
+        period = 2.0 * math.pi / self.step
+        other, constant = self.second
+        gap = (other - self.tilt) * period
+        images = math.exp(min(constant - other * shift - gap, 700.0)) / -math.expm1(-gap)
+        images += math.exp(self.log_mass) / math.expm1(min(self.tilt * period, 700.0))
+        return max(0.0, value - error - images * (1.0 + 1e-9)), max(0.0, value + error)
+
+
+def _log_measure(parts: Parts, tilts: Array) -> Array:
+    """log of at least the measure's moments."""
+    common, gain = np.zeros_like(tilts), np.zeros_like(tilts)
+    for part in parts:
+        each = part.common_bound(tilts)
+        common += part.kind.uses * each
+        if isinstance(part, Windowed) and not part.is_whole:
+            gain += part.kind.uses * np.logaddexp(0.0, part.middle_bound(tilts) - each)
+    if parts[0].is_whole:
+        return common + 1e-12
+    result: Array = common + np.where(gain > 30.0, gain, np.log(np.expm1(np.minimum(gain, 30.0)))) + 1e-12
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """Where the sum is taken and how far: ``count`` terms at ``tilt`` + ik ``step``."""
+
+    parts: Parts
+    tilt: float
+    step: float
+    count: int
+    log_rest: float  # of the tail's integral
+    log_mass: float
+    second: tuple[float, float]
+
+    @staticmethod
+    def of(parts: Parts, shift: float, tilts: Array, log_goal: float) -> Outline | None:
+        """So that each charge is about e^{``log_goal``} at c = ``shift``; None where that takes too many terms."""
+        log_moment = _log_measure(parts, tilts)
+        chernoff = log_moment + log_c(tilts) - tilts * shift
+        if not np.isfinite(chernoff[0]):
+            return None
+        best = int(np.nanargmin(chernoff))
+        # Beyond the best tilt the largest losses may take over at once.
+        fine = np.geomspace(tilts[max(best - 1, 0)], tilts[min(best + 1, len(tilts) - 1)], FINER)[1:-1]
+        tilts = np.concatenate((tilts[:1], fine, tilts[best + 1 :]))
+        log_moment = np.concatenate((log_moment[:1], _log_measure(parts, fine), log_moment[best + 1 :]))
+        chernoff = log_moment + log_c(tilts) - tilts * shift
+        best = int(np.nanargmin(chernoff))
+        tilt = float(tilts[best])
+        above = [i for i in range(best + 1, len(tilts)) if math.isfinite(chernoff[i])]
+        if not above:
+            return None
+        periods = [(float(chernoff[i]) - log_goal) / (float(tilts[i]) - tilt) for i in above]
+        second = above[int(np.argmin(periods))]
+        log_mass = 0.0 if parts[0].is_whole else min(0.0, max(float(log_moment[0]), -700.0))
+        period = max(min(periods), (log_mass - log_goal) / tilt, 1e-3 * abs(shift))
+        step = 2.0 * math.pi / period
+        tail = _Tail.of(parts, tilt)
+        if tail is None:
+            return None
+        end = tail.end(log_goal + math.log(math.pi) + tilt * shift, start=max(tilt, step), most=MOST_TERMS * step)
+        if end is None:
+            return None
+        log_rest = tail.log_beyond(end) - math.log(end)
+        other = float(tilts[second]), float(chernoff[second] + tilts[second] * shift)
+        return Outline(parts, tilt, step, math.ceil(end / step) + 2, log_rest, log_mass, other)
+
+    @property
+    def work(self) -> float:
+        """Nodes times terms."""
+        return sum(len(part.panels(self.step * self.count)[0]) for part in self.parts) * 64.0 * self.count
+
+    def summed(self) -> Integral | None:
+        """The terms and what they miss; None if it takes too long, or leaves float64."""
+        parts, tilt, step, count = self.parts, self.tilt, self.step, self.count
+        if self.work > MOST_WORK:
+            return None
+        t = step * np.arange(count)
+        log_common = np.zeros(count, dtype=np.complex128)
+        log_gain = np.zeros(count, dtype=np.complex128)
+        log_small, growth, rounded = np.zeros(count), np.zeros(count), np.zeros(count)
+        of_parts: list[tuple[int, Array, Array, Array, Array]] = []
+        for part in parts:
+            n, nodes = part.kind.uses, part.deviations(tilt, step, count)
+            off = nodes.common + nodes.common_mass
+            common, middle = 1.0 + off, nodes.middle
+            ratio = middle / common
+            first, gain = _log1p(off), _log1p(ratio)
+            log_common += n * first
+            log_gain += n * gain
+            size, other = np.abs(common), np.abs(middle)
+            e_common = nodes.common_error + nodes.common_slope * t + 32.0 * UNIT * np.abs(off) / np.minimum(size, 1.0)
+            e_middle = nodes.middle_error + nodes.middle_slope * t + 64.0 * UNIT * other * (1.0 + 1.0 / size)
+            size, other = size + e_common, other + e_middle
+            log_small += n * np.log(size)
+            growth += n * np.log1p(other / size)
+            rounded += n * (np.abs(first) + np.abs(gain))
+            of_parts.append((n, size, other, e_common, e_middle))
+        log_large = log_small + growth
+        scale = float(log_large[0])
+        s = tilt + 1j * t
+        pole = s * (s + 1.0)
+        base = np.exp(log_common - scale)
+        whole, small = np.exp(log_large - scale), np.exp(log_small - scale)
+        if parts[0].is_whole:
+            measure = base
+            error = 16.0 * UNIT * (2.0 + rounded) * np.abs(measure)
+        else:  # Where Π(1 + n/a) is large, its difference from 1 is taken of the products.
+            big = log_gain.real > 1.0
+            products = np.exp(log_common + log_gain - scale) - base
+            measure = np.where(big, products, base * np.expm1(np.where(big, 0.0, log_gain)))
+            error = 16.0 * UNIT * ((2.0 + rounded) * (np.abs(measure) + np.where(big, whole, 0.0)))
+            error += 16.0 * UNIT * np.abs(log_gain) * np.abs(base) * np.exp(np.minimum(log_gain.real, 700.0))
+        for n, size, other, e_common, e_middle in of_parts:
+            error += n * e_middle * whole / (size + other)
+            inner = np.maximum(growth - np.log1p(other / size), 0.0) + 16.0 * UNIT * len(parts) * growth
+            more = np.where(inner < 1.0, small * np.expm1(np.minimum(inner, 1.0)), whole * size / (size + other))
+            more = whole if parts[0].is_whole else more
+            error += n * e_common * more / size * (1.0 + 1e-12)
+        missed = float((error / np.abs(pole)).sum()) * (1.0 + 1e-6)
+        if not (math.isfinite(missed) and np.isfinite(measure).all() and self.log_rest - scale < 600.0):
+            return None  # some e^{θl} is beyond float64
+        terms: ComplexArray = np.asarray(measure / pole, dtype=np.complex128)
+        missed += math.exp(self.log_rest - scale) / step
+        return Integral(tilt, step, terms, scale, missed, self.second, self.log_mass)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """Bounds of the measure's transform at one tilt, beyond t."""
+
+    parts: Parts
+    commons: tuple[float, ...]  # log of M_c(θ), at most
+    lifted: tuple[Lifted, ...]
+
+    @staticmethod
+    def of(parts: Parts, tilt: float) -> _Tail | None:
+        """None where common parts are beyond float64."""
+        commons = tuple(float(part.common_bound(np.array([tilt]))[0]) for part in parts)
+        if min(commons) < LEAST_LOG:
+            return None
+        return _Tail(parts, commons, tuple(part.lifted(tilt) for part in parts))
+
+    def end(self, log_room: float, *, start: float, most: float) -> float | None:
+        """About the first t from where on no more than that is left."""
+        end, low = start, start
+        while self.log_beyond(end) - math.log(end) > log_room:
+            low, end = end, STRIDE * end
+            if low > most:
+                return None
+        while end > FINE * low:
+            middle = math.sqrt(low * end)
+            low, end = (middle, end) if self.log_beyond(middle) - math.log(middle) > log_room else (low, middle)
+        return end if end <= most else None
+
+    def log_beyond(self, t: float) -> float:
+        """log of the bound, which falls in ``t``."""
+        counts = [part.kind.uses for part in self.parts]
+        trio = [(n, path.bound(t), c) for n, path, c in zip(counts, self.lifted, self.commons, strict=True)]
+        if self.parts[0].is_whole:
+            return math.fsum(uses * min(common, math.log(max(found, 1e-300))) for uses, found, common in trio)
+        gain = math.fsum(uses * math.log1p(found * math.exp(-common)) for uses, found, common in trio)
+        base = math.fsum(uses * common for uses, _, common in trio)
+        return base + (math.log(math.expm1(gain)) if 0.0 < gain < 30.0 else gain if gain > 0.0 else -1e300)
+
+
+def _log1p(z: ComplexArray) -> ComplexArray:
+    """log(1 + z), its error relative to z where |1 + z| >= 1/2."""
+    gain = z.real * (2.0 + z.real) + z.imag * z.imag
+    size = np.abs(1.0 + z)
+    near = (size > 0.7) & (size < 1.5)
+    real = np.where(near, 0.5 * np.log1p(np.where(near, gain, 0.0)), np.log(np.maximum(size, 1e-300)))
+    result: ComplexArray = real + 1j * np.arctan2(z.imag, 1.0 + z.real)
+    return result
