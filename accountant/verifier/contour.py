@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from affidavit.accountant.verifier.bracket import Bracket
-from affidavit.accountant.verifier.smooth import Panels, Piece, SmoothLaw
+from affidavit.accountant.verifier.smooth import Panels, Piece, SmoothLaw, TooFineError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,7 +69,9 @@ class ContourProfile:
         real = (self.terms * phases).real
         real[0] *= 0.5
         log_factor = self.log_scale - self.tilt * epsilon
-        factor = self.step / math.pi * math.exp(min(log_factor, 700.0))
+        if log_factor > 600.0:  # far below the aim the images are all there is, and beyond float64
+            return Bracket(0.0, 1.0)
+        factor = self.step / math.pi * math.exp(log_factor)
         value = factor * math.fsum(real.tolist())
         period = 2.0 * math.pi / self.step
         from_below = 1.0 / math.expm1(min(self.tilt * period, 700.0))
@@ -211,6 +213,15 @@ def contour_profile(
     def at(tilt: float, *, bounds: bool = False) -> _Whole:
         return _Whole(tuple(_part(law, uses, tilt, bounds=bounds) for law, uses in laws), precision, tilt)
 
+    try:
+        return _aimed(at, delta, epsilon, accuracy)
+    except TooFineError:
+        return None
+
+
+def _aimed(
+    at: Callable[..., _Whole], delta: float, epsilon: float | None, accuracy: float
+) -> ContourProfile | TailProfile | None:
     tilt = _aimed_tilt(at, delta, epsilon)
     whole = at(tilt, bounds=True)
     if epsilon is not None and whole.log_chernoff - tilt * epsilon < math.log(delta) - _FAR_BELOW:

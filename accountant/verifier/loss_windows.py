@@ -246,7 +246,7 @@ class Windowed:
         log_end = (
             -0.5 * self.end**2 + (theta + 1.0) * self.kind.loss(edge) + self.log_window(edge, self.big, above=False)
         )
-        floor = heights * np.exp(np.minimum(growth + float(log_end[0]) + self.kind.log_kept, 700.0))
+        floor = heights * np.exp(growth + float(log_end[0]) + self.kind.log_kept)
         return Lifted(growth[:, None] + base, argument, floor)
 
     def panels(self, frequency: float) -> tuple[Array, Array]:
@@ -320,14 +320,14 @@ class Windowed:
         # Quadrature, with the largest value on the axis; and what lies below the nodes.
         scale = MISSED * math.exp(GROWTH) * 0.5 * (self.end - START)
         high = cells.log_height + (theta + 1.0) * cells.loss_high + kind.log_kept
-        middle_missed = scale * math.exp(min(float((high + self._log_middle_cells(cells)).max()), 700.0))
+        middle_missed = scale * float(np.exp((high + self._log_middle_cells(cells)).max()))
         outside = np.concatenate(([0.0], self.log_window(cells.low[1:], self.common, above=False)))
         log_a = kind.log_a(cells.high)
-        common_missed = scale * math.exp(min(float((high + outside + log_a).max()), 700.0))
+        common_missed = scale * float(np.exp((high + outside + log_a).max()))
         under = np.array([START])
         least = float(log_ndtr(START)) + float((theta + 1.0) * kind.loss(under)[0])
-        common_missed += math.exp(least + float(kind.log_a(under)[0]))
-        middle_missed += math.exp(least + float(self.log_window(under, self.common, above=True)[0]))
+        common_missed += float(np.exp(least + kind.log_a(under)[0]))
+        middle_missed += float(np.exp(least + self.log_window(under, self.common, above=True)[0]))
         dot = 3.0 * (len(x) + 32.0)
         linear = loss * dot + of_loss
         return Nodes(

@@ -229,7 +229,7 @@ def _alone(kinds: Sequence[Kind], delta: float) -> float:
 
 def _log_c(theta: Array) -> Array:
     """log of θ^θ/(1+θ)^{1+θ}, the largest (1 − e^{−l})₊ e^{−θl}."""
-    result: Array = theta * np.log(theta) - (1.0 + theta) * np.log1p(theta)
+    result: Array = -theta * np.log1p(1.0 / theta) - np.log1p(theta)
     return result
 
 
