@@ -1,19 +1,20 @@
 """Hostile cases: extreme plans whose δ is known otherwise, against both engines.
 
-``SEED``, ``COUNT``, ``WORKERS`` and ``SECONDS`` (in all; cases that no time is left for are not counted) are environment
-variables; a case is told by its seed and number, so every run of one seed asks the same. ``FAMILIES`` picks some, ``PATIENCE``
-is the processor time of one. Every case runs in a process of its own. What is compared:
+``SEED``, ``COUNT``, ``WORKERS`` and ``SECONDS`` (in all; cases that no time is left for are not counted) are
+environment variables, as are ``FAMILIES`` and ``PATIENCE``, the processor time of one case. A case is told by its seed
+and number, so every run of one seed asks the same; each runs in a process of its own. What is compared:
 
-    exact       one sampled Gaussian beside at most one more mechanism: a quadrature in balls of 256 bits over the
-                first one's noise, of the other one's closed form at what is left of ε
+    samples     one or two sampled Gaussians: a quadrature in balls of 256 bits over the first one's noise, of the
+                other one's closed form at what is left of ε
+    beside      a sampled Gaussian beside a mechanism of another kind: the same
     diluted     Poisson samples under substitution: how many hold the record is binomial, and they are one Gaussian
-    binomial    exponential mechanisms, sampled or not: the losses of one choice made always are binomial (below only)
-    contour     many samples: an integral in 64-bit mantissas with a path of its own (taken where halving its step agrees)
+    binomial    exponential mechanisms, sampled or not: the losses of one choice made always are binomial (from below)
+    contour     many samples: an integral in 64-bit mantissas (taken where half the steps and two thirds of them agree)
     peer        rare samples: dp-accounting's optimistic and pessimistic distributions
     engines     anything with anything: the other engine alone
 
-A contradiction is a certified number below the truth, or a lower side above it; also an engine's upper side below the
-other's lower side. The settled number is asked of all. The last lines are the contradictions, as JSON.
+A contradiction is an upper side below the truth or a lower side above it, of ε or of δ, or one engine's upper side
+below the other's lower side. The last lines are the contradictions, as JSON.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from flint import arb, ctx
-from scipy.special import gammaln, log_ndtr
+from scipy.special import gammaln
 
 from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import AffidavitError, DisagreementError, NotSupported
@@ -44,7 +46,7 @@ COUNT = int(os.environ.get("COUNT", "60"))
 WORKERS = int(os.environ.get("WORKERS", "1"))
 SECONDS = float(os.environ.get("SECONDS", "inf"))
 PATIENCE = int(os.environ.get("PATIENCE", "60"))
-BITS, ORDER = 256, 32
+BITS, ORDERS, MOST_PANELS = 256, (14, 20), 3000
 AGREES = 1e-11
 """Relative, of δ: the quadrature's own error is far below; the issuing engine is float64."""
 
@@ -78,7 +80,13 @@ def _delta(rng: random.Random) -> float:
 
 def _rate(rng: random.Random) -> float:
     return rng.choice(
-        (_log(rng, 1e-9, 1.0), _log(rng, 1e-4, 0.5), _log(rng, 1e-12, 1e-3), 1.0 - _log(rng, 1e-9, 0.3), _log(rng, 1e-60, 1e-9))
+        (
+            _log(rng, 1e-9, 1.0),
+            _log(rng, 1e-4, 0.5),
+            _log(rng, 1e-12, 1e-3),
+            1.0 - _log(rng, 1e-9, 0.3),
+            _log(rng, 1e-60, 1e-9),
+        )
     )
 
 
@@ -102,7 +110,7 @@ def _compose(*parts: Node) -> Node:
     return {"kind": "compose", "parts": list(parts)}
 
 
-# --- exact: closed forms of one use in balls; ε may be negative ---------------------------------------------------------
+# --- exact: closed forms of one use in balls; ε may be negative
 
 
 def _phi(x: Any) -> Any:
@@ -119,7 +127,6 @@ class Use(NamedTuple):
 
     delta: Callable[[Any], Any]
     kinks: tuple[float, ...]
-    depth: int = 0
 
 
 def _sampled_gaussian(rate: float, sigma: float, *, removed: bool) -> Use:
@@ -136,7 +143,7 @@ def _sampled_gaussian(rate: float, sigma: float, *, removed: bool) -> Use:
         return _phi(-x) - growth * ((1 - q) * _phi(-x) + q * _phi(mean - x))
 
     edge = math.log1p(-rate) if rate < 1.0 else -math.inf
-    return Use(delta, (edge if removed else -edge,), 30 - int(math.log(rate, 4.0)))
+    return Use(delta, (edge if removed else -edge,))
 
 
 def _plain_gaussian(sigma: float) -> Use:
@@ -196,7 +203,7 @@ def _nodes(order: int) -> list[tuple[Any, Any]]:
     return [arb.legendre_p_root(order, k, weight=True) for k in range(order)]
 
 
-def _outer(rate: float, sigma: float, inner: Use, delta: float, epsilon: float, *, removed: bool, order: int = ORDER) -> Any:
+def _outer(rate: float, sigma: float, inner: Use, delta: float, epsilon: float, *, removed: bool) -> Any:
     """E over the noise of one sampled Gaussian, of ``inner`` at what is left of ε."""
     q, s = arb(rate), arb(sigma)
     mu, growth = 1.0 / sigma, arb(epsilon).exp()
@@ -208,38 +215,58 @@ def _outer(rate: float, sigma: float, inner: Use, delta: float, epsilon: float, 
         inside = 1.0 + math.expm1(min(left, 700.0)) / rate
         if inside > 0.0:
             ends.add(sigma * math.log(inside) + 0.5 * mu)
-    for kink in list(ends):  # at a kink the inner curve bends within a share of its rate: ever shorter panels
-        ends |= {kink + way * 4.0**-i for way in (1.0, -1.0) for i in range(inner.depth)}
     ends |= {-far, far + mu, 0.0, mu, middle}
     points = sorted(x for x in ends if -far <= x <= far + mu)
     cuts = []
-    for low, high in zip(points, points[1:], strict=False):
+    for low, high in pairwise(points):
         x = low
         while x < high:
             near = abs(x - middle) * mu < 120.0 or rate > 0.5
             x = min(high, x + (min(1.0, 0.7 * sigma) if near else min(1.0, max(0.7 * sigma, abs(x - middle) / 4.0))))
             cuts.append(x)
-    total, low = arb(0), arb(points[0])
     root = (2 * arb.pi()).sqrt()
-    for end in cuts:
-        high = arb(end)
-        half, centre = (high - low) / 2, (high + low) / 2
-        for point, weight in _nodes(order):
-            x = centre + half * point
-            ratio = 1 - q + q * (x / s - 1 / (2 * s * s)).exp()
-            density = (-x * x / 2).exp() / root
-            if removed:
-                total += half * weight * density * ratio * inner.delta(growth / ratio)
-            else:
-                total += half * weight * density * inner.delta(growth * ratio)
-        low = high
-    return total
+
+    def panel(low: Any, high: Any) -> tuple[Any, Any, Any, float]:
+        """It, its value, and by how much two orders disagree."""
+        half, centre, found = (high - low) / 2, (high + low) / 2, []
+        for nodes in ORDERS:
+            total = arb(0)
+            for point, weight in _nodes(nodes):
+                x = centre + half * point
+                ratio = 1 - q + q * (x / s - 1 / (2 * s * s)).exp()
+                value = weight * (-x * x / 2).exp()
+                total += value * (ratio * inner.delta(growth / ratio) if removed else inner.delta(growth * ratio))
+            found.append(total * half / root)
+        return low, high, found[1], float(abs(found[1] - found[0]).upper())
+
+    panels = [panel(arb(low), arb(high)) for low, high in pairwise([points[0], *cuts])]
+    while len(panels) < MOST_PANELS:
+        total = sum((one[2] for one in panels), arb(0))
+        most = float(total.upper()) * 1e-14 / len(panels)
+        if all(one[3] <= most for one in panels):
+            return total
+        halves = []
+        for low, high, value, apart in panels:
+            middle = (low + high) / 2
+            fine = apart <= most
+            halves += [(low, high, value, apart)] if fine else [panel(low, middle), panel(middle, high)]
+        panels = halves
+    return None
 
 
 def _two(rate: float, sigma: float, ways: Sequence[tuple[bool, Use]], delta: float, epsilon: float) -> Truth:
     with ctx.workprec(BITS):
         found = [_outer(rate, sigma, inner, delta, epsilon, removed=way) for way, inner in ways]
+        if None in found:
+            return Truth(0.0, math.inf)
         return Truth(max(float(one.lower()) for one in found), max(float(one.upper()) for one in found))
+
+
+def two_samples(rates: tuple[float, float], sigmas: tuple[float, float], delta: float) -> Callable[[float], Truth]:
+    """δ of two sampled Gaussians; ``delta`` is about how small it is."""
+    with ctx.workprec(BITS):
+        ways = [(way, _sampled_gaussian(rates[1], sigmas[1], removed=way)) for way in (True, False)]
+    return partial(_two, rates[0], sigmas[0], ways, delta)
 
 
 def _one(uses: Sequence[Use], epsilon: float) -> Truth:
@@ -253,22 +280,24 @@ def _one(uses: Sequence[Use], epsilon: float) -> Truth:
         bits *= 2
 
 
-def _exact(rng: random.Random) -> Case:
+def _exact(rng: random.Random, others: Sequence[str]) -> Case:
     rate, sigma, delta = _rate(rng), _sigma(rng), _delta(rng)
     relation = rng.choice(("add-remove", "zero-out"))
     first = _poisson(rate, _gaussian(sigma))
     ways = (True, False)
-    beside = rng.choice(("nothing", "sample", "sample", "sample", "same", "same", "gaussian", "laplace", "pure", "approximate", "exponential"))
+    beside = rng.choice(others)
     if beside == "nothing" or not 0.05 <= sigma <= 1e3 or not 1e-30 <= rate < 1.0:
         with ctx.workprec(8192):
             alone = [_sampled_gaussian(rate, sigma, removed=way) for way in ways]
         return Case(first, relation, delta, partial(_one, alone))
+    if beside == "same":
+        return Case(_repeat(2, first), relation, delta, two_samples((rate, rate), (sigma, sigma), delta))
+    if beside == "other":
+        rates, sigmas = (rate, min(_rate(rng), 1.0 - 1e-9)), (sigma, _log(rng, 0.05, 300.0))
+        second = _poisson(rates[1], _gaussian(sigmas[1]))
+        return Case(_compose(first, second), relation, delta, two_samples(rates, sigmas, delta))
     with ctx.workprec(BITS):
-        if beside in ("sample", "same"):
-            other = (rate, sigma) if beside == "same" else (min(_rate(rng), 1.0 - 1e-9), _log(rng, 0.05, 300.0))
-            inner = [_sampled_gaussian(*other, removed=way) for way in ways]
-            second = _poisson(other[0], _gaussian(other[1]))
-        elif beside == "gaussian":
+        if beside == "gaussian":
             size = _log(rng, 0.1, 1e3)
             inner, second = [_plain_gaussian(size)] * 2, _gaussian(size)
         elif beside == "laplace":
@@ -284,11 +313,11 @@ def _exact(rng: random.Random) -> Case:
                 failure = _log(rng, delta * 1e-6, min(0.4, 2.0 * delta))
                 second = {"kind": "approximate", "epsilon": size, "delta": failure}
             inner = [_response(size, failure)] * 2
-    plan = _repeat(2, first) if beside == "same" else _compose(first, second)
+    plan = _compose(first, second)
     return Case(plan, relation, delta, partial(_two, rate, sigma, list(zip(ways, inner, strict=True)), delta))
 
 
-# --- diluted: exact for every number of uses --------------------------------------------------------------------------
+# --- diluted: exact for every number of uses
 
 
 def _binomial(count: int, rate: float, least: float) -> list[tuple[int, Any]]:
@@ -327,11 +356,14 @@ def _diluted(rng: random.Random) -> Case:
     rate, sigma, delta = _rate(rng), _sigma(rng), _delta(rng)
     count = int(_log(rng, 1, max(1.0, min(1e7, 300.0 / rate))))
     return Case(
-        _repeat(count, _poisson(rate, _gaussian(sigma))), "substitution", delta, partial(_diluted_delta, count, rate, sigma, delta)
+        _repeat(count, _poisson(rate, _gaussian(sigma))),
+        "substitution",
+        delta,
+        partial(_diluted_delta, count, rate, sigma, delta),
     )
 
 
-# --- binomial: one choice of an exponential mechanism, made always; a lower side of the truth ---------------------------
+# --- binomial: one choice of an exponential mechanism, made always; a lower side of the truth
 
 
 def _choices(count: int, spread: float, rate: float, epsilon: float) -> Truth:
@@ -350,7 +382,9 @@ def _choices(count: int, spread: float, rate: float, epsilon: float) -> Truth:
         for way in (1.0, -1.0):
             log_p = log_q + loss if way > 0.0 else log_q
             gap = epsilon - way * loss
-            value = float(np.sum(np.where(gap < 0.0, np.exp(np.minimum(log_p, 0.0)) * -np.expm1(np.minimum(gap, 0.0)), 0.0)))
+            value = float(
+                np.sum(np.where(gap < 0.0, np.exp(np.minimum(log_p, 0.0)) * -np.expm1(np.minimum(gap, 0.0)), 0.0))
+            )
             best = max(best, value)
     return Truth(best * (1.0 - slack), math.inf)
 
@@ -362,10 +396,12 @@ def _exponentials(rng: random.Random) -> Case:
     node: Node = {"kind": "exponential", "range": spread}
     node = _poisson(rate, node) if rate < 1.0 else node
     delta = rng.choice((_log(rng, 1e-12, 0.3), _log(rng, 1e-30, 1e-8)))
-    return Case(_repeat(count, node), rng.choice(("add-remove", "zero-out")), delta, partial(_choices, count, spread, rate))
+    return Case(
+        _repeat(count, node), rng.choice(("add-remove", "zero-out")), delta, partial(_choices, count, spread, rate)
+    )
 
 
-# --- contour: many samples ---------------------------------------------------------------------------------------------
+# --- contour: many samples
 
 
 def _longdouble_delta(kinds: Sequence[tuple[float, float, int]], epsilon: float, *, removed: bool) -> float | None:
@@ -376,7 +412,7 @@ def _longdouble_delta(kinds: Sequence[tuple[float, float, int]], epsilon: float,
     for rate, sigma, count in kinds:
         width = real(min(0.4, 0.4 * sigma))
         low, high = real(-11.0), real(11.0) + 1 / real(sigma)
-        cells = int(math.ceil(float((high - low) / (2 * width))))
+        cells = math.ceil(float((high - low) / (2 * width)))
         if cells > 400:
             return None
         centres = low + width * (2 * np.arange(cells, dtype=real) + 1)
@@ -426,11 +462,14 @@ def _contour(rng: random.Random) -> Case:
         kinds.append((rate, sigma, max(1, int(_log(rng, 5.0, 300.0) / rate))))
     parts = [_repeat(count, _poisson(rate, _gaussian(sigma))) for rate, sigma, count in kinds]
     return Case(
-        parts[0] if len(parts) == 1 else _compose(*parts), rng.choice(("add-remove", "zero-out")), _log(rng, 1e-30, 0.1), partial(_contour_delta, kinds)
+        parts[0] if len(parts) == 1 else _compose(*parts),
+        rng.choice(("add-remove", "zero-out")),
+        _log(rng, 1e-30, 0.1),
+        partial(_contour_delta, kinds),
     )
 
 
-# --- peer ----------------------------------------------------------------------------------------------------------------
+# --- peer
 
 
 def _peer_delta(count: int, rate: float, sigma: float, epsilon: float) -> Truth:
@@ -439,7 +478,11 @@ def _peer_delta(count: int, rate: float, sigma: float, epsilon: float) -> Truth:
     sides = []
     for pessimistic in (False, True):
         law = peer.from_gaussian_mechanism(
-            sigma, sampling_prob=rate, pessimistic_estimate=pessimistic, value_discretization_interval=1e-3, use_connect_dots=pessimistic
+            sigma,
+            sampling_prob=rate,
+            pessimistic_estimate=pessimistic,
+            value_discretization_interval=1e-3,
+            use_connect_dots=pessimistic,
         ).self_compose(count)
         sides.append(float(law.get_delta_for_epsilon(epsilon)))
     # Its FFT leaves noise of about 1e-13, and truncates 1e-15 of mass.
@@ -450,11 +493,14 @@ def _peer(rng: random.Random) -> Case:
     rate, sigma = _log(rng, 1e-6, 0.3), _log(rng, 0.3, 4.0)
     count = int(_log(rng, 1, max(2.0, min(1e6, 10.0 / rate))))
     return Case(
-        _repeat(count, _poisson(rate, _gaussian(sigma))), "add-remove", _log(rng, 1e-8, 0.1), partial(_peer_delta, count, rate, sigma)
+        _repeat(count, _poisson(rate, _gaussian(sigma))),
+        "add-remove",
+        _log(rng, 1e-8, 0.1),
+        partial(_peer_delta, count, rate, sigma),
     )
 
 
-# --- engines ---------------------------------------------------------------------------------------------------------------
+# --- engines
 
 
 def _leaf(rng: random.Random) -> Node:
@@ -478,7 +524,9 @@ def _worse(rng: random.Random, node: Node) -> Node:
     if "parts" in node:
         return {**node, "parts": [_worse(rng, part) for part in node["parts"]]}
     factor = rng.choice((0.1, 0.5, 0.5, 0.7, 1.0, 1.3, 2.0))
-    return {key: value * factor if isinstance(value, float) and key != "delta" else value for key, value in node.items()}
+    return {
+        key: value * factor if isinstance(value, float) and key != "delta" else value for key, value in node.items()
+    }
 
 
 def _part(rng: random.Random, relation: str) -> Node:
@@ -494,7 +542,13 @@ def _part(rng: random.Random, relation: str) -> Node:
         else:
             population = int(_log(rng, 2, 1e7))
             sample = rng.choice((1, max(1, population - 1), population, int(_log(rng, 1, population))))
-            node = {"kind": "subsample", "scheme": "without-replacement", "population": population, "sample": sample, "of": inner}
+            node = {
+                "kind": "subsample",
+                "scheme": "without-replacement",
+                "population": population,
+                "sample": sample,
+                "of": inner,
+            }
     return node if rng.random() < 0.4 else _repeat(int(_log(rng, 1, rng.choice((5, 100, 1e5)))), node)
 
 
@@ -512,24 +566,27 @@ def _engines(rng: random.Random) -> Case:
 
 
 FAMILIES: dict[str, Callable[[random.Random], Case]] = {
-    "exact": _exact,
+    "samples": partial(_exact, others=("nothing", "same", "same", "other", "other", "other")),
+    "beside": partial(_exact, others=("gaussian", "laplace", "pure", "approximate", "exponential")),
     "diluted": _diluted,
     "binomial": _exponentials,
     "contour": _contour,
     "peer": _peer,
     "engines": _engines,
 }
-CHOSEN = os.environ.get("FAMILIES", "exact exact exact diluted binomial contour peer engines engines engines").split()
+CHOSEN = os.environ.get(
+    "FAMILIES", "samples samples samples beside diluted binomial contour peer engines engines"
+).split()
 
 
-# --- asking ------------------------------------------------------------------------------------------------------------------
+# --- asking
 
 
 def _sides(found: Any, asked: str) -> tuple[float, float]:
     return (found.epsilon_lower, found.epsilon_upper) if asked == "delta" else (found.delta_lower, found.delta_upper)
 
 
-def _faults(case: Case) -> tuple[list[str], dict[str, float]]:
+def faults_of(case: Case) -> tuple[list[str], dict[str, float]]:
     """Contradictions, and relative widths of ε."""
     faults, widths = [], {}
     engines = {"issued": bound, "verified": recompute}
@@ -548,7 +605,7 @@ def _faults(case: Case) -> tuple[list[str], dict[str, float]]:
             if name in found:
                 at[name] = _sides(engine(case.plan, relation=case.relation, epsilon=middle), "epsilon")
     for name, (low, high) in told.items():
-        for other, (least, most) in told.items():
+        for other, (_, most) in told.items():
             if low > most * (1.0 + 1e-12):
                 faults.append(f"{name} ε >= {low!r}, {other} ε <= {most!r}")
         if not low <= high:
@@ -560,20 +617,22 @@ def _faults(case: Case) -> tuple[list[str], dict[str, float]]:
         if 0.0 < low < 1e9 and (known := case.truth(low)).upper < case.delta * (1.0 - AGREES):
             faults.append(f"{name} ε >= {low!r}, where δ is {known.upper!r}")
     for name, (low, high) in at.items():
-        for other, (least, most) in at.items():
+        for other, (_, most) in at.items():
             if low > most * (1.0 + 1e-11):
                 faults.append(f"at ε = {middle!r}: {name} δ >= {low!r}, {other} δ <= {most!r}")
         if case.truth is not None:
             known = case.truth(middle)
             if high < known.lower * (1.0 - AGREES) or low > known.upper * (1.0 + AGREES):
-                faults.append(f"at ε = {middle!r}: {name} δ in [{low!r}, {high!r}], is [{known.lower!r}, {known.upper!r}]")
+                faults.append(
+                    f"at ε = {middle!r}: {name} δ in [{low!r}, {high!r}], is [{known.lower!r}, {known.upper!r}]"
+                )
     return faults, widths
 
 
-def case_of(seed: int, number: int) -> tuple[str, Case]:
+def case_of(seed: int, number: int, families: Sequence[str] = CHOSEN) -> tuple[str, Case]:
     """A case, of the families in turn."""
     rng = random.Random(seed * 1_000_003 + number)  # noqa: S311 (plans, not noise)
-    name = CHOSEN[number % len(CHOSEN)]
+    name = families[number % len(families)]
     return name, FAMILIES[name](rng)
 
 
@@ -587,7 +646,7 @@ def _apart(number: int) -> dict[str, Any]:
         name, case = case_of(SEED, number)
         told: dict[str, Any] = {"family": name, "faults": [], "widths": {}}
         try:
-            told["faults"], told["widths"] = _faults(case)
+            told["faults"], told["widths"] = faults_of(case)
         except DisagreementError as error:
             told["faults"] = [str(error)]
         except AffidavitError as error:
@@ -624,7 +683,9 @@ def main() -> None:
         for engine in ("issued", "verified"):
             widths = sorted(one["widths"][engine] for one in ones if engine in one.get("widths", {}))
             if widths:
-                line += f"  {engine} width 50 % {widths[len(widths) // 2]:.1e}, 90 % {widths[int(0.9 * len(widths))]:.1e}"
+                line += (
+                    f"  {engine} width 50 % {widths[len(widths) // 2]:.1e}, 90 % {widths[int(0.9 * len(widths))]:.1e}"
+                )
         print(line)
     for one in found:
         if one.get("faults"):
