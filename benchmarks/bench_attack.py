@@ -368,8 +368,6 @@ def _diluted(rng: random.Random) -> Case:
 
 def _choices(count: int, spread: float, rate: float, epsilon: float) -> Truth:
     best = 0.0
-    k = np.arange(count + 1, dtype=np.float64)
-    choose = gammaln(count + 1.0) - gammaln(k + 1.0) - gammaln(count - k + 1.0)
     slack = 1e-15 * (10.0 + math.lgamma(count + 1.0)) * 20.0
     for share in (0.03, 0.2, 0.35, 0.45, 0.5, 0.55, 0.65, 0.8, 0.97):
         t = share * spread
@@ -377,7 +375,12 @@ def _choices(count: int, spread: float, rate: float, epsilon: float) -> Truth:
         near, far = 1.0 + rate * math.expm1(t), 1.0 + rate * math.expm1(t - spread)
         if min(q_near, 1.0 - q_near, far) <= 1e-300:
             continue
-        log_q = choose + k * math.log(q_near) + (count - k) * math.log1p(-q_near)
+        # What is left out of a sum of positive terms only lowers it.
+        ends = [count * share for share in (q_near, q_near * near)]
+        reach = 50.0 * math.sqrt(max(ends)) + 50.0
+        k = np.arange(max(0, int(min(ends) - reach)), min(count, int(max(ends) + reach)) + 1, dtype=np.float64)
+        log_q = gammaln(count + 1.0) - gammaln(k + 1.0) - gammaln(count - k + 1.0)
+        log_q += k * math.log(q_near) + (count - k) * math.log1p(-q_near)
         loss = k * math.log(near) + (count - k) * math.log(far)  # k near ones
         for way in (1.0, -1.0):
             log_p = log_q + loss if way > 0.0 else log_q
@@ -391,8 +394,8 @@ def _choices(count: int, spread: float, rate: float, epsilon: float) -> Truth:
 
 def _exponentials(rng: random.Random) -> Case:
     spread = rng.choice((_log(rng, 1e-3, 2.0), _log(rng, 1e-2, 1.0), _log(rng, 1.0, 12.0)))
-    rate = rng.choice((1.0, 1.0, _log(rng, 1e-4, 1.0), _log(rng, 0.01, 0.5)))
-    count = int(_log(rng, 1, rng.choice((30, 3000, 1e6))))
+    rate = rng.choice((1.0, 1.0, _log(rng, 1e-6, 1.0), _log(rng, 0.01, 0.5)))
+    count = int(_log(rng, 1, rng.choice((30, 3000, 1e6, min(1e8, 1e4 / (rate * spread) ** 2)))))
     node: Node = {"kind": "exponential", "range": spread}
     node = _poisson(rate, node) if rate < 1.0 else node
     delta = rng.choice((_log(rng, 1e-12, 0.3), _log(rng, 1e-30, 1e-8)))
