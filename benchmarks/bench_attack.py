@@ -42,7 +42,7 @@ from affidavit.accountant.errors import AffidavitError, DisagreementError, NotSu
 from affidavit.accountant.verifier import recompute
 
 SEED = int(os.environ.get("SEED", "1"))
-COUNT = int(os.environ.get("COUNT", "60"))
+COUNT = int(os.environ.get("COUNT", "20"))
 WORKERS = int(os.environ.get("WORKERS", "1"))
 SECONDS = float(os.environ.get("SECONDS", "inf"))
 PATIENCE = int(os.environ.get("PATIENCE", "60"))

@@ -280,7 +280,7 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
             m = _transform(part, tilt, k, k + block, step)
             size = np.maximum(np.abs(m), 1e-300)
             product = product * np.exp(part.uses * np.log(np.where(m == 0.0, 1e-300, m)))
-            rounding += part.uses * (16.0 + _RUN + t * (part.deviation + abs(part.mean))) / size
+            rounding += part.uses * (16.0 + _RUN + (t + tilt) * (part.deviation + abs(part.mean))) / size
         rounding = np.minimum(rounding * 4.0 * _UNIT, 4.0)
         s: ComplexArray = np.asarray(tilt + 1j * t, dtype=np.complex128)
         shape = 1.0 / (s * (s + 1.0))
