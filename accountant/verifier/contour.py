@@ -275,16 +275,21 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
         index = np.arange(k, k + block)
         t = step * index
         product = np.exp(whole.precision * (0.5 * (1j * t) ** 2 + 1j * t * (tilt + 0.5)))
-        rounding = np.zeros(len(t))
+        # |(m + e)^n − m^n| <= (|m| + |e|)^n − |m|^n, also where m is less than its rounding errors.
+        log_size = -0.5 * whole.precision * t * t
+        growth = 4.0 * _UNIT * whole.precision * t * (t + tilt + 1.0)
         for part in whole.parts:
             m = _transform(part, tilt, k, k + block, step)
             size = np.maximum(np.abs(m), 1e-300)
             product = product * np.exp(part.uses * np.log(np.where(m == 0.0, 1e-300, m)))
-            rounding += part.uses * (16.0 + _RUN + (t + tilt) * (part.deviation + abs(part.mean))) / size
-        rounding = np.minimum(rounding * 4.0 * _UNIT, 4.0)
+            rounding = 4.0 * _UNIT * (16.0 + _RUN + (t + tilt) * (part.deviation + abs(part.mean)))
+            log_size += part.uses * np.log(size)
+            growth += part.uses * np.log1p(rounding / size)
+        small = np.exp(log_size) * np.expm1(np.minimum(growth, 1.0))
+        error = np.where(growth < 1.0, small, np.exp(np.minimum(log_size + growth, 700.0)))
         s: ComplexArray = np.asarray(tilt + 1j * t, dtype=np.complex128)
         shape = 1.0 / (s * (s + 1.0))
-        errors += float(np.sum(np.abs(product * shape) * rounding))
+        errors += float(np.sum(np.abs(shape) * error))
         values.append((product - joint_atom) * shape)
         k += block
         last = float(np.abs(product[-block // 4 :] - joint_atom).max())
