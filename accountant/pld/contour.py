@@ -82,7 +82,7 @@ class Sum:
         phase = self.step * epsilon * np.arange(len(self.terms))
         turned = (self.terms * np.exp(-1j * phase)).real
         log_factor = self.log_scale - self.tilt * epsilon
-        if log_factor > 700.0:
+        if log_factor > 600.0:  # what lies above the images' bound, capped below, would be said to be δ
             return 0.0, 1.0
         factor = self.step / math.pi * math.exp(log_factor)
         value = factor * (float(turned.sum()) - 0.5 * float(turned[0]))

@@ -28,7 +28,7 @@ import numpy as np
 
 from affidavit.accountant.verifier.balls import ComplexArray
 from affidavit.accountant.verifier.bracket import Bracket
-from affidavit.accountant.verifier.smooth import Panels, Piece, SmoothLaw
+from affidavit.accountant.verifier.smooth import Panels, Piece, SmoothLaw, TooFineError
 
 __all__ = ["ContourProfile", "TailProfile", "contour_profile"]
 
@@ -63,7 +63,9 @@ class ContourProfile:
         real = (self.terms * phases).real
         real[0] *= 0.5
         log_factor = self.log_scale - self.tilt * epsilon
-        factor = self.step / math.pi * math.exp(min(log_factor, 700.0))
+        if log_factor > 600.0:  # far below the aim the images are all there is, and beyond float64
+            return Bracket(0.0, 1.0)
+        factor = self.step / math.pi * math.exp(log_factor)
         value = factor * math.fsum(real.tolist())
         period = 2.0 * math.pi / self.step
         from_below = 1.0 / math.expm1(min(self.tilt * period, 700.0))
@@ -205,6 +207,15 @@ def contour_profile(
     def at(tilt: float, *, bounds: bool = False) -> _Whole:
         return _Whole(tuple(_part(law, uses, tilt, bounds=bounds) for law, uses in laws), precision, tilt)
 
+    try:
+        return _aimed(at, delta, epsilon, accuracy)
+    except TooFineError:
+        return None
+
+
+def _aimed(
+    at: Callable[..., _Whole], delta: float, epsilon: float | None, accuracy: float
+) -> ContourProfile | TailProfile | None:
     tilt = _aimed_tilt(at, delta, epsilon)
     whole = at(tilt, bounds=True)
     if epsilon is not None and whole.log_chernoff - tilt * epsilon < math.log(delta) - _FAR_BELOW:
@@ -258,16 +269,21 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
         index = np.arange(k, k + block)
         t = step * index
         product = np.exp(whole.precision * (0.5 * (1j * t) ** 2 + 1j * t * (tilt + 0.5)))
-        rounding = np.zeros(len(t))
+        # |(m + e)^n − m^n| <= (|m| + |e|)^n − |m|^n, also where m is less than its rounding errors.
+        log_size = -0.5 * whole.precision * t * t
+        growth = 4.0 * _UNIT * whole.precision * t * (t + tilt + 1.0)
         for part in whole.parts:
             m = _transform(part, tilt, k, k + block, step)
             size = np.maximum(np.abs(m), 1e-300)
             product = product * np.exp(part.uses * np.log(np.where(m == 0.0, 1e-300, m)))
-            rounding += part.uses * (16.0 + _RUN + t * (part.deviation + abs(part.mean))) / size
-        rounding = np.minimum(rounding * 4.0 * _UNIT, 4.0)
+            rounding = 4.0 * _UNIT * (16.0 + _RUN + (t + tilt) * (part.deviation + abs(part.mean)))
+            log_size += part.uses * np.log(size)
+            growth += part.uses * np.log1p(rounding / size)
+        small = np.exp(log_size) * np.expm1(np.minimum(growth, 1.0))
+        error = np.where(growth < 1.0, small, np.exp(np.minimum(log_size + growth, 700.0)))
         s: ComplexArray = np.asarray(tilt + 1j * t, dtype=np.complex128)
         shape = 1.0 / (s * (s + 1.0))
-        errors += float(np.sum(np.abs(product * shape) * rounding))
+        errors += float(np.sum(np.abs(shape) * error))
         values.append((product - joint_atom) * shape)
         k += block
         last = float(np.abs(product[-block // 4 :] - joint_atom).max())

@@ -65,7 +65,7 @@ class Added:
         argument = np.arctan2(least * np.sin(heights * mu), 1.0 + least * np.cos(heights * mu)) * (1.0 - 1e-9)
         rise = 0.5 * heights**2
         last = float(log_ndtr(START)) - theta * float(cells.loss_high[-1]) * (1.0 - 1e-9)
-        beyond = np.exp(np.minimum(rise + last - 0.5 * theta * np.log1p(0.25 * turn), 700.0))[:, 0]
+        beyond = np.exp(rise + last - 0.5 * theta * np.log1p(0.25 * turn))[:, 0]
         return Lifted(rise + bend + cells.log_chord(-theta), argument, beyond)
 
     def panels(self, frequency: float) -> tuple[Array, Array]:
@@ -96,7 +96,7 @@ class Added:
         relative += 4.0 * np.abs(x) / np.repeat(halves, ORDER)  # panels' ends, rounded, leave gaps
         found, left = turned(tilted, loss, step, count)
         cells = cells_of(kind, -START, FALLING_CELLS)
-        missed = MISSED * math.exp(GROWTH) * -START * math.exp(float((cells.log_height + kind.log_a(cells.high)).max()))
+        missed = MISSED * math.exp(GROWTH) * -START * float(np.exp((cells.log_height + kind.log_a(cells.high)).max()))
         missed += math.exp(float(log_ndtr(START))) * kind.a(START) * (1.0 + 1e-9)
         dot = 3.0 * (len(x) + 32.0)
         error = 2.1 * math.exp(float(log_ndtr(START))) + theta * missed

@@ -38,7 +38,7 @@ STRIDE, FINE, FINER = 2.0, 1.05, 30
 
 def log_c(theta: Array) -> Array:
     """log of θ^θ/(1+θ)^{1+θ}, the largest (1 − e^{−l})₊ e^{−θl}."""
-    result: Array = theta * np.log(theta) - (1.0 + theta) * np.log1p(theta)
+    result: Array = -theta * np.log1p(1.0 / theta) - np.log1p(theta)
     return result
 
 
@@ -73,7 +73,8 @@ class Integral:
         period = 2.0 * math.pi / self.step
         other, constant = self.second
         gap = (other - self.tilt) * period
-        images = math.exp(min(constant - other * shift - gap, 700.0)) / -math.expm1(-gap)
+        log_images = constant - other * shift - gap
+        images = math.exp(log_images) / -math.expm1(-gap) if log_images < 700.0 else math.inf
         images += math.exp(self.log_mass) / math.expm1(min(self.tilt * period, 700.0))
         return max(0.0, value - error - images * (1.0 + 1e-9)), max(0.0, value + error)
 
@@ -182,7 +183,7 @@ class Outline:
             products = np.exp(log_common + log_gain - scale) - base
             measure = np.where(big, products, base * np.expm1(np.where(big, 0.0, log_gain)))
             error = 16.0 * UNIT * ((2.0 + rounded) * (np.abs(measure) + np.where(big, whole, 0.0)))
-            error += 16.0 * UNIT * np.abs(log_gain) * np.abs(base) * np.exp(np.minimum(log_gain.real, 700.0))
+            error += 16.0 * UNIT * np.abs(log_gain) * np.abs(base) * np.exp(log_gain.real)
         for n, size, other, e_common, e_middle in of_parts:
             error += n * e_middle * whole / (size + other)
             inner = np.maximum(growth - np.log1p(other / size), 0.0) + 16.0 * UNIT * len(parts) * growth

@@ -205,7 +205,7 @@ class Windowed:
         log_end = (
             -0.5 * self.end**2 + (theta + 1.0) * self.kind.loss(edge) + self.log_window(edge, self.big, above=False)
         )
-        floor = heights * np.exp(np.minimum(growth + float(log_end[0]) + self.kind.log_kept, 700.0))
+        floor = heights * np.exp(growth + float(log_end[0]) + self.kind.log_kept)
         return Lifted(growth[:, None] + base, self._argument(cells, heights), floor)
 
     def _lifted_whole(self, theta: float) -> Lifted:
@@ -215,7 +215,7 @@ class Windowed:
         outside = self._log_outside(cells, self.big)
         rise = 0.5 * (heights / self.width) ** 2
         inside = self.log_window(cells.high, self.big, above=True)
-        share = np.minimum(rise + outside, np.logaddexp(0.0, np.minimum(rise + inside, 700.0)))
+        share = np.minimum(rise + outside, np.logaddexp(0.0, rise + inside))
         is_lifted = cells.high <= self.big - 2.0 * heights
         base = cells.log_chord(theta + 1.0) + self.kind.log_kept
         size = base + np.where(is_lifted, 0.5 * heights**2 + share, outside)
@@ -224,7 +224,7 @@ class Windowed:
         last = np.maximum(is_lifted.sum(axis=1) - 1, 0)
         log_down = 0.5 * heights[:, 0] ** 2 + np.take_along_axis(share, last[:, None], axis=1)[:, 0]
         log_down += -0.5 * cells.high[last] ** 2 + (theta + 1.0) * cells.loss_high[last] + self.kind.log_kept
-        return Lifted(size, argument, heights[:, 0] * np.exp(np.minimum(log_down, 700.0)))
+        return Lifted(size, argument, heights[:, 0] * np.exp(log_down))
 
     def _argument(self, cells: Cells, heights: Array) -> Array:
         """At least that of 1 + a(x + ih), in each cell."""
@@ -292,12 +292,10 @@ class Windowed:
         scale = MISSED * math.exp(GROWTH) * 0.5 * (self.end - START)
         high = cells.log_height + (theta + 1.0) * cells.loss_high + kind.log_kept
         log_a = kind.log_a(cells.high)
-        common_missed = scale * math.exp(
-            min(float((high + self._log_outside(cells, self.common) + log_a).max()), 700.0)
-        )
+        common_missed = scale * float(np.exp((high + self._log_outside(cells, self.common) + log_a).max()))
         under = np.array([START])
         least = float(log_ndtr(START)) + float((theta + 1.0) * kind.loss(under)[0])
-        common_missed += math.exp(least + float(kind.log_a(under)[0]))
+        common_missed += float(np.exp(least + kind.log_a(under)[0]))
         dot = 3.0 * (len(x) + 32.0)
         linear = loss * dot + of_loss
         of_common = (
@@ -310,8 +308,8 @@ class Windowed:
         tilted_mid, relative_mid = np.exp(log_base + log_mid + theta * loss), pointwise + window_rounding(log_mid)
         turned_mid, left_mid = turned(tilted_mid, loss, step, count)
         middle = float(tilted_mid.sum()) + turned_mid
-        middle_missed = scale * math.exp(min(float((high + self._log_middle_cells(cells)).max()), 700.0))
-        middle_missed += math.exp(least + float(self.log_window(under, self.common, above=True)[0]))
+        middle_missed = scale * float(np.exp((high + self._log_middle_cells(cells)).max()))
+        middle_missed += float(np.exp(least + self.log_window(under, self.common, above=True)[0]))
         of_middle = (
             middle_missed + UNIT * float(tilted_mid @ (4.0 * dot + 2.0 * relative_mid)),
             float(left_mid @ loss) + 2.0 * UNIT * float(tilted_mid @ of_loss),

@@ -46,6 +46,7 @@ __all__ = [
     "Panels",
     "Piece",
     "SmoothLaw",
+    "TooFineError",
     "diluted_pair",
     "removal_pair",
     "replaced_curve",
@@ -62,6 +63,11 @@ _DIGITS, _GUARD, _LEAST = 60, 20, mpmath.mpf("1e-330")
 """One use: the digits that it begins with, those that must be left, and what is nothing even beside a denormal."""
 _FARTHEST = 1e200
 """No threshold is farther out."""
+_MOST_PANELS = 1_000_000
+
+
+class TooFineError(Exception):
+    """So little noise that the panels would be too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +164,8 @@ class Piece:
         left = max(self.low, min(means) - (reach if self.falls else 0.0) - 40.0 * self.sigma)
         right = max(means) + (0.0 if self.falls else reach) + 40.0 * self.sigma
         count = math.ceil((right - left) / (2.0 * r))
+        if count > _MOST_PANELS:
+            raise TooFineError
         centres = left + r * (2.0 * np.arange(count, dtype=np.float64) + 1.0)
         height = self._log_density(centres, tilt)
         kept = height > height.max() - _NEGLIGIBLE - 10.0 * r / self.sigma

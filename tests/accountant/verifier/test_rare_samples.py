@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.plan import Gaussian, Plan, Poisson, Repeat, WithoutReplacement
+from affidavit.accountant.plan import Compose, Gaussian, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.verifier import recompute
 from affidavit.accountant.verifier.added_samples import AddedBound, added_profile
 from affidavit.accountant.verifier.bracket import epsilon_bracket
 from affidavit.accountant.verifier.contour import contour_profile
 from affidavit.accountant.verifier.loss_added import Added
 from affidavit.accountant.verifier.loss_cells import Kind
+from affidavit.accountant.verifier.loss_integral import log_c
 from affidavit.accountant.verifier.loss_windows import Windowed
 from affidavit.accountant.verifier.rare_samples import rare_profile
 from affidavit.accountant.verifier.smooth import removal_pair
@@ -90,6 +91,33 @@ def test_the_bound_of_the_other_direction_is_above_one_use() -> None:
             epsilon = -share * math.log1p(-rate)
             assert bounded.delta(epsilon).upper >= law.delta(epsilon).lower
         assert bounded.delta(-1.01 * math.log1p(-rate)).upper == 0.0
+
+
+def test_errors_beyond_float64_are_not_capped() -> None:
+    """ε from a quadrature in balls (``benchmarks attack``). Ended in an OverflowError once."""
+    kinds = Kind(0.99998421, 6.1, 1), Kind(1.669e-10, 47.66, 1)
+    assert rare_profile(kinds, delta=4.853e-120, epsilon=None) is None
+    first, second = (Poisson(kind.rate, Gaussian(kind.sigma)) for kind in kinds)
+    found = recompute(Compose((first, second)), relation="add-remove", delta=4.853e-120)
+    assert found.epsilon_lower <= 3.7925647309325 <= found.epsilon_upper <= 3.7926
+
+
+@pytest.mark.parametrize("theta", [1e-6, 0.3, 50.0, 1e8, 1e15, 1e40])
+def test_chernoffs_constant_keeps_its_digits(theta: float) -> None:
+    """At tilts of 1e15 the powers' logarithms cancel, and 16 of them were lost."""
+    with mpmath.workdps(80):
+        t = mpmath.mpf(theta)
+        exact = float(t * mpmath.log(t) - (1 + t) * mpmath.log1p(t))
+    assert float(log_c(np.array([theta]))[0]) == pytest.approx(exact, rel=1e-14)
+
+
+def test_hardly_any_noise_takes_no_memory() -> None:
+    """1/σ² panels would be 5e7; ε from ``bound``, whose sides are [100017814.78, 100018693.48]."""
+    plan = Repeat(2, Poisson(0.01, Gaussian(1e-4)))
+    law = removal_pair(rate=0.01, sigma=1e-4, removed=True)
+    assert contour_profile([(law, 2)], precision=0.0, delta=1e-5, epsilon=None) is None
+    found = recompute(plan, relation="add-remove", delta=1e-5)
+    assert 100017814.78 <= found.epsilon_upper <= 100025000.0
 
 
 def _windows(generator: random.Random, *, whole: bool) -> Windowed:
