@@ -43,6 +43,8 @@ EXACT: tuple[Method, ...] = (
 
 WORTH_A_LOOK = 2e5
 """Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first."""
+LOUD, LOUD_WIDTH = 100.0, 1e-2
+"""An ε above it is of no use to anyone: the envelope's bracket is enough where it is that narrow."""
 RANGE_ROUNDING = 1e-15
 
 UPPER: tuple[Method, ...] = (ZcdpMethod(), RenyiMethod(), AdvancedMethod())
@@ -156,7 +158,8 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> F
     chosen = Scenario((*scenario.fixed, *halved))
     lower = max(found.interval.lower, _found(method, chosen, relation, replace(target, explicit=True)).interval.lower)
     upper = found.interval.upper
-    if upper - lower > target.tolerance * upper:
+    loud = LOUD_WIDTH if target.delta is not None and lower > LOUD else 0.0
+    if upper - lower > max(target.tolerance, loud) * upper:
         return None
     return replace(found, interval=Interval(min(lower, upper), upper))
 

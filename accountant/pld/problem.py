@@ -18,10 +18,14 @@ __all__ = ["Problem", "Target"]
 
 FLOOR = 1e-3
 """Absolute floor of a width of ε, in units of the tolerance."""
+LOUD, LOUD_WIDTH = 100.0, 2e-3
+"""An ε above it is of no use to anyone, so a coarse bracket of it is enough."""
 NEAR = 1e-7
 """A guess of ε that is off by less is not corrected."""
 FIRST_POINTS, FIRST_SHARE = 1500, 16
 """Points of the first grid, and as many more for so many parts: each costs as much by itself as some hundred points."""
+FIRST_REACH = 2**15
+"""Points of the first grid of one use, at most: a narrow window far out would ask for far more."""
 LATTICE_POINTS = 2**17
 """Most points for which a lattice of atoms is taken as the grid at once, exactly."""
 
@@ -37,7 +41,7 @@ class Target:
         """How wide a bracket may be."""
         if self.epsilon is not None:
             return tolerance * bracket[1]
-        return tolerance * max(bracket[0], FLOOR)
+        return max(tolerance, LOUD_WIDTH if bracket[0] > LOUD else 0.0) * max(bracket[0], FLOOR)
 
 
 class Sides(NamedTuple):
@@ -109,7 +113,7 @@ class Problem:
         one_use = self.saddle.deviation / math.sqrt(sum(count for _, count in self.parts))
         points = FIRST_POINTS + FIRST_SHARE * min(len(self.parts) - 1, 400)
         step = min(span / points, max(one_use, span / (32 * FIRST_POINTS)))
-        return aligned(self.parts, max(step, self.least_step(), 1e-9 * largest))
+        return aligned(self.parts, max(step, self.least_step(), largest / FIRST_REACH))
 
     def masses(self, side: Side, step: float) -> list[tuple[Masses, int]]:
         """All parts discretised."""

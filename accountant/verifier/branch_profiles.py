@@ -25,7 +25,7 @@ from affidavit.accountant.verifier.balls import Ball, ball, down, down_array, pr
 from affidavit.accountant.verifier.blocks import exponential_blocks
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use
 from affidavit.accountant.verifier.exponential_samples import exponential_samples
-from affidavit.accountant.verifier.finite_losses import losses_of
+from affidavit.accountant.verifier.finite_losses import losses_of, most_atoms
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
 from affidavit.accountant.verifier.lattice_profiles import reach, sampled_profile
 from affidavit.accountant.verifier.memoryless import MOST_USES, memoryless_profile
@@ -35,8 +35,8 @@ from affidavit.accountant.verifier.mixture import (
     gaussian_masses,
     two_point_masses,
 )
-from affidavit.accountant.verifier.product import MAX_ATOMS, ProductProfile, two_point_product
-from affidavit.accountant.verifier.profile import Best, Blatant, Goal, OneSide, Profile, worst
+from affidavit.accountant.verifier.product import ProductProfile, two_point_product
+from affidavit.accountant.verifier.profile import LOUD, Best, Blatant, Goal, OneSide, Profile, worst
 from affidavit.accountant.verifier.sampled import fronts
 from affidavit.accountant.verifier.single import one_exponential, one_laplace
 from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
@@ -45,9 +45,10 @@ __all__ = ["profile_of"]
 
 BITS = 256
 CELLS = (96, 80, 64, 56, 48, 40, 32, 28, 24, 20, 16, 12, 8, 6)
-ENOUGH, FINER = 40, 2.5
-"""Cells to a range for a relative width of about 5e-4 to 8e-4 (it falls with their square); times these for 1e-4."""
-QUICK, AFFORDABLE = 0.5, 2.5
+ENOUGH, LOUD_ENOUGH, FINER = 40, 12, 2.5
+"""Cells to a range for a relative width of about 5e-4 to 8e-4 (it falls with their square), for less than 1e-2, where
+all of it costs more than ``LOUD``; times these for 1e-4."""
+QUICK, AFFORDABLE = 0.5, 1.2
 """Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
 WEAK = 1e-4
 """Share of the cost that exponential mechanisms have, below which pure ones in their place cost hardly more."""
@@ -90,7 +91,8 @@ def _product(fixed: Fixed, tail: float) -> ProductProfile:
 
 def _on_lattice(fixed: Fixed) -> bool:
     """Whether there is no exact product."""
-    return len(_two_point(fixed)) < len(fixed.uses) or losses_of(_two_point(fixed)) > MAX_ATOMS
+    most = most_atoms(gaussian=fixed.mu_squared > 0, lattice=False)
+    return len(_two_point(fixed)) < len(fixed.uses) or losses_of(_two_point(fixed)) > most
 
 
 def _masses(fixed: Fixed, tail: float) -> tuple[LossMasses | None, ...]:
@@ -119,7 +121,8 @@ def _lattice(branch: Branch, tail: float) -> Fraction | None:
     top = zcdp_top(_rho(Fixed(), steps), tail)
     end = 0.0 if after.empty or _on_lattice(after) else zcdp_top(_rho(after, steps), tail)
     whole = _rho(branch.fixed, steps)
-    enough = ENOUGH * math.sqrt(_rho(Fixed(), steps) / whole) if 0.0 < whole < math.inf else ENOUGH
+    most = LOUD_ENOUGH if zcdp_top(whole, 0.5) > 2.0 * LOUD else ENOUGH
+    enough = most * math.sqrt(_rho(Fixed(), steps) / whole) if 0.0 < whole < math.inf else most
     for cells in CELLS:
         if cells > FINER * enough and cells > CELLS[-1]:
             continue

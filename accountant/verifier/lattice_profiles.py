@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from affidavit.accountant.verifier.branches import Fixed
 from affidavit.accountant.verifier.mixture import LossMasses, MixtureProfile, NoSteps
-from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Best, Goal, OneSide, Profile, worst
+from affidavit.accountant.verifier.profile import LOUD, LOUD_WIDTH, SMALLEST, TAIL, Best, Goal, OneSide, Profile, worst
 from affidavit.accountant.verifier.sampled import Front, Kept, expected_delta, fronts
 from affidavit.accountant.verifier.search import Sides
 
@@ -126,6 +126,8 @@ def _refined(front: Front, goal: Goal, floor: float, look: _Look | None) -> Prof
     lower, upper = _asked(profile, goal)
     for _ in range(REFINEMENTS if front.attained else 0):
         width = upper - lower
+        if goal.delta is not None and lower > LOUD and width <= LOUD_WIDTH * upper:
+            break
         if upper <= floor or width <= max(aim * upper, 1e-7 if goal.delta is not None else 0.0):
             break
         # The bracket is O(spacing²) wide.

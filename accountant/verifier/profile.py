@@ -13,11 +13,13 @@ from typing import Literal, Protocol
 
 from affidavit.accountant.verifier.search import Sides
 
-__all__ = ["SMALLEST", "TAIL", "Best", "Blatant", "Goal", "OneSide", "Profile", "worst"]
+__all__ = ["LOUD", "LOUD_WIDTH", "SMALLEST", "TAIL", "Best", "Blatant", "Goal", "OneSide", "Profile", "worst"]
 
 SMALLEST = 1e-280
 TAIL = 1e-5
 """What may be cut off, relative to the δ asked for."""
+LOUD, LOUD_WIDTH = 100.0, 6e-3
+"""An ε above it is of no use to anyone, so this relative width of it is narrow enough."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,12 @@ from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_ar
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
 from affidavit.accountant.verifier.convolve import Composed, Uses, compose, log_tail_bound, window_of
 from affidavit.accountant.verifier.discrete import DiscretePair, discrete_pairs
-from affidavit.accountant.verifier.finite_losses import chunked, losses_of
+from affidavit.accountant.verifier.finite_losses import chunked, losses_of, most_atoms
 from affidavit.accountant.verifier.lattice import LatticeMasses, from_above, from_below, on_grid, reach
 from affidavit.accountant.verifier.mixture import LossMasses, two_point_masses
 from affidavit.accountant.verifier.on_sample import gaussian_pair, reached, sampled_pairs
 from affidavit.accountant.verifier.pairs import LaplacePair, Mixed, Pair, Reversed
-from affidavit.accountant.verifier.product import MAX_ATOMS, Atoms, ProductProfile, TwoValued, two_point_product
+from affidavit.accountant.verifier.product import Atoms, ProductProfile, TwoValued, two_point_product
 from affidavit.accountant.verifier.replaced import ReplacedPair
 from affidavit.accountant.verifier.single import SingleProfile
 
@@ -111,7 +111,7 @@ def _direction(fixed: Fixed, *, forward: bool) -> Direction:
                 upper.append((discrete, count))
                 if beneath is not None:
                     lower.append((beneath, count))
-    if losses_of(plain) > MAX_ATOMS:
+    if losses_of(plain) > most_atoms(gaussian=fixed.mu_squared > 0, lattice=bool(upper)):
         stairs = list(chunked(plain))
         upper, lower, plain = [*upper, *stairs], [*lower, *stairs], []
     mu = ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None
