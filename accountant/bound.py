@@ -24,15 +24,10 @@ from affidavit.accountant.errors import NotSupported, PlanError
 from affidavit.accountant.methods.base import Interval, Method, Target
 from affidavit.accountant.methods.best import ALL, METHODS, Found, admitted, ask, best, candidates, edge, seen
 from affidavit.accountant.methods.ceiling import costs_at_most
+from affidavit.accountant.methods.cover import cost_together, groups_of, likely_size
 from affidavit.accountant.methods.failure import certain_failure
-from affidavit.accountant.methods.zcdp import rho_of
 from affidavit.accountant.plan import (
-    Approximate,
-    Compose,
     Plan,
-    Poisson,
-    Repeat,
-    WithoutReplacement,
     canonical_json,
     core,
     parse_plan,
@@ -132,7 +127,18 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
     looks: dict[Scenario, Found] = {}
     skipped: list[Scenario] = []
     least, above_seen = 0.0, False
-    for scenario in sorted(cases.all, key=_likely_cost, reverse=True) if len(cases.all) > 1 else cases.all:
+    alone, groups = groups_of(sorted(cases.all, key=_likely_cost, reverse=True) if len(cases.all) > 1 else cases.all)
+    waiting = list(reversed(alone))
+    most = 0.0  # of the groups
+    while waiting or groups:
+        if not waiting:
+            found_together = _together(groups.pop(0), cases, relation, target, least)
+            if isinstance(found_together, float):
+                most = max(most, found_together)
+            else:
+                waiting = list(reversed(found_together))
+            continue
+        scenario = waiting.pop()
         if above_seen and _stays_below(scenario, relation, target, least):
             skipped.append(scenario)
             continue
@@ -155,10 +161,12 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
         if scenario in cases.lower:
             below[scenario] = found
             least = max(least, found.interval.lower)
-    if least > max(f.interval.upper for f in above.values()):
+    if least > max(most, *(f.interval.upper for f in above.values())):
         # A lower side that nothing reaches: what was skipped for it has to be bounded after all.
         above |= {scenario: best(scenario, relation, target) for scenario in skipped if scenario in cases.upper}
     worst = max(above.values(), key=lambda f: f.interval.upper)
+    if most > worst.interval.upper:
+        worst = Found(Interval(0.0, most), "pld")
     if least > worst.interval.upper and not target.explicit:
         explicit = replace(target, explicit=True)
         below = {scenario: best(scenario, relation, explicit) for scenario in below}
@@ -167,25 +175,18 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
     return Found(Interval(least, worst.interval.upper), worst.method, attained)
 
 
+def _together(
+    group: Sequence[Scenario], cases: Scenarios, relation: Relation, target: Target, least: float
+) -> float | Sequence[Scenario]:
+    """An upper side of what the costliest of a group costs; those to be bounded alone, where there is none."""
+    left = [one for one in group if one in cases.upper and not _stays_below(one, relation, target, least)]
+    if len(left) > 1 and (found := cost_together(left, relation, target)) is not None:
+        return found
+    return left
+
+
 def _likely_cost(scenario: Scenario) -> tuple[float, float]:
-    return certain_failure(scenario), math.fsum(count * _size(node) for node, count in scenario.nodes())
-
-
-def _size(node: Plan) -> float:
-    """About ρ; orders scenarios only."""
-    match node:
-        case Poisson(rate=rate, of=of):
-            return rate * rate * _size(of)
-        case WithoutReplacement(population=population, sample=sample, of=of):
-            return (sample / max(population, 1)) ** 2 * _size(of)
-        case Repeat(count=count, of=of):
-            return count * _size(of) if count else 0.0
-        case Compose(parts=parts):
-            return math.fsum(map(_size, parts))
-        case Approximate(epsilon=epsilon):
-            return epsilon * epsilon / 2.0
-    rho = rho_of(node)
-    return math.inf if rho is None else rho
+    return certain_failure(scenario), math.fsum(count * likely_size(node) for node, count in scenario.nodes())
 
 
 def _stays_below(scenario: Scenario, relation: Relation, target: Target, least: float) -> bool:

@@ -118,6 +118,8 @@ def best(scenario: Scenario, relation: Relation, target: Target) -> Found:
         return envelope
     methods = candidates(scenario, relation)
     found = [_found(method, scenario, relation, target) for method in methods]
+    if all(one.interval.upper == math.inf for one in found) and not PldMethod().why_not(scenario, relation):
+        found.append(_found(PldMethod(), scenario, relation, target))
     if not all(one.attained for one in found):
         others = [m for m in UPPER if m not in methods and not m.why_not(scenario, relation)]
         found += [_found(method, scenario, relation, target) for method in others]

@@ -223,7 +223,7 @@ def _in_the_end(branch: Branch, step: Fraction, tail: float) -> _Ordered:
     return _Ordered(curve, _masses(branch.first, tail), exact=False)
 
 
-def _zcdp(branch: Branch, goal: Goal) -> Profile:
+def zcdp_profile(branch: Branch, goal: Goal) -> Profile:
     """Upper side from zCDP of the leaves and steps; fixed pairs in front."""
     rho = branch.fixed.rho + sum((count * r * r for r, count in branch.steps), Fraction(0)) / 8
     rest = replace(branch.fixed, rho=Fraction(0))
@@ -296,7 +296,7 @@ def _coarse(branch: Branch, goal: Goal) -> Profile:
     step (two-point losses ±range/2) below. For too many steps, or unequal ones in unknown order.
     """
     options: list[Profile] = [
-        _zcdp(branch, goal),
+        zcdp_profile(branch, goal),
         OneSide(profile_of(_pure_steps(branch, 2), goal), "lower"),
     ]
     try:
@@ -331,13 +331,16 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
             return Blatant(f"mass above {goal.delta!r} on an infinite loss")
         goal = replace(goal, expected=max(goal.delta - failure, 1e-9 * goal.delta))
     if fixed.rho:
+        above = zcdp_profile(branch, goal)
+        if goal.keep == "upper":
+            return above
         gaussian = replace(
             branch,
             first=_as_gaussian(branch.first),
             between=_as_gaussian(branch.between),
             last=_as_gaussian(branch.last),
         )
-        return Best((_zcdp(branch, goal), OneSide(profile_of(gaussian, goal), "lower")))
+        return Best((above, OneSide(profile_of(gaussian, goal), "lower")))
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
         return one_exponential(branch.steps[0][0])
     if branch.steps:

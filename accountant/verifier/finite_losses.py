@@ -34,7 +34,7 @@ def losses_of(uses: Uses) -> int:
 
 
 def most_atoms(*, gaussian: bool, lattice: bool) -> int:
-    """Most losses that are kept apart: a lattice beside them is multiplied out with them, a Gaussian evaluated at each."""
+    """Most losses that are kept apart: they are multiplied out with a lattice, and a Gaussian is evaluated at each."""
     return BESIDE_LATTICE if lattice else BESIDE_GAUSSIAN if gaussian else MAX_ATOMS
 
 
