@@ -46,11 +46,11 @@ __all__ = ["Run", "block_lengths", "composed_blocks", "exponential_blocks"]
 
 BLOCK, CELLS = 500, 32
 """Uses of a block; lattice points to a range."""
-AFFORDABLE = 1.5
+AFFORDABLE = 3.0
 """Seconds for the recursion over a block; where it takes more, as of large ranges, blocks are shorter."""
 SHORTEST = 100
 """Uses of a block from which on it is smooth enough for a pair."""
-COPIES, MOST_COPIES, POWER = 0.2, 8, 250
+COPIES, MOST_COPIES, POWER = 0.2, 8, 500
 """About √(``COPIES`` × uses/block) blocks are taken; uses of the pair before them that are summed in floats."""
 FINE = 40
 """Lattice points to the deviation of one use, where the pair is looked for."""

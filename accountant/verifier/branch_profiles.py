@@ -45,10 +45,10 @@ __all__ = ["profile_of"]
 
 BITS = 256
 CELLS = (96, 80, 64, 56, 48, 40, 32, 28, 24, 20, 16, 12, 8, 6)
-ENOUGH, LOUD_ENOUGH, FINER = 40, 12, 2.5
+ENOUGH, LOUD_ENOUGH, FINER = 40, 16, 2.5
 """Cells to a range for a relative width of about 5e-4 to 8e-4 (it falls with their square), for less than 1e-2, where
 all of it costs more than ``LOUD``; times these for 1e-4."""
-QUICK, AFFORDABLE = 0.5, 1.2
+QUICK, AFFORDABLE = 0.5, 2.5
 """Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
 WEAK = 1e-4
 """Share of the cost that exponential mechanisms have, below which pure ones in their place cost hardly more."""
