@@ -127,16 +127,20 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
     looks: dict[Scenario, Found] = {}
     skipped: list[Scenario] = []
     least, above_seen = 0.0, False
-    alone, groups = groups_of(sorted(cases.all, key=_likely_cost, reverse=True) if len(cases.all) > 1 else cases.all)
+    order = sorted(cases.all, key=_likely_cost, reverse=True) if len(cases.all) > 1 else cases.all
+    alone, groups = groups_of(order)
+    if not any(one in cases.upper for one in alone):
+        alone, groups = order, []
     waiting = list(reversed(alone))
     most = 0.0  # of the groups
     while waiting or groups:
         if not waiting:
-            found_together = _together(groups.pop(0), cases, relation, target, least)
-            if isinstance(found_together, float):
-                most = max(most, found_together)
-            else:
-                waiting = list(reversed(found_together))
+            group = [one for one in groups.pop(0) if one in cases.upper]
+            left = [one for one in group if not _stays_below(one, relation, target, least)]
+            skipped += [one for one in group if one not in left]
+            together = cost_together(left, relation, target) if len(left) > 1 else None
+            most = most if together is None else max(most, together)
+            waiting = list(reversed(left)) if together is None else []
             continue
         scenario = waiting.pop()
         if above_seen and _stays_below(scenario, relation, target, least):
@@ -173,16 +177,6 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
         least = max(f.interval.lower for f in below.values())
     attained = bool(below) and all(f.attained for f in (*above.values(), *below.values()))
     return Found(Interval(least, worst.interval.upper), worst.method, attained)
-
-
-def _together(
-    group: Sequence[Scenario], cases: Scenarios, relation: Relation, target: Target, least: float
-) -> float | Sequence[Scenario]:
-    """An upper side of what the costliest of a group costs; those to be bounded alone, where there is none."""
-    left = [one for one in group if one in cases.upper and not _stays_below(one, relation, target, least)]
-    if len(left) > 1 and (found := cost_together(left, relation, target)) is not None:
-        return found
-    return left
 
 
 def _likely_cost(scenario: Scenario) -> tuple[float, float]:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["cost_together", "groups_of", "likely_size"]
 
+LEAST = 2.3e-308
+"""No upper side of δ is smaller: float64 loses what is below."""
 ALONE, RATIO = 8, 4
 """So many cases are bounded each alone, of the others groups that grow by this factor: the less a case is likely to
 cost, the less it matters how sharply it is bounded."""
@@ -87,7 +89,7 @@ def cost_together(cases: Sequence[Scenario], relation: Relation, target: Target)
     if target.delta is not None:
         upper = epsilon_bracket(parts, delta=target.delta, tolerance=target.tolerance)[1]
     else:
-        upper = delta_bracket(parts, epsilon=target.epsilon or 0.0, tolerance=target.tolerance)[1]
+        upper = max(LEAST, delta_bracket(parts, epsilon=target.epsilon or 0.0, tolerance=target.tolerance)[1])
     return upper * (1.0 + ROUNDING)
 
 

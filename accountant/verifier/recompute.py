@@ -107,15 +107,21 @@ def _answers(
     branches = dict.fromkeys((*found.upper, *found.lower))
     low = 0.0
     above: list[tuple[float, str]] = []
-    alone, groups = groups_of(sorted(branches, key=likely_cost, reverse=True) if len(branches) > 1 else [*branches])
+    order = sorted(branches, key=likely_cost, reverse=True) if len(branches) > 1 else [*branches]
+    alone, groups = groups_of(order)
+    if not any(branch in found.upper for branch in alone):
+        alone, groups = order, []
     waiting = [*reversed(alone)]
     while waiting or groups:
         if not waiting:
-            group = [one for one in groups.pop(0) if one in found.upper and not (low > 0.0 and stays_below(one, low))]
-            covered = cover(group) if len(group) > 1 and low < math.inf else None
+            group = [one for one in groups.pop(0) if one in found.upper]
+            left = [one for one in group if low < math.inf and not (low > 0.0 and stays_below(one, low))]
+            if len(left) < len(group):
+                above.append((low, above[0][1]))
+            covered = cover(left) if len(left) > 1 else None
             if covered is not None:
                 above.append((covered[0][1], covered[1]))
-            waiting = [] if covered is not None else [*reversed(group)]
+            waiting = [] if covered is not None else [*reversed(left)]
             continue
         branch = waiting.pop()
         # A branch that costs no more than a lower side that is known, at a glance, changes neither side.
