@@ -24,7 +24,7 @@ from affidavit.accountant.errors import NotSupported, PlanError
 from affidavit.accountant.methods.base import Interval, Method, Target
 from affidavit.accountant.methods.best import ALL, METHODS, Found, admitted, ask, best, candidates, edge, seen
 from affidavit.accountant.methods.ceiling import costs_at_most
-from affidavit.accountant.methods.cover import cost_together, groups_of, likely_size
+from affidavit.accountant.methods.cover import FEW, WIDER, cost_together, groups_of, likely_size
 from affidavit.accountant.methods.failure import certain_failure
 from affidavit.accountant.plan import (
     Plan,
@@ -139,6 +139,9 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
             left = [one for one in group if not _stays_below(one, relation, target, least)]
             skipped += [one for one in group if one not in left]
             together = cost_together(left, relation, target) if len(left) > 1 else None
+            known = max(look.interval.upper for one, look in looks.items() if one in cases.upper)
+            if together is not None and len(left) <= FEW and together > WIDER * known:
+                together = None
             most = most if together is None else max(most, together)
             waiting = list(reversed(left)) if together is None else []
             continue

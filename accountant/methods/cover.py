@@ -28,13 +28,15 @@ from affidavit.accountant.validate import Relation
 if TYPE_CHECKING:
     from affidavit.accountant.pld.curve import Curve, OneStep
 
-__all__ = ["cost_together", "groups_of", "likely_size"]
+__all__ = ["FEW", "WIDER", "cost_together", "groups_of", "likely_size"]
 
 LEAST = 2.3e-308
 """No upper side of δ is smaller: float64 loses what is below."""
 ALONE, RATIO = 8, 4
 """So many cases are bounded each alone, of the others groups that grow by this factor: the less a case is likely to
 cost, the less it matters how sharply it is bounded."""
+WIDER, FEW = 1.01, 24
+"""A group of so few cases whose upper side is this much above that of the costliest is bounded one by one."""
 
 
 def groups_of(cases: Sequence[Scenario]) -> tuple[Sequence[Scenario], list[Sequence[Scenario]]]:

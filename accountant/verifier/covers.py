@@ -26,6 +26,7 @@ from affidavit.accountant.plan import Approximate, Laplace, Pure
 from affidavit.accountant.verifier.balls import Ball, ball, precision
 from affidavit.accountant.verifier.branch_profiles import zcdp_profile
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Use
+from affidavit.accountant.verifier.ceiling import likely_cost
 from affidavit.accountant.verifier.lattice_profiles import lattice_above
 from affidavit.accountant.verifier.on_sample import gaussian_pair, sampled_pairs
 from affidavit.accountant.verifier.pairs import LaplacePair, Pair, Plain, Tails
@@ -33,10 +34,12 @@ from affidavit.accountant.verifier.product import ProductProfile, two_point_prod
 from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Goal, Profile, worst
 from affidavit.accountant.verifier.sampled import expected_delta, fronts
 
-__all__ = ["Largest", "groups_of", "together"]
+__all__ = ["FEW", "WIDER", "Largest", "groups_of", "together"]
 
 ALONE, RATIO = 3, 4
 """So many branches are bounded each alone, of the others groups that grow by this factor."""
+WIDER, FEW = 1.01, 12
+"""A group of so few branches whose upper side is this much above that of the costliest is bounded one by one."""
 MOST_UNITS = 4_000
 
 
@@ -140,8 +143,8 @@ def _on_one_lattice(branches: Sequence[Branch], common: Fixed, goal: Goal) -> Pr
     rests = [_rest(branch.fixed, common) for branch in branches]
     units = [math.ceil(mu / unit) if unit else 0 for mu in excess]
     kinds: list[Use | None] = [*dict.fromkeys(use for rest in rests for use in rest)]
-    kinds.sort(key=repr)
     kinds += [None] if unit else []  # None: a unit of Gaussian
+    kinds.sort(key=lambda use: (-_likely_size(use, unit), repr(use)))
     found: list[Profile] = []
     for forward, front in zip((True, False), fronts(common, negligible=tail, lattice=True), strict=True):
         with precision(front.bits):
@@ -163,6 +166,11 @@ def _on_one_lattice(branches: Sequence[Branch], common: Fixed, goal: Goal) -> Pr
         if not any(isinstance(use, Sampled) for use in (*kinds, *dict(common.uses))):
             break  # both directions are alike
     return worst(found)
+
+
+def _likely_size(use: Use | None, unit: Fraction) -> float:
+    fixed = Fixed(mu_squared=unit) if use is None else Fixed(uses=((use, 1),))
+    return likely_cost(Branch(first=fixed))[1]
 
 
 def _largest(pairs: tuple[Pair, ...]) -> Pair:

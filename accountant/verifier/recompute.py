@@ -40,7 +40,7 @@ from affidavit.accountant.verifier.balls import BITS
 from affidavit.accountant.verifier.branch_profiles import profile_of
 from affidavit.accountant.verifier.branches import Branch
 from affidavit.accountant.verifier.ceiling import costs_at_most, likely_cost, pure_epsilon
-from affidavit.accountant.verifier.covers import groups_of, together
+from affidavit.accountant.verifier.covers import FEW, WIDER, groups_of, together
 from affidavit.accountant.verifier.profile import SMALLEST, Goal
 from affidavit.accountant.verifier.reading import cases
 from affidavit.accountant.verifier.search import Sides
@@ -119,6 +119,8 @@ def _answers(
             if len(left) < len(group):
                 above.append((low, above[0][1]))
             covered = cover(left) if len(left) > 1 else None
+            if covered and len(left) <= FEW and covered[0][1] > WIDER * max(upper for upper, _ in above):
+                covered = None
             if covered is not None:
                 above.append((covered[0][1], covered[1]))
             waiting = [] if covered is not None else [*reversed(left)]

@@ -167,3 +167,10 @@ def test_the_issuer_goes_no_finer_than_the_verifier_confirms(monkeypatch: pytest
     assert asked == [1e-3]
     assert finer[0] == 1e-3
     assert math.isfinite(found.epsilon_upper)
+
+
+def test_a_part_that_shows_everything_ends_the_search() -> None:
+    """One part fails more often than δ: ε is infinite, whatever the other parts cost."""
+    parts = (Approximate(0.1, 1e-4), Laplace(2.0), Gaussian(1.0), Pure(0.9), Poisson(0.5, Gaussian(0.5)), Pure(0.2))
+    found = settle(Repeat(2, Parallel(parts)), relation="add-remove", delta=1e-6)
+    assert found.epsilon_lower == found.epsilon_upper == math.inf
