@@ -27,7 +27,7 @@ __all__ = ["Settled", "issue", "known", "settle"]
 
 LATTICE, RECURSION = 1e-6, 1e-4
 """Tolerances where a finer bracket costs some tenths of a second: one lattice, or exponential mechanisms alone."""
-NARROW, LOUD, LOUD_WIDTH = 1e-3, 100.0, 1e-2
+NARROW, LOUD, LOUD_WIDTH = 1e-3, 500.0, 1e-2
 """Relative widths that are narrow enough: of any ε, and of one above ``LOUD``, which is of no use to anyone."""
 MARGIN = 1e-11
 """Room above what the verifier says, relative: its float64 parts may differ in the last digits elsewhere."""

@@ -51,7 +51,7 @@ STALLED, CHEAP = 0.8, 3e5
 """A refinement of more than so many points that leaves more than this share of the width has met another limit."""
 LOOK = 0.02
 """How well a width is known by which a grid is judged, in units of the tolerance."""
-LOUD, LOUD_WIDTH = 100.0, 1e-2
+LOUD, LOUD_WIDTH = 500.0, 1e-2
 """An ε above it is of no use to anyone: relative width that is enough."""
 ROUNDING, RANGE_ROUNDING = 1e-10, 1e-15
 

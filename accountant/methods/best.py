@@ -43,7 +43,7 @@ EXACT: tuple[Method, ...] = (
 
 WORTH_A_LOOK = 2e5
 """Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first."""
-LOUD, LOUD_WIDTH = 100.0, 1e-2
+LOUD, LOUD_WIDTH = 500.0, 1e-2
 """An ε above it is of no use to anyone: the envelope's bracket is enough where it is that narrow."""
 RANGE_ROUNDING = 1e-15
 

@@ -18,8 +18,6 @@ __all__ = ["Problem", "Target"]
 
 FLOOR = 1e-3
 """Absolute floor of a width of ε, in units of the tolerance."""
-LOUD, LOUD_WIDTH = 100.0, 2e-3
-"""An ε above it is of no use to anyone, so a coarse bracket of it is enough."""
 NEAR = 1e-7
 """A guess of ε that is off by less is not corrected."""
 FIRST_POINTS, FIRST_SHARE = 1500, 16
@@ -41,7 +39,7 @@ class Target:
         """How wide a bracket may be."""
         if self.epsilon is not None:
             return tolerance * bracket[1]
-        return max(tolerance, LOUD_WIDTH if bracket[0] > LOUD else 0.0) * max(bracket[0], FLOOR)
+        return tolerance * max(bracket[0], FLOOR)
 
 
 class Sides(NamedTuple):

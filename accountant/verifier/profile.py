@@ -18,7 +18,7 @@ __all__ = ["LOUD", "LOUD_WIDTH", "SMALLEST", "TAIL", "Best", "Blatant", "Goal", 
 SMALLEST = 1e-280
 TAIL = 1e-5
 """What may be cut off, relative to the δ asked for."""
-LOUD, LOUD_WIDTH = 100.0, 6e-3
+LOUD, LOUD_WIDTH = 500.0, 6e-3
 """An ε above it is of no use to anyone, so this relative width of it is narrow enough."""
 
 

@@ -90,8 +90,7 @@ def test_prism_rows(row: dict, relation: str, widths: int) -> None:
     found = recompute(steps((eta, row["T"])), relation=relation, delta=row["delta"])
     assert found.epsilon_lower == pytest.approx(reference, rel=1.5e-3)
     assert found.epsilon_upper == pytest.approx(reference, rel=1.5e-3)
-    width = 1e-3 if reference < 100.0 else 2e-3  # larger ones are computed coarsely
-    assert found.epsilon_upper - found.epsilon_lower <= width * found.epsilon_upper
+    assert found.epsilon_upper - found.epsilon_lower <= 1e-3 * found.epsilon_upper
 
 
 @lru_cache
