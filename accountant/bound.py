@@ -127,11 +127,11 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
     looks: dict[Scenario, Found] = {}
     skipped: list[Scenario] = []
     least, above_seen = 0.0, False
-    order = sorted(cases.all, key=_likely_cost, reverse=True) if len(cases.all) > 1 else cases.all
+    order = sorted(cases.all, key=_likely_cost, reverse=True) if len(cases.all) > 1 else [*cases.all]
     alone, groups = groups_of(order)
     if not any(one in cases.upper for one in alone):
         alone, groups = order, []
-    waiting = list(reversed(alone))
+    waiting: list[Scenario] = [*reversed(alone)]
     most = 0.0  # of the groups
     while waiting or groups:
         if not waiting:
@@ -143,7 +143,7 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
             if together is not None and len(left) <= FEW and together > WIDER * known:
                 together = None
             most = most if together is None else max(most, together)
-            waiting = list(reversed(left)) if together is None else []
+            waiting = [*reversed(left)] if together is None else []
             continue
         scenario = waiting.pop()
         if above_seen and _stays_below(scenario, relation, target, least):
