@@ -24,15 +24,10 @@ from affidavit.accountant.errors import NotSupported, PlanError
 from affidavit.accountant.methods.base import Interval, Method, Target
 from affidavit.accountant.methods.best import ALL, METHODS, Found, admitted, ask, best, candidates, edge, seen
 from affidavit.accountant.methods.ceiling import costs_at_most
+from affidavit.accountant.methods.cover import FEW, WIDER, cost_together, groups_of, likely_size
 from affidavit.accountant.methods.failure import certain_failure
-from affidavit.accountant.methods.zcdp import rho_of
 from affidavit.accountant.plan import (
-    Approximate,
-    Compose,
     Plan,
-    Poisson,
-    Repeat,
-    WithoutReplacement,
     canonical_json,
     core,
     parse_plan,
@@ -132,7 +127,25 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
     looks: dict[Scenario, Found] = {}
     skipped: list[Scenario] = []
     least, above_seen = 0.0, False
-    for scenario in sorted(cases.all, key=_likely_cost, reverse=True) if len(cases.all) > 1 else cases.all:
+    order = sorted(cases.all, key=_likely_cost, reverse=True) if len(cases.all) > 1 else [*cases.all]
+    alone, groups = groups_of(order)
+    if not any(one in cases.upper for one in alone):
+        alone, groups = order, []
+    waiting: list[Scenario] = [*reversed(alone)]
+    most = 0.0  # of the groups
+    while waiting or groups:
+        if not waiting:
+            group = [one for one in groups.pop(0) if one in cases.upper]
+            left = [one for one in group if not _stays_below(one, relation, target, least)]
+            skipped += [one for one in group if one not in left]
+            together = cost_together(left, relation, target) if len(left) > 1 else None
+            known = max(look.interval.upper for one, look in looks.items() if one in cases.upper)
+            if together is not None and len(left) <= FEW and together > WIDER * known:
+                together = None
+            most = most if together is None else max(most, together)
+            waiting = [*reversed(left)] if together is None else []
+            continue
+        scenario = waiting.pop()
         if above_seen and _stays_below(scenario, relation, target, least):
             skipped.append(scenario)
             continue
@@ -155,10 +168,12 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
         if scenario in cases.lower:
             below[scenario] = found
             least = max(least, found.interval.lower)
-    if least > max(f.interval.upper for f in above.values()):
+    if least > max(most, *(f.interval.upper for f in above.values())):
         # A lower side that nothing reaches: what was skipped for it has to be bounded after all.
         above |= {scenario: best(scenario, relation, target) for scenario in skipped if scenario in cases.upper}
     worst = max(above.values(), key=lambda f: f.interval.upper)
+    if most > worst.interval.upper:
+        worst = Found(Interval(0.0, most), "pld")
     if least > worst.interval.upper and not target.explicit:
         explicit = replace(target, explicit=True)
         below = {scenario: best(scenario, relation, explicit) for scenario in below}
@@ -168,24 +183,7 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
 
 
 def _likely_cost(scenario: Scenario) -> tuple[float, float]:
-    return certain_failure(scenario), math.fsum(count * _size(node) for node, count in scenario.nodes())
-
-
-def _size(node: Plan) -> float:
-    """About ρ; orders scenarios only."""
-    match node:
-        case Poisson(rate=rate, of=of):
-            return rate * rate * _size(of)
-        case WithoutReplacement(population=population, sample=sample, of=of):
-            return (sample / max(population, 1)) ** 2 * _size(of)
-        case Repeat(count=count, of=of):
-            return count * _size(of) if count else 0.0
-        case Compose(parts=parts):
-            return math.fsum(map(_size, parts))
-        case Approximate(epsilon=epsilon):
-            return epsilon * epsilon / 2.0
-    rho = rho_of(node)
-    return math.inf if rho is None else rho
+    return certain_failure(scenario), math.fsum(count * likely_size(node) for node, count in scenario.nodes())
 
 
 def _stays_below(scenario: Scenario, relation: Relation, target: Target, least: float) -> bool:

@@ -27,6 +27,8 @@ __all__ = ["Settled", "issue", "known", "settle"]
 
 LATTICE, RECURSION = 1e-6, 1e-4
 """Tolerances where a finer bracket costs some tenths of a second: one lattice, or exponential mechanisms alone."""
+NARROW, LOUD, LOUD_WIDTH = 1e-3, 500.0, 1e-2
+"""Relative widths that are narrow enough: of any ε, and of one above ``LOUD``, which is of no use to anyone."""
 MARGIN = 1e-11
 """Room above what the verifier says, relative: its float64 parts may differ in the last digits elsewhere."""
 CONTRADICTION = 1e-9
@@ -95,7 +97,7 @@ def known(plan: Plan | Mapping[str, Any], *, relation: Relation, delta: float) -
 def _settled(plan: Plan, relation: Relation, delta: float) -> Settled:
     check_covered(plan, relation, delta=delta)
     found = recompute(plan, relation=relation, delta=delta)  # it refuses more, and at once
-    issued = issue(plan, relation=relation, delta=delta)
+    issued = issue(plan, relation=relation, delta=delta, found=found)
     _check(issued, found)
     lower, upper = max(issued.epsilon_lower, found.epsilon_lower), issued.epsilon_upper
     if found.epsilon_upper > upper:
@@ -103,14 +105,30 @@ def _settled(plan: Plan, relation: Relation, delta: float) -> Settled:
     return Settled(replace(issued, epsilon_lower=min(lower, upper), epsilon_upper=upper), found)
 
 
-def issue(plan: Plan, *, relation: Relation, delta: float) -> Bound:
-    """What the issuing engine says, as finely as is cheap. Raises as ``bound``."""
-    found = bound(plan, relation=relation, delta=delta)
-    if found.method == "pld":
-        return bound(plan, relation=relation, delta=delta, tolerance=LATTICE)
-    if found.method == "adaptive" and not any(one.fixed for one in scenarios(core(plan), relation).upper):
-        return bound(plan, relation=relation, delta=delta, tolerance=RECURSION)
-    return found
+def issue(plan: Plan, *, relation: Relation, delta: float, found: Recomputed | None = None) -> Bound:
+    """What the issuing engine says, as finely as is cheap; no finer than ``found`` can confirm. Raises as ``bound``."""
+    first = bound(plan, relation=relation, delta=delta)
+    finer = _tolerance(plan, relation, first)
+    if finer is None or (found is not None and _settles(first, found)):
+        return first
+    return bound(plan, relation=relation, delta=delta, tolerance=finer)
+
+
+def _tolerance(plan: Plan, relation: Relation, first: Bound) -> float | None:
+    """What a second look may be as fine as; None where it would take long."""
+    if first.method == "pld":
+        return LATTICE
+    if first.method == "adaptive" and not any(one.fixed for one in scenarios(core(plan), relation).upper):
+        return RECURSION
+    return None
+
+
+def _settles(first: Bound, found: Recomputed) -> bool:
+    """Whether a finer upper side would change nothing: the verifier's is the larger one, or all is known to be lost."""
+    low, high = max(first.epsilon_lower, found.epsilon_lower), max(first.epsilon_upper, found.epsilon_upper)
+    if low > LOUD and high - low <= LOUD_WIDTH * high:
+        return True
+    return first.epsilon_upper <= found.epsilon_upper and (high - low <= NARROW * high or high == math.inf)
 
 
 def _check(issued: Bound, found: Recomputed) -> None:

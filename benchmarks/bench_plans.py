@@ -2,7 +2,8 @@
 
 Every plan is settled in a process of its own, forked after the imports, so that its memory and processor time are
 its own. ``COUNT``, ``WORKERS`` and ``LIMIT`` (seconds in all; plans that no time is left for are not counted) are
-environment variables; the plans are the same for every run of one count.
+environment variables; the plans are the same for every run of one count. ``OMP_NUM_THREADS=1`` keeps the threads of
+linear algebra, which spin while others compute, out of the processor time.
 The last lines are the slowest and the largest, as JSON, to be run again with ``affidavit epsilon``.
 """
 
@@ -138,6 +139,7 @@ def main() -> None:
     with ThreadPoolExecutor(WORKERS) as pool:
         found = [one for one in pool.map(in_time, questions(COUNT)) if one is not None]
     answered = [one for one in found if one.width == one.width]
+    print(f"threads: OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', 'unset')}; processor time of each process")
     print(f"{len(found)} plans, {len(answered)} settled")
     for decided, number in Counter(one.decided for one in found).most_common():
         print(f"{number:7} {decided}")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["AdaptiveMethod", "AdaptiveProfile", "recursion_points"]
 
 LEAST_CELLS, MOST_CELLS = 8, 256
-MAX_POINTS, FINE_POINTS = 8e6, 4e6
+MAX_POINTS, FINE_POINTS = 4e6, 1.5e6
 """Lattice points of all steps together, some 0.3 µs each: of the coarsest grid, and of finer ones."""
 MAX_RANGE = 60.0
 WIDTH = 1.5
@@ -51,6 +51,8 @@ STALLED, CHEAP = 0.8, 3e5
 """A refinement of more than so many points that leaves more than this share of the width has met another limit."""
 LOOK = 0.02
 """How well a width is known by which a grid is judged, in units of the tolerance."""
+LOUD, LOUD_WIDTH = 500.0, 1e-2
+"""An ε above it is of no use to anyone: relative width that is enough."""
 ROUNDING, RANGE_ROUNDING = 1e-10, 1e-15
 
 
@@ -87,6 +89,8 @@ class AdaptiveProfile:
         self._fixed: FixedProfile | None = None
         self._total = sum(eta * uses for eta, uses in self._runs)
         self._estimate = estimate_at(self._runs, delta=target.delta, epsilon=target.epsilon or 0.0)
+        loud = target.delta is not None and self._estimate.epsilon > LOUD
+        self._tolerance = max(target.tolerance, LOUD_WIDTH) if loud else target.tolerance
         if scenario.fixed:
             self._fixed = fixed_profile(scenario, relation, target, near=self._estimate.epsilon)
         self._everywhere: _Sides | None = None
@@ -154,7 +158,7 @@ class AdaptiveProfile:
         elif target.delta is None:
             epsilon = max(target.epsilon or 0.0, 0.0)
             effect = max(0.5, (epsilon * epsilon - rho * rho) / (4.0 * rho))
-        return _even(math.sqrt(WIDTH * effect / target.tolerance))
+        return _even(math.sqrt(WIDTH * effect / self._tolerance))
 
     def _refined(self, grid: Callable[[int], tuple[Corridor, tuple[float, float]]]) -> _Sides:
         """Both sides, with more cells until the target is met or the work is too much."""
@@ -162,7 +166,7 @@ class AdaptiveProfile:
         while cells > LEAST_CELLS and grid(cells)[0].points > FINE_POINTS:
             cells = _even(cells * 0.8 - 1.0)
         sides, width, before = None, math.inf, math.inf
-        while sides is None or width > self._target.tolerance:
+        while sides is None or width > self._tolerance:
             corridor, zone = grid(cells)
             stalled = width > STALLED * before and (corridor.points > CHEAP or self._order == "mixed")
             if sides is not None and (stalled or corridor.points > FINE_POINTS):
@@ -171,7 +175,7 @@ class AdaptiveProfile:
             width, before = self._width(sides), width
             if cells == MOST_CELLS:
                 break
-            cells = _even(cells * min(1.4, max(1.1, 1.05 * math.sqrt(width / self._target.tolerance))))
+            cells = _even(cells * min(1.4, max(1.1, 1.05 * math.sqrt(width / self._tolerance))))
         return sides
 
     def _recurse(self, corridor: Corridor, zone: tuple[float, float]) -> _Sides:
@@ -186,7 +190,7 @@ class AdaptiveProfile:
         """Relative width of the bracket at the target; 0 below the absolute floor on ε."""
         target = self._target
         if target.delta is not None:
-            found = self._crossing(sides, target.delta, relative=LOOK * target.tolerance)
+            found = self._crossing(sides, target.delta, relative=LOOK * self._tolerance)
             if found.upper - found.lower <= EPSILON_FLOOR:
                 return 0.0
         else:

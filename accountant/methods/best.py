@@ -43,6 +43,8 @@ EXACT: tuple[Method, ...] = (
 
 WORTH_A_LOOK = 2e5
 """Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first."""
+LOUD, LOUD_WIDTH = 500.0, 1e-2
+"""An ε above it is of no use to anyone: the envelope's bracket is enough where it is that narrow."""
 RANGE_ROUNDING = 1e-15
 
 UPPER: tuple[Method, ...] = (ZcdpMethod(), RenyiMethod(), AdvancedMethod())
@@ -116,6 +118,8 @@ def best(scenario: Scenario, relation: Relation, target: Target) -> Found:
         return envelope
     methods = candidates(scenario, relation)
     found = [_found(method, scenario, relation, target) for method in methods]
+    if all(one.interval.upper == math.inf for one in found) and not PldMethod().why_not(scenario, relation):
+        found.append(_found(PldMethod(), scenario, relation, target))
     if not all(one.attained for one in found):
         others = [m for m in UPPER if m not in methods and not m.why_not(scenario, relation)]
         found += [_found(method, scenario, relation, target) for method in others]
@@ -156,7 +160,8 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> F
     chosen = Scenario((*scenario.fixed, *halved))
     lower = max(found.interval.lower, _found(method, chosen, relation, replace(target, explicit=True)).interval.lower)
     upper = found.interval.upper
-    if upper - lower > target.tolerance * upper:
+    loud = LOUD_WIDTH if target.delta is not None and lower > LOUD else 0.0
+    if upper - lower > max(target.tolerance, loud) * upper:
         return None
     return replace(found, interval=Interval(min(lower, upper), upper))
 

@@ -135,6 +135,7 @@ class ComposedProfile:
 
         parts = tuple((one_step(node, relation, explicit=True), count) for node, count in scenario.fixed)
         small = math.log(max(target.delta or 1e-12, 1e-280)) - 15.0
+        self.symmetric = all(step.symmetric for step, _ in parts)
         self._upper, self._lower = _both_sums(parts, direction, small)
 
     def upper(self, epsilon: Array) -> Array:
@@ -238,10 +239,10 @@ def fixed_profile(scenario: Scenario, relation: Relation, target: Target, *, nea
     alone = Scenario(fixed=scenario.fixed)
     if not MixtureMethod().why_not(alone, relation):
         return MixtureProfile(alone)
-    forward, backward = (
-        ComposedProfile(alone, relation, target, direction=direction) for direction in ("forward", "backward")
-    )
-    return LargerProfile(forward, backward, near=near)
+    forward = ComposedProfile(alone, relation, target, direction="forward")
+    if forward.symmetric:
+        return forward
+    return LargerProfile(forward, ComposedProfile(alone, relation, target, direction="backward"), near=near)
 
 
 class MixtureMethod:

@@ -35,6 +35,8 @@ __all__ = ["Law", "composed_curve", "composed_law", "composed_step"]
 PRODUCT_LOSSES = 20_000
 """Most losses of an exact product."""
 POINTS = 2**15
+FINER = 4.0
+"""How much finer than that a grid may be, to resolve one use."""
 LOG_NOTHING = -240.0
 """ln of the mass beyond which a nested composition is truncated."""
 SPACING = 5.0
@@ -141,7 +143,7 @@ def composed_law(
         step = span / points
         # Many uses of small losses: the grid must resolve one use, as far as the size allows.
         deviations = [math.sqrt(float(cumulants([(part, 1)], np.zeros(1))[2][0])) for part, _ in cut]
-        step = max(min([step, *(0.1 * x for x in deviations if x > 0.0)]), step / 16.0)
+        step = max(min([step, *(0.1 * x for x in deviations if x > 0.0)]), step / FINER)
         widest = max((gap for curve, _ in parts if (gap := lattice(curve)) > step), default=0.0)
         step = widest if widest > 0.0 and len(parts) == 1 and parts[0][0].polygon else aligned(parts, step)
     discretised = masses(parts, reaches, side=side, step=step)

@@ -22,6 +22,8 @@ NEAR = 1e-7
 """A guess of ε that is off by less is not corrected."""
 FIRST_POINTS, FIRST_SHARE = 1500, 16
 """Points of the first grid, and as many more for so many parts: each costs as much by itself as some hundred points."""
+FIRST_REACH = 2**15
+"""Points of the first grid of one use, at most: a narrow window far out would ask for far more."""
 LATTICE_POINTS = 2**17
 """Most points for which a lattice of atoms is taken as the grid at once, exactly."""
 
@@ -109,7 +111,7 @@ class Problem:
         one_use = self.saddle.deviation / math.sqrt(sum(count for _, count in self.parts))
         points = FIRST_POINTS + FIRST_SHARE * min(len(self.parts) - 1, 400)
         step = min(span / points, max(one_use, span / (32 * FIRST_POINTS)))
-        return aligned(self.parts, max(step, self.least_step(), 1e-9 * largest))
+        return aligned(self.parts, max(step, self.least_step(), largest / FIRST_REACH))
 
     def masses(self, side: Side, step: float) -> list[tuple[Masses, int]]:
         """All parts discretised."""

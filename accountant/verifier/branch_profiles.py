@@ -25,7 +25,7 @@ from affidavit.accountant.verifier.blocks import exponential_blocks
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use
 from affidavit.accountant.verifier.exponential_samples import exponential_samples
 from affidavit.accountant.verifier.exponential_use import Lines
-from affidavit.accountant.verifier.finite_losses import losses_of
+from affidavit.accountant.verifier.finite_losses import losses_of, most_atoms
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
 from affidavit.accountant.verifier.lattice_profiles import sampled_profile
 from affidavit.accountant.verifier.memoryless import MOST_USES, memoryless_profile
@@ -36,8 +36,8 @@ from affidavit.accountant.verifier.mixture import (
     two_point_masses,
 )
 from affidavit.accountant.verifier.pairs import plain
-from affidavit.accountant.verifier.product import MAX_ATOMS, ProductProfile, two_point_product
-from affidavit.accountant.verifier.profile import Best, Blatant, Goal, OneSide, Profile, worst
+from affidavit.accountant.verifier.product import ProductProfile, two_point_product
+from affidavit.accountant.verifier.profile import LOUD, Best, Blatant, Goal, OneSide, Profile, worst
 from affidavit.accountant.verifier.sampled import fronts
 from affidavit.accountant.verifier.single import one_exponential
 from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
@@ -46,8 +46,9 @@ __all__ = ["profile_of"]
 
 BITS = 256
 CELLS = (96, 80, 64, 56, 48, 40, 32, 28, 24, 20, 16, 12, 8, 6)
-ENOUGH, FINER = 40, 2.5
-"""Cells to a range for a relative width of about 5e-4 to 8e-4 (it falls with their square); times these for 1e-4."""
+ENOUGH, LOUD_ENOUGH, FINER = 40, 16, 2.5
+"""Cells to a range for a relative width of about 5e-4 to 8e-4 (it falls with their square), for less than 1e-2, where
+all of it costs more than ``LOUD``; times these for 1e-4."""
 QUICK, AFFORDABLE = 0.5, 2.5
 """Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
 WEAK = 1e-4
@@ -91,7 +92,8 @@ def _product(fixed: Fixed, tail: float) -> ProductProfile:
 
 def _on_lattice(fixed: Fixed) -> bool:
     """Whether there is no exact product."""
-    return len(_two_point(fixed)) < len(fixed.uses) or losses_of(_two_point(fixed)) > MAX_ATOMS
+    most = most_atoms(gaussian=fixed.mu_squared > 0, lattice=False)
+    return len(_two_point(fixed)) < len(fixed.uses) or losses_of(_two_point(fixed)) > most
 
 
 def _masses(fixed: Fixed, tail: float) -> tuple[LossMasses | None, ...]:
@@ -120,7 +122,8 @@ def _lattice(branch: Branch, tail: float) -> Fraction | None:
     top = zcdp_top(_rho(Fixed(), steps), tail)
     end = 0.0 if after.empty or _on_lattice(after) else zcdp_top(_rho(after, steps), tail)
     whole = _rho(branch.fixed, steps)
-    enough = ENOUGH * math.sqrt(_rho(Fixed(), steps) / whole) if 0.0 < whole < math.inf else ENOUGH
+    most = LOUD_ENOUGH if zcdp_top(whole, 0.5) > 2.0 * LOUD else ENOUGH
+    enough = most * math.sqrt(_rho(Fixed(), steps) / whole) if 0.0 < whole < math.inf else most
     for cells in CELLS:
         if cells > FINER * enough and cells > CELLS[-1]:
             continue
@@ -220,7 +223,7 @@ def _in_the_end(branch: Branch, step: Fraction, tail: float) -> _Ordered:
     return _Ordered(curve, _masses(branch.first, tail), exact=False)
 
 
-def _zcdp(branch: Branch, goal: Goal) -> Profile:
+def zcdp_profile(branch: Branch, goal: Goal) -> Profile:
     """Upper side from zCDP of the leaves and steps; fixed pairs in front."""
     rho = branch.fixed.rho + sum((count * r * r for r, count in branch.steps), Fraction(0)) / 8
     rest = replace(branch.fixed, rho=Fraction(0))
@@ -259,7 +262,7 @@ def _in_blocks(branch: Branch, goal: Goal) -> Profile:
     if below is not None:
         sides.append(OneSide(below, "lower"))
     elif branch.fixed.empty:  # so many steps that zCDP may be sharper
-        sides.append(_zcdp(branch, goal))
+        sides.append(zcdp_profile(branch, goal))
     return Best(tuple(sides))
 
 
@@ -314,13 +317,16 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
             return Blatant(f"mass above {goal.delta!r} on an infinite loss")
         goal = replace(goal, expected=max(goal.delta - failure, 1e-9 * goal.delta))
     if fixed.rho:
+        above = zcdp_profile(branch, goal)
+        if goal.keep == "upper":
+            return above
         gaussian = replace(
             branch,
             first=_as_gaussian(branch.first),
             between=_as_gaussian(branch.between),
             last=_as_gaussian(branch.last),
         )
-        return Best((_zcdp(branch, goal), OneSide(profile_of(gaussian, goal), "lower")))
+        return Best((above, OneSide(profile_of(gaussian, goal), "lower")))
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
         return one_exponential(branch.steps[0][0])
     if branch.steps:

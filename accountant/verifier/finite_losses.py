@@ -1,8 +1,8 @@
 """Pairs with finitely many losses, for a lattice: products of pure and approximate mechanisms.
 
 A few of them are composed exactly (``product``); the product of many has too many losses, so it is cut into chunks,
-each an exact product, and the chunks are composed on a lattice: of many different ε a few at a time, of one ε that is
-used very often about √count at a time.
+each an exact product, and the chunks are composed on a lattice: of many different ε a few at a time, of few different
+ones about √count of each at a time.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from math import isqrt, prod
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, Pure
 from affidavit.accountant.verifier.pairs import Finite
-from affidavit.accountant.verifier.product import two_point_product
+from affidavit.accountant.verifier.product import MAX_ATOMS, two_point_product
 
-__all__ = ["chunked", "losses_of"]
+__all__ = ["chunked", "losses_of", "most_atoms"]
 
-PER_CHUNK, MAX_USES, MAX_DIFFERENT = 1 << 8, 2_000, 64
+PER_CHUNK, MAX_USES, FEW_DIFFERENT, MAX_DIFFERENT = 1 << 8, 2_000, 6, 64
+BESIDE_LATTICE, BESIDE_GAUSSIAN = 64, 2_000
 
 Uses = Sequence[tuple[Pure | Approximate, int]]
 
@@ -27,9 +28,14 @@ def losses_of(uses: Uses) -> int:
     return prod(min(count + 1, 40 * isqrt(count) + 4) for use, count in uses if use.epsilon > 0)
 
 
+def most_atoms(*, gaussian: bool, lattice: bool) -> int:
+    """Most losses that are kept apart: they are multiplied out with a lattice, and a Gaussian is evaluated at each."""
+    return BESIDE_LATTICE if lattice else BESIDE_GAUSSIAN if gaussian else MAX_ATOMS
+
+
 def chunked(uses: Uses) -> Iterator[tuple[Finite, int]]:
     """The uses in chunks, with counts."""
-    if sum(count for _, count in uses) <= MAX_USES:
+    if len(uses) > FEW_DIFFERENT and sum(count for _, count in uses) <= MAX_USES:
         yield from _spread(uses)
         return
     if len(uses) > MAX_DIFFERENT:

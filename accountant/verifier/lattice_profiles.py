@@ -9,10 +9,10 @@ from typing import NamedTuple
 from affidavit.accountant.verifier.bracket import Sides, epsilon_bracket
 from affidavit.accountant.verifier.branches import Fixed
 from affidavit.accountant.verifier.mixture import MixtureProfile, NoSteps
-from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Best, Goal, OneSide, Profile, worst
+from affidavit.accountant.verifier.profile import LOUD, LOUD_WIDTH, SMALLEST, TAIL, Best, Goal, OneSide, Profile, worst
 from affidavit.accountant.verifier.sampled import Front, Kept, expected_delta, fronts
 
-__all__ = ["sampled_profile"]
+__all__ = ["lattice_above", "sampled_profile"]
 
 COARSE_WIDTH, NARROW = 2e-3, 8e-4
 """Relative bracket widths: of a first look, and aimed at."""
@@ -91,6 +91,11 @@ def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:
     return Best(tuple(sides))
 
 
+def lattice_above(front: Front) -> Profile:
+    """An upper side alone, at a first look's width."""
+    return OneSide(_lattice_profile(front, front.spacing(NARROW, resolve=False), keep="upper"), "upper")
+
+
 def _lattice_profile(front: Front, step: float, *, keep: Kept = "both") -> MixtureProfile:
     masses = front.masses(step, keep=keep)
     method = "privacy loss distribution, connect the dots and grouped cells"
@@ -121,11 +126,13 @@ def _refined(front: Front, goal: Goal, floor: float, look: _Look | None) -> Prof
     lower, upper = _asked(profile, goal)
     for _ in range(REFINEMENTS if front.attained else 0):
         width = upper - lower
+        if goal.delta is not None and lower > LOUD and width <= LOUD_WIDTH * upper:
+            break
         if upper <= floor or width <= max(aim * upper, 1e-7 if goal.delta is not None else 0.0):
             break
         # The bracket is O(spacing²) wide.
         places = 1 if profile.masses is None else len(profile.masses.upper_mass)
-        finest = places * front.bits / MAX_WORK
+        finest = max(places * front.bits / MAX_WORK, front.tails(step) / 2.0)
         factor = max(0.15, finest, math.sqrt(0.6 * aim * upper / width) if width < math.inf else 0.5)
         if factor > 0.8:
             break

@@ -14,11 +14,25 @@ from typing import Literal, Protocol
 from affidavit.accountant.verifier import bracket
 from affidavit.accountant.verifier.bracket import Sides
 
-__all__ = ["SMALLEST", "TAIL", "Best", "Blatant", "Goal", "OneSide", "Profile", "epsilon_of", "worst"]
+__all__ = [
+    "LOUD",
+    "LOUD_WIDTH",
+    "SMALLEST",
+    "TAIL",
+    "Best",
+    "Blatant",
+    "Goal",
+    "OneSide",
+    "Profile",
+    "epsilon_of",
+    "worst",
+]
 
 SMALLEST = 1e-280
 TAIL = 1e-5
 """What may be cut off, relative to the δ asked for."""
+LOUD, LOUD_WIDTH = 500.0, 6e-3
+"""An ε above it is of no use to anyone, so this relative width of it is narrow enough."""
 
 
 @dataclass(frozen=True, slots=True)

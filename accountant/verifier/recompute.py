@@ -41,6 +41,7 @@ from affidavit.accountant.verifier.bracket import Sides
 from affidavit.accountant.verifier.branch_profiles import profile_of
 from affidavit.accountant.verifier.branches import Branch
 from affidavit.accountant.verifier.ceiling import costs_at_most, likely_cost, pure_epsilon
+from affidavit.accountant.verifier.covers import FEW, WIDER, groups_of, together
 from affidavit.accountant.verifier.profile import SMALLEST, Goal, epsilon_of
 from affidavit.accountant.verifier.reading import cases
 from affidavit.accountant.verifier.zcdp import zcdp_top
@@ -100,13 +101,32 @@ def _answers(
     relation: Relation,
     ask: Callable[[Branch, Side], _Found],
     stays_below: Callable[[Branch, float], bool],
+    cover: Callable[[Sequence[Branch]], _Found | None],
 ) -> tuple[Sides, list[str]]:
     """The largest lower side of the branches that are reached, the largest upper side of those that bound the plan."""
     found = cases(core(parse_plan(plan)), validate.relation(relation))
     branches = dict.fromkeys((*found.upper, *found.lower))
     low = 0.0
     above: list[tuple[float, str]] = []
-    for branch in sorted(branches, key=likely_cost, reverse=True) if len(branches) > 1 else branches:
+    order = sorted(branches, key=likely_cost, reverse=True) if len(branches) > 1 else [*branches]
+    alone, groups = groups_of(order)
+    if not any(branch in found.upper for branch in alone):
+        alone, groups = order, []
+    waiting = [*reversed(alone)]
+    while waiting or groups:
+        if not waiting:
+            group = [one for one in groups.pop(0) if one in found.upper]
+            left = [one for one in group if low < math.inf and not (low > 0.0 and stays_below(one, low))]
+            if len(left) < len(group):
+                above.append((low, above[0][1]))
+            covered = cover(left) if len(left) > 1 else None
+            if covered and len(left) <= FEW and covered[0][1] > WIDER * max(upper for upper, _ in above):
+                covered = None
+            if covered is not None:
+                above.append((covered[0][1], covered[1]))
+            waiting = [] if covered is not None else [*reversed(left)]
+            continue
+        branch = waiting.pop()
         # A branch that costs no more than a lower side that is known, at a glance, changes neither side.
         if above and (low == math.inf or (low > 0.0 and stays_below(branch, low))):
             above.append((low, above[0][1]))
@@ -151,6 +171,7 @@ def recompute(
             relation,
             lambda branch, keep: _epsilon(branch, delta, keep),
             lambda branch, low: costs_at_most(branch, epsilon=low, delta=delta),
+            lambda group: _together(group, Goal(delta=delta)),
         )
         return Recomputed(low, high, delta, delta, _joined(methods), _arithmetic(methods), relation)
     epsilon = validate.real(epsilon, path="epsilon")
@@ -159,6 +180,7 @@ def recompute(
         relation,
         lambda branch, keep: _delta(branch, epsilon, keep),
         lambda branch, low: costs_at_most(branch, epsilon=epsilon, delta=low),
+        lambda group: _together(group, Goal(epsilon=epsilon)),
     )
     return Recomputed(epsilon, epsilon, low, high, _joined(methods), _arithmetic(methods), relation)
 
@@ -175,6 +197,18 @@ def _epsilon(branch: Branch, delta: float, keep: Side) -> _Found:
     start = zcdp_top(rho, delta) if 0.0 < rho < math.inf else 1.0
     lower, upper = epsilon_of(profile, delta, start=start)
     return (lower, min(upper, largest[1])), profile.method
+
+
+def _together(group: Sequence[Branch], goal: Goal) -> _Found | None:
+    """One upper side of a group of branches."""
+    if goal.delta in {0.0, 1.0}:
+        return None
+    profile = together(group, goal)
+    if profile is None:
+        return None
+    delta = goal.delta
+    sides = epsilon_of(profile, delta, start=1.0) if delta is not None else profile.delta(goal.epsilon or 0.0)
+    return sides, profile.method
 
 
 def _delta(branch: Branch, epsilon: float, keep: Side) -> _Found:

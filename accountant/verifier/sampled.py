@@ -13,7 +13,8 @@ the theory, not of arithmetic. So is it with an exponential mechanism on the sam
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -25,12 +26,12 @@ from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_ar
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
 from affidavit.accountant.verifier.convolve import Composed, Uses, compose, log_tail_bound, window_of
 from affidavit.accountant.verifier.discrete import DiscretePair, discrete_pairs
-from affidavit.accountant.verifier.finite_losses import chunked, losses_of
+from affidavit.accountant.verifier.finite_losses import chunked, losses_of, most_atoms
 from affidavit.accountant.verifier.lattice import LatticeMasses, from_above, from_below, on_grid, reach
 from affidavit.accountant.verifier.mixture import LossMasses, two_point_masses
 from affidavit.accountant.verifier.on_sample import reached, sampled_pairs
 from affidavit.accountant.verifier.pairs import GaussianPair, LaplacePair, Mixed, Pair, Reversed
-from affidavit.accountant.verifier.product import MAX_ATOMS, Atoms, ProductProfile, TwoValued, two_point_product
+from affidavit.accountant.verifier.product import Atoms, ProductProfile, TwoValued, two_point_product
 from affidavit.accountant.verifier.replaced import ReplacedPair
 from affidavit.accountant.verifier.single import SingleProfile
 
@@ -83,7 +84,7 @@ def _two_valued(epsilon: Ball, rate: Ball, count: int, *, forward: bool) -> TwoV
     return TwoValued(-low, -high, chance, count)
 
 
-def _direction(fixed: Fixed, *, forward: bool) -> Direction:
+def _direction(fixed: Fixed, *, forward: bool, lattice: bool) -> Direction:
     upper: list[tuple[Pair, int]] = []
     lower: list[tuple[Pair, int]] = []
     binomials: list[TwoValued] = []
@@ -111,11 +112,11 @@ def _direction(fixed: Fixed, *, forward: bool) -> Direction:
                 upper.append((discrete, count))
                 if beneath is not None:
                     lower.append((beneath, count))
-    if losses_of(plain) > MAX_ATOMS:
+    if losses_of(plain) > most_atoms(gaussian=fixed.mu_squared > 0, lattice=lattice or bool(upper)):
         stairs = list(chunked(plain))
         upper, lower, plain = [*upper, *stairs], [*lower, *stairs], []
     mu = ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None
-    if mu is not None and upper:
+    if mu is not None and (upper or lattice):
         gaussian = GaussianPair(ball(fixed.mu_squared).sqrt())
         upper.append((gaussian, 1))
         lower.append((gaussian, 1))
@@ -133,11 +134,11 @@ class Grid:
     parts: int = 1
 
 
-def fronts(fixed: Fixed, *, negligible: float) -> tuple[Front, Front]:
-    """Both directions; ``negligible`` is a mass that may be cut off."""
+def fronts(fixed: Fixed, *, negligible: float, lattice: bool = False) -> tuple[Front, Front]:
+    """Both directions; ``negligible`` is a mass that may be cut off. ``lattice``: one is needed for others anyway."""
     bits = int(GUARD_BITS - math.log2(negligible)) + _further_bits(fixed)
     with precision(bits):
-        forward, backward = (_direction(fixed, forward=forward) for forward in (True, False))
+        forward, backward = (_direction(fixed, forward=forward, lattice=lattice) for forward in (True, False))
     return Front(forward, negligible, bits), Front(backward, negligible, bits)
 
 
@@ -183,6 +184,11 @@ class Front:
         with precision(self.bits):
             return ProductProfile(self.direction.mu, self._atoms(), "two-point losses of a sample", self.bits)
 
+    def beside(self, parts: Sequence[tuple[Pair, int]]) -> Front:
+        """An upper side of this with others."""
+        upper = (*self.direction.upper, *parts)
+        return replace(self, direction=replace(self.direction, upper=upper, lower=()))
+
     @property
     def attained(self) -> bool:
         """Whether the same pairs serve on both sides, so that the bracket closes as the lattice gets finer."""
@@ -225,6 +231,13 @@ class Front:
                 1.5 * (window.last - window.first) * coarse * len(uses) / self._most_places,
             )
             return max(least, min([wanted, 4 * coarse, *(floors if resolve else [])]))
+
+    def tails(self, step: float) -> float:
+        """At how many lattice points tails are evaluated for one side, over ``MAX_TAILS``."""
+        total = sum(count for _, count in self.direction.upper)
+        with precision(self.bits):
+            spans = [reach(pair, self.negligible / total) for pair, _ in self.direction.upper]
+        return sum(high - low for low, high in spans) / step / MAX_TAILS
 
     @property
     def _most_places(self) -> int:
