@@ -63,36 +63,17 @@ LOG_ORDERS = (math.log(1e-4), math.log(1e9))
 GRID = 64
 
 
+class _NoBoundError(ValueError):
+    """Why a node has no Rényi bound, in a few words."""
+
+
 def applies(plan: Plan, relation: Relation) -> str:
     """Empty if every node has a Rényi bound under ``relation``, else the reason in a few words."""
-    match plan:
-        case Compose(parts=parts):
-            return next((why for part in parts if (why := applies(part, relation))), "")
-        case Repeat(of=of):
-            return applies(of, relation)
-        case Moved(node=Poisson(absent=None) as sample):
-            return applies(sample, "zero-out")
-        case Moved():
-            return "no Rényi bound for a record that leaves one part for another"
-        case Poisson(rate=rate, of=of):
-            if any(isinstance(node, WithoutReplacement) for node in walk(of)):
-                return "no theorem for sampling without replacement inside a Poisson sample"
-            if relation == "substitution" and 0.0 < rate < 1.0:
-                return "no Rényi bound for Poisson sampling under substitution"
-            return applies(of, relation)
-        case WithoutReplacement(population=population, sample=sample, of=of):
-            if relation == "zero-out" and 0 < sample < population:
-                return "no Rényi bound for sampling without replacement under zero-out"
-            if any(isinstance(node, Poisson) for node in walk(of)):
-                return "no Rényi bound for Poisson sampling under substitution"
-            if any(node.population != sample for node in outermost(of, WithoutReplacement)):
-                return "an inner sample without replacement must be drawn from the outer sample"
-            return applies(of, "substitution")
-        case Approximate(delta=delta):
-            return "" if delta == 0.0 else "an approximate guarantee has no Rényi bound"
-        case Gaussian() | Laplace() | Pure() | Exponential() | ZeroConcentrated() | DiscreteGaussian():
-            return ""
-    return f"no Rényi bound for {plan.kind}"
+    try:
+        _curve(plan, relation)
+    except _NoBoundError as reason:
+        return str(reason)
+    return ""
 
 
 def rdp(plan: Plan, relation: Relation) -> Renyi:
@@ -100,10 +81,8 @@ def rdp(plan: Plan, relation: Relation) -> Renyi:
 
     Raises ``ValueError`` where ``applies`` gives a reason.
     """
-    if why := applies(plan, relation):
-        raise ValueError(why)
     curve = _curve(plan, relation)
-    return lambda order: curve(max(order, 1.0 + 1e-6)) if order < 1.0 + 1e-6 else curve(order)
+    return lambda order: curve(max(order, 1.0 + 1e-6))
 
 
 @lru_cache(maxsize=512)
@@ -113,15 +92,25 @@ def _curve(plan: Plan, relation: Relation) -> Renyi:
             curves = [_curve(part, relation) for part in parts]
             return lambda order: math.fsum(curve(order) for curve in curves)
         case Repeat(count=count, of=of):
-            if count == 0:
-                return lambda _: 0.0
             once = _curve(of, relation)
-            return lambda order: count * once(order)
-        case Moved(node=moved):
-            return _curve(moved, "zero-out")
+            return lambda order: count * once(order) if count else 0.0
+        case Moved(node=Poisson(absent=None) as sample):
+            return _curve(sample, "zero-out")
+        case Moved():
+            raise _NoBoundError("no Rényi bound for a record that leaves one part for another")
         case Poisson(rate=rate, of=of):
+            if any(isinstance(node, WithoutReplacement) for node in walk(of)):
+                raise _NoBoundError("no theorem for sampling without replacement inside a Poisson sample")
+            if relation == "substitution" and 0.0 < rate < 1.0:
+                raise _NoBoundError("no Rényi bound for Poisson sampling under substitution")
             return _sampled(rate, of, relation, poisson=True)
         case WithoutReplacement(population=population, sample=sample, of=of):
+            if relation == "zero-out" and 0 < sample < population:
+                raise _NoBoundError("no Rényi bound for sampling without replacement under zero-out")
+            if any(isinstance(node, Poisson) for node in walk(of)):
+                raise _NoBoundError("no Rényi bound for Poisson sampling under substitution")
+            if any(node.population != sample for node in outermost(of, WithoutReplacement)):
+                raise _NoBoundError("an inner sample without replacement must be drawn from the outer sample")
             rate = sample / population if population else 0.0
             return _sampled(rate, of, "substitution", poisson=relation == "add-remove")
     return _leaf(plan)
@@ -129,9 +118,9 @@ def _curve(plan: Plan, relation: Relation) -> Renyi:
 
 def _sampled(rate: float, of: Plan, relation: Relation, *, poisson: bool) -> Renyi:
     """``of`` on a sample, its cost stated for ``relation``; ``poisson`` picks the pair (γP + (1−γ)Q, Q)."""
+    inner = _curve(of, relation)
     if rate == 0.0:
         return lambda _: 0.0
-    inner = _curve(of, relation)
     if rate == 1.0:
         return inner
     square = _gaussian_square(of)
@@ -173,13 +162,15 @@ def _leaf(leaf: Plan) -> Renyi:
             return lambda order: math.inf if sigma == 0.0 else order * 0.5 * (shift / sigma) ** 2
         case Laplace(noise_multiplier=scale):
             return lambda order: math.inf if scale == 0.0 else _laplace(order, 1.0 / scale)
+        case Approximate(delta=delta) if delta > 0.0:
+            raise _NoBoundError("an approximate guarantee has no Rényi bound")
         case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon):
             return lambda order: _pure(order, epsilon)
         case Exponential(range=eta):
             return lambda order: _bounded_range(order, eta)
         case ZeroConcentrated(rho=rho):
             return lambda order: order * rho
-    raise ValueError(f"no Rényi bound for {leaf.kind}")
+    raise _NoBoundError(f"no Rényi bound for {leaf.kind}")
 
 
 def _pure(order: float, epsilon: float) -> float:
