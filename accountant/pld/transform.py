@@ -5,8 +5,7 @@ multiplied and transformed back. The error of the transform is then relative to 
 selects, so δ = 1e-100 needs no more than double precision.
 
 A transform of a vector of 1-norm 1 errs by at most c u log2(N) in each coefficient (each butterfly
-level adds a rounding of a partial 1-norm). Where few coefficients are left that matter, as after some of many different
-parts, only these are computed, by matrix products (``_Frequencies``). Powers and products amplify it to
+level adds a rounding of a partial 1-norm). Powers and products amplify it to
 Σ_j T_j |z_j|^{T_j − 1} Π_{k≠j} |z_k|^{T_k} Δ; exponentials add u T |ln z|; the inverse averages over the
 spectrum. The bound on every entry is computed from the spectrum itself.
 """
@@ -18,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from affidavit.accountant.pld.curve import Array
 from affidavit.accountant.pld.discretise import Masses, loss_rounding
@@ -28,10 +26,6 @@ __all__ = ["UNIT", "Tilted", "beyond_mass", "convolve", "log_mgf", "loss_shift",
 UNIT = 2.0**-53
 BUTTERFLY = 8.0
 """Rounding errors, in units of u, that one level of the transform adds at most."""
-WORTH_A_TRANSFORM = 64
-"""Products of a value and a coefficient, by size of the transform, for which a transform is no dearer."""
-WORTH_KEEPING = 0.8
-"""Share of the coefficients that still matter, above which sorting out the others takes longer than computing them."""
 LOG_DROPPED = -75.0
 """ln of the size below which a coefficient of the composed spectrum counts as 0."""
 
@@ -107,52 +101,6 @@ class Tilted:
     relative: float
 
 
-class _Frequencies:
-    """The coefficients of a transform of ``size`` that still matter, and how to compute only these.
-
-    Index j = B i + r splits the sum in two, Σ_i ω^{B i k} Σ_r x_{B i + r} ω^{r k}, with tables of ω^{r k} and
-    ω^{B i k}, real parts beside imaginary ones. For x of 1-norm 1, the inner sums of B terms err by 2 B u in all, the
-    outer one of I terms by 2 I u, the entries of the two tables by 8 u each, and the complex product by 4 u.
-    """
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.active: NDArray[np.intp] = np.arange(size // 2 + 1)
-        self._short = self._long = np.zeros((2, 0, 0))
-
-    def of(self, values: Array, *, longest: int) -> tuple[NDArray[np.complex128], float]:
-        """The coefficients and a bound on their error; no vector to come is longer than ``longest``."""
-        from scipy import fft
-
-        if self.active.size * values.size > WORTH_A_TRANSFORM * self.size:
-            return fft.rfft(values, self.size)[self.active], BUTTERFLY * UNIT * math.log2(self.size)
-        if self._short.shape[2] != self.active.size:
-            block = math.isqrt(longest) + 1
-            self._short = self._roots(np.arange(block))
-            self._long = self._roots(block * np.arange(-(-longest // block)))
-        block = self._short.shape[1]
-        rows = -(-values.size // block)
-        split = np.pad(values, (0, rows * block - values.size)).reshape(rows, block)
-        real, imaginary = split @ self._short[0], split @ self._short[1]
-        cosine, sine = self._long[:, :rows]
-        result = np.empty(self.active.size, dtype=np.complex128)
-        result.real = (real * cosine - imaginary * sine).sum(axis=0)
-        result.imag = (real * sine + imaginary * cosine).sum(axis=0)
-        return result, UNIT * (20.0 + 2.0 * (block + rows))
-
-    def _roots(self, indices: NDArray[np.intp]) -> Array:
-        turns = np.multiply.outer(indices, self.active) % self.size
-        turns[2 * turns > self.size] -= self.size
-        angles = (-2.0 * math.pi / self.size) * turns
-        return np.stack((np.cos(angles), np.sin(angles)))
-
-    def keep(self, kept: NDArray[np.bool_]) -> None:
-        """Forget the others."""
-        self.active = self.active[kept]
-        if self._short.size:
-            self._short, self._long = self._short[:, :, kept], self._long[:, :, kept]
-
-
 def convolve(parts: Sequence[tuple[Masses, int]], theta: float, size: int) -> Tilted:
     """All ``parts`` to their counts, tilted by ``theta``, folded onto ``size`` indices."""
     from scipy import fft
@@ -161,13 +109,11 @@ def convolve(parts: Sequence[tuple[Masses, int]], theta: float, size: int) -> Ti
         # A part with no finite loss at all.
         return Tilted(np.zeros(size), 0.0, 0.0, 0.0)
     half = size // 2 + 1
-    frequencies = _Frequencies(size)
+    transform_error = BUTTERFLY * UNIT * math.log2(size)
     product, log_z = np.ones(half, dtype=np.complex128), np.zeros(half, dtype=np.complex128)
     log_size, slope = np.zeros(half), np.zeros(half)
     log_moment = relative = 0.0
-    # The widest first: they leave least of the spectrum to the others.
-    ordered = sorted(parts, key=lambda item: -item[0].masses.size)
-    for part, count in ordered:
+    for part, count in parts:
         log_m = log_mgf(part, theta)
         log_moment += count * log_m
         # Relative rounding of the masses, of the tilt and of K.
@@ -176,28 +122,21 @@ def convolve(parts: Sequence[tuple[Masses, int]], theta: float, size: int) -> Ti
             tilted = np.exp(np.log(part.masses) + (theta * part.losses - log_m))
         if tilted.size > size:
             tilted = np.pad(tilted, (0, -tilted.size % size)).reshape(-1, size).sum(axis=0)
-        z, delta = frequencies.of(tilted, longest=min(part.masses.size, size))
-        widened = np.sqrt(z.real**2 + z.imag**2) + delta
+        z = fft.rfft(tilted, size)
+        widened = np.sqrt(z.real**2 + z.imag**2) + transform_error
         log_widened = np.log(widened)
         log_size += count * log_widened
         # Transform error, then rounding of the product, or of the logarithm, its multiple and the exponential.
-        slope += count * (delta / widened + 8.0 * UNIT * (4.0 + np.abs(log_widened)))
-        # Most of the spectrum of many uses vanishes; what is dropped is part of the error.
-        kept = log_size > LOG_DROPPED
-        if np.count_nonzero(kept) < WORTH_KEEPING * kept.size:
-            frequencies.keep(kept)
-            z, product, log_z = z[kept], product[kept], log_z[kept]
-            log_size, slope = log_size[kept], slope[kept]
+        slope += count * (transform_error / widened + 8.0 * UNIT * (4.0 + np.abs(log_widened)))
         if count == 1:
             product *= z
         else:
             with np.errstate(divide="ignore", invalid="ignore"):
                 log_z += count * np.log(z)
-    spectrum = np.zeros(half, dtype=np.complex128)
     with np.errstate(invalid="ignore"):
-        spectrum[frequencies.active] = product * np.nan_to_num(np.exp(log_z), nan=0.0)
-    delta = BUTTERFLY * UNIT * math.log2(size)
-    bound = np.exp(np.minimum(log_size, 1.0)) * (slope + delta)
+        # Most of the spectrum of many uses vanishes; what is dropped is part of the error.
+        spectrum = np.where(log_size > LOG_DROPPED, product * np.nan_to_num(np.exp(log_z), nan=0.0), 0.0)
+    bound = np.exp(np.minimum(log_size, 1.0)) * (slope + transform_error)
     # The half spectrum stands for the whole; what was dropped is at most e^{LOG_DROPPED} a coefficient.
-    error = 2.0 * float(bound.sum()) / size + math.exp(LOG_DROPPED) * (1.0 + delta)
+    error = 2.0 * float(bound.sum()) / size + math.exp(LOG_DROPPED) * (1.0 + transform_error)
     return Tilted(fft.irfft(spectrum, size), error * (1.0 + 1e-9), log_moment, relative)

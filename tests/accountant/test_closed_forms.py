@@ -91,7 +91,7 @@ def test_gaussian_with_randomised_response() -> None:
     plan = {"kind": "compose", "parts": [{"kind": "gaussian", "noise_multiplier": 1.0}, {"kind": "pure", "epsilon": 1}]}
     found = bound(plan, relation="add-remove", delta=1e-5)
     assert found.epsilon_lower <= 5.303466736384218 <= found.epsilon_upper
-    assert found.epsilon_upper - found.epsilon_lower < 1e-9
+    assert found.epsilon_upper - found.epsilon_lower < 1e-4
 
 
 def test_zcdp_conversion_is_never_below_its_infimum() -> None:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from affidavit.accountant.pld import transform
 from affidavit.accountant.pld.compose import compose_masses
-from affidavit.accountant.pld.discretise import Masses, discretise_upper
-from affidavit.accountant.pld.laplace import Laplace
+from affidavit.accountant.pld.discretise import Masses
 from affidavit.accountant.pld.saddle import Saddle
-from affidavit.accountant.pld.transform import _Frequencies, beyond_mass, convolve, log_mgf, mass_at_infinity
+from affidavit.accountant.pld.transform import beyond_mass, convolve, log_mgf, mass_at_infinity
 
 STEP = 0.25
 
@@ -130,38 +127,3 @@ def test_chernoff_bounds_hold_on_both_ends() -> None:
         assert beyond_mass([(part, 5)], (0.5, 2.0, 8.0), end) >= values[losses >= end].sum()
         assert beyond_mass([(part, 5)], (-0.5, -2.0, -8.0), end) >= values[losses <= end].sum()
     assert log_mgf(part, 0.0) == pytest.approx(0.0, abs=1e-15)
-
-
-@pytest.mark.parametrize(("size", "length", "longest"), [(4096, 700, 1000), (45_000, 1769, 1769), (1536, 1, 3)])
-def test_the_few_coefficients_that_matter_are_computed_alone(size: int, length: int, longest: int) -> None:
-    """Against the same sums in fifty digits, before and after some more are forgotten."""
-    rng = np.random.default_rng(7)
-    values = rng.dirichlet(np.ones(length))
-    frequencies = _Frequencies(size)
-    frequencies.keep(frequencies.active < 40)
-    for _ in range(2):
-        found, error = frequencies.of(values, longest=longest)
-        assert error < 1e-13
-        for k, coefficient in list(zip(frequencies.active.tolist(), found.tolist(), strict=True))[::7]:
-            with mpmath.workdps(50):
-                exact = mpmath.fsum(
-                    mpmath.mpf(x) * mpmath.expjpi(mpmath.mpf(-2 * j * k) / size) for j, x in enumerate(values.tolist())
-                )
-                assert abs(mpmath.mpc(coefficient) - exact) <= error
-        frequencies.keep(frequencies.active % 3 != 1)
-
-
-def test_many_different_parts_are_composed_as_by_whole_transforms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forty Laplace laws: the way that computes few coefficients, and the one that always transforms."""
-    rng = np.random.default_rng(11)
-    parts = []
-    for scale in rng.uniform(5.0, 40.0, 40):
-        curve = Laplace(1.0 / scale)
-        points = 2 * math.ceil(curve.high / 1e-3) + 1
-        parts.append((discretise_upper(curve, origin=-1e-3 * (points // 2), step=1e-3, points=points), 1))
-    few = convolve(parts, 1.5, 4096)
-    monkeypatch.setattr(transform, "WORTH_A_TRANSFORM", 0)
-    whole = convolve(parts, 1.5, 4096)
-    assert np.max(np.abs(few.tilted - whole.tilted)) <= few.error + whole.error
-    assert few.error < 1e-12
-    assert few.log_moment == pytest.approx(whole.log_moment, rel=1e-14)
