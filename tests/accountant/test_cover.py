@@ -39,8 +39,7 @@ from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier import covers, recompute
 from affidavit.accountant.verifier.balls import ball, precision
 from affidavit.accountant.verifier.branch_profiles import profile_of
-from affidavit.accountant.verifier.on_sample import gaussian_pair
-from affidavit.accountant.verifier.pairs import LaplacePair
+from affidavit.accountant.verifier.pairs import GaussianPair, LaplacePair
 from affidavit.accountant.verifier.profile import Goal
 from affidavit.accountant.verifier.reading import cases
 
@@ -130,7 +129,7 @@ def test_the_largest_curve_is_the_maximum(curves: tuple[Curve, ...]) -> None:
 def test_the_largest_pair_is_the_maximum() -> None:
     """The verifier's, in balls."""
     with precision(200):
-        pairs = gaussian_pair(Fraction(1, 10)), LaplacePair(ball(0.3))
+        pairs = GaussianPair(ball(Fraction(1, 10)).sqrt()), LaplacePair(ball(0.3))
         largest = covers.Largest(pairs)
         for loss in [arb(x) / 16 for x in range(-40, 41)]:
             tails = [largest.above(loss), *(pair.above(loss) for pair in pairs)]
