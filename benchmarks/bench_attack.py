@@ -214,7 +214,9 @@ def _outer(rate: float, sigma: float, inner: Use, delta: float, epsilon: float, 
         left = (epsilon - kink) if removed else (kink - epsilon)
         inside = 1.0 + math.expm1(min(left, 700.0)) / rate
         if inside > 0.0:
-            ends.add(sigma * math.log(inside) + 0.5 * mu)
+            x = sigma * math.log(inside) + 0.5 * mu
+            # Beside a rare sample the bend is as narrow as its rate: both orders would miss it.
+            ends |= {x, *(x + side * 8.0**-k for k in range(1, 11) for side in (-1.0, 1.0))}
     ends |= {-far, far + mu, 0.0, mu, middle}
     points = sorted(x for x in ends if -far <= x <= far + mu)
     cuts = []

@@ -40,7 +40,7 @@ from affidavit.accountant.verifier import covers, recompute
 from affidavit.accountant.verifier.balls import ball, precision
 from affidavit.accountant.verifier.branch_profiles import profile_of
 from affidavit.accountant.verifier.pairs import GaussianPair, LaplacePair
-from affidavit.accountant.verifier.profile import Goal
+from affidavit.accountant.verifier.profile import Goal, epsilon_of
 from affidavit.accountant.verifier.reading import cases
 
 settle_module = importlib.import_module("affidavit.accountant.settle")
@@ -78,8 +78,10 @@ def test_branches_together_cost_at_least_what_each_costs(plan: Plan, relation: R
     goal = Goal(delta=delta)
     found = covers.together(branches, goal)
     assert found is not None
-    lowest = max(profile_of(one, goal).epsilon(delta)[0] for one in branches[:: max(1, len(branches) // 6)])
-    assert found.epsilon(delta)[1] >= lowest > 0.0
+    lowest = max(
+        epsilon_of(profile_of(one, goal), delta, start=1.0)[0] for one in branches[:: max(1, len(branches) // 6)]
+    )
+    assert epsilon_of(found, delta, start=1.0)[1] >= lowest > 0.0
 
 
 @pytest.mark.parametrize(("plan", "relation", "delta"), MANY)
