@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -74,6 +75,12 @@ def _direction(parts: Sequence[tuple[Direction, int]]) -> Direction:
     return Direction(composed_curve(upper, side="upper"), composed_curve(lower, side="lower") if lower else None)
 
 
+def _log_binomials(count: int) -> Array:
+    """ln C(count, k) for k = 0 … count, each of the whole number."""
+    ways = accumulate(range(count), lambda chosen, k: chosen * (count - k) // (k + 1), initial=1)
+    return np.array([math.log(chosen) for chosen in ways])
+
+
 @lru_cache(maxsize=16)
 def _product(parts: CurveParts) -> Curve | None:
     """The exact composition of curves with one or two atoms, if it has few losses."""
@@ -84,7 +91,7 @@ def _product(parts: CurveParts) -> Curve | None:
         if not (isinstance(curve, Atomic) and curve.polygon and curve.losses.size <= 2):
             return None
         highs = np.arange(count + 1.0) if curve.losses.size == 2 else np.zeros(1)
-        ways = np.array([math.log(math.comb(count, int(k))) for k in highs])
+        ways = _log_binomials(count)[: len(highs)]
         lows = count - highs
         added = lows * curve.losses[0] + highs * curve.losses[-1]
         weight = ways + lows * curve.log_p[0] + highs * curve.log_p[-1]

@@ -43,7 +43,7 @@ from affidavit.accountant.plan import (
     ZeroConcentrated,
 )
 from affidavit.accountant.validate import Relation
-from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Use, undominated
+from affidavit.accountant.verifier.branches import MAX_BRANCHES, Branch, Fixed, Sampled, Use, undominated
 
 __all__ = ["Cases", "cases"]
 
@@ -153,10 +153,20 @@ def _repeated(inner: Sequence[Branch], count: int, side: Side) -> tuple[Branch, 
     if not ranges:
         splits = _splits(count, len(inner))
         return undominated(Branch.joined(map(Branch.times, inner, split)) for split in splits)
-    found: tuple[Branch, ...] = (Branch(),)
-    for _ in range(count):
-        found = undominated(Branch.in_any_order(pair) for pair in product(found, inner))
-    return found
+    found: Sequence[Branch] = (Branch(),)
+    doubled = inner
+    while count:
+        if count % 2:
+            found = _in_any_order(found, doubled)
+        count //= 2
+        doubled = _in_any_order(doubled, doubled) if count else doubled
+    return undominated(found)
+
+
+def _in_any_order(first: Sequence[Branch], second: Sequence[Branch]) -> Sequence[Branch]:
+    """One of each, compared with each other only where they are many."""
+    pairs = dict.fromkeys(Branch.in_any_order(pair) for pair in product(first, second))
+    return tuple(pairs) if len(pairs) <= MAX_BRANCHES else undominated(pairs)
 
 
 def _splits(count: int, kinds: int) -> Iterator[tuple[int, ...]]:
