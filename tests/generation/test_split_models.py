@@ -1,7 +1,7 @@
 """A model whose layers are in several places computes what the whole one does, and its rows stay apart.
 
-``AFFIDAVIT_DEVICE=cuda-split`` on two GPUs is measured (docs/models.md). Here the same hooks of accelerate carry the
-states: half of the layers are kept on the disk and fetched for each step.
+Half of the layers are kept on the disk and fetched for each step, by the hooks of accelerate that carry states from one
+GPU to the next for ``AFFIDAVIT_DEVICE=cuda-split``.
 """
 
 from __future__ import annotations
