@@ -92,6 +92,7 @@ class AddedProfile:
         return Bracket(min(lower, most), min(upper, most))
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is beyond float64 ends in None
 def added_profile(
     kinds: Sequence[Kind], *, aim: float, delta: float, is_epsilon: bool
 ) -> AddedBound | AddedProfile | None:
@@ -117,7 +118,6 @@ def added_profile(
     return None
 
 
-@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is beyond float64 ends in None
 def _near(kinds: Sequence[Kind], bound: AddedBound, aim: float, delta: float) -> AddedProfile | None:
     largest = largest_loss(kinds)
     log_goal = math.log(max(delta, 1e-300)) + math.log(ACCURACY)

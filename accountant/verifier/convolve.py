@@ -84,14 +84,14 @@ def window_of(uses: Uses, step: float, negligible: float) -> tuple[Window, float
     """A window that holds all but about ``negligible`` at each end, and the θ's that show it."""
     thetas = _thetas(uses, step)
     limit = -math.log(negligible)
-    with np.errstate(over="ignore"):
-        tops = (_log_moments(uses, step, thetas) + limit) / thetas
-        bottoms = -(_log_moments(uses, step, -thetas) + limit) / thetas
+    with np.errstate(over="ignore", invalid="ignore"):  # beyond float64 a θ shows nothing
+        tops = np.nan_to_num((_log_moments(uses, step, thetas) + limit) / thetas / step, nan=math.inf)
+        bottoms = np.nan_to_num(-(_log_moments(uses, step, -thetas) + limit) / thetas / step, nan=-math.inf)
     above, below = int(np.argmin(tops)), int(np.argmax(bottoms))
     greatest = sum(count * (part.first + len(part.masses) - 1) for part, count in uses)
     least = sum(count * part.first for part, count in uses)
-    first = max(least, math.floor(float(bottoms[below]) / step))
-    last = min(greatest, math.ceil(float(tops[above]) / step))
+    first = math.floor(max(least, float(bottoms[below])))
+    last = math.ceil(min(greatest, float(tops[above])))
     size = 1 << max(4, (last - first).bit_length())
     return Window(first, size), float(thetas[above]), float(thetas[below])
 

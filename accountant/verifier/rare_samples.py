@@ -117,6 +117,7 @@ class RareProfile:
         return lower, min(1.0, max(0.0, high + most + more) * (1.0 + 1e-14))
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is beyond float64 ends in None
 def rare_profile(kinds: Sequence[Kind], *, delta: float | None, epsilon: float | None) -> RareProfile | None:
     """The profile near ``epsilon``, or near the ε of ``delta``; None where the windows do not stand apart enough."""
     aim = epsilon if epsilon is not None else _guess(kinds, delta or 0.0)
@@ -191,7 +192,6 @@ def _guess(kinds: Sequence[Kind], delta: float) -> float:
     return math.exp(low)
 
 
-@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is beyond float64 ends in None
 def _near(kinds: Sequence[Kind], epsilon: float, log_delta: float, accuracy: float) -> RareProfile | None:
     shift, log_goal = _shift(kinds, epsilon), log_delta + math.log(accuracy)
     if not 0.0 < shift < 600.0:

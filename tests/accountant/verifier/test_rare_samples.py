@@ -120,6 +120,14 @@ def test_hardly_any_noise_takes_no_memory() -> None:
     assert 100017814.78 <= found.epsilon_upper <= 100025000.0
 
 
+def test_losses_of_a_million_million_are_no_crash() -> None:
+    """σ = 1e-6: NaN was taken for a place on the lattice. Both uses miss the record with probability .9801."""
+    plan = Repeat(2, Poisson(0.01, Gaussian(1e-6)))
+    assert recompute(plan, relation="add-remove", delta=0.02).epsilon_upper == 0.0
+    found = recompute(plan, relation="add-remove", delta=1e-5)
+    assert bound(plan, relation="add-remove", delta=1e-5).epsilon_lower <= found.epsilon_upper <= 1.001e12
+
+
 def _windows(generator: random.Random, *, whole: bool) -> Windowed:
     kind = Kind(
         10.0 ** generator.uniform(-9.0, -0.1), 10.0 ** generator.uniform(-0.4, 0.7), generator.randint(1, 10**6)
