@@ -1,7 +1,7 @@
 """The largest of several curves, which is the curve of a pair again.
 
 A maximum of convex functions is convex, and 1 at α = 0 and at least (1 − α)₊ as each of them is: so some pair has it
-(Zhu, Dong and Wang 2022, proposition 9), and it dominates what each of them dominates. Where a curve is the largest,
+(Zhu, Dong and Wang 2022), and it dominates what each of them dominates. Where a curve is the largest,
 its tails are the pair's: −Q(L > l) is a slope of the maximum there.
 """
 
