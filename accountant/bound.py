@@ -40,6 +40,8 @@ __all__ = ["METHODS", "Bound", "MethodResult", "Methods", "bound", "check_covere
 
 COARSE = 3e-2
 """Tolerance of a first look at several scenarios."""
+TRIED = 8
+"""So many cases are looked at to see whether the plan is covered: a curve of each may have to be composed."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -215,8 +217,8 @@ def _row(method: Method, cases: Scenarios, relation: Relation, target: Target) -
 
 
 def check_covered(plan: Plan, relation: Relation, *, delta: float) -> None:
-    """Raise ``NotSupported`` as ``bound`` would, before any work."""
-    for scenario in scenarios(core(plan), relation).upper:
+    """Raise ``NotSupported`` as ``bound`` would, before any work: of many cases, which are alike, by the first."""
+    for scenario in scenarios(core(plan), relation).upper[:TRIED]:
         if edge(scenario, relation, Target(delta=delta)) is None:
             candidates(scenario, relation)
 

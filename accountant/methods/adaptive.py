@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["AdaptiveMethod", "AdaptiveProfile", "recursion_points"]
 
 LEAST_CELLS, MOST_CELLS = 8, 256
-MAX_POINTS, FINE_POINTS = 4e6, 1.5e6
+MAX_POINTS, FINE_POINTS = 4e6, 4e6
 """Lattice points of all steps together, some 0.3 µs each: of the coarsest grid, and of finer ones."""
 MAX_RANGE = 60.0
 WIDTH = 1.5
