@@ -45,7 +45,7 @@ test = "test.jsonl"
 name = "real"
 baseline = "real"
 """
-ONE_STEP = 'attack = "one-step"\ntarget = "protected"\nmembers = 500\nnon_members = 500\n'
+ONE_STEP = 'attack = "one-step"\ntarget = "protected"\nmembers = 500\nnon_members = 500\nalpha = 1e-6\n'
 LOSS = 'attack = "loss"\ntarget = "null"\nmembers = 4\nnon_members = 4\n'
 EXTRACTION = 'attack = "extraction"\ntarget = "protected"\nmembers = 4\nnon_members = 4\n'
 NAMES = EXTRACTION + 'kinds = ["name"]\n'
