@@ -18,6 +18,7 @@ from affidavit.accountant import validate
 from affidavit.accountant.bound import Bound, bound, check_covered
 from affidavit.accountant.cases.scenario import scenarios
 from affidavit.accountant.errors import DisagreementError, NotSupported
+from affidavit.accountant.methods.base import LOUD, LOUD_WIDTH
 from affidavit.accountant.plan import Plan, core, parse_plan
 from affidavit.accountant.show import Facts, Shown
 from affidavit.accountant.validate import Relation
@@ -27,8 +28,8 @@ __all__ = ["Settled", "issue", "known", "settle"]
 
 LATTICE, RECURSION = 1e-6, 1e-4
 """Tolerances where a finer bracket costs some tenths of a second: one lattice, or exponential mechanisms alone."""
-NARROW, LOUD, LOUD_WIDTH = 1e-3, 500.0, 1e-2
-"""Relative widths that are narrow enough: of any ε, and of one above ``LOUD``, which is of no use to anyone."""
+NARROW = 1e-3
+"""A relative width of ε that is narrow enough."""
 MARGIN = 1e-11
 """Room above what the verifier says, relative: its float64 parts may differ in the last digits elsewhere."""
 CONTRADICTION = 1e-9

@@ -20,7 +20,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.base import EPSILON_FLOOR, Interval, Profile, Target, certain_delta, smallest_epsilon
+from affidavit.accountant.methods.base import (
+    EPSILON_FLOOR,
+    LOUD,
+    LOUD_WIDTH,
+    Interval,
+    Profile,
+    Target,
+    certain_delta,
+    smallest_epsilon,
+)
 from affidavit.accountant.methods.discrete import DiscreteProfile, mixed_delta
 from affidavit.accountant.methods.pair_profiles import FixedProfile, fixed_gap, fixed_profile
 from affidavit.accountant.methods.recursion import OneUse, lower_profile, upper_profile
@@ -36,8 +45,8 @@ if TYPE_CHECKING:
 __all__ = ["AdaptiveMethod", "AdaptiveProfile", "recursion_points"]
 
 LEAST_CELLS, MOST_CELLS = 8, 256
-MAX_POINTS, FINE_POINTS = 4e6, 4e6
-"""Lattice points of all steps together, some 0.3 µs each: of the coarsest grid, and of finer ones."""
+MAX_POINTS = 4e6
+"""Lattice points of all steps together, some 0.3 µs each."""
 MAX_RANGE = 60.0
 WIDTH = 1.5
 """Bracket on the sum of ρ times cells², relative (measured below 1.55, T = 10 to 5000): the chords add up to η²/m²."""
@@ -51,8 +60,6 @@ STALLED, CHEAP = 0.8, 3e5
 """A refinement of more than so many points that leaves more than this share of the width has met another limit."""
 LOOK = 0.02
 """How well a width is known by which a grid is judged, in units of the tolerance."""
-LOUD, LOUD_WIDTH = 500.0, 1e-2
-"""An ε above it is of no use to anyone: relative width that is enough."""
 ROUNDING, RANGE_ROUNDING = 1e-10, 1e-15
 
 
@@ -163,13 +170,13 @@ class AdaptiveProfile:
     def _refined(self, grid: Callable[[int], tuple[Corridor, tuple[float, float]]]) -> _Sides:
         """Both sides, with more cells until the target is met or the work is too much."""
         cells = self._first_cells()
-        while cells > LEAST_CELLS and grid(cells)[0].points > FINE_POINTS:
+        while cells > LEAST_CELLS and grid(cells)[0].points > MAX_POINTS:
             cells = _even(cells * 0.8 - 1.0)
         sides, width, before = None, math.inf, math.inf
         while sides is None or width > self._tolerance:
             corridor, zone = grid(cells)
             stalled = width > STALLED * before and (corridor.points > CHEAP or self._order == "mixed")
-            if sides is not None and (stalled or corridor.points > FINE_POINTS):
+            if sides is not None and (stalled or corridor.points > MAX_POINTS):
                 break
             sides = self._recurse(corridor, zone)
             width, before = self._width(sides), width

@@ -17,6 +17,8 @@ EPSILON_FLOOR = 1e-6
 
 INVERSE_PHI = (math.sqrt(5.0) - 1.0) / 2.0
 LARGEST_EPSILON = 1e15
+LOUD, LOUD_WIDTH = 500.0, 1e-2
+"""An ε above the first is of no use to anyone: a bracket of this relative width is enough."""
 """A search for ε goes no further: beyond it the answer is infinity, on both sides alike."""
 
 

@@ -14,7 +14,7 @@ from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.methods.adaptive import AdaptiveMethod, recursion_points
 from affidavit.accountant.methods.advanced import AdvancedMethod
-from affidavit.accountant.methods.base import Interval, Method, Profile, Target, certain_delta
+from affidavit.accountant.methods.base import LOUD, LOUD_WIDTH, Interval, Method, Profile, Target, certain_delta
 from affidavit.accountant.methods.basic import BasicMethod
 from affidavit.accountant.methods.blocks import BlocksMethod
 from affidavit.accountant.methods.failure import certain_failure
@@ -43,8 +43,6 @@ EXACT: tuple[Method, ...] = (
 
 WORTH_A_LOOK = 2e5
 """Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first."""
-LOUD, LOUD_WIDTH = 500.0, 1e-2
-"""An ε above it is of no use to anyone: the envelope's bracket is enough where it is that narrow."""
 RANGE_ROUNDING = 1e-15
 
 UPPER: tuple[Method, ...] = (ZcdpMethod(), RenyiMethod(), AdvancedMethod())
