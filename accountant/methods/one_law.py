@@ -151,7 +151,10 @@ def law_above(use: SampledUse, start: Start, *, tilt: float) -> Bound:
             tried.append(many)
         effects = np.stack([(_applied(each, start, low, points)[kept] - none[kept]) / gain[kept] for each in tried])
         needs = (upper[kept] / (1.0 + 2.0 * slack) - none[kept]) / gain[kept]
-        cost = np.array([float(each.masses @ np.expm1(tilt * each.losses())) for each in tried])
+        less = max(0.0, max(tilt * float(np.max(each.losses())) for each in tried) - 600.0)
+        cost = np.array(
+            [float(each.masses @ (np.expm1(tilt * each.losses() - less) - math.expm1(-less))) for each in tried]
+        )
         shares = _least(effects, needs, cost / cost.max())
         if shares is None:
             return Bound(alone, math.inf, 0.0)

@@ -107,20 +107,29 @@ def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -
         logs = logs._replace(q_head=_without(logs.q_head, curve.bottom))
     first, last = _ends(logs, grid)
     if last <= first or grid[last] < 0.0:
-        # The grid is coarser than the curve: all finite losses merge into one.
-        merged = math.log1p(-infinity) - math.log1p(-curve.bottom)
-        return Masses(merged, step, np.array([1.0 - infinity]), infinity, _rounding(logs))
+        return _one_loss(curve, step, logs)
     inner = Logs(*(part[first:last] for part in logs))
     at = grid[first : last + 1]
     p, scaled, error = _bins(inner, at[1:-1], curve.accuracy)
     # Left of the first kink: the line 1 − α if losses can be negative there, else the first chord.
     closed = at[0] <= 0.0
     head, head_scaled = (_exp(inner.p_head[0]), _exp(at[0] + inner.q_head[0])) if closed else (0.0, 0.0)
+    p, scaled = np.append(head, p), np.append(head_scaled, scaled)
+    error = np.append(8.0 * UNIT * (head + head_scaled) if head != head_scaled else 0.0, error)
+    if not closed and p.size > 1:
+        error[0] = max(p[1] - scaled[1], 0.0) + error[1]
+    # Where rounding may leave v_i below 0, K is the point before: v there is not negative, and so not below the chord.
+    values = np.exp(inner.p_tail) - np.exp(np.minimum(at[:-1] + inner.q_tail, 700.0))
+    lost = np.flatnonzero(values < np.maximum(scaled - p, 0.0) + error)
+    if lost.size > 0:
+        kept = int(lost[0]) - 1
+        if kept < 1 or at[kept] < 0.0:
+            return _one_loss(curve, step, logs)
+        inner, at = Logs(*(part[:kept] for part in inner)), at[: kept + 1]
+        p, scaled, error = p[:kept], scaled[:kept], error[:kept]
     tail = _exp(inner.p_tail[-1])
     tail_scaled = min(_exp(at[-1] + inner.q_tail[-1]), tail)
-    p = np.concatenate(([head], p, [tail]))
-    scaled = np.concatenate(([head_scaled], scaled, [tail_scaled]))
-    error = np.concatenate(([0.0], error, [0.0]))
+    p, scaled, error = np.append(p, tail), np.append(scaled, tail_scaled), np.append(error, 0.0)
     gap = p - scaled
     below = np.maximum(-gap, 0.0) + error
     above = np.maximum(gap, 0.0) + error
@@ -138,6 +147,12 @@ def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -
     shares = np.abs(lift) * math.exp(step) / np.maximum(tails[:-1], 1e-300)
     rounding = _rounding(logs) + curve.accuracy + 2.0 * UNIT * float(shares.max(initial=0.0))
     return Masses(float(at[0]), step, result, infinity, rounding)
+
+
+def _one_loss(curve: Curve, step: float, logs: Logs) -> Masses:
+    """All finite losses merged, where the grid is coarser than the curve, or its rounding is."""
+    merged = math.log1p(-curve.infinity) - math.log1p(-curve.bottom)
+    return Masses(merged, step, np.array([1.0 - curve.infinity]), curve.infinity, _rounding(logs))
 
 
 def _without(log_mass: Array, mass: float) -> Array:

@@ -321,5 +321,6 @@ def _beyond(whole: _Whole, panels: Sequence[Sequence[Panels]], joint_atom: float
     log_bound = -0.5 * whole.precision * t * t
     for part, its_panels in zip(whole.parts, panels, strict=True):
         moved = part.law.decay(its_panels, part.log_peak, whole.tilt, t)
-        log_bound += part.uses * math.log(min(1.0, part.atom + min(part.variation / t, moved)))
+        size = part.atom + min(part.variation / t, moved)
+        log_bound += part.uses * math.log(min(1.0, max(size, 1e-300)))
     return max(0.0, math.exp(log_bound) - joint_atom * (1.0 - 1e-9))

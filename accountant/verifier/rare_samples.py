@@ -192,6 +192,11 @@ def _guess(kinds: Sequence[Kind], delta: float) -> float:
     return math.exp(low)
 
 
+def _log_expm1(x: float) -> float:
+    """ln(e^x − 1), x > 0."""
+    return x + math.log(-math.expm1(-x))
+
+
 def _near(kinds: Sequence[Kind], epsilon: float, log_delta: float, accuracy: float) -> RareProfile | None:
     shift, log_goal = _shift(kinds, epsilon), log_delta + math.log(accuracy)
     if not 0.0 < shift < 600.0:
@@ -199,9 +204,9 @@ def _near(kinds: Sequence[Kind], epsilon: float, log_delta: float, accuracy: flo
     rest = short_of(kinds, shift, math.log(accuracy) - SPARE)
     enough = shift - rest[0]
     tilts = SPREADS / enough
-    higher = math.expm1(enough * (1.0 + HEIGHT / (5.0 - log_delta))) if enough < 100.0 else math.inf
-    ramp = min(RAMP, math.log(higher / math.expm1(enough)) / (APART + CUT))
-    bigs = [min(kind.place(math.log(math.expm1(enough))), FURTHEST) for kind in kinds]
+    big = _log_expm1(enough)
+    ramp = min(RAMP, (_log_expm1(enough * (1.0 + HEIGHT / (5.0 - log_delta))) - big) / (APART + CUT))
+    bigs = [min(kind.place(big), FURTHEST) for kind in kinds]
     if min(bigs) < NEAREST:
         return None
 
