@@ -122,7 +122,7 @@ def _between(lower: Tails, upper: Tails) -> Tails:
 def from_below(pair: Pair, step: Ball, low: float, high: float) -> LatticeMasses:
     """A pair on the lattice that ``pair`` dominates."""
     if isinstance(pair, Reversed):
-        first, masses, (p, q) = _grouped(Mixed(pair.on_sample, pair.rate), step, -high, -low)
+        first, masses, (p, q) = _grouped(Mixed(pair.on_sample, pair.rate), step, -high, -low, mirrored=True)
         ceiling = ((first + len(masses) - 1) * step).exp()
         if p <= ceiling * q:
             masses[-1] += ceiling * q
@@ -136,10 +136,13 @@ def from_below(pair: Pair, step: Ball, low: float, high: float) -> LatticeMasses
     return LatticeMasses(first, tuple(masses), pair.infinite)
 
 
-def _grouped(pair: Pair, step: Ball, low: float, high: float) -> tuple[int, list[Ball], Tails]:
+def _grouped(
+    pair: Pair, step: Ball, low: float, high: float, *, mirrored: bool = False
+) -> tuple[int, list[Ball], Tails]:
     """The groups' P-masses on the lattice points from the first one up, and what is left above.
 
-    Loss +inf is a group of its own, left out here.
+    Loss +inf is a group of its own, left out here. Where rounding keeps a group's ratio from being e^l, P is brought
+    down to e^l Q; for the mirror image, of which Q is the P, the ratio is at most e^l instead, and Q is brought down.
     """
     first, last = _index(arb(low), step) - 1, _index(arb(high), step) + 1
     edge = step * (0.5 - BELOW_CENTRE)
@@ -163,16 +166,18 @@ def _grouped(pair: Pair, step: Ball, low: float, high: float) -> tuple[int, list
     for i, (lower, upper) in enumerate(pairwise(tails), start=1):
         above = _between(lower, upper)
         lacking = share * (grown[target] * cell[1] - cell[0])
-        while lacking < 0 and target < i:
+        while (not lacking >= 0 if mirrored else lacking < 0) and target < i:
             target += 1
             lacking = share * (grown[target] * cell[1] - cell[0])
         surplus = above[0] - grown[target] * above[1]
-        # Rounded up to an exact number: the group's ratio is then at least e^l, and errors do not travel upwards.
-        taken = (lacking.nonnegative_part() / surplus).upper() if surplus > 0 else arb.nan()
-        if lacking < 0 or not taken <= 1:
+        # Rounded to an exact number, by which errors do not travel upwards.
+        taken = lacking.nonnegative_part() / surplus if surplus > 0 else arb.nan()
+        taken = taken.nonnegative_part().lower() if mirrored else taken.upper()
+        if lacking < 0 or (mirrored and not lacking >= 0) or not taken <= 1:
             share, cell = arb(1), (share * cell[0] + above[0], share * cell[1] + above[1])
             continue
-        masses[target] += grown[target] * (share * cell[1] + taken * above[1])
+        group = share * cell[0] + taken * above[0], share * cell[1] + taken * above[1]
+        masses[target] += group[0] if mirrored else grown[target] * group[1]
         share, cell, target = 1 - taken, above, i
     return first, masses, (share * cell[0], share * cell[1])
 
