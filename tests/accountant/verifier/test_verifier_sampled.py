@@ -198,6 +198,29 @@ def test_lattice_masses_are_distributions(name: str) -> None:
         assert float(second) <= 1 + 1.25 / 32  # one cell's rounding, at the very end only
 
 
+@pytest.mark.parametrize("rate", [1e-3, 1e-9, 4.897e-17, 1e-40])
+@pytest.mark.parametrize("bits", [89, 200])
+def test_a_lattice_below_has_no_loss_above_the_largest_one(rate: float, bits: int) -> None:
+    """Of a rare sample's addition: rounding made a group of 2e-21 at a loss of two places, where there is none."""
+    with precision(bits):
+        pair = Reversed(GaussianPair(1 / ball(1.142)), ball(rate))
+        step, largest = ball(1.7158584995624615e-06), -(-ball(rate)).log1p()
+        below = from_below(pair, step, *reach(pair, 1e-5))
+        losses = [(below.first + i) * step for i in range(len(below.masses))]
+        assert not any(mass.lower() > 0 and loss > largest for mass, loss in zip(below.masses, losses, strict=True))
+
+
+@pytest.mark.slow
+def test_a_rare_sample_adds_hardly_anything_to_laplace_noise() -> None:
+    """ε is 4e-7 above the Laplace mechanism's largest loss; δ was said to be 9.8e-28 at least and is 7.6e-164."""
+    plan = {
+        "kind": "compose",
+        "parts": [poisson(4.897e-17, gaussian(1.142)), {"kind": "laplace", "noise_multiplier": 92.98}],
+    }
+    found = recompute(plan, relation="add-remove", epsilon=0.010755420623422442)
+    assert found.delta_lower <= 7.646929975678534e-164 <= found.delta_upper
+
+
 def test_heterogeneous_and_unsampled_parts_compose() -> None:
     """Sampling at rate 1 - 1e-12 is all but no sampling: the composition is all but a closed form."""
     parts = {
