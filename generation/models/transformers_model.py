@@ -118,6 +118,9 @@ class TransformersModel(TokenModel):
             if progress:
                 transformers.utils.logging.enable_progress_bar()
         self._model: Any = model.eval()
+        first = model.get_input_embeddings().weight.device
+        if self.split and first.type == "cuda":  # one large layer leaves all of a small model on the last GPU
+            self.device = str(first)
         arguments = inspect.signature(type(model).forward).parameters
         self._cache_argument = "cache" if "cache" in arguments else "past_key_values"
         config = model.config.get_text_config()
