@@ -90,7 +90,7 @@ def _product(one: Points, other: Points, *, upward: bool) -> Points:
     if len(one[0]) * len(other[0]) <= MOST_LOSSES:
         return _outer(one, other, upward=upward)
     if not upward:
-        one, other = ((masses[kept], losses[kept]) for masses, losses in (one, other) for kept in (np.isfinite(losses),))
+        one, other = ((masses[np.isfinite(losses)], losses[np.isfinite(losses)]) for masses, losses in (one, other))
     low, high = (pick(one[1]) + pick(other[1]) for pick in (np.min, np.max))
     grid = np.linspace(low, high, CELLS + 1)
     width = max(1, PART // len(one[0]))
@@ -117,8 +117,8 @@ def _cells(losses: Array, grid: Array) -> NDArray[np.intp]:
 def _split(parts: Iterable[Points], grid: Array) -> Points:
     """Each mass on its cell's ends, so that P and Q are kept: a convex function of e^{-loss} only rises.
 
-    A share is off by a few units and by what the losses' last digits are of a cell. It is raised by more than both: mass
-    that moves up by that much raises what is decreasing in e^{-loss}. Sums of n terms are raised by 2n units.
+    A share is off by a few units and by what the losses' last digits are of a cell. It is raised by more than both: that
+    mass moves up, which raises what is decreasing in e^{-loss}. Sums of n terms are raised by 2n units.
     """
     total, count = np.zeros(len(grid)), 0
     widths = np.diff(grid)

@@ -23,8 +23,8 @@ __all__ = [
     "Blatant",
     "Goal",
     "OneSide",
-    "Untaken",
     "Profile",
+    "Untaken",
     "epsilon_of",
     "worst",
 ]
