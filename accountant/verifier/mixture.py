@@ -117,8 +117,8 @@ def _cells(losses: Array, grid: Array) -> NDArray[np.intp]:
 def _split(parts: Iterable[Points], grid: Array) -> Points:
     """Each mass on its cell's ends, so that P and Q are kept: a convex function of e^{-loss} only rises.
 
-    A share is off by a few units and by what the losses' last digits are of a cell. It is raised by more than both: that
-    mass moves up, which raises what is decreasing in e^{-loss}. Sums of n terms are raised by 2n units.
+    A share is off by a few units and by what the losses' last digits are of a cell. It is raised by more than both:
+    that mass moves up raises what is decreasing in e^{-loss}. Sums of n terms are raised by 2n units.
     """
     total, count = np.zeros(len(grid)), 0
     widths = np.diff(grid)
