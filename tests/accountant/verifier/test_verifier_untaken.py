@@ -29,7 +29,7 @@ def test_a_delta_that_forgives_every_sample_costs_nothing(plan: Plan, relation: 
     """With hardly any noise the sample shows the record if and only if it is in it: δ(ε) is that probability."""
     for ask in (bound, recompute, settle):
         assert ask(plan, relation=relation, delta=taken + 1e-9).epsilon_upper == 0.0
-    assert recompute(plan, relation=relation, delta=taken * 0.9).epsilon_lower > 0.1
+    assert recompute(plan, relation=relation, delta=taken * 0.9).epsilon_upper > 0.1
     assert recompute(plan, relation=relation, epsilon=3.0).delta_upper <= taken * (1.0 + 1e-12)
 
 
