@@ -66,9 +66,9 @@ def _left_out(fixed: Fixed) -> Ball:
     for use, count in fixed.uses:
         if isinstance(use, Sampled):
             of, inner = use.of, use.of.fixed
-            seen = of.blatant or of.steps or inner.mu_squared or inner.rho
-            seen = seen or not all(isinstance(below, Sampled) for below, _ in inner.uses)
-            result *= (1 - ball(use.rate) * (1 if seen else 1 - _left_out(inner))) ** count
+            is_sampled = all(isinstance(below, Sampled) for below, _ in inner.uses)
+            is_sampled = is_sampled and not (of.blatant or of.steps or inner.mu_squared or inner.rho)
+            result *= (1 - ball(use.rate) * (1 - _left_out(inner) if is_sampled else 1)) ** count
     return result
 
 
