@@ -17,7 +17,7 @@ from affidavit.accountant.methods.advanced import AdvancedMethod
 from affidavit.accountant.methods.base import LOUD, LOUD_WIDTH, Interval, Method, Profile, Target, certain_delta
 from affidavit.accountant.methods.basic import BasicMethod
 from affidavit.accountant.methods.blocks import BlocksMethod
-from affidavit.accountant.methods.failure import certain_failure
+from affidavit.accountant.methods.failure import costs_infinity, most_taken
 from affidavit.accountant.methods.gaussian import GaussianMethod
 from affidavit.accountant.methods.optimal import OptimalMethod
 from affidavit.accountant.methods.pair_profiles import MixtureMethod
@@ -74,8 +74,10 @@ def edge(scenario: Scenario, relation: Relation, target: Target) -> Interval | N
             return Interval(0.0, 0.0)
         if target.delta <= 0.0:
             return pure_epsilon(scenario, relation)
-        if certain_failure(scenario) > target.delta:
+        if costs_infinity(scenario, target.delta):
             return Interval(math.inf, math.inf)
+        if most_taken(scenario) <= target.delta:
+            return Interval(0.0, 0.0)
     elif scenario.uses == 0:
         certain = certain_delta(target.epsilon or 0.0)
         return Interval(certain, certain)

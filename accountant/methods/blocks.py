@@ -26,7 +26,7 @@ from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.adaptive import recursion_points
 from affidavit.accountant.methods.base import Interval, Target
 from affidavit.accountant.methods.discrete import DiscreteProfile
-from affidavit.accountant.methods.one_law import Law, law_above, start_of
+from affidavit.accountant.methods.one_law import Law, law_above, longer, start_aligned, start_of
 from affidavit.accountant.methods.recursion import upper_profile
 from affidavit.accountant.methods.recursion_window import estimate_at, whole
 from affidavit.accountant.methods.sampled_adaptive import MOST_USES, SampledAdaptiveProfile
@@ -51,6 +51,9 @@ SPACING, SHARP_SPACING, MANY = 0.15, 0.08, 20_000
 what the law follows need not be sharp, only smooth."""
 COPIES, MOST_COPIES = 0.2, 12
 """Blocks before the law serves: about √(``COPIES`` × uses/block), where half a use a block is what the law saves."""
+UNEVEN, COPIES_IN_STAGES, STAGE = 1.0 / 16.0, 3, 0.5
+"""Variance of which of a use's two losses it is, below which uses are added in stages: blocks before the first, and how
+much longer each makes what is behind."""
 LOOSE = 0.05
 """ln of how much all growth may raise δ; beyond, all uses are in blocks."""
 SHORTEST = 100
@@ -206,13 +209,34 @@ class _Above(NamedTuple):
 @lru_cache(maxsize=32)
 def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Above:
     """``uses`` of range ``eta`` on samples of a rate; about mass ``small`` may be left out."""
+    import numpy as np
+
     length = min(uses, SAMPLED_BLOCK if rate < 1.0 else BLOCK)
-    copies = min(uses // length, MOST_COPIES, max(1, round(math.sqrt(COPIES * uses / length))))
+    use = SampledUse(eta, rate, "forward")
+    chance, one, other = (float(part[0]) for part in use.pair(np.array([math.exp(use.best_share(tilt) * eta)])))
+    gap, near = abs(one - other), abs(other if chance < 0.5 else one)
+    is_uneven = rate < 1.0 and chance * (1.0 - chance) < UNEVEN
+    wanted = COPIES_IN_STAGES if is_uneven else max(1, round(math.sqrt(COPIES * uses / length)))
+    copies = min(uses // length, MOST_COPIES, wanted)
     if (rest := uses - copies * length) > 0 and length >= SHORTEST:
         sides = _sides(eta, rate, length, small / copies, SPACING if uses > MANY else SHARP_SPACING)
-        starts = [start_of(use, block, spacing, copies=copies, small=small) for use, block, spacing in sides]
-        laws = [law_above(side[0], start, tilt=tilt) for side, start in zip(sides, starts, strict=True)]
-        growth, constant = max(law.growth for law in laws) * rest, max(law.constant for law in laws) * rest
+        if is_uneven:
+            starts = [
+                start_aligned(block, spacing, gap=gap, near=near, copies=copies, small=small)
+                for _, block, spacing in sides
+            ]
+        else:
+            starts = [start_of(use, block, spacing, copies=copies, small=small) for use, block, spacing in sides]
+        growth = constant = 0.0
+        while True:
+            laws = [law_above(side[0], start, tilt=tilt) for side, start in zip(sides, starts, strict=True)]
+            taken = rest if not is_uneven or rest <= uses - rest else math.floor(STAGE * (uses - rest))
+            growth += max(law.growth for law in laws) * taken
+            constant += max(law.constant for law in laws) * taken
+            if taken == rest or growth > LOOSE:
+                break
+            starts = [longer(start, one.law, taken, small) for start, one in zip(starts, laws, strict=True)]
+            rest -= taken
         if growth <= LOOSE:
             first = _step([_atoms(start.law) for start in starts])
             return _Above(((first, 1), (_step([_atoms(law.law) for law in laws]), rest)), growth, constant)

@@ -5,6 +5,11 @@ Viswanath 2015, theorem 3.3). On a sample it shows the changed record where that
 never has it: samples without it may be as those of the other side, unless ``absent`` says what they cost. So, in the
 direction from the record, a plan costs infinity at every δ below this probability, whatever else is in it. A sample
 that the record enters where it leaves others shows it in the other direction, and does not count.
+
+Beside a failure of mass f, losses without end leave δ(ε) = f + (1 − f) δ_rest(ε) > f at every ε.
+
+The other way round, all is as without the record where no sample takes it: what is on samples alone costs nothing at a
+δ that is at least the probability p that one takes it, since the two laws share a mass of 1 − p.
 """
 
 from __future__ import annotations
@@ -13,9 +18,19 @@ import math
 
 from affidavit.accountant.cases.case import Moved
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.plan import Approximate, Compose, Plan, Poisson, Repeat, WithoutReplacement
+from affidavit.accountant.plan import (
+    Approximate,
+    Compose,
+    DiscreteGaussian,
+    Gaussian,
+    Plan,
+    Poisson,
+    Repeat,
+    WithoutReplacement,
+    ZeroConcentrated,
+)
 
-__all__ = ["certain_failure"]
+__all__ = ["certain_failure", "costs_infinity", "most_taken"]
 
 ROUNDING = 1e-12
 
@@ -44,3 +59,42 @@ def _log_intact(node: Plan) -> float:
         case _:
             return 0.0
     return math.log1p(-failure) if failure < 1.0 else -math.inf
+
+
+def costs_infinity(scenario: Scenario, delta: float) -> bool:
+    """Whether it shows that δ(ε) > ``delta`` at every ε."""
+    if certain_failure(scenario) > delta:
+        return True
+    failing = max((node.delta for node, _ in scenario.fixed if isinstance(node, Approximate)), default=0.0)
+    endless = (Gaussian, DiscreteGaussian, ZeroConcentrated)  # the last admits a Gaussian
+    return failing >= delta and any(isinstance(node, endless) and not _is_idle(node) for node, _ in scenario.fixed)
+
+
+def _is_idle(node: Plan) -> bool:
+    return isinstance(node, ZeroConcentrated) and node.rho == 0.0
+
+
+def most_taken(scenario: Scenario) -> float:
+    """At least the probability that some sample takes the record; 1 where something is not on a sample."""
+    if scenario.exponentials:
+        return 1.0
+    log = math.fsum(count * _log_left_out(node) for node, count in scenario.fixed)
+    return min(1.0, -math.expm1(log) * (1.0 + ROUNDING))
+
+
+def _log_left_out(node: Plan) -> float:
+    """ln of at most the probability that the record is not in it."""
+    match node:
+        case Poisson(rate=rate, of=of):
+            taken = rate * -math.expm1(_log_left_out(of))
+        case WithoutReplacement(population=population, sample=sample, of=of) if population:
+            taken = sample / population * -math.expm1(_log_left_out(of))
+        case Moved(node=sample):
+            return _log_left_out(sample)
+        case Repeat(count=count, of=of):
+            return count * _log_left_out(of) if count else 0.0
+        case Compose(parts=parts):
+            return math.fsum(map(_log_left_out, parts))
+        case _:
+            return -math.inf
+    return math.log1p(-taken) if taken < 1.0 else -math.inf

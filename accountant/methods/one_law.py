@@ -15,6 +15,10 @@ gains a share z²/(9m) of a use's variance, and a law w that now and then makes 
 little more variance and kurtosis. So w is a mixture of none, one use at one of several t, and two or more at once: that
 of the least moment at the answer's tilt, by a linear program over F's lattice points.
 
+(1 + ρ)^r (w^{∗r}∗F + rc) lies above H_{m+r}, so the sum w^{∗r}∗F is the next F, the factor and rc being charged in the
+end: the uses are added in *stages*. The longer F, the closer is w to the best single choice. That matters where the two
+losses of a use are very unequal, as at ranges of 3 and more.
+
 F is a few blocks of uses, each with the largest curve of the recursion, and a narrow normal pair that smooths the
 kinks of their lattice. F and w lie on one fine lattice. There the recursion's upper side bounds MF at each point;
 between points MF is convex and w∗F straight in α, beyond the last mass both are straight. So the inequality is checked
@@ -39,7 +43,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[float64]
 
-__all__ = ["Bound", "Law", "Start", "law_above", "start_of"]
+__all__ = ["Bound", "Law", "Start", "law_above", "longer", "start_aligned", "start_of"]
 
 FINE = 40
 """Lattice points to the deviation of one use."""
@@ -47,6 +51,10 @@ CUTS, MOST_TIMES = 6, 4
 """Choices of t that are mixed, and most uses at once."""
 FEW, ROUNDS, LEFT, PRICE = 300, 4, 1e-6, 1e3
 """Rows of the linear program, how often the worst are added, what may be left to ρ, in uses, and at which price."""
+GAP_POINTS = 50
+"""Lattice points to the gap of two unequal losses; the likelier one lies on one of them, so that it is not split."""
+SHARE_ERROR = 1e-10
+"""More than what a mass's split between two lattice points is off by: it goes up."""
 REACH = 8.0
 """Deviations of the smoothing pair that are kept."""
 UNIT = 2.0**-53
@@ -119,6 +127,30 @@ def start_of(use: SampledUse, block: DiscreteProfile, spacing: float, *, copies:
     fine = Law(spacing / parts, total.first * parts, masses, total.infinite)
     smooth = _sum(fine, _normal(fine.spacing, spacing)).trimmed(small)
     return Start(smooth, *_curve(smooth))
+
+
+def start_aligned(
+    block: DiscreteProfile, spacing: float, *, gap: float, near: float, copies: int, small: float
+) -> Start:
+    """The same on a lattice that suits two unequal losses, ``gap`` apart, of which the likelier is ``near`` to 0."""
+    law = _moved(_on_lattice(block, spacing), near / max(1, round(near * GAP_POINTS / gap)))
+    total = law
+    for _ in range(copies - 1):
+        total = _sum(total, law).trimmed(small)
+    smooth = _sum(total, _normal(law.spacing, law.spacing)).trimmed(small)
+    return Start(smooth, *_curve(smooth))
+
+
+def longer(start: Start, law: Law, uses: int, small: float) -> Start:
+    """The sum of ``start`` and so many of ``law``."""
+    total, power = start.law, law
+    small /= 100.0 * uses  # what a power sends to +∞ is there in every copy of it
+    while uses:
+        if uses & 1:
+            total = _sum(total, power).trimmed(small)
+        uses >>= 1
+        power = _sum(power, power).trimmed(small) if uses else power
+    return Start(total, *_curve(total))
 
 
 def law_above(use: SampledUse, start: Start, *, tilt: float) -> Bound:
@@ -207,6 +239,20 @@ def _on_lattice(block: DiscreteProfile, spacing: float) -> Law:
     np.add.at(masses, places - places[0], block.masses)
     masses[0] += max(0.0, 1.0 - block.infinite - float(masses.sum()))
     return Law(spacing, int(places[0]), masses, block.infinite)
+
+
+def _moved(law: Law, spacing: float) -> Law:
+    """On another lattice: each mass on the two points around it, so that P's and Q's are kept: a curve above."""
+    import numpy as np
+
+    losses = law.losses()
+    cells = np.floor(losses / spacing)
+    share = np.clip(np.expm1(cells * spacing - losses) / math.expm1(-spacing) + SHARE_ERROR, 0.0, 1.0)
+    places = (cells - cells[0]).astype(np.int64)
+    masses = np.zeros(int(places[-1]) + 2)
+    np.add.at(masses, places, law.masses * (1.0 - share))
+    np.add.at(masses, places + 1, law.masses * share)
+    return Law(spacing, int(cells[0]), masses, law.infinite)
 
 
 def _sum(one: Law, other: Law) -> Law:

@@ -51,6 +51,9 @@ COPIES, MOST_COPIES, POWER = 0.2, 8, 500
 """About √(``COPIES`` × uses/block) blocks are taken; uses of the pair before them that are summed in floats."""
 FINE = 40
 """Lattice points to the deviation of one use, where the pair is looked for."""
+UNEVEN, COPIES_IN_STAGES, STAGE, CELLS_TO_GAP = 4.0, 3, 0.5, 50
+"""A gap between two losses, in deviations, from which on uses are added in stages; blocks before the first one; how
+much longer each makes what is behind; lattice points to the gap."""
 LOOSE = 0.05
 """How much the pair's slack may raise ln δ; beyond, all uses are in blocks."""
 SUMMED = 400
@@ -124,7 +127,8 @@ def _one_range(spread: Fraction, count: int, small: float) -> AdaptiveCurve:
 class Run:
     """``uses`` of one kind, seen in one direction: the upper values of a block of ``length`` of them, ``step`` apart.
 
-    ``deviation`` is about that of one use's loss, ``tilt`` about −d ln δ/dε where the answer lies.
+    ``deviation`` is about that of one use's loss, ``tilt`` about −d ln δ/dε where the answer lies. ``gap``: how far its
+    two losses are apart there, ``near``: how far the likelier one is from 0.
     """
 
     sides: Sides
@@ -133,22 +137,38 @@ class Run:
     uses: int
     deviation: float
     tilt: float
+    gap: float = 0.0
+    near: float = 0.0
 
     def charged(self, way_of: Callable[[Fraction], Way], small: float) -> AdaptiveCurve | None:
-        """Few blocks and a pair for each use before them; None where there is no such use, or no such pair."""
-        wanted = max(1, round(math.sqrt(COPIES * self.uses / self.length)))
+        """Few blocks and a pair for each use before them; None where there is no such use, or no such pair.
+
+        Uses of very unequal losses in stages, on a lattice that has about the likelier loss on it.
+        """
+        is_uneven = self.gap > UNEVEN * self.deviation
+        wanted = COPIES_IN_STAGES if is_uneven else max(1, round(math.sqrt(COPIES * self.uses / self.length)))
         copies = min(self.uses // self.length, MOST_COPIES, wanted)
         if (rest := self.uses - copies * self.length) <= 0 or self.length < SHORTEST:
             return None
-        parts = max(1, round(float(self.step) * FINE / self.deviation))
-        fine = self.step / parts
         with precision():
             block = law_of(_masses(*self.sides, self.step))
+        if is_uneven:
+            fine = Fraction(self.near) / max(1, round(self.near * CELLS_TO_GAP / self.gap))
+            start = refined(block.moved(float(self.step), float(fine)), copies, float(fine), 1, small)
+        else:
+            parts = max(1, round(float(self.step) * FINE / self.deviation))
+            fine = self.step / parts
+            start = refined(block, copies, float(self.step), parts, small)
+        with precision():
             way = way_of(fine)
-        start = refined(block, copies, float(self.step), parts, small)
-        found = surrogate(start, way, float(fine), self.tilt)
-        if found is None or found.growth * rest > LOOSE:
-            return None
+        while True:
+            found = surrogate(start, way, float(fine), self.tilt)
+            if found is None or found.growth * rest > LOOSE:
+                return None
+            if not is_uneven or rest <= self.uses - rest:
+                break
+            taken = math.floor(STAGE * (self.uses - rest))
+            start, rest = found.after(start, taken, small), rest - taken
         every = max(1, math.floor(self.deviation * math.sqrt(min(rest, POWER)) / PER_DEVIATION / float(fine)))
         laws = [(start.on_every(every, fine), 1)]
         for size, number in block_lengths(rest, POWER):

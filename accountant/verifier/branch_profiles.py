@@ -20,11 +20,13 @@ from affidavit.accountant.verifier.adaptive import (
     lattice_points,
     spacing,
 )
-from affidavit.accountant.verifier.balls import Ball, ball, down, down_array, precision, up_array
+from affidavit.accountant.verifier.balls import ball, down_array, precision, up_array
 from affidavit.accountant.verifier.blocks import exponential_blocks
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use
+from affidavit.accountant.verifier.ceiling import most_taken
 from affidavit.accountant.verifier.exponential_samples import exponential_samples
 from affidavit.accountant.verifier.exponential_use import Lines
+from affidavit.accountant.verifier.failure import failure, is_unbounded
 from affidavit.accountant.verifier.finite_losses import losses_of, most_atoms
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
 from affidavit.accountant.verifier.lattice_profiles import sampled_profile
@@ -37,7 +39,16 @@ from affidavit.accountant.verifier.mixture import (
 )
 from affidavit.accountant.verifier.pairs import plain
 from affidavit.accountant.verifier.product import ProductProfile, two_point_product
-from affidavit.accountant.verifier.profile import LOUD, Best, Blatant, Goal, OneSide, Profile, worst
+from affidavit.accountant.verifier.profile import (
+    LOUD,
+    Best,
+    Blatant,
+    Goal,
+    OneSide,
+    Profile,
+    Untaken,
+    worst,
+)
 from affidavit.accountant.verifier.sampled import fronts
 from affidavit.accountant.verifier.single import one_exponential
 from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
@@ -62,6 +73,8 @@ MANY_STEPS = 2_000
 """Exponential steps from which on the recursion over all of them takes too long."""
 SHORTEST_RUN = 100
 """Steps of one range from which on a block of them is nearly as sharp."""
+SPARE = 0.9
+"""Of δ: what samples may take for the others' cost to be looked at alone."""
 NEGLIGIBLE_COST = Fraction(1, 1_000)
 """Of a range's steps, of the sum of squared ranges: a lower side does without them."""
 
@@ -311,11 +324,36 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
     """
     if branch.blatant:
         return Blatant()
+    rare = _untaken(branch, goal) if goal.keep != "lower" else None
+    if rare is None:
+        return _composed(branch, goal)
+    return rare if goal.delta is not None and rare.rest is None else Best((rare, _composed(branch, goal)))
+
+
+def _untaken(branch: Branch, goal: Goal) -> Untaken | None:
+    """An upper side where samples take the record so rarely that δ forgives it, or where there are samples only."""
+    taken = most_taken(branch)
+    if taken == 0.0 or (goal.delta is not None and taken > goal.delta):
+        return None
+    first, between, last = (
+        replace(fixed, uses=tuple((use, count) for use, count in fixed.uses if not isinstance(use, Sampled)))
+        for fixed in (branch.first, branch.between, branch.last)
+    )
+    rest = replace(branch, first=first, between=between, last=last)
+    if not rest.steps and rest.fixed.empty:
+        return Untaken(taken, None)
+    if goal.delta is None or taken >= SPARE * goal.delta:
+        return None
+    return Untaken(taken, profile_of(rest, replace(goal, delta=goal.delta - taken, keep="upper")))
+
+
+def _composed(branch: Branch, goal: Goal) -> Profile:
+    """``profile_of`` by composing all of it."""
     fixed = branch.fixed
-    if goal.delta is not None and (failure := _failure(fixed)) > 0.0:
-        if failure > goal.delta:
-            return Blatant(f"mass above {goal.delta!r} on an infinite loss")
-        goal = replace(goal, expected=max(goal.delta - failure, 1e-9 * goal.delta))
+    if goal.delta is not None and (failed := failure(fixed)) > 0.0:
+        if failed > goal.delta or (failed == goal.delta and is_unbounded(fixed)):
+            return Blatant(f"mass above {goal.delta!r} on the largest losses")
+        goal = replace(goal, expected=max(goal.delta - failed, 1e-9 * goal.delta))
     if fixed.rho:
         above = zcdp_profile(branch, goal)
         if goal.keep == "upper":
@@ -345,27 +383,6 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
     if _on_lattice(fixed):
         return sampled_profile(fixed, goal)
     return _product(fixed, goal.tail(_rho(fixed, ())) * 1e-6)
-
-
-def _failure(fixed: Fixed) -> float:
-    """A lower side of the mass on loss +inf that approximate mechanisms have in all, in the direction from the record.
-
-    On a sample they fail where the record is sampled; what the other record does there is only known if ``absent`` is.
-    """
-    with precision(BITS):
-        return down(1 - _intact(fixed))
-
-
-def _intact(fixed: Fixed) -> Ball:
-    """At least the probability that none of them fails."""
-    result = ball(1)
-    for use, count in fixed.uses:
-        match use:
-            case Approximate(delta=failure):
-                result *= (1 - ball(failure)) ** count
-            case Sampled(of=of, rate=rate, mirrored=False, absent=None):
-                result *= (1 - ball(rate) * (1 - _intact(of.fixed))) ** count
-    return result
 
 
 def _as_gaussian(fixed: Fixed) -> Fixed:

@@ -11,7 +11,7 @@ from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
 from affidavit.accountant.verifier.replaced import PureCost, largest_loss
 from affidavit.accountant.verifier.zcdp import zcdp_delta
 
-__all__ = ["costs_at_most", "likely_cost", "pure_epsilon"]
+__all__ = ["costs_at_most", "likely_cost", "most_taken", "pure_epsilon"]
 
 
 def _largest_loss(branch: Branch, *, forward: bool) -> Ball | None:
@@ -52,6 +52,24 @@ def pure_epsilon(branch: Branch) -> tuple[float, float]:
         if both[0] is None or both[1] is None:
             return math.inf, math.inf
         return max(map(down, both)), max(map(up, both))
+
+
+def most_taken(branch: Branch) -> float:
+    """At least the probability that a sample takes the changed record, as far down as there are samples."""
+    with precision():
+        return min(1.0, up(1 - _left_out(branch.fixed)))
+
+
+def _left_out(fixed: Fixed) -> Ball:
+    """At most the probability that no sample takes the record, whatever is not sampled."""
+    result = ball(1)
+    for use, count in fixed.uses:
+        if isinstance(use, Sampled):
+            of, inner = use.of, use.of.fixed
+            is_sampled = all(isinstance(below, Sampled) for below, _ in inner.uses)
+            is_sampled = is_sampled and not (of.blatant or of.steps or inner.mu_squared or inner.rho)
+            result *= (1 - ball(use.rate) * (1 - _left_out(inner) if is_sampled else 1)) ** count
+    return result
 
 
 def costs_at_most(branch: Branch, *, epsilon: float, delta: float) -> bool:

@@ -72,6 +72,9 @@ class _Estimate(NamedTuple):
     log_delta: float
     tilt: float
     deviation: float
+    gap: float
+    near: float
+    """How far the two losses are apart, and the likelier one from 0."""
 
 
 def _estimate(eta: float, rate: float, uses: int, goal: Goal, *, removed: bool) -> _Estimate:
@@ -97,9 +100,9 @@ def _estimate(eta: float, rate: float, uses: int, goal: Goal, *, removed: bool) 
         epsilon = max(0.0, float(crossed[at]))
     share = float(np.exp(terms[at, 0, best[at]] - logs[at, best[at]]))
     gap = float(losses[0, best[at]] - losses[1, best[at]])
-    return _Estimate(
-        epsilon, log_delta, min(float(tilts[at]), 300.0 / float(losses.max())), gap * math.sqrt(share * (1.0 - share))
-    )
+    tilt = min(float(tilts[at]), 300.0 / float(losses.max()))
+    deviation = gap * math.sqrt(share * (1.0 - share))
+    return _Estimate(epsilon, log_delta, tilt, deviation, gap, abs(float(losses[int(share < 0.5), best[at]])))
 
 
 def _misfit(eta: float, rate: float, tilt: float, spacing: float) -> float:
@@ -193,7 +196,7 @@ def _in_blocks(eta: Fraction, rate: Fraction, uses: int, goal: Goal) -> Profile:
     profiles: list[Profile] = []
     for way in (0, 1):
         sides = {length: (one[way].upper, one[1 - way].upper) for length, one in states.items()}
-        run = Run(sides[longest], step, longest, uses, near.deviation, near.tilt)
+        run = Run(sides[longest], step, longest, uses, near.deviation, near.tilt, near.gap, near.near)
         curve = run.charged(partial(_way, eta, rate, way), small)
         if curve is None:
             every = [(sides[length], count) for length, count in block_lengths(uses, BLOCK)]

@@ -24,6 +24,7 @@ __all__ = [
     "Goal",
     "OneSide",
     "Profile",
+    "Untaken",
     "epsilon_of",
     "worst",
 ]
@@ -77,6 +78,24 @@ class Blatant:
     def delta(self, epsilon: float) -> Sides:  # noqa: ARG002
         """(1, 1)."""
         return 1.0, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Untaken:
+    """An upper side: where no sample takes the record, the others (``rest``) are all that is seen of it.
+
+    A sample of rate q is (1-q)M + q(...) on both sides, so all samples together are (1-p)M + p(...), with
+    1 - p = Π(1-q). The hockey-stick is jointly convex and at most 1: δ(ε) <= p + (1-p) δ_rest(ε). ``taken``: p.
+    """
+
+    taken: float
+    rest: Profile | None
+    method: str = "no sample takes the record, but for a share of δ"
+
+    def delta(self, epsilon: float) -> Sides:
+        """(0, upper) δ at ε >= 0."""
+        others = 0.0 if self.rest is None else self.rest.delta(epsilon)[1]
+        return 0.0, min(1.0, self.taken if others == 0.0 else math.nextafter(self.taken + others, 2.0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,10 @@ smooth: an adversary who adapts gains little against it, and that is made good b
 or several uses, at one or several u, so that its variance and its fourth cumulant are a little larger. Which mixture
 has the least moment at the answer's tilt is a linear program over lattice points; any mixture is valid.
 
+The longer F, the less an adversary gains against it: beside what m uses have summed up, one use is small and even. As
+g^r (w^r.F + r c) lies above the curve of m + r uses, it serves as the next F. Where losses are very unequal (a range of
+4: a large one in one use of fifty) such stages, each half as long again, leave a fifth of the width of a single one.
+
 F is a sum of few blocks, as laws on the lattice e^{ih}, and of a narrow normal law, which only adds (Jensen) and
 smooths the kinks. F is piecewise straight in α, and so is w.F, with kinks on the lattice only; MF is convex. Hence the
 inequality at lattice points gives it in between, and left of the first mass all three are straight. At the lattice
@@ -91,6 +95,23 @@ class Law(NamedTuple):
                 return total or self
             power = power.plus(power).kept(small)
 
+    def moved(self, step: float, other: float) -> Law:
+        """From a lattice of ``step`` to any other: masses are split so that P's and Q's are kept.
+
+        A loss is off by a few of its units, the share of its cell's right end by that over the cell: it is raised by
+        more, into the next cell where it comes out above 1. Mass that moves up raises F.
+        """
+        losses = np.arange(self.first, self.last + 1) * step
+        cells = np.floor(losses / other)
+        slack = 8.0 * UNIT * np.abs(losses) / -math.expm1(-other) + SMOOTHED
+        share = np.maximum(np.expm1(cells * other - losses) / math.expm1(-other), 0.0) + slack
+        cells, share = cells + (share > 1.0), np.where(share > 1.0, slack, share)
+        places = (cells - cells[0]).astype(np.intp)
+        masses = np.zeros(int(places[-1]) + 2)
+        np.add.at(masses, places, self.masses * (1.0 - share))
+        np.add.at(masses, places + 1, self.masses * share)
+        return Law(int(cells[0]), masses * (1.0 + SMOOTHED), self.infinite)
+
     def on_every(self, every: int, step: Fraction) -> LatticeMasses:
         """On each ``every``-th place: masses are split so that P's and Q's are kept, which gives the curve's chords."""
         places = np.arange(self.first, self.last + 1)
@@ -141,6 +162,12 @@ class Surrogate(NamedTuple):
     law: Law
     growth: float
     constant: float
+
+    def after(self, start: Law, uses: int, small: float) -> Law:
+        """At least the curve of F and so many uses before it."""
+        whole = start.plus(self.law.times(uses, small)).kept(small)
+        grown = math.exp(self.growth * uses) * (1.0 + 8.0 * STEP)
+        return Law(whole.first, whole.masses * grown, (whole.infinite + self.constant * uses) * grown)
 
 
 def law_of(block: LatticeMasses) -> Law:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
+from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import parse_plan
 from affidavit.accountant.verifier import recompute
+from affidavit.accountant.verifier.mixture import LossMasses
 from affidavit.accountant.verifier.reading import cases
 
 
@@ -181,6 +184,48 @@ def test_repeat_is_compose(body: dict) -> None:
     apart = recompute(compose(*[body] * 5), relation="zero-out", delta=1e-4)
     assert together.epsilon_upper == pytest.approx(apart.epsilon_upper, rel=1e-9)
     assert together.epsilon_lower == pytest.approx(apart.epsilon_lower, rel=1e-9)
+
+
+def stick(masses: np.ndarray, losses: np.ndarray, epsilon: float) -> float:
+    """Σ m (1 − e^{ε − l})+."""
+    return math.fsum((masses * -np.expm1(np.minimum(epsilon - losses, 0.0))).tolist())
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 200.0])
+def test_a_long_product_is_gathered_on_the_safe_side(scale: float) -> None:
+    """Against every pair of losses, multiplied out."""
+    draw = np.random.default_rng(7)
+    parts = []
+    for count in (300, 400):
+        losses, masses = np.sort(draw.normal(0.2 * scale, scale, count)), draw.exponential(1.0, count)
+        masses *= 0.99 / masses.sum()
+        parts.append((masses, losses))
+    product = LossMasses(*parts[0], 0.01, *parts[0]).times(LossMasses(*parts[1], 0.01, *parts[1]))
+    masses, losses = np.multiply.outer(parts[0][0], parts[1][0]).ravel(), np.add.outer(parts[0][1], parts[1][1]).ravel()
+    assert len(product.upper_mass) < len(masses) / 10
+    for epsilon in np.linspace(-2.0 * scale, 5.0 * scale, 29):
+        exact = stick(masses, losses, epsilon)
+        above = stick(product.upper_mass, product.upper_loss, epsilon)
+        below = stick(product.lower_mass, product.lower_loss, epsilon)
+        assert below <= exact * (1.0 + 1e-14)
+        assert exact <= above * (1.0 + 1e-14)
+        cell = (losses.max() - losses.min()) / 8_000
+        assert above - below <= cell * (1.0 + cell) * masses.sum() + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("uses", "of", "sigma", "spread"),
+    [(90_000, pure(0.1), 1.0, 1.0), (20_000, pure(0.5), 2.0, 0.5)],
+)
+def test_tens_of_thousands_of_sampled_pure_mechanisms_beside_others(
+    uses: int, of: dict, sigma: float, spread: float
+) -> None:
+    """Both engines' brackets hold the same value; the issuing one knows no product of losses."""
+    sampled = repeat(uses, {"kind": "subsample", "scheme": "poisson", "rate": 0.001, "of": of})
+    plan = compose(sampled, gaussian(sigma), exponential(spread))
+    found, issued = (ask(plan, relation="zero-out", delta=1e-6) for ask in (recompute, bound))
+    assert 0.0 <= found.epsilon_upper - found.epsilon_lower <= 2e-4 * found.epsilon_upper
+    assert max(found.epsilon_lower, issued.epsilon_lower) <= min(found.epsilon_upper, issued.epsilon_upper)
 
 
 @pytest.mark.parametrize("leaf", [gaussian(2.0), pure(0.3), exponential(0.3), {"kind": "zcdp", "rho": 0.02}])
