@@ -119,8 +119,8 @@ def _outcome(arguments: list[str] | None) -> int:
         return INTERRUPTED
     except (_PipeClosed, BrokenPipeError):
         raise
-    except Exception as error:  # the last resort: private text must not reach a traceback
-        _internal(error)
+    except (Exception, SystemExit) as error:  # the last resort: private text must not reach a traceback, nor may
+        _internal(error)  # code that is not ours say what came out
         return INTERNAL
     return outcome if isinstance(outcome, int) else 0
 
@@ -145,7 +145,7 @@ def _trace_if_asked() -> None:
         traceback.print_exc(file=sys.stderr)
 
 
-def _internal(error: Exception) -> None:
+def _internal(error: BaseException) -> None:
     """Name the fault and its place; the message itself may hold private text and is not shown."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "an unknown place"
