@@ -15,6 +15,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def read_folder(
     """
     paths = [certificate] if certificate is not None else _paths(folder, "certificate") or [folder / "certificate.json"]
     found = {each.sha256: each for each in (_certificate(path, trusted, clock) for path in paths)}
-    runs, findings = _runs(folder, found, trusted), _findings(folder, found, only=certificate is not None)
+    runs, findings = _runs(folder, found, trusted, clock()), _findings(folder, found, only=certificate is not None)
     return ReportInput(
         title=title or folder.resolve().name,
         made=clock(),
@@ -95,14 +96,17 @@ def _json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _runs(folder: Path, certificates_: dict[str, Certificate], trusted: TrustedKeys) -> dict[str, list[Run]]:
+def _runs(
+    folder: Path, certificates_: dict[str, Certificate], trusted: TrustedKeys, now: datetime
+) -> dict[str, list[Run]]:
     """The runs under each certificate, by when they ended; another certificate's are not ours to show."""
     found: dict[str, list[Run]] = defaultdict(list)
     for path in _paths(folder, "receipt"):
         sha256 = _json(path).get("certificate_sha256")
         if isinstance(sha256, str) and sha256 in certificates_:
             receipt = receipts.read(files.read_bytes(path), trusted=trusted)
-            receipts.check_receipt(receipt, certificates_[sha256])
+            ended = certificates_[sha256].not_after  # of one that has expired meanwhile, as of its end
+            receipts.check_receipt(receipt, certificates_[sha256], trusted=trusted, now=min(now, ended))
             texts = _texts(path.with_name("synthetic.jsonl"), receipt)
             found[sha256].append(Run(receipt=receipt.facts, samples=_chosen(texts), released=len(texts)))
     for runs in found.values():

@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+from affidavit.accountant.attestation.keylimits import KeyLimits
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.attestation.receipt import render
 from affidavit.certification import certify
 from affidavit.runfile import load_run
@@ -133,3 +135,30 @@ def test_a_receipt_may_name_no_end(released):
     path.write_bytes(render({**facts, "ledger_head": None}, signer=released.keyring.signer()))
     assert _verify(released).code == 0
     assert "names no end" in _verify(released, "--ledger").err
+
+
+def test_a_search_of_text_is_held_against_the_receipt_that_is_named(released):
+    """It was not: any text could be searched under another run's receipt, and its findings bound to the certificate."""
+    audit, receipt = released.folder / "audit.toml", released.out / "receipt.json"
+    (released.folder / "held_out.jsonl").write_text('{"id": "h", "label": "north", "text": "nobody"}\n', "utf-8")
+    (released.folder / "other.jsonl").write_text('{"id": "north-0", "label": "north", "text": "harmless"}\n', "utf-8")
+    for text, refused in (("other.jsonl", True), (released.out / "synthetic.jsonl", False)):
+        audit.write_text(f'attack = "released-text"\nreleased = "{text}"\nheld_out = "held_out.jsonl"\n', "utf-8")
+        done = released.command("audit", audit, "--certificate", released.certificate, "--receipt", receipt, "-o", "a")
+        assert (done.code == 3) == refused == ("is not the text of its receipt" in done.err), done.err
+
+
+def test_a_key_that_is_trusted_for_little_puts_no_text_under_a_certificate(released):
+    other = Keyring(released.folder / "other")
+    other.init()
+    limits = KeyLimits(relation="substitution")
+    released.keyring.trust(other.show()[0].pem, limits=limits)
+    facts = json.loads((released.out / "receipt.json").read_text("utf-8"))
+    del facts["signature"]
+    text = b'{"id": "north-0", "label": "north", "text": "forged"}\n'
+    (released.out / "synthetic.jsonl").write_bytes(text)
+    facts["outputs_sha256"] = {"synthetic.jsonl": hashlib.sha256(text).hexdigest()}
+    (released.out / "receipt.json").write_bytes(render(facts, signer=other.signer()))
+    for done in (_verify(released), released.command("report", released.out, "--certificate", released.certificate)):
+        assert done.code == 3
+        assert "it is trusted for substitution only" in done.err
