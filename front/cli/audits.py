@@ -74,6 +74,7 @@ def audit(
     from affidavit.audits.formats import summary
     from affidavit.runfile import load_run
     from affidavit.verification import verify
+    from affidavit.writing import writable
 
     form = with_json(form, as_json=as_json, default="table")
     if plan is not None:
@@ -96,10 +97,11 @@ def audit(
     if receipt is not None:
         searched = settings.released_path if "released-text" in settings.attacks else None
         verify(certificates.read(certificate), receipt=receipt, text=searched)
+    writable(out)
     with step_progress("Checking, and loading the model") as watch:
         findings = sourced(run_audit(settings, run, certificate=certificate, progress=watch.step), audit_file)
-    write(findings, out / "findings.json")
     show(findings, form, lambda: print_findings(findings))
+    write(findings, out / "findings.json")
     note(f"Wrote {out / 'findings.json'} (private).")
     summary.append(findings)
     ctx.exit(findings.exit_code)

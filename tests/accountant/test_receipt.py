@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import re
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -148,7 +148,7 @@ def test_a_receipt_has_to_fit_its_certificate(
         ({"relation": "substitution"}, "trusted for substitution only"),
         ({"epsilon": Decimal("0.4")}, "trusted up to ε = 0.4"),
         ({"delta": Decimal("1e-6")}, "trusted up to δ = 0.000001"),
-        ({"expires": datetime(2026, 1, 1, tzinfo=timezone.utc)}, "its trust ended at 2026-01-01"),
+        ({"expires": datetime(2026, 1, 1, tzinfo=UTC)}, "its trust ended at 2026-01-01"),
         ({}, ""),
     ],
 )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 import math
 import random
+import sys
 from pathlib import Path
 from statistics import NormalDist
 
