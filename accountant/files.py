@@ -57,7 +57,8 @@ def write(path: Path, content: bytes, *, mode: int = 0o600, new: bool = False) -
         finally:
             made.unlink(missing_ok=True)
     except OSError as error:
-        error.filename, error.filename2 = str(path), None  # not the draft's, or none
+        if error.errno is not None:
+            error.filename, error.filename2 = str(path), None  # not the draft's, or none
         raise
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -142,7 +141,7 @@ def _chosen(texts: tuple[Sample, ...]) -> tuple[Sample, ...]:
 
 
 def _findings(folder: Path, certificates_: dict[str, Certificate], *, only: bool) -> dict[str, Findings]:
-    """What audits found of each certificate. Findings bound to none belong to the only one there is.
+    """What audits found of each certificate. Findings bound to none are of a claim (``audit --plan``), not of any here.
 
     ``only``: the caller named one certificate, so findings of others are left out rather than refused.
     """
@@ -150,16 +149,13 @@ def _findings(folder: Path, certificates_: dict[str, Certificate], *, only: bool
     for path in _paths(folder, "findings"):
         part = records.read(path)
         sha256 = part.certificate_sha256
-        if sha256 is None and len(certificates_) == 1:
-            sha256 = next(iter(certificates_))
-            part = replace(part, certificate_sha256=sha256)
         if sha256 in parts:
             parts[sha256].append(part)
         elif not only:
             bound = "no certificate" if sha256 is None else f"certificate {sha256[:12]}…, which is not in the folder"
             raise UsageError(
                 f"{path} is bound to {bound}",
-                hint="Put its certificate into the folder, or move away what belongs to another.",
+                hint="Put its certificate into the folder, or move away what belongs to another, or to a claim.",
             )
     return {
         sha256: records.merge(found) if found else Findings(certificate_sha256=sha256, items=())
