@@ -75,7 +75,7 @@ GAUSSIAN = {"kind": "gaussian", "noise_multiplier": 1.0}
         ({"kind": "repeat", "count": 1, "of": 3}, "plan.of", "kind"),
         ({"kind": "compose", "parts": GAUSSIAN}, "plan.parts", "list"),
         ({"kind": "compose", "parts": [GAUSSIAN, {"kind": "pure", "epsilon": -1}]}, "plan.parts[1].epsilon", ">= 0"),
-        ({"kind": "parallel", "parts": []}, "plan.parts", "empty"),
+        ({"kind": "parallel", "parts": []}, "plan.parts", "a list of plan nodes"),
         ({"kind": "parallel", "parts": [GAUSSIAN], "membership": "loose"}, "plan.membership", "fixed"),
         ({"kind": "parallel", "parts": [GAUSSIAN], "moves": []}, "plan.moves", "one plan a part"),
         ({"kind": "subsample", "rate": 0.1, "of": GAUSSIAN}, "plan.scheme", "poisson"),
