@@ -139,7 +139,8 @@ def _refuse(error: click.ClickException) -> None:
         error.show(file=sys.stderr)
         return
     if isinstance(error, click.NoSuchOption):
-        error.possibilities = [name for name in error.possibilities or () if name != "--help"]
+        near = [name for name in error.possibilities or () if name != "--help"]
+        error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
     message, command = error.format_message(), "affidavit" if error.ctx is None else error.ctx.command_path
     _say(f"Error: {message}", "" if "`" in message else f"All options: `{command} --help`")
 
