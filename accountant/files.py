@@ -43,18 +43,23 @@ def read_bytes(path: Path, *, most: int | None = None) -> bytes:
 
 
 def write(path: Path, content: bytes, *, mode: int = 0o600, new: bool = False) -> None:
-    """The whole file in the place of an older one, or nothing. Raises ``OSError``.
+    """The whole file in the place of an older one, or nothing. Raises ``OSError``, of which ``filename`` is ``path``.
 
     ``new``: raises ``FileExistsError`` where there is one; of several writers, the first wins.
     """
-    made = draft(path, content, mode=mode)
     try:
-        if new:
-            os.link(made, path)  # which, unlike a rename, replaces nothing
-        else:
-            os.replace(made, path)
-    finally:
-        made.unlink(missing_ok=True)
+        made = draft(path, content, mode=mode)
+        try:
+            if new:
+                os.link(made, path)  # which, unlike a rename, replaces nothing
+            else:
+                os.replace(made, path)
+        finally:
+            made.unlink(missing_ok=True)
+    except OSError as error:
+        if error.errno is not None:
+            error.filename, error.filename2 = str(path), None  # not the draft's, or none
+        raise
 
 
 def draft(path: Path, content: bytes, *, mode: int = 0o600) -> Path:

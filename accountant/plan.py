@@ -170,11 +170,12 @@ def _keys(obj: Mapping[str, Any], path: str, required: tuple[str, ...], optional
             raise PlanError(f"{path}.{key}", "missing", allowed="a node with " + ", ".join(known), hint=hint)
 
 
-def _parts(obj: Mapping[str, Any], key: str, path: str, depth: int) -> tuple[Plan, ...]:
+def _parts(obj: Mapping[str, Any], key: str, path: str, depth: int, *, least: int = 0) -> tuple[Plan, ...]:
     items = obj[key]
-    if not isinstance(items, (list, tuple)):
+    problem = "not a list" if not isinstance(items, (list, tuple)) else "empty" if len(items) < least else ""
+    if problem:
         hint = f"For example {remedies.setting(f'{path}.{key}', _EXAMPLES['parts'])}."
-        raise PlanError(f"{path}.{key}", "not a list", allowed="a list of plan nodes", hint=hint)
+        raise PlanError(f"{path}.{key}", problem, allowed="a list of plan nodes", hint=hint)
     return tuple(_parse(item, f"{path}.{key}[{i}]", depth + 1) for i, item in enumerate(items))
 
 
@@ -194,7 +195,7 @@ def _parallel(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
     membership = validate.choice(
         obj.get("membership", "moving"), path=f"{path}.membership", options=("moving", "fixed")
     )
-    parts = _parts(obj, "parts", path, depth)
+    parts = _parts(obj, "parts", path, depth, least=1)  # a record is in one of them
     moves = None if obj.get("moves") is None else _parts(obj, "moves", path, depth)
     if moves is not None and len(moves) != len(parts):
         hint = f"Remove `{path}.moves`, or give each part its own."

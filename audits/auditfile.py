@@ -45,6 +45,7 @@ Strict: an unknown key, a wrong type, a value out of range or a key that no atta
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -95,10 +96,10 @@ class AuditFile(_Table):
 
     attack: Annotated[AttackName | tuple[AttackName, ...], Field(examples=["one-step"])]
     target: Target = "protected"
-    members: Annotated[int, Field(ge=0, le=10**7)] = 0
-    non_members: Annotated[int, Field(ge=0, le=10**7)] = 0
+    members: Annotated[int, Field(ge=0, le=10**7, examples=[50])] = 0
+    non_members: Annotated[int, Field(ge=0, le=10**7, examples=[50])] = 0
     runs: Count = 1
-    alpha: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
+    alpha: Annotated[float, Field(ge=1e-12, lt=1.0)] = 0.05
     seed: Annotated[int, Field(ge=0, lt=2**53)] = 0
     prompt: str = "few-shot"
     max_tokens: Count = 15
@@ -268,7 +269,8 @@ def load_audit(path: Path) -> AuditFile:
     try:
         content = tomllib.loads(files.read_bytes(path).decode("utf-8-sig"))
     except OSError as error:
-        hint = near_file(path)
+        first = r"""printf 'attack = "one-step"\nmembers = 2000\nnon_members = 2000\n'"""
+        hint = f"{near_file(path)} A first one: `{first} > {shlex.quote(str(path))}`"
         raise RunFileError(path.name, f"cannot be read: {error.strerror}", hint=hint) from None
     except (ValueError, RecursionError) as error:
         hint = 'A whole audit file is `attack = "one-step"` and `members = 200` and `non_members = 200`, a line each.'

@@ -8,6 +8,7 @@ from these classes and those of ``finding``, so the two cannot drift.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 from collections.abc import Iterable
@@ -205,8 +206,14 @@ class Findings(Shown):
         return dict(_adapter().dump_python(self, mode="json"))
 
     def to_json(self) -> str:
-        """Indented JSON; no NaN or infinity can be in it."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+        """Indented JSON without NaN or infinity. ``sha256`` is of all the rest, so that no value changes unseen."""
+        return json.dumps({**self.to_dict(), "sha256": self.digest}, indent=2, allow_nan=False) + "\n"
+
+    @property
+    def digest(self) -> str:
+        """Of what it says, not of how that is spelled. It says that nothing was lost on the way, not who wrote it."""
+        said = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(said.encode()).hexdigest()
 
 
 def _row(item: Finding) -> tuple[str, ...]:
@@ -232,6 +239,8 @@ def _adapter() -> TypeAdapter[Findings]:
 def json_schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of a findings file."""
     schema = _adapter().json_schema(mode="serialization")
+    schema["properties"]["sha256"] = {"pattern": "^[0-9a-f]{64}$", "title": "Sha256", "type": "string"}
+    schema["required"].append("sha256")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA, **schema}
 
 
@@ -288,26 +297,29 @@ def parse(content: bytes | str, *, name: str = "findings", folder: str = "DIR") 
     from pydantic import ValidationError
 
     again = f"`affidavit audit AUDIT.toml --certificate CERT.json -o {folder}`"
-    schema = _schema_of(content)
-    if schema is not None and schema != SCHEMA:
+    stated = _parsed(content)
+    schema, digest = stated.get("schema"), stated.pop("sha256", None)
+    if isinstance(schema, str) and schema != SCHEMA:
         raise UsageError(
             f"{name}: schema {schema[:60]!r} is not known", hint=f"Known is {SCHEMA}: audit again, {again}"
         )
     try:
-        return _adapter().validate_json(content)
+        found = _adapter().validate_json(json.dumps(stated) if stated else content)
     except ValidationError as error:
         where, told = _first_fault(error)
         raise UsageError(f"{name}: {where}: {told}", hint=f"Make them again: {again}") from None
+    if digest != found.digest:
+        raise UsageError(f"{name}: sha256: it is not of this: the file was changed", hint=f"Make them again: {again}")
+    return found
 
 
-def _schema_of(content: bytes | str) -> str | None:
-    """What the file says it is, looked at before anything else: another version has other fields."""
+def _parsed(content: bytes | str) -> dict[str, Any]:
+    """The file's object, to see which version wrote it before anything else; empty where it is none."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):
-        return None
-    schema = found.get("schema") if isinstance(found, dict) else None
-    return schema if isinstance(schema, str) else None
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _first_fault(error: ValidationError) -> tuple[str, str]:

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from affidavit.accountant import files
+from affidavit.accountant.attestation import receipt as receipts
 from affidavit.accountant.attestation.certificate import verify_envelope
 from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.clock import Clock, parse_instant, utc_now
-from affidavit.accountant.errors import UsageError
+from affidavit.accountant.errors import CertificateError, UsageError
 from affidavit.accountant.release.journal import NAME, Past, locked, remove
 from affidavit.accountant.remedies import unused
 from affidavit.generation.outputs import Generated, Provenance, Written, write
@@ -89,10 +89,13 @@ def ended_already(folder: Path, *, keyring: Keyring, ledger: Ledger) -> Synthesi
     if not written.receipt.exists():
         return None
     content = files.read_bytes(written.receipt)
-    stated = json.loads(content)
+    try:
+        stated = receipts.read(content, trusted=keyring.trusted()).facts
+    except CertificateError:  # not signed here, or changed: nothing that the ledger may note as the run's end
+        stated = {}
     if stated.get("ledger_entry") != entry:
         raise UsageError(
-            f"{written.receipt} is another run's",
+            f"{written.receipt} is no receipt of this run",
             hint=f"Move it away: `mv {shlex.quote(str(written.receipt))} {shlex.quote(str(unused(written.receipt)))}`",
         )
     digest = hashlib.sha256(content).hexdigest()

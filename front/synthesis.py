@@ -12,7 +12,6 @@ import base64
 import fcntl
 import os
 import secrets
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -36,6 +35,7 @@ from affidavit.generation.outputs import Provenance, Written, write
 from affidavit.labelling import tell_labels
 from affidavit.records import parse_all
 from affidavit.runfile import RunFile
+from affidavit.writing import writable
 
 if TYPE_CHECKING:
     from affidavit.accountant.ledger import Ledger
@@ -218,16 +218,8 @@ def claimed(out: Path, *, resume: bool = False) -> Iterator[None]:
     a folder that another run writes to or wrote to, or that cannot be used.
     """
     elsewhere = f"Choose another folder: {setting('-o', unused(out))}."
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            pass  # it can be written
-        descriptor = os.open(out, os.O_RDONLY)
-    except OSError as error:
-        place = setting("-o", Path.home() / "affidavit-out")
-        raise UsageError(
-            f"{out} cannot be written: {error.strerror}", hint=f"Choose another folder: {place}."
-        ) from None
+    writable(out)
+    descriptor = os.open(out, os.O_RDONLY)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -109,7 +109,7 @@ def verify(
     stated = None if content is None else receipts.read(content, trusted=keys)
     lines = paid = None
     if stated is not None:
-        receipts.check_receipt(stated, found)
+        receipts.check_receipt(stated, found, trusted=keys, now=clock())
         if text is not None:
             shown = content_of(text)
             receipts.check_text(stated, shown)

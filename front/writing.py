@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 from affidavit.accountant import files
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.remedies import setting, unused
 
-__all__ = ["write_new", "write_whole"]
+__all__ = ["writable", "write_new", "write_whole"]
+
+
+def writable(folder: Path) -> None:
+    """Make the folder, and see that files can be made in it: before the work that is to be written there.
+
+    Raises ``UsageError``.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        place = setting("-o", Path.home() / "affidavit-out")
+        hint = f"Choose another folder: {place}."
+        raise UsageError(f"{folder} cannot be written: {error.strerror}", hint=hint) from None
 
 
 def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> None:

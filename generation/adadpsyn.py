@@ -40,7 +40,7 @@ from pydantic import Field
 
 from affidavit.accountant.plan import Compose, Plan, Repeat
 from affidavit.accountant.validate import Relation
-from affidavit.generation.configs import Positive
+from affidavit.generation.configs import Noise
 from affidavit.generation.contract import Access, Baseline, Makes
 from affidavit.generation.few_shot import gaussian_sum
 from affidavit.generation.probabilities import GRID, Grid, on_simplex, total
@@ -124,9 +124,9 @@ class AdaDPSynConfig(SubsampledConfig):
     """The run file's ``[generator]`` table for ``kind = "adadpsyn"``; all of it is public."""
 
     kind: Literal["adadpsyn"] = "adadpsyn"
-    radius_noise_multiplier: Positive
-    mean_noise_multiplier: Positive
-    count_noise_multiplier: Positive
+    radius_noise_multiplier: Noise
+    mean_noise_multiplier: Noise
+    count_noise_multiplier: Noise
     iterations: Annotated[int, Field(ge=1, le=100)] = 1
     margin: Annotated[float, Field(ge=0.0)] = 0.2
     coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 0.55

@@ -7,10 +7,14 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = ["Count", "GeneratorConfig", "Labels", "Positive", "one_of"]
+__all__ = ["Clip", "Count", "GeneratorConfig", "Labels", "Noise", "Positive", "one_of"]
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Positive = Annotated[float, Field(gt=0.0)]
+Clip = Annotated[float, Field(ge=1e-3, le=1000.0)]
+"""How far one record moves a score: some hundred steps of the grid on which scores are summed, or more."""
+Noise = Annotated[float, Field(ge=1e-6, le=1e6)]
+"""A noise multiplier, or the ε that sets one: what any run could want, and no number that a formula cannot square."""
 
 
 def _as_tuple(value: object) -> object:

@@ -36,7 +36,7 @@ from pydantic import model_validator
 from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.plan import Leaf, Plan
 from affidavit.accountant.validate import Relation
-from affidavit.generation.configs import Positive
+from affidavit.generation.configs import Noise
 from affidavit.generation.contract import Access, Baseline, Makes
 from affidavit.generation.probabilities import GRID, Grid, on_simplex, scaled_to_best, total
 from affidavit.generation.subsampled import (
@@ -117,8 +117,8 @@ class FewShotConfig(SubsampledConfig):
 
     kind: Literal["few-shot"] = "few-shot"
     mechanism: Literal["gaussian", "noisy-max"] = "gaussian"
-    noise_multiplier: Positive | None = None
-    noise_epsilon: Positive | None = None
+    noise_multiplier: Noise | None = None
+    noise_epsilon: Noise | None = None
 
     @model_validator(mode="after")
     def _noise(self) -> FewShotConfig:

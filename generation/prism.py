@@ -28,9 +28,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.plan import Plan, Repeat
@@ -49,7 +49,7 @@ from affidavit.generation.batched import (
     work,
     write_batches,
 )
-from affidavit.generation.configs import Positive
+from affidavit.generation.configs import Clip, Positive
 from affidavit.generation.contract import Access, Baseline, Makes
 from affidavit.generation.remedies import at_least
 
@@ -83,8 +83,6 @@ __all__ = [
     "work",
 ]
 
-MAX_CLIP = 1000.0
-
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"batch_size": 255, "clip": 10.0, "temperature": 1.048, "max_tokens": 100, "max_record_tokens": 256},
     "local": {"batch_size": 64, "clip": 10.0, "temperature": 0.7, "max_tokens": 40, "max_record_tokens": 96},
@@ -96,7 +94,7 @@ class PrismConfig(BatchedConfig):
     """The run file's ``[generator]`` table for ``kind = "prism"``; all of it is public."""
 
     kind: Literal["prism"] = "prism"
-    clip: Annotated[float, Field(gt=0.0, le=MAX_CLIP)] = 10.0
+    clip: Clip = 10.0
     temperature: Positive = 0.7
 
     @model_validator(mode="after")

@@ -51,7 +51,7 @@ from affidavit.generation.batched import (
     work,
     write_batches,
 )
-from affidavit.generation.configs import Count, Positive
+from affidavit.generation.configs import Clip, Count, Positive
 from affidavit.generation.contract import Access, Baseline, Makes
 from affidavit.generation.remedies import at_least
 
@@ -85,7 +85,6 @@ __all__ = [
     "work",
 ]
 
-MAX_CLIP = 1000.0
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {
@@ -123,7 +122,7 @@ class PrivatePredictionConfig(BatchedConfig):
     """
 
     kind: Literal["private-prediction"] = "private-prediction"
-    clip: Annotated[float, Field(gt=0.0, le=MAX_CLIP)] = 10.0
+    clip: Clip = 10.0
     temperature: Positive = 0.8
     private_tokens: Count = 16
     top_k: Annotated[int, Field(ge=0)] = 64

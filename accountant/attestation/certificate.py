@@ -127,7 +127,7 @@ def verify_envelope(
     verified = dsse.verify(envelope, payload_type=PAYLOAD_TYPE, trusted=trusted)
     certificate = decode(verified.payload)
     now = clock()
-    _check_limits(certificate, verified.keyids, trusted, now=now, account=account)
+    check_limits(certificate, verified.keyids, trusted, now=now, account=account)
     if now > certificate.not_after:
         raise CertificateExpired(
             f"the certificate expired at {show_instant(certificate.not_after)}",
@@ -142,10 +142,10 @@ def verify_envelope(
     return replace(certificate, sha256=hashlib.sha256(envelope).hexdigest(), keyids=verified.keyids)
 
 
-def _check_limits(
-    certificate: Certificate, keyids: Sequence[str], trusted: TrustedKeys, *, now: datetime, account: str | None
+def check_limits(
+    certificate: Certificate, keyids: Sequence[str], trusted: TrustedKeys, *, now: datetime, account: str | None = None
 ) -> None:
-    """One of the keys that signed has to be trusted for this. Raises ``UntrustedKey``."""
+    """One of the keys that signed it, or a receipt of it, has to be trusted for this. Raises ``UntrustedKey``."""
     epsilon = max(claim.epsilon for claim in certificate.claims)
     delta = max(claim.delta for claim in certificate.claims)
     reasons = [

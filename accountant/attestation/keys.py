@@ -252,9 +252,10 @@ class Keyring:
         """
         old = self.signer()
         new, pem = _new_pem()
-        keyid = self.trust(_public_pem(old.private_key.public_key()))
-        if revoke:
-            self._limit(keyid, KeyLimits(revoked=clock()))
+        if self._limits(old.keyid).revoked is None:  # it is, where a rotation before got no further than that
+            self.trust(_public_pem(old.private_key.public_key()))
+            if revoke:
+                self._limit(old.keyid, KeyLimits(revoked=clock()))
         files.write(self.home / _SIGNING_KEY, pem)
         return new.keyid
 

@@ -14,10 +14,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from affidavit.accountant import strictjson
 from affidavit.accountant.attestation import dsse
+from affidavit.accountant.attestation.certificate import check_limits
 from affidavit.accountant.attestation.keys import Signer, TrustedKeys
 from affidavit.accountant.attestation.statement import Certificate
 from affidavit.accountant.errors import PlanError, SignatureInvalid, UntrustedKey, WrongRun
@@ -96,12 +98,18 @@ def read(content: bytes, *, trusted: TrustedKeys) -> Receipt:
     return Receipt(body, keyid)
 
 
-def check_receipt(receipt: Receipt, certificate: Certificate) -> None:
-    """Refuse a receipt of another certificate, or of more draws than were certified. Raises ``WrongRun``."""
+def check_receipt(receipt: Receipt, certificate: Certificate, *, trusted: TrustedKeys, now: datetime) -> None:
+    """Refuse a receipt of another certificate, or of more draws than were certified. Raises ``WrongRun``.
+
+    Its signer need not be the certificate's (a key is rotated in between), but has to be trusted for such a
+    certificate: else a key that is trusted for little would put its own text under another's. Raises ``UntrustedKey``.
+    """
     if receipt.facts["certificate_sha256"] != certificate.sha256:
         raise WrongRun(
             "config", "the receipt is for another certificate", hint="Give the certificate that its run was made under."
         )
+    if receipt.keyid not in certificate.keyids:
+        check_limits(certificate, (receipt.keyid,), trusted, now=now)
     most = {path: uses for path, _, uses in leaves(certificate.plan)}
     for path, uses in receipt.facts["draws_per_node"].items():
         if uses > most.get(path, 0):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def read_folder(
     """
     paths = [certificate] if certificate is not None else _paths(folder, "certificate") or [folder / "certificate.json"]
     found = {each.sha256: each for each in (_certificate(path, trusted, clock) for path in paths)}
-    runs, findings = _runs(folder, found, trusted), _findings(folder, found, only=certificate is not None)
+    runs, findings = _runs(folder, found, trusted, clock()), _findings(folder, found, only=certificate is not None)
     return ReportInput(
         title=title or folder.resolve().name,
         made=clock(),
@@ -95,14 +95,17 @@ def _json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _runs(folder: Path, certificates_: dict[str, Certificate], trusted: TrustedKeys) -> dict[str, list[Run]]:
+def _runs(
+    folder: Path, certificates_: dict[str, Certificate], trusted: TrustedKeys, now: datetime
+) -> dict[str, list[Run]]:
     """The runs under each certificate, by when they ended; another certificate's are not ours to show."""
     found: dict[str, list[Run]] = defaultdict(list)
     for path in _paths(folder, "receipt"):
         sha256 = _json(path).get("certificate_sha256")
         if isinstance(sha256, str) and sha256 in certificates_:
             receipt = receipts.read(files.read_bytes(path), trusted=trusted)
-            receipts.check_receipt(receipt, certificates_[sha256])
+            ended = certificates_[sha256].not_after  # of one that has expired meanwhile, as of its end
+            receipts.check_receipt(receipt, certificates_[sha256], trusted=trusted, now=min(now, ended))
             texts = _texts(path.with_name("synthetic.jsonl"), receipt)
             found[sha256].append(Run(receipt=receipt.facts, samples=_chosen(texts), released=len(texts)))
     for runs in found.values():
@@ -138,7 +141,7 @@ def _chosen(texts: tuple[Sample, ...]) -> tuple[Sample, ...]:
 
 
 def _findings(folder: Path, certificates_: dict[str, Certificate], *, only: bool) -> dict[str, Findings]:
-    """What audits found of each certificate. Findings bound to none belong to the only one there is.
+    """What audits found of each certificate. Findings bound to none are of a claim (``audit --plan``), not of any here.
 
     ``only``: the caller named one certificate, so findings of others are left out rather than refused.
     """
@@ -146,16 +149,13 @@ def _findings(folder: Path, certificates_: dict[str, Certificate], *, only: bool
     for path in _paths(folder, "findings"):
         part = records.read(path)
         sha256 = part.certificate_sha256
-        if sha256 is None and len(certificates_) == 1:
-            sha256 = next(iter(certificates_))
-            part = replace(part, certificate_sha256=sha256)
         if sha256 in parts:
             parts[sha256].append(part)
         elif not only:
             bound = "no certificate" if sha256 is None else f"certificate {sha256[:12]}…, which is not in the folder"
             raise UsageError(
                 f"{path} is bound to {bound}",
-                hint="Put its certificate into the folder, or move away what belongs to another.",
+                hint="Put its certificate into the folder, or move away what belongs to another, or to a claim.",
             )
     return {
         sha256: records.merge(found) if found else Findings(certificate_sha256=sha256, items=())

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 from affidavit.accountant.errors import AffidavitError
 from affidavit.cli._lazy import LazyGroup
-from affidavit.cli._remedies import interrupted
+from affidavit.cli._remedies import interrupted, unusable
 
 __all__ = ["cli", "main"]
 
@@ -112,17 +113,36 @@ def _outcome(arguments: list[str] | None) -> int:
         _trace_if_asked()
         return error.exit_code
     except click.ClickException as error:
-        error.show(file=sys.stderr)
+        _refuse(error)
         return 2
     except (click.Abort, KeyboardInterrupt):
         _say(*interrupted(arguments))
         return INTERRUPTED
     except (_PipeClosed, BrokenPipeError):
         raise
-    except Exception as error:  # the last resort: private text must not reach a traceback
-        _internal(error)
+    except OSError as error:
+        if error.filename is None or error.strerror is None:
+            _internal(error)
+            return INTERNAL
+        _say(*unusable(error, arguments))
+        _trace_if_asked()
+        return 2
+    except (Exception, SystemExit) as error:  # the last resort: private text must not reach a traceback, nor may
+        _internal(error)  # code that is not ours say what came out
         return INTERNAL
     return outcome if isinstance(outcome, int) else 0
+
+
+def _refuse(error: click.ClickException) -> None:
+    """What click says of an option, and where all of them are listed; the help itself where nothing was asked."""
+    if not isinstance(error, click.UsageError) or isinstance(error, NoArgsIsHelpError):
+        error.show(file=sys.stderr)
+        return
+    if isinstance(error, click.NoSuchOption):
+        near = [name for name in error.possibilities or () if name != "--help"]
+        error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
+    message, command = error.format_message(), "affidavit" if error.ctx is None else error.ctx.command_path
+    _say(f"Error: {message}", "" if "`" in message else f"All options: `{command} --help`")
 
 
 def _close_pipes() -> None:
@@ -145,7 +165,7 @@ def _trace_if_asked() -> None:
         traceback.print_exc(file=sys.stderr)
 
 
-def _internal(error: Exception) -> None:
+def _internal(error: BaseException) -> None:
     """Name the fault and its place; the message itself may hold private text and is not shown."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "an unknown place"

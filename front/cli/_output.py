@@ -1,6 +1,6 @@
 """What a command prints: results on stdout, notes and progress on stderr.
 
-JSON keeps infinities as ``Infinity`` (as Python's ``json`` reads and writes them).
+JSON has no infinities: they are the text ``"Infinity"``, which ``float`` reads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,16 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print the re
 
 def print_json(result: Mapping[str, Any] | Sequence[Any]) -> None:
     """One JSON document on stdout."""
-    click.echo(json.dumps(result, indent=2, ensure_ascii=False))
+    click.echo(json.dumps(_sayable(result), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _sayable(value: Any) -> Any:
+    """With infinities as texts: JSON has no number for them, and other languages' readers refuse Python's."""
+    if isinstance(value, Mapping):
+        return {key: _sayable(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_sayable(each) for each in value]
+    return ("Infinity" if value > 0 else "-Infinity") if isinstance(value, float) and math.isinf(value) else value
 
 
 def note(message: str) -> None:

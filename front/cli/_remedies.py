@@ -18,7 +18,7 @@ import click
 
 from affidavit.accountant.errors import AffidavitError
 
-__all__ = ["CallContext", "filled", "interrupted"]
+__all__ = ["CallContext", "filled", "interrupted", "unusable"]
 
 _USUAL = {
     "RUN.toml": "run.toml",
@@ -29,7 +29,7 @@ _USUAL = {
 }
 _IN_FILES = ("relation", "delta", "epsilon", "unit")
 _SETTING = re.compile(r"`([a-z-]+) = ([^`]+)`")
-_TYPED = re.compile(r"`[^`]*`")
+_BACKTICKED = re.compile(r"`[^`]*`")
 _PLACEHOLDER = re.compile(
     r"(?<![\w./-])(RUN\.toml|CERT\.json|PLAN\.json|AUDIT\.toml|GRID\.toml|TRACE\.jsonl|REQUEST\.json|DIR)(?=[/\s`]|$)"
 )
@@ -55,7 +55,7 @@ def filled(hint: str, ctx: click.Context) -> str:
             return named
         return f"`{flag} {shlex.quote(_plain(setting[2]))}`"
 
-    return _TYPED.sub(typed, hint)
+    return _BACKTICKED.sub(typed, hint)
 
 
 def _flag(key: str, ctx: click.Context) -> str | None:
@@ -95,7 +95,7 @@ def _given(ctx: click.Context) -> Iterator[tuple[str, Path]]:
 
 def interrupted(arguments: list[str] | None) -> tuple[str, str]:
     """What Ctrl-C left behind, and how to go on: a message and a hint."""
-    typed = shlex.join(["affidavit", *(sys.argv[1:] if arguments is None else arguments)])
+    typed = _typed(arguments)
     match typed.split()[1:2]:
         case ["generate"]:
             said = "Interrupted: no text was written. What was reserved in the ledger stays spent"
@@ -106,3 +106,13 @@ def interrupted(arguments: list[str] | None) -> tuple[str, str]:
             return "Interrupted. The cells that were finished are kept.", f"To go on: `{typed}`"
         case _:
             return "Interrupted. Files that were begun are not there; finished ones are whole.", f"Again: `{typed}`"
+
+
+def unusable(error: OSError, arguments: list[str] | None) -> tuple[str, str]:
+    """What the machine would not do for a file (no room, no permission), and how to go on: a message and a hint."""
+    said = f"Error: {error.filename} cannot be used: {error.strerror}"
+    return said, f"Make room there, or let it be read and written; then again: `{_typed(arguments)}`"
+
+
+def _typed(arguments: list[str] | None) -> str:
+    return shlex.join(["affidavit", *(sys.argv[1:] if arguments is None else arguments)])

@@ -32,7 +32,7 @@ __all__ = ["audit", "print_findings", "report"]
 @click.option(
     "--receipt",
     type=click.Path(exists=True, path_type=Path),
-    help="Check its signature, and that it is this certificate's.",
+    help="Check its signature, that it is this certificate's, and that text to be searched is its own.",
 )
 @click.option("--plan", metavar="PLAN.json", help="Instead: the plan that is claimed for a generator not ours.")
 @click.option("--records", type=click.Path(path_type=Path), metavar="DATA.jsonl", help="With --plan: its records.")
@@ -74,6 +74,7 @@ def audit(
     from affidavit.audits.formats import summary
     from affidavit.runfile import load_run
     from affidavit.verification import verify
+    from affidavit.writing import writable
 
     form = with_json(form, as_json=as_json, default="table")
     if plan is not None:
@@ -94,11 +95,13 @@ def audit(
     settings = strict_in_ci(load_audit(audit_file))
     run = load_run(run_file or audit_file.parent / "run.toml")
     if receipt is not None:
-        verify(certificates.read(certificate), receipt=receipt)
+        searched = settings.released_path if "released-text" in settings.attacks else None
+        verify(certificates.read(certificate), receipt=receipt, text=searched)
+    writable(out)
     with step_progress("Checking, and loading the model") as watch:
         findings = sourced(run_audit(settings, run, certificate=certificate, progress=watch.step), audit_file)
-    write(findings, out / "findings.json")
     show(findings, form, lambda: print_findings(findings))
+    write(findings, out / "findings.json")
     note(f"Wrote {out / 'findings.json'} (private).")
     summary.append(findings)
     ctx.exit(findings.exit_code)

@@ -80,12 +80,14 @@ def audit_claimed(
     from affidavit.generation.models import load_model
     from affidavit.planfile import read_envelope
     from affidavit.records import read_all
+    from affidavit.writing import writable
 
     if records is None:
         raise UsageError("an audit of a claim needs the records", hint="Name them: `--records letters.jsonl`")
     if audit_file is None and generator is None:
         raise UsageError("there is nothing to audit", hint="Name an audit file, or `--generator glue.py:run`")
     claimed = Claim(read_envelope(plan), claim)
+    writable(out)
     reports: Sequence[CheckReport] = (claim_check(claimed),)
     attacked = None
     if generator is not None:
@@ -112,6 +114,7 @@ def _examined(
     from affidavit.foreign.load import load_function
     from affidavit.planfile import read_envelope
     from affidavit.records import read_all
+    from affidavit.writing import writable, write_whole
 
     if plan is None and claim is not None:
         raise UsageError("an ε is claimed for a plan", hint="Name it: `--plan plan.json`")
@@ -124,12 +127,11 @@ def _examined(
             f"the plan is for {claimed.envelope.relation}", hint=f"`--relation {claimed.envelope.relation}`"
         )
     runs = load_function(function)
+    if out is not None:
+        writable(out)
     with step_progress("Running the generator") as watch:
         reports, lines = checks_of(runs, read_all(data), relation=relation, claim=claimed, tell=watch.step)
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        from affidavit.writing import write_whole
-
         write_whole(out / "trace.jsonl", "".join(json.dumps(line) + "\n" for line in lines), private=True)
     return merged(reports, None), reports
 
@@ -146,10 +148,10 @@ def _end(
     from affidavit.audits.findings import write
     from affidavit.audits.formats import summary
 
+    show(findings, form, lambda: _print(reports, attacked))
     if out is not None:
         write(findings, out / "findings.json")
         note(f"Wrote {out / 'findings.json'} (private).")
-    show(findings, form, lambda: _print(reports, attacked))
     note(CLAIM)
     summary.append(findings)
     ctx.exit(findings.exit_code)

@@ -26,6 +26,7 @@ from affidavit.audits.trace.check import check_trace
 from affidavit.audits.trace.events import parse
 from affidavit.audits.under_test import RunUnderTest
 from affidavit.foreign.examine import Function, neighbours, repeat, texts_of, trace
+from affidavit.foreign.load import called
 from affidavit.foreign.report import watch_report
 from affidavit.generation.dataset import Record
 from affidavit.records import read_all, read_texts
@@ -100,11 +101,23 @@ def checks_of(
 
 
 def released_by(function: Callable[[Any], Any]) -> Release:
-    """Somebody's mechanism for the one-step audit: a function of the chosen input alone, which gives a number."""
+    """Somebody's mechanism for the one-step audit: a function of the chosen input alone, which gives a finite number.
+
+    One number in an array is that number. Raises ``UsageError`` for anything else: a NaN would be on neither side of
+    a threshold, and be counted as silence.
+    """
 
     def release(permit: Permit, path: str, inputs: Inputs) -> float:
+        import numpy as np
+
         permit.use(path)
-        return float(function(inputs))
+        value = np.asarray(called(function, inputs, what="the mechanism"))
+        if value.size != 1 or value.dtype.kind not in "bif" or not np.isfinite(value).all():
+            raise UsageError(
+                f"the mechanism gave {value.size} values of {value.dtype.name}, not one finite number",
+                hint="For noise, such as `inputs[0] + noise`; of a choice, 1 if it was the first, else 0.",
+            )
+        return float(value.item())
 
     return release
 
@@ -159,7 +172,7 @@ class _Theirs(RunUnderTest):
     def demonstrate(self, records: Sequence[AuditRecord], *, epsilon: float, seed: int) -> list[AuditRecord]:  # noqa: ARG002
         """What it writes from these records."""
         given = [Record(each.id, each.text, each.label or "") for each in records]
-        made = () if self.function is None else texts_of(self.function(given))
+        made = () if self.function is None else texts_of(called(self.function, given))
         return [AuditRecord(f"released-{number}", text, "") for number, text in enumerate(made)]
 
 

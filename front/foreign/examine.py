@@ -15,6 +15,7 @@ from affidavit.audits.checks import Check, CheckReport
 from affidavit.audits.neighbour import Observed, combine, neighbour_test
 from affidavit.foreign.alignment import DROWNING, SHUFFLES, Aligned
 from affidavit.foreign.draw import draws_of
+from affidavit.foreign.load import called
 from affidavit.foreign.naming import Names
 from affidavit.foreign.pairs import Pair, pairs
 from affidavit.foreign.report import repeat_report
@@ -27,9 +28,9 @@ Function: TypeAlias = Callable[[Sequence[Record]], Any]
 
 
 def trace(function: Function, records: Sequence[Record]) -> Watch:
-    """One run as it is, watched; ``.trace()`` of the answer are the lines. Raises what the generator raises."""
+    """One run as it is, watched; ``.trace()`` of the answer are the lines. Raises ``UsageError`` as ``load.called``."""
     with Watch(records, draws_of(function)) as watch:
-        function(list(records))
+        called(function, list(records))
     return watch
 
 
@@ -38,7 +39,7 @@ def repeat(function: Function, records: Sequence[Record]) -> CheckReport:
     watches, texts = [], []
     for _ in range(2):
         with Watch(records, ()) as watch:
-            texts.append(texts_of(function(list(records))))
+            texts.append(texts_of(called(function, list(records))))
         watches.append(watch)
     return repeat_report(*watches, same_texts=texts[0] == texts[1] if texts[0] else None)
 
@@ -125,13 +126,13 @@ class _Trial:
     def _attempt(self, records: Sequence[Record], seed: int) -> tuple[Watch, tuple[str, ...]] | Exception:
         try:
             return self._run(records, seed)
-        except Exception as error:
-            return error
+        except Exception as error:  # what the generator raised, which differs where one neighbour makes it fail
+            return error.__cause__ if isinstance(error.__cause__, Exception) else error
 
     def _run(self, records: Sequence[Record], seed: int) -> tuple[Watch, tuple[str, ...]]:
         aligned = Aligned(seed, Names(records), self.coins, self.drowning, self.last)
         with Watch(records, draws_of(self.function), aligned) as watch:
-            texts = texts_of(self.function(list(records)))
+            texts = texts_of(called(self.function, list(records)))
         return watch, texts
 
     def _observed(

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from affidavit.accountant.errors import RunFileError
-from affidavit.generation.configs import Count, GeneratorConfig, Positive, one_of
+from affidavit.generation.configs import Count, GeneratorConfig, Noise, Positive, one_of
 from affidavit.generation.models.embedding import DIMENSIONS, EmbeddingName
 from affidavit.generation.questions import QUESTION_TASKS, QuestionTemplate
 
@@ -86,8 +86,8 @@ class DpmTable(GeneratorConfig):
     levels: Annotated[int, Field(ge=0, le=12)] = 2
     smallest: Annotated[float, Field(ge=0.0)] = 4.0
     split_range: Positive = 1.0
-    count_noise_multiplier: Positive = 1.0
-    centre_noise_multiplier: Positive = 1.0
+    count_noise_multiplier: Noise = 1.0
+    centre_noise_multiplier: Noise = 1.0
     emptiness: Annotated[float, Field(ge=0.0, le=1000.0)] = 5.0
     centreness: Annotated[float, Field(gt=0.0, le=1000.0)] = 1.0
     height: Annotated[float, Field(ge=0.0, le=1.0)] = 0.3

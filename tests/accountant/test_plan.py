@@ -38,7 +38,7 @@ plan_dicts = st.recursive(
     lambda inner: st.one_of(
         st.builds(lambda parts: {"kind": "compose", "parts": parts}, st.lists(inner, max_size=3)),
         st.builds(lambda n, of: {"kind": "repeat", "count": n, "of": of}, st.integers(0, 9), inner),
-        st.builds(lambda parts: {"kind": "parallel", "parts": parts}, st.lists(inner, max_size=3)),
+        st.builds(lambda parts: {"kind": "parallel", "parts": parts}, st.lists(inner, min_size=1, max_size=3)),
         st.builds(
             lambda q, of: {"kind": "subsample", "scheme": "poisson", "rate": q, "of": of}, st.floats(0.0, 1.0), inner
         ),
@@ -75,6 +75,7 @@ GAUSSIAN = {"kind": "gaussian", "noise_multiplier": 1.0}
         ({"kind": "repeat", "count": 1, "of": 3}, "plan.of", "kind"),
         ({"kind": "compose", "parts": GAUSSIAN}, "plan.parts", "list"),
         ({"kind": "compose", "parts": [GAUSSIAN, {"kind": "pure", "epsilon": -1}]}, "plan.parts[1].epsilon", ">= 0"),
+        ({"kind": "parallel", "parts": []}, "plan.parts", "a list of plan nodes"),
         ({"kind": "parallel", "parts": [GAUSSIAN], "membership": "loose"}, "plan.membership", "fixed"),
         ({"kind": "parallel", "parts": [GAUSSIAN], "moves": []}, "plan.moves", "one plan a part"),
         ({"kind": "subsample", "rate": 0.1, "of": GAUSSIAN}, "plan.scheme", "poisson"),

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from affidavit.accountant.attestation.certificate import verify_envelope
-from affidavit.accountant.attestation.keys import Keyring
+from affidavit.accountant.attestation.keylimits import KeyLimits
+from affidavit.accountant.attestation.keys import Keyring, Signer, _public_pem
 from affidavit.accountant.attestation.receipt import SCHEMA, check_receipt, check_text, read, render
 from affidavit.accountant.errors import CertificateError, SignatureInvalid, UntrustedKey, WrongRun
 
@@ -58,7 +63,8 @@ def test_a_receipt_is_readable_and_its_first_line_is_the_guarantee(signed: bytes
 def test_a_right_receipt_is_read_and_fits(signed: bytes, envelope: bytes, keyring: Keyring, clock: Any) -> None:
     receipt = read(signed, trusted=keyring.trusted())
     assert receipt.keyid == keyring.signer().keyid
-    check_receipt(receipt, verify_envelope(envelope, trusted=keyring.trusted(), clock=clock))
+    certificate = verify_envelope(envelope, trusted=keyring.trusted(), clock=clock)
+    check_receipt(receipt, certificate, trusted=keyring.trusted(), now=clock())
     check_text(receipt, TEXT)
 
 
@@ -133,7 +139,30 @@ def test_a_receipt_has_to_fit_its_certificate(
     facts = _facts(certificate.sha256, **change)
     receipt = read(render(facts, signer=keyring.signer()), trusted=keyring.trusted())
     with pytest.raises(WrongRun, match=re.escape(problem)):
-        check_receipt(receipt, certificate)
+        check_receipt(receipt, certificate, trusted=keyring.trusted(), now=clock())
+
+
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        ({"relation": "substitution"}, "trusted for substitution only"),
+        ({"epsilon": Decimal("0.4")}, "trusted up to ε = 0.4"),
+        ({"delta": Decimal("1e-6")}, "trusted up to δ = 0.000001"),
+        ({"expires": datetime(2026, 1, 1, tzinfo=UTC)}, "its trust ended at 2026-01-01"),
+        ({}, ""),
+    ],
+)
+def test_another_key_puts_no_text_under_a_certificate_that_it_could_not_sign(
+    keyring: Keyring, envelope: bytes, clock: Any, limits: dict[str, Any], why: str
+) -> None:
+    """Only a key without such limits may: the one that took the signer's place."""
+    other = Signer.of(Ed25519PrivateKey.generate())
+    keyring.trust(_public_pem(other.private_key.public_key()), limits=KeyLimits(**limits))
+    trusted = keyring.trusted()
+    certificate = verify_envelope(envelope, trusted=trusted, clock=clock)
+    receipt = read(render(_facts(certificate.sha256), signer=other), trusted=trusted)
+    with pytest.raises(UntrustedKey, match=why) if limits else contextlib.nullcontext():
+        check_receipt(receipt, certificate, trusted=trusted, now=clock())
 
 
 def test_text_has_to_be_the_receipt_s_to_the_byte(signed: bytes, keyring: Keyring) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import stat
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -19,6 +22,7 @@ from affidavit.audits.findings import (
     SelfTest,
     json_schema,
     merge,
+    parse,
     read,
     write,
 )
@@ -120,6 +124,55 @@ def test_what_an_earlier_version_wrote_is_refused_with_the_command_that_makes_it
     with pytest.raises(UsageError, match="findings/v1' is not known") as caught:
         read(path)
     assert "`affidavit audit AUDIT.toml --certificate CERT.json" in caught.value.hint
+
+
+def _values(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Every value of a document that is no container, with its path."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    if inside is None:
+        yield path, value
+    for key, each in inside or ():
+        yield from _values(each, (*path, key))
+
+
+def _others(value: Any) -> list[Any]:
+    if isinstance(value, bool):
+        return [not value, None, 0]
+    if isinstance(value, (int, float)):
+        return [-value - 1, value + 1, 1e300, None, str(value)]
+    return [None, "", f"{value}x", "CONSISTENT", 0]
+
+
+def test_no_value_of_findings_can_change_unseen() -> None:
+    """A verdict, a policy, a count, a note: whatever is changed or left out is refused, unless it says the same."""
+    items = (_item(leaked=1, epsilon_lower=0.5), _searched())
+    content = json.loads(_findings(*items, tests=(_test(),)).to_json())
+    whole = parse(json.dumps(content))
+    answers = {"refused": 0, "the same": 0}
+
+    def read_changed(changed: Any) -> None:
+        try:
+            found = parse(json.dumps(changed))
+        except UsageError:
+            answers["refused"] += 1
+        else:
+            assert found == whole
+            answers["the same"] += 1
+
+    for path, value in _values(content):
+        changed = copy.deepcopy(content)
+        here: Any = changed
+        for key in path[:-1]:
+            here = here[key]
+        for other in _others(value):
+            here[path[-1]] = other
+            read_changed(changed)
+        del here[path[-1]]
+        read_changed(changed)
+    for part in ("items", "self_tests"):
+        read_changed({**content, part: content[part][:-1]})
+    assert answers["refused"] > 200
+    assert answers["the same"] < 0.3 * answers["refused"], "a number as a text, a default left out"
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"schema": ' + "[" * 100_000])

@@ -154,11 +154,11 @@ def test_several_certificates_are_chapters_oldest_first(folder: Path) -> None:
     assert only == second
 
 
-def test_findings_bound_to_nothing_belong_to_the_only_certificate_or_to_none(folder: Path) -> None:
+def test_findings_of_a_claim_belong_to_no_certificate(folder: Path) -> None:
+    """They were shown as the certificate's where it was the only one: another plan's audit as evidence for it."""
     records.write(Findings(certificate_sha256=None, items=(_finding("loose"),)), folder / "findings-loose.json")
-    (chapter,) = _read(folder).chapters
-    assert "loose" in [item.attack for item in chapter.findings.items]
-    (folder / "certificate-2.json").write_bytes(_envelope(config="d"))
+    (chapter,) = _read(folder, certificate=folder / "certificate.json").chapters
+    assert "loose" not in [item.attack for item in chapter.findings.items]
     with pytest.raises(UsageError, match=r"findings-loose\.json is bound to no certificate"):
         _read(folder)
 

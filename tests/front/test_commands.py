@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-import math
+import re
 import stat
 from pathlib import Path
 
@@ -51,7 +51,8 @@ def test_infinite_epsilon_is_a_result(command, tmp_path):
     path.write_text(json.dumps({**GAUSSIAN, "plan": {"kind": "gaussian", "noise_multiplier": 0}}), encoding="utf-8")
     done = command("epsilon", path, "--json")
     assert done.code == 0
-    assert math.isinf(done.json["epsilon_upper"])
+    assert done.json["epsilon_upper"] == "Infinity"
+    assert "Infinity" not in re.sub(r"\"[^\"]*\"", "", done.out), "JSON has no such number"
     assert command("epsilon", path).code == 0
 
 
@@ -223,3 +224,13 @@ def test_delta_names_what_it_brackets_where_both_are_points(command):
     done = command("delta", "--epsilon", "1", "--epsilon-each", "0.5", "--relation", "zero-out")
     assert "δ at ε = 1, zero-out" in done.out
     assert "ε at δ = 0" not in done.out
+
+
+def test_code_that_ends_the_process_gives_no_exit_code_of_ours(command, plan_file, monkeypatch):
+    """Whatever ends it within a command, 0 would be an answer."""
+
+    def ends(*_, **__):
+        raise SystemExit(0)
+
+    monkeypatch.setattr("affidavit.planfile.read_envelope", ends)
+    assert command("epsilon", plan_file).code == 70

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from affidavit.accountant import files
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.release.journal import NAME
 from affidavit.accountant.unit import RECORD
 
@@ -37,6 +39,95 @@ def _refused(done, *words: str) -> None:
     assert "Internal error" not in done.err
     for word in words:
         assert word in done.err
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "keys init --keep-existing",
+        "keys rotate",
+        "keys rotate --revoke",
+        "keys trust {folder}/other.pem --expires 2030-01-01T00:00:00Z",
+        "audit {folder}/audit.toml --certificate {certificate} -o {folder}/new",
+        "report {folder} --certificate {certificate}",
+        "neighbours {folder}/glue.py:run {folder}/train.jsonl --relation zero-out -o {folder}/new",
+    ],
+)
+def test_a_full_disk_is_no_fault_of_ours(workplace, call):
+    """Keys, findings and reports were written past the helper that says so: exit 70, and an audit's outcome lost."""
+    other, folder = Keyring(workplace.folder / "other"), workplace.folder
+    other.init()
+    (folder / "other.pem").write_bytes(other.show()[0].pem)
+    assert workplace.certify().code == 0
+    if "init" in call:
+        (workplace.keyring.home / "assignment.key").unlink()
+    (folder / "audit.toml").write_text('attack = "sensitivity"\n', "utf-8")
+    (folder / "glue.py").write_text("def run(records):\n    return str(len(records))\n", "utf-8")
+    before = {path: path.read_bytes() for path in workplace.keyring.home.rglob("*.*") if "ledger" not in path.name}
+    arguments = call.format(folder=folder, certificate=workplace.certificate).split()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", _no_room)
+        refused = workplace.command(*arguments)
+    _refused(refused, "No space left on device")
+    assert "`affidavit " in refused.err or "`-o " in refused.err
+    assert before == {path: path.read_bytes() for path in before}
+    assert not [path for path in folder.rglob(".*") if path.is_file()], "half a file was left"
+    assert workplace.command(*arguments).code in (0, 1, 5)
+
+
+def _no_room(_descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_an_audit_asks_first_whether_its_folder_can_be_written(workplace, monkeypatch):
+    assert workplace.certify().code == 0
+    monkeypatch.setattr("affidavit.auditing.audit", lambda *_, **__: pytest.fail("the work was done before"))
+    (workplace.folder / "audit.toml").write_text('attack = "sensitivity"\n', "utf-8")
+    (workplace.folder / "file").write_text("")
+    place = workplace.folder / "file" / "new"
+    audit = ("audit", workplace.folder / "audit.toml", "--certificate", workplace.certificate, "-o", place)
+    _refused(workplace.command(*audit), "cannot be written", "-o ")
+
+
+def test_a_rotation_that_was_cut_short_goes_on(workplace):
+    """The old key was revoked, the new one not yet there: every later rotation was refused, for good."""
+    old, write = workplace.keyring.signer().keyid, files.write
+
+    def cut(path: Path, *arguments: object, **more: object) -> None:
+        if path.name == "signing-key.pem":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        write(path, *arguments, **more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "write", cut)
+        assert workplace.command("keys", "rotate", "--revoke").code == 2
+    assert workplace.keyring.signer().keyid == old
+    assert workplace.command("keys", "rotate").code == 0
+    assert workplace.keyring.signer().keyid != old
+    assert old not in workplace.keyring.trusted()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "delta plan.json",
+        "delta plan.json --delta 1",
+        "sigma --steps 1e3",
+        "sigma --nothing",
+        "epsilon --epochs",
+        "keys trust a b",
+        "ledger raise",
+        "init --size 0",
+    ],
+)
+def test_what_click_refuses_ends_with_a_command_that_works(workplace, call):
+    refused = workplace.command(*call.split())
+    _refused(refused, "Error: ")
+    command = refused.err.strip().rpartition("\n")[2].partition("`")[2].rpartition("`")[0]
+    assert command.startswith("affidavit "), refused.err
+    assert command.endswith("--help")
+    assert "Did you mean '--help'" not in refused.err
+    assert workplace.command(*command.split()[1:]).code == 0
 
 
 def test_what_is_no_regular_file_is_not_read(workplace, fifo):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import sys
 from pathlib import Path
 from statistics import NormalDist
 
@@ -281,6 +282,60 @@ def test_a_mechanism_with_a_fixed_seed_is_refuted(folder, capsys):
     (fresh,) = [item for item in items if "fresh outputs" in item["attack"]]
     assert fresh["verdict"] == "VIOLATION"
     assert "CONSISTENT" not in {item["verdict"] for item in items if item["attack"] == "one-step"}
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("import sys\ndef run(records): sys.exit(0)", "the generator ended the process at broken.py:2"),
+        ("import sys\nsys.exit(0)", "broken.py ended the process at broken.py:2"),
+        ("def run(records): raise ValueError(records[0].text)", "the generator raised ValueError at broken.py:1"),
+        ("def run(records, more): pass", "the generator raised TypeError where it was called with one argument"),
+        ("def run(records: pass", "broken.py raised SyntaxError at broken.py:1"),
+        ("open('not-there')", "broken.py raised FileNotFoundError at broken.py:1"),
+    ],
+)
+@pytest.mark.parametrize("command", ["neighbours", "audit"])
+def test_what_their_code_does_is_no_answer_of_ours(folder, capsys, command, code, said):
+    """Whatever it exits with or raises: ``sys.exit(0)`` was taken for "holds", any exception for a fault of ours."""
+    (folder / "broken.py").write_text(code, encoding="utf-8")
+    sys.modules.pop("broken", None)
+    arguments = {
+        "neighbours": ["neighbours", "broken.py:run", "letters.jsonl", "--relation", "add-remove", "-o", "out"],
+        "audit": ["audit", "--plan", "plan.json", "--records", "letters.jsonl", "--generator", "broken.py:run"],
+    }[command]
+    assert affidavit([*arguments, "-o", "out"]) == 2
+    printed = capsys.readouterr()
+    assert said in printed.err
+    assert printed.out == ""
+    assert "letter" not in printed.err
+    assert not (folder / "out" / "findings.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ("inputs[0] + noise", 0),
+        ("inputs + noise", 0),
+        ("float('nan')", 2),
+        ("float('inf')", 2),
+        ("'0.5'", 2),
+        ("[0.5, 0.5]", 2),
+        ("None", 2),
+        ("exit(0)", 2),
+    ],
+)
+def test_a_mechanism_gives_one_finite_number(folder, capsys, value, code):
+    """A NaN is on neither side of a threshold: it was counted as silence, and the audit said CONSISTENT."""
+    (folder / "plan.json").write_text(json.dumps(_plan({"kind": "gaussian", "noise_multiplier": 2.0})), "utf-8")
+    audit = 'attack = "one-step"\nmembers = 2000\nnon_members = 2000\nalpha = 1e-6\n'
+    (folder / "audit.toml").write_text(audit, encoding="utf-8")
+    mechanism = f"import random\ndef release(inputs):\n    noise = random.gauss(0.0, 2.0)\n    return {value}\n"
+    (folder / "theirs.py").write_text(mechanism, encoding="utf-8")
+    sys.modules.pop("theirs", None)
+    arguments = ["audit", "audit.toml", "--plan", "plan.json", "--records", "letters.jsonl", "-o", "out"]
+    assert affidavit([*arguments, "--release", "theirs.py:release"]) == code
+    assert ("the mechanism" in capsys.readouterr().err) == (code == 2)
 
 
 @pytest.mark.parametrize(

@@ -330,6 +330,22 @@ def test_a_run_that_is_closed_releases_what_it_had_finished(place: Any, ledger_k
     assert "NO GUARANTEE" in verified.out
 
 
+def test_a_receipt_that_nobody_signed_ends_no_run(place: Any) -> None:
+    """It was read without its signature: what it named was noted in the ledger, and a damaged one was a crash."""
+    _certified(place, "prism")
+    assert _killed(place, lambda: stopping(Stop("value", 1), _kill)) == signal.SIGKILL
+    entry = Past.read(place.out / NAME).header["ledger_entry"]
+    receipt = place.out / "receipt.json"
+    for content in (json.dumps({"ledger_entry": entry}), "", "[]", '"\\ud800"', "{" * 100_000):
+        receipt.write_text(content, "utf-8")
+        for refused in (place.command("close", place.out), place.generate("--resume")):
+            assert refused.code == 2, refused.err
+            assert "is no receipt of this run" in refused.err
+    assert _charges(place)[-1].ended is None
+    receipt.unlink()
+    assert place.generate("--resume").code == 0
+
+
 def test_a_copy_from_before_is_refused(place: Any) -> None:
     _certified(place, "prism")
     assert _killed(place, lambda: stopping(Stop("value", 1), _kill)) == signal.SIGKILL

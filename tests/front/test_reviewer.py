@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import copy
 import hashlib
 import json
 
 import pytest
 
+from affidavit.accountant.attestation.keylimits import KeyLimits
+from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.attestation.receipt import render
+from affidavit.accountant.errors import CertificateError
 from affidavit.certification import certify
 from affidavit.runfile import load_run
+from affidavit.verification import verify
 from support.ledgers import rewrite
 
 
@@ -133,3 +139,78 @@ def test_a_receipt_may_name_no_end(released):
     path.write_bytes(render({**facts, "ledger_head": None}, signer=released.keyring.signer()))
     assert _verify(released).code == 0
     assert "names no end" in _verify(released, "--ledger").err
+
+
+def test_a_search_of_text_is_held_against_the_receipt_that_is_named(released):
+    """It was not: any text could be searched under another run's receipt, and its findings bound to the certificate."""
+    audit, receipt, out = released.folder / "audit.toml", released.out / "receipt.json", released.folder / "found"
+    (released.folder / "held_out.jsonl").write_text('{"id": "h", "label": "north", "text": "nobody"}\n', "utf-8")
+    (released.folder / "other.jsonl").write_text('{"id": "north-0", "label": "north", "text": "harmless"}\n', "utf-8")
+    for text, refused in (("other.jsonl", True), (released.out / "synthetic.jsonl", False)):
+        audit.write_text(f'attack = "released-text"\nreleased = "{text}"\nheld_out = "held_out.jsonl"\n', "utf-8")
+        done = released.command("audit", audit, "--certificate", released.certificate, "--receipt", receipt, "-o", out)
+        assert (done.code == 3) == refused == ("is not the text of its receipt" in done.err), done.err
+
+
+def test_a_key_that_is_trusted_for_little_puts_no_text_under_a_certificate(released):
+    other = Keyring(released.folder / "other")
+    other.init()
+    limits = KeyLimits(relation="substitution")
+    released.keyring.trust(other.show()[0].pem, limits=limits)
+    facts = json.loads((released.out / "receipt.json").read_text("utf-8"))
+    del facts["signature"]
+    text = b'{"id": "north-0", "label": "north", "text": "forged"}\n'
+    (released.out / "synthetic.jsonl").write_bytes(text)
+    facts["outputs_sha256"] = {"synthetic.jsonl": hashlib.sha256(text).hexdigest()}
+    (released.out / "receipt.json").write_bytes(render(facts, signer=other.signer()))
+    for done in (_verify(released), released.command("report", released.out, "--certificate", released.certificate)):
+        assert done.code == 3
+        assert "it is trusted for substitution only" in done.err
+
+
+def _values(value, path=()):
+    """Every value of a document that is no container, with its path."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    if inside is None:
+        yield path, value
+    for key, each in inside or ():
+        yield from _values(each, (*path, key))
+
+
+def _changed(document, path, value):
+    """A copy with another value there; without it, where ``value`` is ``...``."""
+    copied = here = copy.deepcopy(document)
+    for key in path[:-1]:
+        here = here[key]
+    if value is ...:
+        del here[path[-1]]
+    else:
+        here[path[-1]] = value
+    return copied
+
+
+def test_no_value_of_a_certificate_or_a_receipt_can_change_unseen(released):
+    """Every value of the statement, the envelope and the receipt: another one, none, or left out."""
+    envelope = json.loads(released.certificate.read_bytes())
+    statement = json.loads(base64.b64decode(envelope["payload"]))
+    receipt = json.loads((released.out / "receipt.json").read_bytes())
+    trusted, seen = released.keyring.trusted(), 0
+    for name, document in (("statement", statement), ("envelope", envelope), ("receipt", receipt)):
+        for path, value in _values(document):
+            for other in (None, ..., 0, "", f"{value}0", [value]):
+                if (type(other), other) == (type(value), value):
+                    continue
+                changed = _changed(document, path, other)
+                certificate, stated = released.certificate.read_bytes(), released.out / "receipt.json"
+                if name == "statement":
+                    payload = base64.b64encode(json.dumps(changed, separators=(",", ":")).encode()).decode()
+                    certificate = json.dumps({**envelope, "payload": payload}).encode()
+                elif name == "envelope":
+                    certificate = json.dumps(changed, separators=(",", ":")).encode()
+                else:
+                    stated = released.folder / "changed.json"
+                    stated.write_text(json.dumps(changed, ensure_ascii=False, indent=2) + "\n", "utf-8")
+                with pytest.raises(CertificateError):
+                    verify(certificate, receipt=stated, text=released.out / "synthetic.jsonl", trusted=trusted)
+                seen += 1
+    assert seen > 1000

@@ -143,3 +143,22 @@ def test_relative_paths_start_at_the_file(tmp_path):
     path.write_text('relation = "zero-out"\n', encoding="utf-8")
     with pytest.raises(RunFileError):
         load_run(path)
+
+
+@pytest.mark.parametrize(
+    ("generator", "wrong"),
+    [
+        ({"kind": "prism", "clip": 1e-308}, "generator.clip"),
+        ({"kind": "private-prediction", "clip": 1e-308}, "generator.clip"),
+        ({"kind": "few-shot", "mechanism": "gaussian", "noise_multiplier": 1e-300}, "generator.noise_multiplier"),
+        ({"kind": "few-shot", "mechanism": "gaussian", "noise_multiplier": 1e300}, "generator.noise_multiplier"),
+        ({"kind": "few-shot", "mechanism": "noisy-max", "noise_epsilon": 1e300}, "generator.noise_epsilon"),
+        ({"kind": "adadpsyn", "radius_noise_multiplier": 1e300}, "generator.radius_noise_multiplier"),
+    ],
+)
+def test_a_number_that_no_run_could_want_is_refused_by_its_own_name(generator, wrong):
+    """It was told as ``width``, which no file has, or was an overflow in a formula."""
+    with pytest.raises(RunFileError) as refused:
+        parse_run({**GOOD, "generator": {"labels": ["a"], **generator}})
+    assert refused.value.key == wrong
+    assert refused.value.hint

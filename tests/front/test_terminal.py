@@ -194,7 +194,7 @@ def test_the_beat_comes_by_itself() -> None:
 def test_the_near_command_is_named(typed: list[str], says: str, command: Any) -> None:
     done = command(*typed)
     assert done.code == 2
-    assert done.err.startswith("Usage: affidavit")
+    assert done.err.startswith("Error: No such ")
     assert says in done.err
 
 

@@ -115,7 +115,7 @@ def test_every_release_of_a_token_is_on_its_one_sample(open_plain: Open) -> None
 
 def _chosen(open_plain: Open, points: np.ndarray, **changes: Any) -> tuple[int, list[dict[str, Any]]]:
     """One step on given vectors, nearly without noise."""
-    tiny = dict.fromkeys(("radius_noise_multiplier", "mean_noise_multiplier", "count_noise_multiplier"), 1e-9)
+    tiny = dict.fromkeys(("radius_noise_multiplier", "mean_noise_multiplier", "count_noise_multiplier"), 1e-6)
     config = _config(**(tiny | {"subsets": len(points)} | changes))
     step = adaptive_mean(config, "joins")
     recorder = Recorder(open_plain(step.plan(), seed=6))

@@ -143,7 +143,7 @@ def _exact(config: SgaConfig, records: list[Record], *, seed: int) -> Any:
 def test_answers_without_noise_are_those_of_a_run_with_next_to_none(open_plain: Callable[..., Any], seed: int) -> None:
     """Same sample, same points: only the noise of the clustering is missing."""
     quiet = _answering(
-        dpm={**DPM, "split_range": 126.0, "count_noise_multiplier": 1e-9, "centre_noise_multiplier": 1e-9}
+        dpm={**DPM, "split_range": 126.0, "count_noise_multiplier": 1e-6, "centre_noise_multiplier": 1e-6}
     )
     for wind in WINDS:
         records = _answered(30, "r", wind)

@@ -106,7 +106,7 @@ def test_a_run_draws_one_token_a_use(open_plain: Open, noise: dict[str, Any], re
         assert text.text == ToyModel().decode(text.tokens).strip()
 
 
-@pytest.mark.parametrize("noise", [GAUSSIAN | {"noise_multiplier": 1e-9}, NOISY_MAX | {"noise_epsilon": 1e6}])
+@pytest.mark.parametrize("noise", [GAUSSIAN | {"noise_multiplier": 1e-6}, NOISY_MAX | {"noise_epsilon": 1e6}])
 def test_without_noise_it_is_algorithm_one(open_plain: Open, noise: dict[str, Any]) -> None:
     """Rate 1, so that every record of the label is sampled: against a direct float64 computation."""
     config, model = _config(subsets=20, sampling="poisson", **noise), ToyModel()

@@ -110,6 +110,15 @@ def _audited(place: Place) -> None:
     assert done.code in DONE, done.err
 
 
+def _edited(place: Place) -> None:
+    """A verdict that somebody wrote by hand."""
+    _audited(place)
+    findings = place.read("out/findings.json")
+    findings["items"][0]["verdict"] = "CONSISTENT"
+    findings["policy"]["allow_underpowered"] = True
+    place.save("out/findings.json", findings)
+
+
 def _other_certificate(place: Place) -> None:
     """Findings of the first certificate, and a second one in its place."""
     _audited(place)
@@ -296,6 +305,7 @@ CASES = [
         code=3,
         by_hand=lambda place: (place.folder / "out/synthetic.jsonl").unlink(),
     ),
+    Case("audits/findings.py:parse#3", "report .", _reported(_edited)),
     Case("audits/findings.py:parse#2", "report .", _reported(_in_the_folder("out/findings.json", "{}"))),
     Case(
         "audits/findings.py:parse",

@@ -53,6 +53,10 @@ def _is_there(_: Place) -> None:
     """Done by naming what is there."""
 
 
+def _glued(place: Place) -> None:
+    place.write("glue.py", GLUE)
+
+
 NO_DELTA = {key: value for key, value in PLAN.items() if key != "delta"}
 ONE_STEP = {"attack": "one-step", "members": 20, "non_members": 20}
 EXTRACTION = {"attack": "extraction", "members": 2, "non_members": 2, "runs": 1}
@@ -71,33 +75,24 @@ CASES = [
     _case("foreign/claims.py:audit_claim#2", ATTACK, audit=ONE_STEP),
     _case("foreign/claims.py:audit_claim#3", ATTACK, audit=MEMBERSHIP, past=True),
     _case("foreign/claims.py:audit_claim#4", f"{ATTACK} --generator glue.py:run", audit=MEMBERSHIP, past=True),
-    _case(
-        "foreign/load.py:load_function", "neighbours glue letters.jsonl --relation zero-out", by_hand=_is_there, then=()
-    ),
-    _case(
-        "foreign/load.py:load_function#2",
-        f"{RUN} --relation zero-out",
-        glue="import a_module_that_is_not_there",
-        by_hand=lambda place: place.write("glue.py", GLUE),
-    ),
-    _case(
-        "foreign/load.py:load_function#3",
-        "neighbours other.py:run letters.jsonl --relation zero-out",
-        by_hand=lambda place: place.write("other.py", GLUE),
-    ),
-    _case(
-        "foreign/load.py:load_function#4",
-        f"{RUN} --relation zero-out",
-        glue="run = 3",
-        by_hand=lambda place: place.write("glue.py", GLUE),
-    ),
+    _case("foreign/claims.py:release", f"{ATTACK} --release glue.py:release", audit=ONE_STEP,
+          glue="def release(inputs):\n    return [0.5, float('nan')]", by_hand=_glued),
+    _case("foreign/load.py:_failed", f"{RUN} --relation zero-out", glue="def run(records):\n    raise SystemExit(0)",
+          by_hand=_glued),
+    _case("foreign/load.py:load_function", "neighbours glue letters.jsonl --relation zero-out",
+          by_hand=_is_there, then=()),
+    _case("foreign/load.py:load_function#2", "neighbours other.py:run letters.jsonl --relation zero-out",
+          by_hand=lambda place: place.write("other.py", GLUE)),
+    _case("foreign/load.py:load_function#3", f"{RUN} --relation zero-out",
+          glue="import a_module_that_is_not_there", by_hand=_glued),
+    _case("foreign/load.py:load_function#4", f"{RUN} --relation zero-out", glue="run = 3", by_hand=_glued),
     _case(
         "foreign/pairs.py:pairs",
         f"{RUN} --relation zero-out",
         count=2,
         by_hand=lambda place: place.records("letters.jsonl", 3),
     ),
-]
+]  # fmt: skip
 
 
 def _drawn(*, sensitivity: str = "1.0", members: str = "records") -> Watch:

@@ -368,8 +368,8 @@ CASES = [
     Case("accountant/ledger/grants.py:_exceeded", GENERATE, _account(delta="0.0001"), code=4, past=True),
     Case("accountant/ledger/grants.py:_check_kind", GENERATE, _account("add-remove"), code=4, past=True),
     Case("accountant/ledger/grants.py:_check_kind", GENERATE, _account(unit=Unit("user_id", 3)), code=4, past=True),
-    Case("front/synthesis.py:claimed#3", GENERATE, _full),
-    Case("front/synthesis.py:claimed", GENERATE.replace("-o out", "-o out/new"), _a_file_in_the_way),
+    Case("front/synthesis.py:claimed#2", GENERATE, _full),
+    Case("front/writing.py:writable", GENERATE.replace("-o out", "-o out/new"), _a_file_in_the_way),
     Case(
         "front/writing.py:_write",
         "certify run.toml -o file/certificate.json",

@@ -273,7 +273,7 @@ def _written(*, name: str) -> None:
 
 
 CASES = [
-    Case("accountant/attestation/certificate.py:_check_limits", "verify certificate.json", _limited, code=3),
+    Case("accountant/attestation/certificate.py:check_limits", "verify certificate.json", _limited, code=3),
     Case("accountant/attestation/keys.py:_limits", "keys show", _limits_lost, by_hand=_limits_back),
     Case("accountant/ledger/approvals.py:_refused", "ledger apply request.json", _asked, code=4, then=()),
     Case("accountant/ledger/approvals.py:approve", "ledger approve certificate.json", _certificate, then=()),

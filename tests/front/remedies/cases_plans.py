@@ -98,6 +98,7 @@ CASES = [
     _case("accountant/validate.py:whole", plan({"kind": "repeat", "count": 2.5, "of": GAUSSIAN})),
     _case("accountant/validate.py:whole#2", plan({"kind": "repeat", "count": -1, "of": GAUSSIAN})),
     _case("accountant/plan.py:_parts", plan({"kind": "compose", "parts": 3})),
+    _case("accountant/plan.py:_parts", plan({"kind": "parallel", "parts": []})),
     _case("accountant/plan.py:_subsample", plan({"kind": "subsample", "of": GAUSSIAN}), past=True),
     _case(
         "accountant/validate.py:choice", plan({"kind": "subsample", "scheme": "poison", "rate": 0.1, "of": GAUSSIAN})

@@ -88,7 +88,7 @@ CASES = [
     ),
     _icl("front/cli/icl.py:icl", "--shots 0", past=True),
     Case("front/demo.py:_prepare_folder#2", "demo --model toy --out file/demo", _file_demo, past=True),
-    Case("front/synthesis.py:claimed#2", "generate run.toml --certificate certificate.json -o out", _held),
+    Case("front/synthesis.py:claimed", "generate run.toml --certificate certificate.json -o out", _held),
     Case(
         "front/strict.py:read_toml#4",
         "plan run.toml",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-COMMANDS = {"affidavit", "chmod", "mv", "rm", "iconv", "export", "unset", "pip", "python", "pytest"}
+COMMANDS = {"affidavit", "chmod", "mv", "rm", "iconv", "export", "unset", "pip", "python", "printf", "pytest"}
 _TYPED = re.compile(r"`([^`]+)`")
 _SETTING = re.compile(r"([\w.\[\]-]+) = (.+)", re.DOTALL)
 
