@@ -80,7 +80,7 @@ def smallest_epsilon(
     """Bracket the smallest ε >= 0 with ``delta_at(ε) <= delta``.
 
     ``delta_at`` is nonincreasing. The upper end satisfies the condition, the lower end fails it
-    (or is 0), so each is safe on its side. Returns (inf, inf) if even a huge ε fails. Two of three
+    (or is 0), so each is safe on its side; the upper end is inf if even a huge ε fails. Two of three
     points are where the chord of ln δ crosses, to either side by about its error; every third halves.
     """
     at_low = delta_at(0.0)
@@ -90,8 +90,8 @@ def smallest_epsilon(
     while (at_high := delta_at(high)) > delta:
         low, at_low = high, at_high
         high *= 4.0
-        if high > LARGEST_EPSILON:
-            return Interval(math.inf, math.inf)
+        if high > max(LARGEST_EPSILON, 16.0 * start):
+            return Interval(low, math.inf)
     turn = 0
     while high - low > relative * high + 1e-300:
         middle = 0.5 * (low + high)

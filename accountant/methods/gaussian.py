@@ -10,7 +10,8 @@ directions are the same. Valid for the relation for which the multiplier is stat
 
 Evaluation: with Mills' ratio M(x) = Φ(−x)/φ(x) and φ(−μ/2 − ε/μ) e^ε = φ(μ/2 − ε/μ),
 δ = φ(a)(M(−a) − M(−a + μ)), a = μ/2 − ε/μ, which keeps relative accuracy in the tail. The
-float64 error grows like (1 + |a|)/μ units of round-off and is charged on each side; below
+float64 error grows like (1 + |a|)/μ units of round-off, and like (1 + (−a)₊) times that of a, which is
+the difference of two large numbers where μ is large; both are charged on each side. Below
 μ = 1e-8 the upper side is μ φ(a)/(1 + a²), from |M′(x)| <= 1/(1 + x²), and the lower side 0.
 """
 
@@ -32,6 +33,7 @@ __all__ = ["GaussianMethod", "GaussianProfile", "gaussian_delta", "total_mu"]
 
 RELATIVE_ERROR = 1e-11
 CANCELLATION = 3e-15
+UNIT = 2.0**-53
 SMALLEST_MU = 1e-8
 MILLS_SWITCH = -5.0
 ROOT_HALF = math.sqrt(0.5)
@@ -85,7 +87,8 @@ class GaussianProfile:
         a = self.mu / 2.0 - epsilon / self.mu
         if 0.0 < self.mu < SMALLEST_MU and a <= 0.0:
             return Interval(0.0, 1.01 * self.mu * math.exp(-0.5 * a * a) / math.sqrt(2.0 * math.pi) / (1.0 + a * a))
-        error = RELATIVE_ERROR + CANCELLATION * (1.0 + abs(a)) / self.mu
+        of_place = 4.0 * UNIT * (self.mu + abs(epsilon) / self.mu) * (1.0 + max(0.0, -a))
+        error = RELATIVE_ERROR + CANCELLATION * (1.0 + abs(a)) / self.mu + of_place
         return Interval(max(0.0, value * (1.0 - error)), min(1.0, value * (1.0 + error)))
 
     def epsilon(self, delta: float) -> Interval:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, smallest_epsilon
-from affidavit.accountant.methods.gaussian import CANCELLATION, RELATIVE_ERROR, gaussian_delta, total_mu
+from affidavit.accountant.methods.gaussian import CANCELLATION, RELATIVE_ERROR, UNIT, gaussian_delta, total_mu
 from affidavit.accountant.methods.optimal import pure_costs, support_size, two_point_losses
 from affidavit.accountant.plan import Approximate, Gaussian, Pure
 from affidavit.accountant.validate import Relation
@@ -65,7 +65,7 @@ class MixtureProfile:
         losses, logs, error = two_point_losses(costs)
         self._atoms = losses
         self._masses = np.exp(logs)
-        slack = CANCELLATION * 40.0 / self.mu if 0.0 < self.mu < math.inf else 0.0
+        slack = 40.0 * (CANCELLATION / self.mu + 8.0 * UNIT * self.mu) if 0.0 < self.mu < math.inf else 0.0
         self._error = error + RELATIVE_ERROR + slack
 
     def _mean(self, epsilon: Array) -> Array:

@@ -165,3 +165,15 @@ def test_the_conversion_of_a_tiny_rho_is_the_least_over_all_orders(rho: float, e
         assert found >= exact * (1 - 1e-12)
         if method == "zcdp":
             assert found == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize("sigma", [1e-7, 1e-8, 1e-12])
+def test_a_gaussian_of_hardly_any_noise_has_a_finite_lower_side(sigma: float) -> None:
+    """It was inf from σ = 1e-8 on, above the upper side: the search went no further than 1e15."""
+    found = bound({"kind": "gaussian", "noise_multiplier": sigma}, relation="add-remove", delta=1e-5)
+    with mpmath.workdps(400):
+        mu, z = 1 / mpmath.mpf(sigma), mpmath.mpf("4.2648907939228246")  # Φ(−z) = 1e-5; e^ε Φ(…) is far smaller
+        truth = mu**2 / 2 + z * mu
+        assert found.epsilon_lower <= truth * (1 + mpmath.mpf("1e-15"))
+        assert found.epsilon_upper >= truth * (1 - mpmath.mpf("1e-15"))
+    assert found.epsilon_upper - found.epsilon_lower <= 1e-8 * found.epsilon_upper
