@@ -46,7 +46,6 @@ class GaussianSamples:
     method: str = "contour integral"
 
     def delta(self, epsilon: float) -> Sides:
-        """(lower, upper) δ at ε."""
         profiles = {id(profile): profile for profile in (*self.upper, *self.lower)}
         found = {key: profile.delta(epsilon) for key, profile in profiles.items()}
         return max(found[id(profile)][0] for profile in self.lower), max(

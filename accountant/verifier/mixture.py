@@ -149,11 +149,9 @@ class NoSteps:
     """H_0(e^x) = max(0, 1 - e^x): nothing adaptive."""
 
     def upper(self, x: Array) -> Array:
-        """At least H_0."""
         return -np.expm1(np.minimum(x, 0.0)) * (1 + LIBM)
 
     def lower(self, x: Array) -> Array:
-        """At most H_0."""
         return -np.expm1(np.minimum(x, 0.0)) * (1 - LIBM)
 
 
@@ -182,5 +180,4 @@ class MixtureProfile:
         return max(0.0, math.nextafter(total + self.lower_masses.infinite_lower, -math.inf))
 
     def delta(self, epsilon: float) -> Sides:
-        """(lower, upper) δ at ε."""
         return self._lower(epsilon), self._upper(epsilon)

@@ -96,7 +96,6 @@ class GaussianPair(Pair):
     mu: Ball
 
     def above(self, loss: Ball) -> Tails:
-        """See ``Pair``."""
         place = loss / self.mu
         return normal_tail(place - self.mu / 2), normal_tail(place + self.mu / 2)
 
@@ -118,7 +117,6 @@ class Finite(Pair):
         return self.product.lost
 
     def above(self, loss: Ball) -> Tails:
-        """See ``Pair``."""
         return self.product.above(loss)
 
 
@@ -135,7 +133,6 @@ class Beside(Finite):
         return None if of is None or beside is None else of + beside
 
     def above(self, loss: Ball) -> Tails:
-        """See ``Pair``."""
         p, q, kept = arb(0), arb(0), 1 - self.product.failure
         for other, mass, weight in zip(self.product.losses, self.product.masses, self.product.weights, strict=True):
             inside, outside = self.of.above(loss - other)
@@ -232,7 +229,6 @@ class Mixed(OnSample):
         return floor if inner is None else (1 - self.rate + self.rate * inner.exp()).log()
 
     def above(self, loss: Ball) -> Tails:
-        """See ``Pair``."""
         p, q = _through(self.on_sample, loss, self.rate)
         return self.rate * p + (1 - self.rate) * q, q
 
@@ -287,7 +283,6 @@ class Combined(Reflected, OnSample):
         return Reversed(self.on_sample, self.rate).bottom
 
     def right(self, loss: Ball) -> Tails:
-        """That of ``Mixed``."""
         return Mixed(self.on_sample, self.rate).above(loss)
 
 
@@ -307,7 +302,6 @@ class Diluted(OnSample):
         return self.on_sample.bottom
 
     def above(self, loss: Ball) -> Tails:
-        """See ``Pair``."""
         p, q = self.on_sample.above(loss)
         idle = arb(0) if loss >= 0 else 1 - self.rate
         return self.rate * p + idle, self.rate * q + idle
@@ -322,7 +316,6 @@ class PresentOrAbsent(Reflected):
     rate: Ball
 
     def right(self, loss: Ball) -> Tails:
-        """See the module."""
         outer = loss.exp()
         inner = 1 + loss.expm1() / self.rate
         beta = outer / inner

@@ -87,11 +87,9 @@ class Best:
 
     @property
     def method(self) -> str:
-        """All of them."""
         return " + ".join(dict.fromkeys(profile.method for profile in self.profiles))
 
     def delta(self, epsilon: float) -> Sides:
-        """(lower, upper) δ at ε."""
         lower, upper = zip(*(profile.delta(epsilon) for profile in self.profiles), strict=True)
         return max(lower), min(upper)
 
@@ -104,11 +102,9 @@ class Worst:
 
     @property
     def method(self) -> str:
-        """All of them."""
         return "; ".join(dict.fromkeys(profile.method for profile in self.profiles))
 
     def delta(self, epsilon: float) -> Sides:
-        """(lower, upper) δ at ε."""
         lower, upper = zip(*(profile.delta(epsilon) for profile in self.profiles), strict=True)
         return max(lower), max(upper)
 
@@ -126,7 +122,6 @@ class OneSide:
         return f"{self.profile.method} ({self.keep} side)"
 
     def delta(self, epsilon: float) -> Sides:
-        """(lower, upper) δ at ε."""
         lower, upper = self.profile.delta(epsilon)
         return (lower, 1.0) if self.keep == "lower" else (0.0, upper)
 

@@ -21,27 +21,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from flint import arb
 
 from affidavit.accountant.verifier.added_samples import SPREADS, largest_loss, short_of
-from affidavit.accountant.verifier.balls import Ball, ball, down, precision, up
+from affidavit.accountant.verifier.balls import Array, Ball, ball, down, precision, up
 from affidavit.accountant.verifier.bracket import Bracket, epsilon_bracket
 from affidavit.accountant.verifier.loss_cells import Kind
 from affidavit.accountant.verifier.loss_integral import Integral, Outline, log_c
 from affidavit.accountant.verifier.loss_windows import APART, CUT, Windowed
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    ComplexArray = NDArray[np.complex128]
-
 __all__ = ["RareProfile", "rare_profile"]
 
-UNIT = 2.0**-53
 FIRST_LOOK, ACCURACY = 1e-3, 1e-10
 """Of δ, relative: what each cut may miss."""
 RAMP, HEIGHT = 0.08, 40.0
@@ -220,8 +213,8 @@ def _near(kinds: Sequence[Kind], epsilon: float, log_delta: float, accuracy: flo
             p_none += part.kind.uses * (-p).log1p()
             q_none += part.kind.uses * (-q).log1p()
         event = -p_none.expm1(), -q_none.expm1()
-    cuts = dict.fromkeys((found.parts, *(outline.parts for outline in found.outlines)))
-    outside = math.fsum(math.exp(part.log_beyond()) for parts in cuts for part in parts if isinstance(part, Windowed))
+    cuts = dict.fromkeys((found.parts, *found.summed))
+    outside = math.fsum(math.exp(part.log_beyond()) for parts in cuts for part in parts)
     integrals = tuple(one for one in sums if one)
     return RareProfile(found.parts, integrals, found.common, rest, outside, event).around(epsilon)
 
@@ -230,6 +223,7 @@ class _Cut(NamedTuple):
     """Windows, the sums that they take, and tilt and Chernoff constant of what is in none."""
 
     parts: tuple[Windowed, ...]
+    summed: tuple[tuple[Windowed, ...], ...]
     outlines: tuple[Outline, ...]
     common: tuple[float, float]
 
@@ -248,12 +242,13 @@ def _least_work(
         if apart is None:
             continue
         parts, common = apart
-        outlines = [] if parts[0].is_whole else [Outline.of(parts, shift, tilts, log_goal)]
+        summed = [] if parts[0].is_whole else [parts]
         if goal > log_goal:
-            outlines.append(Outline.of(tuple(part.below for part in parts), shift, tilts, log_goal))
+            summed.append(tuple(part.below for part in parts))
             common = (0.0, -math.inf)
+        outlines = [Outline.of(one, shift, tilts, log_goal) for one in summed]
         if None not in outlines:
-            found.append(_Cut(parts, tuple(one for one in outlines if one), common))
+            found.append(_Cut(parts, tuple(summed), tuple(one for one in outlines if one), common))
             if found[0].work <= SHORT * len(parts):
                 return found[0]
     return min(found, key=lambda cut: cut.work, default=None)

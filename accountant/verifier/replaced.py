@@ -115,7 +115,6 @@ class ReplacedPair(Pair):
         return self.stairs.bottom
 
     def above(self, loss: Ball) -> Tails:
-        """See ``Pair``."""
         return self.stairs.above(loss)
 
 

@@ -33,13 +33,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import mpmath
 import numpy as np
 
 from affidavit.accountant.verifier.balls import Array, ComplexArray
 from affidavit.accountant.verifier.bracket import Bracket
+from affidavit.accountant.verifier.loss_cells import legendre
 
 __all__ = [
     "Component",
@@ -54,7 +54,6 @@ __all__ = [
     "replacement_curve",
 ]
 
-_ORDER = 64
 _LIFTS = (0.02, 0.06, 0.15, 0.35, 0.7, 1.2, 2.0)
 """Heights of the moved path in units of σ."""
 _NEGLIGIBLE = 60.0
@@ -170,7 +169,7 @@ class Piece:
         height = self._log_density(centres, tilt)
         kept = height > height.max() - _NEGLIGIBLE - 10.0 * r / self.sigma
         centres = centres[kept]
-        nodes, weights = _legendre()
+        nodes, weights = legendre()
         x = (centres[:, None] + r * nodes[None, :]).ravel()
         log_height = self._log_density(x, tilt)
         return Panels(self.loss(x), log_height + np.tile(np.log(r * weights), len(centres)), log_height, x)
@@ -207,7 +206,7 @@ class Piece:
 
     def way_up(self, share: float) -> tuple[Array, ComplexArray, ComplexArray]:
         """Heights' weights, loss and log-density on the way from ``low`` to ``low`` + i·lift."""
-        nodes, weights = _legendre()
+        nodes, weights = legendre()
         lift = self.lift(share)
         z = np.asarray(self.low + 0.5j * lift * (nodes + 1.0), dtype=np.complex128)
         log_p = self.p.complex_log_ratio(z, self.sigma)
@@ -329,12 +328,6 @@ def _threshold(piece: Piece, epsilon: float) -> mpmath.mpf:
     while low < (middle := 0.5 * (low + high)) < high:
         low, high = (low, middle) if exceeds(middle) else (middle, high)
     return mpmath.mpf(high)
-
-
-@lru_cache(maxsize=1)
-def _legendre() -> tuple[Array, Array]:
-    nodes, weights = np.polynomial.legendre.leggauss(_ORDER)
-    return nodes, weights
 
 
 def removal_pair(*, rate: float, sigma: float, removed: bool) -> SmoothLaw:
