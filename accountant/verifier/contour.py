@@ -102,10 +102,9 @@ class _Part:
     mean: float  # tilted mean of L
     variance: float
     deviation: float  # E|L − mean| under the tilt
-    variation: float  # relative to M(θ)
 
 
-def _part(law: SmoothLaw, uses: int, tilt: float, *, bounds: bool = False) -> _Part:
+def _part(law: SmoothLaw, uses: int, tilt: float) -> _Part:
     panels = [piece.panels(tilt, 0.0) for piece in law.pieces]
     top = max(float(p.log_weight.max()) for p in panels)
     weights = [np.exp(p.log_weight - top) for p in panels]
@@ -115,12 +114,8 @@ def _part(law: SmoothLaw, uses: int, tilt: float, *, bounds: bool = False) -> _P
     spread = math.fsum(float(w @ (p.loss - mean) ** 2) for w, p in zip(weights, panels, strict=True)) + atom * mean**2
     deviation = math.fsum(float(w @ np.abs(p.loss - mean)) for w, p in zip(weights, panels, strict=True))
     log_peak = top + math.log(total)
-    variation = 0.0
-    if bounds:
-        variation = math.fsum(piece.variation(p, log_peak) for piece, p in zip(law.pieces, panels, strict=True))
-    return _Part(
-        law, uses, log_peak, atom / total, mean, spread / total, (deviation + atom * abs(mean)) / total, variation
-    )
+    deviation = (deviation + atom * abs(mean)) / total
+    return _Part(law, uses, log_peak, atom / total, mean, spread / total, deviation)
 
 
 def _transform(part: _Part, tilt: float, first: int, stop: int, step: float) -> ComplexArray:
@@ -204,29 +199,23 @@ def contour_profile(
     transform decays so slowly that the sum would be too long.
     """
 
-    def at(tilt: float, *, bounds: bool = False) -> _Whole:
-        return _Whole(tuple(_part(law, uses, tilt, bounds=bounds) for law, uses in laws), precision, tilt)
+    def at(tilt: float) -> _Whole:
+        return _Whole(tuple(_part(law, uses, tilt) for law, uses in laws), precision, tilt)
 
     try:
-        return _aimed(at, delta, epsilon, accuracy)
+        tilt = _aimed_tilt(at, delta, epsilon)
+        whole = at(tilt)
+        if epsilon is not None and whole.log_chernoff - tilt * epsilon < math.log(delta) - _FAR_BELOW:
+            return TailProfile(tilt, whole.log_chernoff)
+        target = max(whole.saddle if epsilon is None else epsilon, 0.0)
+        log_size = whole.log_peak - tilt * target - math.log(tilt) - math.log1p(tilt)
+        # A relative error r of δ moves ε by r/θ.
+        accuracy = min(max(accuracy * tilt * target, 1e-3 * accuracy), 0.01)
+        log_goal = max(min(whole.log_delta, log_size, math.log(delta)) + math.log(accuracy), _LOG_SMALLEST)
+        second, period = _second_tilt(at, tilt, target, log_goal)
+        return _summed(whole, second, 2.0 * math.pi / period, target, log_goal)
     except TooFineError:
         return None
-
-
-def _aimed(
-    at: Callable[..., _Whole], delta: float, epsilon: float | None, accuracy: float
-) -> ContourProfile | TailProfile | None:
-    tilt = _aimed_tilt(at, delta, epsilon)
-    whole = at(tilt, bounds=True)
-    if epsilon is not None and whole.log_chernoff - tilt * epsilon < math.log(delta) - _FAR_BELOW:
-        return TailProfile(tilt, whole.log_chernoff)
-    target = max(whole.saddle if epsilon is None else epsilon, 0.0)
-    log_size = whole.log_peak - tilt * target - math.log(tilt) - math.log1p(tilt)
-    # A relative error r of δ moves ε by r/θ.
-    accuracy = min(max(accuracy * tilt * target, 1e-3 * accuracy), 0.01)
-    log_goal = max(min(whole.log_delta, log_size, math.log(delta)) + math.log(accuracy), _LOG_SMALLEST)
-    second, period = _second_tilt(at, tilt, target, log_goal)
-    return _summed(whole, second, 2.0 * math.pi / period, target, log_goal)
 
 
 def _aimed_tilt(at: Callable[[float], _Whole], delta: float, epsilon: float | None) -> float:
@@ -306,20 +295,24 @@ def _nodes(piece: Piece, tilt: float, frequency: float) -> int:
 
 def _rest(whole: _Whole, joint_atom: float, start: float, goal: float) -> float:
     """Bound of τ Σ over kτ > ``start`` of |f(θ + ikτ)|, in units of M(θ)."""
-    panels = [[piece.panels(whole.tilt, 0.0) for piece in part.law.pieces] for part in whole.parts]
+    parts: list[tuple[_Part, list[Panels], float]] = []
+    for part in whole.parts:
+        panels = [piece.panels(whole.tilt, 0.0) for piece in part.law.pieces]
+        pairs = zip(part.law.pieces, panels, strict=True)
+        parts.append((part, panels, math.fsum(piece.variation(p, part.log_peak) for piece, p in pairs)))
+
+    def beyond(t: float) -> float:
+        """Bound of |M(θ+iu) − joint atom|/M(θ) for all u >= t, decreasing in t."""
+        log_bound = -0.5 * whole.precision * t * t
+        for part, panels, variation in parts:
+            moved = part.law.decay(panels, part.log_peak, whole.tilt, t)
+            log_bound += part.uses * math.log(min(1.0, part.atom + min(variation / t, moved)))
+        return max(0.0, math.exp(log_bound) - joint_atom * (1.0 - 1e-9))
+
     rest, t = 0.0, start
-    bound = _beyond(whole, panels, joint_atom, t)
+    bound = beyond(t)
     while bound / t > 0.1 * goal and rest <= goal and t < 1e6 * start:
         rest += bound * (1.0 / t - 1.0 / (_STRIDE * t))
         t *= _STRIDE
-        bound = min(bound, _beyond(whole, panels, joint_atom, t))
+        bound = min(bound, beyond(t))
     return rest + bound / t
-
-
-def _beyond(whole: _Whole, panels: Sequence[Sequence[Panels]], joint_atom: float, t: float) -> float:
-    """Bound of |M(θ+iu) − joint atom|/M(θ) for all u >= t, decreasing in t."""
-    log_bound = -0.5 * whole.precision * t * t
-    for part, its_panels in zip(whole.parts, panels, strict=True):
-        moved = part.law.decay(its_panels, part.log_peak, whole.tilt, t)
-        log_bound += part.uses * math.log(min(1.0, part.atom + min(part.variation / t, moved)))
-    return max(0.0, math.exp(log_bound) - joint_atom * (1.0 - 1e-9))

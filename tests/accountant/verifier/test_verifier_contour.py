@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from affidavit.accountant.verifier.bracket import epsilon_bracket
 from affidavit.accountant.verifier.contour import contour_profile
-from affidavit.accountant.verifier.smooth import diluted_pair, removal_pair, replacement_curve
+from affidavit.accountant.verifier.smooth import diluted_pair, removal_pair, replaced_curve
 
 
 def gaussian(mu: float, epsilon: float) -> float:
@@ -57,10 +57,10 @@ def test_contour_of_two_uses_against_direct_integration(removed: bool) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0])
-def test_replacement_curve_of_one_use_is_its_formula(epsilon: float) -> None:
+def test_replaced_curve_of_one_use_is_its_formula(epsilon: float) -> None:
     """γ h(1 + (α−1)/γ) for α >= 1, and its reflection (DESIGN's theory, section 4)."""
     rate, sigma = 0.1, 0.7
-    law = replacement_curve(rate=rate, sigma=sigma)
+    law = replaced_curve(rate=rate, sigma=sigma)
     above = rate * gaussian(1 / sigma, math.log1p(math.expm1(epsilon) / rate))
     assert law.delta(epsilon).upper == pytest.approx(above, rel=1e-12)
     assert law.delta(-epsilon).upper == pytest.approx(1.0 - math.exp(-epsilon) + math.exp(-epsilon) * above, rel=1e-12)
