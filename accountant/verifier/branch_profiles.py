@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from itertools import cycle
 from typing import NamedTuple
 
 import numpy as np
@@ -29,12 +30,7 @@ from affidavit.accountant.verifier.finite_losses import losses_of, most_atoms
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
 from affidavit.accountant.verifier.lattice_profiles import sampled_profile
 from affidavit.accountant.verifier.memoryless import MOST_USES, memoryless_profile
-from affidavit.accountant.verifier.mixture import (
-    LossMasses,
-    MixtureProfile,
-    gaussian_masses,
-    two_point_masses,
-)
+from affidavit.accountant.verifier.mixture import LossMasses, MixtureProfile, gaussian_masses, two_point_masses
 from affidavit.accountant.verifier.pairs import plain
 from affidavit.accountant.verifier.product import ProductProfile, two_point_product
 from affidavit.accountant.verifier.profile import LOUD, Best, Blatant, Goal, OneSide, Profile, worst
@@ -83,11 +79,8 @@ def _product(fixed: Fixed, tail: float) -> ProductProfile:
     with precision(BITS):
         mu = ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None
         atoms = two_point_product(_two_point(fixed), budget=tail)
-    if mu is None:
-        method = "optimal composition (two-point product)"
-    else:
-        method = "Gaussian closed form" + ("" if atoms.trivial else " x two-point product")
-    return ProductProfile(mu, atoms, method, BITS)
+    method = "Gaussian closed form" + ("" if atoms.trivial else " x two-point product")
+    return ProductProfile(mu, atoms, method if mu is not None else "optimal composition (two-point product)", BITS)
 
 
 def _on_lattice(fixed: Fixed) -> bool:
@@ -181,18 +174,8 @@ def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
         below = above if above.exact or goal.keep == "upper" else _in_the_end(branch, step, tail)
     name = "exact adaptive composition of exponential mechanisms"
     method = name if branch.fixed.empty else f"{name} with fixed pairs"
-    found = worst(
-        [
-            MixtureProfile(
-                above.curve,
-                masses,
-                below.curve,
-                below.masses[i % len(below.masses)],
-                method,
-            )
-            for i, masses in enumerate(above.masses)
-        ]
-    )
+    pairs = zip(above.masses, cycle(below.masses), strict=False)
+    found = worst([MixtureProfile(above.curve, one, below.curve, other, method) for one, other in pairs])
     if goal.keep != "both":
         found = OneSide(found, goal.keep)
     if goal.keep == "upper" or not _on_lattice(branch.between.plus(branch.last)):
@@ -236,7 +219,7 @@ def zcdp_profile(branch: Branch, goal: Goal) -> Profile:
 
 def _pure_steps(branch: Branch, share: int) -> Branch:
     """The steps replaced by pure mechanisms of ε = range/share."""
-    uses: dict[Use, int] = {}
+    uses: Counter[Use] = Counter()
     for spread, count in branch.steps:
         # Rounded to the safe side of each use: outwards for share 1 (upper), inwards for 2 (lower).
         epsilon = float(spread / share)
@@ -244,10 +227,8 @@ def _pure_steps(branch: Branch, share: int) -> Branch:
             epsilon = math.nextafter(epsilon, math.inf)
         if share == 2 and Fraction(epsilon) * 2 > spread:
             epsilon = math.nextafter(epsilon, 0.0)
-        leaf = Pure(epsilon)
-        uses[leaf] = uses.get(leaf, 0) + count
-    extra = Fixed(uses=tuple(sorted(uses.items(), key=repr)))
-    return Branch(first=branch.fixed.plus(extra))
+        uses[Pure(epsilon)] += count
+    return Branch(first=branch.fixed.plus(Fixed(uses=tuple(sorted(uses.items(), key=repr)))))
 
 
 def _in_blocks(branch: Branch, goal: Goal) -> Profile:
@@ -298,12 +279,6 @@ def _weak(steps: Steps, fixed: Fixed) -> bool:
     return _rho(Fixed(), steps) < WEAK * (_rho(replace(fixed, uses=()), ()) + alone)
 
 
-def _between_pure(branch: Branch, goal: Goal) -> Profile:
-    """Order-free: every exponential mechanism of range η is η-DP, and may be randomised response of ε = η/2."""
-    upper, lower = (profile_of(_pure_steps(branch, share), goal) for share in (1, 2))
-    return Best((OneSide(upper, "upper"), OneSide(lower, "lower")))
-
-
 def profile_of(branch: Branch, goal: Goal) -> Profile:
     """The certified profile of a branch.
 
@@ -320,27 +295,22 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
         above = zcdp_profile(branch, goal)
         if goal.keep == "upper":
             return above
-        gaussian = replace(
-            branch,
-            first=_as_gaussian(branch.first),
-            between=_as_gaussian(branch.between),
-            last=_as_gaussian(branch.last),
-        )
-        return Best((above, OneSide(profile_of(gaussian, goal), "lower")))
+        parts = {"first": branch.first, "between": branch.between, "last": branch.last}
+        gaussians = replace(branch, **{name: _as_gaussian(part) for name, part in parts.items()})
+        return Best((above, OneSide(profile_of(gaussians, goal), "lower")))
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
         return one_exponential(branch.steps[0][0])
     if branch.steps:
         if _weak(branch.steps, fixed):
-            return _between_pure(branch, goal)
+            # Each exponential mechanism of range η is η-DP, and may be randomised response of ε = η/2.
+            upper, lower = (profile_of(_pure_steps(branch, share), goal) for share in (1, 2))
+            return Best((OneSide(upper, "upper"), OneSide(lower, "lower")))
         ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
         uses = _by_range(branch.steps)
         if ordered and (uses.total() < MANY_STEPS or min(uses.values()) < SHORTEST_RUN):
-            found = _adaptive(branch, goal)
-            if found is not None:
-                return found
+            return _adaptive(branch, goal) or _in_blocks(branch, goal)
         return _in_blocks(branch, goal)
-    samples = gaussian_samples(fixed, goal) or exponential_samples(fixed, goal)
-    if samples is not None:
+    if samples := gaussian_samples(fixed, goal) or exponential_samples(fixed, goal):
         return samples
     if _on_lattice(fixed):
         return sampled_profile(fixed, goal)

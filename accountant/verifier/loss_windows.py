@@ -234,8 +234,7 @@ class Windowed:
         # The common part's mass; P's mass beyond ``end`` was never in it.
         mu, spread = kind.mu, math.hypot(1.0, self.width)
         cut = np.logaddexp(
-            kind.log_kept + log_ndtr(-self.common / spread),
-            math.log(kind.rate) + log_ndtr((mu - self.common) / spread),
+            kind.log_kept + log_ndtr(-self.common / spread), math.log(kind.rate) + log_ndtr((mu - self.common) / spread)
         )
         missing = math.exp(float(cut)) * UNIT * 64.0 * (1.0 + self.common**2 + mu**2)
         missing += math.exp(self.log_beyond() - math.log(kind.uses))
