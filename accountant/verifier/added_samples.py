@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -30,7 +30,7 @@ from affidavit.accountant.verifier.loss_cells import FALLING_CELLS, START, UNIT,
 from affidavit.accountant.verifier.loss_integral import Integral, Lifted, Outline, Transforms, log_c, turned
 from affidavit.accountant.verifier.loss_windows import GROWTH, MISSED, lifts
 
-__all__ = ["SPREADS", "Added", "AddedBound", "AddedProfile", "added_profile", "largest_loss", "short_of"]
+__all__ = ["SPREADS", "Added", "AddedProfile", "added_profile", "largest_loss", "short_of"]
 
 SPREADS: Array = np.geomspace(0.05, 3e3, 70)
 """Tilts, in units of 1/(what matters of S)."""
@@ -108,62 +108,52 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
-class AddedBound:
-    """An upper side."""
+class AddedProfile:
+    """An upper side; with an ``integral`` both sides, sharp near one ε."""
 
     largest: float
     tilts: Array
     log_moments: Array
     """log of c(θ) E_Q e^{−θS}."""
+    integral: Integral | None = None
 
     @staticmethod
-    def of(kinds: Sequence[Kind]) -> AddedBound:
+    def of(kinds: Sequence[Kind]) -> AddedProfile:
         """Of uses to which the record is added."""
         largest = largest_loss(kinds)
         tilts = SPREADS / (largest - short_of(kinds, largest, BULK)[0])
         logs = log_c(tilts) + sum(kind.uses * kind.log_falling(tilts) for kind in kinds) + 1e-12
-        return AddedBound(largest * (1.0 + 1e-14), tilts, logs)
+        return AddedProfile(largest, tilts, logs)
 
     def delta(self, epsilon: float) -> Bracket:
-        gap = self.largest - epsilon
+        gap = self.largest * (1.0 + 1e-14) - epsilon
         if gap <= 0.0:
             return Bracket(0.0, 0.0)
         log_chernoff = float((self.log_moments + self.tilts * gap).min())
-        return Bracket(0.0, min(-math.expm1(-gap), math.exp(min(log_chernoff, 0.0))) * (1.0 + 1e-9))
-
-
-@dataclass(frozen=True, slots=True)
-class AddedProfile:
-    """Sharp near one ε."""
-
-    bound: AddedBound
-    largest: float
-    integral: Integral
-
-    def delta(self, epsilon: float) -> Bracket:
-        most = self.bound.delta(epsilon).upper
-        if epsilon >= self.largest:
+        most = min(-math.expm1(-gap), math.exp(min(log_chernoff, 0.0))) * (1.0 + 1e-9)
+        if self.integral is None or epsilon >= self.largest:
             return Bracket(0.0, most)
         lower, upper = self.integral.delta(epsilon - self.largest, 2.0 * self.largest)
         return Bracket(min(lower, most), min(upper, most))
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is beyond float64 ends in None
-def added_profile(
-    kinds: Sequence[Kind], *, aim: float, delta: float, is_epsilon: bool
-) -> AddedBound | AddedProfile | None:
+def added_profile(kinds: Sequence[Kind], *, aim: float, delta: float, is_epsilon: bool) -> AddedProfile | None:
     """The profile near ``aim``, where δ is to be compared with ``delta``: the bound, if it is at most that there.
 
     Else, where an ε is asked for and is larger, near that ε. None where the transform decays too slowly, or is so small
     at the tilt that 1 + (M − 1) loses it, as of few uses that nearly all have a large loss.
     """
-    bound = AddedBound.of(kinds)
+    bound = AddedProfile.of(kinds)
     if bound.delta(aim).upper <= delta:
         return bound
+    parts, log_goal = [Added(kind) for kind in kinds], math.log(max(delta, 1e-300)) + math.log(ACCURACY)
     for _ in range(ROUNDS):
-        found = _near(kinds, bound, aim, delta)
-        if found is None:
+        outline = Outline.of(parts, aim - bound.largest, bound.tilts, log_goal) if aim < bound.largest else None
+        integral = outline.summed() if outline else None
+        if integral is None:
             return None
+        found = replace(bound, integral=integral)
         here = found.delta(aim)
         sides = epsilon_bracket(found, delta, start=aim) if is_epsilon else here
         if here.upper <= delta or sides.upper - sides.lower <= SHARP * sides.upper:
@@ -172,12 +162,3 @@ def added_profile(
             return None
         aim = sides.upper
     return None
-
-
-def _near(kinds: Sequence[Kind], bound: AddedBound, aim: float, delta: float) -> AddedProfile | None:
-    largest = largest_loss(kinds)
-    log_goal = math.log(max(delta, 1e-300)) + math.log(ACCURACY)
-    parts = tuple(Added(kind) for kind in kinds)
-    outline = Outline.of(parts, aim - largest, bound.tilts, log_goal) if aim < largest else None
-    integral = outline.summed() if outline else None
-    return AddedProfile(bound, largest, integral) if integral else None

@@ -12,7 +12,7 @@ import pytest
 from affidavit.accountant.bound import bound
 from affidavit.accountant.plan import Compose, Gaussian, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.verifier import recompute
-from affidavit.accountant.verifier.added_samples import Added, AddedBound, added_profile
+from affidavit.accountant.verifier.added_samples import Added, AddedProfile, added_profile
 from affidavit.accountant.verifier.bracket import epsilon_bracket
 from affidavit.accountant.verifier.contour import contour_profile
 from affidavit.accountant.verifier.loss_cells import Kind
@@ -85,7 +85,7 @@ def test_below_the_largest_loss_of_an_added_record_no_lattice_is_needed() -> Non
 def test_the_bound_of_the_other_direction_is_above_one_use() -> None:
     """Against the closed form of (N(0), mixture)."""
     for rate, sigma in ((0.1, 1.0), (0.3, 0.5), (0.001, 2.0), (0.9, 0.8)):
-        law, bounded = removal_pair(rate=rate, sigma=sigma, removed=False), AddedBound.of((Kind(rate, sigma, 1),))
+        law, bounded = removal_pair(rate=rate, sigma=sigma, removed=False), AddedProfile.of((Kind(rate, sigma, 1),))
         for share in (0.0, 0.2, 0.7, 0.99, 1.0, 1.5):
             epsilon = -share * math.log1p(-rate)
             assert bounded.delta(epsilon).upper >= law.delta(epsilon).lower
