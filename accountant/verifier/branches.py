@@ -188,19 +188,13 @@ class Branch:
             return True
         if other.blatant or (other.interleaved and not self.interleaved):
             return False
-        if not _steps_cover(self.steps, other.steps):
+        pairs = zip(self.steps, other.steps, strict=False)
+        runs = len(self.steps) == len(other.steps) and all(a[0] >= b[0] and a[1] >= b[1] for a, b in pairs)
+        if other.steps and not runs:
             return False
         if not other.steps:
             return self.fixed.covers(other.fixed)
         return self.first.covers(other.first) and self.between.covers(other.between) and self.last.covers(other.last)
-
-
-def _steps_cover(larger: Steps, smaller: Steps) -> bool:
-    if not smaller:
-        return True
-    return len(larger) == len(smaller) and all(
-        a[0] >= b[0] and a[1] >= b[1] for a, b in zip(larger, smaller, strict=True)
-    )
 
 
 def _uses_cover(larger: tuple[tuple[Use, int], ...], smaller: tuple[tuple[Use, int], ...]) -> bool:

@@ -28,7 +28,7 @@ import numpy as np
 
 from affidavit.accountant.verifier.balls import ComplexArray
 from affidavit.accountant.verifier.bracket import Bracket
-from affidavit.accountant.verifier.smooth import Panels, Piece, SmoothLaw, TooFineError
+from affidavit.accountant.verifier.smooth import Panels, SmoothLaw, TooFineError
 
 __all__ = ["ContourProfile", "TailProfile", "contour_profile"]
 
@@ -151,20 +151,17 @@ class _Whole:
     parts: tuple[_Part, ...]
     precision: float
     tilt: float
+    log_peak: float
+    mean: float
+    variance: float
 
-    @property
-    def log_peak(self) -> float:
-        gauss = 0.5 * self.precision * (self.tilt**2 + self.tilt)
-        return math.fsum(p.uses * p.log_peak for p in self.parts) + gauss
-
-    @property
-    def mean(self) -> float:
-        gauss = self.precision * (self.tilt + 0.5)
-        return math.fsum(p.uses * p.mean for p in self.parts) + gauss
-
-    @property
-    def variance(self) -> float:
-        return math.fsum(p.uses * p.variance for p in self.parts) + self.precision
+    @staticmethod
+    def of(laws: Sequence[tuple[SmoothLaw, int]], precision: float, tilt: float) -> _Whole:
+        parts = tuple(_part(law, uses, tilt) for law, uses in laws)
+        log_peak = math.fsum(p.uses * p.log_peak for p in parts) + 0.5 * precision * (tilt**2 + tilt)
+        mean = math.fsum(p.uses * p.mean for p in parts) + precision * (tilt + 0.5)
+        variance = math.fsum(p.uses * p.variance for p in parts) + precision
+        return _Whole(parts, precision, tilt, log_peak, mean, variance)
 
     @property
     def log_chernoff(self) -> float:
@@ -200,7 +197,7 @@ def contour_profile(
     """
 
     def at(tilt: float) -> _Whole:
-        return _Whole(tuple(_part(law, uses, tilt) for law, uses in laws), precision, tilt)
+        return _Whole.of(laws, precision, tilt)
 
     try:
         tilt = _aimed_tilt(at, delta, epsilon)
@@ -280,17 +277,14 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
             tail = _rest(whole, joint_atom, step * (k - 1), goal)
             if tail <= goal:
                 break
-        work += block * sum(_nodes(piece, tilt, step * k) for p in whole.parts for piece in p.law.pieces)
+        for piece in (piece for part in whole.parts for piece in part.law.pieces):
+            finer = piece.half_width(tilt, 0.0) / piece.half_width(tilt, step * k)
+            work += block * int(len(piece.panels(tilt, 0.0).x) * finer)
         if work > _WORK_LIMIT:
             return None
         block = min(2 * block, 2048)
     terms = np.concatenate(values)
     return ContourProfile(tilt, step, terms, whole.log_peak, tail, errors, second.tilt, second.log_chernoff)
-
-
-def _nodes(piece: Piece, tilt: float, frequency: float) -> int:
-    """About how many nodes an integral at this frequency takes."""
-    return int(len(piece.panels(tilt, 0.0).x) * piece.half_width(tilt, 0.0) / piece.half_width(tilt, frequency))
 
 
 def _rest(whole: _Whole, joint_atom: float, start: float, goal: float) -> float:

@@ -13,7 +13,7 @@ common. Else it is ΠM_c: all that is not big. Both are positive. What the sum m
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -163,15 +163,13 @@ class Outline:
         log_mass = 0.0 if parts[0].is_whole else min(0.0, max(float(log_moment[0]), -700.0))
         period = max(min(periods), (log_mass - log_goal) / tilt, 1e-3 * abs(shift))
         step = 2.0 * math.pi / period
-        tail = _Tail.of(parts, tilt)
-        if tail is None:
+        log_rest = _log_rest(parts, tilt)
+        log_room, start = log_goal + math.log(math.pi) + tilt * shift, max(tilt, step)
+        end = _end(log_rest, log_room, start=start, most=MOST_TERMS * step) if log_rest else None
+        if log_rest is None or end is None:
             return None
-        end = tail.end(log_goal + math.log(math.pi) + tilt * shift, start=max(tilt, step), most=MOST_TERMS * step)
-        if end is None:
-            return None
-        log_rest = tail.log_beyond(end) - math.log(end)
         other = float(tilts[second]), float(chernoff[second] + tilts[second] * shift)
-        return Outline(parts, tilt, step, math.ceil(end / step) + 2, log_rest, log_mass, other)
+        return Outline(parts, tilt, step, math.ceil(end / step) + 2, log_rest(end), log_mass, other)
 
     @property
     def work(self) -> float:
@@ -233,43 +231,37 @@ class Outline:
         return Integral(tilt, step, terms, scale, missed, self.second, self.log_mass)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tail:
-    """Bounds of the measure's transform at one tilt, beyond t."""
+def _log_rest(parts: Sequence[Part], tilt: float) -> Callable[[float], float] | None:
+    """log of a bound of what follows t, which falls in t; None where common parts are beyond float64."""
+    commons = [float(part.common_bound(np.array([tilt]))[0]) for part in parts]
+    if min(commons) < LEAST_LOG:
+        return None
+    paths = [(part.kind.uses, part.lifted(tilt), common) for part, common in zip(parts, commons, strict=True)]
 
-    parts: Sequence[Part]
-    commons: tuple[float, ...]  # log of M_c(θ), at most
-    lifted: tuple[Lifted, ...]
-
-    @staticmethod
-    def of(parts: Sequence[Part], tilt: float) -> _Tail | None:
-        """None where common parts are beyond float64."""
-        commons = tuple(float(part.common_bound(np.array([tilt]))[0]) for part in parts)
-        if min(commons) < LEAST_LOG:
-            return None
-        return _Tail(parts, commons, tuple(part.lifted(tilt) for part in parts))
-
-    def end(self, log_room: float, *, start: float, most: float) -> float | None:
-        """About the first t from where on no more than that is left."""
-        end, low = start, start
-        while self.log_beyond(end) - math.log(end) > log_room:
-            low, end = end, STRIDE * end
-            if low > most:
-                return None
-        while end > FINE * low:
-            middle = math.sqrt(low * end)
-            low, end = (middle, end) if self.log_beyond(middle) - math.log(middle) > log_room else (low, middle)
-        return end if end <= most else None
-
-    def log_beyond(self, t: float) -> float:
-        """log of the bound, which falls in ``t``."""
-        counts = [part.kind.uses for part in self.parts]
-        trio = [(n, path.bound(t), c) for n, path, c in zip(counts, self.lifted, self.commons, strict=True)]
-        if self.parts[0].is_whole:
-            return math.fsum(uses * min(common, math.log(max(found, 1e-300))) for uses, found, common in trio)
-        gain = math.fsum(uses * math.log1p(found * math.exp(-common)) for uses, found, common in trio)
+    def log_rest(t: float) -> float:
+        trio = [(uses, path.bound(t), common) for uses, path, common in paths]
+        if parts[0].is_whole:
+            found = math.fsum(uses * min(common, math.log(max(size, 1e-300))) for uses, size, common in trio)
+            return found - math.log(t)
+        gain = math.fsum(uses * math.log1p(size * math.exp(-common)) for uses, size, common in trio)
         base = math.fsum(uses * common for uses, _, common in trio)
-        return base + (math.log(math.expm1(gain)) if 0.0 < gain < 30.0 else gain if gain > 0.0 else -1e300)
+        log_gain = math.log(math.expm1(gain)) if 0.0 < gain < 30.0 else gain if gain > 0.0 else -1e300
+        return base + log_gain - math.log(t)
+
+    return log_rest
+
+
+def _end(log_rest: Callable[[float], float], log_room: float, *, start: float, most: float) -> float | None:
+    """About the first t from where on no more than that is left."""
+    end, low = start, start
+    while log_rest(end) > log_room:
+        low, end = end, STRIDE * end
+        if low > most:
+            return None
+    while end > FINE * low:
+        middle = math.sqrt(low * end)
+        low, end = (middle, end) if log_rest(middle) > log_room else (low, middle)
+    return end if end <= most else None
 
 
 def turned(weight: Array, loss: Array, step: float, count: int) -> tuple[ComplexArray, Array]:

@@ -135,13 +135,8 @@ def gaussian_masses(mu: Ball, *, budget: float) -> LossMasses:
 class Curve(Protocol):
     """H(e^x) at any x, from both sides."""
 
-    def upper(self, x: Array) -> Array:
-        """At least H(e^x)."""
-        ...
-
-    def lower(self, x: Array) -> Array:
-        """At most H(e^x)."""
-        ...
+    def upper(self, x: Array) -> Array: ...
+    def lower(self, x: Array) -> Array: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,12 +60,10 @@ class Goal:
 
 
 class Profile(bracket.Profile, Protocol):
-    """A two-sided privacy profile."""
+    """A two-sided privacy profile, and how it is computed."""
 
     @property
-    def method(self) -> str:
-        """How it is computed."""
-        ...
+    def method(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,6 @@ class Blatant:
     method: str = "no noise"
 
     def delta(self, epsilon: float) -> Sides:  # noqa: ARG002
-        """(1, 1)."""
         return 1.0, 1.0
 
 

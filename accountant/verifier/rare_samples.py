@@ -76,7 +76,7 @@ class RareProfile:
 
     def around(self, epsilon: float) -> RareProfile:
         """With what is known a little beyond ``epsilon``."""
-        room = _shift([part.kind for part in self.parts], epsilon)
+        room = epsilon + largest_loss([part.kind for part in self.parts])
         points = [epsilon + share * room for share in NEAR]
         return replace(self, known=tuple((point, self.delta(point).upper) for point in points))
 
@@ -86,7 +86,7 @@ class RareProfile:
         return Bracket(lower, min([upper, *(least for point, least in self.known if point <= epsilon)]))
 
     def _sides(self, epsilon: float) -> tuple[float, float]:
-        shift = _shift([part.kind for part in self.parts], epsilon)
+        shift = epsilon + largest_loss([part.kind for part in self.parts])
         with precision():
             linear = self.event[0] - ball(epsilon).exp() * self.event[1]
             low, high = down(linear), up(linear)
@@ -113,8 +113,8 @@ class RareProfile:
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is beyond float64 ends in None
 def rare_profile(kinds: Sequence[Kind], *, delta: float | None, epsilon: float | None) -> RareProfile | None:
     """The profile near ``epsilon``, or near the ε of ``delta``; None where the windows do not stand apart enough."""
-    aim = epsilon if epsilon is not None else _guess(kinds, delta or 0.0)
-    log_delta = math.log(delta) if delta else _log_guess(kinds, aim, short_of(kinds, _shift(kinds, aim), -1.0)[0])
+    aim, largest = epsilon if epsilon is not None else _guess(kinds, delta or 0.0), largest_loss(kinds)
+    log_delta = math.log(delta) if delta else _log_guess(kinds, aim, short_of(kinds, aim + largest, -1.0)[0])
     best: tuple[float, RareProfile] | None = None
     low, high, last, is_lost = 0.0, math.inf, aim, False
     for turn in range(PASSES):
@@ -154,14 +154,9 @@ def _closer(found: RareProfile, aim: float, delta: float, low: float, high: floa
     return 0.5 * (low + high) if high < math.inf else 2.0 * low
 
 
-def _shift(kinds: Sequence[Kind], epsilon: float) -> float:
-    """c."""
-    return epsilon + largest_loss(kinds)
-
-
 def _log_guess(kinds: Sequence[Kind], epsilon: float, rest: float) -> float:
     """About log δ: one loss that is enough with ``rest``, or Chernoff's bound of what is less."""
-    enough = _shift(kinds, epsilon) - rest
+    enough = epsilon + largest_loss(kinds) - rest
     if not 0.0 < enough < 600.0:
         return 0.0 if enough <= 0.0 else -math.inf
     total, tilts = -math.inf, SPREADS[::2] / enough
@@ -177,7 +172,7 @@ def _log_guess(kinds: Sequence[Kind], epsilon: float, rest: float) -> float:
 
 def _guess(kinds: Sequence[Kind], delta: float) -> float:
     """The ε at which that is ``delta``."""
-    rest = short_of(kinds, _shift(kinds, 0.0), -1.0)[0]
+    rest = short_of(kinds, largest_loss(kinds), -1.0)[0]
     low, high = math.log(1e-9), math.log(500.0)
     while high - low > 0.02:
         middle = 0.5 * (low + high)
@@ -186,7 +181,7 @@ def _guess(kinds: Sequence[Kind], delta: float) -> float:
 
 
 def _near(kinds: Sequence[Kind], epsilon: float, log_delta: float, accuracy: float) -> RareProfile | None:
-    shift, log_goal = _shift(kinds, epsilon), log_delta + math.log(accuracy)
+    shift, log_goal = epsilon + largest_loss(kinds), log_delta + math.log(accuracy)
     if not 0.0 < shift < 600.0:
         return None
     rest = short_of(kinds, shift, math.log(accuracy) - SPARE)

@@ -105,8 +105,6 @@ class Component:
 
     def tail(self, x: mpmath.mpf, sigma: float) -> mpmath.mpf:
         """Probability of (x, ∞)."""
-        if mpmath.isinf(x):
-            return mpmath.mpf(0) if x > 0 else mpmath.mpf(1)
         root = sigma * mpmath.sqrt(2)
         near, far = mpmath.erfc(x / root) / 2, mpmath.erfc((x - self.mean) / root) / 2
         return near + self.share * (far - near)
@@ -272,12 +270,8 @@ class SmoothLaw:
 def _one_use(piece: Piece, epsilon: float) -> tuple[mpmath.mpf, mpmath.mpf]:
     """P(A) − e^ε Q(A) for A = {x > low: L(x) > ε}, and the size of its terms; L is monotone, so A is one interval."""
     growth = mpmath.exp(epsilon)
-    low = mpmath.mpf(piece.low) if math.isfinite(piece.low) else -mpmath.inf
-    start, end = low, mpmath.inf
-    if piece.falls:
-        end = _threshold(piece, epsilon)
-    else:
-        start = max(low, _threshold(piece, epsilon))
+    low, at = mpmath.mpf(piece.low), _threshold(piece, epsilon)
+    start, end = (low, at) if piece.falls else (max(low, at), mpmath.inf)
     if end <= start:
         return mpmath.mpf(0), mpmath.mpf(0)
     (p, p_size), (q, q_size) = _mass(piece.p, start, end, piece.sigma), _mass(piece.q, start, end, piece.sigma)
