@@ -67,7 +67,6 @@ class Added:
         return self.kind.log_falling(thetas)
 
     def middle_bound(self, thetas: Array) -> Array:
-        """log 0."""
         return np.full_like(thetas, -math.inf)
 
     def lifted(self, theta: float) -> Lifted:
@@ -85,7 +84,6 @@ class Added:
         return Lifted(rise + bend + cells.log_chord(-theta), argument, beyond)
 
     def panels(self, frequency: float) -> Panels:
-        """From ``START`` to −``START``."""
         return self.kind.panels(-START, frequency, most=lambda x: math.inf)  # noqa: ARG005
 
     def transforms(self, theta: float, step: float, count: int) -> Transforms:

@@ -128,9 +128,7 @@ def _lattice(branch: Branch, tail: float) -> Fraction | None:
 
 
 def _start(last: Fixed, steps: Steps, step: Fraction, top: float, tail: float) -> Side | None:
-    """The recursion's start when ``last`` runs after all steps; None if there is none, it costs too
-    much, or its pair is not symmetric.
-    """
+    """The recursion's start: ``last``, after all steps; None if it is empty, costs too much, or is not symmetric."""
     if last.empty or _on_lattice(last):
         return None
     product = _product(last, tail)
@@ -172,8 +170,7 @@ def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
     above = _in_front(branch, step, tail) if goal.keep != "lower" or below is None else below
     if below is None:
         below = above if above.exact or goal.keep == "upper" else _in_the_end(branch, step, tail)
-    name = "exact adaptive composition of exponential mechanisms"
-    method = name if branch.fixed.empty else f"{name} with fixed pairs"
+    method = f"exact adaptive composition of exponential mechanisms{'' if branch.fixed.empty else ' with fixed pairs'}"
     pairs = zip(above.masses, cycle(below.masses), strict=False)
     found = worst([MixtureProfile(above.curve, one, below.curve, other, method) for one, other in pairs])
     if goal.keep != "both":
@@ -287,10 +284,12 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
     if branch.blatant:
         return Blatant()
     fixed = branch.fixed
-    if goal.delta is not None and (failure := _failure(fixed)) > 0.0:
+    if goal.delta is not None:
+        with precision(BITS):  # a lower side, in the direction from the record
+            failure = max(0.0, down(1 - _intact(fixed)))
         if failure > goal.delta:
             return Blatant(f"mass above {goal.delta!r} on an infinite loss")
-        goal = replace(goal, expected=max(goal.delta - failure, 1e-9 * goal.delta))
+        goal = replace(goal, expected=max(goal.delta - failure, 1e-9 * goal.delta)) if failure else goal
     if fixed.rho:
         above = zcdp_profile(branch, goal)
         if goal.keep == "upper":
@@ -317,17 +316,11 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
     return _product(fixed, goal.tail(_rho(fixed, ())) * 1e-6)
 
 
-def _failure(fixed: Fixed) -> float:
-    """A lower side of the mass on loss +inf that approximate mechanisms have in all, in the direction from the record.
+def _intact(fixed: Fixed) -> Ball:
+    """At least the probability that no approximate mechanism has its loss of +inf.
 
     On a sample they fail where the record is sampled; what the other record does there is only known if ``absent`` is.
     """
-    with precision(BITS):
-        return down(1 - _intact(fixed))
-
-
-def _intact(fixed: Fixed) -> Ball:
-    """At least the probability that none of them fails."""
     result = ball(1)
     for use, count in fixed.uses:
         match use:

@@ -60,7 +60,6 @@ class Fixed:
 
     @staticmethod
     def joined(parts: Iterable[Fixed]) -> Fixed:
-        """All of them, composed."""
         kept = [part for part in parts if not part.empty]
         if len(kept) < 2:
             return kept[0] if kept else Fixed()
@@ -72,11 +71,9 @@ class Fixed:
         return Fixed(mu_squared, sum((part.rho for part in kept), Fraction(0)), uses)
 
     def plus(self, other: Fixed) -> Fixed:
-        """Both, composed."""
         return Fixed.joined((self, other))
 
     def times(self, count: int) -> Fixed:
-        """``count`` uses of all of it."""
         if count == 0:
             return Fixed()
         return Fixed(self.mu_squared * count, self.rho * count, tuple((use, n * count) for use, n in self.uses))
@@ -91,7 +88,6 @@ class Fixed:
 
     @property
     def empty(self) -> bool:
-        """Nothing in it."""
         return not (self.uses or self.mu_squared or self.rho)
 
 
@@ -114,7 +110,6 @@ class Branch:
 
     @property
     def fixed(self) -> Fixed:
-        """Everything with a dominating pair."""
         return Fixed.joined((self.first, self.between, self.last))
 
     @property

@@ -86,7 +86,6 @@ class TailProfile:
     log_chernoff: float
 
     def delta(self, epsilon: float) -> Bracket:
-        """An upper bound of δ."""
         bound = math.exp(min(self.log_chernoff - self.tilt * epsilon, 0.0)) * (1.0 + 1e-9)
         return Bracket(0.0, min(1.0, bound))
 

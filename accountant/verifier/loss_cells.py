@@ -75,7 +75,6 @@ class Kind(NamedTuple):
         return math.exp(min(self.mu * x - 0.5 * self.mu**2 + self.log_odds, 700.0))
 
     def loss(self, x: Array) -> Array:
-        """l(x)."""
         result: Array = np.logaddexp(0.0, self.log_a(x))
         return result
 
@@ -113,7 +112,6 @@ class Kind(NamedTuple):
             x += 2.0 * r
 
     def nodes(self, panels: Panels) -> Nodes:
-        """Gauss–Legendre nodes."""
         centres, halves = panels
         points, weights = legendre()
         x = (centres[:, None] + halves[:, None] * points).ravel()

@@ -203,7 +203,6 @@ class Windowed:
         return np.concatenate((np.zeros((len(heights), 1)), argument), axis=1)
 
     def panels(self, frequency: float) -> Panels:
-        """From ``START`` to ``end``."""
 
         def most(x: float) -> float:
             return max(4.0 * self.width, (self.big - x) / 3.0 if self.is_whole else 0.0)

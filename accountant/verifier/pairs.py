@@ -113,7 +113,6 @@ class Finite(Pair):
 
     @property
     def infinite(self) -> Ball:
-        """The failure."""
         return self.product.lost
 
     def above(self, loss: Ball) -> Tails:
@@ -161,7 +160,6 @@ class LaplacePair(Pair):
 
     @property
     def bottom(self) -> Ball | None:
-        """-1/b."""
         return -self.width
 
     def above(self, loss: Ball) -> Tails:
@@ -213,7 +211,6 @@ class OnSample(Pair):
 
     @property
     def infinite(self) -> Ball:
-        """That on the sample, when sampled."""
         return self.rate * self.on_sample.infinite
 
 
@@ -279,7 +276,6 @@ class Combined(Reflected, OnSample):
 
     @property
     def bottom(self) -> Ball | None:
-        """Minus the largest loss of the mixture."""
         return Reversed(self.on_sample, self.rate).bottom
 
     def right(self, loss: Ball) -> Tails:
@@ -298,7 +294,6 @@ class Diluted(OnSample):
 
     @property
     def bottom(self) -> Ball | None:
-        """That of the pair on the sample."""
         return self.on_sample.bottom
 
     def above(self, loss: Ball) -> Tails:

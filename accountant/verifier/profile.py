@@ -115,7 +115,6 @@ class OneSide:
 
     @property
     def method(self) -> str:
-        """The profile's, and which side."""
         return f"{self.profile.method} ({self.keep} side)"
 
     def delta(self, epsilon: float) -> Sides:

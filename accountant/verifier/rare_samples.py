@@ -71,7 +71,6 @@ class RareProfile:
 
     @property
     def aim(self) -> float:
-        """Where it is sharp."""
         return self.known[0][0]
 
     def around(self, epsilon: float) -> RareProfile:
@@ -262,17 +261,15 @@ def _apart(
         return parts, (float(tilts[best]), constant), constant - float(tilts[best]) * shift
 
     low, high = 0.1, LOWEST + shift
-    found = at(0.0)
-    if found[2] <= log_goal:
-        return found[0], found[1]
+    if (found := at(0.0))[2] <= log_goal:
+        return found[:2]
     found = at(high)
     if found[2] > log_goal:
         return None
     for _ in range(HALVINGS):
         depth = math.sqrt(low * high)
-        here = at(depth)
-        if here[2] <= log_goal:
+        if (here := at(depth))[2] <= log_goal:
             high, found = depth, here
         else:
             low = depth
-    return found[0], found[1]
+    return found[:2]

@@ -69,7 +69,6 @@ class PureCost:
 
     @property
     def exact(self) -> bool:
-        """Whether it is one pure mechanism."""
         return self.total == self.single
 
     @staticmethod
@@ -106,12 +105,10 @@ class ReplacedPair(Pair):
 
     @property
     def atoms(self) -> tuple[Atom, ...]:
-        """What is not revealing at all."""
         return (Atom(arb(0), self.idle),)
 
     @property
     def bottom(self) -> Ball | None:
-        """Minus the largest loss."""
         return self.stairs.bottom
 
     def above(self, loss: Ball) -> Tails:
