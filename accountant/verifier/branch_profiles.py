@@ -23,7 +23,7 @@ from affidavit.accountant.verifier.adaptive import (
 )
 from affidavit.accountant.verifier.balls import Ball, ball, down, down_array, precision, up_array
 from affidavit.accountant.verifier.blocks import exponential_blocks
-from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use
+from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use, by_range
 from affidavit.accountant.verifier.exponential_samples import exponential_samples
 from affidavit.accountant.verifier.exponential_use import Lines
 from affidavit.accountant.verifier.finite_losses import losses_of, most_atoms
@@ -249,7 +249,7 @@ def _memoryless(branch: Branch, goal: Goal, tail: float) -> Profile | None:
 
     Ranges that are a negligible part of the cost reveal nothing: that is a strategy too, and its lattice is coarser.
     """
-    uses = _by_range(branch.steps)
+    uses = by_range(branch.steps)
     cost = sum(count * spread * spread for spread, count in uses.items())
     steps = tuple(
         (spread, count) for spread, count in uses.items() if count * spread * spread > NEGLIGIBLE_COST * cost
@@ -261,13 +261,6 @@ def _memoryless(branch: Branch, goal: Goal, tail: float) -> Profile | None:
         return profile_of(_pure_steps(replace(branch, steps=steps), 2), goal)
     except NotSupported:
         return None
-
-
-def _by_range(steps: Steps) -> Counter[Fraction]:
-    uses: Counter[Fraction] = Counter()
-    for spread, count in steps:
-        uses[spread] += count
-    return uses
 
 
 def _weak(steps: Steps, fixed: Fixed) -> bool:
@@ -305,7 +298,7 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
             upper, lower = (profile_of(_pure_steps(branch, share), goal) for share in (1, 2))
             return Best((OneSide(upper, "upper"), OneSide(lower, "lower")))
         ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
-        uses = _by_range(branch.steps)
+        uses = by_range(branch.steps)
         if ordered and (uses.total() < MANY_STEPS or min(uses.values()) < SHORTEST_RUN):
             return _adaptive(branch, goal) or _in_blocks(branch, goal)
         return _in_blocks(branch, goal)

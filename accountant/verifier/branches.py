@@ -17,7 +17,7 @@ from affidavit.accountant import plan as nodes
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.validate import Relation
 
-__all__ = ["Branch", "Fixed", "Sampled", "Steps", "Use", "undominated"]
+__all__ = ["Branch", "Fixed", "Sampled", "Steps", "Use", "by_range", "undominated"]
 
 MAX_BRANCHES = 256
 MAX_RUNS = 20_000
@@ -149,9 +149,7 @@ class Branch:
     def in_any_order(parts: Sequence[Branch]) -> Branch:
         """All of them, in whatever order the history suggests: an upper side, with the dominating pairs in front."""
         whole = Branch.joined(parts)
-        uses: Counter[Fraction] = Counter()
-        for spread, count in whole.steps:
-            uses[spread] += count
+        uses = by_range(whole.steps)
         interleaved = whole.interleaved or len(uses) > 1
         return Branch(whole.fixed, tuple(sorted(uses.items())), blatant=whole.blatant, interleaved=interleaved)
 
@@ -190,6 +188,14 @@ class Branch:
         if not other.steps:
             return self.fixed.covers(other.fixed)
         return self.first.covers(other.first) and self.between.covers(other.between) and self.last.covers(other.last)
+
+
+def by_range(steps: Steps) -> Counter[Fraction]:
+    """How often each range is used."""
+    uses: Counter[Fraction] = Counter()
+    for spread, count in steps:
+        uses[spread] += count
+    return uses
 
 
 def _uses_cover(larger: tuple[tuple[Use, int], ...], smaller: tuple[tuple[Use, int], ...]) -> bool:

@@ -74,13 +74,14 @@ def _is_addition(part: Part) -> bool:
 
 def _kinds(laws: Laws) -> tuple[Kind, ...] | None:
     """Removal pairs of one direction; None with anything else."""
-    removed = laws[0][0].pieces[0].q.share == 0.0
-    mixtures = [law.pieces[0].p if removed else law.pieces[0].q for law, _ in laws]
-    kinds = [Kind(mixed.share, law.pieces[0].sigma, n) for mixed, (law, n) in zip(mixtures, laws, strict=True)]
-    for kind, (law, _) in zip(kinds, laws, strict=True):
-        if kind.rate in {0.0, 1.0} or law != removal_pair(rate=kind.rate, sigma=kind.sigma, removed=removed):
+    found, removed = [], laws[0][0].pieces[0].q.share == 0.0
+    for law, count in laws:
+        piece = law.pieces[0]
+        kind = Kind((piece.p if removed else piece.q).share, piece.sigma, count)
+        if not 0.0 < kind.rate < 1.0 or law != removal_pair(rate=kind.rate, sigma=kind.sigma, removed=removed):
             return None
-    return tuple(kinds)
+        found.append(kind)
+    return tuple(found)
 
 
 def gaussian_samples(fixed: Fixed, goal: Goal) -> GaussianSamples | None:

@@ -18,7 +18,7 @@ from scipy.special import log_ndtr
 
 from affidavit.accountant.verifier.balls import Array
 
-__all__ = ["FALLING_CELLS", "START", "UNIT", "Cells", "Kind", "Nodes", "Panels", "cells_of", "legendre"]
+__all__ = ["FALLING_CELLS", "START", "SWAY", "UNIT", "Cells", "Kind", "Nodes", "Panels", "cells_of", "legendre"]
 
 UNIT = 2.0**-53
 START = -12.0
@@ -96,15 +96,14 @@ class Kind(NamedTuple):
         result: Array = np.logaddexp(inside, beyond) + 1e-12
         return result
 
-    def panels(self, end: float, frequency: float, *, most: Callable[[float], float]) -> Panels:
-        """From ``START`` to ``end``, none from x on of a half-width above ``most``."""
+    def panels(self, end: float, frequency: float, *, most: Callable[[float], float], least: float = 0.0) -> Panels:
+        """From ``START`` to ``end``, none from x on of a half-width above ``most``; ``least`` is small enough."""
         mu, centres, halves, x = self.mu, [], [], START
         while True:
             rest = 0.5 * (end - x)
             r = min(1.0, 1.3 / mu, most(x), rest)
-            # At the smallest r that is taken any slope of the loss, at most μ, is slow enough.
             while frequency * mu * min(1.0, self.a(x + 2.25 * r)) * 0.75 * r > SWAY:
-                r = max(0.7 * r, SWAY / (0.7501 * frequency * mu))
+                r = max(0.7 * r, least)
             centres.append(x + r)
             halves.append(r)
             if r == rest:

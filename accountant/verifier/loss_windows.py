@@ -40,7 +40,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from affidavit.accountant.verifier.balls import Array, Ball, ball, normal_tail
-from affidavit.accountant.verifier.loss_cells import START, UNIT, Cells, Kind, Panels, cells_of
+from affidavit.accountant.verifier.loss_cells import START, SWAY, UNIT, Cells, Kind, Panels, cells_of
 from affidavit.accountant.verifier.loss_integral import Lifted, Transforms, turned
 
 __all__ = ["APART", "CUT", "Windowed", "lifts"]
@@ -207,7 +207,9 @@ class Windowed:
         def most(x: float) -> float:
             return max(4.0 * self.width, (self.big - x) / 3.0 if self.is_whole else 0.0)
 
-        return self.kind.panels(self.end, frequency, most=most)
+        # At the smallest r that is taken any slope of the loss, at most μ, is slow enough.
+        least = SWAY / (0.7501 * frequency * self.kind.mu)
+        return self.kind.panels(self.end, frequency, most=most, least=least)
 
     def transforms(self, theta: float, step: float, count: int) -> Transforms:
         """Both at θ + ikτ for k < ``count``, τ = ``step``, and what they may miss."""
