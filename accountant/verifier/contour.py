@@ -72,9 +72,9 @@ class ContourProfile:
         gap = self.second_tilt - self.tilt
         from_above = math.exp(min(self.log_chernoff - self.second_tilt * epsilon - gap * period, 700.0))
         from_above /= -math.expm1(-gap * period)
-        absolute = float(np.sum(np.abs(self.terms)))
+        absolute, log_sizes = float(np.sum(np.abs(self.terms))), abs(self.log_scale) + self.tilt * epsilon
         error = factor * (self.tail / self.step + self.rounding)
-        error += factor * absolute * _UNIT * (8.0 + 4.0 * abs(log_factor) + abs(self.step * epsilon) * len(k))
+        error += factor * absolute * _UNIT * (8.0 + 4.0 * log_sizes + 4.0 * self.step * epsilon * len(k))
         return Bracket(max(0.0, value - error - from_below - from_above), min(1.0, value + error))
 
 
@@ -100,7 +100,6 @@ class _Part:
     atom: float  # relative to M(θ)
     mean: float  # tilted mean of L
     variance: float
-    deviation: float  # E|L − mean| under the tilt
 
 
 def _part(law: SmoothLaw, uses: int, tilt: float) -> _Part:
@@ -111,10 +110,19 @@ def _part(law: SmoothLaw, uses: int, tilt: float) -> _Part:
     total = math.fsum([float(w.sum()) for w in weights] + [atom])
     mean = math.fsum(float(w @ p.loss) for w, p in zip(weights, panels, strict=True)) / total
     spread = math.fsum(float(w @ (p.loss - mean) ** 2) for w, p in zip(weights, panels, strict=True)) + atom * mean**2
-    deviation = math.fsum(float(w @ np.abs(p.loss - mean)) for w, p in zip(weights, panels, strict=True))
-    log_peak = top + math.log(total)
-    deviation = (deviation + atom * abs(mean)) / total
-    return _Part(law, uses, log_peak, atom / total, mean, spread / total, deviation)
+    return _Part(law, uses, top + math.log(total), atom / total, mean, spread / total)
+
+
+def _rounding(part: _Part, tilt: float) -> tuple[float, float]:
+    """Errors of M(θ + it)/M(θ), in units of 2⁻⁵¹: a constant, and by how much it grows with |s|."""
+    at_once = by_loss = 0.0
+    for piece in part.law.pieces:
+        panels = piece.panels(tilt, 0.0)
+        weights = np.exp(panels.log_weight - part.log_peak)
+        of_weights, of_losses = piece.rounding(panels)
+        at_once += float(weights @ of_weights)
+        by_loss += float(weights @ of_losses)
+    return 16.0 + _RUN + abs(part.log_peak) + at_once, by_loss
 
 
 def _transform(part: _Part, tilt: float, first: int, stop: int, step: float) -> ComplexArray:
@@ -247,6 +255,7 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
     joint_atom = 0.0
     if whole.precision == 0.0 and all(p.atom > 0.0 for p in whole.parts):
         joint_atom = math.exp(math.fsum(p.uses * math.log(p.atom) for p in whole.parts))
+    roundings = [_rounding(part, tilt) for part in whole.parts]
     values: list[ComplexArray] = []
     errors = 0.0
     block, k, tail, work = 8, 0, math.inf, 0.0
@@ -257,11 +266,11 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
         # |(m + e)^n − m^n| <= (|m| + |e|)^n − |m|^n, also where m is less than its rounding errors.
         log_size = -0.5 * whole.precision * t * t
         growth = 4.0 * _UNIT * whole.precision * t * (t + tilt + 1.0)
-        for part in whole.parts:
+        for part, (at_once, by_loss) in zip(whole.parts, roundings, strict=True):
             m = _transform(part, tilt, k, k + block, step)
             size = np.maximum(np.abs(m), 1e-300)
             product = product * np.exp(part.uses * np.log(np.where(m == 0.0, 1e-300, m)))
-            rounding = 4.0 * _UNIT * (16.0 + _RUN + (t + tilt) * (part.deviation + abs(part.mean)))
+            rounding = 4.0 * _UNIT * (at_once + (t + tilt) * by_loss)
             log_size += part.uses * np.log(size)
             growth += part.uses * np.log1p(rounding / size)
         small = np.exp(log_size) * np.expm1(np.minimum(growth, 1.0))
@@ -295,7 +304,7 @@ def _rest(whole: _Whole, joint_atom: float, start: float, goal: float) -> float:
         log_bound = -0.5 * whole.precision * t * t
         for part, its_panels in zip(whole.parts, panels, strict=True):
             moved = part.law.decay(its_panels, part.log_peak, whole.tilt, t)
-            log_bound += part.uses * math.log(min(1.0, part.atom + moved))
+            log_bound += part.uses * math.log(min(1.0, max(part.atom + moved, 1e-300)))
         return max(0.0, math.exp(log_bound) - joint_atom * (1.0 - 1e-9))
 
     rest, t = 0.0, start

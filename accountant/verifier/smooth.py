@@ -85,6 +85,18 @@ class Component:
         large = z + math.log(self.share) + np.log1p((1.0 - self.share) / self.share * np.exp(-np.maximum(z, 0.0)))
         return np.where(z < 30.0, small, large)
 
+    def rounding(self, x: Array, sigma: float) -> Array:
+        """What rounding may do to ``log_ratio``, in units of 2⁻⁵¹; x itself is rounded once."""
+        if self.share == 0.0:
+            return np.zeros_like(x)
+        z = (self.mean * x - 0.5 * self.mean**2) / sigma**2
+        moved: Array = 2.0 * (np.abs(self.mean * x) + 0.5 * self.mean**2) / sigma**2
+        if self.share == 1.0:
+            return moved
+        small = self.share * np.expm1(np.minimum(z, 30.0))
+        posterior = 1.0 / (1.0 + (1.0 - self.share) / self.share * np.exp(-np.clip(z, -700.0, 700.0)))
+        return np.abs(self.log_ratio(x, sigma)) + np.abs(small) / (1.0 + small) + posterior * moved
+
     def complex_log_ratio(self, x: ComplexArray, sigma: float) -> ComplexArray:
         """``log_ratio`` at complex x with |Im x| < π σ²/|mean|."""
         if self.share == 0.0:
@@ -155,6 +167,12 @@ class Piece:
         x = (centres[:, None] + r * nodes[None, :]).ravel()
         log_height = self._log_density(x, tilt)
         return Panels(self.loss(x), log_height + np.tile(np.log(r * weights), len(centres)), log_height, x)
+
+    def rounding(self, panels: Panels) -> tuple[Array, Array]:
+        """Relative error of the weights and absolute error of the losses at the nodes, in units of 2⁻⁵¹."""
+        p, q = (component.rounding(panels.x, self.sigma) for component in (self.p, self.q))
+        constant = abs(math.log(self.sigma * math.sqrt(2.0 * math.pi) / self.weight))
+        return (panels.x / self.sigma) ** 2 + constant + p + np.abs(panels.log_weight), p + q
 
     @property
     def falls(self) -> bool:
