@@ -11,7 +11,7 @@ so errors are relative to this tail, whatever δ. The integral is a trapezoid su
   positive and at most 1/(e^{θW} − 1) from n < 0 (δ <= 1) and, from n > 0, a geometric series by Chernoff's
   bound δ(ε) <= c(θ₂) M(θ₂) e^{−θ₂ε}, c(θ) = θ^θ/(1+θ)^{1+θ}, at a second tilt θ₂ > θ;
 - truncation at R. |M(s)| beyond R is bounded by moving the noise integral into the complex plane, which gives a
-  bound that decreases in t;
+  bound that decreases in t, and by integration by parts, |M| <= atom + V/|t|;
 - quadrature: see ``smooth``; rounding: relative to every term, times the number of uses.
 
 The event that every part falls on its atom at 0 does not decay in t; it is taken out (it costs nothing at ε >= 0).
@@ -28,7 +28,7 @@ import numpy as np
 
 from affidavit.accountant.verifier.balls import ComplexArray
 from affidavit.accountant.verifier.bracket import Bracket
-from affidavit.accountant.verifier.smooth import SmoothLaw, TooFineError
+from affidavit.accountant.verifier.smooth import Panels, SmoothLaw, TooFineError
 
 __all__ = ["ContourProfile", "TailProfile", "contour_profile"]
 
@@ -297,13 +297,17 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
 
 def _rest(whole: _Whole, joint_atom: float, start: float, goal: float) -> float:
     """Bound of τ Σ over kτ > ``start`` of |f(θ + ikτ)|, in units of M(θ)."""
-    panels = [[piece.panels(whole.tilt, 0.0) for piece in part.law.pieces] for part in whole.parts]
+    parts: list[tuple[_Part, list[Panels], float]] = []
+    for part in whole.parts:
+        panels = [piece.panels(whole.tilt, 0.0) for piece in part.law.pieces]
+        pairs = zip(part.law.pieces, panels, strict=True)
+        parts.append((part, panels, math.fsum(piece.variation(p, part.log_peak) for piece, p in pairs)))
 
     def beyond(t: float) -> float:
         """Bound of |M(θ+iu) − joint atom|/M(θ) for all u >= t, decreasing in t."""
         log_bound = -0.5 * whole.precision * t * t
-        for part, its_panels in zip(whole.parts, panels, strict=True):
-            moved = part.law.decay(its_panels, part.log_peak, whole.tilt, t)
+        for part, panels, variation in parts:
+            moved = min(variation / t, part.law.decay(panels, part.log_peak, whole.tilt, t))
             log_bound += part.uses * math.log(min(1.0, max(part.atom + moved, 1e-300)))
         return max(0.0, math.exp(log_bound) - joint_atom * (1.0 - 1e-9))
 

@@ -106,6 +106,15 @@ class Component:
         result: ComplexArray = shift + np.log((1.0 - self.share) * np.exp(-shift) + self.share * np.exp(z - shift))
         return result
 
+    def slope(self, x: Array, sigma: float) -> Array:
+        """d/dx of ``log_ratio``."""
+        if self.share == 0.0:
+            return np.zeros_like(x)
+        z = (self.mean * x - 0.5 * self.mean**2) / sigma**2
+        odds = math.inf if self.share == 1.0 else self.share / (1.0 - self.share)
+        result: Array = 1.0 / (1.0 + np.exp(-np.clip(z, -700.0, 700.0)) / odds) * self.mean / sigma**2
+        return result
+
     def tail(self, x: mpmath.mpf, sigma: float) -> mpmath.mpf:
         """Probability of (x, ∞)."""
         root = sigma * mpmath.sqrt(2)
@@ -178,6 +187,17 @@ class Piece:
     def falls(self) -> bool:
         """Whether L decreases in x (the means of p and q never lie on the same side of 0)."""
         return self.p.mean < 0.0 or self.q.mean > 0.0
+
+    def variation(self, panels: Panels, peak: float) -> float:
+        """|∫ p e^{sL} dx| <= variation · e^{peak} / |Im s|: by parts, with G = p e^{θL}/|L′|.
+
+        log G has slope (linear + bounded monotone terms)/σ², so G has few extrema; between nodes a
+        64th of a panel apart a maximum is missed by less than the 10 % that are added.
+        """
+        slope = np.abs(self.p.slope(panels.x, self.sigma) - self.q.slope(panels.x, self.sigma))
+        g = np.exp(panels.log_height - peak) / np.maximum(slope, 1e-300)
+        total = float(np.sum(np.abs(np.diff(g)))) + float(g[0]) + float(g[-1])
+        return 1.1 * total
 
     def shifted(self, panels: Panels, peak: float, tilt: float, frequency: float, share: float) -> float:
         """Bound of the part over ``panels`` of |∫ p e^{sL} dx| e^{−peak} for Re s = ``tilt``, |Im s| >= ``frequency``.
