@@ -187,12 +187,6 @@ class History:
             for name, account in self._accounts.items()
         }
 
-    def open_reservation(self, entry: str) -> bool | None:
-        """Whether ``entry`` was reserved and not committed; None if it is not among what was read."""
-        if entry not in self._owner:
-            return False if self._whole else None
-        return self._reservations[self._owner[entry]][entry].ended is None
-
     def checkpoint(self) -> dict[str, Any]:
         """The facts of an entry that stands for all before it."""
         sums = [_sums(account) for account in self._accounts.values()]

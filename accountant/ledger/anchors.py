@@ -115,6 +115,5 @@ def _parsed(path: Path) -> Anchor:
 
 def _unreadable(path: Path, error: OSError) -> BudgetError:
     return BudgetError(
-        f"the ledger's anchor {path} cannot be read: {error.strerror}",
-        hint="Make it readable; nothing is charged.",
+        f"the ledger's anchor {path} cannot be read: {error.strerror}", hint="Make it readable; nothing is charged."
     )

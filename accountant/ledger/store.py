@@ -201,10 +201,7 @@ class Ledger(Book):
         Raises ``UsageError`` if there is no such reservation, or it was committed before.
         """
         with self._verified(write=True) as found:
-            is_open = found.history.open_reservation(entry)
-            if is_open is None:  # reserved before the entries that were read, if at all
-                is_open = [facts["kind"] for _, facts in found.about(entry)] == ["reserve"]
-            if not is_open:
+            if [facts["kind"] for _, facts in found.about(entry)] != ["reserve"]:
                 raise UsageError("no open reservation has this id", hint="Which are open: `affidavit ledger show`")
             state = found.append(kind="commit", entry=entry, receipt_sha256=receipt_sha256)
         self._remember(state)

@@ -29,11 +29,9 @@ class Bracket(NamedTuple):
 
 
 class Profile(Protocol):
-    """δ(ε) of one composition, from both sides."""
+    """(lower, upper) δ of one composition at any real ε."""
 
-    def delta(self, epsilon: float) -> Sides:
-        """(lower, upper) δ at ``epsilon`` (any real number)."""
-        ...
+    def delta(self, epsilon: float) -> Sides: ...
 
 
 def clipped(value: Ball) -> Bracket:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from itertools import cycle
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from affidavit.accountant.verifier.adaptive import (
 )
 from affidavit.accountant.verifier.balls import ball, down_array, precision, up_array
 from affidavit.accountant.verifier.blocks import exponential_blocks
-from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use
+from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, by_range
 from affidavit.accountant.verifier.ceiling import most_taken
 from affidavit.accountant.verifier.exponential_samples import exponential_samples
 from affidavit.accountant.verifier.exponential_use import Lines
@@ -31,12 +32,7 @@ from affidavit.accountant.verifier.finite_losses import losses_of, most_atoms
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
 from affidavit.accountant.verifier.lattice_profiles import sampled_profile
 from affidavit.accountant.verifier.memoryless import MOST_USES, memoryless_profile
-from affidavit.accountant.verifier.mixture import (
-    LossMasses,
-    MixtureProfile,
-    gaussian_masses,
-    two_point_masses,
-)
+from affidavit.accountant.verifier.mixture import LossMasses, MixtureProfile, gaussian_masses, two_point_masses
 from affidavit.accountant.verifier.pairs import plain
 from affidavit.accountant.verifier.product import ProductProfile, two_point_product
 from affidavit.accountant.verifier.profile import (
@@ -96,11 +92,8 @@ def _product(fixed: Fixed, tail: float) -> ProductProfile:
     with precision(BITS):
         mu = ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None
         atoms = two_point_product(_two_point(fixed), budget=tail)
-    if mu is None:
-        method = "optimal composition (two-point product)"
-    else:
-        method = "Gaussian closed form" + ("" if atoms.trivial else " x two-point product")
-    return ProductProfile(mu, atoms, method, BITS)
+    method = "Gaussian closed form" + ("" if atoms.trivial else " x two-point product")
+    return ProductProfile(mu, atoms, method if mu is not None else "optimal composition (two-point product)", BITS)
 
 
 def _on_lattice(fixed: Fixed) -> bool:
@@ -148,9 +141,7 @@ def _lattice(branch: Branch, tail: float) -> Fraction | None:
 
 
 def _start(last: Fixed, steps: Steps, step: Fraction, top: float, tail: float) -> Side | None:
-    """The recursion's start when ``last`` runs after all steps; None if there is none, it costs too
-    much, or its pair is not symmetric.
-    """
+    """The recursion's start: ``last``, after all steps; None if it is empty, costs too much, or is not symmetric."""
     if last.empty or _on_lattice(last):
         return None
     product = _product(last, tail)
@@ -192,20 +183,9 @@ def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
     above = _in_front(branch, step, tail) if goal.keep != "lower" or below is None else below
     if below is None:
         below = above if above.exact or goal.keep == "upper" else _in_the_end(branch, step, tail)
-    name = "exact adaptive composition of exponential mechanisms"
-    method = name if branch.fixed.empty else f"{name} with fixed pairs"
-    found = worst(
-        [
-            MixtureProfile(
-                above.curve,
-                masses,
-                below.curve,
-                below.masses[i % len(below.masses)],
-                method,
-            )
-            for i, masses in enumerate(above.masses)
-        ]
-    )
+    method = f"exact adaptive composition of exponential mechanisms{'' if branch.fixed.empty else ' with fixed pairs'}"
+    pairs = zip(above.masses, cycle(below.masses), strict=False)
+    found = worst([MixtureProfile(above.curve, one, below.curve, other, method) for one, other in pairs])
     if goal.keep != "both":
         found = OneSide(found, goal.keep)
     if goal.keep == "upper" or not _on_lattice(branch.between.plus(branch.last)):
@@ -249,7 +229,7 @@ def zcdp_profile(branch: Branch, goal: Goal) -> Profile:
 
 def _pure_steps(branch: Branch, share: int) -> Branch:
     """The steps replaced by pure mechanisms of ε = range/share."""
-    uses: dict[Use, int] = {}
+    uses: Counter[Use] = Counter()
     for spread, count in branch.steps:
         # Rounded to the safe side of each use: outwards for share 1 (upper), inwards for 2 (lower).
         epsilon = float(spread / share)
@@ -257,10 +237,8 @@ def _pure_steps(branch: Branch, share: int) -> Branch:
             epsilon = math.nextafter(epsilon, math.inf)
         if share == 2 and Fraction(epsilon) * 2 > spread:
             epsilon = math.nextafter(epsilon, 0.0)
-        leaf = Pure(epsilon)
-        uses[leaf] = uses.get(leaf, 0) + count
-    extra = Fixed(uses=tuple(sorted(uses.items(), key=repr)))
-    return Branch(first=branch.fixed.plus(extra))
+        uses[Pure(epsilon)] += count
+    return Branch(first=branch.fixed.plus(Fixed(uses=tuple(sorted(uses.items(), key=repr)))))
 
 
 def _in_blocks(branch: Branch, goal: Goal) -> Profile:
@@ -284,7 +262,7 @@ def _memoryless(branch: Branch, goal: Goal, tail: float) -> Profile | None:
 
     Ranges that are a negligible part of the cost reveal nothing: that is a strategy too, and its lattice is coarser.
     """
-    uses = _by_range(branch.steps)
+    uses = by_range(branch.steps)
     cost = sum(count * spread * spread for spread, count in uses.items())
     steps = tuple(
         (spread, count) for spread, count in uses.items() if count * spread * spread > NEGLIGIBLE_COST * cost
@@ -298,23 +276,10 @@ def _memoryless(branch: Branch, goal: Goal, tail: float) -> Profile | None:
         return None
 
 
-def _by_range(steps: Steps) -> Counter[Fraction]:
-    uses: Counter[Fraction] = Counter()
-    for spread, count in steps:
-        uses[spread] += count
-    return uses
-
-
 def _weak(steps: Steps, fixed: Fixed) -> bool:
     """Whether the steps are so little of the cost that it hardly matters what is said of them."""
     alone = math.fsum(min(use.epsilon, use.epsilon * use.epsilon / 2) * n for use, n in _two_point(fixed))
     return _rho(Fixed(), steps) < WEAK * (_rho(replace(fixed, uses=()), ()) + alone)
-
-
-def _between_pure(branch: Branch, goal: Goal) -> Profile:
-    """Order-free: every exponential mechanism of range η is η-DP, and may be randomised response of ε = η/2."""
-    upper, lower = (profile_of(_pure_steps(branch, share), goal) for share in (1, 2))
-    return Best((OneSide(upper, "upper"), OneSide(lower, "lower")))
 
 
 def profile_of(branch: Branch, goal: Goal) -> Profile:
@@ -358,27 +323,22 @@ def _composed(branch: Branch, goal: Goal) -> Profile:
         above = zcdp_profile(branch, goal)
         if goal.keep == "upper":
             return above
-        gaussian = replace(
-            branch,
-            first=_as_gaussian(branch.first),
-            between=_as_gaussian(branch.between),
-            last=_as_gaussian(branch.last),
-        )
-        return Best((above, OneSide(profile_of(gaussian, goal), "lower")))
+        parts = {"first": branch.first, "between": branch.between, "last": branch.last}
+        gaussians = replace(branch, **{name: _as_gaussian(part) for name, part in parts.items()})
+        return Best((above, OneSide(profile_of(gaussians, goal), "lower")))
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
         return one_exponential(branch.steps[0][0])
     if branch.steps:
         if _weak(branch.steps, fixed):
-            return _between_pure(branch, goal)
+            # Each exponential mechanism of range η is η-DP, and may be randomised response of ε = η/2.
+            upper, lower = (profile_of(_pure_steps(branch, share), goal) for share in (1, 2))
+            return Best((OneSide(upper, "upper"), OneSide(lower, "lower")))
         ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
-        uses = _by_range(branch.steps)
+        uses = by_range(branch.steps)
         if ordered and (uses.total() < MANY_STEPS or min(uses.values()) < SHORTEST_RUN):
-            found = _adaptive(branch, goal)
-            if found is not None:
-                return found
+            return _adaptive(branch, goal) or _in_blocks(branch, goal)
         return _in_blocks(branch, goal)
-    samples = gaussian_samples(fixed, goal) or exponential_samples(fixed, goal)
-    if samples is not None:
+    if samples := gaussian_samples(fixed, goal) or exponential_samples(fixed, goal):
         return samples
     if _on_lattice(fixed):
         return sampled_profile(fixed, goal)

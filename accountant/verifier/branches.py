@@ -17,7 +17,7 @@ from affidavit.accountant import plan as nodes
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.validate import Relation
 
-__all__ = ["Branch", "Fixed", "Sampled", "Steps", "Use", "undominated"]
+__all__ = ["Branch", "Fixed", "Sampled", "Steps", "Use", "by_range", "undominated"]
 
 MAX_BRANCHES = 256
 MAX_RUNS = 20_000
@@ -60,7 +60,6 @@ class Fixed:
 
     @staticmethod
     def joined(parts: Iterable[Fixed]) -> Fixed:
-        """All of them, composed."""
         kept = [part for part in parts if not part.empty]
         if len(kept) < 2:
             return kept[0] if kept else Fixed()
@@ -72,11 +71,9 @@ class Fixed:
         return Fixed(mu_squared, sum((part.rho for part in kept), Fraction(0)), uses)
 
     def plus(self, other: Fixed) -> Fixed:
-        """Both, composed."""
         return Fixed.joined((self, other))
 
     def times(self, count: int) -> Fixed:
-        """``count`` uses of all of it."""
         if count == 0:
             return Fixed()
         return Fixed(self.mu_squared * count, self.rho * count, tuple((use, n * count) for use, n in self.uses))
@@ -91,7 +88,6 @@ class Fixed:
 
     @property
     def empty(self) -> bool:
-        """Nothing in it."""
         return not (self.uses or self.mu_squared or self.rho)
 
 
@@ -114,7 +110,6 @@ class Branch:
 
     @property
     def fixed(self) -> Fixed:
-        """Everything with a dominating pair."""
         return Fixed.joined((self.first, self.between, self.last))
 
     @property
@@ -154,9 +149,7 @@ class Branch:
     def in_any_order(parts: Sequence[Branch]) -> Branch:
         """All of them, in whatever order the history suggests: an upper side, with the dominating pairs in front."""
         whole = Branch.joined(parts)
-        uses: Counter[Fraction] = Counter()
-        for spread, count in whole.steps:
-            uses[spread] += count
+        uses = by_range(whole.steps)
         interleaved = whole.interleaved or len(uses) > 1
         return Branch(whole.fixed, tuple(sorted(uses.items())), blatant=whole.blatant, interleaved=interleaved)
 
@@ -188,19 +181,21 @@ class Branch:
             return True
         if other.blatant or (other.interleaved and not self.interleaved):
             return False
-        if not _steps_cover(self.steps, other.steps):
+        pairs = zip(self.steps, other.steps, strict=False)
+        runs = len(self.steps) == len(other.steps) and all(a[0] >= b[0] and a[1] >= b[1] for a, b in pairs)
+        if other.steps and not runs:
             return False
         if not other.steps:
             return self.fixed.covers(other.fixed)
         return self.first.covers(other.first) and self.between.covers(other.between) and self.last.covers(other.last)
 
 
-def _steps_cover(larger: Steps, smaller: Steps) -> bool:
-    if not smaller:
-        return True
-    return len(larger) == len(smaller) and all(
-        a[0] >= b[0] and a[1] >= b[1] for a, b in zip(larger, smaller, strict=True)
-    )
+def by_range(steps: Steps) -> Counter[Fraction]:
+    """How often each range is used."""
+    uses: Counter[Fraction] = Counter()
+    for spread, count in steps:
+        uses[spread] += count
+    return uses
 
 
 def _uses_cover(larger: tuple[tuple[Use, int], ...], smaller: tuple[tuple[Use, int], ...]) -> bool:

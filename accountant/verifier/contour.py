@@ -28,7 +28,7 @@ import numpy as np
 
 from affidavit.accountant.verifier.balls import ComplexArray
 from affidavit.accountant.verifier.bracket import Bracket
-from affidavit.accountant.verifier.smooth import Panels, Piece, SmoothLaw, TooFineError
+from affidavit.accountant.verifier.smooth import Panels, SmoothLaw, TooFineError
 
 __all__ = ["ContourProfile", "TailProfile", "contour_profile"]
 
@@ -72,9 +72,9 @@ class ContourProfile:
         gap = self.second_tilt - self.tilt
         from_above = math.exp(min(self.log_chernoff - self.second_tilt * epsilon - gap * period, 700.0))
         from_above /= -math.expm1(-gap * period)
-        absolute = float(np.sum(np.abs(self.terms)))
+        absolute, log_sizes = float(np.sum(np.abs(self.terms))), abs(self.log_scale) + self.tilt * epsilon
         error = factor * (self.tail / self.step + self.rounding)
-        error += factor * absolute * _UNIT * (8.0 + 4.0 * abs(log_factor) + abs(self.step * epsilon) * len(k))
+        error += factor * absolute * _UNIT * (8.0 + 4.0 * log_sizes + 4.0 * self.step * epsilon * len(k))
         return Bracket(max(0.0, value - error - from_below - from_above), min(1.0, value + error))
 
 
@@ -86,7 +86,6 @@ class TailProfile:
     log_chernoff: float
 
     def delta(self, epsilon: float) -> Bracket:
-        """An upper bound of δ."""
         bound = math.exp(min(self.log_chernoff - self.tilt * epsilon, 0.0)) * (1.0 + 1e-9)
         return Bracket(0.0, min(1.0, bound))
 
@@ -101,11 +100,9 @@ class _Part:
     atom: float  # relative to M(θ)
     mean: float  # tilted mean of L
     variance: float
-    deviation: float  # E|L − mean| under the tilt
-    variation: float  # relative to M(θ)
 
 
-def _part(law: SmoothLaw, uses: int, tilt: float, *, bounds: bool = False) -> _Part:
+def _part(law: SmoothLaw, uses: int, tilt: float) -> _Part:
     panels = [piece.panels(tilt, 0.0) for piece in law.pieces]
     top = max(float(p.log_weight.max()) for p in panels)
     weights = [np.exp(p.log_weight - top) for p in panels]
@@ -113,14 +110,19 @@ def _part(law: SmoothLaw, uses: int, tilt: float, *, bounds: bool = False) -> _P
     total = math.fsum([float(w.sum()) for w in weights] + [atom])
     mean = math.fsum(float(w @ p.loss) for w, p in zip(weights, panels, strict=True)) / total
     spread = math.fsum(float(w @ (p.loss - mean) ** 2) for w, p in zip(weights, panels, strict=True)) + atom * mean**2
-    deviation = math.fsum(float(w @ np.abs(p.loss - mean)) for w, p in zip(weights, panels, strict=True))
-    log_peak = top + math.log(total)
-    variation = 0.0
-    if bounds:
-        variation = math.fsum(piece.variation(p, log_peak) for piece, p in zip(law.pieces, panels, strict=True))
-    return _Part(
-        law, uses, log_peak, atom / total, mean, spread / total, (deviation + atom * abs(mean)) / total, variation
-    )
+    return _Part(law, uses, top + math.log(total), atom / total, mean, spread / total)
+
+
+def _rounding(part: _Part, tilt: float) -> tuple[float, float]:
+    """Errors of M(θ + it)/M(θ), in units of 2⁻⁵¹: a constant, and by how much it grows with |s|."""
+    at_once = by_loss = 0.0
+    for piece in part.law.pieces:
+        panels = piece.panels(tilt, 0.0)
+        weights = np.exp(panels.log_weight - part.log_peak)
+        of_weights, of_losses = piece.rounding(panels)
+        at_once += float(weights @ of_weights)
+        by_loss += float(weights @ of_losses)
+    return 16.0 + _RUN + abs(part.log_peak) + at_once, by_loss
 
 
 def _transform(part: _Part, tilt: float, first: int, stop: int, step: float) -> ComplexArray:
@@ -156,20 +158,17 @@ class _Whole:
     parts: tuple[_Part, ...]
     precision: float
     tilt: float
+    log_peak: float
+    mean: float
+    variance: float
 
-    @property
-    def log_peak(self) -> float:
-        gauss = 0.5 * self.precision * (self.tilt**2 + self.tilt)
-        return math.fsum(p.uses * p.log_peak for p in self.parts) + gauss
-
-    @property
-    def mean(self) -> float:
-        gauss = self.precision * (self.tilt + 0.5)
-        return math.fsum(p.uses * p.mean for p in self.parts) + gauss
-
-    @property
-    def variance(self) -> float:
-        return math.fsum(p.uses * p.variance for p in self.parts) + self.precision
+    @staticmethod
+    def of(laws: Sequence[tuple[SmoothLaw, int]], precision: float, tilt: float) -> _Whole:
+        parts = tuple(_part(law, uses, tilt) for law, uses in laws)
+        log_peak = math.fsum(p.uses * p.log_peak for p in parts) + 0.5 * precision * (tilt**2 + tilt)
+        mean = math.fsum(p.uses * p.mean for p in parts) + precision * (tilt + 0.5)
+        variance = math.fsum(p.uses * p.variance for p in parts) + precision
+        return _Whole(parts, precision, tilt, log_peak, mean, variance)
 
     @property
     def log_chernoff(self) -> float:
@@ -204,29 +203,23 @@ def contour_profile(
     transform decays so slowly that the sum would be too long.
     """
 
-    def at(tilt: float, *, bounds: bool = False) -> _Whole:
-        return _Whole(tuple(_part(law, uses, tilt, bounds=bounds) for law, uses in laws), precision, tilt)
+    def at(tilt: float) -> _Whole:
+        return _Whole.of(laws, precision, tilt)
 
     try:
-        return _aimed(at, delta, epsilon, accuracy)
+        tilt = _aimed_tilt(at, delta, epsilon)
+        whole = at(tilt)
+        if epsilon is not None and whole.log_chernoff - tilt * epsilon < math.log(delta) - _FAR_BELOW:
+            return TailProfile(tilt, whole.log_chernoff)
+        target = max(whole.saddle if epsilon is None else epsilon, 0.0)
+        log_size = whole.log_peak - tilt * target - math.log(tilt) - math.log1p(tilt)
+        # A relative error r of δ moves ε by r/θ.
+        accuracy = min(max(accuracy * tilt * target, 1e-3 * accuracy), 0.01)
+        log_goal = max(min(whole.log_delta, log_size, math.log(delta)) + math.log(accuracy), _LOG_SMALLEST)
+        second, period = _second_tilt(at, tilt, target, log_goal)
+        return _summed(whole, second, 2.0 * math.pi / period, target, log_goal)
     except TooFineError:
         return None
-
-
-def _aimed(
-    at: Callable[..., _Whole], delta: float, epsilon: float | None, accuracy: float
-) -> ContourProfile | TailProfile | None:
-    tilt = _aimed_tilt(at, delta, epsilon)
-    whole = at(tilt, bounds=True)
-    if epsilon is not None and whole.log_chernoff - tilt * epsilon < math.log(delta) - _FAR_BELOW:
-        return TailProfile(tilt, whole.log_chernoff)
-    target = max(whole.saddle if epsilon is None else epsilon, 0.0)
-    log_size = whole.log_peak - tilt * target - math.log(tilt) - math.log1p(tilt)
-    # A relative error r of δ moves ε by r/θ.
-    accuracy = min(max(accuracy * tilt * target, 1e-3 * accuracy), 0.01)
-    log_goal = max(min(whole.log_delta, log_size, math.log(delta)) + math.log(accuracy), _LOG_SMALLEST)
-    second, period = _second_tilt(at, tilt, target, log_goal)
-    return _summed(whole, second, 2.0 * math.pi / period, target, log_goal)
 
 
 def _aimed_tilt(at: Callable[[float], _Whole], delta: float, epsilon: float | None) -> float:
@@ -262,6 +255,7 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
     joint_atom = 0.0
     if whole.precision == 0.0 and all(p.atom > 0.0 for p in whole.parts):
         joint_atom = math.exp(math.fsum(p.uses * math.log(p.atom) for p in whole.parts))
+    roundings = [_rounding(part, tilt) for part in whole.parts]
     values: list[ComplexArray] = []
     errors = 0.0
     block, k, tail, work = 8, 0, math.inf, 0.0
@@ -272,11 +266,11 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
         # |(m + e)^n − m^n| <= (|m| + |e|)^n − |m|^n, also where m is less than its rounding errors.
         log_size = -0.5 * whole.precision * t * t
         growth = 4.0 * _UNIT * whole.precision * t * (t + tilt + 1.0)
-        for part in whole.parts:
+        for part, (at_once, by_loss) in zip(whole.parts, roundings, strict=True):
             m = _transform(part, tilt, k, k + block, step)
             size = np.maximum(np.abs(m), 1e-300)
             product = product * np.exp(part.uses * np.log(np.where(m == 0.0, 1e-300, m)))
-            rounding = 4.0 * _UNIT * (16.0 + _RUN + (t + tilt) * (part.deviation + abs(part.mean)))
+            rounding = 4.0 * _UNIT * (at_once + (t + tilt) * by_loss)
             log_size += part.uses * np.log(size)
             growth += part.uses * np.log1p(rounding / size)
         small = np.exp(log_size) * np.expm1(np.minimum(growth, 1.0))
@@ -291,7 +285,9 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
             tail = _rest(whole, joint_atom, step * (k - 1), goal)
             if tail <= goal:
                 break
-        work += block * sum(_nodes(piece, tilt, step * k) for p in whole.parts for piece in p.law.pieces)
+        for piece in (piece for part in whole.parts for piece in part.law.pieces):
+            finer = piece.half_width(tilt, 0.0) / piece.half_width(tilt, step * k)
+            work += block * int(len(piece.panels(tilt, 0.0).x) * finer)
         if work > _WORK_LIMIT:
             return None
         block = min(2 * block, 2048)
@@ -299,28 +295,26 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
     return ContourProfile(tilt, step, terms, whole.log_peak, tail, errors, second.tilt, second.log_chernoff)
 
 
-def _nodes(piece: Piece, tilt: float, frequency: float) -> int:
-    """About how many nodes an integral at this frequency takes."""
-    return int(len(piece.panels(tilt, 0.0).x) * piece.half_width(tilt, 0.0) / piece.half_width(tilt, frequency))
-
-
 def _rest(whole: _Whole, joint_atom: float, start: float, goal: float) -> float:
     """Bound of τ Σ over kτ > ``start`` of |f(θ + ikτ)|, in units of M(θ)."""
-    panels = [[piece.panels(whole.tilt, 0.0) for piece in part.law.pieces] for part in whole.parts]
+    parts: list[tuple[_Part, list[Panels], float]] = []
+    for part in whole.parts:
+        panels = [piece.panels(whole.tilt, 0.0) for piece in part.law.pieces]
+        pairs = zip(part.law.pieces, panels, strict=True)
+        parts.append((part, panels, math.fsum(piece.variation(p, part.log_peak) for piece, p in pairs)))
+
+    def beyond(t: float) -> float:
+        """Bound of |M(θ+iu) − joint atom|/M(θ) for all u >= t, decreasing in t."""
+        log_bound = -0.5 * whole.precision * t * t
+        for part, panels, variation in parts:
+            moved = min(variation / t, part.law.decay(panels, part.log_peak, whole.tilt, t))
+            log_bound += part.uses * math.log(min(1.0, max(part.atom + moved, 1e-300)))
+        return max(0.0, math.exp(log_bound) - joint_atom * (1.0 - 1e-9))
+
     rest, t = 0.0, start
-    bound = _beyond(whole, panels, joint_atom, t)
+    bound = beyond(t)
     while bound / t > 0.1 * goal and rest <= goal and t < 1e6 * start:
         rest += bound * (1.0 / t - 1.0 / (_STRIDE * t))
         t *= _STRIDE
-        bound = min(bound, _beyond(whole, panels, joint_atom, t))
+        bound = min(bound, beyond(t))
     return rest + bound / t
-
-
-def _beyond(whole: _Whole, panels: Sequence[Sequence[Panels]], joint_atom: float, t: float) -> float:
-    """Bound of |M(θ+iu) − joint atom|/M(θ) for all u >= t, decreasing in t."""
-    log_bound = -0.5 * whole.precision * t * t
-    for part, its_panels in zip(whole.parts, panels, strict=True):
-        moved = part.law.decay(its_panels, part.log_peak, whole.tilt, t)
-        size = part.atom + min(part.variation / t, moved)
-        log_bound += part.uses * math.log(min(1.0, max(size, 1e-300)))
-    return max(0.0, math.exp(log_bound) - joint_atom * (1.0 - 1e-9))

@@ -44,7 +44,6 @@ class DiscretePair(Pair):
 
     @property
     def spacing(self) -> Fraction:
-        """The distance of neighbouring losses."""
         return self.shift / self.variance
 
     def tail(self, index: int) -> Ball:

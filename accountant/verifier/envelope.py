@@ -30,7 +30,6 @@ class ExponentialPair(Pair):
 
     @property
     def bottom(self) -> Ball | None:
-        """-η."""
         return -self.range
 
     def above(self, loss: Ball) -> Tails:

@@ -36,7 +36,11 @@ def most_atoms(*, gaussian: bool, lattice: bool) -> int:
 def chunked(uses: Uses) -> Iterator[tuple[Finite, int]]:
     """The uses in chunks, with counts."""
     if len(uses) > FEW_DIFFERENT and sum(count for _, count in uses) <= MAX_USES:
-        yield from _spread(uses)
+        # Chunks of about ``PER_CHUNK`` losses each, of ε's from the whole range, so that they fall into no clusters.
+        single = sorted((use for use, count in uses for _ in range(count)), key=lambda use: (use.epsilon, repr(use)))
+        number = -(-len(single) // PER_CHUNK.bit_length())
+        for i in range(number):
+            yield Finite(two_point_product([(use, 1) for use in single[i::number]], budget=1e-300)), 1
         return
     if len(uses) > MAX_DIFFERENT:
         raise NotSupported(
@@ -49,11 +53,3 @@ def chunked(uses: Uses) -> Iterator[tuple[Finite, int]]:
         for chunk, number in ((length, count // length), (count % length, 1)):
             if chunk:
                 yield Finite(two_point_product([(use, chunk)], budget=1e-300)), number
-
-
-def _spread(uses: Uses) -> Iterator[tuple[Finite, int]]:
-    """Chunks of about ``PER_CHUNK`` losses each, of ε's from the whole range, so that they fall into no clusters."""
-    single = sorted((use for use, count in uses for _ in range(count)), key=lambda use: (use.epsilon, repr(use)))
-    number = -(-len(single) // PER_CHUNK.bit_length())
-    for i in range(number):
-        yield Finite(two_point_product([(use, 1) for use in single[i::number]], budget=1e-300)), 1

@@ -18,14 +18,7 @@ from affidavit.accountant.verifier.contour import contour_profile
 from affidavit.accountant.verifier.loss_cells import Kind
 from affidavit.accountant.verifier.profile import Goal
 from affidavit.accountant.verifier.rare_samples import RareProfile, rare_profile
-from affidavit.accountant.verifier.smooth import (
-    SmoothLaw,
-    diluted_pair,
-    removal_pair,
-    replaced_curve,
-    replaced_pair,
-    replacement_curve,
-)
+from affidavit.accountant.verifier.smooth import SmoothLaw, diluted_pair, removal_pair, replaced_curve
 
 __all__ = ["gaussian_samples"]
 
@@ -46,7 +39,6 @@ class GaussianSamples:
     method: str = "contour integral"
 
     def delta(self, epsilon: float) -> Sides:
-        """(lower, upper) δ at ε."""
         profiles = {id(profile): profile for profile in (*self.upper, *self.lower)}
         found = {key: profile.delta(epsilon) for key, profile in profiles.items()}
         return max(found[id(profile)][0] for profile in self.lower), max(
@@ -58,22 +50,21 @@ def _profile(part: Part, goal: Goal, others: Iterable[Profile]) -> Profile | Non
     laws, precision = part
     if precision == 0.0 and len(laws) == 1 and laws[0][1] == 1:
         return laws[0][0]  # closed form
-    accuracy = _ACCURACY if goal.delta is not None else _SHARP
-    delta = goal.expected or goal.delta or 1e-300
     kinds = None if precision else _kinds(laws)
-    if kinds is None:
-        return contour_profile(laws, precision=precision, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
-    if _is_addition(part):
+    if kinds is not None and _is_addition(part):
         for rare in others:
             if isinstance(rare, RareProfile):
                 least = goal.delta or max(rare.delta(rare.aim).lower, 1e-300)
                 added = added_profile(kinds, aim=rare.aim, delta=least, is_epsilon=goal.delta is not None)
                 if added is not None:
                     return added
-        return contour_profile(laws, precision=0.0, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
-    if profile := rare_profile(kinds, delta=goal.expected or goal.delta, epsilon=goal.epsilon):
-        return profile
-    return contour_profile(laws, precision=0.0, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
+    elif kinds is not None:
+        profile = rare_profile(kinds, delta=goal.expected or goal.delta, epsilon=goal.epsilon)
+        if profile is not None:
+            return profile
+    accuracy = _ACCURACY if goal.delta is not None else _SHARP
+    delta = goal.expected or goal.delta or 1e-300
+    return contour_profile(laws, precision=precision, delta=delta, epsilon=goal.epsilon, accuracy=accuracy)
 
 
 def _is_addition(part: Part) -> bool:
@@ -83,21 +74,13 @@ def _is_addition(part: Part) -> bool:
 
 def _kinds(laws: Laws) -> tuple[Kind, ...] | None:
     """Removal pairs of one direction; None with anything else."""
-    found: list[Kind] = []
+    found, removed = [], laws[0][0].pieces[0].q.share == 0.0
     for law, count in laws:
-        if len(law.pieces) != 1 or law.atom:
-            return None
         piece = law.pieces[0]
-        one, other = (piece.p, piece.q) if laws[0][0].pieces[0].q.share == 0.0 else (piece.q, piece.p)
-        if (
-            other.share
-            or one.mean != 1.0
-            or not 0.0 < one.share < 1.0
-            or math.isfinite(piece.low)
-            or piece.weight != 1.0
-        ):
+        kind = Kind((piece.p if removed else piece.q).share, piece.sigma, count)
+        if not 0.0 < kind.rate < 1.0 or law != removal_pair(rate=kind.rate, sigma=kind.sigma, removed=removed):
             return None
-        found.append(Kind(one.share, piece.sigma, count))
+        found.append(kind)
     return tuple(found)
 
 
@@ -143,21 +126,18 @@ def _law(use: Sampled, *, forward: bool, upper: bool) -> SmoothLaw:
     if Fraction(rate) != use.rate:  # a larger rate dominates
         rate = math.nextafter(rate, 1.0 if upper else 0.0)
     mu_squared, presence = use.of.gaussian or Fraction(0), use.absent and use.absent.gaussian
-    removed = forward != use.mirrored
+    before, has_curve = 1.0, use.scheme == "without-replacement" and use.relation != "add-remove"
     if presence:
-        mu_squared = min(mu_squared, 4 * presence)
-        sigma, before = _noise(mu_squared, upper=upper), 0.5
+        before = 0.5
         if mu_squared < 4 * presence:
             before = 1.0 if presence == mu_squared else math.nextafter(math.sqrt(presence / mu_squared), 0.0)
-        if upper and before != 0.5:
-            return replaced_curve(rate=rate, sigma=sigma, before=before)
-        return replaced_pair(rate=rate, sigma=sigma, before=before, removed=removed)
+        mu_squared, has_curve = min(mu_squared, 4 * presence), before != 0.5
     sigma = _noise(mu_squared, upper=upper)
-    if use.scheme == "poisson" and use.relation == "substitution":
+    if not presence and use.scheme == "poisson" and use.relation == "substitution":
         return diluted_pair(rate=rate, sigma=sigma)
-    if use.scheme == "without-replacement" and use.relation != "add-remove" and upper:
-        return replacement_curve(rate=rate, sigma=sigma)
-    return removal_pair(rate=rate, sigma=sigma, removed=removed)
+    if upper and has_curve:
+        return replaced_curve(rate=rate, sigma=sigma, before=before)
+    return removal_pair(rate=rate, sigma=sigma, before=before, removed=forward != use.mirrored)
 
 
 def _noise(mu_squared: Fraction, *, upper: bool) -> float:

@@ -1,4 +1,4 @@
-r"""One kind of sampled Gaussian, and cells of its noise: upper bounds of what its losses are in the mean.
+r"""One kind of sampled Gaussian; cells of its noise, for bounds of means of its losses, and nodes, for the means.
 
 x ~ N(0, 1) is the noise in units of σ, μ = 1/σ, ρ = γ/(1−γ), a(x) = ρ e^{μx − μ²/2}, and l(x) = log(1 + a(x)) a use's
 loss above its least one, log(1−γ). e^{kl} = (1+a)^k is convex in a for k >= 1 and k <= 0. So in each cell its mean is
@@ -9,18 +9,16 @@ cell's width, which n uses may multiply by n.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import log_ndtr
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from affidavit.accountant.verifier.balls import Array
 
-    Array = NDArray[np.float64]
-
-__all__ = ["FALLING_CELLS", "START", "Cells", "Kind", "cells_of"]
+__all__ = ["FALLING_CELLS", "START", "SWAY", "UNIT", "Cells", "Kind", "Nodes", "Panels", "cells_of", "legendre"]
 
 UNIT = 2.0**-53
 START = -12.0
@@ -28,6 +26,26 @@ START = -12.0
 FALLING_CELLS = 1_000
 CELL_ROUNDING = 1e-12
 """Relative, of a cell's mass from the logarithms of two tails."""
+ORDER, SWAY = 64, 30.0
+"""Nodes of a panel, and the exponent by frequency on its ellipse (``loss_windows``)."""
+
+Panels: TypeAlias = tuple[Array, Array]
+"""Centres and half-widths."""
+
+
+class Nodes(NamedTuple):
+    """Of panels: the noise, l there, and log of weight times φ."""
+
+    x: Array
+    loss: Array
+    log_weight: Array
+    terms: Array
+    """Sizes that log a is the sum of."""
+    gaps: Array
+
+    def rounding(self, power: float) -> Array:
+        """Relative, in units in the last place, of e^{power l} φ: of logarithms, and panels' ends that leave gaps."""
+        return 256.0 + 4.0 * (0.5 * self.x * self.x + power * self.loss * (2.0 + self.terms)) + self.gaps
 
 
 class Kind(NamedTuple):
@@ -57,7 +75,6 @@ class Kind(NamedTuple):
         return math.exp(min(self.mu * x - 0.5 * self.mu**2 + self.log_odds, 700.0))
 
     def loss(self, x: Array) -> Array:
-        """l(x)."""
         result: Array = np.logaddexp(0.0, self.log_a(x))
         return result
 
@@ -78,6 +95,35 @@ class Kind(NamedTuple):
         beyond = float(log_ndtr(START)) - thetas * cells.loss_high[-1] * (1.0 - 1e-9)
         result: Array = np.logaddexp(inside, beyond) + 1e-12
         return result
+
+    def panels(self, end: float, frequency: float, *, most: Callable[[float], float], least: float = 0.0) -> Panels:
+        """From ``START`` to ``end``, none from x on of a half-width above ``most``; ``least`` is small enough."""
+        mu, centres, halves, x = self.mu, [], [], START
+        while True:
+            rest = 0.5 * (end - x)
+            r = min(1.0, 1.3 / mu, most(x), rest)
+            while frequency * mu * min(1.0, self.a(x + 2.25 * r)) * 0.75 * r > SWAY:
+                r = max(0.7 * r, least)
+            centres.append(x + r)
+            halves.append(r)
+            if r == rest:
+                return np.array(centres), np.array(halves)
+            x += 2.0 * r
+
+    def nodes(self, panels: Panels) -> Nodes:
+        centres, halves = panels
+        points, weights = legendre()
+        x = (centres[:, None] + halves[:, None] * points).ravel()
+        log_weight = np.log((halves[:, None] * weights).ravel()) - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
+        terms = np.abs(self.mu * x) + self.mu**2 + abs(self.log_odds)
+        return Nodes(x, self.loss(x), log_weight, terms, 4.0 * np.abs(x) / np.repeat(halves, ORDER))
+
+
+@lru_cache(maxsize=1)
+def legendre() -> tuple[Array, Array]:
+    """Nodes and weights on [-1, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(ORDER)
+    return nodes, weights
 
 
 def _log_between(low: Array, high: Array) -> Array:

@@ -13,27 +13,62 @@ common. Else it is ΠM_c: all that is not big. Both are positive. What the sum m
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from affidavit.accountant.verifier.loss_added import Added
-from affidavit.accountant.verifier.loss_windows import Lifted, Windowed
+from affidavit.accountant.verifier.balls import Array, ComplexArray
+from affidavit.accountant.verifier.loss_cells import UNIT, Kind, Panels
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+__all__ = ["Integral", "Lifted", "Outline", "Part", "Transforms", "log_c", "turned"]
 
-    Array = NDArray[np.float64]
-    ComplexArray = NDArray[np.complex128]
-
-__all__ = ["Integral", "Outline", "log_c"]
-
-Parts: TypeAlias = "tuple[Windowed, ...] | tuple[Added, ...]"
-UNIT = 2.0**-53
 LEAST_LOG = -690.0
 MOST_TERMS, MOST_WORK = 60_000, 2e9
 STRIDE, FINE, FINER = 2.0, 1.05, 30
+BLOCK = 128
+DROPPED = 1e-25
+"""Of all nodes' weight: what a node adds that is left out (it is charged)."""
+
+
+class Transforms(NamedTuple):
+    """At θ + ikτ: of common and middle, less the common's mass; ``common_error`` + t ``common_slope`` …"""
+
+    common_mass: float
+    common: ComplexArray
+    middle: ComplexArray
+    common_error: float
+    common_slope: float
+    middle_error: float
+    middle_slope: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """|transform at θ + iu| for every u >= t, from cells on lifted paths."""
+
+    log_size: Array  # one row a lift
+    argument: Array
+    floor: Array
+
+    def bound(self, t: float) -> float:
+        sizes = np.exp(self.log_size - t * self.argument).sum(axis=1) + self.floor
+        return float(sizes.min()) * (1.0 + 1e-9)
+
+
+class Part(Protocol):
+    """What is not big of one kind's losses: ``loss_windows.Windowed``, or ``added_samples.Added``."""
+
+    @property
+    def kind(self) -> Kind: ...
+    @property
+    def is_whole(self) -> bool: ...
+    def common_bound(self, thetas: Array) -> Array: ...
+    def middle_bound(self, thetas: Array) -> Array: ...
+    def lifted(self, theta: float) -> Lifted: ...
+    def panels(self, frequency: float) -> Panels: ...
+    def transforms(self, theta: float, step: float, count: int) -> Transforms: ...
 
 
 def log_c(theta: Array) -> Array:
@@ -79,13 +114,13 @@ class Integral:
         return max(0.0, value - error - images * (1.0 + 1e-9)), max(0.0, value + error)
 
 
-def _log_measure(parts: Parts, tilts: Array) -> Array:
+def _log_measure(parts: Sequence[Part], tilts: Array) -> Array:
     """log of at least the measure's moments."""
     common, gain = np.zeros_like(tilts), np.zeros_like(tilts)
     for part in parts:
         each = part.common_bound(tilts)
         common += part.kind.uses * each
-        if isinstance(part, Windowed) and not part.is_whole:
+        if not part.is_whole:
             gain += part.kind.uses * np.logaddexp(0.0, part.middle_bound(tilts) - each)
     if parts[0].is_whole:
         return common + 1e-12
@@ -97,7 +132,7 @@ def _log_measure(parts: Parts, tilts: Array) -> Array:
 class Outline:
     """Where the sum is taken and how far: ``count`` terms at ``tilt`` + ik ``step``."""
 
-    parts: Parts
+    parts: Sequence[Part]
     tilt: float
     step: float
     count: int
@@ -106,7 +141,7 @@ class Outline:
     second: tuple[float, float]
 
     @staticmethod
-    def of(parts: Parts, shift: float, tilts: Array, log_goal: float) -> Outline | None:
+    def of(parts: Sequence[Part], shift: float, tilts: Array, log_goal: float) -> Outline | None:
         """So that each charge is about e^{``log_goal``} at c = ``shift``; None where that takes too many terms."""
         log_moment = _log_measure(parts, tilts)
         chernoff = log_moment + log_c(tilts) - tilts * shift
@@ -128,15 +163,13 @@ class Outline:
         log_mass = 0.0 if parts[0].is_whole else min(0.0, max(float(log_moment[0]), -700.0))
         period = max(min(periods), (log_mass - log_goal) / tilt, 1e-3 * abs(shift))
         step = 2.0 * math.pi / period
-        tail = _Tail.of(parts, tilt)
-        if tail is None:
+        log_rest = _log_rest(parts, tilt)
+        log_room, start = log_goal + math.log(math.pi) + tilt * shift, max(tilt, step)
+        end = _end(log_rest, log_room, start=start, most=MOST_TERMS * step) if log_rest else None
+        if log_rest is None or end is None:
             return None
-        end = tail.end(log_goal + math.log(math.pi) + tilt * shift, start=max(tilt, step), most=MOST_TERMS * step)
-        if end is None:
-            return None
-        log_rest = tail.log_beyond(end) - math.log(end)
         other = float(tilts[second]), float(chernoff[second] + tilts[second] * shift)
-        return Outline(parts, tilt, step, math.ceil(end / step) + 2, log_rest, log_mass, other)
+        return Outline(parts, tilt, step, math.ceil(end / step) + 2, log_rest(end), log_mass, other)
 
     @property
     def work(self) -> float:
@@ -154,7 +187,7 @@ class Outline:
         log_small, growth, rounded = np.zeros(count), np.zeros(count), np.zeros(count)
         of_parts: list[tuple[int, Array, Array, Array, Array]] = []
         for part in parts:
-            n, nodes = part.kind.uses, part.deviations(tilt, step, count)
+            n, nodes = part.kind.uses, part.transforms(tilt, step, count)
             off = nodes.common + nodes.common_mass
             common, middle = 1.0 + off, nodes.middle
             ratio = middle / common
@@ -198,43 +231,56 @@ class Outline:
         return Integral(tilt, step, terms, scale, missed, self.second, self.log_mass)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tail:
-    """Bounds of the measure's transform at one tilt, beyond t."""
+def _log_rest(parts: Sequence[Part], tilt: float) -> Callable[[float], float] | None:
+    """log of a bound of what follows t, which falls in t; None where common parts are beyond float64."""
+    commons = [float(part.common_bound(np.array([tilt]))[0]) for part in parts]
+    if min(commons) < LEAST_LOG:
+        return None
+    paths = [(part.kind.uses, part.lifted(tilt), common) for part, common in zip(parts, commons, strict=True)]
 
-    parts: Parts
-    commons: tuple[float, ...]  # log of M_c(θ), at most
-    lifted: tuple[Lifted, ...]
-
-    @staticmethod
-    def of(parts: Parts, tilt: float) -> _Tail | None:
-        """None where common parts are beyond float64."""
-        commons = tuple(float(part.common_bound(np.array([tilt]))[0]) for part in parts)
-        if min(commons) < LEAST_LOG:
-            return None
-        return _Tail(parts, commons, tuple(part.lifted(tilt) for part in parts))
-
-    def end(self, log_room: float, *, start: float, most: float) -> float | None:
-        """About the first t from where on no more than that is left."""
-        end, low = start, start
-        while self.log_beyond(end) - math.log(end) > log_room:
-            low, end = end, STRIDE * end
-            if low > most:
-                return None
-        while end > FINE * low:
-            middle = math.sqrt(low * end)
-            low, end = (middle, end) if self.log_beyond(middle) - math.log(middle) > log_room else (low, middle)
-        return end if end <= most else None
-
-    def log_beyond(self, t: float) -> float:
-        """log of the bound, which falls in ``t``."""
-        counts = [part.kind.uses for part in self.parts]
-        trio = [(n, path.bound(t), c) for n, path, c in zip(counts, self.lifted, self.commons, strict=True)]
-        if self.parts[0].is_whole:
-            return math.fsum(uses * min(common, math.log(max(found, 1e-300))) for uses, found, common in trio)
-        gain = math.fsum(uses * math.log1p(found * math.exp(-common)) for uses, found, common in trio)
+    def log_rest(t: float) -> float:
+        trio = [(uses, path.bound(t), common) for uses, path, common in paths]
+        if parts[0].is_whole:
+            found = math.fsum(uses * min(common, math.log(max(size, 1e-300))) for uses, size, common in trio)
+            return found - math.log(t)
+        gain = math.fsum(uses * math.log1p(size * math.exp(-common)) for uses, size, common in trio)
         base = math.fsum(uses * common for uses, _, common in trio)
-        return base + (math.log(math.expm1(gain)) if 0.0 < gain < 30.0 else gain if gain > 0.0 else -1e300)
+        log_gain = math.log(math.expm1(gain)) if 0.0 < gain < 30.0 else gain if gain > 0.0 else -1e300
+        return base + log_gain - math.log(t)
+
+    return log_rest
+
+
+def _end(log_rest: Callable[[float], float], log_room: float, *, start: float, most: float) -> float | None:
+    """About the first t from where on no more than that is left."""
+    end, low = start, start
+    while log_rest(end) > log_room:
+        low, end = end, STRIDE * end
+        if low > most:
+            return None
+    while end > FINE * low:
+        middle = math.sqrt(low * end)
+        low, end = (middle, end) if log_rest(middle) > log_room else (low, middle)
+    return end if end <= most else None
+
+
+def turned(weight: Array, loss: Array, step: float, count: int) -> tuple[ComplexArray, Array]:
+    """Σ weight (e^{iktl} − 1) at t = ``step``, k < ``count``, and the weights of what was left out."""
+    rows = -(-count // BLOCK)
+    kept = weight * loss > DROPPED * float(weight @ loss)
+    coarse = _turned(np.outer(step * BLOCK * np.arange(rows), loss[kept]))
+    fine = _turned(np.outer(step * np.arange(BLOCK), loss[kept]))
+    heavy = weight[kept]
+    found = (coarse * heavy) @ fine.T + (coarse @ heavy)[:, None] + (fine @ heavy)[None, :]
+    result: ComplexArray = found.ravel()[:count]
+    return result, np.where(kept, 0.0, weight)
+
+
+def _turned(phase: Array) -> ComplexArray:
+    """e^{i phase} − 1."""
+    half = np.sin(0.5 * phase)
+    result: ComplexArray = -2.0 * half * half + 1j * np.sin(phase)
+    return result
 
 
 def _log1p(z: ComplexArray) -> ComplexArray:

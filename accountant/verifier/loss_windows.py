@@ -14,7 +14,7 @@ Facts used below, for a real lift h with |h| μ <= π/2 and a > 0:
 - |1 + a e^{iμh}| <= 1 + a; its argument atan2(a sin μh, 1 + a cos μh) is between 0 and min(1, a) μh, and rises in a;
 - |log(1+z)| <= |z| for Re z >= 0, and |e^z − 1| <= |z| max(1, e^{Re z}).
 
-*Transforms* (``deviations``). Gauss–Legendre panels of 64 nodes. On the ellipse of parameter 2 around a panel of
+*Transforms*. Gauss–Legendre panels of 64 nodes. On the ellipse of parameter 2 around a panel of
 half-width r, |Im x| <= 3r/4, so by the facts above the integrand of the middle is at most e^G times that of t = 0 on
 the real axis, G <= (3r/4)²/2 + (3r/4w)²/2 + |t| μ (3r/4) min(1, a) with a at the far end; the panels keep it below
 ``GROWTH``. The quadrature misses at most (64/15) 2^{−126}/(1 − 1/4) e^G r max (Trefethen 2008, Theorem 4.5), the
@@ -35,32 +35,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from affidavit.accountant.verifier.balls import Ball, ball, normal_tail
-from affidavit.accountant.verifier.loss_cells import START, Cells, Kind, cells_of
+from affidavit.accountant.verifier.balls import Array, Ball, ball, normal_tail
+from affidavit.accountant.verifier.loss_cells import START, SWAY, UNIT, Cells, Kind, Panels, cells_of
+from affidavit.accountant.verifier.loss_integral import Lifted, Transforms, turned
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+__all__ = ["APART", "CUT", "Windowed", "lifts"]
 
-    Array = NDArray[np.float64]
-    ComplexArray = NDArray[np.complex128]
-
-__all__ = ["APART", "CUT", "Lifted", "Nodes", "Windowed", "turned"]
-
-UNIT = 2.0**-53
 WIDEST = 0.3
 """Of windows."""
 APART, CUT = 6.0, 9.0
 """Widths between the loss that is enough alone and the big window, and from there to the end."""
 CELL, LEAST_CELLS, MOST_CELLS, LIFTED_CELLS = 0.05, 800, 6_000, 2_000
-ORDER = 64
-GROWTH, SWAY = 36.0, 30.0
-"""Exponents on the ellipse: in all, and by frequency."""
+GROWTH = 36.0
+"""The exponent on the ellipse in all."""
 MISSED = 6.0 * 2.0**-126
 LIFTS: Array = np.arange(1.0, 13.0)
 """Of the path, in widths of the window."""
@@ -68,34 +59,13 @@ EXPONENTS: Array = np.array([0.0, 0.1, 0.3, 1.0, 3.0, 6.0, 12.0, 20.0, 30.0, 45.
 """What a lift of all that is not big adds to the exponent of all uses."""
 STEEPEST = 1.5
 """Lift, in σ."""
-BLOCK = 128
-DROPPED = 1e-25
-"""Of all nodes' weight: what a node adds that is left out (it is charged)."""
 
 
-class Nodes(NamedTuple):
-    """Transforms at θ + ikτ: of common and middle, less the common's mass; ``common_error`` + t ``common_slope`` …"""
-
-    common_mass: float
-    common: ComplexArray
-    middle: ComplexArray
-    common_error: float
-    common_slope: float
-    middle_error: float
-    middle_slope: float
-
-
-@dataclass(frozen=True, slots=True)
-class Lifted:
-    """|middle(θ + iu)| for every u >= t, from cells on lifted paths."""
-
-    log_size: Array  # one row a lift
-    argument: Array
-    floor: Array
-
-    def bound(self, t: float) -> float:
-        sizes = np.exp(self.log_size - t * self.argument).sum(axis=1) + self.floor
-        return float(sizes.min()) * (1.0 + 1e-9)
+def lifts(kind: Kind) -> Array:
+    """Of all that is not big, a column."""
+    heights = np.sqrt(2.0 * EXPONENTS / kind.uses)
+    column: Array = heights[heights * kind.mu <= STEEPEST][:, None]
+    return column
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +180,7 @@ class Windowed:
 
     def _lifted_whole(self, theta: float) -> Lifted:
         cells = cells_of(self.kind, self.end + self.width, LIFTED_CELLS)
-        heights = np.sqrt(2.0 * EXPONENTS / self.kind.uses)
-        heights = heights[heights * self.kind.mu <= STEEPEST][:, None]
+        heights = lifts(self.kind)
         outside = self._log_outside(cells, self.big)
         rise = 0.5 * (heights / self.width) ** 2
         inside = self.log_window(cells.high, self.big, above=True)
@@ -233,42 +202,25 @@ class Windowed:
         argument = np.arctan2(a * np.sin(angle), 1.0 + a * np.cos(angle)) * (1.0 - 1e-9)
         return np.concatenate((np.zeros((len(heights), 1)), argument), axis=1)
 
-    def panels(self, frequency: float) -> tuple[Array, Array]:
-        """Centres and half-widths from ``START`` to ``end``."""
-        mu, width = self.kind.mu, self.width
-        widest = min(1.0, 1.3 / mu)
-        centres: list[float] = []
-        halves: list[float] = []
-        x = START
-        while True:
-            rest = 0.5 * (self.end - x)
-            far = (self.big - x) / 3.0 if self.is_whole else 0.0
-            r = min(widest, max(4.0 * width, far), rest)
-            # At the smallest r that is taken any slope of the loss, at most μ, is slow enough.
-            while frequency * mu * min(1.0, self.kind.a(x + 2.25 * r)) * 0.75 * r > SWAY:
-                r = max(0.7 * r, SWAY / (0.7501 * frequency * mu))
-            centres.append(x + r)
-            halves.append(r)
-            if r == rest:
-                return np.array(centres), np.array(halves)
-            x += 2.0 * r
+    def panels(self, frequency: float) -> Panels:
 
-    def deviations(self, theta: float, step: float, count: int) -> Nodes:
-        """Both transforms at θ + ikτ for k < ``count``, τ = ``step``, and what they may miss."""
+        def most(x: float) -> float:
+            return max(4.0 * self.width, (self.big - x) / 3.0 if self.is_whole else 0.0)
+
+        # At the smallest r that is taken any slope of the loss, at most μ, is slow enough.
+        least = SWAY / (0.7501 * frequency * self.kind.mu)
+        return self.kind.panels(self.end, frequency, most=most, least=least)
+
+    def transforms(self, theta: float, step: float, count: int) -> Transforms:
+        """Both at θ + ikτ for k < ``count``, τ = ``step``, and what they may miss."""
         kind, cells = self.kind, self.cells()
-        top = step * count
-        centres, halves = self.panels(top)
-        points, weights = _legendre()
-        x = (centres[:, None] + halves[:, None] * points).ravel()
-        loss = kind.loss(x)
-        log_base = np.log((halves[:, None] * weights).ravel()) - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
-        log_base += loss + kind.log_kept
+        nodes = kind.nodes(self.panels(step * count))
+        x, loss = nodes.x, nodes.loss
+        log_base = nodes.log_weight + (loss + kind.log_kept)
         log_low = self.log_window(x, self.common, above=False)
         low, tilted_low = np.exp(log_base + log_low), np.exp(log_base + log_low + theta * loss)
-        # Relative errors, in units in the last place: of logarithms, windows' arguments, panels' nodes; of l by a's.
-        terms = np.abs(kind.mu * x) + kind.mu**2 + abs(kind.log_odds)
-        pointwise = 256.0 + 4.0 * (0.5 * x * x + (theta + 1.0) * loss * (2.0 + terms))
-        pointwise += 4.0 * np.abs(x) / np.repeat(halves, ORDER)  # panels' ends, rounded, leave gaps
+        # Relative errors, in units in the last place: of nodes, windows' arguments; of l by a's.
+        terms, pointwise = nodes.terms, nodes.rounding(theta + 1.0)
         of_loss = loss * (8.0 + 4.0 * terms)
 
         def window_rounding(log_share: Array) -> Array:
@@ -283,8 +235,7 @@ class Windowed:
         # The common part's mass; P's mass beyond ``end`` was never in it.
         mu, spread = kind.mu, math.hypot(1.0, self.width)
         cut = np.logaddexp(
-            kind.log_kept + log_ndtr(-self.common / spread),
-            math.log(kind.rate) + log_ndtr((mu - self.common) / spread),
+            kind.log_kept + log_ndtr(-self.common / spread), math.log(kind.rate) + log_ndtr((mu - self.common) / spread)
         )
         missing = math.exp(float(cut)) * UNIT * 64.0 * (1.0 + self.common**2 + mu**2)
         missing += math.exp(self.log_beyond() - math.log(kind.uses))
@@ -303,7 +254,7 @@ class Windowed:
             common_missed + float(left_low @ loss) + 2.0 * UNIT * float(tilted_low @ (linear + loss * relative_low)),
         )
         if self.is_whole:
-            return Nodes(-math.exp(float(cut)), common, np.zeros_like(common), *of_common, 0.0, 0.0)
+            return Transforms(-math.exp(float(cut)), common, np.zeros_like(common), *of_common, 0.0, 0.0)
         log_mid = self.log_middle(x)
         tilted_mid, relative_mid = np.exp(log_base + log_mid + theta * loss), pointwise + window_rounding(log_mid)
         turned_mid, left_mid = turned(tilted_mid, loss, step, count)
@@ -314,29 +265,4 @@ class Windowed:
             middle_missed + UNIT * float(tilted_mid @ (4.0 * dot + 2.0 * relative_mid)),
             float(left_mid @ loss) + 2.0 * UNIT * float(tilted_mid @ of_loss),
         )
-        return Nodes(-math.exp(float(cut)), common, middle, *of_common, *of_middle)
-
-
-def turned(weight: Array, loss: Array, step: float, count: int) -> tuple[ComplexArray, Array]:
-    """Σ weight (e^{iktl} − 1) at t = ``step``, k < ``count``, and the weights of what was left out."""
-    rows = -(-count // BLOCK)
-    kept = weight * loss > DROPPED * float(weight @ loss)
-    coarse = _turned(np.outer(step * BLOCK * np.arange(rows), loss[kept]))
-    fine = _turned(np.outer(step * np.arange(BLOCK), loss[kept]))
-    heavy = weight[kept]
-    found = (coarse * heavy) @ fine.T + (coarse @ heavy)[:, None] + (fine @ heavy)[None, :]
-    result: ComplexArray = found.ravel()[:count]
-    return result, np.where(kept, 0.0, weight)
-
-
-def _turned(phase: Array) -> ComplexArray:
-    """e^{i phase} − 1."""
-    half = np.sin(0.5 * phase)
-    result: ComplexArray = -2.0 * half * half + 1j * np.sin(phase)
-    return result
-
-
-@lru_cache(maxsize=1)
-def _legendre() -> tuple[Array, Array]:
-    nodes, weights = np.polynomial.legendre.leggauss(ORDER)
-    return nodes, weights
+        return Transforms(-math.exp(float(cut)), common, middle, *of_common, *of_middle)

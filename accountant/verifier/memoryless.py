@@ -35,13 +35,6 @@ class UnderSampling(NamedTuple):
     removed: bool
 
 
-class _Choice(NamedTuple):
-    """The probability of the larger loss under P and under Q, in floats."""
-
-    p: float
-    q: float
-
-
 def memoryless_profile(
     spread: Fraction, count: int, goal: Goal, *, budget: float, sampled: UnderSampling | None = None
 ) -> ProductProfile:
@@ -75,7 +68,7 @@ def _best_choice(eta: float, count: int, goal: Goal, sampled: UnderSampling | No
         with precision(64):
             high, _, chance = _two_losses(ball(eta), ball(share * eta), sampled)
             p = float(chance)
-            return _worth(_Choice(p, p * math.exp(-float(high))), count, goal)
+            return _worth(p, p * math.exp(-float(high)), count, goal)
 
     shares = SHARES
     width, best = float(SHARES[-1] - SHARES[0]), 0.5
@@ -86,14 +79,14 @@ def _best_choice(eta: float, count: int, goal: Goal, sampled: UnderSampling | No
     return best * eta
 
 
-def _worth(choice: _Choice, count: int, goal: Goal) -> float:
+def _worth(p: float, q: float, count: int, goal: Goal) -> float:
     """ε at the goal's δ, or δ at its ε, in floats: the best of the events "at least k uses have the larger loss"."""
     from scipy.special import betainc
 
-    least = max(1, math.floor(count * choice.q))
-    most = min(count, math.ceil(count * choice.p + 60.0 * math.sqrt(count * choice.p) + 60.0))
+    least = max(1, math.floor(count * q))
+    most = min(count, math.ceil(count * p + 60.0 * math.sqrt(count * p) + 60.0))
     k = np.unique(np.linspace(least, most, min(most, 4000)).astype(np.int64)).astype(np.float64)
-    above_p, above_q = betainc(k, count - k + 1, choice.p), betainc(k, count - k + 1, choice.q)
+    above_p, above_q = betainc(k, count - k + 1, p), betainc(k, count - k + 1, q)
     if goal.delta is None:
         return float(np.max(above_p - np.exp(min(goal.epsilon or 0.0, 700.0)) * above_q))
     excess = above_p - goal.delta

@@ -194,13 +194,8 @@ def gaussian_masses(mu: Ball, *, budget: float) -> LossMasses:
 class Curve(Protocol):
     """H(e^x) at any x, from both sides."""
 
-    def upper(self, x: Array) -> Array:
-        """At least H(e^x)."""
-        ...
-
-    def lower(self, x: Array) -> Array:
-        """At most H(e^x)."""
-        ...
+    def upper(self, x: Array) -> Array: ...
+    def lower(self, x: Array) -> Array: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +203,9 @@ class NoSteps:
     """H_0(e^x) = max(0, 1 - e^x): nothing adaptive."""
 
     def upper(self, x: Array) -> Array:
-        """At least H_0."""
         return -np.expm1(np.minimum(x, 0.0)) * (1 + LIBM)
 
     def lower(self, x: Array) -> Array:
-        """At most H_0."""
         return -np.expm1(np.minimum(x, 0.0)) * (1 - LIBM)
 
 
@@ -241,5 +234,4 @@ class MixtureProfile:
         return max(0.0, math.nextafter(total + self.lower_masses.infinite_lower, -math.inf))
 
     def delta(self, epsilon: float) -> Sides:
-        """(lower, upper) δ at ε."""
         return self._lower(epsilon), self._upper(epsilon)

@@ -96,7 +96,6 @@ class GaussianPair(Pair):
     mu: Ball
 
     def above(self, loss: Ball) -> Tails:
-        """See ``Pair``."""
         place = loss / self.mu
         return normal_tail(place - self.mu / 2), normal_tail(place + self.mu / 2)
 
@@ -114,11 +113,9 @@ class Finite(Pair):
 
     @property
     def infinite(self) -> Ball:
-        """The failure."""
         return self.product.lost
 
     def above(self, loss: Ball) -> Tails:
-        """See ``Pair``."""
         return self.product.above(loss)
 
 
@@ -135,7 +132,6 @@ class Beside(Finite):
         return None if of is None or beside is None else of + beside
 
     def above(self, loss: Ball) -> Tails:
-        """See ``Pair``."""
         p, q, kept = arb(0), arb(0), 1 - self.product.failure
         for other, mass, weight in zip(self.product.losses, self.product.masses, self.product.weights, strict=True):
             inside, outside = self.of.above(loss - other)
@@ -164,7 +160,6 @@ class LaplacePair(Pair):
 
     @property
     def bottom(self) -> Ball | None:
-        """-1/b."""
         return -self.width
 
     def above(self, loss: Ball) -> Tails:
@@ -216,7 +211,6 @@ class OnSample(Pair):
 
     @property
     def infinite(self) -> Ball:
-        """That on the sample, when sampled."""
         return self.rate * self.on_sample.infinite
 
 
@@ -232,7 +226,6 @@ class Mixed(OnSample):
         return floor if inner is None else (1 - self.rate + self.rate * inner.exp()).log()
 
     def above(self, loss: Ball) -> Tails:
-        """See ``Pair``."""
         p, q = _through(self.on_sample, loss, self.rate)
         return self.rate * p + (1 - self.rate) * q, q
 
@@ -283,11 +276,9 @@ class Combined(Reflected, OnSample):
 
     @property
     def bottom(self) -> Ball | None:
-        """Minus the largest loss of the mixture."""
         return Reversed(self.on_sample, self.rate).bottom
 
     def right(self, loss: Ball) -> Tails:
-        """That of ``Mixed``."""
         return Mixed(self.on_sample, self.rate).above(loss)
 
 
@@ -303,11 +294,9 @@ class Diluted(OnSample):
 
     @property
     def bottom(self) -> Ball | None:
-        """That of the pair on the sample."""
         return self.on_sample.bottom
 
     def above(self, loss: Ball) -> Tails:
-        """See ``Pair``."""
         p, q = self.on_sample.above(loss)
         idle = arb(0) if loss >= 0 else 1 - self.rate
         return self.rate * p + idle, self.rate * q + idle
@@ -322,7 +311,6 @@ class PresentOrAbsent(Reflected):
     rate: Ball
 
     def right(self, loss: Ball) -> Tails:
-        """See the module."""
         outer = loss.exp()
         inner = 1 + loss.expm1() / self.rate
         beta = outer / inner

@@ -61,12 +61,10 @@ class Goal:
 
 
 class Profile(bracket.Profile, Protocol):
-    """A two-sided privacy profile."""
+    """A two-sided privacy profile, and how it is computed."""
 
     @property
-    def method(self) -> str:
-        """How it is computed."""
-        ...
+    def method(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,6 @@ class Blatant:
     method: str = "no noise"
 
     def delta(self, epsilon: float) -> Sides:  # noqa: ARG002
-        """(1, 1)."""
         return 1.0, 1.0
 
 
@@ -106,11 +103,9 @@ class Best:
 
     @property
     def method(self) -> str:
-        """All of them."""
         return " + ".join(dict.fromkeys(profile.method for profile in self.profiles))
 
     def delta(self, epsilon: float) -> Sides:
-        """(lower, upper) δ at ε."""
         lower, upper = zip(*(profile.delta(epsilon) for profile in self.profiles), strict=True)
         return max(lower), min(upper)
 
@@ -123,11 +118,9 @@ class Worst:
 
     @property
     def method(self) -> str:
-        """All of them."""
         return "; ".join(dict.fromkeys(profile.method for profile in self.profiles))
 
     def delta(self, epsilon: float) -> Sides:
-        """(lower, upper) δ at ε."""
         lower, upper = zip(*(profile.delta(epsilon) for profile in self.profiles), strict=True)
         return max(lower), max(upper)
 
@@ -141,11 +134,9 @@ class OneSide:
 
     @property
     def method(self) -> str:
-        """The profile's, and which side."""
         return f"{self.profile.method} ({self.keep} side)"
 
     def delta(self, epsilon: float) -> Sides:
-        """(lower, upper) δ at ε."""
         lower, upper = self.profile.delta(epsilon)
         return (lower, 1.0) if self.keep == "lower" else (0.0, upper)
 

@@ -21,27 +21,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from flint import arb
 
 from affidavit.accountant.verifier.added_samples import SPREADS, largest_loss, short_of
-from affidavit.accountant.verifier.balls import Ball, ball, down, precision, up
+from affidavit.accountant.verifier.balls import Array, Ball, ball, down, precision, up
 from affidavit.accountant.verifier.bracket import Bracket, epsilon_bracket
 from affidavit.accountant.verifier.loss_cells import Kind
 from affidavit.accountant.verifier.loss_integral import Integral, Outline, log_c
 from affidavit.accountant.verifier.loss_windows import APART, CUT, Windowed
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    ComplexArray = NDArray[np.complex128]
-
 __all__ = ["RareProfile", "rare_profile"]
 
-UNIT = 2.0**-53
 FIRST_LOOK, ACCURACY = 1e-3, 1e-10
 """Of δ, relative: what each cut may miss."""
 RAMP, HEIGHT = 0.08, 40.0
@@ -78,12 +71,11 @@ class RareProfile:
 
     @property
     def aim(self) -> float:
-        """Where it is sharp."""
         return self.known[0][0]
 
     def around(self, epsilon: float) -> RareProfile:
         """With what is known a little beyond ``epsilon``."""
-        room = _shift([part.kind for part in self.parts], epsilon)
+        room = epsilon + largest_loss([part.kind for part in self.parts])
         points = [epsilon + share * room for share in NEAR]
         return replace(self, known=tuple((point, self.delta(point).upper) for point in points))
 
@@ -93,7 +85,7 @@ class RareProfile:
         return Bracket(lower, min([upper, *(least for point, least in self.known if point <= epsilon)]))
 
     def _sides(self, epsilon: float) -> tuple[float, float]:
-        shift = _shift([part.kind for part in self.parts], epsilon)
+        shift = epsilon + largest_loss([part.kind for part in self.parts])
         with precision():
             linear = self.event[0] - ball(epsilon).exp() * self.event[1]
             low, high = down(linear), up(linear)
@@ -120,8 +112,8 @@ class RareProfile:
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is beyond float64 ends in None
 def rare_profile(kinds: Sequence[Kind], *, delta: float | None, epsilon: float | None) -> RareProfile | None:
     """The profile near ``epsilon``, or near the ε of ``delta``; None where the windows do not stand apart enough."""
-    aim = epsilon if epsilon is not None else _guess(kinds, delta or 0.0)
-    log_delta = math.log(delta) if delta else _log_guess(kinds, aim, short_of(kinds, _shift(kinds, aim), -1.0)[0])
+    aim, largest = epsilon if epsilon is not None else _guess(kinds, delta or 0.0), largest_loss(kinds)
+    log_delta = math.log(delta) if delta else _log_guess(kinds, aim, short_of(kinds, aim + largest, -1.0)[0])
     best: tuple[float, RareProfile] | None = None
     low, high, last, is_lost = 0.0, math.inf, aim, False
     for turn in range(PASSES):
@@ -161,14 +153,9 @@ def _closer(found: RareProfile, aim: float, delta: float, low: float, high: floa
     return 0.5 * (low + high) if high < math.inf else 2.0 * low
 
 
-def _shift(kinds: Sequence[Kind], epsilon: float) -> float:
-    """c."""
-    return epsilon + largest_loss(kinds)
-
-
 def _log_guess(kinds: Sequence[Kind], epsilon: float, rest: float) -> float:
     """About log δ: one loss that is enough with ``rest``, or Chernoff's bound of what is less."""
-    enough = _shift(kinds, epsilon) - rest
+    enough = epsilon + largest_loss(kinds) - rest
     if not 0.0 < enough < 600.0:
         return 0.0 if enough <= 0.0 else -math.inf
     total, tilts = -math.inf, SPREADS[::2] / enough
@@ -184,7 +171,7 @@ def _log_guess(kinds: Sequence[Kind], epsilon: float, rest: float) -> float:
 
 def _guess(kinds: Sequence[Kind], delta: float) -> float:
     """The ε at which that is ``delta``."""
-    rest = short_of(kinds, _shift(kinds, 0.0), -1.0)[0]
+    rest = short_of(kinds, largest_loss(kinds), -1.0)[0]
     low, high = math.log(1e-9), math.log(500.0)
     while high - low > 0.02:
         middle = 0.5 * (low + high)
@@ -198,7 +185,7 @@ def _log_expm1(x: float) -> float:
 
 
 def _near(kinds: Sequence[Kind], epsilon: float, log_delta: float, accuracy: float) -> RareProfile | None:
-    shift, log_goal = _shift(kinds, epsilon), log_delta + math.log(accuracy)
+    shift, log_goal = epsilon + largest_loss(kinds), log_delta + math.log(accuracy)
     if not 0.0 < shift < 600.0:
         return None
     rest = short_of(kinds, shift, math.log(accuracy) - SPARE)
@@ -225,8 +212,8 @@ def _near(kinds: Sequence[Kind], epsilon: float, log_delta: float, accuracy: flo
             p_none += part.kind.uses * (-p).log1p()
             q_none += part.kind.uses * (-q).log1p()
         event = -p_none.expm1(), -q_none.expm1()
-    cuts = dict.fromkeys((found.parts, *(outline.parts for outline in found.outlines)))
-    outside = math.fsum(math.exp(part.log_beyond()) for parts in cuts for part in parts if isinstance(part, Windowed))
+    cuts = dict.fromkeys((found.parts, *found.summed))
+    outside = math.fsum(math.exp(part.log_beyond()) for parts in cuts for part in parts)
     integrals = tuple(one for one in sums if one)
     return RareProfile(found.parts, integrals, found.common, rest, outside, event).around(epsilon)
 
@@ -235,6 +222,7 @@ class _Cut(NamedTuple):
     """Windows, the sums that they take, and tilt and Chernoff constant of what is in none."""
 
     parts: tuple[Windowed, ...]
+    summed: tuple[tuple[Windowed, ...], ...]
     outlines: tuple[Outline, ...]
     common: tuple[float, float]
 
@@ -253,12 +241,13 @@ def _least_work(
         if apart is None:
             continue
         parts, common = apart
-        outlines = [] if parts[0].is_whole else [Outline.of(parts, shift, tilts, log_goal)]
+        summed = [] if parts[0].is_whole else [parts]
         if goal > log_goal:
-            outlines.append(Outline.of(tuple(part.below for part in parts), shift, tilts, log_goal))
+            summed.append(tuple(part.below for part in parts))
             common = (0.0, -math.inf)
+        outlines = [Outline.of(one, shift, tilts, log_goal) for one in summed]
         if None not in outlines:
-            found.append(_Cut(parts, tuple(one for one in outlines if one), common))
+            found.append(_Cut(parts, tuple(summed), tuple(one for one in outlines if one), common))
             if found[0].work <= SHORT * len(parts):
                 return found[0]
     return min(found, key=lambda cut: cut.work, default=None)
@@ -277,17 +266,15 @@ def _apart(
         return parts, (float(tilts[best]), constant), constant - float(tilts[best]) * shift
 
     low, high = 0.1, LOWEST + shift
-    found = at(0.0)
-    if found[2] <= log_goal:
-        return found[0], found[1]
+    if (found := at(0.0))[2] <= log_goal:
+        return found[:2]
     found = at(high)
     if found[2] > log_goal:
         return None
     for _ in range(HALVINGS):
         depth = math.sqrt(low * high)
-        here = at(depth)
-        if here[2] <= log_goal:
+        if (here := at(depth))[2] <= log_goal:
             high, found = depth, here
         else:
             low = depth
-    return found[0], found[1]
+    return found[:2]

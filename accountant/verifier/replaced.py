@@ -69,7 +69,6 @@ class PureCost:
 
     @property
     def exact(self) -> bool:
-        """Whether it is one pure mechanism."""
         return self.total == self.single
 
     @staticmethod
@@ -106,16 +105,13 @@ class ReplacedPair(Pair):
 
     @property
     def atoms(self) -> tuple[Atom, ...]:
-        """What is not revealing at all."""
         return (Atom(arb(0), self.idle),)
 
     @property
     def bottom(self) -> Ball | None:
-        """Minus the largest loss."""
         return self.stairs.bottom
 
     def above(self, loss: Ball) -> Tails:
-        """See ``Pair``."""
         return self.stairs.above(loss)
 
 
@@ -131,7 +127,7 @@ def replaced_pairs(replaced: PureCost, absent: PureCost, rate: Fraction, *, forw
     both_ways = _mirrored(replaced.single, absent.single, share)
     response = two_point_product([(Pure(float(min(replaced.single, absent.single))), 1)], budget=1.0)
     alone = Finite(response)
-    mixture = [(share * p + (1 - share) * q, q) for p, q in _masses(response)]
+    mixture = [(share * p + (1 - share) * q, q) for p, q in zip(response.masses, response.weights, strict=True)]
     if _squared_loss([*both_ways, *((q, p) for p, q in both_ways)]) >= _squared_loss(mixture):
         return upper, ReplacedPair.of(both_ways, reached=True)
     return upper, (Mixed if forward else Reversed)(alone, share)
@@ -166,10 +162,6 @@ def _mirrored(replaced: Fraction, absent: Fraction, rate: Ball) -> Outcomes:
     e, r = ball(absent).exp(), _apart(replaced, absent)
     gone = ball(absent).expm1() / (e * e + e * e / r - 2)
     return [((1 - rate) * gone + rate * e * gone, (1 - rate) * gone + rate * e * gone / r)]
-
-
-def _masses(atoms: Atoms) -> Outcomes:
-    return [(mass, mass * (-loss).exp()) for loss, mass in zip(atoms.losses, atoms.masses, strict=True)]
 
 
 def _squared_loss(outcomes: Outcomes) -> float:

@@ -26,7 +26,6 @@ class SingleProfile:
     method: str = "closed form of one use"
 
     def delta(self, epsilon: float) -> Sides:
-        """(lower, upper) δ at ε."""
         with precision(self.bits):
             high = clipped(_stick(self.upper, epsilon))
             low = high if self.lower is self.upper else clipped(_stick(self.lower, epsilon))

@@ -33,13 +33,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import mpmath
 import numpy as np
 
 from affidavit.accountant.verifier.balls import Array, ComplexArray
 from affidavit.accountant.verifier.bracket import Bracket
+from affidavit.accountant.verifier.loss_cells import legendre
 
 __all__ = [
     "Component",
@@ -50,11 +50,8 @@ __all__ = [
     "diluted_pair",
     "removal_pair",
     "replaced_curve",
-    "replaced_pair",
-    "replacement_curve",
 ]
 
-_ORDER = 64
 _LIFTS = (0.02, 0.06, 0.15, 0.35, 0.7, 1.2, 2.0)
 """Heights of the moved path in units of σ."""
 _NEGLIGIBLE = 60.0
@@ -88,6 +85,18 @@ class Component:
         large = z + math.log(self.share) + np.log1p((1.0 - self.share) / self.share * np.exp(-np.maximum(z, 0.0)))
         return np.where(z < 30.0, small, large)
 
+    def rounding(self, x: Array, sigma: float) -> Array:
+        """What rounding may do to ``log_ratio``, in units of 2⁻⁵¹; x itself is rounded once."""
+        if self.share == 0.0:
+            return np.zeros_like(x)
+        z = (self.mean * x - 0.5 * self.mean**2) / sigma**2
+        moved: Array = 2.0 * (np.abs(self.mean * x) + 0.5 * self.mean**2) / sigma**2
+        if self.share == 1.0:
+            return moved
+        small = self.share * np.expm1(np.minimum(z, 30.0))
+        posterior = 1.0 / (1.0 + (1.0 - self.share) / self.share * np.exp(-np.clip(z, -700.0, 700.0)))
+        return np.abs(self.log_ratio(x, sigma)) + np.abs(small) / (1.0 + small) + posterior * moved
+
     def complex_log_ratio(self, x: ComplexArray, sigma: float) -> ComplexArray:
         """``log_ratio`` at complex x with |Im x| < π σ²/|mean|."""
         if self.share == 0.0:
@@ -103,21 +112,14 @@ class Component:
             return np.zeros_like(x)
         z = (self.mean * x - 0.5 * self.mean**2) / sigma**2
         odds = math.inf if self.share == 1.0 else self.share / (1.0 - self.share)
-        posterior = 1.0 if math.isinf(odds) else 1.0 / (1.0 + np.exp(-np.clip(z, -700.0, 700.0)) / odds)
-        result: Array = posterior * self.mean / sigma**2 * np.ones_like(x)
+        result: Array = 1.0 / (1.0 + np.exp(-np.clip(z, -700.0, 700.0)) / odds) * self.mean / sigma**2
         return result
 
     def tail(self, x: mpmath.mpf, sigma: float) -> mpmath.mpf:
         """Probability of (x, ∞)."""
-        if mpmath.isinf(x):
-            return mpmath.mpf(0) if x > 0 else mpmath.mpf(1)
         root = sigma * mpmath.sqrt(2)
         near, far = mpmath.erfc(x / root) / 2, mpmath.erfc((x - self.mean) / root) / 2
         return near + self.share * (far - near)
-
-    def mirrored(self) -> Component:
-        """The density of −x."""
-        return Component(self.share, -self.mean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +172,16 @@ class Piece:
         height = self._log_density(centres, tilt)
         kept = height > height.max() - _NEGLIGIBLE - 10.0 * r / self.sigma
         centres = centres[kept]
-        nodes, weights = _legendre()
+        nodes, weights = legendre()
         x = (centres[:, None] + r * nodes[None, :]).ravel()
         log_height = self._log_density(x, tilt)
         return Panels(self.loss(x), log_height + np.tile(np.log(r * weights), len(centres)), log_height, x)
+
+    def rounding(self, panels: Panels) -> tuple[Array, Array]:
+        """Relative error of the weights and absolute error of the losses at the nodes, in units of 2⁻⁵¹."""
+        p, q = (component.rounding(panels.x, self.sigma) for component in (self.p, self.q))
+        constant = abs(math.log(self.sigma * math.sqrt(2.0 * math.pi) / self.weight))
+        return (panels.x / self.sigma) ** 2 + constant + p + np.abs(panels.log_weight), p + q
 
     @property
     def falls(self) -> bool:
@@ -197,7 +205,11 @@ class Piece:
         The path is moved by i·``lift``, to the side on which Im L >= 0: |e^{itL}| = e^{−t Im L} decreases in t.
         """
         lift = self.lift(share)
-        log_size = self._lifted(panels.x, lift, tilt, frequency) + (panels.log_weight - panels.log_height)
+        log_p, loss = self._complex(np.asarray(panels.x + 1j * lift, dtype=np.complex128))
+        log_phi = -0.5 * (panels.x**2 - np.square(lift)) / self.sigma**2
+        log_phi -= math.log(self.sigma * math.sqrt(2.0 * math.pi) / self.weight)
+        log_size = log_phi + log_p.real + tilt * loss.real - frequency * np.maximum(loss.imag, 0.0)
+        log_size = log_size + (panels.log_weight - panels.log_height)
         return 1.01 * float(np.sum(np.exp(np.minimum(log_size - peak, 600.0))))
 
     def lift(self, share: float) -> float:
@@ -207,23 +219,17 @@ class Piece:
 
     def way_up(self, share: float) -> tuple[Array, ComplexArray, ComplexArray]:
         """Heights' weights, loss and log-density on the way from ``low`` to ``low`` + i·lift."""
-        nodes, weights = _legendre()
+        nodes, weights = legendre()
         lift = self.lift(share)
         z = np.asarray(self.low + 0.5j * lift * (nodes + 1.0), dtype=np.complex128)
-        log_p = self.p.complex_log_ratio(z, self.sigma)
-        loss = log_p - self.q.complex_log_ratio(z, self.sigma)
+        log_p, loss = self._complex(z)
         log_phi = -0.5 * (z / self.sigma) ** 2 - math.log(self.sigma * math.sqrt(2.0 * math.pi))
         return 0.5 * abs(lift) * weights, loss, log_phi + log_p
 
-    def _lifted(self, x: Array, lift: float, tilt: float, frequency: float) -> Array:
-        """log |p e^{sL}| at x + i·lift."""
-        z: ComplexArray = np.asarray(x + 1j * lift, dtype=np.complex128)
+    def _complex(self, z: ComplexArray) -> tuple[ComplexArray, ComplexArray]:
+        """log p against N(0, σ²), and L."""
         log_p = self.p.complex_log_ratio(z, self.sigma)
-        loss = log_p - self.q.complex_log_ratio(z, self.sigma)
-        log_phi = -0.5 * (x**2 - np.square(lift)) / self.sigma**2
-        log_phi -= math.log(self.sigma * math.sqrt(2.0 * math.pi) / self.weight)
-        result: Array = log_phi + log_p.real + tilt * loss.real - frequency * np.maximum(loss.imag, 0.0)
-        return result
+        return log_p, log_p - self.q.complex_log_ratio(z, self.sigma)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +242,7 @@ class SmoothLaw:
     def decay(self, panels: Sequence[Panels], peak: float, tilt: float, frequency: float) -> float:
         """Bound of |M(θ+it) − atom| e^{−peak} for θ = ``tilt`` and every |t| >= ``frequency``.
 
-        A half-line adds the way up at its end. The two halves of ``replacement_curve`` go up on
+        A half-line adds the way up at its end. The two halves of ``replaced_curve`` go up on
         either side of the axis with conjugate losses, so their contributions A e^{itR} e^{−tI} and
         B e^{−itR} e^{−tI} (R, I the real and imaginary part of the first loss) almost cancel: the
         difference is at most (|A − B| + 2 min(1, t|R|) |B|) e^{−tI}. For all t >= t₀, t e^{−tI} is at
@@ -282,12 +288,8 @@ class SmoothLaw:
 def _one_use(piece: Piece, epsilon: float) -> tuple[mpmath.mpf, mpmath.mpf]:
     """P(A) − e^ε Q(A) for A = {x > low: L(x) > ε}, and the size of its terms; L is monotone, so A is one interval."""
     growth = mpmath.exp(epsilon)
-    low = mpmath.mpf(piece.low) if math.isfinite(piece.low) else -mpmath.inf
-    start, end = low, mpmath.inf
-    if piece.falls:
-        end = _threshold(piece, epsilon)
-    else:
-        start = max(low, _threshold(piece, epsilon))
+    low, at = mpmath.mpf(piece.low), _threshold(piece, epsilon)
+    start, end = (low, at) if piece.falls else (max(low, at), mpmath.inf)
     if end <= start:
         return mpmath.mpf(0), mpmath.mpf(0)
     (p, p_size), (q, q_size) = _mass(piece.p, start, end, piece.sigma), _mass(piece.q, start, end, piece.sigma)
@@ -297,7 +299,7 @@ def _one_use(piece: Piece, epsilon: float) -> tuple[mpmath.mpf, mpmath.mpf]:
 def _mass(c: Component, start: mpmath.mpf, end: mpmath.mpf, sigma: float) -> tuple[mpmath.mpf, mpmath.mpf]:
     """Probability of (start, end), and the size of its terms."""
     if mpmath.isinf(start):
-        below = c.mirrored().tail(-end, sigma)
+        below = Component(c.share, -c.mean).tail(-end, sigma)
         return below, below
     beyond = c.tail(start, sigma)
     return beyond - c.tail(end, sigma), beyond
@@ -331,40 +333,23 @@ def _threshold(piece: Piece, epsilon: float) -> mpmath.mpf:
     return mpmath.mpf(high)
 
 
-@lru_cache(maxsize=1)
-def _legendre() -> tuple[Array, Array]:
-    nodes, weights = np.polynomial.legendre.leggauss(_ORDER)
-    return nodes, weights
-
-
-def removal_pair(*, rate: float, sigma: float, removed: bool) -> SmoothLaw:
-    """((1−γ)N(0) + γN(1), N(0)), or the two swapped."""
-    mixture, plain = Component(rate, 1.0), Component(0.0, 0.0)
-    return SmoothLaw((Piece(mixture, plain, sigma) if removed else Piece(plain, mixture, sigma),))
-
-
-def replaced_pair(*, rate: float, sigma: float, before: float, removed: bool) -> SmoothLaw:
-    """The sum moves by ``before`` = a with the old record, by a − 1 with the new one; or the two swapped."""
-    old, new = _replaced(rate, before)
+def removal_pair(*, rate: float, sigma: float, removed: bool, before: float = 1.0) -> SmoothLaw:
+    """The sum moves by ``before`` = a with the old record, by a − 1 with a new one (a = 1: by none); or swapped."""
+    old, new = _mixtures(rate, before)
     return SmoothLaw((Piece(old, new, sigma) if removed else Piece(new, old, sigma),))
 
 
-def replaced_curve(*, rate: float, sigma: float, before: float) -> SmoothLaw:
+def replaced_curve(*, rate: float, sigma: float, before: float = 1.0) -> SmoothLaw:
     """That pair above loss 0, its mirror image below, the rest in an atom at 0."""
-    old, new = _replaced(rate, before)
+    old, new = _mixtures(rate, before)
     middle = before - 0.5  # where the loss is 0
     halves = Piece(old, new, sigma, middle), Piece(new, old, sigma, middle)
     tails = (float(component.tail(mpmath.mpf(middle), sigma)) for component in (old, new))
     return SmoothLaw(halves, max(0.0, 1.0 - math.fsum(tails)))
 
 
-def _replaced(rate: float, before: float) -> tuple[Component, Component]:
+def _mixtures(rate: float, before: float) -> tuple[Component, Component]:
     return Component(rate, before), Component(rate, before - 1.0) if before < 1.0 else Component(0.0, 0.0)
-
-
-def replacement_curve(*, rate: float, sigma: float) -> SmoothLaw:
-    """The curve for substitution without replacement; its own mirror image."""
-    return replaced_curve(rate=rate, sigma=sigma, before=1.0)
 
 
 def diluted_pair(*, rate: float, sigma: float) -> SmoothLaw:

@@ -60,11 +60,10 @@ def test_new_tables_in_the_place_of_a_ledger_are_no_new_budget(ledger: Ledger) -
             action()
 
 
-def test_a_reservation_is_found_without_reading_the_rest(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reservation_is_found_without_reading_the_rest(ledger: Ledger) -> None:
     """The database's own plan for the look-up: by the index, at whatever length."""
     init(ledger)
     entry = reserve(ledger)
-    monkeypatch.setattr("affidavit.accountant.ledger.accounts.History.open_reservation", lambda *_: None)
     ledger.commit(entry)
     found_by = by_id("sqlite" if is_sqlite(ledger) else "postgresql")
     query = f"SELECT number FROM ledger_entries WHERE {found_by} = '{entry}'"  # noqa: S608

@@ -12,10 +12,9 @@ import pytest
 from affidavit.accountant.bound import bound
 from affidavit.accountant.plan import Compose, Gaussian, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.verifier import recompute
-from affidavit.accountant.verifier.added_samples import AddedBound, added_profile
+from affidavit.accountant.verifier.added_samples import Added, AddedProfile, added_profile
 from affidavit.accountant.verifier.bracket import epsilon_bracket
 from affidavit.accountant.verifier.contour import contour_profile
-from affidavit.accountant.verifier.loss_added import Added
 from affidavit.accountant.verifier.loss_cells import Kind
 from affidavit.accountant.verifier.loss_integral import log_c
 from affidavit.accountant.verifier.loss_windows import Windowed
@@ -86,7 +85,7 @@ def test_below_the_largest_loss_of_an_added_record_no_lattice_is_needed() -> Non
 def test_the_bound_of_the_other_direction_is_above_one_use() -> None:
     """Against the closed form of (N(0), mixture)."""
     for rate, sigma in ((0.1, 1.0), (0.3, 0.5), (0.001, 2.0), (0.9, 0.8)):
-        law, bounded = removal_pair(rate=rate, sigma=sigma, removed=False), AddedBound.of((Kind(rate, sigma, 1),))
+        law, bounded = removal_pair(rate=rate, sigma=sigma, removed=False), AddedProfile.of((Kind(rate, sigma, 1),))
         for share in (0.0, 0.2, 0.7, 0.99, 1.0, 1.5):
             epsilon = -share * math.log1p(-rate)
             assert bounded.delta(epsilon).upper >= law.delta(epsilon).lower
@@ -169,7 +168,7 @@ def test_transforms_miss_no_more_than_they_charge(seed: int, whole: bool) -> Non
     loss = float(windowed.kind.loss(np.array([windowed.big]))[0])
     tilt, count = generator.uniform(1.0, 20.0) / loss, 40
     step = generator.uniform(5.0, 60.0) / loss / count
-    nodes, lifted = windowed.deviations(tilt, step, count), windowed.lifted(tilt)
+    nodes, lifted = windowed.transforms(tilt, step, count), windowed.lifted(tilt)
     centres, widths = windowed.panels(step * count)
     ends = list(zip((centres - widths).tolist(), (centres + widths).tolist(), strict=True))
     with mpmath.workdps(30):
@@ -193,7 +192,7 @@ def test_so_do_those_of_an_added_record(seed: int) -> None:
     )
     added, tilt, count = Added(kind), 10.0 ** generator.uniform(-1.0, 2.0) / kind.rate, 40
     step = generator.uniform(0.1, 3.0) * tilt / count
-    nodes, lifted = added.deviations(tilt, step, count), added.lifted(tilt)
+    nodes, lifted = added.transforms(tilt, step, count), added.lifted(tilt)
     with mpmath.workdps(30):
         rate, mu = mpmath.mpf(kind.rate), 1 / mpmath.mpf(kind.sigma)
 
