@@ -295,7 +295,7 @@ def _rest(whole: _Whole, joint_atom: float, start: float, goal: float) -> float:
         log_bound = -0.5 * whole.precision * t * t
         for part, its_panels in zip(whole.parts, panels, strict=True):
             moved = part.law.decay(its_panels, part.log_peak, whole.tilt, t)
-            log_bound += part.uses * math.log(min(1.0, part.atom + moved))
+            log_bound += part.uses * math.log(min(1.0, max(part.atom + moved, 1e-300)))
         return max(0.0, math.exp(log_bound) - joint_atom * (1.0 - 1e-9))
 
     rest, t = 0.0, start
