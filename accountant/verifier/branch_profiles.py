@@ -287,8 +287,8 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
         above = zcdp_profile(branch, goal)
         if goal.keep == "upper":
             return above
-        parts = {"first": branch.first, "between": branch.between, "last": branch.last}
-        gaussians = replace(branch, **{name: _as_gaussian(part) for name, part in parts.items()})
+        first, between, last = (_as_gaussian(part) for part in (branch.first, branch.between, branch.last))
+        gaussians = replace(branch, first=first, between=between, last=last)
         return Best((above, OneSide(profile_of(gaussians, goal), "lower")))
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
         return one_exponential(branch.steps[0][0])
