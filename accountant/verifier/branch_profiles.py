@@ -23,7 +23,7 @@ from affidavit.accountant.verifier.adaptive import (
 )
 from affidavit.accountant.verifier.balls import ball, down_array, precision, up_array
 from affidavit.accountant.verifier.blocks import exponential_blocks
-from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, by_range
+from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use, by_range
 from affidavit.accountant.verifier.ceiling import most_taken
 from affidavit.accountant.verifier.exponential_samples import exponential_samples
 from affidavit.accountant.verifier.exponential_use import Lines
@@ -323,8 +323,8 @@ def _composed(branch: Branch, goal: Goal) -> Profile:
         above = zcdp_profile(branch, goal)
         if goal.keep == "upper":
             return above
-        parts = {"first": branch.first, "between": branch.between, "last": branch.last}
-        gaussians = replace(branch, **{name: _as_gaussian(part) for name, part in parts.items()})
+        first, between, last = (_as_gaussian(part) for part in (branch.first, branch.between, branch.last))
+        gaussians = replace(branch, first=first, between=between, last=last)
         return Best((above, OneSide(profile_of(gaussians, goal), "lower")))
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
         return one_exponential(branch.steps[0][0])
