@@ -18,16 +18,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, certain_delta, smallest_epsilon
 from affidavit.accountant.plan import Approximate, Exponential, Laplace, Plan, Pure
 from affidavit.accountant.validate import Relation
-
-if TYPE_CHECKING:
-    from numpy import float64
-    from numpy.typing import NDArray
 
 __all__ = ["OptimalMethod", "TwoPointProfile", "pure_costs", "two_point_losses"]
 
@@ -72,9 +70,8 @@ def support_size(costs: list[tuple[float, float, int]]) -> int:
     return size
 
 
-def two_point_losses(costs: list[tuple[float, float, int]]) -> tuple[NDArray[float64], NDArray[float64], float]:
+def two_point_losses(costs: list[tuple[float, float, int]]) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
     """(losses, log-probabilities under P, relative error) of the randomised-response product."""
-    import numpy as np
     from scipy.special import gammaln
 
     counts: dict[float, int] = {}
@@ -102,8 +99,6 @@ class TwoPointProfile:
     """Profile of a composition of (ε_i, δ_i) pairs; ``exact`` if nothing better is known of them."""
 
     def __init__(self, costs: list[tuple[float, float, int]], *, exact: bool) -> None:
-        import numpy as np
-
         self.exact = exact
         log_kept = 0.0
         for _, delta, count in costs:
@@ -124,8 +119,6 @@ class TwoPointProfile:
 
     def delta(self, epsilon: float) -> Interval:
         """Sum over the losses above ``epsilon``."""
-        import numpy as np
-
         if self.infinite:
             return Interval(0.0, 1.0)
         above = int(np.searchsorted(self._losses, epsilon, side="right"))

@@ -12,6 +12,9 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, smallest_epsilon
 from affidavit.accountant.methods.gaussian import CANCELLATION, RELATIVE_ERROR, gaussian_delta, total_mu
@@ -20,16 +23,14 @@ from affidavit.accountant.plan import Approximate, Gaussian, Pure
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
-    from numpy import float64
-    from numpy.typing import NDArray
-
     from affidavit.accountant.pld.curve import OneStep
     from affidavit.accountant.pld.nested import Law
 
-    Array = NDArray[float64]
     Parts = tuple[tuple[OneStep, int], ...]
 
 __all__ = ["ComposedProfile", "FixedProfile", "MixtureMethod", "MixtureProfile", "fixed_gap", "fixed_profile"]
+
+Array = NDArray[np.float64]
 
 MAX_ATOMS = 1000
 
@@ -54,8 +55,6 @@ class MixtureProfile:
     """One Gaussian and a two-point product, independent; either may be absent."""
 
     def __init__(self, scenario: Scenario) -> None:
-        import numpy as np
-
         self.mu = total_mu(scenario)
         rest = Scenario(fixed=tuple((n, c) for n, c in scenario.fixed if not isinstance(n, Gaussian)))
         costs = pure_costs(rest) or []
@@ -69,8 +68,6 @@ class MixtureProfile:
         self._error = error + RELATIVE_ERROR + slack
 
     def _mean(self, epsilon: Array) -> Array:
-        import numpy as np
-
         with np.errstate(over="ignore"):
             grid = np.subtract.outer(np.asarray(epsilon, dtype=float), self._atoms)
         result: Array = self.revealed + self.kept * (gaussian_delta(grid, mu=self.mu) @ self._masses)
@@ -78,8 +75,6 @@ class MixtureProfile:
 
     def upper(self, epsilon: Array) -> Array:
         """Closed form, error added."""
-        import numpy as np
-
         return np.minimum(1.0, self._mean(epsilon) * (1.0 + self._error))
 
     def lower(self, epsilon: Array) -> Array:
@@ -88,7 +83,6 @@ class MixtureProfile:
 
     def lower_slope(self, epsilon: Array) -> Array:
         """e^ε Q(L > ε), with e^ε Q = E over atoms of e^{ε − l} Q_Gauss(L > ε − l)."""
-        import numpy as np
         from scipy.special import log_ndtr
 
         grid = np.subtract.outer(np.asarray(epsilon, dtype=float), self._atoms)
@@ -101,8 +95,6 @@ class MixtureProfile:
 
     def delta(self, epsilon: float) -> Interval:
         """Both sides at one ε."""
-        import numpy as np
-
         at = np.array([epsilon])
         return Interval(float(self.lower(at)[0]), float(self.upper(at)[0]))
 
@@ -140,16 +132,12 @@ class ComposedProfile:
 
     def upper(self, epsilon: Array) -> Array:
         """The engine's upper side, rounding added."""
-        import numpy as np
-
         above, scaled = self._upper.at(epsilon)
         result: Array = np.minimum(1.0, self._upper.infinite + above * (1.0 + self._ROUNDING) - scaled)
         return result
 
     def lower(self, epsilon: Array) -> Array:
         """The engine's lower side, rounding taken off."""
-        import numpy as np
-
         above, scaled = self._lower.at(epsilon)
         result: Array = np.maximum(0.0, self._lower.infinite + above * (1.0 - self._ROUNDING) - scaled)
         return result
@@ -164,8 +152,6 @@ class _Sums:
     """Σ_{l_i > ε} p_i and Σ_{l_i > ε} p_i e^{ε − l_i} for arrays of ε."""
 
     def __init__(self, law: Law) -> None:
-        import numpy as np
-
         self.infinite = law.infinity
         self._losses = law.losses
         self._above = np.append(np.cumsum(law.masses[::-1])[::-1], 0.0)
@@ -180,8 +166,6 @@ class _Sums:
 
     def at(self, epsilon: Array) -> tuple[Array, Array]:
         """Both sums."""
-        import numpy as np
-
         first = np.searchsorted(self._losses, epsilon, side="right")
         nearest = self._losses[np.minimum(first, self._losses.size - 1)]
         return self._above[first], self._scaled[first] * np.exp(np.minimum(epsilon - nearest, 0.0))
@@ -203,16 +187,12 @@ class LargerProfile:
     """Both directions of a composition: the larger upper side everywhere, the lower side of the one that costs more."""
 
     def __init__(self, one: FixedProfile, other: FixedProfile, *, near: float) -> None:
-        import numpy as np
-
         self._both = one, other
         at = np.array([near])
         self._lower = max(self._both, key=lambda direction: float(direction.lower(at)[0]))
 
     def upper(self, epsilon: Array) -> Array:
         """At or above both."""
-        import numpy as np
-
         one, other = (direction.upper(epsilon) for direction in self._both)
         result: Array = np.maximum(one, other)
         return result

@@ -147,25 +147,12 @@ def _poisson(node: Poisson, relation: Relation, explicit: bool) -> OneStep:
     if relation == "substitution":
         if node.absent is not None:
             return _poisson_substitution(node, node.absent, inner, explicit)
-        return _each(inner, lambda curve: Diluted(curve, rate))
-    forward = Direction(
-        Mixed(inner.forward.upper, rate),
-        None if inner.forward.lower is None else Mixed(inner.forward.lower, rate),
-    )
-    backward = Direction(
-        Mixed(inner.backward.upper.swapped(), rate).swapped(),
-        None if inner.backward.lower is None else Mixed(inner.backward.lower.swapped(), rate).swapped(),
-    )
+        return _diluted(inner, rate)
+    forward = _amplified(inner.forward, lambda curve: Mixed(curve, rate))
+    backward = _amplified(inner.backward, lambda curve: Mixed(curve.swapped(), rate).swapped())
     if inner.symmetric:
-        # One object for both directions, so that lower is upper where it is attained.
-        mixed = forward.upper
-        lower = mixed if inner.tight else forward.lower
-        forward = Direction(mixed, lower)
-        swapped = mixed.swapped()
+        swapped = forward.upper.swapped()  # of one object, so that lower is upper where it is attained
         backward = Direction(swapped, swapped if inner.tight else backward.lower)
-    elif inner.tight:
-        forward = Direction(forward.upper, forward.upper)
-        backward = Direction(backward.upper, backward.upper)
     return OneStep(forward, backward)
 
 
@@ -182,7 +169,7 @@ def _poisson_substitution(node: Poisson, absent: Plan, inner: OneStep, explicit:
         return replaced_gaussian(replaced=shifts[0], absent=shifts[1], rate=node.rate)
     gone = one_step(absent, "zero-out", explicit=explicit)
     if gone is NOTHING:
-        return NOTHING if inner is NOTHING else _each(inner, lambda curve: Diluted(curve, node.rate))
+        return NOTHING if inner is NOTHING else _diluted(inner, node.rate)
     if not (inner.symmetric and gone.symmetric):
         raise NotSupported(
             "Poisson sampling under substitution needs curves that are the same in both orders",
@@ -199,18 +186,21 @@ def _poisson_substitution(node: Poisson, absent: Plan, inner: OneStep, explicit:
     if seen is None:
         return OneStep.dominated(upper, symmetric=True)
     pair = Mixed(seen, node.rate)
-    return OneStep(Direction(upper, pair), Direction(upper, pair.swapped()))
+    return OneStep.dominated(upper, lower=pair)
 
 
-def _each(inner: OneStep, amplify: Callable[[Curve], Curve]) -> OneStep:
-    def one(direction: Direction) -> Direction:
-        upper = amplify(direction.upper)
-        if direction.lower is direction.upper:
-            return Direction(upper, upper)
-        return Direction(upper, None if direction.lower is None else amplify(direction.lower))
+def _amplified(one: Direction, amplify: Callable[[Curve], Curve]) -> Direction:
+    upper = amplify(one.upper)
+    if one.lower is one.upper:
+        return Direction(upper, upper)
+    return Direction(upper, None if one.lower is None else amplify(one.lower))
 
-    forward = one(inner.forward)
-    return OneStep(forward, forward if inner.symmetric else one(inner.backward))
+
+def _diluted(inner: OneStep, rate: float) -> OneStep:
+    forward = _amplified(inner.forward, lambda curve: Diluted(curve, rate))
+    if inner.symmetric:
+        return OneStep(forward, forward)
+    return OneStep(forward, _amplified(inner.backward, lambda curve: Diluted(curve, rate)))
 
 
 def _without_replacement(node: WithoutReplacement, relation: Relation, explicit: bool) -> OneStep:
@@ -242,7 +232,7 @@ def _without_replacement(node: WithoutReplacement, relation: Relation, explicit:
     if tight and not explicit:
         return OneStep.dominated(combined, lower=combined, symmetric=True)
     pair = Mixed(attained, rate)
-    return OneStep(Direction(combined, pair), Direction(combined, pair.swapped()))
+    return OneStep.dominated(combined, lower=pair)
 
 
 def _replaces_both(node: Plan) -> bool:

@@ -37,7 +37,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from affidavit.accountant.nodes import Compose, Gaussian, Plan, Repeat
-from affidavit.accountant.pld.curve import Array, Curve, Direction, Logs, OneStep
+from affidavit.accountant.pld.curve import Array, Curve, Logs, OneStep
 from affidavit.accountant.pld.subsample import TwoSided, log_mixed
 
 __all__ = ["ThreeGaussians", "gaussian_shifts", "replaced_gaussian"]
@@ -78,7 +78,6 @@ def _pairs(of: Plan, absent: Plan) -> list[tuple[float, float, int]] | None:
 class ThreeGaussians(Curve):
     """(1−q)N(0) + qN(``right``) against (1−q)N(0) + qN(−``left``); ``right`` >= ``left`` > 0, 0 < q < 1."""
 
-    __slots__ = ("left", "rate", "right")
     accuracy = ROUNDING
 
     def __init__(self, *, right: float, left: float, rate: float) -> None:
@@ -150,4 +149,4 @@ def replaced_gaussian(*, replaced: float, absent: float, rate: float) -> OneStep
     if left == absent:
         return OneStep.attained(pair, symmetric=True)
     upper = TwoSided(pair)
-    return OneStep(Direction(upper, pair), Direction(upper, pair.swapped()))
+    return OneStep.dominated(upper, lower=pair)
