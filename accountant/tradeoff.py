@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from affidavit.accountant import validate
-from affidavit.accountant.bound import profile_points
+from affidavit.accountant.bound import bound, profile_points
 from affidavit.accountant.plan import Plan
 from affidavit.accountant.show import Facts, Shown, upper
 from affidavit.accountant.validate import Relation
@@ -94,8 +94,6 @@ def privacy_curve(
 
     ``tolerance`` is relative, on δ at the grid's end and on ε. Errors as in ``bound``.
     """
-    from affidavit.accountant.bound import bound
-
     checked = validate.fraction(delta, path="delta")
     found = bound(plan, relation=relation, delta=checked, tolerance=tolerance)
     grid = tuple(epsilons) if epsilons is not None else epsilon_grid(found.epsilon_upper)

@@ -14,7 +14,7 @@ Wang 2019, theorem 5, with its factor 3; without replacement by Wang, Balle, Kas
 substitution, and as Poisson under add-remove. In a part, or beside a sample from a population of another size, how
 many records there are is not public, and leaving is becoming null: zero-out, which has no cost here. (α−1)ρ(α) is
 convex in α and 0 at 1: between whole orders the chord. ρ on the sample bounds ρ through it (quasi-convexity). A sample
-inside a sample, a ``parallel`` in one, and what ``rdp.applies`` refuses has no cost here.
+inside a sample, a ``parallel`` in one, and what ``rdp`` refuses has no cost here.
 
 Parallel parts: the costliest; under substitution, where a record may move, the two costliest together.
 

@@ -60,12 +60,8 @@ class AdvancedMethod:
     name = "advanced"
     exact = False
 
-    def why_not(self, scenario: Scenario, relation: Relation) -> str:
-        """Applies to pure, approximate, exponential and Laplace leaves."""
-        del relation
+    def why_not(self, scenario: Scenario, _relation: Relation) -> str:
         return "" if pure_costs(scenario) is not None else "needs an (epsilon, delta) guarantee of every mechanism"
 
-    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> AdvancedProfile:
-        """The full formula."""
-        del relation, target
+    def profile(self, scenario: Scenario, _relation: Relation, _target: Target) -> AdvancedProfile:
         return AdvancedProfile(pure_costs(scenario) or [])

@@ -101,14 +101,10 @@ class GaussianMethod:
     name = "gaussian"
     exact = True
 
-    def why_not(self, scenario: Scenario, relation: Relation) -> str:
-        """Applies when every mechanism is an unsampled Gaussian."""
-        del relation
+    def why_not(self, scenario: Scenario, _relation: Relation) -> str:
         if scenario.exponentials or any(not isinstance(node, Gaussian) for node, _ in scenario.fixed):
             return "needs every mechanism to be an unsampled Gaussian"
         return ""
 
-    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> GaussianProfile:
-        """One Gaussian of the total μ."""
-        del relation, target
+    def profile(self, scenario: Scenario, _relation: Relation, _target: Target) -> GaussianProfile:
         return GaussianProfile(total_mu(scenario))

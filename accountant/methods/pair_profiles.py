@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, smallest_epsilon
 from affidavit.accountant.methods.gaussian import CANCELLATION, RELATIVE_ERROR, gaussian_delta, total_mu
-from affidavit.accountant.methods.optimal import pure_costs, support_size, two_point_losses
+from affidavit.accountant.methods.optimal import log_kept, pure_costs, support_size, two_point_losses
 from affidavit.accountant.plan import Approximate, Gaussian, Pure
 from affidavit.accountant.validate import Relation
 
@@ -58,9 +58,8 @@ class MixtureProfile:
         self.mu = total_mu(scenario)
         rest = Scenario(fixed=tuple((n, c) for n, c in scenario.fixed if not isinstance(n, Gaussian)))
         costs = pure_costs(rest) or []
-        log_kept = sum(count * (math.log1p(-delta) if delta < 1.0 else -math.inf) for _, delta, count in costs if count)
-        self.kept = math.exp(log_kept)
-        self.revealed = -math.expm1(log_kept)
+        log = log_kept(costs)
+        self.kept, self.revealed = math.exp(log), -math.expm1(log)
         losses, logs, error = two_point_losses(costs)
         self._atoms = losses
         self._masses = np.exp(logs)
@@ -74,11 +73,9 @@ class MixtureProfile:
         return result
 
     def upper(self, epsilon: Array) -> Array:
-        """Closed form, error added."""
         return np.minimum(1.0, self._mean(epsilon) * (1.0 + self._error))
 
     def lower(self, epsilon: Array) -> Array:
-        """Closed form, error taken off."""
         return self._mean(epsilon) * (1.0 - self._error)
 
     def lower_slope(self, epsilon: Array) -> Array:
@@ -94,12 +91,10 @@ class MixtureProfile:
         return result
 
     def delta(self, epsilon: float) -> Interval:
-        """Both sides at one ε."""
         at = np.array([epsilon])
         return Interval(float(self.lower(at)[0]), float(self.upper(at)[0]))
 
     def epsilon(self, delta: float) -> Interval:
-        """Bisection on each side."""
         if math.isinf(self.mu):
             return Interval(math.inf, math.inf)
         start = self.mu * self.mu / 2.0 + self.mu + float(self._atoms.max())
@@ -131,19 +126,16 @@ class ComposedProfile:
         self._upper, self._lower = _both_sums(parts, direction, small)
 
     def upper(self, epsilon: Array) -> Array:
-        """The engine's upper side, rounding added."""
         above, scaled = self._upper.at(epsilon)
         result: Array = np.minimum(1.0, self._upper.infinite + above * (1.0 + self._ROUNDING) - scaled)
         return result
 
     def lower(self, epsilon: Array) -> Array:
-        """The engine's lower side, rounding taken off."""
         above, scaled = self._lower.at(epsilon)
         result: Array = np.maximum(0.0, self._lower.infinite + above * (1.0 - self._ROUNDING) - scaled)
         return result
 
     def lower_slope(self, epsilon: Array) -> Array:
-        """e^ε Q(L > ε) of the lower side."""
         result: Array = self._lower.at(epsilon)[1]
         return result
 
@@ -192,7 +184,6 @@ class LargerProfile:
         self._lower = max(self._both, key=lambda direction: float(direction.lower(at)[0]))
 
     def upper(self, epsilon: Array) -> Array:
-        """At or above both."""
         one, other = (direction.upper(epsilon) for direction in self._both)
         result: Array = np.maximum(one, other)
         return result
@@ -202,7 +193,6 @@ class LargerProfile:
         return self._lower.lower(epsilon)
 
     def lower_slope(self, epsilon: Array) -> Array:
-        """Of the same direction."""
         return self._lower.lower_slope(epsilon)
 
 
@@ -231,9 +221,7 @@ class MixtureMethod:
     name = "mixture"
     exact = True
 
-    def why_not(self, scenario: Scenario, relation: Relation) -> str:
-        """Applies to unsampled gaussian, pure and approximate leaves."""
-        del relation
+    def why_not(self, scenario: Scenario, _relation: Relation) -> str:
         if scenario.exponentials or any(not isinstance(n, (Gaussian, Pure, Approximate)) for n, _ in scenario.fixed):
             return "needs gaussian, pure and approximate leaves only, unsampled"
         two_point = [(n.epsilon, 0.0, c) for n, c in scenario.fixed if isinstance(n, (Pure, Approximate))]
@@ -241,7 +229,5 @@ class MixtureMethod:
             return f"more than {MAX_ATOMS} sums of two-point losses"
         return ""
 
-    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> MixtureProfile:
-        """The exact mixture."""
-        del relation, target
+    def profile(self, scenario: Scenario, _relation: Relation, _target: Target) -> MixtureProfile:
         return MixtureProfile(scenario)
