@@ -11,31 +11,19 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
+from affidavit.accountant import nodes
 from affidavit.accountant.cases.case import Moved
 from affidavit.accountant.cases.dominance import covers
 from affidavit.accountant.cases.populations import check_inner_populations, check_no_inner_population
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.nodes import walk
-from affidavit.accountant.plan import (
-    Approximate,
-    Compose,
-    DiscreteGaussian,
-    Exponential,
-    Laplace,
-    Parallel,
-    Plan,
-    Poisson,
-    Pure,
-    Repeat,
-    WithoutReplacement,
-)
-from affidavit.accountant.plan import Gaussian as GaussianLeaf
+from affidavit.accountant.plan import Plan
 from affidavit.accountant.pld.atomic import approximate
 from affidavit.accountant.pld.bounded_range import BoundedRange
 from affidavit.accountant.pld.curve import Curve, Direction, FullLoss, NoLoss, OneStep
 from affidavit.accountant.pld.discrete_gaussian import discrete_gaussian
 from affidavit.accountant.pld.gaussian import Gaussian
-from affidavit.accountant.pld.laplace import Laplace as LaplaceCurve
+from affidavit.accountant.pld.laplace import Laplace
 from affidavit.accountant.pld.nested import composed_step
 from affidavit.accountant.pld.replaced import replaced_step
 from affidavit.accountant.pld.subsample import Combined, Diluted, Lesser, Mixed, PoissonSubstitution
@@ -66,16 +54,17 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneSt
     """
     match node:
         case Moved(node=sample, leaves=leaves):
-            read: Relation = "substitution" if isinstance(sample, Poisson) and sample.absent is not None else "zero-out"
+            both_costs = isinstance(sample, nodes.Poisson) and sample.absent is not None
+            read: Relation = "substitution" if both_costs else "zero-out"
             left = one_step(sample, read, explicit=explicit)
             return left if leaves else OneStep(left.backward, left.forward)
-        case Poisson():
+        case nodes.Poisson():
             return _poisson(node, relation, explicit)
-        case WithoutReplacement():
+        case nodes.WithoutReplacement():
             return _without_replacement(node, relation, explicit)
-        case Repeat() | Compose():
+        case nodes.Repeat() | nodes.Compose():
             return _composition(node, relation, explicit)
-        case Parallel():
+        case nodes.Parallel():
             raise NotSupported(
                 "a parallel node has no single privacy loss distribution",
                 hint="put `parallel` outermost, or each part's sampling inside its part",
@@ -87,9 +76,9 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneSt
 def flatten(node: Plan, relation: Relation, *, count: int = 1, explicit: bool = False) -> list[tuple[OneStep, int]]:
     """``compose`` and ``repeat`` unrolled into one-step curves with counts, in declared order."""
     match node:
-        case Repeat(count=times, of=of):
+        case nodes.Repeat(count=times, of=of):
             return flatten(of, relation, count=count * times, explicit=explicit) if times else []
-        case Compose(parts=parts):
+        case nodes.Compose(parts=parts):
             return [item for part in parts for item in flatten(part, relation, count=count, explicit=explicit)]
         case _:
             return [(one_step(node, relation, explicit=explicit), count)] if count else []
@@ -97,21 +86,21 @@ def flatten(node: Plan, relation: Relation, *, count: int = 1, explicit: bool = 
 
 def _leaf(node: Plan) -> OneStep:
     match node:
-        case GaussianLeaf(noise_multiplier=noise):
+        case nodes.Gaussian(noise_multiplier=noise):
             return _noise(noise, lambda: Gaussian(1.0 / noise))
-        case Laplace(noise_multiplier=noise):
-            return _noise(noise, lambda: LaplaceCurve(1.0 / noise))
-        case DiscreteGaussian(noise_multiplier=noise, granularity=granularity):
+        case nodes.Laplace(noise_multiplier=noise):
+            return _noise(noise, lambda: Laplace(1.0 / noise))
+        case nodes.DiscreteGaussian(noise_multiplier=noise, granularity=granularity):
             return discrete_gaussian(noise, granularity)
-        case Pure(epsilon=epsilon):
+        case nodes.Pure(epsilon=epsilon):
             return OneStep.attained(approximate(epsilon, 0.0), symmetric=True) if epsilon > 0.0 else NOTHING
-        case Approximate(epsilon=epsilon, delta=delta):
+        case nodes.Approximate(epsilon=epsilon, delta=delta):
             if delta >= 1.0:
                 return EVERYTHING
             if epsilon == 0.0 and delta == 0.0:
                 return NOTHING
             return OneStep.attained(approximate(epsilon, delta), symmetric=True)
-        case Exponential(range=eta):
+        case nodes.Exponential(range=eta):
             # Every member of the family is attained; the envelope of all is not.
             return OneStep.dominated(BoundedRange(eta), symmetric=True) if eta > 0.0 else NOTHING
     raise NotSupported(
@@ -127,7 +116,7 @@ def _noise(noise: float, curve: Callable[[], Curve]) -> OneStep:
     return OneStep.attained(curve(), symmetric=True)
 
 
-def _composition(node: Repeat | Compose, relation: Relation, explicit: bool) -> OneStep:
+def _composition(node: nodes.Repeat | nodes.Compose, relation: Relation, explicit: bool) -> OneStep:
     parts = flatten(node, relation, explicit=explicit)
     if not parts:
         return NOTHING
@@ -136,7 +125,7 @@ def _composition(node: Repeat | Compose, relation: Relation, explicit: bool) -> 
     return composed_step(tuple(parts))
 
 
-def _poisson(node: Poisson, relation: Relation, explicit: bool) -> OneStep:
+def _poisson(node: nodes.Poisson, relation: Relation, explicit: bool) -> OneStep:
     rate, of = node.rate, node.of
     check_no_inner_population(of)
     if rate == 0.0:
@@ -156,13 +145,13 @@ def _poisson(node: Poisson, relation: Relation, explicit: bool) -> OneStep:
     return OneStep(forward, backward)
 
 
-def _poisson_substitution(node: Poisson, absent: Plan, inner: OneStep, explicit: bool) -> OneStep:
+def _poisson_substitution(node: nodes.Poisson, absent: Plan, inner: OneStep, explicit: bool) -> OneStep:
     """Both costs on the sample known; the lower side is that of a record replaced by one that contributes nothing.
 
     Of two pure mechanisms and of two Gaussians the curve is exact (``replaced``, ``three_gaussians``).
     """
     match node.of, absent:
-        case Pure(epsilon=replaced), Pure(epsilon=gone_epsilon) if replaced > 0.0 and gone_epsilon > 0.0:
+        case nodes.Pure(epsilon=replaced), nodes.Pure(epsilon=gone_epsilon) if replaced > 0.0 and gone_epsilon > 0.0:
             return replaced_step(replaced=replaced, absent=gone_epsilon, rate=node.rate)
     shifts = gaussian_shifts(node.of, absent)
     if shifts is not None and shifts[1] < shifts[0]:
@@ -203,7 +192,7 @@ def _diluted(inner: OneStep, rate: float) -> OneStep:
     return OneStep(forward, _amplified(inner.backward, lambda curve: Diluted(curve, rate)))
 
 
-def _without_replacement(node: WithoutReplacement, relation: Relation, explicit: bool) -> OneStep:
+def _without_replacement(node: nodes.WithoutReplacement, relation: Relation, explicit: bool) -> OneStep:
     check_inner_populations(node, node.of)
     if node.sample == 0:
         return NOTHING
@@ -217,7 +206,7 @@ def _without_replacement(node: WithoutReplacement, relation: Relation, explicit:
             hint="state the inner mechanism by leaves: gaussian, laplace, pure, approximate, exponential",
         )
     curve, attained = inner.forward.upper, inner.forward.lower
-    if any(isinstance(one, Poisson) for one in walk(node.of)):
+    if any(isinstance(one, nodes.Poisson) for one in walk(node.of)):
         # Whom the inner sample leaves out is not alone in it: reached is what a record that contributes nothing does.
         attained = None if _replaces_both(node.of) else one_step(node.of, "zero-out", explicit=True).forward.lower
     tight = attained is curve
@@ -237,4 +226,6 @@ def _without_replacement(node: WithoutReplacement, relation: Relation, explicit:
 
 def _replaces_both(node: Plan) -> bool:
     """Whether a Poisson sample inside states ``absent``, too: then its two costs must not be taken for one."""
-    return any(isinstance(one, Moved) or (isinstance(one, Poisson) and one.absent is not None) for one in walk(node))
+    return any(
+        isinstance(one, Moved) or (isinstance(one, nodes.Poisson) and one.absent is not None) for one in walk(node)
+    )
