@@ -34,7 +34,7 @@ from flint import arb, fmpz
 
 from affidavit.accountant import decimals
 from affidavit.accountant.filters.costs import ORDERS, Costs, RenyiPoint
-from affidavit.accountant.nodes import outermost, walk
+from affidavit.accountant.nodes import outermost, unrolled, walk
 from affidavit.accountant.plan import (
     Approximate,
     Compose,
@@ -210,16 +210,12 @@ def _choose(n: int, k: int) -> Ball:
 
 def _square(plan: Plan) -> Fraction | None:
     """Σ 1/σ² if ``plan`` is Gaussian leaves only: together one Gaussian."""
-    match plan:
-        case Gaussian(noise_multiplier=sigma) if sigma > 0.0:
-            return 1 / Fraction(sigma) ** 2
-        case Repeat(count=count, of=of):
-            inner = _square(of)
-            return None if inner is None else count * inner
-        case Compose(parts=parts):
-            squares = [_square(part) for part in parts]
-            return None if None in squares else sum((x for x in squares if x is not None), Fraction(0))
-    return None
+    total = Fraction(0)
+    for leaf, count in unrolled(plan):
+        if not isinstance(leaf, Gaussian) or leaf.noise_multiplier == 0.0:
+            return None
+        total += count / Fraction(leaf.noise_multiplier) ** 2
+    return total
 
 
 def _added(plan: Plan, relation: Relation, leaf: Callable[[Plan], Fraction]) -> Fraction:

@@ -16,7 +16,6 @@ from affidavit.accountant.cases.case import Moved
 from affidavit.accountant.cases.dominance import covers
 from affidavit.accountant.cases.populations import check_inner_populations, check_no_inner_population
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.nodes import walk
 from affidavit.accountant.plan import Plan
 from affidavit.accountant.pld.atomic import approximate
 from affidavit.accountant.pld.bounded_range import BoundedRange
@@ -63,7 +62,10 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneSt
         case nodes.WithoutReplacement():
             return _without_replacement(node, relation, explicit)
         case nodes.Repeat() | nodes.Compose():
-            return _composition(node, relation, explicit)
+            parts = flatten(node, relation, explicit=explicit)
+            if len(parts) == 1 and parts[0][1] == 1:
+                return parts[0][0]
+            return composed_step(tuple(parts)) if parts else NOTHING
         case nodes.Parallel():
             raise NotSupported(
                 "a parallel node has no single privacy loss distribution",
@@ -73,15 +75,9 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneSt
             return _leaf(node)
 
 
-def flatten(node: Plan, relation: Relation, *, count: int = 1, explicit: bool = False) -> list[tuple[OneStep, int]]:
+def flatten(node: Plan, relation: Relation, *, explicit: bool = False) -> list[tuple[OneStep, int]]:
     """``compose`` and ``repeat`` unrolled into one-step curves with counts, in declared order."""
-    match node:
-        case nodes.Repeat(count=times, of=of):
-            return flatten(of, relation, count=count * times, explicit=explicit) if times else []
-        case nodes.Compose(parts=parts):
-            return [item for part in parts for item in flatten(part, relation, count=count, explicit=explicit)]
-        case _:
-            return [(one_step(node, relation, explicit=explicit), count)] if count else []
+    return [(one_step(one, relation, explicit=explicit), count) for one, count in nodes.unrolled(node)]
 
 
 def _leaf(node: Plan) -> OneStep:
@@ -114,15 +110,6 @@ def _noise(noise: float, curve: Callable[[], Curve]) -> OneStep:
     if noise <= 0.0 or not math.isfinite(1.0 / noise) or 1.0 / noise > 1e150:
         return EVERYTHING
     return OneStep.attained(curve(), symmetric=True)
-
-
-def _composition(node: nodes.Repeat | nodes.Compose, relation: Relation, explicit: bool) -> OneStep:
-    parts = flatten(node, relation, explicit=explicit)
-    if not parts:
-        return NOTHING
-    if len(parts) == 1 and parts[0][1] == 1:
-        return parts[0][0]
-    return composed_step(tuple(parts))
 
 
 def _poisson(node: nodes.Poisson, relation: Relation, explicit: bool) -> OneStep:
@@ -206,7 +193,7 @@ def _without_replacement(node: nodes.WithoutReplacement, relation: Relation, exp
             hint="state the inner mechanism by leaves: gaussian, laplace, pure, approximate, exponential",
         )
     curve, attained = inner.forward.upper, inner.forward.lower
-    if any(isinstance(one, nodes.Poisson) for one in walk(node.of)):
+    if any(isinstance(one, nodes.Poisson) for one in nodes.walk(node.of)):
         # Whom the inner sample leaves out is not alone in it: reached is what a record that contributes nothing does.
         attained = None if _replaces_both(node.of) else one_step(node.of, "zero-out", explicit=True).forward.lower
     tight = attained is curve
@@ -227,5 +214,6 @@ def _without_replacement(node: nodes.WithoutReplacement, relation: Relation, exp
 def _replaces_both(node: Plan) -> bool:
     """Whether a Poisson sample inside states ``absent``, too: then its two costs must not be taken for one."""
     return any(
-        isinstance(one, Moved) or (isinstance(one, nodes.Poisson) and one.absent is not None) for one in walk(node)
+        isinstance(one, Moved) or (isinstance(one, nodes.Poisson) and one.absent is not None)
+        for one in nodes.walk(node)
     )

@@ -36,7 +36,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import log_ndtr
 
-from affidavit.accountant.nodes import Compose, Gaussian, Plan, Repeat
+from affidavit.accountant.nodes import Gaussian, Plan, unrolled
 from affidavit.accountant.pld.curve import Array, Curve, Logs, OneStep
 from affidavit.accountant.pld.subsample import TwoSided, log_mixed
 
@@ -48,31 +48,20 @@ HALVINGS, COARSE, NEWTON = 120, 10, 6
 
 
 def gaussian_shifts(of: Plan, absent: Plan) -> tuple[float, float] | None:
-    """(μ_r, μ_a) of Gaussians alone, the same tree twice, in one ratio; None otherwise, or without noise."""
-    pairs = _pairs(of, absent)
-    if not pairs or len({Fraction(gone) / Fraction(sigma) for sigma, gone, _ in pairs}) > 1:
+    """(μ_r, μ_a) of Gaussians alone, the same uses twice, in one ratio; None otherwise, or without noise."""
+    both = list(unrolled(of)), list(unrolled(absent))
+    if not both[0] or [count for _, count in both[0]] != [count for _, count in both[1]]:
         return None
-    replaced, presence = (math.sqrt(math.fsum(count / noise[side] ** 2 for *noise, count in pairs)) for side in (0, 1))
+    noise = [[one.noise_multiplier if isinstance(one, Gaussian) else 0.0 for one, _ in uses] for uses in both]
+    if min(map(min, noise)) <= 0.0:
+        return None
+    if len({Fraction(gone) / Fraction(sigma) for sigma, gone in zip(*noise, strict=True)}) > 1:
+        return None
+    counts = [count for _, count in both[0]]
+    replaced, presence = (
+        math.sqrt(math.fsum(count / sigma**2 for sigma, count in zip(side, counts, strict=True))) for side in noise
+    )
     return replaced, presence
-
-
-def _pairs(of: Plan, absent: Plan) -> list[tuple[float, float, int]] | None:
-    """(σ of replacing, σ of taking away, uses) leaf by leaf."""
-    match of, absent:
-        case Gaussian(noise_multiplier=sigma), Gaussian(noise_multiplier=gone) if sigma > 0.0 and gone > 0.0:
-            return [(sigma, gone, 1)]
-        case Repeat(count=count, of=one), Repeat(count=other, of=another) if count == other:
-            inner = _pairs(one, another)
-            return None if inner is None else [(sigma, gone, count * uses) for sigma, gone, uses in inner]
-        case Compose(parts=parts), Compose(parts=others) if len(parts) == len(others):
-            found: list[tuple[float, float, int]] = []
-            for part, gone_part in zip(parts, others, strict=True):
-                inner = _pairs(part, gone_part)
-                if inner is None:
-                    return None
-                found += inner
-            return found
-    return None
 
 
 class ThreeGaussians(Curve):
