@@ -30,11 +30,6 @@ class DiscreteProfile:
     masses: Array
     infinite: float = 0.0
 
-    @classmethod
-    def nothing(cls) -> DiscreteProfile:
-        """The profile of releasing nothing: loss 0 with certainty."""
-        return cls(np.zeros(1), np.ones(1))
-
     def delta(self, epsilon: float) -> float:
         """p_∞ + Σ p_i (1 − e^{ε − l_i})₊, all terms positive."""
         above = int(np.searchsorted(self.losses, epsilon, side="right"))

@@ -198,11 +198,7 @@ class OneStep:
     @classmethod
     def attained(cls, curve: Curve, *, symmetric: bool = False) -> OneStep:
         """A dominating pair that is attained; ``symmetric`` if its loss has one law in both orders."""
-        forward = Direction(curve, curve)
-        if symmetric:
-            return cls(forward, forward)
-        other = curve.swapped()
-        return cls(forward, Direction(other, other))
+        return cls.dominated(curve, lower=curve, symmetric=symmetric)
 
     @classmethod
     def dominated(cls, curve: Curve, *, lower: Curve | None = None, symmetric: bool = False) -> OneStep:
@@ -210,4 +206,5 @@ class OneStep:
         forward = Direction(curve, lower)
         if symmetric:
             return cls(forward, forward)
-        return cls(forward, Direction(curve.swapped(), None if lower is None else lower.swapped()))
+        other = curve.swapped()
+        return cls(forward, Direction(other, other if lower is curve else None if lower is None else lower.swapped()))
