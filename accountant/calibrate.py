@@ -143,13 +143,7 @@ class _Search:
 
 
 def solve(
-    cost: Callable[[float], float],
-    *,
-    epsilon: float,
-    start: float,
-    domain: Domain,
-    name: str,
-    tolerance: float = 1e-4,
+    cost: Callable[[float], float], *, epsilon: float, start: float, domain: Domain, name: str, tolerance: float = 1e-4
 ) -> Calibrated:
     """The value nearest the target ``epsilon`` whose ``cost`` (an upper side of ε) meets it.
 

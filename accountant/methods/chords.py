@@ -260,13 +260,7 @@ def prepare(eta: float, spacing: float) -> Use:
 
 
 def _kind(
-    eta: float,
-    spacing: float,
-    starts: tuple[Place, Place],
-    ends: tuple[Place, Place],
-    *,
-    offset: float,
-    width: float,
+    eta: float, spacing: float, starts: tuple[Place, Place], ends: tuple[Place, Place], *, offset: float, width: float
 ) -> Kind:
     reach = starts[1].move
     t = np.minimum(np.arange(-1, reach + 1) * spacing - offset, eta)

@@ -195,10 +195,7 @@ def compose_masses(parts: Sequence[tuple[Masses, int]], saddle: Saddle, side: Si
         extra = LEAST * sum(count for _, count in parts)
         extra += beyond_mass(parts, saddle.up, around.end) if around.above else 0.0
     else:
-        for outside, exponents, end in (
-            (around.below, saddle.down, bottom),
-            (around.above, saddle.up, around.end),
-        ):
+        for outside, exponents, end in ((around.below, saddle.down, bottom), (around.above, saddle.up, around.end)):
             folded += beyond_mass(parts, exponents, end, theta=theta, log_moment=total) if outside else 0.0
     return Tail(
         side=side,

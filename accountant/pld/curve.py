@@ -22,17 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Array",
-    "Curve",
-    "Direction",
-    "FullLoss",
-    "Logs",
-    "NoLoss",
-    "OneStep",
-    "Swapped",
-    "log_complement",
-]
+__all__ = ["Array", "Curve", "Direction", "FullLoss", "Logs", "NoLoss", "OneStep", "Swapped", "log_complement"]
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -150,7 +150,4 @@ class Problem:
     def _chernoff(self, step: float) -> float:
         """δ(ε) without the mass at +inf, from the moments of the upper masses alone; safe where δ leaves float64."""
         epsilon, theta = self.target.epsilon or 0.0, self.saddle.theta
-        return min(
-            1.0,
-            beyond_mass(self._masses("upper", step), [theta, *self.saddle.up], epsilon),
-        )
+        return min(1.0, beyond_mass(self._masses("upper", step), [theta, *self.saddle.up], epsilon))
