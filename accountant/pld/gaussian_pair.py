@@ -86,8 +86,8 @@ class Pair:
         match curve:
             case Mixed(curve=Gaussian(mu=mu), rate=rate):
                 return cls(Mixture(rate, mu), Mixture(0.0, 0.0))
-            case ThreeGaussians(right=right, left=left, rate=rate):
-                return cls(Mixture(rate, right), Mixture(rate, -left))
+            case ThreeGaussians(p=p, q=q):
+                return cls(p, q)
             case Swapped(curve=inner):
                 found = cls.of(inner)
                 return None if found is None else cls(found.q, found.p)

@@ -38,7 +38,8 @@ from scipy.special import log_ndtr
 
 from affidavit.accountant.nodes import Gaussian, Plan, unrolled
 from affidavit.accountant.pld.curve import Array, Curve, Logs, OneStep
-from affidavit.accountant.pld.subsample import TwoSided, log_mixed
+from affidavit.accountant.pld.mixture import Mixture
+from affidavit.accountant.pld.subsample import TwoSided
 
 __all__ = ["ThreeGaussians", "gaussian_shifts", "replaced_gaussian"]
 
@@ -71,24 +72,14 @@ class ThreeGaussians(Curve):
 
     def __init__(self, *, right: float, left: float, rate: float) -> None:
         self.right, self.left, self.rate = right, left, rate
+        self.p, self.q = Mixture(rate, right), Mixture(rate, -left)
 
     def _loss(self, x: Array) -> Array:
-        return self._log_mixture(x, self.right) - self._log_mixture(x, -self.left)
-
-    def _log_mixture(self, x: Array, mean: float) -> Array:
-        """ln of (1−q)N(0) + qN(mean) against N(0)."""
-        return log_mixed(mean * x - 0.5 * mean * mean, self.rate)
+        return self.p.log_ratio(x) - self.q.log_ratio(x)
 
     def _slope(self, x: Array) -> Array:
         """d loss / dx."""
-
-        def share(mean: float) -> Array:
-            with np.errstate(over="ignore"):
-                odds = np.exp(0.5 * mean * mean - mean * x) * ((1.0 - self.rate) / self.rate)
-            result: Array = mean / (1.0 + odds)
-            return result
-
-        return share(self.right) - share(-self.left)
+        return self.right * self.p.second(x) + self.left * self.q.second(x)
 
     def _point(self, loss: Array) -> Array:
         """Where the loss, which rises in x, is reached: halved, Newton's steps, and each root enclosed or halved on."""
