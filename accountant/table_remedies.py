@@ -79,8 +79,8 @@ def _fitting(field: FieldInfo) -> Any:
 
     if field.examples:
         return field.examples[0]
-    checks = field.metadata
-    whole: TypeAdapter[Any] = TypeAdapter(Annotated[field.annotation, *checks] if checks else field.annotation)
+    annotation: Any = field.annotation
+    whole = TypeAdapter(Annotated[annotation, *field.metadata] if field.metadata else annotation)
     for value in _candidates(field):
         try:
             whole.validate_python(value, strict=True)
