@@ -69,8 +69,7 @@ class MixtureProfile:
     def _mean(self, epsilon: Array) -> Array:
         with np.errstate(over="ignore"):
             grid = np.subtract.outer(np.asarray(epsilon, dtype=float), self._atoms)
-        result: Array = self.revealed + self.kept * (gaussian_delta(grid, mu=self.mu) @ self._masses)
-        return result
+        return self.revealed + self.kept * (gaussian_delta(grid, mu=self.mu) @ self._masses)
 
     def upper(self, epsilon: Array) -> Array:
         return np.minimum(1.0, self._mean(epsilon) * (1.0 + self._error))
@@ -87,8 +86,7 @@ class MixtureProfile:
             slopes = np.where(grid < 0.0, np.exp(np.minimum(grid, 0.0)), 0.0)
         else:
             slopes = np.exp(grid + log_ndtr(-self.mu / 2.0 - grid / self.mu))
-        result: Array = (1.0 - self._error) * self.kept * (slopes @ self._masses)
-        return result
+        return (1.0 - self._error) * self.kept * (slopes @ self._masses)
 
     def delta(self, epsilon: float) -> Interval:
         at = np.array([epsilon])
@@ -127,17 +125,14 @@ class ComposedProfile:
 
     def upper(self, epsilon: Array) -> Array:
         above, scaled = self._upper.at(epsilon)
-        result: Array = np.minimum(1.0, self._upper.infinite + above * (1.0 + self._ROUNDING) - scaled)
-        return result
+        return np.minimum(1.0, self._upper.infinite + above * (1.0 + self._ROUNDING) - scaled)
 
     def lower(self, epsilon: Array) -> Array:
         above, scaled = self._lower.at(epsilon)
-        result: Array = np.maximum(0.0, self._lower.infinite + above * (1.0 - self._ROUNDING) - scaled)
-        return result
+        return np.maximum(0.0, self._lower.infinite + above * (1.0 - self._ROUNDING) - scaled)
 
     def lower_slope(self, epsilon: Array) -> Array:
-        result: Array = self._lower.at(epsilon)[1]
-        return result
+        return self._lower.at(epsilon)[1]
 
 
 class _Sums:
@@ -185,8 +180,7 @@ class LargerProfile:
 
     def upper(self, epsilon: Array) -> Array:
         one, other = (direction.upper(epsilon) for direction in self._both)
-        result: Array = np.maximum(one, other)
-        return result
+        return np.maximum(one, other)
 
     def lower(self, epsilon: Array) -> Array:
         """Of one direction: a mean over what runs beside it must be over one pair of data sets."""

@@ -58,8 +58,7 @@ def log_mixed(loss: Array, rate: float) -> Array:
     bent = rate * np.expm1(np.minimum(loss, 700.0))
     far = np.logaddexp(loss + math.log(rate), math.log1p(-rate))
     near = (bent > -0.5) & (bent < 1.0) & (loss < 700.0)
-    result: Array = np.where(near, np.log1p(np.clip(bent, -0.5, 1.0)), far)
-    return result
+    return np.where(near, np.log1p(np.clip(bent, -0.5, 1.0)), far)
 
 
 def _inner_loss(loss: Array, rate: float) -> Array:
