@@ -212,9 +212,9 @@ def _row(method: Method, cases: Scenarios, relation: Relation, target: Target) -
 def _sides(found: Interval, target: Target) -> tuple[float, float, float, float]:
     """Of ε, then of δ: what was asked for, and the question twice."""
     if target.delta is not None:
-        return (*found, target.delta, target.delta)
+        return found.lower, found.upper, target.delta, target.delta
     asked = target.epsilon or 0.0
-    return (asked, asked, *found)
+    return asked, asked, found.lower, found.upper
 
 
 def check_covered(plan: Plan, relation: Relation, *, delta: float) -> None:

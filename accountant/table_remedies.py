@@ -7,7 +7,7 @@ field's own checks accept: so the remedy is never another mistake.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from affidavit.accountant.remedies import did_you_mean, known_key, setting
 
@@ -79,8 +79,7 @@ def _fitting(field: FieldInfo) -> Any:
 
     if field.examples:
         return field.examples[0]
-    annotation: Any = field.annotation
-    whole = TypeAdapter(Annotated[annotation, *field.metadata] if field.metadata else annotation)
+    whole = TypeAdapter(_annotated(field))
     for value in _candidates(field):
         try:
             whole.validate_python(value, strict=True)
@@ -88,6 +87,12 @@ def _fitting(field: FieldInfo) -> Any:
             continue
         return list(value) if isinstance(value, tuple) else value
     return None
+
+
+def _annotated(field: FieldInfo) -> Any:
+    from typing import Annotated
+
+    return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
 
 
 def _candidates(field: FieldInfo) -> Iterator[Any]:
