@@ -26,12 +26,7 @@ from affidavit.accountant.methods.best import ALL, METHODS, Found, admitted, ask
 from affidavit.accountant.methods.ceiling import costs_at_most
 from affidavit.accountant.methods.cover import FEW, WIDER, cost_together, groups_of, likely_size
 from affidavit.accountant.methods.failure import certain_failure
-from affidavit.accountant.plan import (
-    Plan,
-    canonical_json,
-    core,
-    parse_plan,
-)
+from affidavit.accountant.plan import Plan, canonical_json, core, parse_plan
 from affidavit.accountant.show import Facts, Shown, between, lower, table, upper
 from affidavit.accountant.validate import Relation
 
@@ -211,9 +206,15 @@ def _row(method: Method, cases: Scenarios, relation: Relation, target: Target) -
             least = max(least, found.lower, 0.0 if known else admitted(scenario, relation, target))
         if scenario in cases.upper:
             most = max(most, found.upper)
+    return MethodResult(method.name, True, "", *_sides(Interval(least, most), target))
+
+
+def _sides(found: Interval, target: Target) -> tuple[float, float, float, float]:
+    """Of ε, then of δ: what was asked for, and the question twice."""
     if target.delta is not None:
-        return MethodResult(method.name, True, "", least, most, target.delta, target.delta)
-    return MethodResult(method.name, True, "", target.epsilon or 0.0, target.epsilon or 0.0, least, most)
+        return found.lower, found.upper, target.delta, target.delta
+    asked = target.epsilon or 0.0
+    return asked, asked, found.lower, found.upper
 
 
 def check_covered(plan: Plan, relation: Relation, *, delta: float) -> None:
@@ -270,14 +271,10 @@ def bound(
             raise NotSupported(
                 f"method {name} does not apply: {row.why}", hint="Remove `--method`: the best one is taken."
             )
-        sides = (row.epsilon_lower, row.epsilon_upper) if epsilon is None else (row.delta_lower, row.delta_upper)
-        found = Found(Interval(*sides), name)
-    lower, upper = found.interval
-    if target.delta is not None:
-        sides4 = (lower, upper, target.delta, target.delta)
-    else:
-        sides4 = (target.epsilon or 0.0, target.epsilon or 0.0, lower, upper)
-    return Bound(checked, checked_relation, *sides4, found.method, target.tolerance, found.attained, rows)
+        asked = (row.epsilon_lower, row.epsilon_upper) if epsilon is None else (row.delta_lower, row.delta_upper)
+        found = Found(Interval(*asked), name)
+    sides = _sides(found.interval, target)
+    return Bound(checked, checked_relation, *sides, found.method, target.tolerance, found.attained, rows)
 
 
 def profile_points(

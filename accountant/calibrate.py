@@ -143,13 +143,7 @@ class _Search:
 
 
 def solve(
-    cost: Callable[[float], float],
-    *,
-    epsilon: float,
-    start: float,
-    domain: Domain,
-    name: str,
-    tolerance: float = 1e-4,
+    cost: Callable[[float], float], *, epsilon: float, start: float, domain: Domain, name: str, tolerance: float = 1e-4
 ) -> Calibrated:
     """The value nearest the target ``epsilon`` whose ``cost`` (an upper side of ε) meets it.
 
@@ -181,7 +175,7 @@ def _narrow(search: _Search, good: float, bad: float, *, tolerance: float) -> tu
         near = search(good) >= search.target * (1.0 - tolerance)
         if search.target == 0.0:  # which all that fit meet alike: the one next to those that do not
             near = abs(good - bad) <= tolerance * max(abs(good), abs(bad))
-        if near or _adjacent(good, bad, search.domain):
+        if near or abs(good - bad) <= (1.0 if search.domain.integer else 1e-13 * max(abs(good), abs(bad))):
             break
         middle = _secant(search, good, bad, goal, weight_good, weight_bad)
         if search.fits(middle):
@@ -189,10 +183,6 @@ def _narrow(search: _Search, good: float, bad: float, *, tolerance: float) -> tu
         else:
             bad, weight_bad, weight_good = middle, 1.0, weight_good * 0.5
     return good, bad
-
-
-def _adjacent(good: float, bad: float, domain: Domain) -> bool:
-    return abs(good - bad) <= (1.0 if domain.integer else 1e-13 * max(abs(good), abs(bad)))
 
 
 def _secant(search: _Search, good: float, bad: float, goal: float, weight_good: float, weight_bad: float) -> float:

@@ -119,7 +119,7 @@ def subtract(left: Decimal, right: Decimal) -> Decimal:
     return _EXACT.subtract(left, right)
 
 
-def float_at_most(value: Decimal | Fraction) -> float:
+def float_at_most(value: Decimal | Fraction | float) -> float:
     """The greatest float whose exact value is at most ``value``.
 
     To certify (ε, δ) for the δ that was *written*, compute ε at ``float_at_most(δ)``: the float
@@ -129,7 +129,7 @@ def float_at_most(value: Decimal | Fraction) -> float:
     return math.nextafter(result, -math.inf) if result > value else result
 
 
-def float_at_least(value: Decimal | Fraction) -> float:
+def float_at_least(value: Decimal | Fraction | float) -> float:
     """The least float whose exact value is at least ``value``."""
     result = float(value)
     return math.nextafter(result, math.inf) if result < value else result

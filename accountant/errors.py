@@ -223,12 +223,7 @@ class BudgetExceeded(BudgetError):
     """
 
     def __init__(
-        self,
-        message: str,
-        *,
-        requested: tuple[float, float],
-        remaining: tuple[float, float],
-        hint: str = "",
+        self, message: str, *, requested: tuple[float, float], remaining: tuple[float, float], hint: str = ""
     ) -> None:
         super().__init__(message, hint=hint)
         self.requested = requested

@@ -25,6 +25,7 @@ __all__ = [
     "WithoutReplacement",
     "ZeroConcentrated",
     "outermost",
+    "unrolled",
     "walk",
 ]
 
@@ -218,3 +219,15 @@ def outermost(plan: Plan, kind: type[_Kind]) -> Iterator[_Kind]:
         return
     for node in plan.below:
         yield from outermost(node, kind)
+
+
+def unrolled(plan: Plan, uses: int = 1) -> Iterator[tuple[Plan, int]]:
+    """What ``compose`` and ``repeat`` use, in declared order, and how often."""
+    match plan:
+        case Repeat(count=count, of=of):
+            yield from unrolled(of, uses * count) if count else ()
+        case Compose(parts=parts):
+            for part in parts:
+                yield from unrolled(part, uses)
+        case _:
+            yield plan, uses

@@ -14,16 +14,7 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-__all__ = [
-    "CERTIFY",
-    "did_you_mean",
-    "example",
-    "known_key",
-    "near_file",
-    "nearest",
-    "setting",
-    "unused",
-]
+__all__ = ["CERTIFY", "did_you_mean", "example", "known_key", "near_file", "nearest", "setting", "unused"]
 
 CERTIFY = "certify what the program needs: `affidavit certify RUN.toml -o CERT.json`"
 

@@ -15,7 +15,7 @@ over its points and the limits are integrals and maxima of 1 − f, which are sm
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 
 from affidavit.accountant.show import Facts, Shown, upper
@@ -47,12 +47,7 @@ class RiskLimits(Shown):
 
     def as_dict(self) -> dict[str, float]:
         """Plain numbers, for JSON."""
-        return {
-            "area_under_roc": self.area_under_roc,
-            "advantage": self.advantage,
-            "true_positive_rate_at_1_percent": self.true_positive_rate_at_1_percent,
-            "true_positive_rate_at_01_percent": self.true_positive_rate_at_01_percent,
-        }
+        return asdict(self)
 
 
 def _lines(curve: PrivacyCurve) -> list[tuple[float, float]]:

@@ -69,9 +69,9 @@ def upper(value: float, *, digits: int = 6) -> str:
     return decimals.show(decimals.round_up(value, digits=digits)) if math.isfinite(value) else str(value)
 
 
-def lower(value: float, *, digits: int = 6) -> str:
+def lower(value: float) -> str:
     """Never above the value."""
-    return decimals.show(decimals.round_down(value, digits=digits)) if math.isfinite(value) else str(value)
+    return decimals.show(decimals.round_down(value, digits=6)) if math.isfinite(value) else str(value)
 
 
 def between(found: Bracketed) -> str:

@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from affidavit.accountant import validate
-from affidavit.accountant.bound import profile_points
+from affidavit.accountant.bound import bound, profile_points
 from affidavit.accountant.plan import Plan
 from affidavit.accountant.show import Facts, Shown, upper
 from affidavit.accountant.validate import Relation
 
 __all__ = ["PrivacyCurve", "privacy_curve"]
 
-DEFAULT_POINTS = 49
+POINTS = 49
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -73,12 +73,12 @@ class PrivacyCurve(Shown):
         return 1.0 - self.false_negative_rate(false_positive_rate)
 
 
-def epsilon_grid(epsilon_upper: float, *, points: int = DEFAULT_POINTS) -> tuple[float, ...]:
+def epsilon_grid(epsilon_upper: float) -> tuple[float, ...]:
     """ε values from 0 to beyond ``epsilon_upper``, denser near 0, with ``epsilon_upper`` among them."""
     if not math.isfinite(epsilon_upper):
         return (0.0,)
     top = max(epsilon_upper, 1e-3)
-    inner = [top * (i / (points - 1)) ** 1.5 for i in range(points)]
+    inner = [top * (i / (POINTS - 1)) ** 1.5 for i in range(POINTS)]
     return (*inner[:-1], top, *(top * s for s in (1.1, 1.25, 1.5)))
 
 
@@ -94,8 +94,6 @@ def privacy_curve(
 
     ``tolerance`` is relative, on δ at the grid's end and on ε. Errors as in ``bound``.
     """
-    from affidavit.accountant.bound import bound
-
     checked = validate.fraction(delta, path="delta")
     found = bound(plan, relation=relation, delta=checked, tolerance=tolerance)
     grid = tuple(epsilons) if epsilons is not None else epsilon_grid(found.epsilon_upper)

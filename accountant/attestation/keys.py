@@ -284,7 +284,8 @@ class Keyring:
 
     def show(self) -> tuple[KeyInfo, ...]:
         """All keys trusted here, our own first. Empty if there are none."""
-        own = [KeyInfo(signer.keyid, True, _public_pem(signer.private_key.public_key())) for signer in self._own()]
+        signers = [self.signer()] if self.exists() else []
+        own = [KeyInfo(signer.keyid, True, _public_pem(signer.private_key.public_key())) for signer in signers]
         known = {info.keyid for info in own}
         others = []
         for path in sorted((self.home / "trusted").glob("*.pem")):
@@ -311,9 +312,6 @@ class Keyring:
             self._refuse_revoked(keyid)
             keys[keyid], limits[keyid] = key, UNLIMITED
         return Trust(keys, limits)
-
-    def _own(self) -> tuple[Signer, ...]:
-        return (self.signer(),) if self.exists() else ()
 
 
 def _create(path: Path, content: bytes) -> None:

@@ -14,7 +14,7 @@ Wang 2019, theorem 5, with its factor 3; without replacement by Wang, Balle, Kas
 substitution, and as Poisson under add-remove. In a part, or beside a sample from a population of another size, how
 many records there are is not public, and leaving is becoming null: zero-out, which has no cost here. (α−1)ρ(α) is
 convex in α and 0 at 1: between whole orders the chord. ρ on the sample bounds ρ through it (quasi-convexity). A sample
-inside a sample, a ``parallel`` in one, and what ``rdp.applies`` refuses has no cost here.
+inside a sample, a ``parallel`` in one, and what ``rdp`` refuses has no cost here.
 
 Parallel parts: the costliest; under substitution, where a record may move, the two costliest together.
 
@@ -34,7 +34,7 @@ from flint import arb, fmpz
 
 from affidavit.accountant import decimals
 from affidavit.accountant.filters.costs import ORDERS, Costs, RenyiPoint
-from affidavit.accountant.nodes import outermost, walk
+from affidavit.accountant.nodes import outermost, unrolled, walk
 from affidavit.accountant.plan import (
     Approximate,
     Compose,
@@ -210,16 +210,12 @@ def _choose(n: int, k: int) -> Ball:
 
 def _square(plan: Plan) -> Fraction | None:
     """Σ 1/σ² if ``plan`` is Gaussian leaves only: together one Gaussian."""
-    match plan:
-        case Gaussian(noise_multiplier=sigma) if sigma > 0.0:
-            return 1 / Fraction(sigma) ** 2
-        case Repeat(count=count, of=of):
-            inner = _square(of)
-            return None if inner is None else count * inner
-        case Compose(parts=parts):
-            squares = [_square(part) for part in parts]
-            return None if None in squares else sum((x for x in squares if x is not None), Fraction(0))
-    return None
+    total = Fraction(0)
+    for leaf, count in unrolled(plan):
+        if not isinstance(leaf, Gaussian) or leaf.noise_multiplier == 0.0:
+            return None
+        total += count / Fraction(leaf.noise_multiplier) ** 2
+    return total
 
 
 def _added(plan: Plan, relation: Relation, leaf: Callable[[Plan], Fraction]) -> Fraction:

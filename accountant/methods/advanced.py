@@ -29,7 +29,7 @@ class AdvancedProfile:
     def __init__(self, costs: list[tuple[float, float, int]]) -> None:
         self._stated_delta = sum(count * delta for _, delta, count in costs)
         used = [(epsilon, count) for epsilon, _, count in costs if count]
-        self._mean = sum(count * _drift(epsilon) for epsilon, count in used)
+        self._mean = sum(count * (x * math.expm1(x) if x < 700.0 else math.inf) for x, count in used)
         self._squares = sum(count * epsilon * epsilon for epsilon, count in used)
 
     def epsilon(self, delta: float) -> Interval:
@@ -50,22 +50,14 @@ class AdvancedProfile:
         return Interval(0.0, min(1.0, (self._stated_delta + slack) * (1.0 + 1e-10)))
 
 
-def _drift(epsilon: float) -> float:
-    return epsilon * math.expm1(epsilon) if epsilon < 700.0 else math.inf
-
-
 class AdvancedMethod:
     """All leaves with an (ε, δ) guarantee, unsampled."""
 
     name = "advanced"
     exact = False
 
-    def why_not(self, scenario: Scenario, relation: Relation) -> str:
-        """Applies to pure, approximate, exponential and Laplace leaves."""
-        del relation
+    def why_not(self, scenario: Scenario, _relation: Relation) -> str:
         return "" if pure_costs(scenario) is not None else "needs an (epsilon, delta) guarantee of every mechanism"
 
-    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> AdvancedProfile:
-        """The full formula."""
-        del relation, target
+    def profile(self, scenario: Scenario, _relation: Relation, _target: Target) -> AdvancedProfile:
         return AdvancedProfile(pure_costs(scenario) or [])

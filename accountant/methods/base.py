@@ -17,9 +17,9 @@ EPSILON_FLOOR = 1e-6
 
 INVERSE_PHI = (math.sqrt(5.0) - 1.0) / 2.0
 LARGEST_EPSILON = 1e15
+"""A search for ε goes no further: beyond it the answer is infinity, on both sides alike."""
 LOUD, LOUD_WIDTH = 500.0, 1e-2
 """An ε above the first is of no use to anyone: a bracket of this relative width is enough."""
-"""A search for ε goes no further: beyond it the answer is infinity, on both sides alike."""
 
 
 class Interval(NamedTuple):
@@ -65,11 +65,11 @@ class Method(Protocol):
     name: str
     exact: bool
 
-    def why_not(self, scenario: Scenario, relation: Relation) -> str:
+    def why_not(self, scenario: Scenario, relation: Relation, /) -> str:
         """Empty if the method applies, else the reason in a few words."""
         ...
 
-    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> Profile:
+    def profile(self, scenario: Scenario, relation: Relation, target: Target, /) -> Profile:
         """The scenario's profile by this method."""
         ...
 

@@ -68,13 +68,10 @@ class BasicMethod:
     exact = False
 
     def why_not(self, scenario: Scenario, relation: Relation) -> str:
-        """Applies if every node states its cost or has a method of its own."""
         nodes = (node for node, count in scenario.nodes() if count and pure_cost(node) is None)
         return next((why for node in nodes if (why := _gap(node, relation))), "")
 
-    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> BasicProfile:
-        """Sums."""
-        del target
+    def profile(self, scenario: Scenario, relation: Relation, _target: Target) -> BasicProfile:
         return BasicProfile(scenario, relation)
 
 

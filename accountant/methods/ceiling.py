@@ -10,12 +10,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.zcdp import ZcdpProfile, rho_of
-from affidavit.accountant.plan import Compose, Plan, Poisson, Repeat, WithoutReplacement
+from affidavit.accountant.nodes import Plan, Poisson, WithoutReplacement, unrolled
 from affidavit.accountant.validate import Relation
 
 __all__ = ["costs_at_most"]
@@ -34,10 +34,10 @@ def costs_at_most(scenario: Scenario, relation: Relation, *, epsilon: float, del
 def _shows(uses: Uses, relation: Relation, epsilon: float, delta: float) -> bool:
     match uses:
         case [(Poisson(rate=rate, of=of), 1)] if relation != "substitution" and rate > 0.0:
-            return _shows(list(_flat(of, 1)), relation, _inner(epsilon, rate), delta / rate * (1.0 - ROUNDING))
+            return _shows(list(unrolled(of)), relation, _inner(epsilon, rate), delta / rate * (1.0 - ROUNDING))
         case [(WithoutReplacement(population=population, sample=sample, of=of), 1)] if sample:
             rate = sample / population
-            return _shows(list(_flat(of, 1)), "substitution", _inner(epsilon, rate), delta / rate * (1.0 - ROUNDING))
+            return _shows(list(unrolled(of)), "substitution", _inner(epsilon, rate), delta / rate * (1.0 - ROUNDING))
     return _split(uses, relation, epsilon, delta)
 
 
@@ -46,17 +46,6 @@ def _inner(epsilon: float, rate: float) -> float:
     if epsilon > 30.0:
         return (epsilon - math.log(rate)) * (1.0 - ROUNDING)
     return math.log1p(min(math.expm1(epsilon) / rate, LARGEST)) * (1.0 - ROUNDING)
-
-
-def _flat(plan: Plan, uses: int) -> Iterator[tuple[Plan, int]]:
-    match plan:
-        case Repeat(count=count, of=of):
-            yield from _flat(of, uses * count) if count else ()
-        case Compose(parts=parts):
-            for part in parts:
-                yield from _flat(part, uses)
-        case _:
-            yield plan, uses
 
 
 def _split(uses: Iterable[tuple[Plan, int]], relation: Relation, epsilon: float, delta: float) -> bool:

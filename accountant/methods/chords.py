@@ -37,16 +37,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from numpy import float64, intp
-    from numpy.typing import NDArray
-
-    Array = NDArray[float64]
-    Indices = NDArray[intp]
+import numpy as np
+from numpy.typing import NDArray
 
 __all__ = ["Use", "prepare"]
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 ALIGNED = 1e-14
 """A range this near, relatively, to a multiple of h is taken as one; the rounding charged to both sides covers it."""
@@ -123,8 +122,6 @@ class Use:
 
     def _peaks(self, planes: Array, kind: Kind, zero: int) -> Peaks:
         """Where the chords of one kind of cell are highest; point ``zero`` of the planes is α = 1."""
-        import numpy as np
-
         count = planes.shape[1] - self.cells - 2
         starts = [planes[plane, move : move + count] for plane, move in kind.starts]
         ends = [planes[plane, move : move + count] for plane, move in kind.ends]
@@ -155,8 +152,6 @@ class Use:
 
     def upper(self, planes: Array, zero: int) -> Array:
         """The bound over all t at every lattice point but the margins."""
-        import numpy as np
-
         found: Array = planes[0].copy()
         every = [self._peaks(planes, kind, zero) for kind in self.kinds]
         for kind, peaks in zip(self.kinds, every, strict=True):
@@ -185,8 +180,6 @@ class Use:
 
     def _ridges(self, found: Array, every: list[Peaks]) -> None:
         """Look at the breakpoints between a rising and a falling cell, and about cells that bend down."""
-        import numpy as np
-
         if self.cells == 0:
             return
         for this, (kind, peaks) in enumerate(zip(self.kinds, every, strict=True)):
@@ -204,8 +197,6 @@ class Use:
 
     def best(self, planes: Array, among: tuple[int, int]) -> Indices:
         """The best breakpoint, from ``among`` to ``among``, at every lattice point but the margins."""
-        import numpy as np
-
         rows = np.arange(max(0, among[0]), min(among[1], len(self.times) - 1) + 1)
         length = planes.shape[1]
         width = length - 2 * self.margin
@@ -226,8 +217,6 @@ class Use:
 @lru_cache(maxsize=1024)
 def prepare(eta: float, spacing: float) -> Use:
     """The cells and breakpoints of range ``eta`` on a lattice."""
-    import numpy as np
-
     exact = eta / spacing
     cells = round(exact)
     split = abs(exact - cells) > ALIGNED * exact
@@ -271,16 +260,8 @@ def prepare(eta: float, spacing: float) -> Use:
 
 
 def _kind(
-    eta: float,
-    spacing: float,
-    starts: tuple[Place, Place],
-    ends: tuple[Place, Place],
-    *,
-    offset: float,
-    width: float,
+    eta: float, spacing: float, starts: tuple[Place, Place], ends: tuple[Place, Place], *, offset: float, width: float
 ) -> Kind:
-    import numpy as np
-
     reach = starts[1].move
     t = np.minimum(np.arange(-1, reach + 1) * spacing - offset, eta)
     inside = np.arange(-1, reach + 1) > 0
@@ -289,6 +270,4 @@ def _kind(
 
 
 def _interleave(even: Indices, odd: Indices) -> Indices:
-    import numpy as np
-
     return np.stack([even, odd], axis=1).ravel()

@@ -13,43 +13,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from numpy import float64
-    from numpy.typing import NDArray
-
-    Array = NDArray[float64]
+import numpy as np
+from numpy.typing import NDArray
 
 __all__ = ["DiscreteProfile", "chord_profile", "mixed_delta", "tangent_profile"]
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DiscreteProfile:
     """Losses (nats, increasing), their probabilities under P, and the probability of loss ∞."""
 
-    losses: NDArray[float64]
-    masses: NDArray[float64]
+    losses: Array
+    masses: Array
     infinite: float = 0.0
-
-    @classmethod
-    def nothing(cls) -> DiscreteProfile:
-        """The profile of releasing nothing: loss 0 with certainty."""
-        import numpy as np
-
-        return cls(np.zeros(1), np.ones(1))
 
     def delta(self, epsilon: float) -> float:
         """p_∞ + Σ p_i (1 − e^{ε − l_i})₊, all terms positive."""
-        import numpy as np
-
         above = int(np.searchsorted(self.losses, epsilon, side="right"))
         return self.infinite + float(-(self.masses[above:] @ np.expm1(epsilon - self.losses[above:])))
 
 
-def mixed_delta(
-    profile: DiscreteProfile, other: Callable[[NDArray[float64]], NDArray[float64]], epsilon: float
-) -> float:
+def mixed_delta(profile: DiscreteProfile, other: Callable[[Array], Array], epsilon: float) -> float:
     """δ(ε) of ``profile`` composed with a mechanism whose vectorised profile is ``other``."""
     return profile.infinite + float(profile.masses @ other(epsilon - profile.losses))
 
@@ -59,8 +46,6 @@ def chord_profile(x: Array, values: Array) -> DiscreteProfile:
 
     The values bound a convex function from above, so their convex minorant does; they need not be convex themselves.
     """
-    import numpy as np
-
     kept: list[tuple[float, float, float]] = []  # x, value, and α × slope of the chord that ends there
     masses: list[float] = []  # α × change of slope at each kept point but the last
     for point, value in zip(x.tolist(), values.tolist(), strict=True):
@@ -83,8 +68,6 @@ def chord_profile(x: Array, values: Array) -> DiscreteProfile:
 
 def tangent_profile(x: Array, values: Array, slopes: Array) -> DiscreteProfile:
     """The upper envelope of the tangents (with 1 − α and 0) as losses: Graham's scan over lines."""
-    import numpy as np
-
     keep = values > 0.0
     x, values, slopes = x[keep], values[keep], slopes[keep]
     # A line in α: intercept v + s, slope −s/α_i. Kept as (log of s/α_i, intercept), steepest first.

@@ -18,16 +18,14 @@ the difference of two large numbers where μ is large; both are charged on each 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, smallest_epsilon
 from affidavit.accountant.plan import Gaussian
 from affidavit.accountant.validate import Relation
-
-if TYPE_CHECKING:
-    from numpy import float64
-    from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["GaussianMethod", "GaussianProfile", "gaussian_delta", "total_mu"]
 
@@ -41,14 +39,13 @@ FARTHEST = 1e6
 """Standard deviations beyond which the density is 0 in float64, many times over."""
 
 
-def gaussian_delta(epsilon: ArrayLike, *, mu: float) -> NDArray[float64]:
+def gaussian_delta(epsilon: ArrayLike, *, mu: float) -> NDArray[np.float64]:
     """δ(ε) of μ-Gaussian-DP, to about 12 digits; any real ε (or array), μ >= 0 (inf allowed)."""
-    import numpy as np
     from scipy.special import erfcx, log_ndtr, ndtr
 
     epsilon = np.asarray(epsilon, dtype=float)
     if mu == 0.0:
-        nothing: NDArray[float64] = np.maximum(0.0, -np.expm1(np.minimum(epsilon, 1.0)))
+        nothing: NDArray[np.float64] = np.maximum(0.0, -np.expm1(np.minimum(epsilon, 1.0)))
         return nothing
     if math.isinf(mu):
         return np.ones_like(epsilon)
@@ -58,7 +55,7 @@ def gaussian_delta(epsilon: ArrayLike, *, mu: float) -> NDArray[float64]:
         density = 0.5 * np.exp(-0.5 * tail * tail)
         mills = density * (erfcx(-tail * ROOT_HALF) - erfcx((mu - tail) * ROOT_HALF))
         body = ndtr(a) - np.exp(np.minimum(epsilon + log_ndtr(a - mu), 0.0))
-    result: NDArray[float64] = np.clip(np.where(-a > MILLS_SWITCH, mills, body), 0.0, 1.0)
+    result: NDArray[np.float64] = np.clip(np.where(-a > MILLS_SWITCH, mills, body), 0.0, 1.0)
     return result
 
 
@@ -107,14 +104,10 @@ class GaussianMethod:
     name = "gaussian"
     exact = True
 
-    def why_not(self, scenario: Scenario, relation: Relation) -> str:
-        """Applies when every mechanism is an unsampled Gaussian."""
-        del relation
+    def why_not(self, scenario: Scenario, _relation: Relation) -> str:
         if scenario.exponentials or any(not isinstance(node, Gaussian) for node, _ in scenario.fixed):
             return "needs every mechanism to be an unsampled Gaussian"
         return ""
 
-    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> GaussianProfile:
-        """One Gaussian of the total μ."""
-        del relation, target
+    def profile(self, scenario: Scenario, _relation: Relation, _target: Target) -> GaussianProfile:
         return GaussianProfile(total_mu(scenario))

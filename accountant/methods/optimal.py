@@ -18,16 +18,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, certain_delta, smallest_epsilon
 from affidavit.accountant.plan import Approximate, Exponential, Laplace, Plan, Pure
 from affidavit.accountant.validate import Relation
-
-if TYPE_CHECKING:
-    from numpy import float64
-    from numpy.typing import NDArray
 
 __all__ = ["OptimalMethod", "TwoPointProfile", "pure_costs", "two_point_losses"]
 
@@ -52,38 +50,31 @@ def pure_cost(node: Plan) -> tuple[float, float] | None:
 
 def pure_costs(scenario: Scenario) -> list[tuple[float, float, int]] | None:
     """(ε, δ, uses) of every mechanism, or None if one has no such guarantee."""
-    costs: list[tuple[float, float, int]] = []
-    for node, count in scenario.nodes():
-        cost = pure_cost(node)
-        if cost is None:
-            return None
-        costs.append((*cost, count))
-    return costs
+    known = [(pure_cost(node), count) for node, count in scenario.nodes()]
+    costs = [(*cost, count) for cost, count in known if cost is not None]
+    return costs if len(costs) == len(known) else None
 
 
 def support_size(costs: list[tuple[float, float, int]]) -> int:
     """Number of distinct loss sums of the two-point product."""
+    return math.prod(count + 1 for count in _by_epsilon(costs).values())
+
+
+def _by_epsilon(costs: list[tuple[float, float, int]]) -> dict[float, int]:
     counts: dict[float, int] = {}
     for epsilon, _, count in costs:
         counts[epsilon] = counts.get(epsilon, 0) + count
-    size = 1
-    for count in counts.values():
-        size *= count + 1
-    return size
+    return counts
 
 
-def two_point_losses(costs: list[tuple[float, float, int]]) -> tuple[NDArray[float64], NDArray[float64], float]:
+def two_point_losses(costs: list[tuple[float, float, int]]) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
     """(losses, log-probabilities under P, relative error) of the randomised-response product."""
-    import numpy as np
     from scipy.special import gammaln
 
-    counts: dict[float, int] = {}
-    for epsilon, _, count in costs:
-        counts[epsilon] = counts.get(epsilon, 0) + count
     losses = np.zeros(1)
     logs = np.zeros(1)
     error = 1e-13
-    for epsilon, count in sorted(counts.items()):
+    for epsilon, count in sorted(_by_epsilon(costs).items()):
         if epsilon == 0.0 or count == 0:
             continue
         k = np.arange(count + 1, dtype=float)
@@ -98,18 +89,17 @@ def two_point_losses(costs: list[tuple[float, float, int]]) -> tuple[NDArray[flo
     return losses, logs, error
 
 
+def log_kept(costs: list[tuple[float, float, int]]) -> float:
+    """ln Π(1 − δ_i)."""
+    return sum(count * (math.log1p(-delta) if delta < 1.0 else -math.inf) for _, delta, count in costs if count)
+
+
 class TwoPointProfile:
     """Profile of a composition of (ε_i, δ_i) pairs; ``exact`` if nothing better is known of them."""
 
     def __init__(self, costs: list[tuple[float, float, int]], *, exact: bool) -> None:
-        import numpy as np
-
         self.exact = exact
-        log_kept = 0.0
-        for _, delta, count in costs:
-            if count:
-                log_kept += count * (math.log1p(-delta) if delta < 1.0 else -math.inf)
-        self.revealed = -math.expm1(log_kept)
+        self.revealed = -math.expm1(log_kept(costs))
         self._costs = costs
         self.infinite = any(math.isinf(epsilon) for epsilon, _, count in costs if count)
         if self.infinite:
@@ -124,8 +114,6 @@ class TwoPointProfile:
 
     def delta(self, epsilon: float) -> Interval:
         """Sum over the losses above ``epsilon``."""
-        import numpy as np
-
         if self.infinite:
             return Interval(0.0, 1.0)
         above = int(np.searchsorted(self._losses, epsilon, side="right"))
@@ -143,20 +131,16 @@ class TwoPointProfile:
     def epsilon(self, delta: float) -> Interval:
         """Bisection; infinite if more than ``delta`` is revealed."""
         if self.infinite or self.revealed * (1.0 - 1e-13) > delta:
-            exact_infinite = self.exact and not self.infinite
-            return Interval(math.inf if exact_infinite else 0.0, math.inf)
-        top = self._widest
+            return Interval(math.inf if self.exact and not self.infinite else 0.0, math.inf)
+        start = max(self._widest, 1e-12)
+        largest = math.nextafter(self._widest, math.inf) * (1.0 + 1e-15)
         if self.revealed * (1.0 + 1e-13) > delta:
-            lower = smallest_epsilon(lambda e: self.delta(e).lower, delta).lower if self.exact else 0.0
             # At exactly what is revealed, nothing else may be: the largest loss.
-            upper = math.nextafter(top, math.inf) * (1.0 + 1e-15) if self._reveals_at_most(delta) else math.inf
-            return Interval(min(lower, upper), upper)
-        upper = smallest_epsilon(lambda e: self.delta(e).upper, delta, start=max(top, 1e-12)).upper
-        if upper > top * (1.0 + 1e-15):
-            upper = math.nextafter(top, math.inf) * (1.0 + 1e-15)
-        lower = 0.0
-        if self.exact:
-            lower = smallest_epsilon(lambda e: self.delta(e).lower, delta, start=max(top, 1e-12)).lower
+            upper = largest if self._reveals_at_most(delta) else math.inf
+        else:
+            upper = smallest_epsilon(lambda e: self.delta(e).upper, delta, start=start).upper
+            upper = largest if upper > self._widest * (1.0 + 1e-15) else upper
+        lower = smallest_epsilon(lambda e: self.delta(e).lower, delta, start=start).lower if self.exact else 0.0
         return Interval(min(lower, upper), upper)
 
     def _reveals_at_most(self, delta: float) -> bool:
@@ -173,9 +157,7 @@ class OptimalMethod:
     name = "optimal"
     exact = True
 
-    def why_not(self, scenario: Scenario, relation: Relation) -> str:
-        """Applies to pure, approximate, exponential and Laplace leaves."""
-        del relation
+    def why_not(self, scenario: Scenario, _relation: Relation) -> str:
         costs = pure_costs(scenario)
         if costs is None:
             return "needs an (epsilon, delta) guarantee of every mechanism"
@@ -183,9 +165,8 @@ class OptimalMethod:
             return f"the product of unequal epsilons has more than {MAX_SUPPORT} values"
         return ""
 
-    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> TwoPointProfile:
+    def profile(self, scenario: Scenario, _relation: Relation, _target: Target) -> TwoPointProfile:
         """Exact for pure and approximate leaves; an upper side where more is known."""
-        del relation, target
         costs = pure_costs(scenario) or []
         exact = all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
         return TwoPointProfile(costs, exact=exact)

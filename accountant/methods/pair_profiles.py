@@ -12,24 +12,25 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, smallest_epsilon
 from affidavit.accountant.methods.gaussian import CANCELLATION, RELATIVE_ERROR, UNIT, gaussian_delta, total_mu
-from affidavit.accountant.methods.optimal import pure_costs, support_size, two_point_losses
+from affidavit.accountant.methods.optimal import log_kept, pure_costs, support_size, two_point_losses
 from affidavit.accountant.plan import Approximate, Gaussian, Pure
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
-    from numpy import float64
-    from numpy.typing import NDArray
-
     from affidavit.accountant.pld.curve import OneStep
     from affidavit.accountant.pld.nested import Law
 
-    Array = NDArray[float64]
     Parts = tuple[tuple[OneStep, int], ...]
 
 __all__ = ["ComposedProfile", "FixedProfile", "MixtureMethod", "MixtureProfile", "fixed_gap", "fixed_profile"]
+
+Array = NDArray[np.float64]
 
 MAX_ATOMS = 1000
 
@@ -54,14 +55,11 @@ class MixtureProfile:
     """One Gaussian and a two-point product, independent; either may be absent."""
 
     def __init__(self, scenario: Scenario) -> None:
-        import numpy as np
-
         self.mu = total_mu(scenario)
         rest = Scenario(fixed=tuple((n, c) for n, c in scenario.fixed if not isinstance(n, Gaussian)))
         costs = pure_costs(rest) or []
-        log_kept = sum(count * (math.log1p(-delta) if delta < 1.0 else -math.inf) for _, delta, count in costs if count)
-        self.kept = math.exp(log_kept)
-        self.revealed = -math.expm1(log_kept)
+        log = log_kept(costs)
+        self.kept, self.revealed = math.exp(log), -math.expm1(log)
         losses, logs, error = two_point_losses(costs)
         self._atoms = losses
         self._masses = np.exp(logs)
@@ -69,26 +67,18 @@ class MixtureProfile:
         self._error = error + RELATIVE_ERROR + slack
 
     def _mean(self, epsilon: Array) -> Array:
-        import numpy as np
-
         with np.errstate(over="ignore"):
             grid = np.subtract.outer(np.asarray(epsilon, dtype=float), self._atoms)
-        result: Array = self.revealed + self.kept * (gaussian_delta(grid, mu=self.mu) @ self._masses)
-        return result
+        return self.revealed + self.kept * (gaussian_delta(grid, mu=self.mu) @ self._masses)
 
     def upper(self, epsilon: Array) -> Array:
-        """Closed form, error added."""
-        import numpy as np
-
         return np.minimum(1.0, self._mean(epsilon) * (1.0 + self._error))
 
     def lower(self, epsilon: Array) -> Array:
-        """Closed form, error taken off."""
         return self._mean(epsilon) * (1.0 - self._error)
 
     def lower_slope(self, epsilon: Array) -> Array:
         """e^ε Q(L > ε), with e^ε Q = E over atoms of e^{ε − l} Q_Gauss(L > ε − l)."""
-        import numpy as np
         from scipy.special import log_ndtr
 
         grid = np.subtract.outer(np.asarray(epsilon, dtype=float), self._atoms)
@@ -96,18 +86,13 @@ class MixtureProfile:
             slopes = np.where(grid < 0.0, np.exp(np.minimum(grid, 0.0)), 0.0)
         else:
             slopes = np.exp(grid + log_ndtr(-self.mu / 2.0 - grid / self.mu))
-        result: Array = (1.0 - self._error) * self.kept * (slopes @ self._masses)
-        return result
+        return (1.0 - self._error) * self.kept * (slopes @ self._masses)
 
     def delta(self, epsilon: float) -> Interval:
-        """Both sides at one ε."""
-        import numpy as np
-
         at = np.array([epsilon])
         return Interval(float(self.lower(at)[0]), float(self.upper(at)[0]))
 
     def epsilon(self, delta: float) -> Interval:
-        """Bisection on each side."""
         if math.isinf(self.mu):
             return Interval(math.inf, math.inf)
         start = self.mu * self.mu / 2.0 + self.mu + float(self._atoms.max())
@@ -139,33 +124,21 @@ class ComposedProfile:
         self._upper, self._lower = _both_sums(parts, direction, small)
 
     def upper(self, epsilon: Array) -> Array:
-        """The engine's upper side, rounding added."""
-        import numpy as np
-
         above, scaled = self._upper.at(epsilon)
-        result: Array = np.minimum(1.0, self._upper.infinite + above * (1.0 + self._ROUNDING) - scaled)
-        return result
+        return np.minimum(1.0, self._upper.infinite + above * (1.0 + self._ROUNDING) - scaled)
 
     def lower(self, epsilon: Array) -> Array:
-        """The engine's lower side, rounding taken off."""
-        import numpy as np
-
         above, scaled = self._lower.at(epsilon)
-        result: Array = np.maximum(0.0, self._lower.infinite + above * (1.0 - self._ROUNDING) - scaled)
-        return result
+        return np.maximum(0.0, self._lower.infinite + above * (1.0 - self._ROUNDING) - scaled)
 
     def lower_slope(self, epsilon: Array) -> Array:
-        """e^ε Q(L > ε) of the lower side."""
-        result: Array = self._lower.at(epsilon)[1]
-        return result
+        return self._lower.at(epsilon)[1]
 
 
 class _Sums:
     """Σ_{l_i > ε} p_i and Σ_{l_i > ε} p_i e^{ε − l_i} for arrays of ε."""
 
     def __init__(self, law: Law) -> None:
-        import numpy as np
-
         self.infinite = law.infinity
         self._losses = law.losses
         self._above = np.append(np.cumsum(law.masses[::-1])[::-1], 0.0)
@@ -180,8 +153,6 @@ class _Sums:
 
     def at(self, epsilon: Array) -> tuple[Array, Array]:
         """Both sums."""
-        import numpy as np
-
         first = np.searchsorted(self._losses, epsilon, side="right")
         nearest = self._losses[np.minimum(first, self._losses.size - 1)]
         return self._above[first], self._scaled[first] * np.exp(np.minimum(epsilon - nearest, 0.0))
@@ -203,26 +174,19 @@ class LargerProfile:
     """Both directions of a composition: the larger upper side everywhere, the lower side of the one that costs more."""
 
     def __init__(self, one: FixedProfile, other: FixedProfile, *, near: float) -> None:
-        import numpy as np
-
         self._both = one, other
         at = np.array([near])
         self._lower = max(self._both, key=lambda direction: float(direction.lower(at)[0]))
 
     def upper(self, epsilon: Array) -> Array:
-        """At or above both."""
-        import numpy as np
-
         one, other = (direction.upper(epsilon) for direction in self._both)
-        result: Array = np.maximum(one, other)
-        return result
+        return np.maximum(one, other)
 
     def lower(self, epsilon: Array) -> Array:
         """Of one direction: a mean over what runs beside it must be over one pair of data sets."""
         return self._lower.lower(epsilon)
 
     def lower_slope(self, epsilon: Array) -> Array:
-        """Of the same direction."""
         return self._lower.lower_slope(epsilon)
 
 
@@ -251,9 +215,7 @@ class MixtureMethod:
     name = "mixture"
     exact = True
 
-    def why_not(self, scenario: Scenario, relation: Relation) -> str:
-        """Applies to unsampled gaussian, pure and approximate leaves."""
-        del relation
+    def why_not(self, scenario: Scenario, _relation: Relation) -> str:
         if scenario.exponentials or any(not isinstance(n, (Gaussian, Pure, Approximate)) for n, _ in scenario.fixed):
             return "needs gaussian, pure and approximate leaves only, unsampled"
         two_point = [(n.epsilon, 0.0, c) for n, c in scenario.fixed if isinstance(n, (Pure, Approximate))]
@@ -261,7 +223,5 @@ class MixtureMethod:
             return f"more than {MAX_ATOMS} sums of two-point losses"
         return ""
 
-    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> MixtureProfile:
-        """The exact mixture."""
-        del relation, target
+    def profile(self, scenario: Scenario, _relation: Relation, _target: Target) -> MixtureProfile:
         return MixtureProfile(scenario)

@@ -26,20 +26,16 @@ class PldProfile:
         nodes = list(scenario.nodes())
         explicit = [(one_step(node, relation, explicit=True), count) for node, count in nodes]
         self.attained = all(step.tight for step, _ in explicit)
-        self._parts = explicit
-        if not target.explicit:
-            self._parts = [(one_step(node, relation), count) for node, count in nodes]
+        self._parts = explicit if target.explicit else [(one_step(node, relation), count) for node, count in nodes]
         self._tolerance = target.tolerance
 
     def delta(self, epsilon: float) -> Interval:
-        """Larger direction at ``epsilon``."""
         from affidavit.accountant.pld.engine import delta_bracket
 
         lower, upper = _widened(*delta_bracket(self._parts, epsilon=epsilon, tolerance=self._tolerance))
         return Interval(lower, min(1.0, upper))
 
     def epsilon(self, delta: float) -> Interval:
-        """Larger direction at ``delta``."""
         from affidavit.accountant.pld.engine import epsilon_bracket
 
         return _widened(*epsilon_bracket(self._parts, delta=delta, tolerance=self._tolerance))
@@ -67,5 +63,4 @@ class PldMethod:
         return ""
 
     def profile(self, scenario: Scenario, relation: Relation, target: Target) -> PldProfile:
-        """The engine's brackets."""
         return PldProfile(scenario, relation, target)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from affidavit.accountant import decimals
 from affidavit.accountant.cases.case import Moved
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval
@@ -110,13 +111,4 @@ def pure_epsilon(scenario: Scenario, relation: Relation) -> Interval:
             one = _largest_loss(node, relation)
             lower += count * one[0]
             upper += count * one[1]
-    return Interval(_rounded(lower, up=False), _rounded(upper, up=True))
-
-
-def _rounded(value: Fraction | float, *, up: bool) -> float:
-    result = float(value)
-    if up and result < value:
-        return math.nextafter(result, math.inf)
-    if not up and result > value:
-        return math.nextafter(result, -math.inf)
-    return result
+    return Interval(decimals.float_at_most(lower), decimals.float_at_least(upper))

@@ -52,7 +52,7 @@ from affidavit.accountant.plan import (
 )
 from affidavit.accountant.validate import Relation
 
-__all__ = ["RenyiMethod", "applies", "delta_upper", "epsilon_upper", "rdp"]
+__all__ = ["RenyiMethod", "RenyiProfile", "rdp"]
 
 Renyi = Callable[[float], float]
 """ρ as a function of the order α >= 1."""
@@ -67,19 +67,10 @@ class _NoBoundError(ValueError):
     """Why a node has no Rényi bound, in a few words."""
 
 
-def applies(plan: Plan, relation: Relation) -> str:
-    """Empty if every node has a Rényi bound under ``relation``, else the reason in a few words."""
-    try:
-        _curve(plan, relation)
-    except _NoBoundError as reason:
-        return str(reason)
-    return ""
-
-
 def rdp(plan: Plan, relation: Relation) -> Renyi:
     """ρ(α) of ``plan`` for orders α >= 1 (order 1, the Kullback-Leibler divergence, is bounded from just above).
 
-    Raises ``ValueError`` where ``applies`` gives a reason.
+    Raises ``ValueError``, with the reason, where a node has no Rényi bound under ``relation``.
     """
     curve = _curve(plan, relation)
     return lambda order: curve(max(order, 1.0 + 1e-6))
@@ -211,39 +202,6 @@ def _bounded_range(order: float, eta: float) -> float:
     return max(0.0, min(zcdp, eta, (log_moment + 4e-15 * (1.0 + order * eta)) / over))
 
 
-def epsilon_upper(plan: Plan, *, relation: Relation, delta: float) -> float:
-    """The least ε over orders with (ε, ``delta``)-DP; +inf where no order gives one."""
-    if delta >= 1.0:
-        return 0.0
-    curve = rdp(plan, relation)
-    if delta <= 0.0:
-        # Only a bounded divergence at every order helps: the limit at infinity.
-        limit = curve(1e300)
-        return limit * ROUNDING if limit < 1e200 else math.inf
-    log_delta = math.log(delta)
-
-    def at(log_over: float) -> float:
-        over = math.exp(log_over)
-        order = 1.0 + over
-        return curve(order) - math.log1p(math.exp(-log_over)) - (log_delta + math.log1p(over)) / over
-
-    found = _least(at)
-    return max(0.0, found + 1e-12 * abs(found)) if found < math.inf else math.inf
-
-
-def delta_upper(plan: Plan, *, relation: Relation, epsilon: float) -> float:
-    """The least δ over orders with (``epsilon``, δ)-DP; at most 1."""
-    curve = rdp(plan, relation)
-
-    def at(log_over: float) -> float:
-        over = math.exp(log_over)
-        order = 1.0 + over
-        return over * (curve(order) - epsilon - math.log1p(math.exp(-log_over))) - math.log1p(over)
-
-    found = _least(at)
-    return math.exp(min(found + 1e-12 * (1.0 + abs(found)), 0.0))
-
-
 def _least(value: Callable[[float], float]) -> float:
     """The least of ``value`` over ln(α − 1): a grid, then golden section around its best point."""
     low, high = LOG_ORDERS
@@ -257,16 +215,34 @@ class RenyiProfile:
     """The best order's conversion: an upper side."""
 
     def __init__(self, plan: Plan, relation: Relation) -> None:
-        self._plan = plan
-        self._relation: Relation = relation
+        self._curve = rdp(plan, relation)
 
     def epsilon(self, delta: float) -> Interval:
-        """See ``epsilon_upper``."""
-        return Interval(0.0, epsilon_upper(self._plan, relation=self._relation, delta=delta))
+        """The least over orders; +inf where no order gives one."""
+        if delta >= 1.0:
+            return Interval(0.0, 0.0)
+        if delta <= 0.0:
+            # Only a bounded divergence at every order helps: the limit at infinity.
+            limit = self._curve(1e300)
+            return Interval(0.0, limit * ROUNDING if limit < 1e200 else math.inf)
+        log_delta = math.log(delta)
+
+        def at(log_over: float) -> float:
+            over = math.exp(log_over)
+            return self._curve(1.0 + over) - math.log1p(math.exp(-log_over)) - (log_delta + math.log1p(over)) / over
+
+        found = _least(at)
+        return Interval(0.0, max(0.0, found + 1e-12 * abs(found)) if found < math.inf else math.inf)
 
     def delta(self, epsilon: float) -> Interval:
-        """See ``delta_upper``."""
-        return Interval(0.0, delta_upper(self._plan, relation=self._relation, epsilon=epsilon))
+        """The least over orders; at most 1."""
+
+        def at(log_over: float) -> float:
+            over = math.exp(log_over)
+            return over * (self._curve(1.0 + over) - epsilon - math.log1p(math.exp(-log_over))) - math.log1p(over)
+
+        found = _least(at)
+        return Interval(0.0, math.exp(min(found + 1e-12 * (1.0 + abs(found)), 0.0)))
 
 
 class RenyiMethod:
@@ -276,12 +252,13 @@ class RenyiMethod:
     exact = False
 
     def why_not(self, scenario: Scenario, relation: Relation) -> str:
-        """As ``applies`` says."""
-        return applies(_as_plan(scenario), relation)
+        try:
+            rdp(_as_plan(scenario), relation)
+        except _NoBoundError as reason:
+            return str(reason)
+        return ""
 
-    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> RenyiProfile:
-        """Conversions at the best order."""
-        del target
+    def profile(self, scenario: Scenario, relation: Relation, _target: Target) -> RenyiProfile:
         return RenyiProfile(_as_plan(scenario), relation)
 
 

@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable
 from functools import cache
 
+import numpy as np
+
 __all__ = ["MAX_ORDER", "between_whole_orders", "fixed_size_any", "poisson_any", "poisson_gaussian"]
 
 MAX_ORDER = 1024
@@ -26,8 +28,6 @@ def poisson_gaussian(order: float, *, sigma: float, rate: float) -> float:
 
     The larger of the two directions is (mixture, Q): Mironov, Talwar, Zhang 2019, theorem 5.
     """
-    import numpy as np
-
     step = min(sigma / 8.0, 0.5 * sigma * sigma)
     bottom, top = -14.0 * sigma, order + 14.0 * sigma
     if not (top - bottom) / step < MAX_NODES:

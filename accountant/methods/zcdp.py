@@ -97,7 +97,6 @@ class ZcdpProfile:
         return Interval(0.0, 1.0 if exponent >= 0.0 else min(1.0, math.exp(exponent) * (1.0 + ROUNDING)))
 
     def epsilon(self, delta: float) -> Interval:
-        """Bisection on the conversion."""
         if math.isinf(self.rho):
             return Interval(0.0, math.inf)
         start = self.rho + 2.0 * math.sqrt(self.rho * max(1.0, -math.log(delta)))
@@ -110,15 +109,11 @@ class ZcdpMethod:
     name = "zcdp"
     exact = False
 
-    def why_not(self, scenario: Scenario, relation: Relation) -> str:
-        """Applies to gaussian, exponential, zcdp, pure and Laplace leaves."""
-        del relation
+    def why_not(self, scenario: Scenario, _relation: Relation) -> str:
         if any(rho_of(node) is None for node, _ in scenario.nodes()):
             return "needs a zCDP guarantee of every mechanism"
         return ""
 
-    def profile(self, scenario: Scenario, relation: Relation, target: Target) -> ZcdpProfile:
-        """Sum of ρ."""
-        del relation, target
+    def profile(self, scenario: Scenario, _relation: Relation, _target: Target) -> ZcdpProfile:
         total = sum(count * (rho_of(node) or 0.0) for node, count in scenario.nodes() if count)
         return ZcdpProfile(total * (1.0 + 1e-14))

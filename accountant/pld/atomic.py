@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from affidavit.accountant.pld.curve import Array, Curve, Logs, Swapped
+from affidavit.accountant.pld.curve import Array, Curve, Logs
 
 __all__ = ["Atomic", "approximate", "pure"]
 
@@ -25,20 +25,6 @@ class Atomic(Curve):
     a lower side: what is missing counts as a loss of −inf. ``atoms`` are the losses that the grid
     should hit, all of them by default.
     """
-
-    __slots__ = (
-        "_high_p",
-        "_high_q",
-        "_low_p",
-        "_low_q",
-        "atoms",
-        "high",
-        "infinity",
-        "log_p",
-        "losses",
-        "low",
-        "polygon",
-    )
 
     def __init__(
         self,
@@ -60,6 +46,9 @@ class Atomic(Curve):
         self._high_q = np.minimum(_tails(log_q, -math.inf), 0.0)
         self._low_p = _heads(self._high_p, log_p, None)
         self._low_q = _heads(self._high_q, log_q, q_missing)
+        # Two opposite losses with Q normalised: randomised response is its own swap.
+        opposite = losses.size == 2 and losses[0] == -losses[1]
+        self.symmetric = bool(opposite and np.allclose(log_q[::-1], log_p, rtol=0.0, atol=1e-12))
 
     def logs(self, loss: Array) -> Logs:
         at = np.searchsorted(self.losses, loss, side="right")
@@ -78,14 +67,6 @@ class Atomic(Curve):
         # The rounding of ε − l matters where the gap is small.
         gap = 2.0**-52 * (abs(epsilon) + abs(self.high)) * float(np.sum(np.exp(self.log_p[above])))
         return max(0.0, value - slack - gap), min(1.0, value + slack + gap)
-
-    def swapped(self) -> Curve:
-        if self.losses.size == 2 and self.losses[0] == -self.losses[1]:
-            # Two opposite losses with Q normalised: randomised response is its own swap.
-            log_q = self.log_p - self.losses
-            if np.allclose(log_q[::-1], self.log_p, rtol=0.0, atol=1e-12):
-                return self
-        return Swapped(self)
 
 
 def _tails(log_mass: Array, log_start: float) -> Array:

@@ -26,7 +26,6 @@ __all__ = ["BoundedRange"]
 class BoundedRange(Curve):
     """The pointwise largest profile at bounded range ``eta`` > 0."""
 
-    __slots__ = ("eta", "high", "low")
     symmetric = True
 
     def __init__(self, eta: float) -> None:

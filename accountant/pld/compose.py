@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -132,39 +133,52 @@ class Tail:
         return max(0.0, float(self.losses[0]) - self.step + self.shift)
 
 
-def window(parts: Sequence[tuple[Masses, int]], *, bottom: float, top: float, limit: int) -> tuple[int, int, float]:
-    """First index, length and loss at index 0 of the window that covers [bottom, top].
+class Window(NamedTuple):
+    """``losses`` that a convolution of ``size`` points resolves, in order once turned back by ``first`` steps.
 
-    Indices count steps from the sum of the origins; the length is at most ``limit``.
+    ``below`` and ``above``: whether there are losses outside; those above begin at ``end``.
     """
+
+    first: int
+    size: int
+    losses: Array
+    below: bool
+    above: bool
+    end: float
+
+    def unfolded(self, composed: Array) -> Array:
+        """What a convolution gives at ``losses``."""
+        return np.roll(composed, -(self.first % self.size))[: self.losses.size]
+
+
+def window(parts: Sequence[tuple[Masses, int]], *, bottom: float, top: float, limit: int) -> Window:
+    """The one that covers [bottom, top], or about its first ``limit`` points."""
+    from scipy.fft import next_fast_len
+
     step = parts[0][0].step
     origin = math.fsum(count * part.origin for part, count in parts)
     last = sum(count * (part.masses.size - 1) for part, count in parts)
     first = 0 if bottom == -math.inf else min(max(0, math.floor((bottom - origin) / step)), last)
     end = last if top == math.inf else max(min(last, math.ceil((top - origin) / step)), first)
-    return first, min(end - first + 1, limit), origin
+    size = int(next_fast_len(max(min(end - first + 1, limit), 2), real=True))
+    losses = origin + step * (first + np.arange(min(size, last - first + 1), dtype=np.float64))
+    return Window(first, size, losses, first > 0, first + size <= last, origin + step * (first + size))
 
 
 def compose_masses(parts: Sequence[tuple[Masses, int]], saddle: Saddle, side: Side, *, limit: int) -> Tail:
     """Compose ``parts`` (equal steps, counts >= 1) around ``saddle`` with at most ``limit`` points."""
-    from scipy.fft import next_fast_len
-
     upper = side == "upper"
     theta, step = saddle.theta, parts[0][0].step
-    first, length, origin = window(parts, bottom=saddle.bottom, top=saddle.top, limit=limit)
-    size = int(next_fast_len(max(length, 2), real=True))
+    around = window(parts, bottom=saddle.bottom, top=saddle.top, limit=limit)
     infinity = mass_at_infinity(parts)
-    composed = convolve(parts, theta, size)
-    tilted, error, total = composed.tilted, composed.error, composed.log_moment
-    last_index = sum(count * (part.masses.size - 1) for part, count in parts)
-    length = min(size, last_index - first + 1)
-    tilted = np.roll(tilted, -(first % size))[:length]
-    losses = origin + step * (first + np.arange(length, dtype=np.float64))
-    covered = first == 0, first + length - 1 >= last_index
-    reference = min(max(saddle.epsilon, float(losses[0])), float(losses[-1]))
+    composed = convolve(parts, theta, around.size)
+    error, total = composed.error, composed.log_moment
+    tilted, losses = around.unfolded(composed.tilted), around.losses
+    bottom = float(losses[0])
+    reference = min(max(saddle.epsilon, bottom), float(losses[-1]))
     # Only losses near and above the target: below, the tilt magnifies rounding without use.
     start = 0 if theta == 0.0 else int(np.searchsorted(losses, reference - 40.0 / theta))
-    start = min(start, length - 1)
+    start = min(start, losses.size - 1)
     tilted, losses = tilted[start:], losses[start:]
     # A grid coarser than 1/θ begins above the target: its first weight must not underflow.
     reference = max(reference, float(losses[0]))
@@ -176,18 +190,13 @@ def compose_masses(parts: Sequence[tuple[Masses, int]], saddle: Saddle, side: Si
     mass = np.cumsum(weight[::-1])[::-1] * factor
     near = _discounted(weight, step) / factor
     log_scale = total - theta * reference + (composed.relative if upper else -composed.relative)
-    beyond = origin + step * (first + size)
     extra = folded = 0.0
     if upper:
         extra = LEAST * sum(count for _, count in parts)
-        if not covered[1]:
-            extra += beyond_mass(parts, saddle.up, beyond)
-    if not upper:
-        for inside, exponents, end in (
-            (covered[0], saddle.down, origin + step * first),
-            (covered[1], saddle.up, beyond),
-        ):
-            folded += 0.0 if inside else beyond_mass(parts, exponents, end, theta=theta, log_moment=total)
+        extra += beyond_mass(parts, saddle.up, around.end) if around.above else 0.0
+    else:
+        for outside, exponents, end in ((around.below, saddle.down, bottom), (around.above, saddle.up, around.end)):
+            folded += beyond_mass(parts, exponents, end, theta=theta, log_moment=total) if outside else 0.0
     return Tail(
         side=side,
         step=step,
@@ -201,7 +210,7 @@ def compose_masses(parts: Sequence[tuple[Masses, int]], saddle: Saddle, side: Si
         folded=folded,
         infinity=infinity * (1.0 + 1e-14) if upper else infinity * (1.0 - 1e-14),
         shift=loss_shift(parts),
-        covers_bottom=covered[0] and start == 0,
+        covers_bottom=not around.below and start == 0,
     )
 
 

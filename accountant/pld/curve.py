@@ -22,25 +22,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "ATOM_FREE",
-    "Array",
-    "Curve",
-    "Direction",
-    "FullLoss",
-    "Logs",
-    "NoLoss",
-    "OneStep",
-    "Swapped",
-    "log_complement",
-]
+__all__ = ["Array", "Curve", "Direction", "FullLoss", "Logs", "NoLoss", "OneStep", "Swapped", "log_complement"]
 
 Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 ROUNDING = 2.0**-52
 """Twice the unit round-off of float64."""
-
-ATOM_FREE: tuple[float, ...] = ()
 
 
 class Logs(NamedTuple):
@@ -50,6 +38,19 @@ class Logs(NamedTuple):
     q_tail: Array  # ln Q(L > l)
     p_head: Array  # ln P(L <= l)
     q_head: Array  # ln Q(L <= l), with Q's mass at -inf
+
+    def ended(self, before: Flags, after: Flags) -> Logs:
+        """With all mass above the losses in ``before``, and none above those in ``after``."""
+        nothing = (-math.inf, -math.inf, 0.0, 0.0)
+        ends = zip(self, (0.0, 0.0, -math.inf, -math.inf), nothing, strict=True)
+        return Logs(*(np.where(after, last, np.where(before, first, part)) for part, first, last in ends))
+
+    @classmethod
+    def reflected(cls, negative: Flags, p_tail: Array, q_tail: Array) -> Logs:
+        """Of a loss with one law in both orders, from its tails at |l|: P(L <= −l) is Q(L >= l)."""
+        p_head, q_head = log_complement(p_tail), log_complement(q_tail)
+        swapped = (q_head, p_tail), (p_head, q_tail), (q_tail, p_head), (p_tail, q_head)
+        return cls(*(np.where(negative, below, above) for below, above in swapped))
 
 
 def log_complement(log_mass: Array) -> Array:
@@ -76,7 +77,7 @@ class Curve(ABC):
     high: float = math.inf
     infinity: float = 0.0
     bottom: float = 0.0
-    atoms: tuple[float, ...] = ATOM_FREE
+    atoms: tuple[float, ...] = ()
     convex: bool = True
     accuracy: float = 0.0
     polygon: bool = False
@@ -110,8 +111,6 @@ def _size(log_mass: float) -> float:
 class Swapped(Curve):
     """The pair (Q, P): its loss is −L, and P and Q change places."""
 
-    __slots__ = ("accuracy", "atoms", "bottom", "curve", "high", "infinity", "low", "polygon")
-
     def __init__(self, curve: Curve) -> None:
         self.curve, self.accuracy, self.polygon = curve, curve.accuracy, curve.polygon
         self.low, self.high = -curve.high, -curve.low
@@ -130,22 +129,18 @@ class Swapped(Curve):
 class NoLoss(Curve):
     """P = Q: nothing is released. The loss is 0 with certainty."""
 
-    __slots__ = ()
     symmetric = True
     low = 0.0
     high = 0.0
     atoms = (0.0,)
 
     def logs(self, loss: Array) -> Logs:
-        tail = np.where(loss < 0.0, 0.0, -math.inf)
-        head = np.where(loss < 0.0, -math.inf, 0.0)
-        return Logs(tail, tail, head, head)
+        return Logs(loss, loss, loss, loss).ended(loss < 0.0, loss >= 0.0)
 
 
 class FullLoss(Curve):
     """Disjoint P and Q: everything is released. The loss is +inf with certainty."""
 
-    __slots__ = ()
     symmetric = True
     high = -math.inf
     infinity = 1.0
@@ -193,11 +188,7 @@ class OneStep:
     @classmethod
     def attained(cls, curve: Curve, *, symmetric: bool = False) -> OneStep:
         """A dominating pair that is attained; ``symmetric`` if its loss has one law in both orders."""
-        forward = Direction(curve, curve)
-        if symmetric:
-            return cls(forward, forward)
-        other = curve.swapped()
-        return cls(forward, Direction(other, other))
+        return cls.dominated(curve, lower=curve, symmetric=symmetric)
 
     @classmethod
     def dominated(cls, curve: Curve, *, lower: Curve | None = None, symmetric: bool = False) -> OneStep:
@@ -205,4 +196,5 @@ class OneStep:
         forward = Direction(curve, lower)
         if symmetric:
             return cls(forward, forward)
-        return cls(forward, Direction(curve.swapped(), None if lower is None else lower.swapped()))
+        other = curve.swapped()
+        return cls(forward, Direction(other, other if lower is curve else None if lower is None else lower.swapped()))

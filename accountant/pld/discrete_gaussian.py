@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from affidavit.accountant.pld.atomic import Atomic
 from affidavit.accountant.pld.curve import Array, Curve, FullLoss, Logs, NoLoss, OneStep
@@ -54,18 +55,10 @@ def _pair(deviation: float, shift: int) -> Curve:
     log_total = math.log(float(np.sum(np.exp(log_weight))))
     losses = (2.0 * index - shift) * (shift / (2.0 * deviation**2))
     spacing = shift / deviation**2
-    return _Symmetric(
-        losses, log_weight - log_total, q_missing=0.0, atoms=(float(losses[0]), float(losses[0]) + spacing)
-    )
-
-
-class _Symmetric(Atomic):
-    """An atomic pair that is its own swap."""
-
-    __slots__ = ()
-
-    def swapped(self) -> Curve:
-        return self
+    atoms = float(losses[0]), float(losses[0]) + spacing
+    curve = Atomic(losses, log_weight - log_total, q_missing=0.0, atoms=atoms)
+    curve.symmetric = True
+    return curve
 
 
 class _Wide(Curve):
@@ -75,7 +68,6 @@ class _Wide(Curve):
     below (40/s)⁶/10⁴ of the sum, and Σ f over Z is s√(2π) to better than float64.
     """
 
-    __slots__ = ("accuracy", "deviation", "shift")
     symmetric = True
 
     def __init__(self, deviation: float, shift: int) -> None:
@@ -84,8 +76,6 @@ class _Wide(Curve):
 
     def _log_tail(self, index: Array) -> Array:
         """ln P(noise >= index)."""
-        from scipy.special import log_ndtr
-
         s = self.deviation
         x = (index - 0.5) / s
         log_integral: Array = log_ndtr(-x)
@@ -100,12 +90,6 @@ class _Wide(Curve):
         first = np.floor(loss * (self.deviation / self.shift * self.deviation) + 0.5 * self.shift) + 1.0
         far = 38.0 * self.deviation
         first = np.clip(first, -far, far + self.shift)
-        gone, whole = loss == math.inf, loss == -math.inf
         p_tail, q_tail = self._log_tail(first - self.shift), self._log_tail(first)
         p_head, q_head = self._log_tail(1.0 - first + self.shift), self._log_tail(1.0 - first)
-        return Logs(
-            np.where(gone, -math.inf, np.where(whole, 0.0, p_tail)),
-            np.where(gone, -math.inf, np.where(whole, 0.0, q_tail)),
-            np.where(gone, 0.0, np.where(whole, -math.inf, p_head)),
-            np.where(gone, 0.0, np.where(whole, -math.inf, q_head)),
-        )
+        return Logs(p_tail, q_tail, p_head, q_head).ended(loss == -math.inf, loss == math.inf)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import erfcx, log_ndtr
 
 from affidavit.accountant.pld.curve import Array, Curve, Logs
 
@@ -21,15 +22,12 @@ __all__ = ["Gaussian"]
 class Gaussian(Curve):
     """The pair N(μ, 1), N(0, 1); ``mu`` > 0. Composition adds the squares of μ."""
 
-    __slots__ = ("mu",)
     symmetric = True
 
     def __init__(self, mu: float) -> None:
         self.mu = mu
 
     def logs(self, loss: Array) -> Logs:
-        from scipy.special import log_ndtr
-
         with np.errstate(over="ignore"):
             scaled = loss / self.mu
         half = 0.5 * self.mu
@@ -41,8 +39,6 @@ class Gaussian(Curve):
         With a = ε/μ − μ/2 and b = ε/μ + μ/2: δ = ½ e^{−a²/2} (w(a) − w(b)), w(x) = erfcx(x/√2),
         because e^{ε − b²/2} = e^{−a²/2}.
         """
-        from scipy.special import erfcx
-
         epsilon = float(epsilon)  # numpy's would warn where a² overflows
         a = epsilon / self.mu - 0.5 * self.mu
         if a < 0.0:

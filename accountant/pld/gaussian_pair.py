@@ -86,8 +86,8 @@ class Pair:
         match curve:
             case Mixed(curve=Gaussian(mu=mu), rate=rate):
                 return cls(Mixture(rate, mu), Mixture(0.0, 0.0))
-            case ThreeGaussians(right=right, left=left, rate=rate):
-                return cls(Mixture(rate, right), Mixture(rate, -left))
+            case ThreeGaussians(p=p, q=q):
+                return cls(p, q)
             case Swapped(curve=inner):
                 found = cls.of(inner)
                 return None if found is None else cls(found.q, found.p)
@@ -264,8 +264,7 @@ class Tilted:
 
     def weights(self, log_peak: float) -> Array:
         """What the nodes contribute to M(θ), relative to e^``log_peak``."""
-        result: Array = np.exp(self.log_height - log_peak) * self.step
-        return result
+        return np.exp(self.log_height - log_peak) * self.step
 
     def missed(self, weight: Array, log_peak: float) -> float:
         """What a sum over the nodes may miss: relative to itself, and, where 1 is meant, to e^``log_peak``."""
@@ -279,8 +278,7 @@ class Tilted:
         if self.pair.window is not None:
             exponents += self.pair.window.size(self.x)
         additions = min(len(self.x), AT_ONCE) + len(self.x) / AT_ONCE
-        result: Array = 2.0 * UNIT * (32.0 + additions + 8.0 * exponents + 2.0 * abs(log_peak))
-        return result
+        return 2.0 * UNIT * (32.0 + additions + 8.0 * exponents + 2.0 * abs(log_peak))
 
     def rounding(self, log_peak: float) -> tuple[float, float]:
         """(a, b): the sum over x at frequency t, relative to M(θ), is wrong by at most a + bt."""

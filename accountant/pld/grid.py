@@ -25,9 +25,7 @@ def merged(curves: Sequence[tuple[Curve, int]]) -> CurveParts:
     for curve, count in curves:
         if not isinstance(curve, Gaussian) and (curve.high > 0.0 or curve.infinity > 0.0):
             counts[curve] = counts.get(curve, 0) + count
-    if len(gaussians) == 1 and gaussians[0][1] == 1:
-        counts[gaussians[0][0]] = 1
-    elif gaussians:
+    if gaussians:
         # hypot-like: the squares of tiny or huge μ must not leave float64.
         peak = max(curve.mu for curve, _ in gaussians)
         squares = math.fsum(count * (curve.mu / peak) ** 2 for curve, count in gaussians)

@@ -24,7 +24,6 @@ __all__ = ["Laplace"]
 class Laplace(Curve):
     """One-dimensional Laplace noise at distance ``epsilon`` = 1/noise_multiplier > 0."""
 
-    __slots__ = ("atoms", "epsilon", "high", "low")
     symmetric = True
 
     def __init__(self, epsilon: float) -> None:
@@ -36,11 +35,5 @@ class Laplace(Curve):
         inside = np.clip(loss, self.low, self.high)
         p_head = -math.log(2.0) - 0.5 * (self.epsilon - inside)
         q_tail = -math.log(2.0) - 0.5 * (self.epsilon + inside)
-        p_tail, q_head = log_complement(p_head), log_complement(q_tail)
-        below, above = loss < self.low, loss >= self.high
-        return Logs(
-            np.where(above, -math.inf, np.where(below, 0.0, p_tail)),
-            np.where(above, -math.inf, np.where(below, 0.0, q_tail)),
-            np.where(above, 0.0, np.where(below, -math.inf, p_head)),
-            np.where(above, 0.0, np.where(below, -math.inf, q_head)),
-        )
+        inner = Logs(log_complement(p_head), q_tail, p_head, log_complement(q_tail))
+        return inner.ended(loss < self.low, loss >= self.high)

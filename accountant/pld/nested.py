@@ -128,13 +128,11 @@ def composed_curve(parts: CurveParts, *, side: Side) -> Curve:
     return curve
 
 
-def composed_law(
-    parts: CurveParts, *, side: Side, log_nothing: float, step: float | None = None, points: int = POINTS
-) -> Law:
+def composed_law(parts: CurveParts, *, side: Side, log_nothing: float, step: float | None = None) -> Law:
     """The composed loss of ``parts``, dominating (upper) or dominated (lower).
 
     ``log_nothing`` is ln of the mass that may be truncated at either end; ``step`` is the grid's, by
-    default such that about ``points`` points cover the range. Upper: P-masses on the grid
+    default such that about ``POINTS`` points cover the range. Upper: P-masses on the grid
     whose tail sums, with ``infinity``, are at least the true ones; lower: at most.
     """
     upper = side == "upper"
@@ -147,26 +145,23 @@ def composed_law(
     bottom, top, exponents = _range(cut, log_nothing, lowest, highest)
     span = max(min(top, highest) - max(bottom, lowest), POINTS * FINEST * max(abs(lowest), abs(highest)), 1e-280)
     if step is None:
-        step = span / points
+        step = span / POINTS
         # Many uses of small losses: the grid must resolve one use, as far as the size allows.
         deviations = [math.sqrt(float(cumulants([(part, 1)], np.zeros(1))[2][0])) for part, _ in cut]
         step = max(min([step, *(0.1 * x for x in deviations if x > 0.0)]), step / FINER)
         widest = max((gap for curve, _ in parts if (gap := lattice(curve)) > step), default=0.0)
         step = widest if widest > 0.0 and len(parts) == 1 and parts[0][0].polygon else aligned(parts, step)
     discretised = masses(parts, reaches, side=side, step=step)
-    first, length, origin = window(discretised, bottom=bottom, top=top, limit=32 * max(points, 1024))
-    last = sum(count * (part.masses.size - 1) for part, count in discretised)
-    size = _fast_length(max(length, 2))
-    length = min(size, last - first + 1)
-    losses = origin + step * (first + np.arange(length, dtype=np.float64))
-    ends = (False, first > 0, float(losses[0])), (True, first + size <= last, origin + step * (first + size))
-    best = np.full(length, math.inf if upper else 0.0)
+    around = window(discretised, bottom=bottom, top=top, limit=32 * POINTS)
+    losses = around.losses
+    ends = (False, around.below, float(losses[0])), (True, around.above, around.end)
+    best = np.full(losses.size, math.inf if upper else 0.0)
     thetas = _tilts(cut, bottom, top)
     exponents = [*exponents, *thetas]
     moments = np.array([math.fsum(n * log_mgf(part, t) for part, n in discretised) for t in exponents])
     for theta in thetas:
-        composed = convolve(discretised, theta, size)
-        tilted = np.roll(composed.tilted, -(first % size))[:length]
+        composed = convolve(discretised, theta, around.size)
+        tilted = around.unfolded(composed.tilted)
         untilt = np.exp(np.minimum(composed.log_moment - theta * losses, 700.0))
         if upper:
             mass = (np.maximum(tilted, 0.0) + composed.error) * untilt * math.exp(composed.relative)
@@ -182,19 +177,13 @@ def composed_law(
     infinity = mass_at_infinity(discretised) * (1.0 + 1e-14 if upper else 1.0 - 1e-14)
     if upper and infinity > 0.0:
         infinity += LEAST * sum(count for _, count in discretised)
-    if upper and ends[1][1]:
-        infinity += _beyond(exponents, moments, ends[1][2], theta=0.0, log_moment=0.0, above=True)
+    if upper and around.above:
+        infinity += _beyond(exponents, moments, around.end, theta=0.0, log_moment=0.0, above=True)
     if upper:
         # All that lies below is raised to the first loss: the tail sums then start at 1 or more.
         best[0] = max(float(best[0]), 1.0 - infinity - float(best[1:].sum()))
     shift = loss_shift(discretised)
     return Law(losses + (shift if upper else -shift), best, min(infinity, 1.0))
-
-
-def _fast_length(length: int) -> int:
-    from scipy.fft import next_fast_len
-
-    return int(next_fast_len(length, real=True))
 
 
 def _beyond(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import NamedTuple
 
 from affidavit.accountant.pld.compose import Tail, compose_masses
-from affidavit.accountant.pld.curve import Curve
 from affidavit.accountant.pld.discretise import Masses, Side
 from affidavit.accountant.pld.grid import MAX_POINTS, CurveParts, aligned, lattice, masses
 from affidavit.accountant.pld.saddle import Saddle, Sketch, find_saddle, sketch
@@ -63,7 +61,7 @@ class Problem:
     @classmethod
     def of(cls, parts: CurveParts, target: Target) -> Problem:
         """The first guess, from a normal approximation under the tilt."""
-        sketches = tuple((_sketch(curve), count) for curve, count in parts)
+        sketches = tuple((sketch(curve), count) for curve, count in parts)
         saddle, reaches = find_saddle(sketches, epsilon=target.epsilon, delta=target.delta)
         return cls(parts, target, sketches, saddle, reaches)
 
@@ -113,13 +111,12 @@ class Problem:
         step = min(span / points, max(one_use, span / (32 * FIRST_POINTS)))
         return aligned(self.parts, max(step, self.least_step(), largest / FIRST_REACH))
 
-    def masses(self, side: Side, step: float) -> list[tuple[Masses, int]]:
-        """All parts discretised."""
-        return masses(self.parts, self.reaches, side=side, step=step)
-
     def tail(self, side: Side, step: float) -> Tail:
         """One side of the composition around the saddle point."""
-        return compose_masses(self.masses(side, step), self.saddle, side, limit=MAX_POINTS)
+        return compose_masses(self._masses(side, step), self.saddle, side, limit=MAX_POINTS)
+
+    def _masses(self, side: Side, step: float) -> list[tuple[Masses, int]]:
+        return masses(self.parts, self.reaches, side=side, step=step)
 
     def solve(self, step: float, *, enough: float = 0.0) -> Sides:
         """Both sides at this step; the lower one is 0 where the upper one is at or below ``enough``."""
@@ -153,9 +150,4 @@ class Problem:
     def _chernoff(self, step: float) -> float:
         """δ(ε) without the mass at +inf, from the moments of the upper masses alone; safe where δ leaves float64."""
         epsilon, theta = self.target.epsilon or 0.0, self.saddle.theta
-        return min(1.0, beyond_mass(self.masses("upper", step), [theta, *self.saddle.up], epsilon))
-
-
-@lru_cache(maxsize=512)
-def _sketch(curve: Curve) -> Sketch:
-    return sketch(curve)
+        return min(1.0, beyond_mass(self._masses("upper", step), [theta, *self.saddle.up], epsilon))

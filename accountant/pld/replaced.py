@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from affidavit.accountant.pld.atomic import Atomic, pure
-from affidavit.accountant.pld.curve import Curve, Direction, OneStep
+from affidavit.accountant.pld.curve import Curve, OneStep
 from affidavit.accountant.pld.subsample import Mixed
 
 __all__ = ["replaced_step"]
@@ -63,7 +63,7 @@ def replaced_step(*, replaced: float, absent: float, rate: float) -> OneStep:
         if _squared_loss([(p, q), (q, p)]) >= _squared_loss(alone):
             return OneStep.dominated(upper, lower=_symmetric([(p, q)]), symmetric=True)
     pair = Mixed(pure(min(replaced, absent)), rate)
-    return OneStep(Direction(upper, pair), Direction(upper, pair.swapped()))
+    return OneStep.dominated(upper, lower=pair)
 
 
 def _symmetric(revealing: Sequence[Corner]) -> Curve:
@@ -78,7 +78,7 @@ def _symmetric(revealing: Sequence[Corner]) -> Curve:
         np.array([*log_q, idle, *reversed(log_p)]),
         atoms=None if len(losses) == 1 else (),
     )
-    curve.accuracy = ACCURACY
+    curve.accuracy, curve.symmetric = ACCURACY, True
     return curve
 
 

@@ -15,8 +15,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
+from scipy.special import erfcx
 
 from affidavit.accountant.pld.curve import Array, Curve, Logs
 
@@ -66,6 +68,7 @@ class Sketch:
         return replace(self, losses=np.maximum(self.losses[kept], bottom), log_p=self.log_p[kept])
 
 
+@lru_cache(maxsize=512)
 def sketch(curve: Curve) -> Sketch:
     """Evaluate ``curve`` on uneven points, refined until its body is resolved."""
     ends = [x for x in (curve.low, curve.high) if math.isfinite(x)]
@@ -176,8 +179,6 @@ def cumulants(parts: Sequence[tuple[Sketch, int]], t: Array) -> tuple[Array, Arr
 
 
 def _log_delta(t: Array, k0: Array, k1: Array, k2: Array) -> Array:
-    from scipy.special import erfcx
-
     s = np.sqrt(np.maximum(k2, 1e-300) / 2.0)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         factor = 0.5 * (erfcx(t * s) - erfcx((t + 1.0) * s))

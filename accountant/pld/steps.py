@@ -11,31 +11,18 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
+from affidavit.accountant import nodes
 from affidavit.accountant.cases.case import Moved
 from affidavit.accountant.cases.dominance import covers
 from affidavit.accountant.cases.populations import check_inner_populations, check_no_inner_population
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.nodes import walk
-from affidavit.accountant.plan import (
-    Approximate,
-    Compose,
-    DiscreteGaussian,
-    Exponential,
-    Laplace,
-    Parallel,
-    Plan,
-    Poisson,
-    Pure,
-    Repeat,
-    WithoutReplacement,
-)
-from affidavit.accountant.plan import Gaussian as GaussianLeaf
+from affidavit.accountant.plan import Plan
 from affidavit.accountant.pld.atomic import approximate
 from affidavit.accountant.pld.bounded_range import BoundedRange
 from affidavit.accountant.pld.curve import Curve, Direction, FullLoss, NoLoss, OneStep
 from affidavit.accountant.pld.discrete_gaussian import discrete_gaussian
 from affidavit.accountant.pld.gaussian import Gaussian
-from affidavit.accountant.pld.laplace import Laplace as LaplaceCurve
+from affidavit.accountant.pld.laplace import Laplace
 from affidavit.accountant.pld.nested import composed_step
 from affidavit.accountant.pld.replaced import replaced_step
 from affidavit.accountant.pld.subsample import Combined, Diluted, Lesser, Mixed, PoissonSubstitution
@@ -66,16 +53,20 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneSt
     """
     match node:
         case Moved(node=sample, leaves=leaves):
-            read: Relation = "substitution" if isinstance(sample, Poisson) and sample.absent is not None else "zero-out"
+            both_costs = isinstance(sample, nodes.Poisson) and sample.absent is not None
+            read: Relation = "substitution" if both_costs else "zero-out"
             left = one_step(sample, read, explicit=explicit)
             return left if leaves else OneStep(left.backward, left.forward)
-        case Poisson():
+        case nodes.Poisson():
             return _poisson(node, relation, explicit)
-        case WithoutReplacement():
+        case nodes.WithoutReplacement():
             return _without_replacement(node, relation, explicit)
-        case Repeat() | Compose():
-            return _composition(node, relation, explicit)
-        case Parallel():
+        case nodes.Repeat() | nodes.Compose():
+            parts = flatten(node, relation, explicit=explicit)
+            if len(parts) == 1 and parts[0][1] == 1:
+                return parts[0][0]
+            return composed_step(tuple(parts)) if parts else NOTHING
+        case nodes.Parallel():
             raise NotSupported(
                 "a parallel node has no single privacy loss distribution",
                 hint="put `parallel` outermost, or each part's sampling inside its part",
@@ -84,34 +75,28 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneSt
             return _leaf(node)
 
 
-def flatten(node: Plan, relation: Relation, *, count: int = 1, explicit: bool = False) -> list[tuple[OneStep, int]]:
+def flatten(node: Plan, relation: Relation, *, explicit: bool = False) -> list[tuple[OneStep, int]]:
     """``compose`` and ``repeat`` unrolled into one-step curves with counts, in declared order."""
-    match node:
-        case Repeat(count=times, of=of):
-            return flatten(of, relation, count=count * times, explicit=explicit) if times else []
-        case Compose(parts=parts):
-            return [item for part in parts for item in flatten(part, relation, count=count, explicit=explicit)]
-        case _:
-            return [(one_step(node, relation, explicit=explicit), count)] if count else []
+    return [(one_step(one, relation, explicit=explicit), count) for one, count in nodes.unrolled(node)]
 
 
 def _leaf(node: Plan) -> OneStep:
     match node:
-        case GaussianLeaf(noise_multiplier=noise):
+        case nodes.Gaussian(noise_multiplier=noise):
             return _noise(noise, lambda: Gaussian(1.0 / noise))
-        case Laplace(noise_multiplier=noise):
-            return _noise(noise, lambda: LaplaceCurve(1.0 / noise))
-        case DiscreteGaussian(noise_multiplier=noise, granularity=granularity):
+        case nodes.Laplace(noise_multiplier=noise):
+            return _noise(noise, lambda: Laplace(1.0 / noise))
+        case nodes.DiscreteGaussian(noise_multiplier=noise, granularity=granularity):
             return discrete_gaussian(noise, granularity)
-        case Pure(epsilon=epsilon):
+        case nodes.Pure(epsilon=epsilon):
             return OneStep.attained(approximate(epsilon, 0.0), symmetric=True) if epsilon > 0.0 else NOTHING
-        case Approximate(epsilon=epsilon, delta=delta):
+        case nodes.Approximate(epsilon=epsilon, delta=delta):
             if delta >= 1.0:
                 return EVERYTHING
             if epsilon == 0.0 and delta == 0.0:
                 return NOTHING
             return OneStep.attained(approximate(epsilon, delta), symmetric=True)
-        case Exponential(range=eta):
+        case nodes.Exponential(range=eta):
             # Every member of the family is attained; the envelope of all is not.
             return OneStep.dominated(BoundedRange(eta), symmetric=True) if eta > 0.0 else NOTHING
     raise NotSupported(
@@ -127,16 +112,7 @@ def _noise(noise: float, curve: Callable[[], Curve]) -> OneStep:
     return OneStep.attained(curve(), symmetric=True)
 
 
-def _composition(node: Repeat | Compose, relation: Relation, explicit: bool) -> OneStep:
-    parts = flatten(node, relation, explicit=explicit)
-    if not parts:
-        return NOTHING
-    if len(parts) == 1 and parts[0][1] == 1:
-        return parts[0][0]
-    return composed_step(tuple(parts))
-
-
-def _poisson(node: Poisson, relation: Relation, explicit: bool) -> OneStep:
+def _poisson(node: nodes.Poisson, relation: Relation, explicit: bool) -> OneStep:
     rate, of = node.rate, node.of
     check_no_inner_population(of)
     if rate == 0.0:
@@ -147,42 +123,29 @@ def _poisson(node: Poisson, relation: Relation, explicit: bool) -> OneStep:
     if relation == "substitution":
         if node.absent is not None:
             return _poisson_substitution(node, node.absent, inner, explicit)
-        return _each(inner, lambda curve: Diluted(curve, rate))
-    forward = Direction(
-        Mixed(inner.forward.upper, rate),
-        None if inner.forward.lower is None else Mixed(inner.forward.lower, rate),
-    )
-    backward = Direction(
-        Mixed(inner.backward.upper.swapped(), rate).swapped(),
-        None if inner.backward.lower is None else Mixed(inner.backward.lower.swapped(), rate).swapped(),
-    )
+        return _diluted(inner, rate)
+    forward = _amplified(inner.forward, lambda curve: Mixed(curve, rate))
+    backward = _amplified(inner.backward, lambda curve: Mixed(curve.swapped(), rate).swapped())
     if inner.symmetric:
-        # One object for both directions, so that lower is upper where it is attained.
-        mixed = forward.upper
-        lower = mixed if inner.tight else forward.lower
-        forward = Direction(mixed, lower)
-        swapped = mixed.swapped()
+        swapped = forward.upper.swapped()  # of one object, so that lower is upper where it is attained
         backward = Direction(swapped, swapped if inner.tight else backward.lower)
-    elif inner.tight:
-        forward = Direction(forward.upper, forward.upper)
-        backward = Direction(backward.upper, backward.upper)
     return OneStep(forward, backward)
 
 
-def _poisson_substitution(node: Poisson, absent: Plan, inner: OneStep, explicit: bool) -> OneStep:
+def _poisson_substitution(node: nodes.Poisson, absent: Plan, inner: OneStep, explicit: bool) -> OneStep:
     """Both costs on the sample known; the lower side is that of a record replaced by one that contributes nothing.
 
     Of two pure mechanisms and of two Gaussians the curve is exact (``replaced``, ``three_gaussians``).
     """
     match node.of, absent:
-        case Pure(epsilon=replaced), Pure(epsilon=gone_epsilon) if replaced > 0.0 and gone_epsilon > 0.0:
+        case nodes.Pure(epsilon=replaced), nodes.Pure(epsilon=gone_epsilon) if replaced > 0.0 and gone_epsilon > 0.0:
             return replaced_step(replaced=replaced, absent=gone_epsilon, rate=node.rate)
     shifts = gaussian_shifts(node.of, absent)
     if shifts is not None and shifts[1] < shifts[0]:
         return replaced_gaussian(replaced=shifts[0], absent=shifts[1], rate=node.rate)
     gone = one_step(absent, "zero-out", explicit=explicit)
     if gone is NOTHING:
-        return NOTHING if inner is NOTHING else _each(inner, lambda curve: Diluted(curve, node.rate))
+        return NOTHING if inner is NOTHING else _diluted(inner, node.rate)
     if not (inner.symmetric and gone.symmetric):
         raise NotSupported(
             "Poisson sampling under substitution needs curves that are the same in both orders",
@@ -199,21 +162,24 @@ def _poisson_substitution(node: Poisson, absent: Plan, inner: OneStep, explicit:
     if seen is None:
         return OneStep.dominated(upper, symmetric=True)
     pair = Mixed(seen, node.rate)
-    return OneStep(Direction(upper, pair), Direction(upper, pair.swapped()))
+    return OneStep.dominated(upper, lower=pair)
 
 
-def _each(inner: OneStep, amplify: Callable[[Curve], Curve]) -> OneStep:
-    def one(direction: Direction) -> Direction:
-        upper = amplify(direction.upper)
-        if direction.lower is direction.upper:
-            return Direction(upper, upper)
-        return Direction(upper, None if direction.lower is None else amplify(direction.lower))
-
-    forward = one(inner.forward)
-    return OneStep(forward, forward if inner.symmetric else one(inner.backward))
+def _amplified(one: Direction, amplify: Callable[[Curve], Curve]) -> Direction:
+    upper = amplify(one.upper)
+    if one.lower is one.upper:
+        return Direction(upper, upper)
+    return Direction(upper, None if one.lower is None else amplify(one.lower))
 
 
-def _without_replacement(node: WithoutReplacement, relation: Relation, explicit: bool) -> OneStep:
+def _diluted(inner: OneStep, rate: float) -> OneStep:
+    forward = _amplified(inner.forward, lambda curve: Diluted(curve, rate))
+    if inner.symmetric:
+        return OneStep(forward, forward)
+    return OneStep(forward, _amplified(inner.backward, lambda curve: Diluted(curve, rate)))
+
+
+def _without_replacement(node: nodes.WithoutReplacement, relation: Relation, explicit: bool) -> OneStep:
     check_inner_populations(node, node.of)
     if node.sample == 0:
         return NOTHING
@@ -227,7 +193,7 @@ def _without_replacement(node: WithoutReplacement, relation: Relation, explicit:
             hint="state the inner mechanism by leaves: gaussian, laplace, pure, approximate, exponential",
         )
     curve, attained = inner.forward.upper, inner.forward.lower
-    if any(isinstance(one, Poisson) for one in walk(node.of)):
+    if any(isinstance(one, nodes.Poisson) for one in nodes.walk(node.of)):
         # Whom the inner sample leaves out is not alone in it: reached is what a record that contributes nothing does.
         attained = None if _replaces_both(node.of) else one_step(node.of, "zero-out", explicit=True).forward.lower
     tight = attained is curve
@@ -242,9 +208,12 @@ def _without_replacement(node: WithoutReplacement, relation: Relation, explicit:
     if tight and not explicit:
         return OneStep.dominated(combined, lower=combined, symmetric=True)
     pair = Mixed(attained, rate)
-    return OneStep(Direction(combined, pair), Direction(combined, pair.swapped()))
+    return OneStep.dominated(combined, lower=pair)
 
 
 def _replaces_both(node: Plan) -> bool:
     """Whether a Poisson sample inside states ``absent``, too: then its two costs must not be taken for one."""
-    return any(isinstance(one, Moved) or (isinstance(one, Poisson) and one.absent is not None) for one in walk(node))
+    return any(
+        isinstance(one, Moved) or (isinstance(one, nodes.Poisson) and one.absent is not None)
+        for one in nodes.walk(node)
+    )

@@ -48,7 +48,7 @@ import math
 
 import numpy as np
 
-from affidavit.accountant.pld.curve import Array, Curve, Logs, log_complement
+from affidavit.accountant.pld.curve import Array, Curve, Logs
 
 __all__ = ["Combined", "Diluted", "Lesser", "Mixed", "PoissonSubstitution", "TwoSided", "log_mixed"]
 
@@ -58,8 +58,7 @@ def log_mixed(loss: Array, rate: float) -> Array:
     bent = rate * np.expm1(np.minimum(loss, 700.0))
     far = np.logaddexp(loss + math.log(rate), math.log1p(-rate))
     near = (bent > -0.5) & (bent < 1.0) & (loss < 700.0)
-    result: Array = np.where(near, np.log1p(np.clip(bent, -0.5, 1.0)), far)
-    return result
+    return np.where(near, np.log1p(np.clip(bent, -0.5, 1.0)), far)
 
 
 def _inner_loss(loss: Array, rate: float) -> Array:
@@ -106,8 +105,6 @@ def _with_zero(curve: Curve) -> tuple[float, ...]:
 class Mixed(Curve):
     """The pair (γP + (1−γ)Q, Q) for the pair ``curve`` = (P, Q) and 0 < ``rate`` < 1."""
 
-    __slots__ = ("accuracy", "atoms", "curve", "high", "infinity", "low", "polygon", "rate")
-
     def __init__(self, curve: Curve, rate: float) -> None:
         self.curve, self.rate, self.accuracy = curve, rate, curve.accuracy
         self.polygon = curve.polygon and _listed(curve)
@@ -123,15 +120,8 @@ class Mixed(Curve):
         kept, rest = math.log(self.rate), math.log1p(-self.rate)
         p_tail = np.minimum(np.logaddexp(kept + inner.p_tail, rest + inner.q_tail), 0.0)
         p_head = np.minimum(np.logaddexp(kept + inner.p_head, rest + inner.q_head), 0.0)
-        below = loss < math.log1p(-self.rate)
-        if not below.any():
-            return Logs(p_tail, inner.q_tail, p_head, inner.q_head)
-        return Logs(
-            np.where(below, 0.0, p_tail),
-            np.where(below, 0.0, inner.q_tail),
-            np.where(below, -math.inf, p_head),
-            np.where(below, -math.inf, inner.q_head),
-        )
+        mixed = Logs(p_tail, inner.q_tail, p_head, inner.q_head)
+        return mixed.ended(loss < math.log1p(-self.rate), np.zeros_like(loss, dtype=np.bool_))
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """γ h(1 + (e^ε − 1)/γ): the inner curve's accuracy is kept."""
@@ -148,7 +138,6 @@ class Mixed(Curve):
 class TwoSided(Curve):
     """The symmetric curve that is ``half``'s for α >= 1, and its mirror image below."""
 
-    __slots__ = ("accuracy", "atoms", "bottom", "half", "high", "infinity", "low", "polygon")
     symmetric = True
 
     def __init__(self, half: Curve) -> None:
@@ -164,15 +153,7 @@ class TwoSided(Curve):
         negative = loss < 0.0
         # P(L <= l) = Q(L >= -l) for l < 0: the tail just below -l.
         outer = self.half.logs(np.where(negative, np.nextafter(-loss, -math.inf), loss))
-        p_side = np.where(negative, outer.q_tail, outer.p_tail)
-        q_side = np.where(negative, outer.p_tail, outer.q_tail)
-        p_rest, q_rest = log_complement(p_side), log_complement(q_side)
-        return Logs(
-            np.where(negative, p_rest, p_side),
-            np.where(negative, q_rest, q_side),
-            np.where(negative, p_side, p_rest),
-            np.where(negative, q_side, q_rest),
-        )
+        return Logs.reflected(negative, outer.p_tail, outer.q_tail)
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         return self.half.delta(epsilon) if epsilon >= 0.0 else super().delta(epsilon)
@@ -181,16 +162,12 @@ class TwoSided(Curve):
 class Combined(TwoSided):
     """Without replacement under substitution, 0 < ``rate`` = m/n < 1, for a symmetric ``curve``."""
 
-    __slots__ = ()
-
     def __init__(self, curve: Curve, rate: float) -> None:
         super().__init__(Mixed(curve, rate))
 
 
 class Diluted(Curve):
     """Loss 0 with probability 1−q, the loss of ``curve`` with probability q = ``rate``."""
-
-    __slots__ = ("accuracy", "atoms", "bottom", "curve", "high", "infinity", "low", "polygon", "rate")
 
     def __init__(self, curve: Curve, rate: float) -> None:
         self.curve, self.rate, self.accuracy, self.polygon = curve, rate, curve.accuracy, curve.polygon
@@ -203,12 +180,8 @@ class Diluted(Curve):
         kept, rest = math.log(self.rate), math.log1p(-self.rate)
         tail = np.where(loss < 0.0, rest, -math.inf)
         head = np.where(loss < 0.0, -math.inf, rest)
-        return Logs(
-            *(
-                np.minimum(np.logaddexp(kept + part, still), 0.0)
-                for part, still in zip(inner, (tail, tail, head, head), strict=True)
-            )
-        )
+        ends = zip(inner, (tail, tail, head, head), strict=True)
+        return Logs(*(np.minimum(np.logaddexp(kept + part, still), 0.0) for part, still in ends))
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         if epsilon < 0.0:
@@ -235,7 +208,6 @@ class PoissonSubstitution(Curve):
     """
 
     convex = False
-    __slots__ = ("absent", "accuracy", "atoms", "high", "infinity", "low", "rate", "replaced")
     symmetric = True
 
     def __init__(self, absent: Curve, replaced: Curve, rate: float) -> None:
@@ -266,20 +238,13 @@ class PoissonSubstitution(Curve):
         with np.errstate(divide="ignore"):
             p_side = np.minimum(np.log(height + scaled), 0.0)
             q_side = np.minimum(np.log(scaled) - size, p_side)
-        p_rest, q_rest = log_complement(p_side), log_complement(q_side)
-        return Logs(
-            np.where(negative, q_rest, p_side),
-            np.where(negative, p_rest, q_side),
-            np.where(negative, q_side, p_rest),
-            np.where(negative, p_side, q_rest),
-        )
+        return Logs.reflected(negative, p_side, q_side)
 
 
 class Lesser(Curve):
     """The smaller of two upper bounds of one profile, both symmetric, at every loss; its convex minorant counts."""
 
     convex = False
-    __slots__ = ("accuracy", "atoms", "both", "high", "infinity", "low")
     symmetric = True
 
     def __init__(self, one: Curve, other: Curve) -> None:

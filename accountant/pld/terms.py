@@ -156,8 +156,7 @@ def _terms(
 def _changed(logs: Array, changes: Array) -> Array:
     """e^logs (e^changes − 1), or a little more; inf where that is too large."""
     small = np.exp(logs) * np.expm1(np.minimum(changes, 1.0))
-    result: Array = np.where(changes < 1.0, small, np.exp(logs + changes))
-    return result
+    return np.where(changes < 1.0, small, np.exp(logs + changes))
 
 
 def _log1p(z: ComplexArray) -> ComplexArray:
@@ -165,8 +164,7 @@ def _log1p(z: ComplexArray) -> ComplexArray:
     size = np.maximum(np.abs(1.0 + z), LEAST)
     near = (size > 0.7) & (size < 2.0)
     gain = np.where(near, z.real, 0.0) * (2.0 + np.where(near, z.real, 0.0)) + np.where(near, z.imag, 0.0) ** 2
-    result: ComplexArray = np.where(near, 0.5 * np.log1p(gain), np.log(size)) + 1j * np.arctan2(z.imag, 1.0 + z.real)
-    return result
+    return np.where(near, 0.5 * np.log1p(gain), np.log(size)) + 1j * np.arctan2(z.imag, 1.0 + z.real)
 
 
 def _rest(whole: Whole, split: Split | None, start: float, goal: float) -> float:

@@ -36,9 +36,10 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import log_ndtr
 
-from affidavit.accountant.nodes import Compose, Gaussian, Plan, Repeat
-from affidavit.accountant.pld.curve import Array, Curve, Direction, Logs, OneStep
-from affidavit.accountant.pld.subsample import TwoSided, log_mixed
+from affidavit.accountant.nodes import Gaussian, Plan, unrolled
+from affidavit.accountant.pld.curve import Array, Curve, Logs, OneStep
+from affidavit.accountant.pld.mixture import Mixture
+from affidavit.accountant.pld.subsample import TwoSided
 
 __all__ = ["ThreeGaussians", "gaussian_shifts", "replaced_gaussian"]
 
@@ -48,59 +49,37 @@ HALVINGS, COARSE, NEWTON = 120, 10, 6
 
 
 def gaussian_shifts(of: Plan, absent: Plan) -> tuple[float, float] | None:
-    """(μ_r, μ_a) of Gaussians alone, the same tree twice, in one ratio; None otherwise, or without noise."""
-    pairs = _pairs(of, absent)
-    if not pairs or len({Fraction(gone) / Fraction(sigma) for sigma, gone, _ in pairs}) > 1:
+    """(μ_r, μ_a) of Gaussians alone, the same uses twice, in one ratio; None otherwise, or without noise."""
+    both = list(unrolled(of)), list(unrolled(absent))
+    if not both[0] or [count for _, count in both[0]] != [count for _, count in both[1]]:
         return None
-    replaced, presence = (math.sqrt(math.fsum(count / noise[side] ** 2 for *noise, count in pairs)) for side in (0, 1))
+    noise = [[one.noise_multiplier if isinstance(one, Gaussian) else 0.0 for one, _ in uses] for uses in both]
+    if min(map(min, noise)) <= 0.0:
+        return None
+    if len({Fraction(gone) / Fraction(sigma) for sigma, gone in zip(*noise, strict=True)}) > 1:
+        return None
+    counts = [count for _, count in both[0]]
+    replaced, presence = (
+        math.sqrt(math.fsum(count / sigma**2 for sigma, count in zip(side, counts, strict=True))) for side in noise
+    )
     return replaced, presence
-
-
-def _pairs(of: Plan, absent: Plan) -> list[tuple[float, float, int]] | None:
-    """(σ of replacing, σ of taking away, uses) leaf by leaf."""
-    match of, absent:
-        case Gaussian(noise_multiplier=sigma), Gaussian(noise_multiplier=gone) if sigma > 0.0 and gone > 0.0:
-            return [(sigma, gone, 1)]
-        case Repeat(count=count, of=one), Repeat(count=other, of=another) if count == other:
-            inner = _pairs(one, another)
-            return None if inner is None else [(sigma, gone, count * uses) for sigma, gone, uses in inner]
-        case Compose(parts=parts), Compose(parts=others) if len(parts) == len(others):
-            found: list[tuple[float, float, int]] = []
-            for part, gone_part in zip(parts, others, strict=True):
-                inner = _pairs(part, gone_part)
-                if inner is None:
-                    return None
-                found += inner
-            return found
-    return None
 
 
 class ThreeGaussians(Curve):
     """(1−q)N(0) + qN(``right``) against (1−q)N(0) + qN(−``left``); ``right`` >= ``left`` > 0, 0 < q < 1."""
 
-    __slots__ = ("left", "rate", "right")
     accuracy = ROUNDING
 
     def __init__(self, *, right: float, left: float, rate: float) -> None:
         self.right, self.left, self.rate = right, left, rate
+        self.p, self.q = Mixture(rate, right), Mixture(rate, -left)
 
     def _loss(self, x: Array) -> Array:
-        return self._log_mixture(x, self.right) - self._log_mixture(x, -self.left)
-
-    def _log_mixture(self, x: Array, mean: float) -> Array:
-        """ln of (1−q)N(0) + qN(mean) against N(0)."""
-        return log_mixed(mean * x - 0.5 * mean * mean, self.rate)
+        return self.p.log_ratio(x) - self.q.log_ratio(x)
 
     def _slope(self, x: Array) -> Array:
         """d loss / dx."""
-
-        def share(mean: float) -> Array:
-            with np.errstate(over="ignore"):
-                odds = np.exp(0.5 * mean * mean - mean * x) * ((1.0 - self.rate) / self.rate)
-            result: Array = mean / (1.0 + odds)
-            return result
-
-        return share(self.right) - share(-self.left)
+        return self.right * self.p.second(x) + self.left * self.q.second(x)
 
     def _point(self, loss: Array) -> Array:
         """Where the loss, which rises in x, is reached: halved, Newton's steps, and each root enclosed or halved on."""
@@ -150,4 +129,4 @@ def replaced_gaussian(*, replaced: float, absent: float, rate: float) -> OneStep
     if left == absent:
         return OneStep.attained(pair, symmetric=True)
     upper = TwoSided(pair)
-    return OneStep(Direction(upper, pair), Direction(upper, pair.swapped()))
+    return OneStep.dominated(upper, lower=pair)

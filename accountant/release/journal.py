@@ -217,9 +217,11 @@ class Journal:
         line = json.dumps({"event": event, **facts}, ensure_ascii=False, separators=(",", ":")) + "\n"
         try:
             with self._writing:
-                _write_all(self._file, line.encode())
-            if durable:  # several threads may wait for the disk together
-                _sync(self._file)
+                content = line.encode()
+                while content:
+                    content = content[os.write(self._file, content) :]
+            if durable:  # several threads may wait together; the file's times are left out where they can be
+                getattr(os, "fdatasync", os.fsync)(self._file)
         except OSError as error:
             self.close()  # half a line may stand there: nothing may follow it
             raise UsageError(
@@ -303,16 +305,6 @@ def unfinished(folder: Path) -> UsageError:
 
 def _out(folder: Path) -> str:
     return setting("-o", folder).strip("`")
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    while content:
-        content = content[os.write(descriptor, content) :]
-
-
-def _sync(descriptor: int) -> None:
-    """The content and its length are on the disk; without the file's times, where the system can leave them out."""
-    getattr(os, "fdatasync", os.fsync)(descriptor)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -138,14 +138,12 @@ class _Cursor:
             self._index, self._begun = index, {index: child}
             self.done = child.done and node.after(index) == node.length
 
-    def _under_way(self) -> bool:
-        return self._index >= 0 and not self._begun[self._index].done
-
     def _place(self, step: int | None, path: str) -> int:
         """The child that a use going through ``step`` belongs to."""
         if self._node.parallel and step is not None:
             return step
-        current = self._index if self._under_way() else self._node.after(self._index)
+        under_way = self._index >= 0 and not self._begun[self._index].done
+        current = self._index if under_way else self._node.after(self._index)
         if step is None or step == current:
             return current
         if step < current:
