@@ -82,8 +82,7 @@ def _trivial(parts: CurveParts, target: Target) -> float | None:
         return 0.0
     if infinity >= 1.0 or (infinity > 0.0 and delta < infinity * (1.0 - 1e-13)):
         return math.inf
-    # δ(0) is a distance in total variation: that of a composition is at most the sum.
-    if math.fsum(count * curve.delta(0.0)[1] for curve, count in parts) <= delta:
+    if _total_variation(parts) <= delta:
         return 0.0
     highest = math.fsum(count * curve.high for curve, count in parts)
     if delta == 0.0:
@@ -200,6 +199,18 @@ def _refine(parts: CurveParts, target: Target, tolerance: float, enough: float) 
         ratio *= 0.85 if ratio < 0.125 else 1.0
         step = max(aligned(parts, step * min(max(ratio, 0.03), 0.8)), problem.least_step())
     return best
+
+
+def _total_variation(parts: CurveParts) -> float:
+    """At least δ(0) of the composition, 1 − Π (1 − δ_j(0)).
+
+    δ(0) is the distance in total variation. Pairs that are coupled each as well as they can be agree in all uses with
+    probability Π (1 − δ_j(0)); so nothing on a sample of rate q has a δ(0) above q, and n of it not above 1 − (1 − q)^n.
+    """
+    each = [(curve.delta(0.0)[1], count) for curve, count in parts]
+    if any(delta >= 1.0 for delta, _ in each):
+        return 1.0
+    return -math.expm1(math.fsum(count * math.log1p(-delta) for delta, count in each)) * (1.0 + 2e-15)
 
 
 def _widened(value: float) -> tuple[float, float]:
