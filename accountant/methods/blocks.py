@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.adaptive import recursion_points
-from affidavit.accountant.methods.base import Interval, Target
+from affidavit.accountant.methods.base import LOUD, Interval, Target
 from affidavit.accountant.methods.discrete import DiscreteProfile
 from affidavit.accountant.methods.one_law import Law, law_above, start_of
 from affidavit.accountant.methods.recursion import upper_profile
@@ -44,19 +44,21 @@ __all__ = ["BlocksMethod", "BlocksProfile"]
 
 MANY_POINTS = 1e6
 """Lattice points from which on the recursion over all uses takes seconds."""
-BLOCK, SAMPLED_BLOCK = 1000, 200
-"""Uses of a block."""
+BLOCK, SHORT_BLOCK, SAMPLED_BLOCK = 1000, 500, 200
+"""Uses of a block; the second where there are ``MANY``, the third on samples."""
 SPACING, SHARP_SPACING, MANY = 0.15, 0.08, 20_000
 """Of a block's lattice on samples, in deviations of one use's loss; the second up to so many uses, where it weighs:
 what the law follows need not be sharp, only smooth."""
 COPIES, MOST_COPIES = 0.2, 12
 """Blocks before the law serves: about √(``COPIES`` × uses/block), where half a use a block is what the law saves."""
+FEWEST, MOST_SHORT = 4, 8
+"""Short blocks, at least and at most."""
 LOOSE = 0.05
 """ln of how much all growth may raise δ; beyond, all uses are in blocks."""
 SHORTEST = 100
 """Uses of one range in a row from which on a block of them is nearly as sharp as the recursion; a law may follow it."""
-CELLS = 48
-"""Lattice spacings to a range: the chords add 1.5/cells² to ρ."""
+CELLS, LOUD_CELLS = 48, 24
+"""Lattice spacings to a range: the chords add 1.5/cells² to ρ. The second where ρ alone is above ``LOUD``."""
 LARGEST_RANGE = 4.0
 TAIL = 1e-6
 """What all blocks may leave out, in units of δ."""
@@ -206,10 +208,14 @@ class _Above(NamedTuple):
 @lru_cache(maxsize=32)
 def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Above:
     """``uses`` of range ``eta`` on samples of a rate; about mass ``small`` may be left out."""
-    length = min(uses, SAMPLED_BLOCK if rate < 1.0 else BLOCK)
+    many = uses > MANY
+    length = min(uses, SAMPLED_BLOCK if rate < 1.0 else SHORT_BLOCK if many else BLOCK)
     copies = min(uses // length, MOST_COPIES, max(1, round(math.sqrt(COPIES * uses / length))))
+    cells = LOUD_CELLS if eta * eta / 8.0 * uses > LOUD else CELLS
+    if many and rate == 1.0:
+        copies = min(max(copies, FEWEST), MOST_SHORT)
     if (rest := uses - copies * length) > 0 and length >= SHORTEST:
-        sides = _sides(eta, rate, length, small / copies, SPACING if uses > MANY else SHARP_SPACING)
+        sides = _sides(eta, rate, length, small / copies, SPACING if many else SHARP_SPACING, cells)
         starts = [start_of(use, block, spacing, copies=copies, small=small) for use, block, spacing in sides]
         laws = [law_above(side[0], start, tilt=tilt) for side, start in zip(sides, starts, strict=True)]
         growth, constant = max(law.growth for law in laws) * rest, max(law.constant for law in laws) * rest
@@ -218,20 +224,20 @@ def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Ab
             return _Above(((first, 1), (_step([_atoms(law.law) for law in laws]), rest)), growth, constant)
     parts = []
     for size, count in _lengths(uses, length):
-        sides = _sides(eta, rate, size, small / count, SHARP_SPACING)
+        sides = _sides(eta, rate, size, small / count, SHARP_SPACING, cells)
         parts.append((_step([_curve(block, spacing) for _, block, spacing in sides]), count))
     return _Above(tuple(parts))
 
 
 def _sides(
-    eta: float, rate: float, uses: int, small: float, share: float
+    eta: float, rate: float, uses: int, small: float, share: float, cells: int = CELLS
 ) -> list[tuple[SampledUse, DiscreteProfile, float]]:
     """A block's upper side and its lattice, by direction; one where both are the same."""
     if rate < 1.0:
         alone = Scenario(fixed=((Poisson(rate, Exponential(eta)), uses),))
         return SampledAdaptiveProfile(alone, Target(delta=small)).curves(share)
     width = ZcdpProfile(eta * eta / 8.0 * uses).epsilon(small).upper
-    spacing = eta / CELLS
+    spacing = eta / cells
     window = whole(((eta, uses),), spacing, width=width, bounded=True, slope=1.0)
     # The family is closed under exchanging P and Q.
     return [(SampledUse(eta, 1.0, "forward"), upper_profile(((eta, uses),), window), spacing)]
