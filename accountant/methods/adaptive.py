@@ -176,7 +176,8 @@ class AdaptiveProfile:
         if self._fixed is not None and self._order != "fixed-first":
             back = min(width, self._total, -math.log(small))  # P(all losses <= −y) <= e^{−y}
             width = _reach(self._fixed, small * NOTHING) + min(width, self._total) + back
-            width = min(width, self._spacing(LEAST_CELLS) * MAX_POINTS / (2.0 * self._scenario.uses))
+            steps = 1 + sum(uses for _, uses in self._runs)
+            width = min(width, self._spacing(LEAST_CELLS) * MAX_POINTS / (2.0 * steps))
             below = whole(self._runs, spacing, width=width, bounded=False, slope=slope)
             above = below if self._order == "fixed-last" else above
         return _Grid(below, above, (-math.inf, math.inf))
