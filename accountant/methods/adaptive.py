@@ -32,11 +32,13 @@ from affidavit.accountant.methods.base import (
 )
 from affidavit.accountant.methods.cover import likely_size
 from affidavit.accountant.methods.discrete import DiscreteProfile, mixed_delta
-from affidavit.accountant.methods.pair_profiles import FixedProfile, fixed_gap, fixed_profile
+from affidavit.accountant.methods.optimal import support_size
+from affidavit.accountant.methods.pair_profiles import MAX_ATOMS, FixedProfile, fixed_gap, fixed_profile
 from affidavit.accountant.methods.recursion import OneUse, lower_profile, upper_profile
 from affidavit.accountant.methods.recursion_window import Corridor, estimate_at, narrow, whole
 from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, sampled_gap
 from affidavit.accountant.methods.zcdp import ZcdpProfile
+from affidavit.accountant.plan import Approximate, Pure
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
@@ -66,6 +68,8 @@ LEAST_REACH, FURTHEST, REACHES = 1e-6, 1e4, 96
 """Losses, from the first to the second, that are tried as the reach of a profile."""
 NOTHING = 1e-6
 """Of what may be left out elsewhere."""
+LOSSES = 64.0
+"""Losses of a mixture at which a profile takes as long to sum up as a lattice point otherwise takes."""
 
 
 def tail_bound(scenario: Scenario) -> ZcdpProfile:
@@ -206,13 +210,14 @@ class AdaptiveProfile:
     def _refined(self, grid: Callable[[int], _Grid]) -> _Sides:
         """Both sides, with more cells until the target is met or the work is too much."""
         cells = self._first_cells()
-        while cells > LEAST_CELLS and grid(cells).points > MAX_POINTS:
+        most = MAX_POINTS / _weight(self._scenario)
+        while cells > LEAST_CELLS and grid(cells).points > most:
             cells = _even(cells * 0.8 - 1.0)
         sides, width, before = None, math.inf, math.inf
         while sides is None or width > self._tolerance:
             found = grid(cells)
             stalled = width > STALLED * before and (found.points > CHEAP or self._order == "mixed")
-            if sides is not None and (stalled or found.points > MAX_POINTS):
+            if sides is not None and (stalled or found.points > most):
                 break
             sides = self._recurse(found)
             width, before = self._width(sides), width
@@ -312,7 +317,7 @@ class AdaptiveMethod:
 
 
 def recursion_points(scenario: Scenario) -> float:
-    """About how many lattice points the coarsest recursion has."""
+    """About how many lattice points the coarsest recursion has, in units of work."""
     uses = sum(count for _, count in scenario.exponentials)
     squares = sum(eta * eta * count for eta, count in scenario.exponentials)
     typical = math.sqrt(squares / uses)  # ``AdaptiveProfile`` takes its spacing from it
@@ -322,4 +327,12 @@ def recursion_points(scenario: Scenario) -> float:
         beside = ZcdpProfile(math.fsum(count * likely_size(node) for node, count in scenario.fixed))
         reach = min(FURTHEST, beside.epsilon(1e-12).upper)
         ranges = 2.0 * (min(width, 2.0 * typical * uses) + reach) / typical  # as in ``_window``
-    return uses * (ranges * LEAST_CELLS + 2.0)
+    return uses * (ranges * LEAST_CELLS + 2.0) * _weight(scenario)
+
+
+def _weight(scenario: Scenario) -> float:
+    """A lattice point's work in units of its own: a profile beside that is a mixture is a sum over its losses."""
+    if not scenario.fixed or scenario.order == "fixed-first":
+        return 1.0
+    pure = ((node.epsilon, count) for node, count in scenario.fixed if isinstance(node, (Pure, Approximate)))
+    return 1.0 + min(support_size([(epsilon, 0.0, count) for epsilon, count in pure]), MAX_ATOMS) / LOSSES

@@ -108,8 +108,8 @@ def candidates(scenario: Scenario, relation: Relation) -> list[Method]:
 
 
 @lru_cache(maxsize=64)
-def best(scenario: Scenario, relation: Relation, target: Target) -> Found:
-    """The exact method if one applies, else the smallest upper side."""
+def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool = True) -> Found:
+    """The exact method if one applies, else the smallest upper side; ``admit``: with what ``zcdp`` leaves admit."""
     known = edge(scenario, relation, target)
     if known is not None:
         return Found(known, "definition")
@@ -122,7 +122,7 @@ def best(scenario: Scenario, relation: Relation, target: Target) -> Found:
     if not all(one.attained for one in found):
         others = [m for m in UPPER if m not in methods and not m.why_not(scenario, relation)]
         found += [_found(method, scenario, relation, target) for method in others]
-    if least := admitted(scenario, relation, target):
+    if admit and (least := admitted(scenario, relation, target)):
         found.append(Found(Interval(least, math.inf), ""))
     smallest = min(found, key=lambda one: one.interval.upper)
     lowest = max(found, key=lambda one: one.interval.lower)
