@@ -172,7 +172,11 @@ def _once_more(use: SampledUse, one: OneMore, lines: Array, low: int) -> tuple[A
     # Not on a sample, the chords of all t at once: they are off by a thousandth of what the pieces may be.
     chords = prepare(use.eta, one.spacing)
     beyond = one.margin - chords.margin
-    return chords.upper(planes_of(lines[0, beyond : lines.shape[1] - beyond], chords), chords.margin - low), 0.0, chords.slack
+    return (
+        chords.upper(planes_of(lines[0, beyond : lines.shape[1] - beyond], chords), chords.margin - low),
+        0.0,
+        chords.slack,
+    )
 
 
 def _least(effects: Array, needs: Array, cost: Array) -> Array | None:

@@ -277,7 +277,7 @@ def _total_variation(parts: CurveParts) -> float:
     """At least δ(0) of the composition, 1 − Π (1 − δ_j(0)).
 
     δ(0) is the distance in total variation. Pairs that are coupled each as well as they can be agree in all uses with
-    probability Π (1 − δ_j(0)); so nothing on a sample of rate q has a δ(0) above q, and n of it not above 1 − (1 − q)^n.
+    probability Π (1 − δ_j(0)). So what runs on a sample of rate q has a δ(0) of q at most, n uses of 1 − (1 − q)^n.
     """
     each = [(curve.delta(0.0)[1], count) for curve, count in parts]
     if any(delta >= 1.0 for delta, _ in each):
