@@ -29,7 +29,7 @@ __all__ = ["Settled", "issue", "known", "settle"]
 
 LATTICE, RECURSION = 1e-6, 1e-4
 """Tolerances where a finer bracket costs some tenths of a second: one lattice, or exponential mechanisms alone."""
-FEW_POINTS = 1e5
+FEW_POINTS = 2e6
 """Lattice points of the coarsest recursion up to which a finer one is that cheap: some 340 uses."""
 NARROW = 1e-3
 """A relative width of ε that is narrow enough."""

@@ -42,8 +42,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BlocksMethod", "BlocksProfile"]
 
-MANY_POINTS = 1e6
-"""Lattice points from which on the recursion over all uses takes seconds."""
+MANY_POINTS, MANY_BESIDE = 1e6, 3e5
+"""Lattice points from which on the recursion over all uses takes long; the second where others run after or between,
+whose profile is no sharper than blocks are."""
 BLOCK, SHORT_BLOCK, SAMPLED_BLOCK = 1000, 500, 200
 """Uses of a block; the second where there are ``MANY``, the third on samples."""
 SPACING, SHARP_SPACING, MANY = 0.15, 0.08, 20_000
@@ -142,7 +143,8 @@ class BlocksMethod:
         if sampled and sampled[0][1] <= MOST_USES:
             return "few enough uses for the recursion on samples"
         if scenario.exponentials and scenario.order != "any":
-            if recursion_points(scenario) <= MANY_POINTS:
+            sums = scenario.fixed and scenario.order != "fixed-first"
+            if recursion_points(scenario) <= (MANY_BESIDE if sums else MANY_POINTS):
                 return "few enough uses for the recursion"
             if any(uses < SHORTEST for _, uses in _by_range(scenario)):
                 return f"a range of fewer than {SHORTEST} uses: blocks would be loose"
