@@ -91,7 +91,8 @@ class BlocksProfile:
         if scenario.exponentials:
             tilt = estimate_at(each, delta=target.delta, epsilon=target.epsilon or 0.0).slope
             best = [SampledUse(eta, 1.0, "forward").best_share(tilt) for eta, _ in each]
-            for shares in ([0.5] * len(best), best):
+            loud = sum(eta * eta / 8.0 * uses for eta, uses in each) > LOUD
+            for shares in (best,) if loud else ([0.5] * len(best), best):
                 pairs = zip(each, shares, strict=True)
                 strategies.append([(_one_choice(eta, 1.0, share), uses) for (eta, uses), share in pairs])
         for node, uses in scenario.fixed:
