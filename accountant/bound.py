@@ -7,7 +7,7 @@ method that yields only an upper side has lower side 0, or, in a plan with ``zcd
 equal ρ costs in their place (``methods.zcdp.stand_in``).
 
 ε is reported in [0, ∞], for the larger of the two directions. Tolerance is relative to ε, with
-an absolute floor of a thousandth of it.
+an absolute floor of a thousandth of it; an ε above 500 is of no use, and ten times coarser.
 """
 
 from __future__ import annotations
