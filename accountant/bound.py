@@ -7,7 +7,7 @@ method that yields only an upper side has lower side 0, or, in a plan with ``zcd
 equal ρ costs in their place (``methods.zcdp.stand_in``).
 
 ε is reported in [0, ∞], for the larger of the two directions. Tolerance is relative to ε, with
-an absolute floor of a thousandth of it.
+an absolute floor of a thousandth of it; an ε above 500 is of no use, and ten times coarser.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ __all__ = ["METHODS", "Bound", "MethodResult", "Methods", "bound", "check_covere
 
 COARSE = 3e-2
 """Tolerance of a first look at several scenarios."""
+ADMITTED = 4
+"""Of so many cases with ``zcdp``, the likely costliest, it is looked at what Gaussians in their place cost."""
 TRIED = 8
 """So many cases are looked at to see whether the plan is covered: a curve of each may have to be composed."""
 
@@ -118,7 +120,8 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
     """The largest upper side of all scenarios, the largest lower side of those that are reached.
 
     Of several, each is looked at coarsely first, and only those sharply, the costliest first, whose coarse upper side
-    is above all lower sides that are known: the others change neither. Nor do those that cost less by zCDP alone.
+    is above all lower sides that are known: the others change neither. Nor do those that cost less by zCDP alone, nor
+    those whose coarse upper side is below a sharp one and whose lower side is far below the largest.
     """
     coarse = replace(target, tolerance=max(target.tolerance, COARSE if len(cases.all) > 1 else 0.0))
     looks: dict[Scenario, Found] = {}
@@ -147,7 +150,7 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
             skipped.append(scenario)
             continue
         try:
-            looks[scenario] = found = best(scenario, relation, coarse)
+            looks[scenario] = found = best(scenario, relation, coarse, admit=len(looks) < ADMITTED)
         except NotSupported:
             if scenario in cases.upper:
                 raise
@@ -158,8 +161,11 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
     above: dict[Scenario, Found] = {}
     below: dict[Scenario, Found] = {}
     for scenario, look in sorted(looks.items(), key=lambda item: -item[1].interval.upper):
-        sharp = coarse == target or (above and look.interval.upper <= least)
-        found = look if sharp else best(scenario, relation, target)
+        low, high = look.interval
+        most_known = max((f.interval.upper for f in above.values()), default=0.0)
+        no_matter = high <= least or (high <= most_known and low <= (1.0 - COARSE) * least)
+        sharp = coarse == target or (above and no_matter)
+        found = look if sharp else best(scenario, relation, target, admit=low > 0.0 and len(above) < ADMITTED)
         if scenario in cases.upper:
             above[scenario] = found
         if scenario in cases.lower:

@@ -18,6 +18,7 @@ from affidavit.accountant import validate
 from affidavit.accountant.bound import Bound, bound, check_covered
 from affidavit.accountant.cases.scenario import scenarios
 from affidavit.accountant.errors import DisagreementError, NotSupported
+from affidavit.accountant.methods.adaptive import recursion_points
 from affidavit.accountant.methods.base import LOUD, LOUD_WIDTH
 from affidavit.accountant.plan import Plan, core, parse_plan
 from affidavit.accountant.show import Facts, Shown
@@ -28,6 +29,8 @@ __all__ = ["Settled", "issue", "known", "settle"]
 
 LATTICE, RECURSION = 1e-6, 1e-4
 """Tolerances where a finer bracket costs some tenths of a second: one lattice, or exponential mechanisms alone."""
+FEW_POINTS = 2e6
+"""Lattice points of the coarsest recursion up to which a finer one is that cheap: some 2,500 uses."""
 NARROW = 1e-3
 """A relative width of ε that is narrow enough."""
 MARGIN = 1e-11
@@ -117,9 +120,11 @@ def issue(plan: Plan, *, relation: Relation, delta: float, found: Recomputed | N
 
 def _tolerance(plan: Plan, relation: Relation, first: Bound) -> float | None:
     """What a second look may be as fine as; None where it would take long."""
-    if first.method == "pld":
+    cases = scenarios(core(plan), relation).upper
+    if first.method == "pld" and not any(one.exponentials for one in cases):
         return LATTICE
-    if first.method == "adaptive" and not any(one.fixed for one in scenarios(core(plan), relation).upper):
+    long = (bool(one.fixed) or recursion_points(one) > FEW_POINTS for one in cases if one.uses)
+    if first.method == "adaptive" and not any(long):
         return RECURSION
     return None
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from affidavit.accountant.cases.case import AnyOrder, exponential_uses, is_nothing, only
 from affidavit.accountant.nodes import (
@@ -23,8 +24,14 @@ from affidavit.accountant.nodes import (
     ZeroConcentrated,
 )
 
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
+
 __all__ = ["at_least_as_costly", "covers", "maximal", "undominated"]
 
+NEARLY = 1.0 - 1e-12
+"""Counts of uses are sums in float64."""
 # For each leaf: the fields whose growth costs more (+1) or less (-1).
 _COST_SIGN: dict[type[Plan], dict[str, int]] = {
     Gaussian: {"noise_multiplier": -1},
@@ -199,10 +206,32 @@ def maximal(parts: Iterable[Plan]) -> list[Plan]:
 
 def undominated(plans: Iterable[Plan]) -> list[Plan]:
     """The cases that no other one covers; of equals, one."""
-    kept: list[_Uses] = []
-    for uses in map(_Uses.of, dict.fromkeys(plans)):
-        if any(_covers(other, uses) for other in kept):
+    cases = [_Uses.of(plan) for plan in dict.fromkeys(plans)]
+    if len(cases) < 2:
+        return [uses.plan for uses in cases]
+    above = _as_costly(cases)
+    kept: list[int] = []
+    for new, uses in enumerate(cases):
+        here = above[kept]
+        larger, smaller = here >= NEARLY * above[new], above[new] >= NEARLY * here
+        if any(may and _covers(cases[other], uses) for other, may in zip(kept, larger.all(axis=1), strict=True)):
             continue
-        kept = [other for other in kept if not _covers(uses, other)]
-        kept.append(uses)
-    return [uses.plan for uses in kept]
+        pairs = zip(kept, smaller.all(axis=1), strict=True)
+        kept = [*(other for other, may in pairs if not (may and _covers(uses, cases[other]))), new]
+    return [cases[one].plan for one in kept]
+
+
+def _as_costly(cases: Sequence[_Uses]) -> NDArray[float64]:
+    """Per case and mechanism of any case, how many of the case's uses cost at least as much as that mechanism.
+
+    A case that covers another has no fewer of any: each of the other's uses has one of its own there that costs as
+    much, by shape as use by use, and what costs as much is transitive. So hardly two of many cases need be compared.
+    """
+    import numpy as np
+
+    uses = [{**case.fixed, **{Exponential(eta): n for eta, n in case.steps.items()}} for case in cases]
+    kinds = list(dict.fromkeys(node for one in uses for node in one))
+    counts = np.array([[float(one.get(node, 0)) for node in kinds] for one in uses])
+    order = np.array([[float(at_least_as_costly(a, b)) for b in kinds] for a in kinds])
+    found: NDArray[float64] = counts @ order.reshape(len(kinds), len(kinds))
+    return found

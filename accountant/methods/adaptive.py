@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import (
@@ -30,12 +30,15 @@ from affidavit.accountant.methods.base import (
     certain_delta,
     smallest_epsilon,
 )
+from affidavit.accountant.methods.cover import likely_size
 from affidavit.accountant.methods.discrete import DiscreteProfile, mixed_delta
-from affidavit.accountant.methods.pair_profiles import FixedProfile, fixed_gap, fixed_profile
+from affidavit.accountant.methods.optimal import support_size
+from affidavit.accountant.methods.pair_profiles import MAX_ATOMS, FixedProfile, fixed_gap, fixed_profile
 from affidavit.accountant.methods.recursion import OneUse, lower_profile, upper_profile
 from affidavit.accountant.methods.recursion_window import Corridor, estimate_at, narrow, whole
 from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, sampled_gap
 from affidavit.accountant.methods.zcdp import ZcdpProfile
+from affidavit.accountant.plan import Approximate, Pure
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
@@ -61,6 +64,12 @@ STALLED, CHEAP = 0.8, 3e5
 LOOK = 0.02
 """How well a width is known by which a grid is judged, in units of the tolerance."""
 ROUNDING, RANGE_ROUNDING = 1e-10, 1e-15
+LEAST_REACH, FURTHEST, REACHES = 1e-6, 1e4, 96
+"""Losses, from the first to the second, that are tried as the reach of a profile."""
+NOTHING = 1e-6
+"""Of what may be left out elsewhere."""
+LOSSES = 64.0
+"""Losses of a mixture at which a profile takes as long to sum up as a lattice point otherwise takes."""
 
 
 def tail_bound(scenario: Scenario) -> ZcdpProfile:
@@ -71,6 +80,28 @@ def tail_bound(scenario: Scenario) -> ZcdpProfile:
 def _even(cells: float) -> int:
     """An even number of cells near ``cells``, so that t = η/2 lies on the lattice."""
     return min(MOST_CELLS, max(LEAST_CELLS, 2 * math.ceil(cells / 2.0)))
+
+
+class _Grid(NamedTuple):
+    """Where the lower and the upper side are kept, and for which ε they are good."""
+
+    below: Corridor
+    above: Corridor
+    zone: tuple[float, float]
+
+    @property
+    def points(self) -> int:
+        """Lattice points of all steps together, of the side that has more."""
+        return max(self.below.points, self.above.points)
+
+
+def _reach(fixed: FixedProfile, small: float) -> float:
+    """The loss beyond which δ hardly falls any more. On the other side it is 1 − α from there on: P and Q exchanged."""
+    import numpy as np
+
+    losses = np.geomspace(LEAST_REACH, FURTHEST, REACHES)
+    values = fixed.upper(losses)
+    return float(losses[np.count_nonzero(values > values[-1] + small)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +150,7 @@ class AdaptiveProfile:
             return True
         return self._bracket(sides, high).upper <= delta < self._bracket(sides, low).lower
 
-    def _corridor(self, cells: int) -> tuple[Corridor, tuple[float, float]]:
+    def _corridor(self, cells: int) -> _Grid:
         """Near the target."""
         spacing = self._spacing(cells)
         found, target = self._estimate, self._target
@@ -129,22 +160,31 @@ class AdaptiveProfile:
             reserve = ZONE + ZONE_OF_USES / self._scenario.uses
             zone = (found.epsilon * (1.0 - reserve), found.epsilon * (1.0 + reserve))
         depth = DEPTH - math.log(min(0.5, target.tolerance))
-        return narrow(self._runs, spacing, between=zone, near=found, depth=depth), zone
+        corridor = narrow(self._runs, spacing, between=zone, near=found, depth=depth)
+        return _Grid(corridor, corridor, zone)
 
-    def _window(self, cells: int) -> tuple[Corridor, tuple[float, float]]:
-        """Everywhere: the mass beyond the ends is far below the δ asked for."""
+    def _window(self, cells: int) -> _Grid:
+        """Everywhere: the mass beyond the ends is far below the δ asked for.
+
+        What runs before all exponential uses is no part of the recursion, which then reaches as far as they do; what
+        runs after them reaches as far as its own profile, and they from there.
+        """
         target, tail = self._target, tail_bound(self._scenario)
         if target.delta is not None:
             small = max(target.delta, 1e-290) * 1e-3
         else:
             small = max(tail.delta(max(0.0, target.epsilon or 0.0)).upper, 1e-280) * 1e-6
         width = tail.epsilon(small).upper
-        bounded = self._fixed is None or self._order == "fixed-first"
-        if not bounded:
-            width += 50.0
         spacing, slope = self._spacing(cells), self._estimate.slope
-        corridor = whole(self._runs, spacing, width=width, bounded=bounded, slope=slope)
-        return corridor, (-math.inf, math.inf)
+        below = above = whole(self._runs, spacing, width=width, bounded=True, slope=slope)
+        if self._fixed is not None and self._order != "fixed-first":
+            back = min(width, self._total, -math.log(small))  # P(all losses <= −y) <= e^{−y}
+            width = _reach(self._fixed, small * NOTHING) + min(width, self._total) + back
+            steps = 1 + sum(uses for _, uses in self._runs)
+            width = min(width, self._spacing(LEAST_CELLS) * MAX_POINTS / (2.0 * steps))
+            below = whole(self._runs, spacing, width=width, bounded=False, slope=slope)
+            above = below if self._order == "fixed-last" else above
+        return _Grid(below, above, (-math.inf, math.inf))
 
     def _spacing(self, cells: int) -> float:
         """About ``cells`` lattice spacings to the root of the mean square range; the costliest range is a multiple."""
@@ -167,30 +207,31 @@ class AdaptiveProfile:
             effect = max(0.5, (epsilon * epsilon - rho * rho) / (4.0 * rho))
         return _even(math.sqrt(WIDTH * effect / self._tolerance))
 
-    def _refined(self, grid: Callable[[int], tuple[Corridor, tuple[float, float]]]) -> _Sides:
+    def _refined(self, grid: Callable[[int], _Grid]) -> _Sides:
         """Both sides, with more cells until the target is met or the work is too much."""
         cells = self._first_cells()
-        while cells > LEAST_CELLS and grid(cells)[0].points > MAX_POINTS:
+        most = MAX_POINTS / _weight(self._scenario)
+        while cells > LEAST_CELLS and grid(cells).points > most:
             cells = _even(cells * 0.8 - 1.0)
         sides, width, before = None, math.inf, math.inf
         while sides is None or width > self._tolerance:
-            corridor, zone = grid(cells)
-            stalled = width > STALLED * before and (corridor.points > CHEAP or self._order == "mixed")
-            if sides is not None and (stalled or corridor.points > MAX_POINTS):
+            found = grid(cells)
+            stalled = width > STALLED * before and (found.points > CHEAP or self._order == "mixed")
+            if sides is not None and (stalled or found.points > most):
                 break
-            sides = self._recurse(corridor, zone)
+            sides = self._recurse(found)
             width, before = self._width(sides), width
             if cells == MOST_CELLS:
                 break
             cells = _even(cells * min(1.4, max(1.1, 1.05 * math.sqrt(width / self._tolerance))))
         return sides
 
-    def _recurse(self, corridor: Corridor, zone: tuple[float, float]) -> _Sides:
+    def _recurse(self, grid: _Grid) -> _Sides:
         innermost = self._fixed if self._order != "fixed-first" else None
         return _Sides(
-            lower_profile(self._runs, corridor, last=innermost),
-            upper_profile(self._runs, corridor, last=innermost if self._order == "fixed-last" else None),
-            zone,
+            lower_profile(self._runs, grid.below, last=innermost),
+            upper_profile(self._runs, grid.above, last=innermost if self._order == "fixed-last" else None),
+            grid.zone,
         )
 
     def _width(self, sides: _Sides) -> float:
@@ -276,12 +317,22 @@ class AdaptiveMethod:
 
 
 def recursion_points(scenario: Scenario) -> float:
-    """About how many lattice points the coarsest recursion has."""
+    """About how many lattice points the coarsest recursion has, in units of work."""
     uses = sum(count for _, count in scenario.exponentials)
     squares = sum(eta * eta * count for eta, count in scenario.exponentials)
     typical = math.sqrt(squares / uses)  # ``AdaptiveProfile`` takes its spacing from it
     width = 2.0 * math.sqrt(squares) if not scenario.fixed else 2.0 * tail_bound(scenario).epsilon(1e-9).upper
     ranges = min(width / typical, 2.0 * uses)
     if scenario.fixed and scenario.order != "fixed-first":
-        ranges = (width + 100.0) / typical  # as in ``_window``: the fixed profile reaches beyond these uses' losses
-    return uses * (ranges * LEAST_CELLS + 2.0)
+        beside = ZcdpProfile(math.fsum(count * likely_size(node) for node, count in scenario.fixed))
+        reach = min(FURTHEST, beside.epsilon(1e-12).upper)
+        ranges = 2.0 * (min(width, 2.0 * typical * uses) + reach) / typical  # as in ``_window``
+    return uses * (ranges * LEAST_CELLS + 2.0) * _weight(scenario)
+
+
+def _weight(scenario: Scenario) -> float:
+    """A lattice point's work in units of its own: a profile beside that is a mixture is a sum over its losses."""
+    if not scenario.fixed or scenario.order == "fixed-first":
+        return 1.0
+    pure = ((node.epsilon, count) for node, count in scenario.fixed if isinstance(node, (Pure, Approximate)))
+    return 1.0 + min(support_size([(epsilon, 0.0, count) for epsilon, count in pure]), MAX_ATOMS) / LOSSES

@@ -41,8 +41,9 @@ EXACT: tuple[Method, ...] = (
 )
 """From the cheapest to the most general; the first that is exact for a scenario is its best."""
 
-WORTH_A_LOOK = 2e5
-"""Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first."""
+WORTH_A_LOOK, WORTH_COMPOSING = 2e5, 1e3
+"""Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first; the second
+where what runs beside them has to be composed, finely and everywhere, before the recursion begins."""
 RANGE_ROUNDING = 1e-15
 
 UPPER: tuple[Method, ...] = (ZcdpMethod(), RenyiMethod(), AdvancedMethod())
@@ -109,8 +110,8 @@ def candidates(scenario: Scenario, relation: Relation) -> list[Method]:
 
 
 @lru_cache(maxsize=64)
-def best(scenario: Scenario, relation: Relation, target: Target) -> Found:
-    """The exact method if one applies, else the smallest upper side."""
+def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool = True) -> Found:
+    """The exact method if one applies, else the smallest upper side; ``admit``: with what ``zcdp`` leaves admit."""
     known = edge(scenario, relation, target)
     if known is not None:
         return Found(known, "definition")
@@ -123,7 +124,7 @@ def best(scenario: Scenario, relation: Relation, target: Target) -> Found:
     if not all(one.attained for one in found):
         others = [m for m in UPPER if m not in methods and not m.why_not(scenario, relation)]
         found += [_found(method, scenario, relation, target) for method in others]
-    if least := admitted(scenario, relation, target):
+    if admit and (least := admitted(scenario, relation, target)):
         found.append(Found(Interval(least, math.inf), ""))
     smallest = min(found, key=lambda one: one.interval.upper)
     lowest = max(found, key=lambda one: one.interval.lower)
@@ -151,9 +152,10 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> F
     ranges while its ends follow the largest loss, would take long to say little more.
     """
     method = PldMethod()
-    if not scenario.exponentials or not scenario.fixed or recursion_points(scenario) <= WORTH_A_LOOK:
+    if not scenario.exponentials or not scenario.fixed or method.why_not(scenario, relation):
         return None
-    if method.why_not(scenario, relation):
+    composed = MixtureMethod().why_not(Scenario(fixed=scenario.fixed), relation) != ""
+    if recursion_points(scenario) <= (WORTH_COMPOSING if composed else WORTH_A_LOOK):
         return None
     found = _found(method, scenario, relation, target)
     halved = tuple((Pure(eta / 2.0 * (1.0 - RANGE_ROUNDING)), uses) for eta, uses in scenario.exponentials)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.adaptive import recursion_points
-from affidavit.accountant.methods.base import Interval, Target
+from affidavit.accountant.methods.base import LOUD, Interval, Target
 from affidavit.accountant.methods.discrete import DiscreteProfile
 from affidavit.accountant.methods.one_law import Law, law_above, longer, start_aligned, start_of
 from affidavit.accountant.methods.recursion import upper_profile
@@ -42,15 +42,18 @@ if TYPE_CHECKING:
 
 __all__ = ["BlocksMethod", "BlocksProfile"]
 
-MANY_POINTS = 1e6
-"""Lattice points from which on the recursion over all uses takes seconds."""
-BLOCK, SAMPLED_BLOCK = 1000, 200
-"""Uses of a block."""
+MANY_POINTS, MANY_BESIDE = 1e6, 3e5
+"""Lattice points from which on the recursion over all uses takes long; the second where others run after or between,
+whose profile is no sharper than blocks are."""
+BLOCK, SHORT_BLOCK, SAMPLED_BLOCK = 1000, 500, 200
+"""Uses of a block; the second where there are ``MANY``, the third on samples."""
 SPACING, SHARP_SPACING, MANY = 0.15, 0.08, 20_000
 """Of a block's lattice on samples, in deviations of one use's loss; the second up to so many uses, where it weighs:
 what the law follows need not be sharp, only smooth."""
 COPIES, MOST_COPIES = 0.2, 12
 """Blocks before the law serves: about √(``COPIES`` × uses/block), where half a use a block is what the law saves."""
+FEWEST, MOST_SHORT = 4, 8
+"""Short blocks, at least and at most."""
 UNEVEN, COPIES_IN_STAGES, STAGE = 1.0 / 16.0, 3, 0.5
 """Variance of which of a use's two losses it is, below which uses are added in stages: blocks before the first, and how
 much longer each makes what is behind."""
@@ -58,8 +61,8 @@ LOOSE = 0.05
 """ln of how much all growth may raise δ; beyond, all uses are in blocks."""
 SHORTEST = 100
 """Uses of one range in a row from which on a block of them is nearly as sharp as the recursion; a law may follow it."""
-CELLS = 48
-"""Lattice spacings to a range: the chords add 1.5/cells² to ρ."""
+CELLS, LOUD_CELLS = 48, 24
+"""Lattice spacings to a range: the chords add 1.5/cells² to ρ. The second where ρ alone is above ``LOUD``."""
 LARGEST_RANGE = 4.0
 TAIL = 1e-6
 """What all blocks may leave out, in units of δ."""
@@ -91,7 +94,8 @@ class BlocksProfile:
         if scenario.exponentials:
             tilt = estimate_at(each, delta=target.delta, epsilon=target.epsilon or 0.0).slope
             best = [SampledUse(eta, 1.0, "forward").best_share(tilt) for eta, _ in each]
-            for shares in ([0.5] * len(best), best):
+            loud = sum(eta * eta / 8.0 * uses for eta, uses in each) > LOUD
+            for shares in (best,) if loud else ([0.5] * len(best), best):
                 pairs = zip(each, shares, strict=True)
                 strategies.append([(_one_choice(eta, 1.0, share), uses) for (eta, uses), share in pairs])
         for node, uses in scenario.fixed:
@@ -143,7 +147,8 @@ class BlocksMethod:
         if sampled and sampled[0][1] <= MOST_USES:
             return "few enough uses for the recursion on samples"
         if scenario.exponentials and scenario.order != "any":
-            if recursion_points(scenario) <= MANY_POINTS:
+            sums = scenario.fixed and scenario.order != "fixed-first"
+            if recursion_points(scenario) <= (MANY_BESIDE if sums else MANY_POINTS):
                 return "few enough uses for the recursion"
             if any(uses < SHORTEST for _, uses in _by_range(scenario)):
                 return f"a range of fewer than {SHORTEST} uses: blocks would be loose"
@@ -211,15 +216,19 @@ def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Ab
     """``uses`` of range ``eta`` on samples of a rate; about mass ``small`` may be left out."""
     import numpy as np
 
-    length = min(uses, SAMPLED_BLOCK if rate < 1.0 else BLOCK)
+    many = uses > MANY
+    length = min(uses, SAMPLED_BLOCK if rate < 1.0 else SHORT_BLOCK if many else BLOCK)
+    cells = LOUD_CELLS if eta * eta / 8.0 * uses > LOUD else CELLS
     use = SampledUse(eta, rate, "forward")
     chance, one, other = (float(part[0]) for part in use.pair(np.array([math.exp(use.best_share(tilt) * eta)])))
     gap, near = abs(one - other), abs(other if chance < 0.5 else one)
     is_uneven = rate < 1.0 and chance * (1.0 - chance) < UNEVEN
     wanted = COPIES_IN_STAGES if is_uneven else max(1, round(math.sqrt(COPIES * uses / length)))
     copies = min(uses // length, MOST_COPIES, wanted)
+    if many and rate == 1.0:
+        copies = min(max(copies, FEWEST), MOST_SHORT)
     if (rest := uses - copies * length) > 0 and length >= SHORTEST:
-        sides = _sides(eta, rate, length, small / copies, SPACING if uses > MANY else SHARP_SPACING)
+        sides = _sides(eta, rate, length, small / copies, SPACING if many else SHARP_SPACING, cells)
         if is_uneven:
             starts = [
                 start_aligned(block, spacing, gap=gap, near=near, copies=copies, small=small)
@@ -242,20 +251,20 @@ def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Ab
             return _Above(((first, 1), (_step([_atoms(law.law) for law in laws]), rest)), growth, constant)
     parts = []
     for size, count in _lengths(uses, length):
-        sides = _sides(eta, rate, size, small / count, SHARP_SPACING)
+        sides = _sides(eta, rate, size, small / count, SHARP_SPACING, cells)
         parts.append((_step([_curve(block, spacing) for _, block, spacing in sides]), count))
     return _Above(tuple(parts))
 
 
 def _sides(
-    eta: float, rate: float, uses: int, small: float, share: float
+    eta: float, rate: float, uses: int, small: float, share: float, cells: int = CELLS
 ) -> list[tuple[SampledUse, DiscreteProfile, float]]:
     """A block's upper side and its lattice, by direction; one where both are the same."""
     if rate < 1.0:
         alone = Scenario(fixed=((Poisson(rate, Exponential(eta)), uses),))
         return SampledAdaptiveProfile(alone, Target(delta=small)).curves(share)
     width = ZcdpProfile(eta * eta / 8.0 * uses).epsilon(small).upper
-    spacing = eta / CELLS
+    spacing = eta / cells
     window = whole(((eta, uses),), spacing, width=width, bounded=True, slope=1.0)
     # The family is closed under exchanging P and Q.
     return [(SampledUse(eta, 1.0, "forward"), upper_profile(((eta, uses),), window), spacing)]

@@ -32,6 +32,8 @@ from dataclasses import dataclass
 from itertools import accumulate, combinations
 from typing import TYPE_CHECKING, NamedTuple
 
+from affidavit.accountant.methods.chords import prepare
+from affidavit.accountant.methods.recursion import planes_of
 from affidavit.accountant.methods.sampled_recursion import OneMore
 from affidavit.accountant.methods.sampled_use import SampledUse
 
@@ -60,8 +62,9 @@ REACH = 8.0
 UNIT = 2.0**-53
 FAR = 1e3
 """Values of F, in units of its mass at +∞, up to which c covers what ρ does not: F ends there."""
-NEGLIGIBLE = 1e-9
-"""Left of the centre, where F is nearly straight, a use's effect is lost in the rounding of F: ρ covers it."""
+NEGLIGIBLE, NOISES = 1e-9, 1e4
+"""Left of the centre, where F is nearly straight, a use's effect is lost in the rounding of F: ρ covers it. The second
+in units of the rounding that is added."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,17 +167,17 @@ def law_above(use: SampledUse, start: Start, *, tilt: float) -> Bound:
     margin = one.margin
     low, points = law.first - margin, len(law.masses) + 2 * margin
     lines = _continued(start, low - margin, points + 2 * margin)
-    upper, choice = one.upper(lines)
-    alone = Law(h, *one.law(int(choice[centre + margin])), 0.0)
+    upper, rounding, noise = _once_more(use, one, lines, low)
+    alone = Law(h, *one.law(one.best(lines, centre + margin)), 0.0)
     none = lines[0, margin:-margin]
     once = _applied(alone, start, low, points)
-    slack = 2.0 * (start.error + one.rounding + 1e3 * UNIT)
+    slack = 2.0 * (start.error + rounding + 1e3 * UNIT)
     far = none <= FAR * law.infinite
     gain = _applied(_sum(alone, alone), start, low, points) - once
-    kept = np.flatnonzero((gain > NEGLIGIBLE * none) & ~far)
+    kept = np.flatnonzero((gain > max(NEGLIGIBLE, NOISES * noise) * none) & ~far)
     mixed = alone
     if len(kept):
-        cuts = {int(choice[place + margin]) for place in kept[np.linspace(0, len(kept) - 1, CUTS).astype(int)]}
+        cuts = {one.best(lines, int(place)) for place in kept[np.linspace(0, len(kept) - 1, CUTS).astype(int)]}
         single = [Law(h, *one.law(cut), 0.0) for cut in sorted(cuts)]
         tried = [Law(h, 0, np.ones(1), 0.0), alone, *single, *(_sum(*pair) for pair in combinations(single, 2))]
         many = alone
@@ -195,6 +198,20 @@ def law_above(use: SampledUse, start: Start, *, tilt: float) -> Bound:
     growth = float(np.max(upper[~far] / found[~far], initial=1.0)) - 1.0 + slack
     constant = float(np.max(upper[far] - found[far], initial=0.0)) + slack * float(np.max(upper[far], initial=0.0))
     return Bound(mixed, growth, constant)
+
+
+def _once_more(use: SampledUse, one: OneMore, lines: Array, low: int) -> tuple[Array, float, float]:
+    """At or above MF at the points from ``low`` on, what rounding may be of its terms, and what it has added to it."""
+    if use.rate < 1.0:
+        return one.upper(lines), one.rounding, 0.0
+    # Not on a sample, the chords of all t at once: they are off by a thousandth of what the pieces may be.
+    chords = prepare(use.eta, one.spacing)
+    beyond = one.margin - chords.margin
+    return (
+        chords.upper(planes_of(lines[0, beyond : lines.shape[1] - beyond], chords), chords.margin - low),
+        0.0,
+        chords.slack,
+    )
 
 
 def _least(effects: Array, needs: Array, cost: Array) -> Array | None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[float64]
 
-__all__ = ["Last", "OneUse", "lower_profile", "upper_profile"]
+__all__ = ["Last", "OneUse", "lower_profile", "planes_of", "upper_profile"]
 
 OFTEN, MOST_STEPS_BETWEEN = 8, 64
 """The best t is looked for anew after a share of the steps since the range has changed, and after so many at least."""
@@ -233,7 +233,7 @@ class _UpperSide(_Side):
 
     def step(self, move: _Move) -> None:
         """One use more."""
-        planes = self._planes(self._reach(move)[0], move.use)
+        planes = planes_of(self._reach(move)[0], move.use)
         self.put(move.k, move.use.upper(planes, move.use.margin - move.low)[None])
 
     def _mirrored(self, count: int) -> Array:
@@ -268,20 +268,20 @@ class _UpperSide(_Side):
         chord: Array = start + (end - start) * (share / share[-1])
         return chord
 
-    @staticmethod
-    def _planes(values: Array, use: Use) -> Array:
-        """H_{k−1} at the lattice points, and its chords at the two places within cells."""
-        import numpy as np
 
-        if not use.inside:
-            return values[None]
-        planes = np.empty((3, len(values)))
-        planes[0] = values
-        for plane, inside in zip(planes[1:], use.inside, strict=True):
-            share = math.expm1(inside) / math.expm1(use.spacing)
-            plane[:-1] = (1.0 - share) * values[:-1] + share * values[1:]
-            plane[-1] = values[-1]
-        return planes
+def planes_of(values: Array, use: Use) -> Array:
+    """A function at the lattice points, and its chords at the two places within cells."""
+    import numpy as np
+
+    if not use.inside:
+        return values[None]
+    planes = np.empty((3, len(values)))
+    planes[0] = values
+    for plane, inside in zip(planes[1:], use.inside, strict=True):
+        share = math.expm1(inside) / math.expm1(use.spacing)
+        plane[:-1] = (1.0 - share) * values[:-1] + share * values[1:]
+        plane[-1] = values[-1]
+    return planes
 
 
 class _LowerSide(_Side):

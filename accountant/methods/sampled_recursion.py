@@ -212,14 +212,23 @@ class OneMore:
 
     def __init__(self, use: SampledUse, spacing: float, *, slope: float) -> None:
         self._lattice = _lattice(use, spacing, WIDEST / (1.0 + slope))
+        self.spacing = spacing
         self.margin = self._lattice.margin
         """Points further than the last that is asked for at which the function must be known."""
         self.rounding = ROUNDING / (spacing * -math.expm1(-use.eta))
 
-    def upper(self, lines: Array) -> tuple[Array, NDArray[int64]]:
-        """The upper side and a good cut at each point but ``margin`` at either end, from values and slopes."""
-        choice = _best(self._lattice, lines, lines.shape[1] - 2 * self.margin)
-        return _bounded(self._lattice, lines[0], choice), choice
+    def upper(self, lines: Array) -> Array:
+        """The upper side at each point but ``margin`` at either end, from values and slopes; rounding included."""
+        return _bounded(self._lattice, lines[0], _best(self._lattice, lines, lines.shape[1] - 2 * self.margin))
+
+    def best(self, lines: Array, point: int) -> int:
+        """The best cut at one point, counted without the margin."""
+        import numpy as np
+
+        cuts = self._lattice.cuts
+        every, at = np.arange(len(cuts.u)), np.full(len(cuts.u), point + self.margin)
+        looks = (weights * _look(self._lattice, lines, side, at, every)[0] for side, weights in enumerate(cuts.weights))
+        return int(np.argmax(sum(looks)))
 
     def law(self, cut: int) -> tuple[int, Array]:
         """First place and P-masses of the losses at one cut; those between two places go to both, means kept."""

@@ -33,6 +33,10 @@ ROUNDED = 1e-4
 """Widths of a contour integral that a lattice hardly improves."""
 LARGE = 2**24
 """Largest count that one transform composes."""
+LOUD, LOUD_SHARE = 500.0, 10.0
+"""An ε above the first may be this much wider."""
+SAFETY, POOR, NO_STEP = 2.0, 0.1, (0.0, math.inf)
+"""Where one side alone is refined: of the distance that is left, how far off a guess may be, and no step so far."""
 Parts = Sequence[tuple[OneStep, int]]
 
 
@@ -82,8 +86,7 @@ def _trivial(parts: CurveParts, target: Target) -> float | None:
         return 0.0
     if infinity >= 1.0 or (infinity > 0.0 and delta < infinity * (1.0 - 1e-13)):
         return math.inf
-    # δ(0) is a distance in total variation: that of a composition is at most the sum.
-    if math.fsum(count * curve.delta(0.0)[1] for curve, count in parts) <= delta:
+    if _total_variation(parts) <= delta:
         return 0.0
     highest = math.fsum(count * curve.high for curve, count in parts)
     if delta == 0.0:
@@ -107,8 +110,7 @@ def _bracket(
     if found is not None and _narrow(found, target, tolerance):
         return found
     if upper != lower or max((count for _, count in upper), default=0) > LARGE:
-        # Each side is one end of a bracket of its own.
-        above = _refine(_split(upper, "upper"), target, 0.5 * tolerance, enough)[1]
+        above = _upper_only(_split(upper, "upper"), target, 0.5 * tolerance, enough)
         return _lower_only(lower, target, tolerance), above
     below, above = _refine(upper, target, tolerance, enough)
     return (below, above) if found is None else (max(below, found[0]), min(above, found[1]))
@@ -161,18 +163,11 @@ def _split(parts: CurveParts, side: Side) -> CurveParts:
 @lru_cache(maxsize=256)
 def _refine(parts: CurveParts, target: Target, tolerance: float, enough: float) -> tuple[float, float]:
     """Both sides of one direction, one set of curves."""
-    known = _trivial(parts, target)
-    if known is not None:
-        return _widened(known)
-    if len(parts) == 1 and parts[0][1] == 1:
-        return _single(parts[0][0], target)
-    # No ε beyond the largest loss is needed, unless there is mass at +inf.
-    highest = math.fsum(count * max(curve.high, 0.0) for curve, count in parts) * (1.0 + 1e-14)
-    limit = highest if _infinity(parts) == 0.0 else math.inf
-    limit = limit if target.delta is not None else 1.0
-    best = (0.0, limit)
-    if any(curve.low < -HUGE or HUGE < curve.high < math.inf for curve, _ in parts if math.isfinite(curve.low)):
-        return best
+    found = _at_once(parts, target)
+    if found is not None:
+        return found
+    limit = _limit(parts, target)
+    best = 0.0, limit
     problem = Problem.of(parts, target)
     if any(max(-bottom, top) > HUGE for bottom, top in problem.reaches):
         return best
@@ -180,7 +175,7 @@ def _refine(parts: CurveParts, target: Target, tolerance: float, enough: float) 
     for _ in range(ROUNDS):
         sides = problem.solve(step, enough=enough)
         best = max(best[0], sides.lower), min(best[1], sides.upper)
-        width, goal = best[1] - best[0], target.goal(best, tolerance)
+        width, goal = best[1] - best[0], _goal(best, target, tolerance)
         if width <= goal or best[1] <= enough or problem.at_limit(step):
             break
         # A poor guess is improved together with the grid: a coarse upper side is no good guide.
@@ -195,11 +190,99 @@ def _refine(parts: CurveParts, target: Target, tolerance: float, enough: float) 
             step = max(step, problem.least_step())
             continue
         outside = math.inf
-        # The width falls like the square of the step once the step resolves the losses.
-        ratio = math.sqrt(0.7 * goal / width) if math.isfinite(width) else 0.25
-        ratio *= 0.85 if ratio < 0.125 else 1.0
-        step = max(aligned(parts, step * min(max(ratio, 0.03), 0.8)), problem.least_step())
+        step = _finer(problem, step, width, goal)
     return best
+
+
+@lru_cache(maxsize=256)
+def _upper_only(parts: CurveParts, target: Target, tolerance: float, enough: float) -> float:
+    """The upper side of ε of curves that no data set reaches: what their grids say from below is of no use.
+
+    How far it is from the curves' own is judged by how far it fell when the step was last refined, like its square.
+    """
+    found = _at_once(parts, target)
+    if found is not None:
+        return found[1]
+    problem = None if target.delta is None else Problem.of(parts, target)
+    if problem is None or any(max(-bottom, top) > HUGE for bottom, top in problem.reaches):
+        return _refine(parts, target, tolerance, enough)[1]
+    best = limit = _limit(parts, target)
+    step, before, outside = problem.first_step(), NO_STEP, math.inf
+    for _ in range(ROUNDS):
+        tail = problem.tail("upper", step)
+        above = tail.epsilon(target.delta or 0.0)
+        best = min(best, above)
+        if best <= enough or problem.at_limit(step):
+            break
+        far = best < limit and abs(best - problem.saddle.epsilon) > POOR * best
+        moved = problem.moved((0.0, best)) if far else problem
+        if moved is not problem:
+            problem, step = moved, max(aligned(parts, 0.5 * min(step, moved.first_step())), moved.least_step())
+            before = NO_STEP
+            continue
+        goal = _goal((best, best), target, tolerance)
+        share = tail.outside_share(above) if math.isfinite(above) else 0.0
+        if problem.wants_room(share, goal) and share < 0.5 * outside:
+            problem, outside = problem.widened(), share
+            step = max(step, problem.least_step())
+            continue
+        outside = math.inf
+        coarser, higher = before
+        if coarser > step and math.isfinite(above):
+            width = SAFETY * abs(higher - above) / ((coarser / step) ** 2 - 1.0)
+            if width <= goal:
+                break
+            before, step = (step, above), _finer(problem, step, width, goal)
+        else:
+            before = (step, above) if math.isfinite(above) else NO_STEP
+            step = max(aligned(parts, 0.5 * step), problem.least_step())
+    return best
+
+
+def _at_once(parts: CurveParts, target: Target) -> tuple[float, float] | None:
+    """Both sides where no composition is needed, or none can be had."""
+    known = _trivial(parts, target)
+    if known is not None:
+        return _widened(known)
+    if len(parts) == 1 and parts[0][1] == 1:
+        return _single(parts[0][0], target)
+    if any(curve.low < -HUGE or HUGE < curve.high < math.inf for curve, _ in parts if math.isfinite(curve.low)):
+        return 0.0, _limit(parts, target)
+    return None
+
+
+def _limit(parts: CurveParts, target: Target) -> float:
+    """No ε beyond the largest loss is needed, unless there is mass at +inf."""
+    if target.delta is None:
+        return 1.0
+    highest = math.fsum(count * max(curve.high, 0.0) for curve, count in parts) * (1.0 + 1e-14)
+    return highest if _infinity(parts) == 0.0 else math.inf
+
+
+def _goal(bracket: tuple[float, float], target: Target, tolerance: float) -> float:
+    """How wide a bracket may be; an ε that is of no use to anyone need not be as sharp."""
+    if target.delta is not None and bracket[0] > LOUD:
+        tolerance *= LOUD_SHARE
+    return target.goal(bracket, tolerance)
+
+
+def _finer(problem: Problem, step: float, width: float, goal: float) -> float:
+    """The next step: the width falls like its square once it resolves the losses."""
+    ratio = math.sqrt(0.7 * goal / width) if math.isfinite(width) else 0.25
+    ratio *= 0.85 if ratio < 0.125 else 1.0
+    return max(aligned(problem.parts, step * min(max(ratio, 0.03), 0.8)), problem.least_step())
+
+
+def _total_variation(parts: CurveParts) -> float:
+    """At least δ(0) of the composition, 1 − Π (1 − δ_j(0)).
+
+    δ(0) is the distance in total variation. Pairs that are coupled each as well as they can be agree in all uses with
+    probability Π (1 − δ_j(0)). So what runs on a sample of rate q has a δ(0) of q at most, n uses of 1 − (1 − q)^n.
+    """
+    each = [(curve.delta(0.0)[1], count) for curve, count in parts]
+    if any(delta >= 1.0 for delta, _ in each):
+        return 1.0
+    return -math.expm1(math.fsum(count * math.log1p(-delta) for delta, count in each)) * (1.0 + 2e-15)
 
 
 def _widened(value: float) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from affidavit.accountant.pld.curve import Curve
-from affidavit.accountant.pld.discretise import Masses, Side, discretise_lower, discretise_upper
+from affidavit.accountant.pld.discretise import Masses, Side, discretise_lower, discretise_upper, loss_rounding
 from affidavit.accountant.pld.gaussian import Gaussian
 
 __all__ = ["MAX_POINTS", "CurveParts", "aligned", "anchor", "lattice", "masses", "merged"]
@@ -107,6 +107,9 @@ def masses(
         on_grid = anchor(curve, step)
         low = math.floor((bottom - on_grid) / step + 1e-9)
         high = max(math.ceil((top - on_grid) / step - 1e-9), low + 1)
+        ends = on_grid + low * step, on_grid + low * step + (high - low) * step
+        if ends[1] + loss_rounding(np.array(ends)) < top:  # an atom beyond the last point would count as infinite
+            high += 1
         points = min(high - low + 1, MAX_POINTS)
         result.append((discretise(curve, origin=on_grid + low * step, step=step, points=points), count))
     return result

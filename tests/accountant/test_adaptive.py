@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound, profile_points
+from affidavit.accountant.cases.scenario import Scenario, scenarios
+from affidavit.accountant.methods.adaptive import recursion_points
 from affidavit.accountant.plan import Compose, Exponential, Gaussian, Laplace, Plan, Poisson, Pure, Repeat
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier import recompute
@@ -296,3 +298,25 @@ def test_tiny_ranges_beside_large_losses_take_little_memory_and_time() -> None:
     found = bound(plan, relation="zero-out", delta=1e-29)
     assert found.epsilon_lower <= 1.005 <= found.epsilon_upper <= 1.0051
     assert bound(plan, relation="zero-out", epsilon=0.9).delta_lower > 0.0
+
+
+@pytest.mark.parametrize(("noise", "delta"), [(0.05, 1e-9), (0.5, 1e-5), (20.0, 1e-4)])
+def test_the_lattice_reaches_as_far_as_what_runs_after(noise: float, delta: float) -> None:
+    """Losses of 200 beside a range of .02: within the Gaussian's own ε and that of one more pure mechanism."""
+    parts = (Exponential(0.02), Exponential(0.03), Gaussian(noise))
+    found = bound(Compose(parts), relation="zero-out", delta=delta)
+    least = bound(Gaussian(noise), relation="zero-out", delta=delta).epsilon_lower
+    most = bound(Compose((Pure(0.05), Gaussian(noise))), relation="zero-out", delta=delta).epsilon_upper
+    assert least * (1 - 1e-6) <= found.epsilon_lower <= found.epsilon_upper <= most * (1 + 1e-9)
+    assert found.epsilon_upper <= found.epsilon_lower * (1 + 2e-3)
+
+
+def test_many_losses_beside_count_as_work() -> None:
+    """Gaussian and 927 two-point uses: each lattice point is a sum over 928 losses. It took 1.8 GB."""
+    plan = Compose((Repeat(6, Exponential(0.05)), Repeat(927, Pure(1.27)), Gaussian(71.0), Exponential(0.292)))
+    (scenario,) = scenarios(plan, "zero-out").upper
+    assert recursion_points(scenario) > 1e6
+    alone = Scenario(scenario.fixed[1:], scenario.exponentials, scenario.order)
+    assert recursion_points(alone) < recursion_points(scenario) / 10.0
+    found = bound(plan, relation="zero-out", delta=1e-8)
+    assert found.epsilon_upper <= found.epsilon_lower * 1.01

@@ -13,7 +13,7 @@ from affidavit.accountant.bound import bound
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods import blocks as issued
 from affidavit.accountant.methods.base import Target
-from affidavit.accountant.plan import Compose, Exponential, Gaussian, Plan, Poisson, Repeat
+from affidavit.accountant.plan import Compose, Exponential, Gaussian, Plan, Poisson, Pure, Repeat
 from affidavit.accountant.settle import settle
 from affidavit.accountant.verifier import blocks as verified
 from affidavit.accountant.verifier import exponential_samples, recompute
@@ -111,6 +111,18 @@ def test_very_many_uses_are_settled_to_a_thousandth(plan: Plan, strategy: float)
     assert found.bound.method == "blocks"
     assert "blocks" in found.recomputed.method
     assert strategy * (1 - 1e-2) <= found.epsilon_lower <= found.epsilon_upper <= found.epsilon_lower * (1 + 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("eta", "uses", "width"), [(0.01, 10**6, 2e-4), (0.00152, 2_296, 8e-4), (0.00787, 5_806_530, 5e-4)]
+)
+def test_small_ranges_are_not_lost_in_rounding(eta: float, uses: int, width: float) -> None:
+    """1.06e-3 and 1.2e-3 where rounding was taken to be a hundred times what it is; above every fixed strategy."""
+    found = bound(Repeat(uses, Exponential(eta)), relation="add-remove", delta=1e-6)
+    half = bound(Repeat(uses, Pure(eta / 2)), relation="add-remove", delta=1e-6)
+    most = bound(Repeat(uses, Exponential(eta)), relation="add-remove", delta=1e-6, method="zcdp")
+    assert half.epsilon_lower <= found.epsilon_upper <= most.epsilon_upper
+    assert found.epsilon_upper <= found.epsilon_lower * (1 + width)
 
 
 def test_ten_thousand_uses_on_samples() -> None:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.cases.dominance import covers
+from affidavit.accountant.cases import dominance
+from affidavit.accountant.cases.dominance import covers, undominated
 from affidavit.accountant.cases.scenario import scenarios
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import parse_plan
@@ -115,3 +116,30 @@ def test_a_case_that_is_reached_and_bounds_nothing_does_not_settle_the_plan_alon
     parts = [{**sample, "population": 451, "sample": 367, "of": rare}, {"kind": "repeat", "count": 7, "of": other}]
     found = bound({"kind": "parallel", "parts": parts}, relation="zero-out", delta=7.46e-9)
     assert found.epsilon_lower == found.epsilon_upper == math.inf
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(composed, max_size=12))
+def test_few_comparisons_drop_what_all_would(nodes: list[Node]) -> None:
+    """Counting mechanisms first leaves out comparisons, never a case: against every pair, one after the other."""
+    plans = list(dict.fromkeys(map(parse_plan, nodes)))
+    kept: list[Any] = []
+    for plan in plans:
+        if not any(covers(other, plan) for other in kept):
+            kept = [other for other in kept if not covers(plan, other)] + [plan]
+    assert undominated(plans) == kept
+
+
+def test_hundreds_of_unlike_cases_are_hardly_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """120 ways to write 14 as a sum of three counts: 7,140 comparisons before."""
+    asked = []
+    compared = dominance._covers
+    monkeypatch.setattr(dominance, "_covers", lambda a, b: asked.append(a) or compared(a, b))
+    parts = [
+        {"kind": "gaussian", "noise_multiplier": 6.6},
+        {"kind": "zcdp", "rho": 0.001},
+        {"kind": "pure", "epsilon": 0.01},
+    ]
+    node = {"kind": "repeat", "count": 14, "of": {"kind": "parallel", "parts": parts}}
+    assert len(scenarios(parse_plan(node), "zero-out").upper) == 120
+    assert len(asked) <= 120
