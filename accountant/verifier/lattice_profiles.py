@@ -67,7 +67,7 @@ def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:
     for _ in range(
         0 if goal.rough else HALVINGS
     ):  # O(spacing²): the step to half of it shows three quarters of the error
-        if above.masses is not None and len(above.masses.upper_mass) * forward.bits > MAX_WORK:
+        if _places(above) * forward.bits > MAX_WORK:
             break
         step /= 2
         finer = _lattice_profile(forward, step, keep="upper")
@@ -106,6 +106,11 @@ def _asked(profile: Profile, goal: Goal) -> Sides:
     return epsilon_bracket(profile, goal.delta) if goal.delta is not None else profile.delta(goal.epsilon or 0.0)
 
 
+def _places(profile: MixtureProfile) -> int:
+    masses = profile.masses
+    return 1 if masses is None else max(len(masses.upper_mass), len(masses.lower_mass))
+
+
 class _Look(NamedTuple):
     """A quick look from above."""
 
@@ -131,8 +136,7 @@ def _refined(front: Front, goal: Goal, floor: float, look: _Look | None) -> Prof
         if upper <= floor or width <= max(aim * upper, 1e-7 if goal.delta is not None else 0.0):
             break
         # The bracket is O(spacing²) wide.
-        places = 1 if profile.masses is None else len(profile.masses.upper_mass)
-        finest = max(places * front.bits / MAX_WORK, front.tails(step) / 2.0)
+        finest = max(_places(profile) * front.bits / MAX_WORK, front.tails(step) / 2.0)
         factor = max(0.15, finest, math.sqrt(0.6 * aim * upper / width) if width < math.inf else 0.5)
         if factor > 0.8:
             break

@@ -22,9 +22,9 @@ import numpy as np
 from flint import arb, ctx
 
 from affidavit.accountant.plan import Approximate, DiscreteGaussian, Laplace, Pure
-from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_array, precision, up, up_array
+from affidavit.accountant.verifier.balls import Array, Ball, ball, precision
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
-from affidavit.accountant.verifier.convolve import Composed, Uses, compose, log_tail_bound, window_of
+from affidavit.accountant.verifier.convolve import Composed, TooLong, Uses, compose, log_tail_bound, losses, window_of
 from affidavit.accountant.verifier.discrete import DiscretePair, discrete_pairs
 from affidavit.accountant.verifier.finite_losses import chunked, losses_of, most_atoms
 from affidavit.accountant.verifier.lattice import LatticeMasses, from_above, from_below, on_grid, reach
@@ -218,7 +218,7 @@ class Front:
             spans = [reach(pair, self.negligible / total) for pair, _ in uses]
             coarse = max(high - low for low, high in spans) / COARSE_CELLS
             parts = self._parts(Grid(arb(coarse)), upward=True)
-            window, theta, _ = window_of(parts, coarse, math.sqrt(self.negligible))
+            window, theta = window_of(parts, coarse, math.sqrt(self.negligible))
             epsilon = max(window.last * coarse, coarse)
             wanted = math.sqrt(6 * width * epsilon / (total * (1 + theta)))
             floors = [
@@ -297,13 +297,15 @@ class Front:
                 grid = self._grid(spacing, upward=True)
                 above = self._composed(grid, upward=True)
             if above is not None:
-                losses = up_array([(above.first + i) * grid.step + above.offset for i in range(len(above.masses))])
-                upper = np.maximum(up_array(above.masses), 0.0), losses, up(above.infinite + above.outside)
+                upper = above.masses, losses(above, grid.step, upward=True), above.infinite
         grid = self._grid(spacing, upward=False)
         below = self._composed(grid, upward=False) if keep != "upper" else None
+        while below is None and keep != "upper" and spacing <= self._widest():
+            spacing *= 2
+            grid = self._grid(spacing, upward=False)
+            below = self._composed(grid, upward=False)
         if below is not None:
-            losses = down_array([(below.first + i) * grid.step + below.offset for i in range(len(below.masses))])
-            lower = np.maximum(down_array(below.masses), 0.0), losses, down(below.infinite - below.outside)
+            lower = below.masses, losses(below, grid.step, upward=False), below.infinite
         return LossMasses(*upper, *lower)
 
     def _grid(self, spacing: float, *, upward: bool) -> Grid:
@@ -338,10 +340,14 @@ class Front:
         """One side of the composition; None if the window is too large (or nothing is left of a lower side)."""
         parts = self._parts(grid, upward=upward)
         if not parts:  # no pair below
-            return Composed(0, (arb(1),), arb(0), arb(0), arb(0))
+            return Composed(0, 1, np.ones(1), 0.0, arb(0))
         if not all(sum(part.masses, part.infinite) > 0.5 for part, _ in parts):
             return None
-        window, above, below = window_of(parts, float(grid.step), self.negligible)
-        if window.size > 2 * self._most_places:
+        most, exact = 2 * self._most_places, sum(count for pair, count in self._uses(upward) if pair is grid.unit)
+        try:
+            return compose(parts, grid.step, negligible=self.negligible, upward=upward, exact=exact, most=most)
+        except TooLong:
             return None
-        return compose(parts, grid.step, window, theta=above if upward else -below)
+
+    def _uses(self, upward: bool) -> tuple[tuple[Pair, int], ...]:
+        return self.direction.upper if upward else self.direction.lower
