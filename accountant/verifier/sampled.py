@@ -27,7 +27,7 @@ from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
 from affidavit.accountant.verifier.convolve import Composed, TooLong, Uses, compose, log_tail_bound, losses, window_of
 from affidavit.accountant.verifier.discrete import DiscretePair, discrete_pairs
 from affidavit.accountant.verifier.finite_losses import chunked, losses_of, most_atoms
-from affidavit.accountant.verifier.lattice import LatticeMasses, from_above, from_below, on_grid, reach
+from affidavit.accountant.verifier.lattice import LEAST, LatticeMasses, anchors, from_above, from_below, on_grid, reach
 from affidavit.accountant.verifier.mixture import LossMasses, two_point_masses
 from affidavit.accountant.verifier.on_sample import reached, sampled_pairs
 from affidavit.accountant.verifier.pairs import GaussianPair, LaplacePair, Mixed, Pair, Reversed
@@ -215,7 +215,7 @@ class Front:
         uses = self.direction.upper
         with precision(self.bits):
             total = sum(count for _, count in uses)
-            spans = [reach(pair, self.negligible / total) for pair, _ in uses]
+            spans = [self._reach(pair, total) for pair, _ in uses]
             coarse = max(high - low for low, high in spans) / COARSE_CELLS
             parts = self._parts(Grid(arb(coarse)), upward=True)
             window, theta = window_of(parts, coarse, math.sqrt(self.negligible))
@@ -236,8 +236,12 @@ class Front:
         """At how many lattice points tails are evaluated for one side, over ``MAX_TAILS``."""
         total = sum(count for _, count in self.direction.upper)
         with precision(self.bits):
-            spans = [reach(pair, self.negligible / total) for pair, _ in self.direction.upper]
+            spans = [self._reach(pair, total) for pair, _ in self.direction.upper]
         return sum(high - low for low, high in spans) / step / MAX_TAILS
+
+    def _reach(self, pair: Pair, total: int) -> tuple[float, float]:
+        """Of one of so many uses."""
+        return reach(pair, self.negligible / total, LEAST / total)
 
     @property
     def _most_places(self) -> int:
@@ -247,7 +251,7 @@ class Front:
         """About log δ at ε, by Chernoff in floats; it fits lattices to an ε asked for."""
         uses = self.direction.upper
         with precision(self.bits):
-            spans = [reach(pair, self.negligible) for pair, _ in uses]
+            spans = [self._reach(pair, 1) for pair, _ in uses]
             coarse = max(high - low for low, high in spans) / COARSE_CELLS
             parts = self._parts(Grid(arb(coarse)), upward=True)
         return min(0.0, log_tail_bound(parts, coarse, epsilon))
@@ -260,9 +264,9 @@ class Front:
             if grid.unit is not None and pair is grid.unit:
                 made.append((on_grid(grid.unit, grid.parts, upward=upward), count))
                 continue
-            low, high = reach(pair, self.negligible / total)
+            low, high = self._reach(pair, total)
             fitted = pair.aligned(grid.step, upward=upward) if isinstance(pair, LaplacePair) else pair
-            made.append(((from_above if upward else from_below)(fitted, grid.step, low, high), count))
+            made.append(((from_above if upward else from_below)(fitted, grid.step, low, high, anchors(pair)[0]), count))
         return made
 
     def _atoms(self) -> Atoms:
@@ -283,7 +287,7 @@ class Front:
         """How far the losses of one use are apart: a lattice that is coarser tells nothing of it."""
         total = sum(count for _, count in self.direction.upper)
         return max(
-            high - low for low, high in (reach(pair, self.negligible / total) for pair, _ in self.direction.upper)
+            high - low for low, high in (self._reach(pair, total) for pair, _ in self.direction.upper)
         )
 
     def _lattice(self, spacing: float, *, keep: Kept) -> LossMasses:
@@ -313,26 +317,24 @@ class Front:
 
         With a discrete Gaussian whose losses are far apart, a fraction of their distance. Otherwise a short
         binary fraction, so that lattice losses are exact: with a Laplace leaf, one that all but divides
-        its width, on the side where rounding to it is safe; with a mixture, one that puts a lattice
-        point at its smallest loss or just above; with a replaced record, one just below the largest loss.
+        its width, on the side where rounding to it is safe; with two heavy losses, one that has places just below
+        both (``anchors``); with a replaced record, one just below the largest loss. The most frequent pair decides.
         """
-        wanted, toward = spacing, 0
-        for pair, _ in self.direction.upper if upward else self.direction.lower:
+        wanted, toward, most = spacing, 0, 0
+        for pair, count in self._uses(upward):
+            if isinstance(pair, DiscretePair) and pair.spacing > spacing / 4:
+                parts = max(1, math.ceil(float(pair.spacing) / spacing))
+                return Grid(ball(pair.spacing / parts), pair, parts)
             match pair:
-                case DiscretePair(spacing=apart) if apart > spacing / 4:
-                    parts = max(1, math.ceil(float(apart) / spacing))
-                    return Grid(ball(apart / parts), pair, parts)
                 case LaplacePair(width=width):
-                    anchor, toward = float(width), int(upward)
-                case Mixed(rate=rate) | Reversed(rate=rate):
-                    anchor = -float((-rate).log1p())
+                    anchor, up = float(width), int(upward)
                 case ReplacedPair(stairs=stairs):
-                    anchor = float(stairs.product.losses[0])
+                    anchor, up = float(stairs.product.losses[0]), 0
                 case _:
-                    continue
-            if spacing < anchor:
-                wanted = anchor / math.ceil(anchor / spacing)
-            break
+                    gap = anchors(pair)[1]
+                    anchor, up = (0.0 if gap is None else float(gap)), 0
+            if anchor > spacing and count > most:
+                wanted, toward, most = anchor / math.ceil(anchor / spacing), up, count
         exponent = math.floor(math.log2(wanted)) - STEP_BITS
         return Grid(arb(math.ldexp(math.floor(math.ldexp(wanted, -exponent)) + toward, exponent)))
 
