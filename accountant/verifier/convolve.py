@@ -278,7 +278,7 @@ def compose(
                 law = sums.sum(law, law, count >> turn)
             if count >> turn & 1:
                 powers.append(law)
-    powers.sort(key=lambda law: (-law.stride, len(law.masses)))
+    powers.sort(key=lambda law: (law.stride, len(law.masses)))
     while len(powers) > 1:
         one, other = powers.pop(0), powers.pop(0)
         powers.insert(0, sums.sum(one, other, 1))

@@ -27,7 +27,7 @@ from flint import arb
 
 from affidavit.accountant.verifier.balls import Ball, ball
 from affidavit.accountant.verifier.discrete import DiscretePair
-from affidavit.accountant.verifier.pairs import Atom, Finite, LaplacePair, Mixed, Pair, Reflected, Reversed
+from affidavit.accountant.verifier.pairs import Atom, Diluted, Finite, LaplacePair, Mixed, Pair, Reflected, Reversed
 from affidavit.accountant.verifier.product import Atoms, Tails
 
 __all__ = ["LEAST", "LatticeMasses", "anchors", "from_above", "from_below", "on_grid", "reach"]
@@ -67,6 +67,8 @@ def anchors(pair: Pair) -> tuple[Ball, Ball | None]:
             least, most = -width, width
         case Mixed(on_sample=Finite(product=Atoms(losses=(most, least))), rate=rate):
             pass
+        case Diluted(on_sample=LaplacePair(width=width)):
+            return ZERO, width
         case Mixed(rate=rate):
             return (-rate).log1p() - rate * JUST, None
         case Reversed(on_sample=on_sample, rate=rate):

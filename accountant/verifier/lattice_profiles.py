@@ -17,8 +17,10 @@ __all__ = ["lattice_above", "sampled_profile"]
 COARSE_WIDTH, NARROW = 2e-3, 8e-4
 """Relative bracket widths: of a first look, and aimed at."""
 NARROW_DELTA, ROUGH_DELTA = 5e-3, 3e-2
-REFINEMENTS, HALVINGS, MAX_WORK = 3, 4, 128 << 15
-"""Refinements and halvings at most; places times bits of a refined transform."""
+REFINEMENTS, HALVINGS, MAX_WORK = 4, 4, 128 << 15
+"""Refinements and halvings at most; places times bits of a refined sum."""
+QUICK = 4_000
+"""Places up to which another refinement is tried though the last one did not help much."""
 
 
 def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
@@ -145,6 +147,6 @@ def _refined(front: Front, goal: Goal, floor: float, look: _Look | None) -> Prof
         again = _asked(profile, goal)
         shrunk = again[1] - again[0] < 0.7 * width
         lower, upper = again
-        if not shrunk:
+        if not shrunk and _places(profile) > QUICK:
             break
     return profile

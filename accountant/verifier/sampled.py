@@ -41,10 +41,10 @@ Kept = Literal["both", "upper", "lower"]
 
 GUARD_BITS = 72
 """Bits beyond the smallest mass that matters: room for lattice differences and for the transform."""
-COARSE_CELLS = 600
+COARSE_CELLS, MOST_COARSE = 600, 8
 MAX_SIZE, MAX_TAILS = 1 << 16, 20_000
 """Places of a transform, fewer of more than 128 bits, and lattice points at which tails are evaluated for one side."""
-STEP_BITS = 34
+STEP_BITS, HALVED = 34, 3
 LARGE = 20
 """Losses above it take more bits."""
 LATTICE_BELOW_ZERO = 1.2
@@ -230,7 +230,7 @@ class Front:
                 sum(high - low for low, high in spans) / MAX_TAILS,
                 1.5 * (window.last - window.first) * coarse * len(uses) / self._most_places,
             )
-            return max(least, min([wanted, 4 * coarse, *(floors if resolve else [])]))
+            return max(least, min([wanted, min(MOST_COARSE, 2.0 * math.sqrt(total)) * coarse, *(floors if resolve else [])]))
 
     def tails(self, step: float) -> float:
         """At how many lattice points tails are evaluated for one side, over ``MAX_TAILS``."""
@@ -334,7 +334,10 @@ class Front:
                     gap = anchors(pair)[1]
                     anchor, up = (0.0 if gap is None else float(gap)), 0
             if anchor > spacing and count > most:
-                wanted, toward, most = anchor / math.ceil(anchor / spacing), up, count
+                # Many times halved, so that heavy losses stay on places that are kept (``convolve``).
+                parts = math.ceil(anchor / spacing)
+                unit = 1 << max(0, parts.bit_length() - HALVED)
+                wanted, toward, most = anchor / (-(-parts // unit) * unit), up, count
         exponent = math.floor(math.log2(wanted)) - STEP_BITS
         return Grid(arb(math.ldexp(math.floor(math.ldexp(wanted, -exponent)) + toward, exponent)))
 
