@@ -47,7 +47,7 @@ AFFORDABLE = 3.0
 """Seconds for the recursion over a block; where it takes more, as of large ranges, blocks are shorter."""
 SHORTEST = 100
 """Uses of a block from which on it is smooth enough for a pair."""
-COPIES, MOST_COPIES, POWER = 0.2, 8, 500
+COPIES, MOST_COPIES, POWER = 0.2, 8, 100
 """About √(``COPIES`` × uses/block) blocks are taken; uses of the pair before them that are summed in floats."""
 FINE = 32
 """Lattice points to the deviation of one use, where the pair is looked for."""

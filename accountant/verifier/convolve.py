@@ -255,7 +255,8 @@ def _raised(masses: list[float], grow: float, shrink: float) -> Array:
         found[i] = (masses[i] - lowered) * (1.0 - STEP)
     if peak:
         found[peak - 1] = min(found[peak - 1], (masses[peak] - found[peak]) * shrink)
-    return np.array(found)
+    # Less of any of them keeps B >= e^h A; so little that a product could underflow stays.
+    return np.where(np.array(found) > FLOOR, found, 0.0)
 
 
 def compose(

@@ -34,7 +34,7 @@ __all__ = ["LEAST", "LatticeMasses", "anchors", "from_above", "from_below", "on_
 
 TINY = 1e-12
 ALMOST = 1e-6
-"""How far above its place an atom may be, in units of the spacing."""
+"""How far from its place an atom may be, on the safe side, in units of the spacing."""
 NEARLY = 1e-9
 """Mass that may be left out, relative to what it is taken from: n uses lose n times as much of δ."""
 LEAST = 1e-6
@@ -60,29 +60,36 @@ class LatticeMasses:
 def anchors(pair: Pair) -> tuple[Ball, Ball | None]:
     """Where a lattice of the pair should begin, just below a heavy loss, and how far the next heavy one is away.
 
-    Losses (r + log-odds) of two values on a sample are two again; a Gaussian's lie in heaps beside log(1 - γ).
+    Two losses on a sample are two again; a Gaussian's lie in a heap beside log(1 - γ).
     """
     match pair:
-        case Mixed(on_sample=LaplacePair(width=width), rate=rate):
-            least, most = -width, width
-        case Mixed(on_sample=Finite(product=Atoms(losses=(most, least))), rate=rate):
-            pass
         case Diluted(on_sample=LaplacePair(width=width)):
             return ZERO, width
-        case Mixed(rate=rate):
-            return (-rate).log1p() - rate * JUST, None
-        case Reversed(on_sample=on_sample, rate=rate):
-            offset, gap = anchors(Mixed(on_sample, rate))
-            return -offset, gap
+        case Mixed() | Reversed():
+            sign = -1 if isinstance(pair, Reversed) else 1
+            ends = _ends(pair.on_sample, pair.rate)
+            if ends is None:
+                return sign * (-pair.rate).log1p() - pair.rate * JUST, None
+            gap = ends[1] - ends[0]
+            return sign * ends[0] - gap * JUST, gap
         case Finite(product=Atoms(losses=losses)) if len(losses) > 1 and type(pair) is Finite:
             gap = losses[-2] - losses[-1]
             even = all(abs(one - other - gap) < gap / 2**40 for one, other in pairwise(losses))
             return (losses[-1] - gap * JUST, gap) if even else (ZERO, None)
+    return ZERO, None
+
+
+def _ends(on_sample: Pair, rate: Ball) -> tuple[Ball, Ball] | None:
+    """The two heavy losses of a mixture."""
+    match on_sample:
+        case LaplacePair(width=width):
+            inner = -width, width
+        case Finite(product=Atoms(losses=(most, least))):
+            inner = least, most
         case _:
-            return ZERO, None
-    ends = [(rate * loss.expm1()).log1p() for loss in (least, most)]
-    gap = ends[1] - ends[0]
-    return ends[0] - gap * JUST, gap
+            return None
+    least, most = ((rate * loss.expm1()).log1p() for loss in inner)
+    return least, most
 
 
 def _index(loss: Ball, step: Ball) -> int:
@@ -160,7 +167,7 @@ def _between(lower: Tails, upper: Tails) -> Tails:
 def from_below(pair: Pair, step: Ball, low: float, high: float, offset: Ball = ZERO) -> LatticeMasses:
     """A pair at losses i step + ``offset`` that ``pair`` dominates."""
     if isinstance(pair, Reversed):
-        first, masses, (p, q) = _grouped(Mixed(pair.on_sample, pair.rate), step, -high, -low, -offset)
+        first, masses, (p, q) = _grouped(Mixed(pair.on_sample, pair.rate), step, -high, -low, -offset, mirrored=True)
         ceiling = ((first + len(masses) - 1) * step - offset).exp()
         if p <= ceiling * q:
             masses[-1] += ceiling * q
@@ -174,14 +181,20 @@ def from_below(pair: Pair, step: Ball, low: float, high: float, offset: Ball = Z
     return LatticeMasses(first, tuple(masses), pair.infinite, offset)
 
 
-def _grouped(pair: Pair, step: Ball, low: float, high: float, offset: Ball) -> tuple[int, list[Ball], Tails]:
+def _grouped(
+    pair: Pair, step: Ball, low: float, high: float, offset: Ball, *, mirrored: bool = False
+) -> tuple[int, list[Ball], Tails]:
     """The groups' P-masses on the lattice points from the first one up, and what is left above.
 
     Loss +inf is a group of its own, left out here.
     """
     first, last = _index(low - offset, step) - 1, _index(high - offset, step) + 1
     edge = step * (0.5 - BELOW_CENTRE) + offset
-    atoms = {place: atom for atom in _atoms(pair) if (place := _place(atom.loss - offset, step)) is not None}
+    atoms = {
+        place: atom
+        for atom in _atoms(pair)
+        if (place := _place(atom.loss - offset, step, mirrored=mirrored)) is not None
+    }
     tails = []
     for i in range(first, last + 1):
         p, q = pair.above(i * step + edge)
@@ -194,14 +207,14 @@ def _grouped(pair: Pair, step: Ball, low: float, high: float, offset: Ball) -> t
     whole_q = sum((atom.mass * (-atom.loss).exp() for atom in atoms.values()), arb(0))
     grown = [(i * step + offset).exp() for i in range(first, last + 1)]
     masses = [arb(0)] * len(grown)
-    for place, atom in atoms.items():
-        masses[place - first] += atom.mass
+    for place, atom in atoms.items():  # Q-mass is kept where the pair is turned, P-mass otherwise
+        masses[place - first] += atom.mass * (place * step + offset - atom.loss).exp() if mirrored else atom.mass
     share, cell = arb(1), (1 - pair.infinite - whole - tails[0][0], 1 - whole_q - tails[0][1])
     target = 0
     for i, (lower, upper) in enumerate(pairwise(tails), start=1):
         above = _between(lower, upper)
         lacking = share * (grown[target] * cell[1] - cell[0])
-        if lacking < 0 and -lacking <= NEARLY * share * cell[0]:  # as good as at its place
+        if not mirrored and lacking < 0 and -lacking <= NEARLY * share * cell[0]:  # as good as at its place
             masses[target] += share * grown[target] * cell[1]
             share, cell, target = arb(1), above, i
             continue
@@ -219,13 +232,13 @@ def _grouped(pair: Pair, step: Ball, low: float, high: float, offset: Ball) -> t
     return first, masses, (share * cell[0], share * cell[1])
 
 
-def _place(loss: Ball, step: Ball) -> int | None:
-    """The lattice index of a loss, if it is on the lattice or just above."""
+def _place(loss: Ball, step: Ball, *, mirrored: bool) -> int | None:
+    """The lattice index of a loss, if it is on the lattice or just above (``mirrored``: just below)."""
     cells = loss / step
     index = cells.unique_fmpz()
     if index is None:
-        index = cells.floor().unique_fmpz()
-        if index is None or not cells - index <= ALMOST:
+        index = (cells.ceil() if mirrored else cells.floor()).unique_fmpz()
+        if index is None or not abs(cells - index) <= ALMOST:
             return None
     return int(index)
 

@@ -230,7 +230,9 @@ class Front:
                 sum(high - low for low, high in spans) / MAX_TAILS,
                 1.5 * (window.last - window.first) * coarse * len(uses) / self._most_places,
             )
-            return max(least, min([wanted, min(MOST_COARSE, 2.0 * math.sqrt(total)) * coarse, *(floors if resolve else [])]))
+            return max(
+                least, min([wanted, min(MOST_COARSE, 2.0 * math.sqrt(total)) * coarse, *(floors if resolve else [])])
+            )
 
     def tails(self, step: float) -> float:
         """At how many lattice points tails are evaluated for one side, over ``MAX_TAILS``."""
@@ -286,9 +288,7 @@ class Front:
     def _widest(self) -> float:
         """How far the losses of one use are apart: a lattice that is coarser tells nothing of it."""
         total = sum(count for _, count in self.direction.upper)
-        return max(
-            high - low for low, high in (self._reach(pair, total) for pair, _ in self.direction.upper)
-        )
+        return max(high - low for low, high in (self._reach(pair, total) for pair, _ in self.direction.upper))
 
     def _lattice(self, spacing: float, *, keep: Kept) -> LossMasses:
         upper: tuple[Array, Array, float] = (np.zeros(1), np.zeros(1), 1.0)
@@ -332,7 +332,7 @@ class Front:
                     anchor, up = float(stairs.product.losses[0]), 0
                 case _:
                     gap = anchors(pair)[1]
-                    anchor, up = (0.0 if gap is None else float(gap)), 0
+                    anchor, up = (0.0 if gap is None else float(gap)), int(isinstance(pair, Reversed))
             if anchor > spacing and count > most:
                 # Many times halved, so that heavy losses stay on places that are kept (``convolve``).
                 parts = math.ceil(anchor / spacing)
