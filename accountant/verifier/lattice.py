@@ -1,4 +1,4 @@
-r"""One pair on a uniform loss lattice, from above and from below, in balls.
+r"""One pair on a uniform loss lattice l = offset + i h, from above and from below, in balls.
 
 Upper side: connect the dots (Doroshenko et al. 2022, Theorem 4.1). Between lattice losses a < b the
 masses (P, Q) of the interval are split between its ends so that both are kept: the right end gets
@@ -13,6 +13,9 @@ functions of the outcome, so their pair is dominated by (P, Q) (data processing)
 O(h²) from the truth. What is left at the upper end goes to a lattice point below its loss, which only
 lowers every hockey-stick. A pair whose loss is bounded above (``Reversed``) is grouped from the
 other end: it is the mirror image of the groups of its reverse, losses negated and P and Q exchanged.
+
+A lattice that begins just below a heavy loss (``anchors``) meets it from the safe side: mass p at a loss l' <= l has more
+Q-mass, which lowers every hockey-stick. In the mirror image, where P and Q change places, Q is kept and P is enlarged.
 
 Everything is an enclosure of exact real masses, and a lattice mass p has Q-mass e^{-l} p exactly.
 """

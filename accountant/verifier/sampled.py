@@ -1,9 +1,9 @@
 r"""Everything with a dominating pair, sampled or not, composed on one lattice.
 
 Each leaf becomes a pair (``pairs``), each pair a lattice distribution from above and from below
-(``lattice``), and their composition one transform in balls (``convolve``). The two directions of a pair of data
-sets are composed apart and the larger δ is taken at the end. Two-valued losses (pure mechanisms, also
-Poisson-sampled ones) stay outside the transform, as exact binomials.
+(``lattice``), whose places are put just below its heavy losses; then they are summed (``convolve``). The two directions
+of a pair of data sets are composed apart and the larger δ is taken at the end. Two-valued losses (pure mechanisms, also
+Poisson-sampled ones) stay outside the sum, as exact binomials.
 
 Substitution under sampling without replacement: the upper side composes the ``Combined`` curve, the lower side
 the ``Mixed`` pair (all other records equal to the new one), so the bracket holds a gap of
