@@ -14,8 +14,8 @@ O(h²) from the truth. What is left at the upper end goes to a lattice point bel
 lowers every hockey-stick. A pair whose loss is bounded above (``Reversed``) is grouped from the
 other end: it is the mirror image of the groups of its reverse, losses negated and P and Q exchanged.
 
-A lattice that begins just below a heavy loss (``anchors``) meets it from the safe side: mass p at a loss l' <= l has more
-Q-mass, which lowers every hockey-stick. In the mirror image, where P and Q change places, Q is kept and P is enlarged.
+A lattice that begins just below a heavy loss (``anchors``) meets it from the safe side: mass p at a loss l' <= l has
+more Q-mass, which lowers every hockey-stick. In the mirror image, P and Q exchanged, Q is kept and P is enlarged.
 
 Everything is an enclosure of exact real masses, and a lattice mass p has Q-mass e^{-l} p exactly.
 """

@@ -84,7 +84,8 @@ def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:
             if not front.direction.lower:  # nothing that the first direction does not have
                 break
             alone = replace(front, direction=replace(front.direction, upper=front.direction.lower))
-            look = _lattice_profile(alone, alone.spacing(COARSE_WIDTH, resolve=False), keep="upper")
+            wide = max(step, alone.spacing(COARSE_WIDTH, resolve=False))
+            look = _lattice_profile(alone, wide, keep="upper")
             if _asked(look, goal)[1] <= reached:
                 break
         below = _lattice_profile(front, front.spacing(NARROW / 2), keep="lower")

@@ -5,10 +5,10 @@
     >>> round(found.epsilon_upper, 6)
     4.377178
 
-Both sides are computed in outward-rounded arithmetic (docs/theory/arithmetic.md): python-flint balls; where a recursion, a sum of
-losses or a contour integral would be too slow in balls, float64 with a proven allowance for every rounding. A plan
-is read here in the verifier's own way (``reading``); only the plan's parser, the errors and the border checks
-are shared with the issuing engine.
+Both sides are computed in outward-rounded arithmetic (docs/theory/arithmetic.md): python-flint balls; where a
+recursion, a sum of losses or a contour integral would be too slow in balls, float64 with a proven allowance for every
+rounding. A plan is read here in the verifier's own way (``reading``); only the plan's parser, the errors and the border
+checks are shared with the issuing engine.
 
     what                               how
     gaussian                           closed form
