@@ -5,7 +5,7 @@ Let H(α) bound the hockey-stick curve of a block of uses from above, whatever c
 neighbours are kept, and lie above the true curve, which is convex. With slopes s_i between points α_i they are the
 curve of a pair with loss log α_i of P-mass α_i (s_i - s_{i-1}): it dominates the block, and dominating pairs
 compose (Zhu, Dong, Wang 2022, Theorem 10). The choice may differ at each α, which adds about half a use a block; so
-few blocks are taken, and a pair for each use before them (``surrogate``). All are summed by ``convolve``, in balls.
+few blocks are taken, and a pair for each use before them (``surrogate``). All are summed by ``convolve``.
 Fixed pairs in front of all uses interrupt no block (``mixture``).
 
 Uses of several ranges are summed range by range, each on a lattice of its own, and the sums on one for the whole: its
@@ -30,26 +30,26 @@ from affidavit.accountant.verifier.adaptive import (
     cost_in_seconds,
     spacing,
 )
-from affidavit.accountant.verifier.balls import Array, Ball, ball, precision, up_array
+from affidavit.accountant.verifier.balls import Array, Ball, ball, precision, up
 from affidavit.accountant.verifier.branches import Steps
-from affidavit.accountant.verifier.convolve import compose, window_of
+from affidavit.accountant.verifier.convolve import compose
 from affidavit.accountant.verifier.exponential_use import STEP, Lines, Way, ways_of
 from affidavit.accountant.verifier.lattice import LatticeMasses
 from affidavit.accountant.verifier.profile import SMALLEST
-from affidavit.accountant.verifier.surrogate import law_of, refined, surrogate
+from affidavit.accountant.verifier.surrogate import Law, law_of, refined, surrogate, values_of
 from affidavit.accountant.verifier.zcdp import zcdp_top
 
 __all__ = ["Run", "block_lengths", "composed_blocks", "exponential_blocks"]
 
-BLOCK, CELLS = 500, 32
+BLOCK, CELLS = 200, 24
 """Uses of a block; lattice points to a range."""
 AFFORDABLE = 3.0
 """Seconds for the recursion over a block; where it takes more, as of large ranges, blocks are shorter."""
 SHORTEST = 100
 """Uses of a block from which on it is smooth enough for a pair."""
-COPIES, MOST_COPIES, POWER = 0.2, 8, 500
+COPIES, MOST_COPIES, POWER = 0.2, 8, 100
 """About √(``COPIES`` × uses/block) blocks are taken; uses of the pair before them that are summed in floats."""
-FINE = 40
+FINE = 32
 """Lattice points to the deviation of one use, where the pair is looked for."""
 UNEVEN, COPIES_IN_STAGES, STAGE, CELLS_TO_GAP = 4.0, 3, 0.5, 50
 """A gap between two losses, in deviations, from which on uses are added in stages; blocks before the first one; how
@@ -61,8 +61,7 @@ SUMMED = 400
 LEAST_BITS, BITS_A_BIT = 64, 1.2
 """Working precision: at least, and more for each bit of the smallest mass that matters."""
 PER_DEVIATION = 40
-"""Lattice points to a block's deviation when blocks are summed, if these fit into ``MAX_SIZE`` in all."""
-MAX_SIZE = 1 << 16
+"""Lattice points to a block's deviation when blocks are summed."""
 TAIL = 1e-3
 """What all blocks may leave out, relative to what is negligible."""
 
@@ -184,13 +183,10 @@ def composed_blocks(
 ) -> AdaptiveCurve:
     """An upper curve at ε >= 0 of blocks, given at points ``step`` apart; ``deviation`` is about that of the least."""
     every = max(1, math.floor(deviation / PER_DEVIATION / float(step)))
+    coarse = every * step
     with precision(_bits(negligible)):
-        while True:
-            coarse = every * step
-            parts = [(_masses(right[::every], left[::every], coarse), count) for (right, left), count in uses]
-            if window_of(parts, float(coarse), negligible)[0].size <= MAX_SIZE:
-                return _composed(parts, coarse, negligible)
-            every *= 2
+        parts = [(_masses(right[::every], left[::every], coarse), count) for (right, left), count in uses]
+    return _composed(parts, coarse, negligible)
 
 
 def _bits(negligible: float) -> int:
@@ -198,13 +194,19 @@ def _bits(negligible: float) -> int:
 
 
 def _composed(parts: Sequence[tuple[LatticeMasses, int]], step: Fraction, negligible: float) -> AdaptiveCurve:
-    with precision(_bits(negligible)):
-        width = ball(step)
-        window, theta, _ = window_of(parts, float(step), negligible)
-        found = compose(parts, width, window, theta=theta)
-        values = _curve(found.masses, found.first, found.infinite + found.outside, width)
+    """The curve of the sum at ε >= 0, see ``convolve``."""
+    with precision():
+        found = compose(parts, ball(step), negligible=negligible, upward=True)
+        first, beyond = divmod(found.first, found.stride)
+        wide = found.stride * ball(step)
+        share = (1 - (-beyond * ball(step)).exp()) / (1 - (-wide).exp())
+        right, left = found.masses * up(share), found.masses * up(1 - share)
+    # On multiples of the final spacing, P and Q kept.
+    masses = (np.append(left, 0.0) + np.append(0.0, right)) * (1.0 + STEP)
+    apart = float(step * found.stride)
+    values = values_of(Law(first, masses, found.infinite), apart)
     zeros = np.zeros(len(values))
-    return AdaptiveCurve(float(step), np.minimum.accumulate(np.minimum(values, 1.0)), Lines(zeros, zeros))
+    return AdaptiveCurve(apart, np.minimum.accumulate(np.minimum(values, 1.0)), Lines(zeros, zeros))
 
 
 def _masses(right: Array, left: Array, step: Fraction) -> LatticeMasses:
@@ -231,16 +233,3 @@ def _masses(right: Array, left: Array, step: Fraction) -> LatticeMasses:
     for (place, alpha, _), slope, after in zip(kept, slopes, [*slopes[1:], arb(0)], strict=True):
         masses[place - first] = (alpha * (after - slope)).nonnegative_part()
     return LatticeMasses(first, tuple(masses), kept[-1][2])
-
-
-def _curve(masses: Sequence[Ball], first: int, lost: Ball, step: Ball) -> Array:
-    """δ at i·step, i = 0, 1, ...: ``lost`` + Σ over j > i of p_j (1 - e^{(i-j) step}), from the right."""
-    shrink = (-step).exp()
-    above, scaled = arb(0), arb(0)
-    values: list[Ball] = []
-    for place in range(first + len(masses) - 1, -1, -1):
-        values.append(lost + above - scaled)
-        mass = masses[place - first] if place >= first else arb(0)
-        above, scaled = above + mass, shrink * (scaled + mass)
-    values.reverse()
-    return up_array(values)

@@ -1,16 +1,29 @@
-r"""Many independent losses on one lattice, summed by a discrete Fourier transform in balls.
+r"""Many independent losses on one lattice, summed.
 
-The transform, the powers and the inverse are computed in ball arithmetic (``flint.acb.dft``), so every
-rounding error is in the radii; the working precision is chosen so that the radii are far below
-the mass that matters. What is left is *aliasing*: the transform of N points returns, at lattice
-place k, the sum of the true masses at k, k ± N, k ± 2N, ... With a window [bottom, top] of N
-places,
-- upper side: true mass above the window may appear low, so P(L > top) is charged to +inf; mass from
-  below may appear higher, which only adds;
-- lower side: mass from below may appear high, so P(L < bottom) is subtracted; mass from above appears at
-  a lower loss or not at all, which only loses.
-Both are bounded by Chernoff: P(L > top) <= min over θ > 0 of e^{-θ top} Π E[e^{θ L_i}]^{n_i}, evaluated in balls at a θ
-found in floats. Mass +inf composes to 1 - Π(1 - f_i)^{n_i}.
+Masses are non-negative floats, so those of a sum of two losses are sums of products without cancellation: n of them are
+off by a relative (n + 1) 2^-53 in any order. Whatever is rounded or cut is so on the side that is asked for:
+
+- Upper side: masses are rounded up. Mass at the right end goes to +inf, mass at the left end up to the first place that
+  is kept: the loss only rises.
+- Lower side: masses are rounded down. Mass at the right end goes down to the last place that is kept, mass at the left
+  end is dropped.
+
+A law with masses p_i at losses l_i has the curve H(α) = f + Σ p_i (1 - α e^{-l_i})⁺, f its mass on +inf; that of a sum
+of two is f + Σ p_i H'(α e^{-l_i}). So a law in a sum may be replaced by any law whose curve lies above it (below it) at
+each α. All that is done above is such a replacement, and f + f' - ff' rises with f and f'.
+
+Coarser places. A law of many uses is broad, so every other place can go (step h, places 0, 2, 4, ... are kept).
+- Upper side: mass p at an odd place is split between its neighbours, p/(1 + e^{-h}) to the right and the rest to the
+  left; that keeps P and Q, and spreads the likelihood ratio: the curve rises (Jensen).
+- Lower side: of what is at odd places, an even place l takes A from the left and B >= e^h A from the right. Merging
+  outcomes is post-processing, and the merged Q-mass e^{-l}(A e^h + B e^{-h}) is at most e^{-l}(A + B), so mass A + B at
+  l has a lower curve. A and B are chosen outwards in, from both ends to the largest mass: there e^h A = B can nearly
+  always be met, and nothing is lost to first order.
+Either adds (takes) about h²/2 to the variance of a law, where connecting the dots adds h²/6 for each use. So a law that
+ends up in the sum M times may take places of step h while M h² is a small share of n h_1²/3, h_1 the step that n uses
+began with: a sum has as many places as one use, however many uses there are.
+
+Powers are squared from the right; a law that ends up in the sum M times may lose 1/M of what is negligible.
 """
 
 from __future__ import annotations
@@ -18,42 +31,61 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from flint import acb, arb, arb_poly
+from flint import arb, fmpz_poly
 
-from affidavit.accountant.verifier.balls import Array, Ball
+from affidavit.accountant.verifier.balls import Array, Ball, down, down_array, up, up_array
+from affidavit.accountant.verifier.exponential_use import FLOOR, STEP
 from affidavit.accountant.verifier.lattice import LatticeMasses
 
-__all__ = ["Composed", "Window", "chernoff", "compose", "log_tail_bound", "window_of"]
+__all__ = ["Composed", "TooLong", "Window", "compose", "log_tail_bound", "losses", "window_of"]
 
 Uses = Sequence[tuple[LatticeMasses, int]]
 
+UNIT = 2.0**-53
+DIRECT = 5e7
+"""Products of masses from which on FLINT is faster."""
+SPARE_BITS, LARGEST_EXPONENT = 28, 1000
+"""Bits below what may be cut, and of the largest float."""
+FEWEST_PLACES = 300
+SHARE = 1.0
+"""What coarser places may add, relative to what the lattice adds to each use; not where there are so few."""
+IDLE = 0.5
+"""Mass that may move down by a step for nothing, in steps."""
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Lattice places first .. first + size - 1."""
+
+class Window(NamedTuple):
+    """Places ``first`` to ``last`` of a lattice."""
 
     first: int
-    size: int
+    last: int
 
-    @property
-    def last(self) -> int:
-        """The highest place."""
-        return self.first + self.size - 1
+
+class TooLong(Exception):
+    """A law on more places than are worth it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """P-masses of the sum at losses (first + i) * spacing + offset; ``infinite`` at +inf; ``outside`` bounds the
-    true mass beyond the window on the side that matters (above for an upper, below for a lower side).
-    """
+    """P-masses of the sum at losses (first + i * stride) * spacing + offset; all rounded to one side."""
 
     first: int
-    masses: tuple[Ball, ...]
-    infinite: Ball
-    outside: Ball
+    stride: int
+    masses: Array
+    infinite: float  # the mass on +inf
     offset: Ball
+
+
+def losses(found: Composed, step: Ball, *, upward: bool) -> Array:
+    """The losses, rounded."""
+    toward = math.inf if upward else -math.inf
+    low, high = (down(step), up(step)) if not upward else (up(step), down(step))
+    places = found.first + found.stride * np.arange(len(found.masses), dtype=np.float64)
+    rounded = np.nextafter(places * np.where(places > 0.0, low, high), toward)
+    shift = up(found.offset) if upward else down(found.offset)
+    return np.nextafter(rounded + shift, toward) if shift else rounded
 
 
 def _log_moments(uses: Uses, step: float, thetas: Array) -> Array:
@@ -80,56 +112,179 @@ def _thetas(uses: Uses, step: float) -> Array:
     return np.geomspace(1e-3, 1e4, 120) / (step * max(len(part.masses) for part, _ in uses))
 
 
-def window_of(uses: Uses, step: float, negligible: float) -> tuple[Window, float, float]:
-    """A window that holds all but about ``negligible`` at each end, and the θ's that show it."""
+def window_of(uses: Uses, step: float, negligible: float) -> tuple[Window, float]:
+    """Where all but about ``negligible`` lies at each end, by Chernoff in floats, and the θ of the right end."""
     thetas = _thetas(uses, step)
     limit = -math.log(negligible)
     with np.errstate(over="ignore", invalid="ignore"):  # beyond float64 a θ shows nothing
         tops = np.nan_to_num((_log_moments(uses, step, thetas) + limit) / thetas / step, nan=math.inf)
         bottoms = np.nan_to_num(-(_log_moments(uses, step, -thetas) + limit) / thetas / step, nan=-math.inf)
-    above, below = int(np.argmin(tops)), int(np.argmax(bottoms))
+    above = int(np.argmin(tops))
     greatest = sum(count * (part.first + len(part.masses) - 1) for part, count in uses)
     least = sum(count * part.first for part, count in uses)
-    first = math.floor(max(least, float(bottoms[below])))
+    first = math.floor(max(least, float(bottoms.max())))
     last = math.ceil(min(greatest, float(tops[above])))
-    size = 1 << max(4, (last - first).bit_length())
-    return Window(first, size), float(thetas[above]), float(thetas[below])
+    return Window(first, last), float(thetas[above])
 
 
-def chernoff(uses: Uses, step: Ball, theta: float, place: int) -> Ball:
-    """A bound on the P-mass of the sum at or beyond a lattice place: above it for θ > 0, below for θ < 0."""
-    factor = (step * theta).exp()
-    log = -place * theta * step
+class _Law(NamedTuple):
+    """Masses at places ``first``, ``first`` + ``stride``, ..., and on +inf."""
+
+    first: int
+    stride: int
+    masses: Array
+    infinite: float
+
+    def stretched(self, stride: int) -> Array:
+        """Masses at places ``stride`` apart."""
+        every = self.stride // stride
+        if every == 1:
+            return self.masses
+        found = np.zeros((len(self.masses) - 1) * every + 1)
+        found[::every] = self.masses
+        return found
+
+    @property
+    def halves(self) -> tuple[int, Array, Array]:
+        """Every other place, those of more mass, from one at or before the first to one behind the last; the others."""
+        before = int(self.masses[1::2].sum() > self.masses[::2].sum())
+        after = (len(self.masses) + before + 1) % 2
+        masses = np.concatenate([np.zeros(before), self.masses, np.zeros(after)])
+        return self.first - before * self.stride, masses[::2].copy(), masses[1::2]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Sums of laws on a lattice of ``step``, rounded up or down.
+
+    ``cut``: what a law that occurs once may lose at each end; ``room``: the largest M stride² of coarser places.
+    """
+
+    step: Ball
+    upward: bool
+    cut: float
+    room: float
+
+    def of(self, part: LatticeMasses) -> _Law:
+        """A law in balls; what is not finite says nothing."""
+        rounded = up_array if self.upward else down_array
+        masses, infinite = (np.clip(rounded(of), 0.0, 1.0) for of in (part.masses, [part.infinite]))
+        return _Law(part.first, 1, masses, float(infinite[0]))
+
+    def sum(self, one: _Law, other: _Law, times: int) -> _Law:
+        """Of two; the sum ends up in the whole so many times."""
+        stride = min(one.stride, other.stride)
+        masses, more = one.stretched(stride), other.stretched(stride)
+        if len(masses) * len(more) > DIRECT:
+            masses = self._whole_product(masses, more, self.cut / times)
+        else:
+            error = (min(len(masses), len(more)) + 4) * 2.0 * UNIT
+            masses = np.convolve(masses, more)
+            masses = masses * (1.0 + error) + FLOOR if self.upward else np.maximum(masses * (1.0 - error) - FLOOR, 0.0)
+        either = one.infinite + other.infinite * (1.0 - one.infinite)
+        infinite = min(either * (1.0 + STEP), 1.0) if self.upward else either * (1.0 - STEP)
+        below, above = np.cumsum(masses), np.cumsum(masses[::-1])
+        begin, end = (int(np.count_nonzero(ends <= self.cut / times)) for ends in (below, above))
+        if begin + end >= len(masses):
+            begin = end = 0
+        kept = masses[begin : len(masses) - end]
+        slack = len(masses) * UNIT * (2.0 if self.upward else -2.0)
+        low, high = float(below[begin - 1]) if begin else 0.0, float(above[end - 1]) if end else 0.0
+        if self.upward:
+            kept[0] += low * (1.0 + slack)
+            kept[0] *= 1.0 + STEP
+            infinite = (infinite + high * (1.0 + slack)) * (1.0 + STEP)
+        else:
+            kept[-1] += high * (1.0 + slack)
+            kept[-1] *= 1.0 - STEP
+        return self._coarser(_Law(one.first + other.first + begin * stride, stride, kept, infinite), times)
+
+    def _whole_product(self, masses: Array, more: Array, cut: float) -> Array:
+        """Of long ones, rounded to whole numbers of units far below what may be cut: FLINT multiplies those exactly."""
+        bits = math.ceil(-math.log2(cut)) + SPARE_BITS
+        one, other = (self._whole(values, bits) for values in (masses, more))
+        product = [int(value) for value in (fmpz_poly(one) * fmpz_poly(other)).coeffs()]
+        spare = max(0, 2 * bits - LARGEST_EXPONENT)
+        found = np.zeros(len(masses) + len(more) - 1)
+        found[: len(product)] = [float(value >> spare) for value in product]
+        found = np.ldexp(found, spare - 2 * bits)
+        floor = math.ldexp(1.0, spare - 2 * bits) if spare else 0.0
+        return found * (1.0 + STEP) + max(floor, FLOOR) if self.upward else found * (1.0 - STEP)
+
+    def _whole(self, values: Array, bits: int) -> list[int]:
+        parts, exponents = np.frexp(values)
+        turns = (exponents + (bits - 53)).tolist()
+        wholes = np.ldexp(parts, 53).astype(np.int64).tolist()
+        if self.upward:
+            return [n << k if k >= 0 else -(-n >> min(-k, 64)) for n, k in zip(wholes, turns, strict=True)]
+        return [n << k if k >= 0 else n >> min(-k, 64) for n, k in zip(wholes, turns, strict=True)]
+
+    def _coarser(self, law: _Law, times: int) -> _Law:
+        """On every other place, as long as there is room."""
+        while len(law.masses) > FEWEST_PLACES and times * law.stride**2 <= self.room:
+            first, kept, others = law.halves
+            step = self.step * law.stride
+            if self.upward:
+                kept[:-1] += others * up(1 / (1 + step.exp())) * (1.0 + STEP)
+                kept[1:] += others * up(1 / (1 + (-step).exp())) * (1.0 + STEP)
+                kept *= 1.0 + STEP
+            else:
+                raised = _raised(others.tolist(), up(step.exp()) * (1.0 + STEP), down((-step).exp()) * (1.0 - STEP))
+                if float(np.sum(others - 2.0 * raised)) > IDLE * float(step):
+                    break  # much mass would move down for nothing
+                kept[:-1] += others - raised
+                kept[1:] += raised
+                kept *= 1.0 - STEP
+            law = _Law(first, 2 * law.stride, kept, law.infinite)
+        return law
+
+
+def _raised(masses: list[float], grow: float, shrink: float) -> Array:
+    """What of each mass goes to its right neighbour (A in the module); the rest (B) goes to the left."""
+    count = len(masses)
+    found = [0.0] * count
+    if grow == math.inf:
+        return np.array(found)
+    peak = max(range(count), key=masses.__getitem__)
+    for i in range(count - 2, peak - 1, -1):
+        found[i] = min(masses[i], (masses[i + 1] - found[i + 1]) * shrink)
+    for i in range(peak):
+        lowered = found[i - 1] * grow if i else 0.0
+        if lowered > masses[i]:
+            found[i - 1], lowered = masses[i] * shrink, masses[i]
+        found[i] = (masses[i] - lowered) * (1.0 - STEP)
+    if peak:
+        found[peak - 1] = min(found[peak - 1], (masses[peak] - found[peak]) * shrink)
+    # Less of any of them keeps B >= e^h A; so little that a product could underflow stays.
+    return np.where(np.array(found) > FLOOR, found, 0.0)
+
+
+def compose(
+    uses: Uses, step: Ball, *, negligible: float, upward: bool, exact: int = 0, most: float = math.inf
+) -> Composed:
+    """The composition, from above or below (see the module).
+
+    ``exact`` of the uses were put on the lattice without an error. Raises ``TooLong`` beyond about ``most`` places.
+    """
+    turns = sum(count.bit_length() for _, count in uses)
+    room = SHARE * (sum(count for _, count in uses) - exact) / (3.0 * turns)
+    sums = _Sums(step, upward, negligible / (2 * turns), room)
+    powers: list[_Law] = []
     for part, count in uses:
-        moment = arb_poly(list(part.masses))(factor).upper()
-        log = log + count * (moment.log() + part.first * theta * step)
-    bound = log.exp()
-    return bound.min(arb(1)) if bound.is_finite() else arb(1)
-
-
-def compose(uses: Uses, step: Ball, window: Window, *, theta: float) -> Composed:
-    """The composition; θ > 0 makes it an upper side, θ < 0 a lower side (see the module)."""
-    size = window.size
-    total: list[Ball] | None = None
-    shift = 0
-    resolved = arb(1)
-    for part, count in uses:
-        folded = [arb(0)] * size
-        for i, mass in enumerate(part.masses):
-            folded[i % size] += mass
-        # Of real masses: the other half is conjugate.
-        transform = acb.dft([acb(mass) for mass in folded])[: size // 2 + 1]
-        powers = [value**count for value in transform] if count > 1 else transform
-        total = powers if total is None else [a * b for a, b in zip(total, powers, strict=True)]
-        shift += count * part.first
-        resolved *= (1 - part.infinite) ** count
-    spectrum = total or [acb(1)] * (size // 2 + 1)
-    result = acb.dft([*spectrum, *(value.conjugate() for value in spectrum[-2:0:-1])], inverse=True)
-    # Place `shift` of the sum sits at index 0, modulo the size.
-    masses = tuple(result[(window.first + i - shift) % size].real.nonnegative_part() for i in range(size))
-    beyond = window.last if theta > 0 else window.first
-    greatest = sum(count * (part.first + len(part.masses) - 1) for part, count in uses)
-    inside = greatest <= window.last if theta > 0 else window.first <= shift
-    outside = arb(0) if inside else chernoff(uses, step, theta, beyond)
+        law = sums.of(part)
+        for turn in range(count.bit_length()):
+            if turn:
+                if 1.5 * len(law.masses) > most:
+                    raise TooLong
+                law = sums.sum(law, law, count >> turn)
+            if count >> turn & 1:
+                powers.append(law)
+    powers.sort(key=lambda law: (law.stride, len(law.masses)))
+    while len(powers) > 1:
+        one, other = powers.pop(0), powers.pop(0)
+        powers.insert(0, sums.sum(one, other, 1))
+        if len(powers[0].masses) > most:
+            raise TooLong
+    (law,) = powers
     offset = sum((count * part.offset for part, count in uses), arb(0))
-    return Composed(window.first, masses, 1 - resolved, outside, offset)
+    return Composed(law.first, law.stride, law.masses, law.infinite, offset)

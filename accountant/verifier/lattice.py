@@ -1,4 +1,4 @@
-r"""One pair on a uniform loss lattice, from above and from below, in balls.
+r"""One pair on a uniform loss lattice l = offset + i h, from above and from below, in balls.
 
 Upper side: connect the dots (Doroshenko et al. 2022, Theorem 4.1). Between lattice losses a < b the
 masses (P, Q) of the interval are split between its ends so that both are kept: the right end gets
@@ -14,6 +14,9 @@ O(h²) from the truth. What is left at the upper end goes to a lattice point bel
 lowers every hockey-stick. A pair whose loss is bounded above (``Reversed``) is grouped from the
 other end: it is the mirror image of the groups of its reverse, losses negated and P and Q exchanged.
 
+A lattice that begins just below a heavy loss (``anchors``) meets it from the safe side: mass p at a loss l' <= l has
+more Q-mass, which lowers every hockey-stick. In the mirror image, P and Q exchanged, Q is kept and P is enlarged.
+
 Everything is an enclosure of exact real masses, and a lattice mass p has Q-mass e^{-l} p exactly.
 """
 
@@ -27,15 +30,22 @@ from flint import arb
 
 from affidavit.accountant.verifier.balls import Ball, ball
 from affidavit.accountant.verifier.discrete import DiscretePair
-from affidavit.accountant.verifier.pairs import Mixed, Pair, Reflected, Reversed
-from affidavit.accountant.verifier.product import Tails
+from affidavit.accountant.verifier.pairs import Atom, Diluted, Finite, LaplacePair, Mixed, Pair, Reflected, Reversed
+from affidavit.accountant.verifier.product import Atoms, Tails
 
-__all__ = ["LatticeMasses", "from_above", "from_below", "on_grid", "reach"]
+__all__ = ["LEAST", "LatticeMasses", "anchors", "from_above", "from_below", "on_grid", "reach"]
 
 TINY = 1e-12
+ALMOST = 1e-6
+"""How far from its place an atom may be, on the safe side, in units of the spacing."""
+NEARLY = 1e-9
+"""Mass that may be left out, relative to what it is taken from: n uses lose n times as much of δ."""
+LEAST = 1e-6
+"""Mass at the lower end of all uses that is of no weight."""
 BELOW_CENTRE = 0.03
 """How far cells are moved down, in units of the spacing; must exceed the drift of a cell's ratio, O(h)."""
-
+JUST = 2.0**-40
+"""How far below a heavy loss its place is, relative to the gap: far enough to tell them apart."""
 
 ZERO = arb(0)
 
@@ -50,19 +60,57 @@ class LatticeMasses:
     offset: Ball = ZERO
 
 
+def anchors(pair: Pair) -> tuple[Ball, Ball | None]:
+    """Where a lattice of the pair should begin, just below a heavy loss, and how far the next heavy one is away.
+
+    Two losses on a sample are two again; a Gaussian's lie in a heap beside log(1 - γ).
+    """
+    match pair:
+        case Diluted(on_sample=LaplacePair(width=width)):
+            return ZERO, width
+        case Mixed() | Reversed():
+            sign = -1 if isinstance(pair, Reversed) else 1
+            ends = _ends(pair.on_sample, pair.rate)
+            if ends is None:
+                return sign * (-pair.rate).log1p() - pair.rate * JUST, None
+            gap = ends[1] - ends[0]
+            return sign * ends[0] - gap * JUST, gap
+        case Finite(product=Atoms(losses=losses)) if len(losses) > 1 and type(pair) is Finite:
+            gap = losses[-2] - losses[-1]
+            even = all(abs(one - other - gap) < gap / 2**40 for one, other in pairwise(losses))
+            return (losses[-1] - gap * JUST, gap) if even else (ZERO, None)
+    return ZERO, None
+
+
+def _ends(on_sample: Pair, rate: Ball) -> tuple[Ball, Ball] | None:
+    """The two heavy losses of a mixture."""
+    match on_sample:
+        case LaplacePair(width=width):
+            inner = -width, width
+        case Finite(product=Atoms(losses=(most, least))):
+            inner = least, most
+        case _:
+            return None
+    least, most = ((rate * loss.expm1()).log1p() for loss in inner)
+    return least, most
+
+
 def _index(loss: Ball, step: Ball) -> int:
     return int(float((loss / step).floor().mid()))
 
 
-def reach(pair: Pair, negligible: float) -> tuple[float, float]:
-    """Losses between which all but about ``negligible`` of P lies (a search: sizes lattices only)."""
+def reach(pair: Pair, negligible: float, light: float = 0.0) -> tuple[float, float]:
+    """Losses between which all but about ``negligible`` of P lies (a search: sizes lattices only).
+
+    Below them there may be ``light``, which goes up to the lowest place (above) or is left out (below).
+    """
 
     def beyond(loss: float) -> bool:
         tail = pair.above(arb(loss))[0]
-        return float(tail - pair.infinite if loss > 0 else 1 - tail) <= negligible
+        return float(tail - pair.infinite) <= negligible if loss > 0 else float(1 - tail) <= max(negligible, light)
 
-    top = _edge(beyond, 1.0)
-    return (_edge(beyond, -1.0) if pair.bottom is None else float(pair.bottom)), top
+    top, low = _edge(beyond, 1.0), _edge(beyond, -1.0)
+    return (low if pair.bottom is None else max(low, float(pair.bottom))), top
 
 
 def _edge(beyond: Callable[[float], bool], loss: float) -> float:
@@ -78,11 +126,11 @@ def _edge(beyond: Callable[[float], bool], loss: float) -> float:
     return loss
 
 
-def from_above(pair: Pair, step: Ball, low: float, high: float) -> LatticeMasses:
-    """A pair on the lattice that dominates ``pair``; ``low``, ``high`` as from ``reach``."""
-    first, last = _index(arb(low), step) - 1, _index(arb(high), step) + 1
-    losses = [i * step for i in range(first, last + 1)]
-    tails = _tails(pair, step, first, last)
+def from_above(pair: Pair, step: Ball, low: float, high: float, offset: Ball = ZERO) -> LatticeMasses:
+    """A pair at losses i step + ``offset`` that dominates ``pair``; ``low``, ``high`` as from ``reach``."""
+    first, last = _index(low - offset, step) - 1, _index(high - offset, step) + 1
+    losses = [i * step + offset for i in range(first, last + 1)]
+    tails = _tails(pair, step, first, last) if isinstance(pair, Reflected) else [pair.above(loss) for loss in losses]
     masses = [arb(0)] * len(losses)
     masses[0] = 1 - tails[0][0]
     shrink = 1 - (-step).exp()
@@ -91,12 +139,12 @@ def from_above(pair: Pair, step: Ball, low: float, high: float) -> LatticeMasses
         right = (p - losses[i].exp() * q) / shrink
         masses[i] += p - right
         masses[i + 1] += right
-    return LatticeMasses(first, tuple(masses), tails[-1][0])
+    return LatticeMasses(first, tuple(masses), tails[-1][0], offset)
 
 
-def _tails(pair: Pair, step: Ball, first: int, last: int) -> list[Tails]:
-    """``above`` at lattice points; of a pair that is its own reflection at 0, from the positive ones."""
-    if not isinstance(pair, Reflected) or first >= 0:
+def _tails(pair: Reflected, step: Ball, first: int, last: int) -> list[Tails]:
+    """``above`` at lattice points, from the positive ones."""
+    if first >= 0:
         return [pair.above(i * step) for i in range(first, last + 1)]
     right = [pair.above(i * step) for i in range(max(-first, last) + 1)]
     return [(1 - right[-i][1], 1 - right[-i][0]) for i in range(first, 0)] + right[: last + 1]
@@ -119,34 +167,38 @@ def _between(lower: Tails, upper: Tails) -> Tails:
     return lower[0] - upper[0], lower[1] - upper[1]
 
 
-def from_below(pair: Pair, step: Ball, low: float, high: float) -> LatticeMasses:
-    """A pair on the lattice that ``pair`` dominates."""
+def from_below(pair: Pair, step: Ball, low: float, high: float, offset: Ball = ZERO) -> LatticeMasses:
+    """A pair at losses i step + ``offset`` that ``pair`` dominates."""
     if isinstance(pair, Reversed):
-        first, masses, (p, q) = _grouped(Mixed(pair.on_sample, pair.rate), step, -high, -low, mirrored=True)
-        ceiling = ((first + len(masses) - 1) * step).exp()
+        first, masses, (p, q) = _grouped(Mixed(pair.on_sample, pair.rate), step, -high, -low, -offset, mirrored=True)
+        ceiling = ((first + len(masses) - 1) * step - offset).exp()
         if p <= ceiling * q:
             masses[-1] += ceiling * q
-        mirrored = [mass * (-(first + i) * step).exp() for i, mass in enumerate(masses)]
-        return LatticeMasses(-(first + len(masses) - 1), tuple(reversed(mirrored)), arb(0))
-    first, masses, left = _grouped(pair, step, low, high)
+        mirrored = [mass * (offset - (first + i) * step).exp() for i, mass in enumerate(masses)]
+        return LatticeMasses(-(first + len(masses) - 1), tuple(reversed(mirrored)), arb(0), offset)
+    first, masses, left = _grouped(pair, step, low, high, offset)
     for i in range(len(masses) - 1, -1, -1):
-        if left[0] >= ((first + i) * step).exp() * left[1]:
+        if left[0] >= ((first + i) * step + offset).exp() * left[1]:
             masses[i] += left[0]
             break
-    return LatticeMasses(first, tuple(masses), pair.infinite)
+    return LatticeMasses(first, tuple(masses), pair.infinite, offset)
 
 
 def _grouped(
-    pair: Pair, step: Ball, low: float, high: float, *, mirrored: bool = False
+    pair: Pair, step: Ball, low: float, high: float, offset: Ball, *, mirrored: bool = False
 ) -> tuple[int, list[Ball], Tails]:
     """The groups' P-masses on the lattice points from the first one up, and what is left above.
 
     Loss +inf is a group of its own, left out here. Where rounding keeps a group's ratio from being e^l, P is brought
     down to e^l Q; for the mirror image, of which Q is the P, the ratio is at most e^l instead, and Q is brought down.
     """
-    first, last = _index(arb(low), step) - 1, _index(arb(high), step) + 1
-    edge = step * (0.5 - BELOW_CENTRE)
-    atoms = {place: atom for atom in pair.atoms if (place := _place(atom.loss, step)) is not None}
+    first, last = _index(low - offset, step) - 1, _index(high - offset, step) + 1
+    edge = step * (0.5 - BELOW_CENTRE) + offset
+    atoms = {
+        place: atom
+        for atom in _atoms(pair)
+        if (place := _place(atom.loss - offset, step, mirrored=mirrored)) is not None
+    }
     tails = []
     for i in range(first, last + 1):
         p, q = pair.above(i * step + edge)
@@ -157,15 +209,19 @@ def _grouped(
         tails.append((p, q))
     whole = sum((atom.mass for atom in atoms.values()), arb(0))
     whole_q = sum((atom.mass * (-atom.loss).exp() for atom in atoms.values()), arb(0))
-    grown = [(i * step).exp() for i in range(first, last + 1)]
+    grown = [(i * step + offset).exp() for i in range(first, last + 1)]
     masses = [arb(0)] * len(grown)
-    for place, atom in atoms.items():
-        masses[place - first] += atom.mass
+    for place, atom in atoms.items():  # Q-mass is kept where the pair is turned, P-mass otherwise
+        masses[place - first] += atom.mass * (place * step + offset - atom.loss).exp() if mirrored else atom.mass
     share, cell = arb(1), (1 - pair.infinite - whole - tails[0][0], 1 - whole_q - tails[0][1])
     target = 0
     for i, (lower, upper) in enumerate(pairwise(tails), start=1):
         above = _between(lower, upper)
         lacking = share * (grown[target] * cell[1] - cell[0])
+        if not mirrored and lacking < 0 and -lacking <= NEARLY * share * cell[0]:  # as good as at its place
+            masses[target] += share * grown[target] * cell[1]
+            share, cell, target = arb(1), above, i
+            continue
         while (not lacking >= 0 if mirrored else lacking < 0) and target < i:
             target += 1
             lacking = share * (grown[target] * cell[1] - cell[0])
@@ -182,7 +238,22 @@ def _grouped(
     return first, masses, (share * cell[0], share * cell[1])
 
 
-def _place(loss: Ball, step: Ball) -> int | None:
-    """The lattice index of a loss, if it is on the lattice."""
-    index = (loss / step).unique_fmpz()
-    return None if index is None else int(index)
+def _place(loss: Ball, step: Ball, *, mirrored: bool) -> int | None:
+    """The lattice index of a loss, if it is on the lattice or just above (``mirrored``: just below)."""
+    cells = loss / step
+    index = cells.unique_fmpz()
+    if index is None:
+        index = (cells.ceil() if mirrored else cells.floor()).unique_fmpz()
+        if index is None or not abs(cells - index) <= ALMOST:
+            return None
+    return int(index)
+
+
+def _atoms(pair: Pair) -> tuple[Atom, ...]:
+    """Losses of positive mass that are groups of their own where they are on the lattice."""
+    match pair:
+        case Mixed(on_sample=LaplacePair(width=width), rate=rate):
+            light = (-width).exp()
+            shares = (rate + (1 - rate) * light, width), (rate * light + 1 - rate, -width)
+            return tuple(Atom((rate * loss.expm1()).log1p(), share / 2) for share, loss in shares)
+    return pair.atoms

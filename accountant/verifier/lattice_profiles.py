@@ -17,8 +17,10 @@ __all__ = ["lattice_above", "sampled_profile"]
 COARSE_WIDTH, NARROW = 2e-3, 8e-4
 """Relative bracket widths: of a first look, and aimed at."""
 NARROW_DELTA, ROUGH_DELTA = 5e-3, 3e-2
-REFINEMENTS, HALVINGS, MAX_WORK = 3, 4, 128 << 15
-"""Refinements and halvings at most; places times bits of a refined transform."""
+REFINEMENTS, HALVINGS, MAX_WORK = 4, 4, 128 << 15
+"""Refinements and halvings at most; places times bits of a refined sum."""
+QUICK = 4_000
+"""Places up to which another refinement is tried though the last one did not help much."""
 
 
 def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
@@ -67,7 +69,7 @@ def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:
     for _ in range(
         0 if goal.rough else HALVINGS
     ):  # O(spacing²): the step to half of it shows three quarters of the error
-        if above.masses is not None and len(above.masses.upper_mass) * forward.bits > MAX_WORK:
+        if _places(above) * forward.bits > MAX_WORK:
             break
         step /= 2
         finer = _lattice_profile(forward, step, keep="upper")
@@ -82,7 +84,8 @@ def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:
             if not front.direction.lower:  # nothing that the first direction does not have
                 break
             alone = replace(front, direction=replace(front.direction, upper=front.direction.lower))
-            look = _lattice_profile(alone, alone.spacing(COARSE_WIDTH, resolve=False), keep="upper")
+            wide = max(step, alone.spacing(COARSE_WIDTH, resolve=False))
+            look = _lattice_profile(alone, wide, keep="upper")
             if _asked(look, goal)[1] <= reached:
                 break
         below = _lattice_profile(front, front.spacing(NARROW / 2), keep="lower")
@@ -104,6 +107,11 @@ def _lattice_profile(front: Front, step: float, *, keep: Kept = "both") -> Mixtu
 
 def _asked(profile: Profile, goal: Goal) -> Sides:
     return epsilon_bracket(profile, goal.delta) if goal.delta is not None else profile.delta(goal.epsilon or 0.0)
+
+
+def _places(profile: MixtureProfile) -> int:
+    masses = profile.masses
+    return 1 if masses is None else max(len(masses.upper_mass), len(masses.lower_mass))
 
 
 class _Look(NamedTuple):
@@ -131,8 +139,7 @@ def _refined(front: Front, goal: Goal, floor: float, look: _Look | None) -> Prof
         if upper <= floor or width <= max(aim * upper, 1e-7 if goal.delta is not None else 0.0):
             break
         # The bracket is O(spacing²) wide.
-        places = 1 if profile.masses is None else len(profile.masses.upper_mass)
-        finest = max(places * front.bits / MAX_WORK, front.tails(step) / 2.0)
+        finest = max(_places(profile) * front.bits / MAX_WORK, front.tails(step) / 2.0)
         factor = max(0.15, finest, math.sqrt(0.6 * aim * upper / width) if width < math.inf else 0.5)
         if factor > 0.8:
             break
@@ -141,6 +148,6 @@ def _refined(front: Front, goal: Goal, floor: float, look: _Look | None) -> Prof
         again = _asked(profile, goal)
         shrunk = again[1] - again[0] < 0.7 * width
         lower, upper = again
-        if not shrunk:
+        if not shrunk and _places(profile) > QUICK:
             break
     return profile

@@ -5,10 +5,10 @@
     >>> round(found.epsilon_upper, 6)
     4.377178
 
-Both sides are computed in outward-rounded arithmetic (docs/theory/arithmetic.md): python-flint balls; where a lattice
-recursion or a contour integral would be too slow in balls, float64 with a proven allowance for every rounding. A plan
-is read here in the verifier's own way (``reading``); only the plan's parser, the errors and the border checks
-are shared with the issuing engine.
+Both sides are computed in outward-rounded arithmetic (docs/theory/arithmetic.md): python-flint balls; where a
+recursion, a sum of losses or a contour integral would be too slow in balls, float64 with a proven allowance for every
+rounding. A plan is read here in the verifier's own way (``reading``); only the plan's parser, the errors and the border
+checks are shared with the issuing engine.
 
     what                               how
     gaussian                           closed form
@@ -84,7 +84,7 @@ class Recomputed(Shown):
 
 def _arithmetic(methods: Sequence[str]) -> str:
     balls = f"balls of {BITS} bits (python-flint {flint.__version__})"
-    if any("adaptive" in method or "zCDP" in method for method in methods):
+    if any(word in method for method in methods for word in ("adaptive", "blocks", "privacy loss", "zCDP")):
         return f"{balls}; float64 with outward rounding"
     return balls
 

@@ -1,9 +1,9 @@
 r"""Everything with a dominating pair, sampled or not, composed on one lattice.
 
 Each leaf becomes a pair (``pairs``), each pair a lattice distribution from above and from below
-(``lattice``), and their composition one transform in balls (``convolve``). The two directions of a pair of data
-sets are composed apart and the larger δ is taken at the end. Two-valued losses (pure mechanisms, also
-Poisson-sampled ones) stay outside the transform, as exact binomials.
+(``lattice``), whose places are put just below its heavy losses; then they are summed (``convolve``). The two directions
+of a pair of data sets are composed apart and the larger δ is taken at the end. Two-valued losses (pure mechanisms, also
+Poisson-sampled ones) stay outside the sum, as exact binomials.
 
 Substitution under sampling without replacement: the upper side composes the ``Combined`` curve, the lower side
 the ``Mixed`` pair (all other records equal to the new one), so the bracket holds a gap of
@@ -22,12 +22,12 @@ import numpy as np
 from flint import arb, ctx
 
 from affidavit.accountant.plan import Approximate, DiscreteGaussian, Laplace, Pure
-from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_array, precision, up, up_array
+from affidavit.accountant.verifier.balls import Array, Ball, ball, precision
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
-from affidavit.accountant.verifier.convolve import Composed, Uses, compose, log_tail_bound, window_of
+from affidavit.accountant.verifier.convolve import Composed, TooLong, Uses, compose, log_tail_bound, losses, window_of
 from affidavit.accountant.verifier.discrete import DiscretePair, discrete_pairs
 from affidavit.accountant.verifier.finite_losses import chunked, losses_of, most_atoms
-from affidavit.accountant.verifier.lattice import LatticeMasses, from_above, from_below, on_grid, reach
+from affidavit.accountant.verifier.lattice import LEAST, LatticeMasses, anchors, from_above, from_below, on_grid, reach
 from affidavit.accountant.verifier.mixture import LossMasses, two_point_masses
 from affidavit.accountant.verifier.on_sample import reached, sampled_pairs
 from affidavit.accountant.verifier.pairs import GaussianPair, LaplacePair, Mixed, Pair, Reversed
@@ -41,10 +41,10 @@ Kept = Literal["both", "upper", "lower"]
 
 GUARD_BITS = 72
 """Bits beyond the smallest mass that matters: room for lattice differences and for the transform."""
-COARSE_CELLS = 600
+COARSE_CELLS, MOST_COARSE = 600, 8
 MAX_SIZE, MAX_TAILS = 1 << 16, 20_000
 """Places of a transform, fewer of more than 128 bits, and lattice points at which tails are evaluated for one side."""
-STEP_BITS = 34
+STEP_BITS, HALVED = 34, 3
 LARGE = 20
 """Losses above it take more bits."""
 LATTICE_BELOW_ZERO = 1.2
@@ -215,10 +215,10 @@ class Front:
         uses = self.direction.upper
         with precision(self.bits):
             total = sum(count for _, count in uses)
-            spans = [reach(pair, self.negligible / total) for pair, _ in uses]
+            spans = [self._reach(pair, total) for pair, _ in uses]
             coarse = max(high - low for low, high in spans) / COARSE_CELLS
             parts = self._parts(Grid(arb(coarse)), upward=True)
-            window, theta, _ = window_of(parts, coarse, math.sqrt(self.negligible))
+            window, theta = window_of(parts, coarse, math.sqrt(self.negligible))
             epsilon = max(window.last * coarse, coarse)
             wanted = math.sqrt(6 * width * epsilon / (total * (1 + theta)))
             floors = [
@@ -230,14 +230,20 @@ class Front:
                 sum(high - low for low, high in spans) / MAX_TAILS,
                 1.5 * (window.last - window.first) * coarse * len(uses) / self._most_places,
             )
-            return max(least, min([wanted, 4 * coarse, *(floors if resolve else [])]))
+            return max(
+                least, min([wanted, min(MOST_COARSE, 2.0 * math.sqrt(total)) * coarse, *(floors if resolve else [])])
+            )
 
     def tails(self, step: float) -> float:
         """At how many lattice points tails are evaluated for one side, over ``MAX_TAILS``."""
         total = sum(count for _, count in self.direction.upper)
         with precision(self.bits):
-            spans = [reach(pair, self.negligible / total) for pair, _ in self.direction.upper]
+            spans = [self._reach(pair, total) for pair, _ in self.direction.upper]
         return sum(high - low for low, high in spans) / step / MAX_TAILS
+
+    def _reach(self, pair: Pair, total: int) -> tuple[float, float]:
+        """Of one of so many uses."""
+        return reach(pair, self.negligible / total, LEAST / total)
 
     @property
     def _most_places(self) -> int:
@@ -247,7 +253,7 @@ class Front:
         """About log δ at ε, by Chernoff in floats; it fits lattices to an ε asked for."""
         uses = self.direction.upper
         with precision(self.bits):
-            spans = [reach(pair, self.negligible) for pair, _ in uses]
+            spans = [self._reach(pair, 1) for pair, _ in uses]
             coarse = max(high - low for low, high in spans) / COARSE_CELLS
             parts = self._parts(Grid(arb(coarse)), upward=True)
         return min(0.0, log_tail_bound(parts, coarse, epsilon))
@@ -260,9 +266,9 @@ class Front:
             if grid.unit is not None and pair is grid.unit:
                 made.append((on_grid(grid.unit, grid.parts, upward=upward), count))
                 continue
-            low, high = reach(pair, self.negligible / total)
+            low, high = self._reach(pair, total)
             fitted = pair.aligned(grid.step, upward=upward) if isinstance(pair, LaplacePair) else pair
-            made.append(((from_above if upward else from_below)(fitted, grid.step, low, high), count))
+            made.append(((from_above if upward else from_below)(fitted, grid.step, low, high, anchors(pair)[0]), count))
         return made
 
     def _atoms(self) -> Atoms:
@@ -282,9 +288,7 @@ class Front:
     def _widest(self) -> float:
         """How far the losses of one use are apart: a lattice that is coarser tells nothing of it."""
         total = sum(count for _, count in self.direction.upper)
-        return max(
-            high - low for low, high in (reach(pair, self.negligible / total) for pair, _ in self.direction.upper)
-        )
+        return max(high - low for low, high in (self._reach(pair, total) for pair, _ in self.direction.upper))
 
     def _lattice(self, spacing: float, *, keep: Kept) -> LossMasses:
         upper: tuple[Array, Array, float] = (np.zeros(1), np.zeros(1), 1.0)
@@ -297,13 +301,15 @@ class Front:
                 grid = self._grid(spacing, upward=True)
                 above = self._composed(grid, upward=True)
             if above is not None:
-                losses = up_array([(above.first + i) * grid.step + above.offset for i in range(len(above.masses))])
-                upper = np.maximum(up_array(above.masses), 0.0), losses, up(above.infinite + above.outside)
+                upper = above.masses, losses(above, grid.step, upward=True), above.infinite
         grid = self._grid(spacing, upward=False)
         below = self._composed(grid, upward=False) if keep != "upper" else None
+        while below is None and keep != "upper" and spacing <= self._widest():
+            spacing *= 2
+            grid = self._grid(spacing, upward=False)
+            below = self._composed(grid, upward=False)
         if below is not None:
-            losses = down_array([(below.first + i) * grid.step + below.offset for i in range(len(below.masses))])
-            lower = np.maximum(down_array(below.masses), 0.0), losses, down(below.infinite - below.outside)
+            lower = below.masses, losses(below, grid.step, upward=False), below.infinite
         return LossMasses(*upper, *lower)
 
     def _grid(self, spacing: float, *, upward: bool) -> Grid:
@@ -311,26 +317,27 @@ class Front:
 
         With a discrete Gaussian whose losses are far apart, a fraction of their distance. Otherwise a short
         binary fraction, so that lattice losses are exact: with a Laplace leaf, one that all but divides
-        its width, on the side where rounding to it is safe; with a mixture, one that puts a lattice
-        point at its smallest loss or just above; with a replaced record, one just below the largest loss.
+        its width, on the side where rounding to it is safe; with two heavy losses, one that has places just below
+        both (``anchors``); with a replaced record, one just below the largest loss. The most frequent pair decides.
         """
-        wanted, toward = spacing, 0
-        for pair, _ in self.direction.upper if upward else self.direction.lower:
+        wanted, toward, most = spacing, 0, 0
+        for pair, count in self._uses(upward):
+            if isinstance(pair, DiscretePair) and pair.spacing > spacing / 4:
+                parts = max(1, math.ceil(float(pair.spacing) / spacing))
+                return Grid(ball(pair.spacing / parts), pair, parts)
             match pair:
-                case DiscretePair(spacing=apart) if apart > spacing / 4:
-                    parts = max(1, math.ceil(float(apart) / spacing))
-                    return Grid(ball(apart / parts), pair, parts)
                 case LaplacePair(width=width):
-                    anchor, toward = float(width), int(upward)
-                case Mixed(rate=rate) | Reversed(rate=rate):
-                    anchor = -float((-rate).log1p())
+                    anchor, up = float(width), int(upward)
                 case ReplacedPair(stairs=stairs):
-                    anchor = float(stairs.product.losses[0])
+                    anchor, up = float(stairs.product.losses[0]), 0
                 case _:
-                    continue
-            if spacing < anchor:
-                wanted = anchor / math.ceil(anchor / spacing)
-            break
+                    gap = anchors(pair)[1]
+                    anchor, up = (0.0 if gap is None else float(gap)), int(isinstance(pair, Reversed))
+            if anchor > spacing and count > most:
+                # Many times halved, so that heavy losses stay on places that are kept (``convolve``).
+                parts = math.ceil(anchor / spacing)
+                unit = 1 << max(0, parts.bit_length() - HALVED)
+                wanted, toward, most = anchor / (-(-parts // unit) * unit), up, count
         exponent = math.floor(math.log2(wanted)) - STEP_BITS
         return Grid(arb(math.ldexp(math.floor(math.ldexp(wanted, -exponent)) + toward, exponent)))
 
@@ -338,10 +345,14 @@ class Front:
         """One side of the composition; None if the window is too large (or nothing is left of a lower side)."""
         parts = self._parts(grid, upward=upward)
         if not parts:  # no pair below
-            return Composed(0, (arb(1),), arb(0), arb(0), arb(0))
+            return Composed(0, 1, np.ones(1), 0.0, arb(0))
         if not all(sum(part.masses, part.infinite) > 0.5 for part, _ in parts):
             return None
-        window, above, below = window_of(parts, float(grid.step), self.negligible)
-        if window.size > 2 * self._most_places:
+        most, exact = 2 * self._most_places, sum(count for pair, count in self._uses(upward) if pair is grid.unit)
+        try:
+            return compose(parts, grid.step, negligible=self.negligible, upward=upward, exact=exact, most=most)
+        except TooLong:
             return None
-        return compose(parts, grid.step, window, theta=above if upward else -below)
+
+    def _uses(self, upward: bool) -> tuple[tuple[Pair, int], ...]:
+        return self.direction.upper if upward else self.direction.lower

@@ -38,7 +38,7 @@ from affidavit.accountant.verifier.balls import Array, ball, precision, up, up_a
 from affidavit.accountant.verifier.exponential_use import FLOOR, STEP, Way, raised
 from affidavit.accountant.verifier.lattice import LatticeMasses
 
-__all__ = ["Law", "Surrogate", "law_of", "refined", "surrogate"]
+__all__ = ["Law", "Surrogate", "law_of", "refined", "surrogate", "values_of"]
 
 UNIT = 2.0**-53
 SMOOTHED = 2.0**-36
@@ -154,6 +154,12 @@ class _Function(NamedTuple):
         alpha = np.exp(-step * np.arange(before, 0, -1))
         left = self.top * (1.0 - alpha) + self.values[0] * alpha
         return np.concatenate([left, self.values, np.full(after, self.law.infinite)])
+
+
+def values_of(law: Law, step: float) -> Array:
+    """At least the curve at places 0, 1, ... to its last."""
+    function, low = _Function.of(law, step), min(law.first, 0)
+    return function.at(low, law.last + 1 - low, step)[-low:] * (1.0 + function.error)
 
 
 class Surrogate(NamedTuple):

@@ -391,11 +391,15 @@ def test_a_sample_that_mostly_reveals() -> None:
     assert truth * (1 - 1e-12) <= found.delta_upper <= truth * 1.001
 
 
-def test_billions_of_uses_cost_at_most_their_largest_losses() -> None:
-    """No lattice that a transform can hold tells anything of one use: it grew coarser until a float overflowed."""
+def test_billions_of_uses_cost_what_they_lose_on_average() -> None:
+    """A lattice of few places, however many uses; the mean of one use's loss in closed form."""
     count, scale = 2_636_227_200, 0.827
     found = recompute(repeat(count, {"kind": "laplace", "noise_multiplier": scale}), relation="add-remove", delta=6e-11)
-    assert count / scale <= found.epsilon_upper <= count / scale * (1 + 1e-12)
+    mean = count * (1 / scale - 1 + math.exp(-1 / scale))
+    most = mean + 8.0 * math.sqrt(count) * 2.0 / scale
+    assert found.epsilon_lower <= most
+    assert mean <= found.epsilon_upper
+    assert found.epsilon_upper - found.epsilon_lower <= 6e-3 * mean
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "substitution"])
