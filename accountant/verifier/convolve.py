@@ -209,7 +209,9 @@ class _Sums:
         found[: len(product)] = [float(value >> spare) for value in product]
         found = np.ldexp(found, spare - 2 * bits)
         floor = math.ldexp(1.0, spare - 2 * bits) if spare else 0.0
-        return found * (1.0 + STEP) + max(floor, FLOOR) if self.upward else found * (1.0 - STEP)
+        if self.upward:
+            return found * (1.0 + STEP) + max(floor, FLOOR)
+        return np.where(found > FLOOR, found * (1.0 - STEP), 0.0)
 
     def _whole(self, values: Array, bits: int) -> list[int]:
         parts, exponents = np.frexp(values)

@@ -197,7 +197,7 @@ def _grouped(
     atoms = {
         place: atom
         for atom in _atoms(pair)
-        if (place := _place(atom.loss - offset, step, mirrored=mirrored)) is not None
+        if (place := _place(atom.loss - offset, step, mirrored=mirrored)) is not None and first <= place <= last
     }
     tails = []
     for i in range(first, last + 1):

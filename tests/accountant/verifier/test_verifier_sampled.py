@@ -198,6 +198,30 @@ def test_lattice_masses_are_distributions(name: str) -> None:
         assert float(second) <= 1 + 1.25 / 32  # one cell's rounding, at the very end only
 
 
+@pytest.mark.parametrize("light", [0.0, 1e-6])
+@pytest.mark.parametrize("width", [2, 20, 30])
+def test_atoms_below_the_lattice_lower_the_curve(width: int, light: float) -> None:
+    """Noise of so wide a loss has an atom below all places that are kept: it was put at a large loss instead."""
+    with precision(200):
+        for pair in (LaplacePair(ball(width)), Mixed(LaplacePair(ball(width)), ball(0.3))):
+            step = ball(width) / 500
+            low, high = reach(pair, 1e-20, light)
+            above, below = from_above(pair, step, low, high), from_below(pair, step, low, high)
+            for k in range(-50, 52):
+                point = k * ball(width) / 50 + ball(1) / 997
+                p, q = pair.above(point)
+                truth = p - point.exp() * q
+                sticks = []
+                for side in (below, above):
+                    stick = side.infinite
+                    for i, mass in enumerate(side.masses):
+                        if (loss := (side.first + i) * step) > point:
+                            stick += mass * (1 - (point - loss).exp())
+                    sticks.append(stick)
+                assert sticks[0].lower() <= truth.upper()
+                assert sticks[1].upper() >= truth.lower()
+
+
 @pytest.mark.parametrize("rate", [1e-3, 1e-9, 4.897e-17, 1e-40])
 @pytest.mark.parametrize("bits", [89, 200])
 def test_a_lattice_below_has_no_loss_above_the_largest_one(rate: float, bits: int) -> None:
