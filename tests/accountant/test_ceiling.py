@@ -152,9 +152,9 @@ def test_of_several_scenarios_only_the_costliest_is_composed_sharply(monkeypatch
     asked: list[tuple[Scenario, float]] = []
     known = bounds.best
 
-    def best(scenario: Scenario, relation: Any, target: Any) -> Any:
+    def best(scenario: Scenario, relation: Any, target: Any, **more: Any) -> Any:
         asked.append((scenario, target.tolerance))
-        return known(scenario, relation, target)
+        return known(scenario, relation, target, **more)
 
     monkeypatch.setattr(bounds, "best", best)
     parts = [
