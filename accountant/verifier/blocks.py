@@ -39,10 +39,12 @@ from affidavit.accountant.verifier.profile import SMALLEST
 from affidavit.accountant.verifier.surrogate import Law, law_of, refined, surrogate, values_of
 from affidavit.accountant.verifier.zcdp import zcdp_top
 
-__all__ = ["Run", "block_lengths", "composed_blocks", "exponential_blocks"]
+__all__ = ["SMALL_RANGE", "Run", "block_lengths", "composed_blocks", "exponential_blocks"]
 
-BLOCK, CELLS = 200, 24
-"""Uses of a block; lattice points to a range."""
+SMALL_RANGE = Fraction(7, 10)
+"""Above it a block has to be long for a pair to be sharp, and the recursion over all uses is quick."""
+BLOCK, LONG_BLOCK, CELLS = 200, 500, 24
+"""Uses of a block, the second of ranges above ``SMALL_RANGE``; lattice points to a range."""
 AFFORDABLE = 3.0
 """Seconds for the recursion over a block; where it takes more, as of large ranges, blocks are shorter."""
 SHORTEST = 100
@@ -100,7 +102,7 @@ def exponential_blocks(steps: Steps, tail: float) -> AdaptiveCurve:
 
 
 def _one_range(spread: Fraction, count: int, small: float) -> AdaptiveCurve:
-    step, length = spacing(((spread, 1),), CELLS), min(count, BLOCK)
+    step, length = spacing(((spread, 1),), CELLS), min(count, BLOCK if spread <= SMALL_RANGE else LONG_BLOCK)
 
     def block(size: int) -> tuple[Steps, float]:
         rho = Fraction(size) * spread * spread / 8

@@ -22,7 +22,7 @@ from affidavit.accountant.verifier.adaptive import (
     spacing,
 )
 from affidavit.accountant.verifier.balls import ball, down_array, precision, up_array
-from affidavit.accountant.verifier.blocks import exponential_blocks
+from affidavit.accountant.verifier.blocks import SMALL_RANGE, exponential_blocks
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use, by_range
 from affidavit.accountant.verifier.ceiling import most_taken
 from affidavit.accountant.verifier.exponential_samples import exponential_samples
@@ -56,7 +56,7 @@ CELLS = (96, 80, 64, 56, 48, 40, 32, 28, 24, 20, 16, 12, 8, 6)
 ENOUGH, LOUD_ENOUGH, FINER = 40, 16, 2.5
 """Cells to a range for a relative width of about 5e-4 to 8e-4 (it falls with their square), for less than 1e-2, where
 all of it costs more than ``LOUD``; times these for 1e-4."""
-QUICK, AFFORDABLE = 0.5, 1.5
+QUICK, AFFORDABLE = 0.5, 2.0
 """Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
 WEAK = 1e-4
 """Share of the cost that exponential mechanisms have, below which pure ones in their place cost hardly more."""
@@ -65,7 +65,7 @@ SECONDS_PER_TAIL = 3e-5
 FRONT_WIDTH = 4e-4
 """Relative bracket width of lattices in front of exponential steps."""
 START_TERMS = 200_000
-MANY_STEPS, MANY_ALIKE, SMALL_RANGE = 2_000, 400, Fraction(7, 10)
+MANY_STEPS, MANY_ALIKE = 2_000, 400
 """Exponential steps from which on the recursion over all of them takes too long; the second of small ranges alone."""
 SHORTEST_RUN = 100
 """Steps of one range from which on a block of them is nearly as sharp."""

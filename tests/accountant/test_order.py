@@ -194,7 +194,7 @@ def test_only_nodes_of_the_plan_can_be_left(path: str) -> None:
 
 def test_empty_nodes_stand_in_nobodys_way() -> None:
     ordered = order(
-        compose(repeat(0, A), compose(), repeat(10**12, parallel()), repeat(2, compose(compose(), B)), compose())
+        compose(repeat(0, A), compose(), repeat(10**12, compose()), repeat(2, compose(compose(), B)), compose())
     )
     refused(ordered, "plan.parts[0].of")
     ordered.use("plan.parts[3].of.parts[1]")
@@ -254,7 +254,7 @@ SMALL_PLANS = st.recursive(
     lambda inner: st.one_of(
         st.builds(repeat, st.integers(0, 2), inner),
         st.lists(inner, max_size=2).map(lambda parts: compose(*parts)),
-        st.lists(inner, max_size=2).map(lambda parts: parallel(*parts)),
+        st.lists(inner, min_size=1, max_size=2).map(lambda parts: parallel(*parts)),
     ),
     max_leaves=4,
 )
