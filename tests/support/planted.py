@@ -61,7 +61,8 @@ FAULTS = (
             'case "checkpoint":',
             "ledger/test_ledger_checkpoints.py::test_a_checkpoint_with_another_sum_is_found_by_the_walk"),
     # The budget
-    Planted("a reservation is committed twice", _STORE, 'for _, facts in found.about(entry)] != ["reserve"]:', "for _, facts in ()]:",
+    Planted("a reservation is committed twice", _STORE,
+            'for _, facts in found.about(entry)] != ["reserve"]:', "for _, facts in ()]:",
             "ledger/test_ledger.py::test_a_run_commits_once"),
     Planted("an id is reserved again", _STORE, " or found.about(entry)", "",
             "ledger/test_ledger_checkpoints.py::test_an_id_is_reserved_once_however_long_ago"),
