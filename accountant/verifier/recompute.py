@@ -49,6 +49,9 @@ from affidavit.accountant.verifier.zcdp import zcdp_top
 ROUNDS, STRIDE = 4, 1e-12
 """A δ whose lower side is lost is computed again, on lattices cut at ``STRIDE`` times its upper side."""
 
+LEAST = math.ulp(0.0)
+"""No upper side of δ is smaller where some loss may exceed ε: float64 loses what is."""
+
 __all__ = ["Answer", "ClaimCheck", "Recomputed", "check_claim", "recompute", "recomputed_curve"]
 
 Answer = Literal["holds", "does not hold", "undecided"]
@@ -207,8 +210,10 @@ def _together(group: Sequence[Branch], goal: Goal) -> _Found | None:
     if profile is None:
         return None
     delta = goal.delta
-    sides = epsilon_of(profile, delta, start=1.0) if delta is not None else profile.delta(goal.epsilon or 0.0)
-    return sides, profile.method
+    if delta is not None:
+        return epsilon_of(profile, delta, start=1.0), profile.method
+    lower, upper = profile.delta(goal.epsilon or 0.0)
+    return (lower, max(upper, LEAST)), profile.method
 
 
 def _delta(branch: Branch, epsilon: float, keep: Side) -> _Found:
@@ -223,7 +228,7 @@ def _delta(branch: Branch, epsilon: float, keep: Side) -> _Found:
         profile = profile_of(branch, Goal(epsilon=epsilon, expected=upper * STRIDE, keep=keep))
         again = profile.delta(epsilon)
         lower, upper = max(lower, again[0]), min(upper, again[1])
-    return (lower, upper), profile.method
+    return (lower, max(upper, LEAST)), profile.method
 
 
 def _upper_curve(branch: Branch, grid: Sequence[float]) -> list[float]:
@@ -231,7 +236,7 @@ def _upper_curve(branch: Branch, grid: Sequence[float]) -> list[float]:
     largest = pure_epsilon(branch)[1]
     inside = [point for point in grid if point < largest]
     profile = profile_of(branch, Goal(epsilon=inside[-1], rough=True)) if inside else None
-    return [profile.delta(point)[1] if profile and point < largest else 0.0 for point in grid]
+    return [max(profile.delta(point)[1], LEAST) if profile and point < largest else 0.0 for point in grid]
 
 
 def _joined(methods: Sequence[str]) -> str:

@@ -314,3 +314,16 @@ def test_replacement_far_from_the_middle(
     assert found.delta_lower <= truth * (1 + 1e-11)
     assert found.delta_upper >= truth * (1 - 1e-11)
     assert found.delta_upper - found.delta_lower <= 1e-6 * truth
+
+
+@pytest.mark.parametrize("epsilon", [150.0, 1000.0, 1e6])
+def test_what_float64_loses_is_not_nothing(epsilon: float) -> None:
+    """A Gaussian's δ is never 0; of ten samples it was said to be, where it is below all floats."""
+    sample = {
+        "kind": "subsample",
+        "scheme": "poisson",
+        "rate": 0.1,
+        "of": {"kind": "gaussian", "noise_multiplier": 1.0},
+    }
+    found = recompute({"kind": "repeat", "count": 10, "of": sample}, relation="add-remove", epsilon=epsilon)
+    assert found.delta_lower == 0.0 < found.delta_upper < 1e-200
