@@ -1,6 +1,6 @@
 """What a command prints: results on stdout, notes and progress on stderr.
 
-JSON has no infinities: they are the text ``"Infinity"``, which ``float`` reads.
+JSON has no infinities: they are the text ``"Infinity"``, which ``float`` reads. What no number is known of is ``null``.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ def print_json(result: Mapping[str, Any] | Sequence[Any]) -> None:
 
 
 def _sayable(value: Any) -> Any:
-    """With infinities as texts: JSON has no number for them, and other languages' readers refuse Python's."""
+    """As JSON has it: it has no number for infinities and NaN, and other languages' readers refuse Python's."""
     if isinstance(value, Mapping):
         return {key: _sayable(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [_sayable(each) for each in value]
-    return ("Infinity" if value > 0 else "-Infinity") if isinstance(value, float) and math.isinf(value) else value
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return None if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def note(message: str) -> None:
