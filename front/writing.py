@@ -13,18 +13,21 @@ __all__ = ["writable", "write_new", "write_whole"]
 
 
 def writable(folder: Path) -> None:
-    """Make the folder, and see that files can be made in it: before the work that is to be written there.
+    """See that files can be made in the folder, or it in the nearest one above: before the work that is written there.
 
     Raises ``UsageError``.
     """
+    place = folder.absolute()
+    while not place.exists():
+        place = place.parent
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
+        with tempfile.TemporaryFile(dir=place):
             pass
     except OSError as error:
-        place = setting("-o", Path.home() / "affidavit-out")
-        hint = f"Choose another folder: {place}."
-        raise UsageError(f"{folder} cannot be written: {error.strerror}", hint=hint) from None
+        other = setting("-o", Path.home() / "affidavit-out")
+        raise UsageError(
+            f"{folder} cannot be written: {error.strerror}", hint=f"Choose another folder: {other}."
+        ) from None
 
 
 def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> None:
