@@ -219,6 +219,7 @@ def claimed(out: Path, *, resume: bool = False) -> Iterator[None]:
     """
     elsewhere = f"Choose another folder: {setting('-o', unused(out))}."
     writable(out)
+    out.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(out, os.O_RDONLY)
     try:
         try:
