@@ -34,8 +34,10 @@ def read_parquet(content: bytes, path: Path) -> Table:
 def _class_names(metadata: dict[bytes, bytes], names: tuple[str, ...]) -> dict[int, tuple[str, ...]]:
     """The words for a column's numbers, as the ``datasets`` library keeps them in a file's metadata."""
     try:
-        features: dict[str, Any] = json.loads(metadata[b"huggingface"])["info"]["features"]
+        features: Any = json.loads(metadata[b"huggingface"])["info"]["features"]
     except (KeyError, ValueError, TypeError, RecursionError):
+        return {}
+    if not isinstance(features, dict):
         return {}
     found = {}
     for index, name in enumerate(names):

@@ -234,6 +234,14 @@ def test_parquet_with_numbers_that_its_metadata_name(tmp_path: Path) -> None:
     assert "3 labels are numbers; the file's own metadata name them." in found.said
 
 
+@pytest.mark.parametrize("features", [["label"], "label", None, {"label": ["calm"]}, {"label": {"names": [1, 2]}}])
+def test_parquet_whose_metadata_are_of_another_shape(features: object, tmp_path: Path) -> None:
+    about = {"huggingface": json.dumps({"info": {"features": features}})}
+    parquet.write_table(pyarrow.table({"text": ["a", "b"], "label": [0, 1]}, metadata=about), tmp_path / "a.parquet")
+    found = curate(choose(read_table(tmp_path / "a.parquet"), Wanted()))
+    assert [(one.text, one.label) for one in found.records] == [("a", "0"), ("b", "1")]
+
+
 def test_parquet_without_its_reader_says_what_to_install(write, monkeypatch: pytest.MonkeyPatch) -> None:
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pyarrow" else real(name))
