@@ -44,6 +44,8 @@ EXACT: tuple[Method, ...] = (
 WORTH_A_LOOK, WORTH_COMPOSING = 2e5, 1e3
 """Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first; the second
 where what runs beside them has to be composed, finely and everywhere, before the recursion begins."""
+SHORT = 1e6
+"""Points of a recursion that is asked as well where blocks are wider than asked."""
 RANGE_ROUNDING = 1e-15
 
 UPPER: tuple[Method, ...] = (ZcdpMethod(), RenyiMethod(), AdvancedMethod())
@@ -119,6 +121,8 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
         return envelope
     methods = candidates(scenario, relation)
     found = [_found(method, scenario, relation, target) for method in methods]
+    if methods[0].name == "blocks" and _wide(found[0].interval, target) and _is_short(scenario, relation):
+        found.append(_found(AdaptiveMethod(), scenario, relation, target))
     if all(one.interval.upper == math.inf for one in found) and not PldMethod().why_not(scenario, relation):
         found.append(_found(PldMethod(), scenario, relation, target))
     if not all(one.attained for one in found):
@@ -161,11 +165,19 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> F
     halved = tuple((Pure(eta / 2.0 * (1.0 - RANGE_ROUNDING)), uses) for eta, uses in scenario.exponentials)
     chosen = Scenario((*scenario.fixed, *halved))
     lower = max(found.interval.lower, _found(method, chosen, relation, replace(target, explicit=True)).interval.lower)
-    upper = found.interval.upper
-    loud = LOUD_WIDTH if target.delta is not None and lower > LOUD else 0.0
-    if upper - lower > max(target.tolerance, loud) * upper:
-        return None
-    return replace(found, interval=Interval(min(lower, upper), upper))
+    interval = Interval(min(lower, found.interval.upper), found.interval.upper)
+    return None if _wide(interval, target) else replace(found, interval=interval)
+
+
+def _wide(interval: Interval, target: Target) -> bool:
+    loud = LOUD_WIDTH if target.delta is not None and interval.lower > LOUD else 0.0
+    return interval.upper - interval.lower > max(target.tolerance, loud) * interval.upper
+
+
+def _is_short(scenario: Scenario, relation: Relation) -> bool:
+    """Whether the recursion over all uses, which is as sharp as is asked, is bearable beside the blocks."""
+    in_front = bool(scenario.exponentials) and (not scenario.fixed or scenario.order == "fixed-first")
+    return in_front and recursion_points(scenario) <= SHORT and not AdaptiveMethod().why_not(scenario, relation)
 
 
 LEAST = 2.3e-308

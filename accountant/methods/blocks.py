@@ -23,14 +23,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.adaptive import recursion_points
+from affidavit.accountant.methods.adaptive import recursion_points, tail_bound
 from affidavit.accountant.methods.base import LOUD, Interval, Target
+from affidavit.accountant.methods.cover import likely_size
 from affidavit.accountant.methods.discrete import DiscreteProfile
-from affidavit.accountant.methods.one_law import Law, law_above, longer, start_aligned, start_of
-from affidavit.accountant.methods.recursion import upper_profile
-from affidavit.accountant.methods.recursion_window import estimate_at, whole
+from affidavit.accountant.methods.one_law import FINE, Law, law_above, longer, start_aligned, start_of
+from affidavit.accountant.methods.recursion import lower_profile, upper_profile
+from affidavit.accountant.methods.recursion_window import Corridor, estimate_at, whole
 from affidavit.accountant.methods.sampled_adaptive import MOST_USES, SampledAdaptiveProfile
 from affidavit.accountant.methods.sampled_use import SampledUse
+from affidavit.accountant.methods.staged import staged_profile
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.plan import Exponential, Plan, Poisson, leaves
 from affidavit.accountant.validate import Relation
@@ -42,28 +44,35 @@ if TYPE_CHECKING:
 
 __all__ = ["BlocksMethod", "BlocksProfile"]
 
-MANY_POINTS, MANY_BESIDE = 1e6, 3e5
+MANY_POINTS, MANY_BESIDE = 7e4, 3e5
 """Lattice points from which on the recursion over all uses takes long; the second where others run after or between,
 whose profile is no sharper than blocks are."""
-BLOCK, SHORT_BLOCK, SAMPLED_BLOCK = 1000, 500, 200
-"""Uses of a block; the second where there are ``MANY``, the third on samples."""
+BLOCK, SAMPLED_BLOCK = 50, 200
+"""Uses of a block; the second on samples."""
 SPACING, SHARP_SPACING, MANY = 0.15, 0.08, 20_000
 """Of a block's lattice on samples, in deviations of one use's loss; the second up to so many uses, where it weighs:
 what the law follows need not be sharp, only smooth."""
 COPIES, MOST_COPIES = 0.2, 12
-"""Blocks before the law serves: about √(``COPIES`` × uses/block), where half a use a block is what the law saves."""
-FEWEST, MOST_SHORT = 4, 8
-"""Short blocks, at least and at most."""
-UNEVEN, COPIES_IN_STAGES, STAGE = 1.0 / 16.0, 3, 0.5
-"""Variance of which of a use's two losses it is, below which uses are added in stages: blocks before the first, and how
-much longer each makes what is behind."""
+"""Blocks on samples before the law serves: about √(``COPIES`` × uses/block)."""
+STAGE, LAST_STAGE, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
+"""Uses that are added to one behind them, and in the end; all of them where √(``ENOUGH`` × uses) are behind, or so
+many. On samples, all."""
+SOME, OTHERS, ROUGH = 700, 4_000, 24
+"""Not on samples, of that many uses: lattice points to the deviation of one use that are enough."""
+UNEVEN, COPIES_IN_STAGES, UNEVEN_STAGE = 1.0 / 16.0, 3, 0.5
+"""Variance of which of a use's two losses it is, below which there are many stages on samples, too: blocks before the
+first, uses added to one behind them."""
 LOOSE = 0.05
 """ln of how much all growth may raise δ; beyond, all uses are in blocks."""
-SHORTEST = 100
-"""Uses of one range in a row from which on a block of them is nearly as sharp as the recursion; a law may follow it."""
-CELLS, LOUD_CELLS = 48, 24
-"""Lattice spacings to a range: the chords add 1.5/cells² to ρ. The second where ρ alone is above ``LOUD``."""
+SHORTEST, SHORTEST_RUN = 25, 100
+"""Uses of a block from which on a law may follow it; of one range from which on that is nearly as sharp as the
+recursion."""
+CELLS = 24
+"""Lattice spacings to a range in a block: the chords add 1.5/cells² to its ρ."""
 LARGEST_RANGE = 4.0
+LEAST_TILT = 1e-6
+MOST_STAGED = 10_000
+"""Uses beyond which a strategy that chooses at a few times is hardly better than one choice."""
 TAIL = 1e-6
 """What all blocks may leave out, in units of δ."""
 ROUNDING = 1e-10
@@ -93,6 +102,8 @@ class BlocksProfile:
         tilt = 1.0
         if scenario.exponentials:
             tilt = estimate_at(each, delta=target.delta, epsilon=target.epsilon or 0.0).slope
+            own, beside = tail_bound(scenario).rho, math.fsum(count * likely_size(node) for node, count in rest)
+            tilt = max(tilt * math.sqrt(own / (own + beside)), LEAST_TILT)
             best = [SampledUse(eta, 1.0, "forward").best_share(tilt) for eta, _ in each]
             loud = sum(eta * eta / 8.0 * uses for eta, uses in each) > LOUD
             for shares in (best,) if loud else ([0.5] * len(best), best):
@@ -104,6 +115,8 @@ class BlocksProfile:
                 alone = SampledAdaptiveProfile(Scenario(fixed=((node, uses),)), target)
                 strategies = [[(_one_choice(node.of.range, node.rate, share), uses)] for share in alone.shares()]
                 tilt = alone.tilt
+        if len(each) == 1 and each[0][1] <= MOST_STAGED and (not rest or scenario.order == "fixed-first"):
+            strategies = [[(_staged(*each[0], small, float(f"{tilt:.1e}")), 1)]]
         above = [_above(eta, rate, uses, small / len(runs), float(f"{tilt:.1e}")) for eta, rate, uses in runs]
         self._growth = sum(one.growth for one in above)
         self._constant = sum(one.constant for one in above)
@@ -150,8 +163,8 @@ class BlocksMethod:
             sums = scenario.fixed and scenario.order != "fixed-first"
             if recursion_points(scenario) <= (MANY_BESIDE if sums else MANY_POINTS):
                 return "few enough uses for the recursion"
-            if any(uses < SHORTEST for _, uses in _by_range(scenario)):
-                return f"a range of fewer than {SHORTEST} uses: blocks would be loose"
+            if any(uses < SHORTEST_RUN for _, uses in _by_range(scenario)):
+                return f"a range of fewer than {SHORTEST_RUN} uses: blocks would be loose"
         ranges = [eta for eta, _ in scenario.exponentials]
         ranges += [
             node.of.range for node, _ in sampled if isinstance(node, Poisson) and isinstance(node.of, Exponential)
@@ -212,34 +225,62 @@ class _Above(NamedTuple):
 
 
 @lru_cache(maxsize=32)
+def _staged(eta: float, uses: int, small: float, tilt: float) -> OneStep:
+    """A strategy that chooses at a few times."""
+    import numpy as np
+
+    from affidavit.accountant.pld.atomic import Atomic
+    from affidavit.accountant.pld.curve import Direction, OneStep
+
+    length = min(uses, BLOCK)
+    last = lower_profile(((eta, length),), _window(eta, length, small))
+    found = staged_profile(eta, uses, last, length, tilt=tilt)
+    kept = found.masses > 0.0
+    curve = Atomic(found.losses[kept], np.log(found.masses[kept]), atoms=())
+    curve.accuracy = ROUNDING
+    direction = Direction(curve, curve)
+    return OneStep(direction, direction)
+
+
+def _window(eta: float, uses: int, small: float) -> Corridor:
+    width = ZcdpProfile(eta * eta / 8.0 * uses).epsilon(small).upper
+    return whole(((eta, uses),), eta / CELLS, width=width, bounded=True, slope=1.0)
+
+
+@lru_cache(maxsize=32)
 def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Above:
     """``uses`` of range ``eta`` on samples of a rate; about mass ``small`` may be left out."""
     import numpy as np
 
-    many = uses > MANY
-    length = min(uses, SAMPLED_BLOCK if rate < 1.0 else SHORT_BLOCK if many else BLOCK)
-    cells = LOUD_CELLS if eta * eta / 8.0 * uses > LOUD else CELLS
+    length = min(uses, SAMPLED_BLOCK if rate < 1.0 else BLOCK)
     use = SampledUse(eta, rate, "forward")
     chance, one, other = (float(part[0]) for part in use.pair(np.array([math.exp(use.best_share(tilt) * eta)])))
     gap, near = abs(one - other), abs(other if chance < 0.5 else one)
     is_uneven = rate < 1.0 and chance * (1.0 - chance) < UNEVEN
-    wanted = COPIES_IN_STAGES if is_uneven else max(1, round(math.sqrt(COPIES * uses / length)))
-    copies = min(uses // length, MOST_COPIES, wanted)
-    if many and rate == 1.0:
-        copies = min(max(copies, FEWEST), MOST_SHORT)
+    copies, stage, last, enough = 1, STAGE, LAST_STAGE, min(math.sqrt(ENOUGH * uses), MOST_BEHIND)
+    if is_uneven:
+        copies, stage, last, enough = COPIES_IN_STAGES, UNEVEN_STAGE, 1.0, math.inf
+    elif rate < 1.0:
+        copies, enough = min(MOST_COPIES, max(1, round(math.sqrt(COPIES * uses / length)))), 0.0
+    copies = min(uses // length, copies)
     if (rest := uses - copies * length) > 0 and length >= SHORTEST:
-        sides = _sides(eta, rate, length, small / copies, SPACING if many else SHARP_SPACING, cells)
+        sides = _sides(eta, rate, length, small / copies, SPACING if uses > MANY else SHARP_SPACING)
         if is_uneven:
             starts = [
                 start_aligned(block, spacing, gap=gap, near=near, copies=copies, small=small)
                 for _, block, spacing in sides
             ]
         else:
-            starts = [start_of(use, block, spacing, copies=copies, small=small) for use, block, spacing in sides]
+            points = ROUGH if rate == 1.0 and SOME < uses <= OTHERS else FINE
+            starts = [
+                start_of(use, block, spacing, copies=copies, small=small, points=points)
+                for use, block, spacing in sides
+            ]
         growth = constant = 0.0
         while True:
             laws = [law_above(side[0], start, tilt=tilt) for side, start in zip(sides, starts, strict=True)]
-            taken = rest if not is_uneven or rest <= uses - rest else math.floor(STAGE * (uses - rest))
+            behind = uses - rest
+            taken = rest if rest <= last * behind or behind >= enough else math.floor(stage * behind)
             growth += max(law.growth for law in laws) * taken
             constant += max(law.constant for law in laws) * taken
             if taken == rest or growth > LOOSE:
@@ -251,23 +292,21 @@ def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Ab
             return _Above(((first, 1), (_step([_atoms(law.law) for law in laws]), rest)), growth, constant)
     parts = []
     for size, count in _lengths(uses, length):
-        sides = _sides(eta, rate, size, small / count, SHARP_SPACING, cells)
+        sides = _sides(eta, rate, size, small / count, SHARP_SPACING)
         parts.append((_step([_curve(block, spacing) for _, block, spacing in sides]), count))
     return _Above(tuple(parts))
 
 
 def _sides(
-    eta: float, rate: float, uses: int, small: float, share: float, cells: int = CELLS
+    eta: float, rate: float, uses: int, small: float, share: float
 ) -> list[tuple[SampledUse, DiscreteProfile, float]]:
     """A block's upper side and its lattice, by direction; one where both are the same."""
     if rate < 1.0:
         alone = Scenario(fixed=((Poisson(rate, Exponential(eta)), uses),))
         return SampledAdaptiveProfile(alone, Target(delta=small)).curves(share)
-    width = ZcdpProfile(eta * eta / 8.0 * uses).epsilon(small).upper
-    spacing = eta / cells
-    window = whole(((eta, uses),), spacing, width=width, bounded=True, slope=1.0)
     # The family is closed under exchanging P and Q.
-    return [(SampledUse(eta, 1.0, "forward"), upper_profile(((eta, uses),), window), spacing)]
+    block = upper_profile(((eta, uses),), _window(eta, uses, small))
+    return [(SampledUse(eta, 1.0, "forward"), block, eta / CELLS)]
 
 
 def _step(curves: list[Curve]) -> OneStep:

@@ -38,7 +38,7 @@ from affidavit.accountant.methods.sampled_recursion import OneMore
 from affidavit.accountant.methods.sampled_use import SampledUse
 
 if TYPE_CHECKING:
-    from numpy import float64
+    from numpy import float64, intp
     from numpy.typing import NDArray
 
     from affidavit.accountant.methods.discrete import DiscreteProfile
@@ -49,10 +49,11 @@ __all__ = ["Bound", "Law", "Start", "law_above", "longer", "start_aligned", "sta
 
 FINE = 40
 """Lattice points to the deviation of one use."""
-CUTS, MOST_TIMES = 6, 4
+CUTS, MOST_TIMES = 7, 4
 """Choices of t that are mixed, and most uses at once."""
-FEW, ROUNDS, LEFT, PRICE = 300, 4, 1e-6, 1e3
-"""Rows of the linear program, how often the worst are added, what may be left to ρ, in uses, and at which price."""
+FEW, ROUNDS, SPARE, PRICE = 80, 4, 1e-6, 1e3
+"""Rows of the linear program, how often the worst are added, what is asked beyond the needs, in uses, so that others
+are met too, and the price of what is left to ρ."""
 GAP_POINTS = 50
 """Lattice points to the gap of two unequal losses; the likelier one lies on one of them, so that it is not split."""
 SHARE_ERROR = 1e-10
@@ -114,13 +115,18 @@ class Bound(NamedTuple):
     constant: float
 
 
-def start_of(use: SampledUse, block: DiscreteProfile, spacing: float, *, copies: int, small: float) -> Start:
-    """``copies`` >= 1 blocks, whose losses lie on a lattice; mass of about ``small`` goes to +∞."""
+def start_of(
+    use: SampledUse, block: DiscreteProfile, spacing: float, *, copies: int, small: float, points: float = FINE
+) -> Start:
+    """``copies`` >= 1 blocks, whose losses lie on a lattice; mass of about ``small`` goes to +∞.
+
+    ``points``: those of the lattice to the deviation of one use.
+    """
     import numpy as np
 
     u = math.exp(0.5 * use.eta)
     chance, near, far = (float(part[0]) for part in use.pair(np.array([u])))
-    parts = max(1, round(spacing * FINE / (abs(near - far) * math.sqrt(chance * (1.0 - chance)))))
+    parts = max(1, round(spacing * points / (abs(near - far) * math.sqrt(chance * (1.0 - chance)))))
     law = _on_lattice(block, spacing)
     total = law
     for _ in range(copies - 1):
@@ -171,29 +177,38 @@ def law_above(use: SampledUse, start: Start, *, tilt: float) -> Bound:
     alone = Law(h, *one.law(one.best(lines, centre + margin)), 0.0)
     none = lines[0, margin:-margin]
     once = _applied(alone, start, low, points)
-    slack = 2.0 * (start.error + rounding + 1e3 * UNIT)
+    slack = 2.0 * (start.error + rounding + noise + 1e3 * UNIT)
     far = none <= FAR * law.infinite
     gain = _applied(_sum(alone, alone), start, low, points) - once
     kept = np.flatnonzero((gain > max(NEGLIGIBLE, NOISES * noise) * none) & ~far)
     mixed = alone
     if len(kept):
-        cuts = {one.best(lines, int(place)) for place in kept[np.linspace(0, len(kept) - 1, CUTS).astype(int)]}
+        near = np.flatnonzero(~far)  # t that is good where little is asked is cheap to mix in
+        cuts = {one.best(lines, int(place)) for place in near[np.linspace(0, len(near) - 1, CUTS).astype(int)]}
+        cuts.add(one.nearest(math.exp(use.best_share(tilt) * use.eta)))
         single = [Law(h, *one.law(cut), 0.0) for cut in sorted(cuts)]
         tried = [Law(h, 0, np.ones(1), 0.0), alone, *single, *(_sum(*pair) for pair in combinations(single, 2))]
         many = alone
         for _ in range(MOST_TIMES - 1):
             many = _sum(many, alone)
             tried.append(many)
-        effects = np.stack([(_applied(each, start, low, points)[kept] - none[kept]) / gain[kept] for each in tried])
-        needs = (upper[kept] / (1.0 + 2.0 * slack) - none[kept]) / gain[kept]
         less = max(0.0, max(tilt * float(np.max(each.losses())) for each in tried) - 600.0)
         cost = np.array(
             [float(each.masses @ (np.expm1(tilt * each.losses() - less) - math.expm1(-less))) for each in tried]
         )
-        shares = _least(effects, needs, cost / cost.max())
-        if shares is None:
-            return Bound(alone, math.inf, 0.0)
-        mixed = _at_random(tried, shares)
+        needs = upper / (1.0 + 2.0 * slack) - none
+        asked = kept[:: max(1, len(kept) // FEW)]
+        for _ in range(ROUNDS):
+            effects = [(_applied_at(each, start, low + asked) - none[asked]) / gain[asked] for each in tried]
+            shares = _least(np.stack(effects), needs[asked] / gain[asked] + SPARE, cost / cost.max())
+            if shares is None:
+                return Bound(alone, math.inf, 0.0)
+            mixed = _at_random(tried, shares)
+            short = (needs + none - _applied(mixed, start, low, points))[kept] / gain[kept]
+            if short.max() <= 0.0:
+                break
+            worst = kept[np.argpartition(short, -min(FEW, len(kept)))[-min(FEW, len(kept)) :]]
+            asked = np.union1d(asked, worst)
     found = _applied(mixed, start, low, points)
     growth = float(np.max(upper[~far] / found[~far], initial=1.0)) - 1.0 + slack
     constant = float(np.max(upper[far] - found[far], initial=0.0)) + slack * float(np.max(upper[far], initial=0.0))
@@ -215,26 +230,18 @@ def _once_more(use: SampledUse, one: OneMore, lines: Array, low: int) -> tuple[A
 
 
 def _least(effects: Array, needs: Array, cost: Array) -> Array | None:
-    """Shares that sum to 1, of least cost, with which the effects are at least the needs: about so, on a few rows."""
+    """Shares that sum to 1, of least cost, with which the effects are at least the needs."""
     import numpy as np
     from scipy.optimize import linprog
 
-    asked = np.zeros(len(needs), dtype=bool)
-    asked[:: max(1, len(needs) // FEW)] = True
-    shares: Array | None = None
-    for _ in range(ROUNDS):
-        # The last one is what may be left to ρ, at a price.
-        rows = np.vstack([effects[:, asked], np.ones(int(asked.sum()))])
-        total = np.append(np.ones(len(cost)), 0.0)[None, :]
-        answer = linprog(np.append(cost, PRICE), A_ub=-rows.T, b_ub=-needs[asked], A_eq=total, b_eq=[1.0])
-        if answer.x is None:
-            break
-        found = np.maximum(answer.x[:-1], 0.0)
-        shares = found / found.sum()
-        short = needs - (found / found.sum()) @ effects
-        if short.max() <= LEFT:
-            break
-        asked[np.argpartition(short, -FEW // 2)[-FEW // 2 :]] = True
+    # The last one is what may be left to ρ, at a price.
+    rows = np.vstack([effects, np.ones(len(needs))])
+    total = np.append(np.ones(len(cost)), 0.0)[None, :]
+    answer = linprog(np.append(cost, PRICE), A_ub=-rows.T, b_ub=-needs, A_eq=total, b_eq=[1.0])
+    if answer.x is None:
+        return None
+    found = np.maximum(answer.x[:-1], 0.0)
+    shares: Array = found / found.sum()
     return shares
 
 
@@ -312,6 +319,21 @@ def _continued(start: Start, low: int, points: int) -> Array:
     result[:, before : before + inside] = start.values, start.slopes
     result[0, before + inside :] = law.infinite
     return result
+
+
+def _applied_at(law: Law, start: Start, places: NDArray[intp]) -> Array:
+    """w∗F at some places."""
+    import numpy as np
+
+    own = start.law
+    kept = np.flatnonzero(law.masses)
+    at = places[None, :] - (law.first + kept)[:, None]
+    alpha = np.exp(np.minimum(at - own.first, 0) * own.spacing)
+    inside = np.clip(at - own.first, 0, len(own.masses) - 1)
+    values = np.where(at < own.first, 1.0 - (1.0 - start.values[0]) * alpha, start.values[inside])
+    values[at > own.first + len(own.masses) - 1] = own.infinite
+    found: Array = law.masses[kept] @ values
+    return found
 
 
 def _applied(law: Law, start: Start, low: int, points: int) -> Array:

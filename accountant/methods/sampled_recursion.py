@@ -230,6 +230,12 @@ class OneMore:
         looks = (weights * _look(self._lattice, lines, side, at, every)[0] for side, weights in enumerate(cuts.weights))
         return int(np.argmax(sum(looks)))
 
+    def nearest(self, u: float) -> int:
+        """The cut nearest to a value of u."""
+        import numpy as np
+
+        return int(np.argmin(np.abs(self._lattice.cuts.u - u)))
+
     def law(self, cut: int) -> tuple[int, Array]:
         """First place and P-masses of the losses at one cut; those between two places go to both, means kept."""
         import numpy as np

@@ -119,6 +119,20 @@ class AdaptiveCurve:
         mirrored = (np.exp(-far) * best - np.expm1(-far)) * (1 - LIBM)
         return np.where(x >= 0, best, np.maximum(mirrored, 0.0))
 
+    def on(self, step: Fraction, points: int) -> Side:
+        """On another lattice: values there, and the nearest lines."""
+        x: Array = np.arange(points, dtype=np.float64) * float(step)
+        return Side(np.minimum.accumulate(self.upper(x * (1 - STEP))), self.lines_at(x))
+
+    def lines_at(self, x: Array) -> Lines:
+        """Lines at any x >= 0, known to 2^-50 of it: those of the nearest lattice points, moved; else none."""
+        nearest = np.minimum(np.rint(x / self.spacing), len(self.lines.inside) - 1.0).astype(np.int64)
+        beside = x - nearest * self.spacing + 2 * STEP * x
+        weight = self.lines.weight[nearest] * np.exp(np.minimum(beside, 600.0)) * (1 + LIBM) + FLOOR
+        inside = np.where(beside < 600.0, self.lines.inside[nearest], 0.0)
+        none = inside <= weight
+        return Lines(np.where(none, 0.0, inside), np.where(none, FLOOR, weight))
+
 
 def spacing(steps: Steps, cells: int) -> Fraction:
     """A lattice spacing that divides the most used range, about ``cells`` points to the largest.

@@ -27,35 +27,33 @@ from flint import arb
 from affidavit.accountant.verifier.adaptive import (
     AdaptiveCurve,
     adaptive_curve,
-    cost_in_seconds,
     spacing,
 )
 from affidavit.accountant.verifier.balls import Array, Ball, ball, precision, up
-from affidavit.accountant.verifier.branches import Steps
-from affidavit.accountant.verifier.convolve import compose
+from affidavit.accountant.verifier.branches import Steps, by_range
+from affidavit.accountant.verifier.convolve import Masses, compose, sum_of
 from affidavit.accountant.verifier.exponential_use import STEP, Lines, Way, ways_of
 from affidavit.accountant.verifier.lattice import LatticeMasses
 from affidavit.accountant.verifier.profile import SMALLEST
-from affidavit.accountant.verifier.surrogate import Law, law_of, refined, surrogate, values_of
+from affidavit.accountant.verifier.staged import MOST_USES as MOST_STAGED
+from affidavit.accountant.verifier.staged import staged_curve
+from affidavit.accountant.verifier.surrogate import Law, Surrogate, law_of, refined, surrogate, values_of
 from affidavit.accountant.verifier.zcdp import zcdp_top
 
-__all__ = ["SMALL_RANGE", "Run", "block_lengths", "composed_blocks", "exponential_blocks"]
+__all__ = ["BLOCK", "CELLS", "Run", "block_lengths", "composed_blocks", "exponential_blocks"]
 
-SMALL_RANGE = Fraction(7, 10)
-"""Above it a block has to be long for a pair to be sharp, and the recursion over all uses is quick."""
-BLOCK, LONG_BLOCK, CELLS = 200, 500, 24
-"""Uses of a block, the second of ranges above ``SMALL_RANGE``; lattice points to a range."""
-AFFORDABLE = 3.0
-"""Seconds for the recursion over a block; where it takes more, as of large ranges, blocks are shorter."""
-SHORTEST = 100
+BLOCK, CELLS = 50, 24
+"""Uses of a block, lattice points to a range in it."""
+SHORTEST = 25
 """Uses of a block from which on it is smooth enough for a pair."""
-COPIES, MOST_COPIES, POWER = 0.2, 8, 100
-"""About √(``COPIES`` × uses/block) blocks are taken; uses of the pair before them that are summed in floats."""
-FINE = 32
-"""Lattice points to the deviation of one use, where the pair is looked for."""
-UNEVEN, COPIES_IN_STAGES, STAGE, CELLS_TO_GAP = 4.0, 3, 0.5, 50
-"""A gap between two losses, in deviations, from which on uses are added in stages; blocks before the first one; how
-much longer each makes what is behind; lattice points to the gap."""
+STAGE, LAST, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
+"""Uses of a stage to one behind it, of the last one at most; the rest at once where √(``ENOUGH`` × uses) are behind, or
+so many."""
+FINE, ROUGH, SOME, MANY = 32, 24, 700, 4_000
+"""Lattice points to the deviation of one use, where the pair is looked for: the second from so many to so many uses."""
+UNEVEN, COPIES, UNEVEN_STAGE, CELLS_TO_GAP = 4.0, 3, 0.5, 50
+"""A gap between two losses, in deviations, from which on ever so many stages are taken; blocks before the first one;
+uses of a stage to one behind it; lattice points to the gap."""
 LOOSE = 0.05
 """How much the pair's slack may raise ln δ; beyond, all uses are in blocks."""
 SUMMED = 400
@@ -81,47 +79,47 @@ def block_lengths(uses: int, most: int) -> Iterator[tuple[int, int]]:
         yield length + 1, longer
 
 
-def exponential_blocks(steps: Steps, tail: float) -> AdaptiveCurve:
-    """An upper curve of ``steps`` in time order; mass of about ``tail`` may be left out (it is charged)."""
-    small = max(SMALLEST, TAIL * tail / sum(-(-count // BLOCK) for _, count in steps))
-    uses: dict[Fraction, int] = {}
-    for spread, count in steps:
-        uses[spread] = uses.get(spread, 0) + count
-    runs = sorted(uses.items())
-    curves = [_one_range(spread, count, small) for spread, count in runs]
-    if len(curves) == 1:
-        return curves[0]
+def exponential_blocks(steps: Steps, tail: float, tilt: float) -> tuple[AdaptiveCurve, AdaptiveCurve | None]:
+    """An upper curve of ``steps`` in time order, and lower lines of not too many of one range (``staged``).
+
+    Mass of about ``tail`` may be left out (it is charged).
+    ``tilt``: about −d ln δ/dε where the answer lies.
+    """
+    runs = sorted(by_range(steps).items())
+    small = max(SMALLEST, TAIL * tail / sum(-(-count // BLOCK) for _, count in runs))
+    if len(runs) == 1:
+        return _one_range(*runs[0], small, tilt)
     deviation = 0.5 * math.sqrt(sum(count * float(spread) ** 2 for spread, count in runs))
     step = Fraction(deviation / SUMMED)
     summed: list[tuple[Sides, int]] = []
-    for curve in curves:
+    for spread, count in runs:
+        curve, _ = _one_range(spread, count, small, tilt)
         points = np.arange(math.ceil(curve.top / float(step)) + 2, dtype=np.float64)
         values = curve.upper(points * (float(step) * (1.0 - STEP)))
         summed.append(((values, values), 1))
-    return composed_blocks(summed, step, deviation=0.0, negligible=small)
+    return composed_blocks(summed, step, deviation=0.0, negligible=small), None
 
 
-def _one_range(spread: Fraction, count: int, small: float) -> AdaptiveCurve:
-    step, length = spacing(((spread, 1),), CELLS), min(count, BLOCK if spread <= SMALL_RANGE else LONG_BLOCK)
+def _one_range(spread: Fraction, count: int, small: float, tilt: float) -> tuple[AdaptiveCurve, AdaptiveCurve | None]:
+    step, length = spacing(((spread, 1),), CELLS), min(count, BLOCK)
 
-    def block(size: int) -> tuple[Steps, float]:
+    def block(size: int) -> AdaptiveCurve:
         rho = Fraction(size) * spread * spread / 8
-        return ((spread, size),), min(float(size * spread), zcdp_top(float(rho), small))
+        top = min(float(size * spread), zcdp_top(float(rho), small))
+        return adaptive_curve(((spread, size),), step, top, negligible=small)
 
-    while length > 1 and cost_in_seconds(block(length)[0], step, block(length)[1]) > AFFORDABLE:
-        length //= 2
-    steps, top = block(length)
-    values, deviation = adaptive_curve(steps, step, top, negligible=small).upper_values, 0.5 * float(spread)
-    run = Run((values, values), step, length, count, deviation, 1.0)
-    if (found := run.charged(lambda fine: ways_of(spread, Fraction(1), fine)[0], small)) is not None:
-        return found
-    uses: list[tuple[Sides, int]] = []
-    for size, number in block_lengths(count, length):
-        if size != length:
-            steps, top = block(size)
-            values = adaptive_curve(steps, step, top, negligible=small).upper_values
-        uses.append(((values, values), number))
-    return composed_blocks(uses, step, deviation=deviation * math.sqrt(length), negligible=small)
+    first = block(length)
+    if count == length:
+        return first, first
+    below = staged_curve(spread, count, first, length, tilt=tilt) if count <= MOST_STAGED else None
+    run = Run((first.upper_values,) * 2, step, length, count, 0.5 * float(spread), tilt)
+    above = run.charged(lambda fine: ways_of(spread, Fraction(1), fine)[0], small)
+    if above is None:
+        found = ((block(size).upper_values, number) for size, number in block_lengths(count, length))
+        every = [((values, values), number) for values, number in found]
+        deviation = 0.5 * float(spread) * math.sqrt(length)
+        above = composed_blocks(every, step, deviation=deviation, negligible=small)
+    return above, below
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,35 +144,40 @@ class Run:
 
         Uses of very unequal losses in stages, on a lattice that has about the likelier loss on it.
         """
-        is_uneven = self.gap > UNEVEN * self.deviation
-        wanted = COPIES_IN_STAGES if is_uneven else max(1, round(math.sqrt(COPIES * self.uses / self.length)))
-        copies = min(self.uses // self.length, MOST_COPIES, wanted)
-        if (rest := self.uses - copies * self.length) <= 0 or self.length < SHORTEST:
+        if self.uses <= self.length or self.length < SHORTEST:
             return None
+        is_uneven = self.gap > UNEVEN * self.deviation
         with precision():
             block = law_of(_masses(*self.sides, self.step))
         if is_uneven:
+            copies, stage, last, enough = min(self.uses // self.length, COPIES), UNEVEN_STAGE, 1.0, math.inf
             fine = Fraction(self.near) / max(1, round(self.near * CELLS_TO_GAP / self.gap))
             start = refined(block.moved(float(self.step), float(fine)), copies, float(fine), 1, small)
         else:
-            parts = max(1, round(float(self.step) * FINE / self.deviation))
+            copies, stage, last, enough = 1, STAGE, LAST, min(math.sqrt(ENOUGH * self.uses), MOST_BEHIND)
+            points = ROUGH if SOME < self.uses <= MANY else FINE
+            parts = max(1, round(float(self.step) * points / self.deviation))
             fine = self.step / parts
             start = refined(block, copies, float(self.step), parts, small)
+        behind, slack = copies * self.length, 0.0
         with precision():
             way = way_of(fine)
-        while True:
+        while (rest := self.uses - behind) > 0:
             found = surrogate(start, way, float(fine), self.tilt)
-            if found is None or found.growth * rest > LOOSE:
+            if found is None or (slack := slack + found.growth * rest) > LOOSE:
                 return None
-            if not is_uneven or rest <= self.uses - rest:
-                break
-            taken = math.floor(STAGE * (self.uses - rest))
-            start, rest = found.after(start, taken, small), rest - taken
-        every = max(1, math.floor(self.deviation * math.sqrt(min(rest, POWER)) / PER_DEVIATION / float(fine)))
-        laws = [(start.on_every(every, fine), 1)]
-        for size, number in block_lengths(rest, POWER):
-            laws.append((found.law.times(size, small).on_every(every, fine), number))
-        curve = _composed(laws, every * fine, small)
+            if rest <= last * behind or behind >= enough:
+                with precision():
+                    return self._summed(start, behind, found, fine, small)
+            taken = math.floor(stage * behind)
+            start, behind = found.after(start, taken, small), behind + taken
+        return _curve(start, float(fine))
+
+    def _summed(self, start: Law, behind: int, found: Surrogate, fine: Fraction, small: float) -> AdaptiveCurve:
+        """All the rest at once, on coarser places."""
+        rest = self.uses - behind
+        parts = [(Masses(law.first, 1, law.masses, law.infinite), n) for law, n in ((start, 1), (found.law, rest))]
+        curve = _on_multiples(sum_of(parts, ball(fine), negligible=small, upward=True), fine)
         grown = math.exp(found.growth * rest) * (1.0 + 4.0 * STEP)
         values = (curve.upper_values + found.constant * rest) * grown
         return replace(curve, upper_values=np.minimum(values, 1.0))
@@ -199,16 +202,24 @@ def _composed(parts: Sequence[tuple[LatticeMasses, int]], step: Fraction, neglig
     """The curve of the sum at ε >= 0, see ``convolve``."""
     with precision():
         found = compose(parts, ball(step), negligible=negligible, upward=True)
-        first, beyond = divmod(found.first, found.stride)
-        wide = found.stride * ball(step)
+    return _on_multiples(Masses(found.first, found.stride, found.masses, found.infinite), step)
+
+
+def _on_multiples(law: Masses, step: Fraction) -> AdaptiveCurve:
+    """The curve of a law at ε >= 0, on multiples of its spacing: P and Q are kept."""
+    with precision():
+        first, beyond = divmod(law.first, law.stride)
+        wide = law.stride * ball(step)
         share = (1 - (-beyond * ball(step)).exp()) / (1 - (-wide).exp())
-        right, left = found.masses * up(share), found.masses * up(1 - share)
-    # On multiples of the final spacing, P and Q kept.
+        right, left = law.masses * up(share), law.masses * up(1 - share)
     masses = (np.append(left, 0.0) + np.append(0.0, right)) * (1.0 + STEP)
-    apart = float(step * found.stride)
-    values = values_of(Law(first, masses, found.infinite), apart)
-    zeros = np.zeros(len(values))
-    return AdaptiveCurve(apart, np.minimum.accumulate(np.minimum(values, 1.0)), Lines(zeros, zeros))
+    return _curve(Law(first, masses, law.infinite), float(step * law.stride))
+
+
+def _curve(law: Law, apart: float) -> AdaptiveCurve:
+    """The curve of a law at ε >= 0."""
+    values = np.minimum.accumulate(np.minimum(values_of(law, apart), 1.0))
+    return AdaptiveCurve(apart, values, Lines(np.zeros(len(values)), np.zeros(len(values))))
 
 
 def _masses(right: Array, left: Array, step: Fraction) -> LatticeMasses:

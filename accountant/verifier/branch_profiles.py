@@ -22,7 +22,8 @@ from affidavit.accountant.verifier.adaptive import (
     spacing,
 )
 from affidavit.accountant.verifier.balls import ball, down_array, precision, up_array
-from affidavit.accountant.verifier.blocks import SMALL_RANGE, exponential_blocks
+from affidavit.accountant.verifier.blocks import BLOCK, exponential_blocks
+from affidavit.accountant.verifier.blocks import CELLS as CELLS_IN_BLOCK
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use, by_range
 from affidavit.accountant.verifier.ceiling import most_taken
 from affidavit.accountant.verifier.exponential_samples import exponential_samples
@@ -37,6 +38,7 @@ from affidavit.accountant.verifier.pairs import plain
 from affidavit.accountant.verifier.product import ProductProfile, two_point_product
 from affidavit.accountant.verifier.profile import (
     LOUD,
+    TAIL,
     Best,
     Blatant,
     Goal,
@@ -47,6 +49,7 @@ from affidavit.accountant.verifier.profile import (
 )
 from affidavit.accountant.verifier.sampled import fronts
 from affidavit.accountant.verifier.single import one_exponential
+from affidavit.accountant.verifier.staged import staged_curve
 from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
 
 __all__ = ["profile_of"]
@@ -64,13 +67,15 @@ SECONDS_PER_TAIL = 3e-5
 """Of what runs after all steps, at one lattice point."""
 FRONT_WIDTH = 4e-4
 """Relative bracket width of lattices in front of exponential steps."""
-START_TERMS = 200_000
-MANY_STEPS, MANY_ALIKE = 2_000, 400
-"""Exponential steps from which on the recursion over all of them takes too long; the second of small ranges alone."""
+START_TERMS, START_BITS, PER_DEVIATION = 200_000, 96, 40
+MANY_STEPS, MANY_BESIDE = 250, 600
+"""Exponential steps from which on blocks of them are as sharp as the recursion over all of them; the second where
+others run between or after them, which blocks have in front."""
 SHORTEST_RUN = 100
 """Steps of one range from which on a block of them is nearly as sharp."""
 SPARE = 0.9
 """Of δ: what samples may take for the others' cost to be looked at alone."""
+LEAST_TILT = 1e-6
 NEGLIGIBLE_COST = Fraction(1, 1_000)
 """Of a range's steps, of the sum of squared ranges: a lower side does without them."""
 
@@ -145,18 +150,22 @@ def _start(last: Fixed, steps: Steps, step: Fraction, top: float, tail: float) -
     if last.empty or _on_lattice(last):
         return None
     product = _product(last, tail)
-    points = lattice_points(steps, step, top)
+    every = 1
+    if product.mu is not None:  # nothing in it is narrower
+        every = max(1, math.floor(float(product.mu) / PER_DEVIATION / float(step)))
+    points = math.ceil(lattice_points(steps, step, top) / every) + 1
     if product.mu is not None and points * len(product.atoms.losses) > START_TERMS:
         return None
-    with precision(BITS):
-        width = ball(step)
+    with precision(min(BITS, START_BITS - math.floor(math.log2(tail)))):
+        width = ball(every * step)
         pair = plain(product.mu, product.atoms)
         events = [pair.above(i * width) for i in range(points)]
         growth = [(i * width).exp() for i in range(points)]
         inside = np.maximum(down_array([p for p, _ in events]), 0.0)
         weight = up_array([q * g for (_, q), g in zip(events, growth, strict=True)])
         upper = up_array([p - q * g for (p, q), g in zip(events, growth, strict=True)])
-    return Side(np.minimum.accumulate(np.clip(upper, 0.0, 1.0)), Lines(inside, weight))
+    side = Side(np.minimum.accumulate(np.clip(upper, 0.0, 1.0)), Lines(inside, weight))
+    return side if every == 1 else AdaptiveCurve(float(every * step), *side).on(step, every * (points - 1) + 1)
 
 
 def _ended(steps: Steps, step: Fraction, last: Fixed, tail: float) -> tuple[AdaptiveCurve, bool]:
@@ -243,18 +252,37 @@ def _pure_steps(branch: Branch, share: int) -> Branch:
 
 def _in_blocks(branch: Branch, goal: Goal) -> Profile:
     """Very many steps: blocks of them above, everything else in front; below a strategy without memory."""
-    tail = goal.tail(_rho(branch.fixed, branch.steps))
-    curve = exponential_blocks(branch.steps, tail)
+    tail = goal.tail(rho := _rho(branch.fixed, branch.steps))
+    tilt = max(LEAST_TILT, math.sqrt(max(1.0, -math.log(tail / TAIL)) / rho))
+    curve, below = exponential_blocks(branch.steps, tail, tilt)
     method = "blocks of exponential mechanisms, each by its largest curve"
     masses = _masses(branch.fixed, tail)
+    if below is not None and not (after := branch.between.plus(branch.last)).empty:
+        below = _staged(branch.steps, replace(after, uses=tuple(_two_point(after))), tail, tilt)
+    if below is not None:
+        first = _masses(branch.first, tail)
+        pairs = zip(masses, cycle(first), strict=False)
+        return worst([MixtureProfile(curve, one, below, other, method) for one, other in pairs])
     above = worst([MixtureProfile(curve, one, curve, None, method) for one in masses])
     sides: list[Profile] = [OneSide(above, "upper")]
-    below = _memoryless(branch, goal, tail) if goal.keep != "upper" else None
-    if below is not None:
-        sides.append(OneSide(below, "lower"))
+    without = _memoryless(branch, goal, tail) if goal.keep != "upper" else None
+    if without is not None:
+        sides.append(OneSide(without, "lower"))
     elif branch.fixed.empty:  # so many steps that zCDP may be sharper
         sides.append(zcdp_profile(branch, goal))
     return Best(tuple(sides))
+
+
+def _staged(steps: Steps, after: Fixed, tail: float, tilt: float) -> AdaptiveCurve | None:
+    """Lower lines of not too many steps of one range and then ``after``; None where its pairs cannot start them."""
+    ((spread, count),) = by_range(steps).items()
+    last = ((spread, min(count, BLOCK)),)
+    step, top = spacing(last, CELLS_IN_BLOCK), zcdp_top(_rho(after, last), tail)
+    start = _start(after, last, step, top, tail)
+    if start is None and not after.empty:
+        return None
+    curve = adaptive_curve(last, step, top, negligible=tail, start=start)
+    return staged_curve(spread, count, curve, last[0][1], tilt=tilt, beside=_rho(after, ()))
 
 
 def _memoryless(branch: Branch, goal: Goal, tail: float) -> Profile | None:
@@ -335,8 +363,8 @@ def _composed(branch: Branch, goal: Goal) -> Profile:
             return Best((OneSide(upper, "upper"), OneSide(lower, "lower")))
         ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
         uses = by_range(branch.steps)
-        alike = fixed.empty and max(uses) <= SMALL_RANGE
-        if ordered and (uses.total() < (MANY_ALIKE if alike else MANY_STEPS) or min(uses.values()) < SHORTEST_RUN):
+        many = MANY_STEPS if branch.between.plus(branch.last).empty else MANY_BESIDE
+        if ordered and (uses.total() < many or min(uses.values()) < SHORTEST_RUN):
             return _adaptive(branch, goal) or _in_blocks(branch, goal)
         return _in_blocks(branch, goal)
     if samples := gaussian_samples(fixed, goal) or exponential_samples(fixed, goal):

@@ -40,7 +40,7 @@ from affidavit.accountant.verifier.balls import Array, Ball, down, down_array, u
 from affidavit.accountant.verifier.exponential_use import FLOOR, STEP
 from affidavit.accountant.verifier.lattice import LatticeMasses
 
-__all__ = ["Composed", "TooLong", "Window", "compose", "log_tail_bound", "losses", "window_of"]
+__all__ = ["Composed", "Masses", "TooLong", "Window", "compose", "log_tail_bound", "losses", "sum_of", "window_of"]
 
 Uses = Sequence[tuple[LatticeMasses, int]]
 
@@ -127,7 +127,7 @@ def window_of(uses: Uses, step: float, negligible: float) -> tuple[Window, float
     return Window(first, last), float(thetas[above])
 
 
-class _Law(NamedTuple):
+class Masses(NamedTuple):
     """Masses at places ``first``, ``first`` + ``stride``, ..., and on +inf."""
 
     first: int
@@ -153,6 +153,13 @@ class _Law(NamedTuple):
         return self.first - before * self.stride, masses[::2].copy(), masses[1::2]
 
 
+def _rounded(part: LatticeMasses, *, upward: bool) -> Masses:
+    """A law in balls; what is not finite says nothing."""
+    rounded = up_array if upward else down_array
+    masses, infinite = (np.clip(rounded(of), 0.0, 1.0) for of in (part.masses, [part.infinite]))
+    return Masses(part.first, 1, masses, float(infinite[0]))
+
+
 @dataclass(frozen=True, slots=True)
 class _Sums:
     """Sums of laws on a lattice of ``step``, rounded up or down.
@@ -165,13 +172,7 @@ class _Sums:
     cut: float
     room: float
 
-    def of(self, part: LatticeMasses) -> _Law:
-        """A law in balls; what is not finite says nothing."""
-        rounded = up_array if self.upward else down_array
-        masses, infinite = (np.clip(rounded(of), 0.0, 1.0) for of in (part.masses, [part.infinite]))
-        return _Law(part.first, 1, masses, float(infinite[0]))
-
-    def sum(self, one: _Law, other: _Law, times: int) -> _Law:
+    def sum(self, one: Masses, other: Masses, times: int) -> Masses:
         """Of two; the sum ends up in the whole so many times."""
         stride = min(one.stride, other.stride)
         masses, more = one.stretched(stride), other.stretched(stride)
@@ -197,7 +198,7 @@ class _Sums:
         else:
             kept[-1] += high * (1.0 + slack)
             kept[-1] *= 1.0 - STEP
-        return self._coarser(_Law(one.first + other.first + begin * stride, stride, kept, infinite), times)
+        return self._coarser(Masses(one.first + other.first + begin * stride, stride, kept, infinite), times)
 
     def _whole_product(self, masses: Array, more: Array, cut: float) -> Array:
         """Of long ones, rounded to whole numbers of units far below what may be cut: FLINT multiplies those exactly."""
@@ -221,7 +222,7 @@ class _Sums:
             return [n << k if k >= 0 else -(-n >> min(-k, 64)) for n, k in zip(wholes, turns, strict=True)]
         return [n << k if k >= 0 else n >> min(-k, 64) for n, k in zip(wholes, turns, strict=True)]
 
-    def _coarser(self, law: _Law, times: int) -> _Law:
+    def _coarser(self, law: Masses, times: int) -> Masses:
         """On every other place, as long as there is room."""
         while len(law.masses) > FEWEST_PLACES and times * law.stride**2 <= self.room:
             first, kept, others = law.halves
@@ -237,7 +238,7 @@ class _Sums:
                 kept[:-1] += others - raised
                 kept[1:] += raised
                 kept *= 1.0 - STEP
-            law = _Law(first, 2 * law.stride, kept, law.infinite)
+            law = Masses(first, 2 * law.stride, kept, law.infinite)
         return law
 
 
@@ -268,12 +269,28 @@ def compose(
 
     ``exact`` of the uses were put on the lattice without an error. Raises ``TooLong`` beyond about ``most`` places.
     """
-    turns = sum(count.bit_length() for _, count in uses)
-    room = SHARE * (sum(count for _, count in uses) - exact) / (3.0 * turns)
+    laws = [(_rounded(part, upward=upward), count) for part, count in uses]
+    offset = sum((count * part.offset for part, count in uses), arb(0))
+    found = sum_of(laws, step, negligible=negligible, upward=upward, exact=exact, most=most)
+    return Composed(found.first, found.stride, found.masses, found.infinite, offset)
+
+
+def sum_of(
+    laws: Sequence[tuple[Masses, int]],
+    step: Ball,
+    *,
+    negligible: float,
+    upward: bool,
+    exact: int = 0,
+    most: float = math.inf,
+) -> Masses:
+    """``compose`` of masses that are floats, taken as exact."""
+    turns = sum(count.bit_length() for _, count in laws)
+    room = SHARE * (sum(count for _, count in laws) - exact) / (3.0 * turns)
     sums = _Sums(step, upward, negligible / (2 * turns), room)
-    powers: list[_Law] = []
-    for part, count in uses:
-        law = sums.of(part)
+    powers: list[Masses] = []
+    for one, count in laws:
+        law = one
         for turn in range(count.bit_length()):
             if turn:
                 if 1.5 * len(law.masses) > most:
@@ -283,10 +300,8 @@ def compose(
                 powers.append(law)
     powers.sort(key=lambda law: (law.stride, len(law.masses)))
     while len(powers) > 1:
-        one, other = powers.pop(0), powers.pop(0)
-        powers.insert(0, sums.sum(one, other, 1))
+        least, more = powers.pop(0), powers.pop(0)
+        powers.insert(0, sums.sum(least, more, 1))
         if len(powers[0].masses) > most:
             raise TooLong
-    (law,) = powers
-    offset = sum((count * part.offset for part, count in uses), arb(0))
-    return Composed(law.first, law.stride, law.masses, law.infinite, offset)
+    return powers[0]

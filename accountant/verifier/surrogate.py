@@ -35,7 +35,7 @@ import numpy as np
 from flint import arb
 
 from affidavit.accountant.verifier.balls import Array, ball, precision, up, up_array
-from affidavit.accountant.verifier.exponential_use import FLOOR, STEP, Way, raised
+from affidavit.accountant.verifier.exponential_use import FLOOR, STEP, Indices, Way, raised
 from affidavit.accountant.verifier.lattice import LatticeMasses
 
 __all__ = ["Law", "Surrogate", "law_of", "refined", "surrogate", "values_of"]
@@ -46,8 +46,9 @@ REACH = 8.0
 """Deviations of the normal law that are kept."""
 CHOICES, MOST_TIMES = 7, 4
 """Choices that are tried, and most uses at once."""
-ROWS, ROUNDS, MET, MISSING = 300, 4, 1e-6, 1e3
-"""Of the linear program: inequalities at first, how often more are added, what is left for g, in uses, its price."""
+ROWS, ROUNDS, SPARE, MISSING = 60, 4, 1e-6, 1e3
+"""Of the linear program: inequalities at first, how often more are added, how much more they ask, in uses, so that
+others are met too, and the price of what is left for g."""
 RESOLVED, FAR = 1e-9, 1e3
 """Where a use moves F by a smaller share, and where F is not so many times its mass on +inf, g and c have to do."""
 
@@ -128,6 +129,9 @@ class Law(NamedTuple):
         return LatticeMasses(int(cells[0]), tuple(arb(float(mass)) for mass in masses), arb(self.infinite))
 
 
+_NO_USE = Law(0, np.ones(1), 0.0)
+
+
 class _Function(NamedTuple):
     """Σ m_i (1 - α/α_i)+ + m_inf of a law, at its places, to a relative ``error``; ``top`` is its value at α = 0."""
 
@@ -200,66 +204,73 @@ def surrogate(start: Law, way: Way, step: float, tilt: float) -> Surrogate | Non
     function = _Function.of(start, step)
     margin = 2 + max(way.reach)
     low, count = start.first - margin, len(start.masses) + 2 * margin
+    reach = MOST_TIMES * margin
+    everywhere = function.at(low - reach, count + 2 * reach, step)
 
-    def seen(law: Law, sign: float) -> Array:
-        """law.F on the places, from above or below."""
-        values = function.at(low - law.last, count + law.last - law.first, step)
-        total = np.zeros(count)
-        for i in np.flatnonzero(law.masses):
-            begin = law.last - law.first - int(i)
-            total += law.masses[i] * values[begin : begin + count]
-        return total * (1.0 + sign * (function.error + (len(law.masses) + 8) * 2.0 * UNIT))
+    def seen(law: Law, places: Indices | None = None) -> Array:
+        """At most law.F on the places, or on some of them."""
+        kept = np.flatnonzero(law.masses)
+        if places is None:
+            total = np.zeros(count)
+            for i in kept:
+                begin = reach - law.first - int(i)
+                total += law.masses[i] * everywhere[begin : begin + count]
+        else:
+            total = law.masses[kept] @ everywhere[places[None, :] + (reach - law.first - kept)[:, None]]
+        return total * (1.0 - function.error - (len(law.masses) + 8) * 2.0 * UNIT)
 
-    everywhere = function.at(low - margin, count + 2 * margin, step) * (1.0 + function.error)
-    upper, best = raised(everywhere, count, margin, way)
-    none = seen(Law(0, np.ones(1), 0.0), -1.0)
+    about = everywhere[reach - margin : reach + count + margin] * (1.0 + function.error)
+    upper, best = raised(about, count, margin, way)
+    none = seen(_NO_USE)
     centre = margin + int(np.argmax(start.masses))
-    once_law = _one_choice(way, int(best[centre]))
-    once = seen(once_law, -1.0)
+    law = once = _one_choice(way, int(best[centre]))
     near = none > FAR * start.infinite
     error = 4.0 * (function.error + STEP * (count + 64))
-    gain = seen(once_law.plus(once_law), -1.0) - once
+    gain = seen(once.plus(once)) - seen(once)
     asked = np.flatnonzero(near & (gain > RESOLVED * none))
-    law = once_law
     if len(asked):
         cuts = {int(best[i]) for i in (centre, *np.linspace(asked[0], asked[-1], CHOICES).astype(int))}
-        laws = [Law(0, np.ones(1), 0.0), *(_one_choice(way, cut) for cut in cuts)]
+        cuts.add(_largest_moment(way, tilt * step))
+        laws = [_NO_USE, *(_one_choice(way, cut) for cut in cuts)]
         laws += [one.plus(other) for i, one in enumerate(laws[1:]) for other in laws[i + 1 :]]
-        power = once_law.plus(once_law)
+        power = once.plus(once)
         for _ in range(2, MOST_TIMES):
-            power = power.plus(once_law)
+            power = power.plus(once)
             laws.append(power)
-        rows = np.array([seen(law, -1.0) for law in laws])
-        rise = ((rows - none) / np.maximum(gain, 1e-300))[:, asked]
-        need = ((upper * (1.0 - error) - none) / np.maximum(gain, 1e-300))[asked]
-        cost = [law.moment(tilt, step) - 1.0 for law in laws]
-        weights = _cheapest(rise, need, np.array(cost) / max(cost))
-        if weights is None:
-            return None
-        law = _mixed(laws, weights)
-    mixed = seen(law, -1.0)
+
+        def rise(law: Law, places: Indices) -> Array:
+            return (seen(law, places) - none[places]) / gain[places]
+
+        cost = np.array([law.moment(tilt, step) - 1.0 for law in laws])
+        needed = upper * (1.0 - error)
+        rows = asked[np.unique(np.linspace(0, len(asked) - 1, ROWS).astype(int))]
+        for _ in range(ROUNDS):
+            need = (needed[rows] - none[rows]) / gain[rows] + SPARE
+            weights = _cheapest(np.array([rise(law, rows) for law in laws]), need, cost / max(cost))
+            if weights is None:
+                return None
+            law = _mixed(laws, weights)
+            missing = (needed - seen(law))[asked] / gain[asked]
+            worst = np.setdiff1d(asked[np.argsort(missing)[-ROWS:]], rows)
+            if missing.max() <= 0.0 or not len(worst):
+                break
+            rows = np.union1d(rows, worst)
+    mixed = seen(law)
     growth = float(np.max(upper[near] / mixed[near], initial=1.0)) * (1.0 + STEP) - 1.0
     constant = float(np.max((upper - mixed)[~near], initial=0.0)) * (1.0 + STEP) + FLOOR
     return Surrogate(law, growth, constant)
 
 
 def _cheapest(rise: Array, need: Array, cost: Array) -> Array | None:
-    """Weights of laws, of sum 1, whose rise is what is needed everywhere, at about the least cost; any are valid."""
+    """Weights of laws, of sum 1, whose rise is what is needed, at about the least cost; any are valid."""
     from scipy.optimize import linprog
 
-    rows = np.unique(np.linspace(0, len(need) - 1, ROWS).astype(int))
     priced, shares = np.append(cost, MISSING), np.append(np.ones(len(cost)), 0.0)[None, :]
-    for _ in range(ROUNDS):
-        effects = np.column_stack([rise[:, rows].T, np.ones(len(rows))])
-        found = linprog(priced, -effects, -need[rows], shares, [1.0], method="highs")
-        if found.x is None:
-            return None
-        weights = np.maximum(found.x[:-1], 0.0)
-        missing = need - weights @ rise
-        worst = np.setdiff1d(np.argsort(missing)[-ROWS:], rows)
-        if missing.max() <= MET or not len(worst):
-            break
-        rows = np.union1d(rows, worst)
+    effects = np.column_stack([rise.T, np.ones(len(need))])
+    found = linprog(priced, -effects, -need, shares, [1.0], method="highs")
+    if found.x is None:
+        return None
+    weights = np.maximum(found.x[:-1], 0.0)
     result: Array = weights / weights.sum()
     return result
 
@@ -271,6 +282,12 @@ def _mixed(laws: list[Law], weights: Array) -> Law:
     for part, weight in zip(laws, weights, strict=True):
         masses[part.first - first : part.last - first + 1] += weight * part.masses
     return Law(first, masses, 0.0)
+
+
+def _largest_moment(way: Way, tilt: float) -> int:
+    """About the best cut where the function is α^-tilt, in units of the lattice."""
+    near, far = (np.expm1(-tilt * (look.at + look.share)) for look in (way.near, way.far))
+    return int(np.argmax(way.fine.chance[:, 0] * near + way.fine.other[:, 0] * far))
 
 
 def _one_choice(way: Way, cut: int) -> Law:

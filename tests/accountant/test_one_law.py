@@ -129,7 +129,7 @@ def test_masses_on_a_coarser_lattice_are_above() -> None:
 def test_laws_enclose_the_recursion(plan: Plan, width: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same plan by the exact recursion of each engine, and by blocks of 100 with laws for all other uses."""
     monkeypatch.setattr(issued, "COPIES_IN_STAGES", 1)
-    monkeypatch.setattr(verified, "COPIES_IN_STAGES", 1)
+    monkeypatch.setattr(verified, "COPIES", 1)
     exact = bound(plan, relation="zero-out", delta=1e-6, method="adaptive")
     checked = recompute(plan, relation="zero-out", delta=1e-6)
     monkeypatch.setattr(issued, "BLOCK", 100)
@@ -189,7 +189,7 @@ def test_unlike_ranges_in_any_order_are_below_their_curves() -> None:
         Repeat(6, Compose((one, other))),
     )
     exact = [bound(plan, relation="zero-out", delta=1e-4, method="adaptive") for plan in orders]
-    curve = verified.exponential_blocks(((Fraction(0.3), 6), (Fraction(0.5), 6)), 1e-12)
+    curve, _ = verified.exponential_blocks(((Fraction(0.3), 6), (Fraction(0.5), 6)), 1e-12, 1.0)
     for found in exact:
         delta = float(curve.upper(np.array([found.epsilon_lower]))[0])
         assert delta >= 1e-4 * (1 - 1e-9)

@@ -44,5 +44,4 @@ def test_the_choice_is_about_the_best(eta: float, count: int, delta: float) -> N
 def test_ten_thousand_uses_have_a_lower_side_that_no_even_split_reaches() -> None:
     found = recompute(Repeat(10_000, Exponential(0.6)), relation="zero-out", delta=1e-5)
     # t = η/2 at every step reaches 571.98 (two-point product); the best t, 0.53 η, 574.06 (scipy).
-    assert 574.05 <= found.epsilon_lower <= found.epsilon_upper
-    assert "one choice" in found.method
+    assert 574.05 <= found.epsilon_lower <= found.epsilon_upper <= 574.5
