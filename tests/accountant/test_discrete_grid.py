@@ -52,3 +52,24 @@ def test_a_grid_written_in_decimals_is_one_grid(granularity: float) -> None:
         assert issued.epsilon_upper == pytest.approx(
             bound(meant, relation="add-remove", delta=1e-5).epsilon_upper, 1e-13
         )
+
+
+def test_noise_far_below_a_step_costs_what_its_one_atom_does() -> None:
+    """All but e^{-5e5} of either law is one atom, of loss 1/(2s²) = 5e5: δ(ε) = 1 − e^{ε − 5e5}.
+
+    The certified upper side was infinite: e^ε times a Q that may be 0 or 1e-77 was taken for a loss to be subtracted.
+    """
+    found = recompute({**_noise(1.0), "noise_multiplier": 1e-3}, relation="add-remove", delta=1e-5)
+    exact = 5e5 + math.log1p(-1e-5)
+    assert found.epsilon_lower <= exact * (1.0 + 1e-15)
+    assert exact * (1.0 - 1e-15) <= found.epsilon_upper <= exact * (1.0 + 1e-12)
+
+
+def test_a_search_that_walks_far_beyond_the_grid_comes_back() -> None:
+    """It asked for tails at places that 256 bits do not tell apart, and ended there."""
+    noise = {"kind": "discrete-gaussian", "noise_multiplier": 0.1348, "granularity": 1 / 7}
+    plan = {"kind": "subsample", "scheme": "poisson", "rate": 0.9999998886, "of": noise}
+    issued, again = (engine(plan, relation="zero-out", delta=1.041e-10) for engine in ENGINES)
+    assert again.epsilon_upper == pytest.approx(issued.epsilon_upper, rel=1e-6)
+    assert issued.epsilon_lower <= again.epsilon_upper
+    assert again.epsilon_lower <= issued.epsilon_upper
