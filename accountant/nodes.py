@@ -147,6 +147,11 @@ class DiscreteGaussian(Leaf):
     granularity: float
     kind: ClassVar[str] = "discrete-gaussian"
 
+    @property
+    def is_coarse(self) -> bool:
+        """Whether values on the grid that differ are further apart than the sensitivity, so that none need differ."""
+        return self.granularity > 1.0 + 1e-9
+
 
 @dataclass(frozen=True, slots=True)
 class Laplace(Leaf):

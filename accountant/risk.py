@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 
 from affidavit.accountant.show import Facts, Shown, upper
-from affidavit.accountant.tradeoff import PrivacyCurve
+from affidavit.accountant.tradeoff import ROUNDING, PrivacyCurve
 
 __all__ = ["RiskLimits", "guessing_limit", "risk_limits"]
 
@@ -61,7 +61,7 @@ def _lines(curve: PrivacyCurve) -> list[tuple[float, float]]:
 
 
 def _area_below(curve: PrivacyCurve) -> float:
-    """∫₀¹ f: f is piecewise linear and convex, so its kinks are where neighbouring lines meet."""
+    """∫₀¹ f from below: f is piecewise linear and convex, so its kinks are where neighbouring lines meet."""
     lines = sorted(set(_lines(curve)), key=lambda line: line[1])
     hull: list[tuple[float, float]] = []
     for line in lines:
@@ -74,7 +74,8 @@ def _area_below(curve: PrivacyCurve) -> float:
     area = 0.0
     for (intercept, slope), left, right in zip(hull, kinks, kinks[1:], strict=False):
         area += (right - left) * (intercept + slope * 0.5 * (left + right))
-    return max(0.0, area)
+    exact = (0.0, 0.0) in curve.points
+    return area if exact else max(0.0, area - ROUNDING * (4.0 + len(hull)))
 
 
 def _meeting(steep: tuple[float, float], flat: tuple[float, float]) -> float:
@@ -90,12 +91,12 @@ def risk_limits(curve: PrivacyCurve) -> RiskLimits:
     """
     advantage = 1.0
     for epsilon, delta in curve.points:
-        # TPR − FPR is largest where f has slope −1, at x = (1 − δ)/(1 + e^ε) for one point.
-        x = (1.0 - delta) / (1.0 + math.exp(min(epsilon, 700.0)))
-        advantage = min(advantage, 1.0 - 2.0 * x)
+        # TPR − FPR is largest where f has slope −1: there it is t + δ (1 − t), t = (e^ε − 1)/(e^ε + 1).
+        t = math.tanh(0.5 * epsilon)
+        advantage = min(advantage, (t + delta * (1.0 - t)) * (1.0 + ROUNDING))
     return RiskLimits(
         area_under_roc=min(1.0, 1.0 - _area_below(curve)),
-        advantage=max(0.0, min(1.0, advantage)),
+        advantage=advantage,
         true_positive_rate_at_1_percent=curve.true_positive_rate(0.01),
         true_positive_rate_at_01_percent=curve.true_positive_rate(0.001),
     )
@@ -108,4 +109,4 @@ def guessing_limit(*, epsilon: float, delta: float, candidates: int, guesses: in
     """
     if epsilon > 700.0:
         return 1.0
-    return min(1.0, math.exp(epsilon) * guesses / candidates + delta)
+    return min(1.0, (math.exp(epsilon) * guesses / candidates + delta) * (1.0 + ROUNDING))

@@ -26,6 +26,7 @@ from affidavit.accountant.validate import Relation
 __all__ = ["PrivacyCurve", "privacy_curve"]
 
 POINTS = 49
+ROUNDING = 1e-15
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -53,8 +54,8 @@ class PrivacyCurve(Shown):
             if point[0] > epsilon:
                 if before is None:
                     return 1.0
-                share = math.expm1(epsilon - before[0]) / math.expm1(point[0] - before[0])
-                return before[1] + (point[1] - before[1]) * share
+                share = math.expm1(epsilon - point[0]) / math.expm1(before[0] - point[0])
+                return min(1.0, _above(before[1] * share + point[1] * (1.0 - share)))
             before = point
         return self.points[-1][1] if self.points else 1.0
 
@@ -63,14 +64,28 @@ class PrivacyCurve(Shown):
         x = false_positive_rate
         best = 0.0
         for epsilon, delta in self.points:
-            left = 1.0 - delta - (math.exp(epsilon) * x if x > 0.0 else 0.0) if epsilon < 700.0 or x == 0.0 else 0.0
-            right = math.exp(-epsilon) * (1.0 - delta - x)
-            best = max(best, left, right)
+            most = _most_true_positives(epsilon, delta, x)
+            best = max(
+                best, 1.0 - most - ROUNDING, math.exp(-epsilon) * (1.0 - delta - x - ROUNDING) * (1.0 - ROUNDING)
+            )
         return best
 
     def true_positive_rate(self, false_positive_rate: float) -> float:
         """1 − f(x): the certified limit on any attack's true-positive rate."""
-        return 1.0 - self.false_negative_rate(false_positive_rate)
+        return min((_most_true_positives(*point, false_positive_rate) for point in self.points), default=1.0)
+
+
+def _above(value: float) -> float:
+    """What a few roundings made of it, and more."""
+    return math.nextafter(value * (1.0 + ROUNDING), math.inf)
+
+
+def _most_true_positives(epsilon: float, delta: float, x: float) -> float:
+    """min(1, e^ε x + δ, 1 − e^{−ε} (1 − δ − x)) from above: sums of positive terms, whose digits small rates keep."""
+    if epsilon == delta == 0.0:
+        return x
+    steep = (math.exp(epsilon) * x if epsilon < 700.0 else 1.0) + delta if x > 0.0 else delta
+    return min(1.0, _above(min(steep, math.exp(-epsilon) * (delta + x) - math.expm1(-epsilon))))
 
 
 def epsilon_grid(epsilon_upper: float) -> tuple[float, ...]:

@@ -19,6 +19,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.accountant.digits import alone
 from affidavit.mechanisms.base import Noise, uniform_below
 
 __all__ = ["exponential_coin", "exponential_coins", "geometric", "two_sided_geometric"]
@@ -92,7 +93,7 @@ def _settled(word: int, exponent: Fraction, noise: Noise) -> bool:
     while True:
         more = int(noise.integers(0, 1 << _BITS, size=1)[0])
         word, bits = (word << _BITS) + more, bits + _BITS
-        with mpmath.workprec(bits + 64):
+        with alone, mpmath.workprec(bits + 64):
             power = mpmath.exp(-mpmath.mpf(exponent.numerator) / exponent.denominator)
             near = int(mpmath.floor(mpmath.ldexp(power, bits)))
         if word < near - 1:

@@ -43,6 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant.decimals import float_at_least
+from affidavit.accountant.digits import alone
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Exponential, Pure
 from affidavit.mechanisms.base import (
@@ -166,7 +167,7 @@ def _factors(spec: JointTopK, count: int) -> list[int]:
 
     temperature = Fraction(spec.temperature)
     bits = math.ceil(count / float(temperature) * math.log2(math.e)) + _GUARD_BITS
-    with mpmath.workprec(bits + 32):
+    with alone, mpmath.workprec(bits + 32):
         step = int(
             mpmath.floor(mpmath.ldexp(mpmath.exp(-mpmath.mpf(temperature.denominator) / temperature.numerator), bits))
         )

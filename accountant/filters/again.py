@@ -14,6 +14,7 @@ from typing import Any
 
 from mpmath import mp, mpf
 
+from affidavit.accountant.digits import alone
 from affidavit.accountant.filters.costs import Costs
 from affidavit.accountant.nodes import outermost, walk
 from affidavit.accountant.plan import (
@@ -51,7 +52,7 @@ def understated(plan: Plan, costs: Costs, *, relation: Relation) -> str:
     """The first stated cost that is below what is found here; empty where each holds."""
     tree = core(plan)
     padded = len({node.population for node in outermost(tree, WithoutReplacement)}) > 1
-    with mp.workdps(_DIGITS):
+    with alone, mp.workdps(_DIGITS):
         for point in costs.renyi:
             if not _covers(point.rho, partial(_renyi, tree, _inside(relation) if padded else relation, point.order)):
                 return f"Rényi divergence of order {point.order}"

@@ -71,7 +71,7 @@ def costs_infinity(scenario: Scenario, delta: float) -> bool:
 
 
 def _is_idle(node: Plan) -> bool:
-    return isinstance(node, ZeroConcentrated) and node.rho == 0.0
+    return node == ZeroConcentrated(0.0) or (isinstance(node, DiscreteGaussian) and node.is_coarse)
 
 
 def most_taken(scenario: Scenario) -> float:

@@ -57,6 +57,8 @@ def _largest_loss(node: Plan, relation: Relation) -> tuple[Fraction | float, Fra
             return (1 / Fraction(scale), 1 / Fraction(scale)) if scale > 0.0 else UNBOUNDED
         case Approximate(epsilon=epsilon, delta=delta):
             return UNBOUNDED if delta > 0.0 else (Fraction(epsilon), Fraction(epsilon))
+        case DiscreteGaussian(is_coarse=True):
+            return Fraction(0), math.inf
         case Gaussian() | DiscreteGaussian():
             return UNBOUNDED
         case ZeroConcentrated(rho=rho):  # admits the Gaussian of equal ρ

@@ -23,6 +23,8 @@ from affidavit.accountant.pld.curve import Array, Curve, FullLoss, Logs, NoLoss,
 
 __all__ = ["discrete_gaussian"]
 
+NEARLY_WHOLE = 1e-9
+"""1/g this close to a whole number is meant to be it: g is written in decimals."""
 EXPLICIT = 1000.0
 """Widest s, in grid steps, for which every atom is kept; wider ones are summed in closed form."""
 
@@ -31,13 +33,9 @@ def discrete_gaussian(noise_multiplier: float, granularity: float) -> OneStep:
     """One use at shift 1/``granularity`` steps; noise 0 reveals the value."""
     steps = 1.0 / granularity
     whole = round(steps)
-    if abs(steps - whole) <= 1e-9 * max(1.0, steps):
-        low = high = whole
-    else:
-        low, high = math.floor(steps), math.ceil(steps)
-    upper, lower = _pair(noise_multiplier / granularity, high), _pair(noise_multiplier / granularity, low)
-    if low == high:
-        return OneStep.attained(upper, symmetric=True)
+    if abs(steps - whole) <= NEARLY_WHOLE * steps:
+        return OneStep.attained(_pair(noise_multiplier * whole, whole), symmetric=True)
+    upper, lower = (_pair(noise_multiplier / granularity, shift) for shift in (math.ceil(steps), math.floor(steps)))
     return OneStep.dominated(upper, lower=lower, symmetric=True)
 
 

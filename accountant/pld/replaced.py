@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from affidavit.accountant.digits import alone
 from affidavit.accountant.pld.atomic import Atomic, pure
 from affidavit.accountant.pld.curve import Curve, OneStep
 from affidavit.accountant.pld.subsample import Mixed
@@ -43,7 +44,8 @@ def replaced_step(*, replaced: float, absent: float, rate: float) -> OneStep:
     """One use; costs > 0, 0 < ``rate`` < 1."""
     import mpmath
 
-    with mpmath.workdps(DIGITS + int(replaced + 2.0 * absent) + int(-3.0 * math.log10(min(replaced, absent, 1.0)))):
+    digits = DIGITS + int(replaced + 2.0 * absent) + int(-3.0 * math.log10(min(replaced, absent, 1.0)))
+    with alone, mpmath.workdps(digits):
         e, r, share = mpmath.exp(absent), mpmath.exp(min(replaced, 2.0 * absent)), mpmath.mpf(rate)
         nothing = 1 - share
         kinks = [e / (e + 1) if replaced > absent else r / (r + 1)]
@@ -59,8 +61,8 @@ def replaced_step(*, replaced: float, absent: float, rate: float) -> OneStep:
         x = mpmath.expm1(absent) / (e * e + e * e / r - 2)
         p, q = nothing * x + share * e * x, nothing * x + share * e * x / r
         s = 1 / (1 + mpmath.exp(-min(replaced, absent)))
-        alone = [(share * s + nothing * (1 - s), 1 - s), (share * (1 - s) + nothing * s, s)]
-        if _squared_loss([(p, q), (q, p)]) >= _squared_loss(alone):
+        kept = [(share * s + nothing * (1 - s), 1 - s), (share * (1 - s) + nothing * s, s)]
+        if _squared_loss([(p, q), (q, p)]) >= _squared_loss(kept):
             return OneStep.dominated(upper, lower=_symmetric([(p, q)]), symmetric=True)
     pair = Mixed(pure(min(replaced, absent)), rate)
     return OneStep.dominated(upper, lower=pair)

@@ -8,13 +8,16 @@ through the safe side, ``ball`` enters it without error.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
 from flint import arb, ctx, fmpq
 from numpy.typing import NDArray
+
+from affidavit.accountant.digits import alone
 
 __all__ = ["Array", "Ball", "ComplexArray", "ball", "down", "down_array", "normal_tail", "precision", "up", "up_array"]
 
@@ -26,9 +29,11 @@ BITS = 256
 """Working precision: relative errors near 1e-77, far below any tolerance here."""
 
 
-def precision(bits: int = BITS) -> Any:
+@contextmanager
+def precision(bits: int = BITS) -> Iterator[None]:
     """A context in which balls carry ``bits`` bits."""
-    return ctx.workprec(bits)
+    with alone, ctx.workprec(bits):
+        yield
 
 
 def ball(value: float | int | Fraction) -> Ball:

@@ -50,8 +50,14 @@ def pure_epsilon(branch: Branch) -> tuple[float, float]:
     with precision():
         both = [_largest_loss(branch, forward=forward) for forward in (True, False)]
         if both[0] is None or both[1] is None:
-            return math.inf, math.inf
+            return 0.0 if _has_coarse(branch) else math.inf, math.inf
         return max(map(down, both)), max(map(up, both))
+
+
+def _has_coarse(branch: Branch) -> bool:
+    """Whether a grid is so wide that the pair below has no loss."""
+    uses = (use for use, _ in branch.fixed.uses)
+    return any(_has_coarse(use.of) if isinstance(use, Sampled) else getattr(use, "is_coarse", False) for use in uses)
 
 
 def most_taken(branch: Branch) -> float:

@@ -54,7 +54,10 @@ class DiscretePair(Pair):
 
     def above(self, loss: Ball) -> Tails:
         """See ``Pair``; the event is x > loss s²/k + k/2. What may be an atom gives balls that hold both cases."""
-        place = loss / ball(self.spacing) + ball(Fraction(self.shift, 2))
+        place: Ball = loss / ball(self.spacing) + ball(Fraction(self.shift, 2))
+        beyond = self.reach + self.shift
+        if abs(place) > beyond:  # all tails are alike there
+            place = ball(beyond if place > 0 else -beyond - 1)
         low, high = (int(end.floor().unique_fmpz()) for end in (place.lower(), place.upper()))
         p, q = self.tail(low - self.shift), self.tail(low)
         return (p, q) if low == high else (p.union(self.tail(high - self.shift)), q.union(self.tail(high)))

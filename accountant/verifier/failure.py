@@ -32,7 +32,7 @@ def _has_gaussian(use: Use) -> bool:
     match use:
         case Sampled(of=of, rate=rate, mirrored=False, absent=None):
             return rate > 0 and (of.gaussian or 0) > 0
-    return isinstance(use, DiscreteGaussian)
+    return isinstance(use, DiscreteGaussian) and not use.is_coarse
 
 
 def _intact(fixed: Fixed) -> Ball:

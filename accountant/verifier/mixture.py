@@ -140,8 +140,8 @@ def _merged(parts: Iterable[Points], grid: Array) -> Points:
     for masses, losses in parts:
         cells = _cells(losses, grid)
         p += np.bincount(cells, masses, len(p))
-        # The exponent is off by a unit of its two terms.
-        q += np.bincount(cells, masses * np.exp(grid[cells] - losses), len(q))
+        # The exponent is off by a unit of its two terms; in a cell that is wide e^-loss is nothing in float64.
+        q += np.bincount(cells, masses * np.exp(grid[cells] - losses) + FLOOR, len(q))
         count += len(masses)
     size = 8.0 * UNIT * (np.abs(grid[:-1]) + np.abs(grid[1:])) + LIBM
     kept, raised = p > 0.0, 2.0 * (count + CELLS) * UNIT

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from affidavit.accountant.verifier.balls import BITS, Ball, ball, precision
-from affidavit.accountant.verifier.bracket import Sides, clipped
+from affidavit.accountant.verifier.balls import BITS, ball, precision, up
+from affidavit.accountant.verifier.bracket import Bracket, Sides, clipped
 from affidavit.accountant.verifier.envelope import ExponentialPair
 from affidavit.accountant.verifier.pairs import Pair
 
@@ -27,14 +27,16 @@ class SingleProfile:
 
     def delta(self, epsilon: float) -> Sides:
         with precision(self.bits):
-            high = clipped(_stick(self.upper, epsilon))
-            low = high if self.lower is self.upper else clipped(_stick(self.lower, epsilon))
+            high = _stick(self.upper, epsilon)
+            low = high if self.lower is self.upper else _stick(self.lower, epsilon)
             return low.lower, high.upper
 
 
-def _stick(pair: Pair, epsilon: float) -> Ball:
+def _stick(pair: Pair, epsilon: float) -> Bracket:
+    """At most P(L > ε), too: times e^ε, a Q that may be 0 or 1e-77 is anything."""
     p, q = pair.above(ball(epsilon))
-    return p - ball(epsilon).exp() * q
+    found = clipped(p - ball(epsilon).exp() * q)
+    return Bracket(found.lower, min(found.upper, up(p)))
 
 
 def one_exponential(spread: Fraction) -> SingleProfile:

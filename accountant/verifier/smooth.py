@@ -37,6 +37,7 @@ from dataclasses import dataclass
 import mpmath
 import numpy as np
 
+from affidavit.accountant.digits import alone
 from affidavit.accountant.verifier.balls import Array, ComplexArray
 from affidavit.accountant.verifier.bracket import Bracket
 from affidavit.accountant.verifier.loss_cells import legendre
@@ -272,7 +273,7 @@ class SmoothLaw:
         """δ of one use: the likelihood-ratio test with threshold ε, with more digits where its terms cancel."""
         digits = _DIGITS
         while True:
-            with mpmath.workdps(digits):
+            with alone, mpmath.workdps(digits):
                 found = [_one_use(piece, epsilon) for piece in self.pieces]
                 value = mpmath.fsum(one for one, _ in found)
                 lost = mpmath.fsum(size for _, size in found) * mpmath.mpf(10) ** (_GUARD - digits)

@@ -66,3 +66,45 @@ def test_chords_between_points_are_upper_sides() -> None:
 def test_guessing() -> None:
     assert guessing_limit(epsilon=1.0, delta=1e-5, candidates=1000) == pytest.approx(math.e / 1000 + 1e-5)
     assert guessing_limit(epsilon=2000.0, delta=0.0, candidates=10) == 1.0
+
+
+def _most(points: tuple[tuple[float, float], ...], x: float) -> mpmath.mpf:
+    """1 − f(x) by the formulas, at 60 digits."""
+    rate = mpmath.mpf(x)
+    lines = [
+        (mpmath.exp(mpmath.mpf(e)) * rate + d, 1 - mpmath.exp(-mpmath.mpf(e)) * (1 - mpmath.mpf(d) - rate))
+        for e, d in points
+    ]
+    return min(1, *(one for pair in lines for one in pair))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-30, 1e-9, 0.3])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-19, 1e-8, 0.7, 30.0, 709.0])
+def test_no_limit_is_rounded_below_its_formula(epsilon: float, delta: float) -> None:
+    """1 − (1 − δ) is 0 at δ = 1e-30, where an attack reaches δ without a false positive."""
+    with mpmath.workdps(60):
+        e, d = mpmath.mpf(epsilon), mpmath.mpf(delta)
+        curve = PrivacyCurve(((epsilon, delta),))
+        for x in (0.0, 1e-40, 1e-12, 1e-3, 0.1, 0.7):
+            assert (
+                _most(curve.points, x) <= curve.true_positive_rate(x) <= _most(curve.points, x) * (1 + 1e-14) + 1e-323
+            )
+            assert curve.false_negative_rate(x) <= 1 - _most(curve.points, x) + mpmath.mpf(10) ** -55
+        limits = risk_limits(curve)
+        advantage = (mpmath.exp(e) - 1 + 2 * d) / (mpmath.exp(e) + 1)
+        assert advantage <= limits.advantage <= advantage * (1 + 1e-14)
+        area = 1 - (1 - d) ** 2 / (1 + mpmath.exp(e))
+        assert area <= limits.area_under_roc <= area + 1e-14
+        guess = min(1, mpmath.exp(e) / 513559 + d)
+        assert guess <= guessing_limit(epsilon=epsilon, delta=delta, candidates=513559)
+
+
+def test_a_chord_between_points_far_apart() -> None:
+    """e^710 is no float64; and where the chord ends, the digits of its lower end are not lost in its upper one."""
+    curve = PrivacyCurve(((0.0, 1.0), (40.0, 1e-30), (900.0, 1e-300)))
+    with mpmath.workdps(60):
+        for epsilon, before, after in ((39.999, 0, 1), (20.0, 0, 1), (899.9, 1, 2), (41.0, 1, 2)):
+            (x, high), (y, low) = (tuple(map(mpmath.mpf, curve.points[i])) for i in (before, after))
+            share = (mpmath.exp(epsilon) - mpmath.exp(x)) / (mpmath.exp(y) - mpmath.exp(x))
+            chord = high + (low - high) * share
+            assert chord <= curve.delta(epsilon) <= chord * (1 + 1e-13)
