@@ -20,7 +20,7 @@ import numpy as np
 from affidavit.accountant.pld.contour import Contour, chernoff, contour
 from affidavit.accountant.pld.curve import Curve, OneStep
 from affidavit.accountant.pld.discretise import Side
-from affidavit.accountant.pld.grid import CurveParts, aligned, merged
+from affidavit.accountant.pld.grid import MAX_POINTS, CurveParts, aligned, merged
 from affidavit.accountant.pld.nested import Law, composed_curve, composed_law
 from affidavit.accountant.pld.problem import Problem, Target
 
@@ -31,6 +31,13 @@ HUGE = 1e12
 """Losses beyond which float64 has no digits left for a grid."""
 ROUNDED = 1e-4
 """Widths of a contour integral that a lattice hardly improves."""
+APART = 1e-4
+"""Tolerance of a lower side that is not the upper side's own."""
+NARROW, FINE_POINTS = 1e-3, 2**18
+"""Relative width of a bracket that is narrow enough for lattices of more than so many points not to be worth it."""
+LONG, FAIR, WORTH, AGAIN = 2**16, 1e-2, 0.5, 0.85
+"""From so many points, and such a relative width on, what share of its promise a finer lattice must keep; what is no
+finer one."""
 LARGE = 2**24
 """Largest count that one transform composes."""
 LOUD, LOUD_SHARE = 500.0, 10.0
@@ -117,10 +124,13 @@ def _bracket(
 
 
 def _lower_only(lower: CurveParts, target: Target, tolerance: float) -> float:
-    found = _inverted(lower, target)
-    if found is not None and _narrow(found, target, tolerance):
+    """A lower side that the upper one is far from, whatever is computed: as sharp as a lattice is at little cost."""
+    tolerance = max(tolerance, APART)
+    found = _refine(_split(lower, "lower"), target, 0.5 * tolerance, 0.0)
+    if found[1] - found[0] <= _goal(found, target, tolerance):
         return found[0]
-    return max(_refine(_split(lower, "lower"), target, 0.5 * tolerance, 0.0)[0], 0.0 if found is None else found[0])
+    sharper = _inverted(lower, target)
+    return found[0] if sharper is None else max(found[0], sharper[0])
 
 
 def _inverted(parts: CurveParts, target: Target) -> tuple[float, float] | None:
@@ -171,26 +181,31 @@ def _refine(parts: CurveParts, target: Target, tolerance: float, enough: float) 
     problem = Problem.of(parts, target)
     if any(max(-bottom, top) > HUGE for bottom, top in problem.reaches):
         return best
-    step, outside = problem.first_step(), math.inf
+    step, outside, before = problem.first_step(), math.inf, NO_STEP
     for _ in range(ROUNDS):
         sides = problem.solve(step, enough=enough)
         best = max(best[0], sides.lower), min(best[1], sides.upper)
         width, goal = best[1] - best[0], _goal(best, target, tolerance)
-        if width <= goal or best[1] <= enough or problem.at_limit(step):
+        if width <= goal or best[1] <= enough or _in_vain(problem, before, step, width, best[1]):
             break
+        before = step, width
         # A poor guess is improved together with the grid: a coarse upper side is no good guide.
         moved = problem.moved(best) if best[1] < limit else problem
         if moved is not problem:
             problem, step = moved, max(aligned(parts, 0.5 * min(step, moved.first_step())), moved.least_step())
+            before = NO_STEP
             continue
         relative = goal / max(best[1], 1e-300) if target.epsilon is not None else goal
         # Where widening does not help, the side that is charged is too coarse to say anything.
         if problem.wants_room(sides.outside, relative) and sides.outside < 0.5 * outside:
             problem, outside = problem.widened(), sides.outside
-            step = max(step, problem.least_step())
+            step, before = max(step, problem.least_step()), NO_STEP
             continue
         outside = math.inf
-        step = _finer(problem, step, width, goal)
+        finer = _finer(problem, step, width, goal, narrow=width <= target.goal(best, NARROW))
+        if finer > AGAIN * step:
+            break
+        step = finer
     return best
 
 
@@ -212,7 +227,7 @@ def _upper_only(parts: CurveParts, target: Target, tolerance: float, enough: flo
         tail = problem.tail("upper", step)
         above = tail.epsilon(target.delta or 0.0)
         best = min(best, above)
-        if best <= enough or problem.at_limit(step):
+        if best <= enough:
             break
         far = best < limit and abs(best - problem.saddle.epsilon) > POOR * best
         moved = problem.moved((0.0, best)) if far else problem
@@ -232,10 +247,12 @@ def _upper_only(parts: CurveParts, target: Target, tolerance: float, enough: flo
             width = SAFETY * abs(higher - above) / ((coarser / step) ** 2 - 1.0)
             if width <= goal:
                 break
-            before, step = (step, above), _finer(problem, step, width, goal)
+            finer = _finer(problem, step, width, goal, narrow=width <= target.goal((best, best), NARROW))
         else:
-            before = (step, above) if math.isfinite(above) else NO_STEP
-            step = max(aligned(parts, 0.5 * step), problem.least_step())
+            finer = max(aligned(parts, 0.5 * step), problem.least_step())
+        if finer > AGAIN * step:
+            break
+        before, step = (step, above) if math.isfinite(above) else NO_STEP, finer
     return best
 
 
@@ -266,11 +283,20 @@ def _goal(bracket: tuple[float, float], target: Target, tolerance: float) -> flo
     return target.goal(bracket, tolerance)
 
 
-def _finer(problem: Problem, step: float, width: float, goal: float) -> float:
-    """The next step: the width falls like its square once it resolves the losses."""
+def _in_vain(problem: Problem, before: tuple[float, float], step: float, width: float, most: float) -> bool:
+    """Whether a long lattice made a bracket much less narrow than it promised: rounding or far atoms keep it wide."""
+    coarser, wider = before
+    if coarser <= step or width > FAIR * most or problem.least_step(LONG) < step:
+        return False
+    return wider - width < WORTH * wider * (1.0 - (step / coarser) ** 2)
+
+
+def _finer(problem: Problem, step: float, width: float, goal: float, *, narrow: bool) -> float:
+    """The next step: the width falls like its square once it resolves the losses; a ``narrow`` one has fewer points."""
     ratio = math.sqrt(0.7 * goal / width) if math.isfinite(width) else 0.25
     ratio *= 0.85 if ratio < 0.125 else 1.0
-    return max(aligned(problem.parts, step * min(max(ratio, 0.03), 0.8)), problem.least_step())
+    least = problem.least_step(FINE_POINTS if narrow else MAX_POINTS)
+    return max(aligned(problem.parts, step * min(max(ratio, 0.03), 0.8)), least)
 
 
 def _total_variation(parts: CurveParts) -> float:
