@@ -28,7 +28,8 @@ from affidavit.accountant.pld.subsample import Diluted, Mixed, log_mixed
 
 __all__ = ["Closed"]
 
-MOST_ATOMS = 64
+MOST_ATOMS, LARGEST = 64, 1e5
+"""Losses beyond the second leave no digits of their exponentials."""
 AS_NODES = 128
 """What a formula costs a term, beside nodes of a sum over x."""
 
@@ -54,6 +55,8 @@ class Closed:
     @classmethod
     def of(cls, curve: Curve) -> Closed | None:
         """What ``curve`` is, if it is such a law."""
+        if max(-curve.low, curve.high) > LARGEST:
+            return None
         match curve:
             case Laplace(epsilon=epsilon):
                 losses, log_half = np.array([-epsilon, epsilon]), -math.log(2.0)
@@ -97,9 +100,7 @@ class Closed:
         losses, errors = np.append(self.losses, 0.0), np.append(self.errors, 0.0)
         log_masses = np.append(self.log_masses + math.log(rate), math.log1p(-rate))
         accuracy = self._accuracy() - 8.0 * UNIT * math.log(rate)
-        return Closed(
-            losses, log_masses, errors, accuracy, infinity=rate * self.infinity, bottom=rate * self.bottom
-        )
+        return Closed(losses, log_masses, errors, accuracy, infinity=rate * self.infinity, bottom=rate * self.bottom)
 
     def _accuracy(self) -> float:
         """With one more rounding of the logarithms."""

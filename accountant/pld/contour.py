@@ -48,12 +48,13 @@ __all__ = ["Contour", "chernoff", "contour"]
 
 ACCURACY, RARE_ACCURACY = 1e-9, 1e-8
 """Of δ, relative: what each of the two sums over t may miss, without windows and with them."""
-INFINITE, MOVED = 1e-14, 1e-6
+INFINITE, MOVED, MOST_USES = 1e-14, 1e-6, 1e9
 """Relative error of the mass at +inf; what rounding may move all uses of a formula by, relative to M(θ)."""
 LEAST_LOG = -700.0
 """ln of the smallest δ that this is asked for: float64 has no digits far below."""
-FEW, WORK, RARE_WORK = 4e6, 4e7, 1e8
-"""Multiplications: a pair before windows are looked for, of all, and with windows. The lattice has the others."""
+FEW, WORK, RARE_WORK, FEWER = 4e6, 4e7, 1e8, 1e6
+"""Multiplications: a pair before windows are looked for, of all, and with windows; a use where formulas are among them.
+The lattice has the others."""
 SHARP = 3e-7
 """Relative width at which no windows are tried."""
 RATIO, LARGEST_ODDS = 3.0, 1.0
@@ -174,12 +175,10 @@ def inverted(parts: CurveParts) -> Inverted | None:
             precisions.append(count * curve.mu**2)
             continue
         use: Use | None = Pair.of(curve) or Closed.of(curve)
-        if use is None:
+        if use is None or (isinstance(use, Closed) and (count > MOST_USES or use.infinity >= 1.0)):
             return None
         uses.append((use, count))
         if isinstance(use, Closed) and use.infinity:
-            if use.infinity >= 1.0:
-                return None
             infinite.append(count * math.log1p(-use.infinity))
     return Inverted(tuple(uses), math.fsum(precisions), -math.expm1(math.fsum(infinite))) if uses else None
 
@@ -209,8 +208,9 @@ def contour(parts: CurveParts, *, delta: float | None, epsilon: float | None) ->
         whole = _aimed(uses, precision, left, epsilon)
         target = max(whole.epsilon if epsilon is None else epsilon, 0.0)
         log_delta = min(whole.log_delta(target), 0.0 if left is None else math.log(left))
-        plain = _plain(whole, target, log_delta, FEW * len(uses))
-        if len(found.pairs) < len(uses):
+        formulas = len(found.pairs) < len(uses)
+        plain = _plain(whole, target, log_delta, (FEWER if formulas else FEW) * len(uses))
+        if formulas:
             return None if plain is None or _moved(whole) > MOVED else replace(plain, infinity=infinity)
         if plain is not None and plain.width(delta, target) <= SHARP:
             return plain
