@@ -1,4 +1,6 @@
-r"""Gaussians and Poisson samples of Gaussians by Fourier inversion: no grid of losses, whatever the number of uses.
+r"""Compositions by Fourier inversion: no grid of losses, whatever the number of uses.
+
+Of Gaussians, of Poisson samples of Gaussians, and of laws whose transform is a formula (``closed``).
 
 With M(s) = E_P e^{sL} of the whole composition and any θ > 0 (1/(s(s+1)) is the two-sided Laplace transform of
 (1 − e^{−l})₊, so M(s)/(s(s+1)) is that of δ),
@@ -9,7 +11,7 @@ With M(s) = E_P e^{sL} of the whole composition and any θ > 0 (1/(s(s+1)) is th
 
 - *the sum over t* of step τ = 2π/W is Σ_n e^{θnW} δ(ε + nW) exactly (Poisson summation). Its surplus is positive:
   from n < 0 at most 1/(e^{θW} − 1), from n > 0 a geometric series by Chernoff's bound at another tilt;
-- *the sum over x* in M(s), relative to M(θ): ``gaussian_pair``;
+- *the sum over x* in M(s), relative to M(θ): ``gaussian_pair``; a formula has rounding only;
 - *|t| beyond R*: on a line x + iy of the sign for which arg r_p >= arg r_q, |M| is at most the integral of the
   integrand's size, which falls in t; it is a trapezoid sum again (``Pair.lifted``);
 - *rounding*, term by term, times the number of uses (``terms``).

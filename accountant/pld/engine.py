@@ -1,11 +1,11 @@
 r"""Two-sided ε and δ of a composition: grids, refinement, directions.
 
 Each direction is composed apart and the larger δ counts. A direction with one use left is answered by its
-curve's closed form, samples of Gaussians by a contour integral (``contour``). Otherwise the saddle point of the
-target gives the tilt and the window; a cheap grid gives a first bracket, and its width the next step, since both sides
+curve's closed form; Gaussians, their samples, Laplace noise and few atoms by a contour integral (``contour``), as far
+as the transform of all of them fades. Otherwise the saddle point of the target gives the tilt and the window; a cheap grid gives a first bracket, and its width the next step, since both sides
 converge like the square of the step. Where the bracket shows that the saddle point was guessed
-badly or the window is too narrow, these are corrected. It ends when the bracket is narrow enough
-or the transform would exceed ``MAX_POINTS`` points; the bracket returned is valid either way.
+badly or the window is too narrow, these are corrected. It ends when the bracket is narrow enough,
+when a longer lattice kept little of its promise, or when there would be too many points; it is valid either way.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _refine(parts: CurveParts, target: Target, tolerance: float, enough: float) 
             step, before = max(step, problem.least_step()), NO_STEP
             continue
         outside = math.inf
-        finer = _finer(problem, step, width, goal, narrow=width <= target.goal(best, NARROW))
+        finer = _finer(problem, step, width, goal, target.goal(best, NARROW))
         if finer > AGAIN * step:
             break
         step = finer
@@ -247,7 +247,7 @@ def _upper_only(parts: CurveParts, target: Target, tolerance: float, enough: flo
             width = SAFETY * abs(higher - above) / ((coarser / step) ** 2 - 1.0)
             if width <= goal:
                 break
-            finer = _finer(problem, step, width, goal, narrow=width <= target.goal((best, best), NARROW))
+            finer = _finer(problem, step, width, goal, target.goal((best, best), NARROW))
         else:
             finer = max(aligned(parts, 0.5 * step), problem.least_step())
         if finer > AGAIN * step:
@@ -291,12 +291,16 @@ def _in_vain(problem: Problem, before: tuple[float, float], step: float, width: 
     return wider - width < WORTH * wider * (1.0 - (step / coarser) ** 2)
 
 
-def _finer(problem: Problem, step: float, width: float, goal: float, *, narrow: bool) -> float:
-    """The next step: the width falls like its square once it resolves the losses; a ``narrow`` one has fewer points."""
-    ratio = math.sqrt(0.7 * goal / width) if math.isfinite(width) else 0.25
-    ratio *= 0.85 if ratio < 0.125 else 1.0
-    least = problem.least_step(FINE_POINTS if narrow else MAX_POINTS)
-    return max(aligned(problem.parts, step * min(max(ratio, 0.03), 0.8)), least)
+def _finer(problem: Problem, step: float, width: float, goal: float, narrow: float) -> float:
+    """The next step: the width falls like its square once it resolves the losses; long lattices make it ``narrow``."""
+
+    def towards(wanted: float, points: int) -> float:
+        ratio = math.sqrt(0.7 * wanted / width) if math.isfinite(width) else 0.25
+        ratio *= 0.85 if ratio < 0.125 else 1.0
+        return max(aligned(problem.parts, step * min(max(ratio, 0.03), 0.8)), problem.least_step(points))
+
+    finer = towards(goal, FINE_POINTS)
+    return finer if width <= narrow else min(finer, towards(max(goal, narrow), MAX_POINTS))
 
 
 def _total_variation(parts: CurveParts) -> float:
