@@ -1,11 +1,12 @@
 r"""Two-sided ε and δ of a composition: grids, refinement, directions.
 
-Each direction is composed apart and the larger δ counts. A direction with one use left is answered by its
-curve's closed form; Gaussians, their samples, Laplace noise and few atoms by a contour integral (``contour``), as far
-as the transform of all of them fades. Otherwise the saddle point of the target gives the tilt and the window; a cheap grid gives a first bracket, and its width the next step, since both sides
-converge like the square of the step. Where the bracket shows that the saddle point was guessed
-badly or the window is too narrow, these are corrected. It ends when the bracket is narrow enough,
-when a longer lattice kept little of its promise, or when there would be too many points; it is valid either way.
+Each direction is composed apart and the larger δ counts. A direction with one use left is answered by its curve's
+closed form; Gaussians, their samples, Laplace noise and few atoms by a contour integral (``contour``), as far as the
+transform of all of them fades. Otherwise the saddle point of the target gives the tilt and the window; a cheap grid
+gives a first bracket, and its width the next step, since both sides converge like the square of the step. Where the
+bracket shows that the saddle point was guessed badly or the window is too narrow, these are corrected. It ends when
+the bracket is narrow enough, when a longer lattice kept little of its promise, or when there would be too many points;
+it is valid either way.
 """
 
 from __future__ import annotations
