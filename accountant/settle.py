@@ -130,11 +130,15 @@ def _tolerance(plan: Plan, relation: Relation, first: Bound) -> float | None:
 
 
 def _settles(first: Bound, found: Recomputed) -> bool:
-    """Whether a finer upper side would change nothing: the verifier's is the larger one, or all is known to be lost."""
+    """Whether a finer bracket would change nothing that matters.
+
+    Neither side moves beyond the other, and the settled ε stays at or above the verifier's upper side.
+    """
     low, high = max(first.epsilon_lower, found.epsilon_lower), max(first.epsilon_upper, found.epsilon_upper)
     if low > LOUD and high - low <= LOUD_WIDTH * high:
         return True
-    return first.epsilon_upper <= found.epsilon_upper and (high - low <= NARROW * high or high == math.inf)
+    narrow = (LOUD_WIDTH if low > LOUD else NARROW) * high
+    return first.epsilon_upper <= found.epsilon_upper and (first.epsilon_upper - low <= narrow or high == math.inf)
 
 
 def _check(issued: Bound, found: Recomputed) -> None:

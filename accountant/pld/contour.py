@@ -1,4 +1,6 @@
-r"""Gaussians and Poisson samples of Gaussians by Fourier inversion: no grid of losses, whatever the number of uses.
+r"""Compositions by Fourier inversion: no grid of losses, whatever the number of uses.
+
+Of Gaussians, of Poisson samples of Gaussians, and of laws whose transform is a formula (``closed``).
 
 With M(s) = E_P e^{sL} of the whole composition and any θ > 0 (1/(s(s+1)) is the two-sided Laplace transform of
 (1 − e^{−l})₊, so M(s)/(s(s+1)) is that of δ),
@@ -9,7 +11,7 @@ With M(s) = E_P e^{sL} of the whole composition and any θ > 0 (1/(s(s+1)) is th
 
 - *the sum over t* of step τ = 2π/W is Σ_n e^{θnW} δ(ε + nW) exactly (Poisson summation). Its surplus is positive:
   from n < 0 at most 1/(e^{θW} − 1), from n > 0 a geometric series by Chernoff's bound at another tilt;
-- *the sum over x* in M(s), relative to M(θ): ``gaussian_pair``;
+- *the sum over x* in M(s), relative to M(θ): ``gaussian_pair``; a formula has rounding only;
 - *|t| beyond R*: on a line x + iy of the sign for which arg r_p >= arg r_q, |M| is at most the integral of the
   integrand's size, which falls in t; it is a trapezoid sum again (``Pair.lifted``);
 - *rounding*, term by term, times the number of uses (``terms``).
@@ -31,25 +33,30 @@ The verifier has its own contour integral, with other quadratures; the lattice (
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
+from affidavit.accountant.pld.closed import Closed
 from affidavit.accountant.pld.common_part import Common, Pairs, common_part, log_beyond
 from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.gaussian_pair import ComplexArray, Pair, TooFineError
 from affidavit.accountant.pld.grid import CurveParts
 from affidavit.accountant.pld.mixture import UNIT
-from affidavit.accountant.pld.terms import Split, Whole, summed
+from affidavit.accountant.pld.terms import Split, Use, Whole, summed
 
 __all__ = ["Contour", "chernoff", "contour"]
 
 ACCURACY, RARE_ACCURACY = 1e-9, 1e-8
 """Of δ, relative: what each of the two sums over t may miss, without windows and with them."""
+INFINITE, MOVED, MOST_USES = 1e-14, 1e-6, 1e9
+"""Relative error of the mass at +inf; what rounding may move all uses of a formula by, relative to M(θ)."""
 LEAST_LOG = -700.0
 """ln of the smallest δ that this is asked for: float64 has no digits far below."""
-FEW, WORK, RARE_WORK = 4e6, 4e7, 1e8
-"""Multiplications: a pair before windows are looked for, of all, and with windows. The lattice has the others."""
+FEW, WORK, RARE_WORK, FEWER = 4e6, 4e7, 1e8, 1e6
+"""Multiplications: a pair before windows are looked for, of all, and with windows; a use where formulas are among them.
+The lattice has the others."""
 SHARP = 3e-7
 """Relative width at which no windows are tried."""
 RATIO, LARGEST_ODDS = 3.0, 1.0
@@ -103,11 +110,13 @@ class Contour:
 
     sums: tuple[Sum, ...]
     common: Common | None = None
+    infinity: float = 0.0
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """(lower, upper) δ at ``epsilon`` >= 0."""
         common = 0.0 if self.common is None else self.common.delta(epsilon)
         sides = [one.delta(epsilon) for one in self.sums]
+        sides.append((self.infinity * (1.0 - INFINITE), self.infinity * (1.0 + INFINITE)))
         return math.fsum(low for low, _ in sides), min(1.0, math.fsum(high for _, high in sides) + common)
 
     def width(self, delta: float | None, epsilon: float) -> float:
@@ -145,54 +154,82 @@ class Contour:
         return above
 
 
-def gaussian_pairs(parts: CurveParts) -> tuple[tuple[tuple[Pair, int], ...], float] | None:
-    """Samples of Gaussians with counts, and Σ μ² of the others; None with anything else, or without samples."""
-    pairs: list[tuple[Pair, int]] = []
+class Inverted(NamedTuple):
+    """What a composition is of: ``uses`` with counts, Σ μ² of Gaussians, and the mass at +inf."""
+
+    uses: tuple[tuple[Use, int], ...]
+    precision: float
+    infinity: float
+
+    @property
+    def pairs(self) -> Pairs:
+        """The samples of Gaussians."""
+        return tuple((use, count) for use, count in self.uses if isinstance(use, Pair))
+
+
+def inverted(parts: CurveParts) -> Inverted | None:
+    """Samples of Gaussians, and laws whose transform is a formula; None with anything else, or of Gaussians alone."""
+    uses: list[tuple[Use, int]] = []
     precisions: list[float] = []
+    infinite: list[float] = []
     for curve, count in parts:
         if isinstance(curve, Gaussian):
             precisions.append(count * curve.mu**2)
-        elif (pair := Pair.of(curve)) is None:
+            continue
+        use: Use | None = Pair.of(curve) or Closed.of(curve)
+        if use is None or (isinstance(use, Closed) and (count > MOST_USES or use.infinity >= 1.0)):
             return None
-        else:
-            pairs.append((pair, count))
-    return (tuple(pairs), math.fsum(precisions)) if pairs else None
+        uses.append((use, count))
+        if isinstance(use, Closed) and use.infinity:
+            infinite.append(count * math.log1p(-use.infinity))
+    return Inverted(tuple(uses), math.fsum(precisions), -math.expm1(math.fsum(infinite))) if uses else None
 
 
 def chernoff(parts: CurveParts, *, delta: float) -> float:
     """An upper side of ε from Chernoff's bound alone, inf where ``contour`` does not apply; cheap."""
-    found = gaussian_pairs(parts)
-    if found is None or not delta > 0.0:
+    found = inverted(parts)
+    if found is None or not delta > found.infinity * (1.0 + INFINITE):
         return math.inf
+    left = (delta - found.infinity * (1.0 + INFINITE)) * (1.0 - INFINITE)
     try:
-        whole = _aimed(*found, delta, None)
+        whole = _aimed(found.uses, found.precision, left, None)
     except TooFineError:
         return math.inf
-    rounding = (count * pair.tilted(whole.tilt, 0.0).rounding(one.log_peak)[0] for pair, count, one in whole.parts)
-    return max(0.0, (whole.log_chernoff - math.log(delta) + math.fsum(rounding)) / whole.tilt * (1.0 + 1e-12))
+    rounding = (count * use.tilted(whole.tilt, 0.0).rounding(one.log_peak)[0] for use, count, one in whole.parts)
+    return max(0.0, (whole.log_chernoff - math.log(left) + math.fsum(rounding)) / whole.tilt * (1.0 + 1e-12))
 
 
 def contour(parts: CurveParts, *, delta: float | None, epsilon: float | None) -> Contour | None:
     """The sums for ``parts`` near ``delta`` or ``epsilon``; None where they do not apply or would take too long."""
-    found = gaussian_pairs(parts)
-    if found is None:
+    found = inverted(parts)
+    if found is None or (delta is not None and not delta > found.infinity * (1.0 + INFINITE)):
         return None
-    pairs, precision = found
+    uses, precision, infinity = found
+    left = None if delta is None else delta - infinity
     try:
-        whole = _aimed(pairs, precision, delta, epsilon)
+        whole = _aimed(uses, precision, left, epsilon)
         target = max(whole.epsilon if epsilon is None else epsilon, 0.0)
-        log_delta = min(whole.log_delta(target), 0.0 if delta is None else math.log(delta))
-        plain = _plain(whole, target, log_delta, FEW * len(pairs))
+        log_delta = min(whole.log_delta(target), 0.0 if left is None else math.log(left))
+        formulas = len(found.pairs) < len(uses)
+        plain = _plain(whole, target, log_delta, (FEWER if formulas else FEW) * len(uses))
+        if formulas:
+            return None if plain is None or _moved(whole) > MOVED else replace(plain, infinity=infinity)
         if plain is not None and plain.width(delta, target) <= SHARP:
             return plain
         near = target
         if delta is not None:
             near = _largest_alone(parts, delta) if plain is None else sum(plain.epsilon(delta)) / 2.0
-        cut = _cut(pairs, precision, near, log_delta if delta is None else math.log(delta))
+        cut = _cut(found.pairs, precision, near, log_delta if delta is None else math.log(delta))
         plain = plain or (_plain(whole, target, log_delta, WORK) if cut is None else None)
         return min((one for one in (plain, cut) if one), key=lambda one: one.width(delta, near), default=None)
     except TooFineError:
         return None
+
+
+def _moved(whole: Whole) -> float:
+    """What rounding may move all uses by, relative to M(θ): Chernoff's constants allow a thousandth."""
+    each = (count * use.tilted(whole.tilt, 0.0).rounding(one.log_peak)[0] for use, count, one in whole.parts)
+    return math.fsum(each)
 
 
 def _largest_alone(parts: CurveParts, delta: float) -> float:
@@ -270,7 +307,7 @@ def _period(whole: Whole, others: list[Whole], target: float, log_goal: float) -
     return max(period, (1.0 - log_goal) / whole.tilt), other
 
 
-def _aimed(pairs: tuple[tuple[Pair, int], ...], precision: float, delta: float | None, epsilon: float | None) -> Whole:
+def _aimed(pairs: tuple[tuple[Use, int], ...], precision: float, delta: float | None, epsilon: float | None) -> Whole:
     """At the tilt whose saddle point is ``epsilon``, or the ε >= 0 at which δ is guessed to be ``delta``."""
 
     def beyond(whole: Whole) -> bool:

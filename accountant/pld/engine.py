@@ -1,11 +1,12 @@
 r"""Two-sided ε and δ of a composition: grids, refinement, directions.
 
-Each direction is composed apart and the larger δ counts. A direction with one use left is answered by its
-curve's closed form, samples of Gaussians by a contour integral (``contour``). Otherwise the saddle point of the
-target gives the tilt and the window; a cheap grid gives a first bracket, and its width the next step, since both sides
-converge like the square of the step. Where the bracket shows that the saddle point was guessed
-badly or the window is too narrow, these are corrected. It ends when the bracket is narrow enough
-or the transform would exceed ``MAX_POINTS`` points; the bracket returned is valid either way.
+Each direction is composed apart and the larger δ counts. A direction with one use left is answered by its curve's
+closed form; Gaussians, their samples, Laplace noise and few atoms by a contour integral (``contour``), as far as the
+transform of all of them fades. Otherwise the saddle point of the target gives the tilt and the window; a cheap grid
+gives a first bracket, and its width the next step, since both sides converge like the square of the step. Where the
+bracket shows that the saddle point was guessed badly or the window is too narrow, these are corrected. It ends when
+the bracket is narrow enough, when a longer lattice kept little of its promise, or when there would be too many points;
+it is valid either way.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from affidavit.accountant.pld.contour import Contour, chernoff, contour
 from affidavit.accountant.pld.curve import Curve, OneStep
 from affidavit.accountant.pld.discretise import Side
-from affidavit.accountant.pld.grid import CurveParts, aligned, merged
+from affidavit.accountant.pld.grid import MAX_POINTS, CurveParts, aligned, merged
 from affidavit.accountant.pld.nested import Law, composed_curve, composed_law
 from affidavit.accountant.pld.problem import Problem, Target
 
@@ -31,6 +32,13 @@ HUGE = 1e12
 """Losses beyond which float64 has no digits left for a grid."""
 ROUNDED = 1e-4
 """Widths of a contour integral that a lattice hardly improves."""
+APART = 1e-4
+"""Tolerance of a lower side that is not the upper side's own."""
+NARROW, FINE_POINTS = 1e-3, 2**18
+"""Relative width of a bracket that is narrow enough for lattices of more than so many points not to be worth it."""
+LONG, FAIR, WORTH, AGAIN = 2**16, 1e-2, 0.5, 0.85
+"""From so many points, and such a relative width on, what share of its promise a finer lattice must keep; what is no
+finer one."""
 LARGE = 2**24
 """Largest count that one transform composes."""
 LOUD, LOUD_SHARE = 500.0, 10.0
@@ -117,10 +125,13 @@ def _bracket(
 
 
 def _lower_only(lower: CurveParts, target: Target, tolerance: float) -> float:
-    found = _inverted(lower, target)
-    if found is not None and _narrow(found, target, tolerance):
+    """A lower side that the upper one is far from, whatever is computed: as sharp as a lattice is at little cost."""
+    tolerance = max(tolerance, APART)
+    found = _refine(_split(lower, "lower"), target, 0.5 * tolerance, 0.0)
+    if found[1] - found[0] <= _goal(found, target, tolerance):
         return found[0]
-    return max(_refine(_split(lower, "lower"), target, 0.5 * tolerance, 0.0)[0], 0.0 if found is None else found[0])
+    sharper = _inverted(lower, target)
+    return found[0] if sharper is None else max(found[0], sharper[0])
 
 
 def _inverted(parts: CurveParts, target: Target) -> tuple[float, float] | None:
@@ -171,26 +182,31 @@ def _refine(parts: CurveParts, target: Target, tolerance: float, enough: float) 
     problem = Problem.of(parts, target)
     if any(max(-bottom, top) > HUGE for bottom, top in problem.reaches):
         return best
-    step, outside = problem.first_step(), math.inf
+    step, outside, before = problem.first_step(), math.inf, NO_STEP
     for _ in range(ROUNDS):
         sides = problem.solve(step, enough=enough)
         best = max(best[0], sides.lower), min(best[1], sides.upper)
         width, goal = best[1] - best[0], _goal(best, target, tolerance)
-        if width <= goal or best[1] <= enough or problem.at_limit(step):
+        if width <= goal or best[1] <= enough or _in_vain(problem, before, step, width, best[1]):
             break
+        before = step, width
         # A poor guess is improved together with the grid: a coarse upper side is no good guide.
         moved = problem.moved(best) if best[1] < limit else problem
         if moved is not problem:
             problem, step = moved, max(aligned(parts, 0.5 * min(step, moved.first_step())), moved.least_step())
+            before = NO_STEP
             continue
         relative = goal / max(best[1], 1e-300) if target.epsilon is not None else goal
         # Where widening does not help, the side that is charged is too coarse to say anything.
         if problem.wants_room(sides.outside, relative) and sides.outside < 0.5 * outside:
             problem, outside = problem.widened(), sides.outside
-            step = max(step, problem.least_step())
+            step, before = max(step, problem.least_step()), NO_STEP
             continue
         outside = math.inf
-        step = _finer(problem, step, width, goal)
+        finer = _finer(problem, step, width, goal, target.goal(best, NARROW))
+        if finer > AGAIN * step:
+            break
+        step = finer
     return best
 
 
@@ -212,7 +228,7 @@ def _upper_only(parts: CurveParts, target: Target, tolerance: float, enough: flo
         tail = problem.tail("upper", step)
         above = tail.epsilon(target.delta or 0.0)
         best = min(best, above)
-        if best <= enough or problem.at_limit(step):
+        if best <= enough:
             break
         far = best < limit and abs(best - problem.saddle.epsilon) > POOR * best
         moved = problem.moved((0.0, best)) if far else problem
@@ -232,10 +248,12 @@ def _upper_only(parts: CurveParts, target: Target, tolerance: float, enough: flo
             width = SAFETY * abs(higher - above) / ((coarser / step) ** 2 - 1.0)
             if width <= goal:
                 break
-            before, step = (step, above), _finer(problem, step, width, goal)
+            finer = _finer(problem, step, width, goal, target.goal((best, best), NARROW))
         else:
-            before = (step, above) if math.isfinite(above) else NO_STEP
-            step = max(aligned(parts, 0.5 * step), problem.least_step())
+            finer = max(aligned(parts, 0.5 * step), problem.least_step())
+        if finer > AGAIN * step:
+            break
+        before, step = (step, above) if math.isfinite(above) else NO_STEP, finer
     return best
 
 
@@ -266,11 +284,24 @@ def _goal(bracket: tuple[float, float], target: Target, tolerance: float) -> flo
     return target.goal(bracket, tolerance)
 
 
-def _finer(problem: Problem, step: float, width: float, goal: float) -> float:
-    """The next step: the width falls like its square once it resolves the losses."""
-    ratio = math.sqrt(0.7 * goal / width) if math.isfinite(width) else 0.25
-    ratio *= 0.85 if ratio < 0.125 else 1.0
-    return max(aligned(problem.parts, step * min(max(ratio, 0.03), 0.8)), problem.least_step())
+def _in_vain(problem: Problem, before: tuple[float, float], step: float, width: float, most: float) -> bool:
+    """Whether a long lattice made a bracket much less narrow than it promised: rounding or far atoms keep it wide."""
+    coarser, wider = before
+    if coarser <= step or width > FAIR * most or problem.least_step(LONG) < step:
+        return False
+    return wider - width < WORTH * wider * (1.0 - (step / coarser) ** 2)
+
+
+def _finer(problem: Problem, step: float, width: float, goal: float, narrow: float) -> float:
+    """The next step: the width falls like its square once it resolves the losses; long lattices make it ``narrow``."""
+
+    def towards(wanted: float, points: int) -> float:
+        ratio = math.sqrt(0.7 * wanted / width) if math.isfinite(width) else 0.25
+        ratio *= 0.85 if ratio < 0.125 else 1.0
+        return max(aligned(problem.parts, step * min(max(ratio, 0.03), 0.8)), problem.least_step(points))
+
+    finer = towards(goal, FINE_POINTS)
+    return finer if width <= narrow else min(finer, towards(max(goal, narrow), MAX_POINTS))
 
 
 def _total_variation(parts: CurveParts) -> float:

@@ -253,6 +253,11 @@ class Tilted:
     loss: Array
     log_height: Array  # ln φ r_p^{1+θ} r_q^{−θ}
 
+    @property
+    def size(self) -> int:
+        """Multiplications a term."""
+        return len(self.x)
+
     def moments(self) -> Moments:
         """Of one use."""
         top = float(self.log_height.max())

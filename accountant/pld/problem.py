@@ -89,14 +89,10 @@ class Problem:
         saddle, reaches = find_saddle(self.sketches, epsilon=epsilon, delta=delta)
         return Problem(self.parts, self.target, self.sketches, saddle, reaches)
 
-    def least_step(self) -> float:
-        """The finest step for which window and grids keep within ``MAX_POINTS``."""
+    def least_step(self, points: int = MAX_POINTS) -> float:
+        """The finest step for which window and grids keep within so many points."""
         widest = max(high - low for low, high in self.reaches)
-        return max(self.saddle.top - self.saddle.bottom, widest, 1e-300) / (0.9 * MAX_POINTS)
-
-    def at_limit(self, step: float) -> bool:
-        """Whether ``step`` cannot be refined."""
-        return step <= 1.01 * self.least_step()
+        return max(self.saddle.top - self.saddle.bottom, widest, 1e-300) / (0.9 * points)
 
     def first_step(self) -> float:
         """A cheap step to begin with; the width of its bracket tells the next."""

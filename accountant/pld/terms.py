@@ -10,31 +10,33 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from affidavit.accountant.pld.closed import Closed
 from affidavit.accountant.pld.curve import Array
 from affidavit.accountant.pld.gaussian_pair import ComplexArray, Moments, Pair
 from affidavit.accountant.pld.mixture import UNIT
 
-__all__ = ["Split", "Whole", "summed"]
+__all__ = ["Split", "Use", "Whole", "summed"]
 
 STRIDE = 1.3
 FIRST_TERMS = 32
 LEAST = 1e-300
 """For what is 0: far below all that is charged."""
 
+Use = Pair | Closed
 Split = tuple[tuple[Pair, Pair], ...]
 """The parts of each pair below a window and within it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The composition at one tilt: samples with their counts, and Gaussians whose μ² add up to ``precision``."""
+    """The composition at one tilt: uses with their counts, and Gaussians whose μ² add up to ``precision``."""
 
     tilt: float
-    parts: tuple[tuple[Pair, int, Moments], ...]
+    parts: tuple[tuple[Use, int, Moments], ...]
     precision: float
 
     @classmethod
-    def at(cls, tilt: float, pairs: tuple[tuple[Pair, int], ...], precision: float) -> Whole:
+    def at(cls, tilt: float, pairs: tuple[tuple[Use, int], ...], precision: float) -> Whole:
         """With its moments."""
         parts = tuple((pair, count, pair.tilted(tilt, 0.0).moments()) for pair, count in pairs)
         return cls(tilt, parts, precision)
@@ -79,8 +81,13 @@ def summed(
     """Terms until what is left of their integral is below ``goal``, log_scale, error; None beyond ``limit``."""
     found: list[ComplexArray] = []
     error, work, first, count = 0.0, 0.0, 0, FIRST_TERMS
-    parts: tuple[tuple[Pair, ...], ...] = split or tuple((pair,) for pair, _, _ in whole.parts)
+    parts: tuple[tuple[Use, ...], ...] = split or tuple((pair,) for pair, _, _ in whole.parts)
     sums = 8.0 + 2.0 * len(parts)  # each part's logarithm is in all later partial sums
+    if any(isinstance(use, Closed) for use, _, _ in whole.parts):
+        # Atoms may never fade: then the last of all terms that there may be has too much beyond it.
+        last = step * limit / sum(use.tilted(whole.tilt, 0.0).size for use, _, _ in whole.parts)
+        if _rest(whole, split, last, goal) > goal:
+            return None
     scale = math.fsum(uses * abs(moments.log_peak) for _, uses, moments in whole.parts) + whole.gaussian
     while True:
         t = step * np.arange(first, first + count, dtype=np.float64)
@@ -90,7 +97,7 @@ def summed(
         quotient, moved, direct = np.zeros(count, dtype=np.complex128), np.zeros_like(t), rounding
         for part, (_, uses, moments) in zip(parts, whole.parts, strict=True):
             nodes = [one.tilted(whole.tilt, float(t[-1])) for one in part]
-            work += count * sum(len(one.x) for one in nodes)
+            work += count * sum(one.size for one in nodes)
             if work > limit:
                 return None
             of_one = [one.transform(float(t[0]), step, count, moments.log_peak) for one in nodes]
@@ -169,7 +176,7 @@ def _log1p(z: ComplexArray) -> ComplexArray:
 
 def _rest(whole: Whole, split: Split | None, start: float, goal: float) -> float:
     """Bound of step Σ |terms| beyond t = ``start``; |s(s+1)| >= t²."""
-    parts: tuple[tuple[Pair, ...], ...] = split or tuple((pair,) for pair, _, _ in whole.parts)
+    parts: tuple[tuple[Use, ...], ...] = split or tuple((pair,) for pair, _, _ in whole.parts)
     nodes = [[one.lifted(whole.tilt) for one in part] for part in parts]
 
     def size(t: float) -> float:

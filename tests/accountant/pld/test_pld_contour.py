@@ -16,7 +16,7 @@ from scipy.special import ndtr
 from affidavit.accountant.plan import Compose, Plan, Poisson, Repeat
 from affidavit.accountant.plan import Gaussian as GaussianNode
 from affidavit.accountant.pld.common_part import common_part, log_beyond
-from affidavit.accountant.pld.contour import _aimed, _cut, _plain, chernoff, contour, gaussian_pairs
+from affidavit.accountant.pld.contour import _aimed, _cut, _plain, chernoff, contour, inverted
 from affidavit.accountant.pld.curve import Curve
 from affidavit.accountant.pld.engine import _refine
 from affidavit.accountant.pld.gaussian import Gaussian
@@ -234,11 +234,11 @@ def test_what_common_parts_add_is_charged(rate: float, mu: float, epsilon: float
 )
 def test_windows_and_the_lattice_agree(rate: float, mu: float, count: int, log_delta: float) -> None:
     parts = ((sampled(rate, mu), count),)
-    found = gaussian_pairs(parts)
+    found = inverted(parts)
     least, most = _refine(parts, Target(delta=10.0**log_delta), 1e-3, 0.0)
     if found is None or least == 0.0:
         return
-    cut = _cut(*found, 0.5 * (least + most), log_delta * math.log(10.0))
+    cut = _cut(found.pairs, found.precision, 0.5 * (least + most), log_delta * math.log(10.0))
     if cut is not None:
         lower, upper = cut.epsilon(10.0**log_delta)
         assert lower <= most
@@ -346,12 +346,13 @@ def test_windows_and_one_sum_agree(
 ) -> None:
     """Also where windows are not needed: where common parts are nearly nothing, or smaller than what they miss."""
     curve = ThreeGaussians(right=mu, left=left * mu, rate=rate) if left > 0.1 else sampled(rate, mu)
-    found = gaussian_pairs(((curve, count), *(((Gaussian(extra), 1),) if extra else ())))
+    found = inverted(((curve, count), *(((Gaussian(extra), 1),) if extra else ())))
     assert found is not None
     try:
-        whole = _aimed(*found, math.exp(log_delta), None)
+        whole = _aimed(found.uses, found.precision, math.exp(log_delta), None)
         target = max(whole.epsilon, 0.0)
-        plain, cut = _plain(whole, target, log_delta, 2e7), _cut(*found, target, log_delta)
+        plain = _plain(whole, target, log_delta, 2e7)
+        cut = _cut(found.pairs, found.precision, target, log_delta)
     except TooFineError:
         return
     if plain is not None and cut is not None:
