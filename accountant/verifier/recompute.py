@@ -49,6 +49,8 @@ from affidavit.accountant.verifier.zcdp import zcdp_top
 ROUNDS, STRIDE = 4, 1e-12
 """A δ whose lower side is lost is computed again, on lattices cut at ``STRIDE`` times its upper side."""
 
+FORGIVEN = 0.1
+"""Of δ."""
 LEAST = math.ulp(0.0)
 """No upper side of δ is smaller where some loss may exceed ε: float64 loses what is."""
 
@@ -106,6 +108,13 @@ class _Ask(NamedTuple):
     together: Callable[[Sequence[Branch]], _Found | None]
     stays_below: Callable[[Branch, float], bool]
     narrow: float
+    forgiven: float
+    """A failure less likely than that says little of the cost."""
+
+    def cost(self, branch: Branch) -> tuple[float, float]:
+        """By which branches are put in order."""
+        failures, size = likely_cost(branch)
+        return (failures if failures >= self.forgiven else 0.0), size
 
 
 class _Answers:
@@ -117,7 +126,7 @@ class _Answers:
         self.low = self.alone = self.high = 0.0
         self.methods: list[str] = []
         branches = [*dict.fromkeys((*found.upper, *found.lower))]
-        order = sorted(branches, key=likely_cost, reverse=True) if len(branches) > 1 else branches
+        order = sorted(branches, key=ask.cost, reverse=True) if len(branches) > 1 else branches
         alone, groups = groups_of(order)
         if not any(branch in self.upper for branch in alone):
             alone, groups = order, []
@@ -139,9 +148,12 @@ class _Answers:
             return
         keep: Side = "both" if branch in self.lower else "upper"
         keep = keep if branch in self.upper else "lower"
-        is_narrow = keep != "lower" and self.high - self.low <= self.ask.narrow * self.high < math.inf
+        enough = self.low
+        gap = self.high - self.low
+        if keep != "lower" and 0.0 < self.high < math.inf and gap <= self.ask.narrow * self.high:  # its lower side is idle
+            keep, enough = "upper", self.high
         try:
-            sides, method = self.ask.alone(branch, keep, self.high if is_narrow else self.low)
+            sides, method = self.ask.alone(branch, keep, enough)
         except NotSupported:
             if keep != "lower":
                 raise
@@ -194,6 +206,7 @@ def recompute(
             lambda group: _together(group, Goal(delta=delta)),
             lambda branch, low: costs_at_most(branch, epsilon=low, delta=delta),
             NARROW,
+            FORGIVEN * delta,
         )
         found = _Answers(plan, relation, ask)
         low, high = found.low, found.high
@@ -204,6 +217,7 @@ def recompute(
         lambda group: _together(group, Goal(epsilon=epsilon)),
         lambda branch, low: costs_at_most(branch, epsilon=epsilon, delta=low),
         NARROW_DELTA,
+        0.0,
     )
     found = _Answers(plan, relation, ask)
     low, high = found.low, found.high
