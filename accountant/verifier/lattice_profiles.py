@@ -166,7 +166,8 @@ def _refined(look: _Look, goal: Goal, floor: float, top: float) -> Profile:
     aim = NARROW if goal.delta is not None else ROUGH_DELTA if goal.rough else NARROW_DELTA
     aim += COARSE_WIDTH if goal.keep == "lower" else 0.0  # the upper side is that of the look
     step = front.spacing(COARSE_WIDTH if front.attained else NARROW / 2)
-    profile = last = look.started(step, goal.keep)
+    last = look.started(step, goal.keep)
+    profile: Profile = last
     lower, upper = _asked(profile, goal)
     upper, shrunk = min(upper, look.upper), True
     for _ in range(REFINEMENTS if front.attained else 0):

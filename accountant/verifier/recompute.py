@@ -148,12 +148,8 @@ class _Answers:
             return
         keep: Side = "both" if branch in self.lower else "upper"
         keep = keep if branch in self.upper else "lower"
-        enough = self.low
-        gap = self.high - self.low
-        if keep != "lower" and 0.0 < self.high < math.inf and gap <= self.ask.narrow * self.high:  # its lower side is idle
-            keep, enough = "upper", self.high
         try:
-            sides, method = self.ask.alone(branch, keep, enough)
+            sides, method = self.one(branch, keep)
         except NotSupported:
             if keep != "lower":
                 raise
@@ -163,6 +159,17 @@ class _Answers:
             self.methods.append(method)
         if keep != "upper":
             self.low = max(self.low, sides[0])
+
+    def one(self, branch: Branch, keep: Side) -> _Found:
+        """Both sides of one; an upper side alone where the bracket is narrow, and stays so with it."""
+        if keep != "lower" and 0.0 < self.high < math.inf and self.is_narrow(self.high):
+            found = self.ask.alone(branch, "upper", self.high)
+            if found[0][1] <= self.high or self.is_narrow(found[0][1]):
+                return found
+        return self.ask.alone(branch, keep, self.low)
+
+    def is_narrow(self, upper: float) -> bool:
+        return upper - self.low <= self.ask.narrow * upper
 
     def add_group(self, group: Sequence[Branch]) -> None:
         """An upper side of all, or of either half where they are few and that is too wide."""
