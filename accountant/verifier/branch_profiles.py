@@ -6,13 +6,14 @@ import math
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import cycle
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.plan import Approximate, Pure
+from affidavit.accountant.plan import Approximate, Laplace, Pure
 from affidavit.accountant.verifier.adaptive import (
     AdaptiveCurve,
     Side,
@@ -47,7 +48,7 @@ from affidavit.accountant.verifier.profile import (
     Untaken,
     worst,
 )
-from affidavit.accountant.verifier.sampled import fronts
+from affidavit.accountant.verifier.sampled import Kept, fronts
 from affidavit.accountant.verifier.single import one_exponential
 from affidavit.accountant.verifier.staged import staged_curve
 from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
@@ -107,7 +108,8 @@ def _on_lattice(fixed: Fixed) -> bool:
     return len(_two_point(fixed)) < len(fixed.uses) or losses_of(_two_point(fixed)) > most
 
 
-def _masses(fixed: Fixed, tail: float) -> tuple[LossMasses | None, ...]:
+@lru_cache(maxsize=4)
+def _masses(fixed: Fixed, tail: float, keep: Kept = "both") -> tuple[LossMasses | None, ...]:
     """The loss distribution of fixed pairs, in each direction where the two differ."""
     if fixed.empty:
         return (None,)
@@ -116,7 +118,7 @@ def _masses(fixed: Fixed, tail: float) -> tuple[LossMasses | None, ...]:
         found = (forward, backward) if forward.directed else (forward,)
         closed = [front.closed_form() for front in found]
         return tuple(
-            front.masses(front.spacing(FRONT_WIDTH)) if form is None else _times_gaussian(form, tail)
+            front.masses(front.spacing(FRONT_WIDTH), keep=keep) if form is None else _times_gaussian(form, tail)
             for front, form in zip(found, closed, strict=True)
         )
     return (_times_gaussian(_product(fixed, tail), tail),)
@@ -200,7 +202,8 @@ def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
     if goal.keep == "upper" or not _on_lattice(branch.between.plus(branch.last)):
         return found
     # Pairs that are not symmetric cannot start the recursion; a strategy without memory can wait for them.
-    return Best((found, OneSide(profile_of(_pure_steps(branch, 2), goal), "lower")))
+    below_it = profile_of(_pure_steps(branch, 2), replace(goal, keep="lower"))
+    return Best((found, OneSide(below_it, "lower")))
 
 
 class _Ordered(NamedTuple):
@@ -232,7 +235,7 @@ def zcdp_profile(branch: Branch, goal: Goal) -> Profile:
     tail = goal.tail(_rho(rest, ()) + float(rho))
     top = max(zcdp_top(float(rho), tail), float(goal.epsilon or 0.0))
     curve = zcdp_curve(rho, top)
-    sides = [MixtureProfile(curve, masses, curve, None, "zCDP conversion") for masses in _masses(rest, tail)]
+    sides = [MixtureProfile(curve, masses, curve, None, "zCDP conversion") for masses in _masses(rest, tail, "upper")]
     return OneSide(worst(sides), "upper")
 
 
@@ -256,13 +259,13 @@ def _in_blocks(branch: Branch, goal: Goal) -> Profile:
     tilt = max(LEAST_TILT, math.sqrt(max(1.0, -math.log(tail / TAIL)) / rho))
     curve, below = exponential_blocks(branch.steps, tail, tilt)
     method = "blocks of exponential mechanisms, each by its largest curve"
-    masses = _masses(branch.fixed, tail)
     if below is not None and not (after := branch.between.plus(branch.last)).empty:
         below = _staged(branch.steps, replace(after, uses=tuple(_two_point(after))), tail, tilt)
     if below is not None:
-        first = _masses(branch.first, tail)
+        first, masses = _masses(branch.first, tail), _masses(branch.fixed, tail)
         pairs = zip(masses, cycle(first), strict=False)
         return worst([MixtureProfile(curve, one, below, other, method) for one, other in pairs])
+    masses = _masses(branch.fixed, tail, "upper")
     above = worst([MixtureProfile(curve, one, curve, None, method) for one in masses])
     sides: list[Profile] = [OneSide(above, "upper")]
     without = _memoryless(branch, goal, tail) if goal.keep != "upper" else None
@@ -299,14 +302,16 @@ def _memoryless(branch: Branch, goal: Goal, tail: float) -> Profile | None:
     try:
         if not others and branch.fixed.empty and count <= MOST_USES:
             return memoryless_profile(spread, count, goal, budget=tail)
-        return profile_of(_pure_steps(replace(branch, steps=steps), 2), goal)
+        return profile_of(_pure_steps(replace(branch, steps=steps), 2), replace(goal, keep="lower"))
     except NotSupported:
         return None
 
 
 def _weak(steps: Steps, fixed: Fixed) -> bool:
     """Whether the steps are so little of the cost that it hardly matters what is said of them."""
-    alone = math.fsum(min(use.epsilon, use.epsilon * use.epsilon / 2) * n for use, n in _two_point(fixed))
+    losses = [(use.epsilon, n) for use, n in _two_point(fixed)]
+    losses += [(1.0 / use.noise_multiplier, n) for use, n in fixed.uses if isinstance(use, Laplace)]
+    alone = math.fsum(min(loss, loss * loss / 2) * n for loss, n in losses)
     return _rho(Fixed(), steps) < WEAK * (_rho(replace(fixed, uses=()), ()) + alone)
 
 
@@ -349,18 +354,26 @@ def _composed(branch: Branch, goal: Goal) -> Profile:
         goal = replace(goal, expected=max(goal.delta - failed, 1e-9 * goal.delta))
     if fixed.rho:
         above = zcdp_profile(branch, goal)
-        if goal.keep == "upper":
+        if goal.keep == "upper" or goal.met(above):
             return above
         first, between, last = (_as_gaussian(part) for part in (branch.first, branch.between, branch.last))
         gaussians = replace(branch, first=first, between=between, last=last)
-        return Best((above, OneSide(profile_of(gaussians, goal), "lower")))
+        return Best((above, OneSide(profile_of(gaussians, replace(goal, keep="lower")), "lower")))
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
         return one_exponential(branch.steps[0][0])
     if branch.steps:
+        if goal.enough > 0.0 and goal.met(quick := zcdp_profile(branch, goal)):
+            return quick
         if _weak(branch.steps, fixed):
             # Each exponential mechanism of range η is η-DP, and may be randomised response of ε = η/2.
-            upper, lower = (profile_of(_pure_steps(branch, share), goal) for share in (1, 2))
-            return Best((OneSide(upper, "upper"), OneSide(lower, "lower")))
+            sides: tuple[tuple[Literal["upper", "lower"], int], ...] = ("upper", 1), ("lower", 2)
+            return Best(
+                tuple(
+                    OneSide(profile_of(_pure_steps(branch, share), replace(goal, keep=side)), side)
+                    for side, share in sides
+                    if goal.keep in {"both", side}
+                )
+            )
         ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
         uses = by_range(branch.steps)
         many = MANY_STEPS if branch.between.plus(branch.last).empty else MANY_BESIDE

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from operator import eq
 from typing import TypeAlias
 
 from affidavit.accountant import plan as nodes
@@ -83,8 +84,10 @@ class Fixed:
 
         What is only known to be ρ-zCDP may be a Gaussian of μ² = 2ρ.
         """
-        zcdp = other.rho <= self.rho and other.mu_squared + 2 * other.rho <= self.mu_squared + 2 * self.rho
-        return zcdp and _uses_cover(self.uses, other.uses)
+        spare = self.rho - other.rho if self.rho or other.rho else 0
+        if spare < 0 or other.mu_squared > (self.mu_squared + 2 * spare if spare else self.mu_squared):
+            return False
+        return _uses_cover(self.uses, other.uses)
 
     @property
     def empty(self) -> bool:
@@ -110,7 +113,7 @@ class Branch:
 
     @property
     def fixed(self) -> Fixed:
-        return Fixed.joined((self.first, self.between, self.last))
+        return Fixed.joined((self.first, self.between, self.last)) if self.steps else self.first
 
     @property
     def gaussian(self) -> Fraction | None:
@@ -181,12 +184,12 @@ class Branch:
             return True
         if other.blatant or (other.interleaved and not self.interleaved):
             return False
-        pairs = zip(self.steps, other.steps, strict=False)
-        runs = len(self.steps) == len(other.steps) and all(a[0] >= b[0] and a[1] >= b[1] for a, b in pairs)
-        if other.steps and not runs:
-            return False
         if not other.steps:
             return self.fixed.covers(other.fixed)
+        pairs = zip(self.steps, other.steps, strict=False)
+        runs = len(self.steps) == len(other.steps) and all(a[0] >= b[0] and a[1] >= b[1] for a, b in pairs)
+        if not runs:
+            return False
         return self.first.covers(other.first) and self.between.covers(other.between) and self.last.covers(other.last)
 
 
@@ -200,18 +203,13 @@ def by_range(steps: Steps) -> Counter[Fraction]:
 
 def _uses_cover(larger: tuple[tuple[Use, int], ...], smaller: tuple[tuple[Use, int], ...]) -> bool:
     """Whether each of the smaller's uses has one of its own among the larger's that costs as much."""
-    free = Counter(dict(larger))
-    missing = Counter(dict(smaller)) - free
-    free -= Counter(dict(smaller))
-    for use, count in missing.items():
-        still = count
-        for other, spare in free.items():
-            if spare and _use_covers(other, use):
-                taken = min(still, spare)
-                still, free[other] = still - taken, spare - taken
-        if still:
-            return False
-    return True
+    spare, missing = [count for _, count in larger], [count for _, count in smaller]
+    for covers in (eq, _use_covers):  # equal ones first; compared one by one, as a sample takes long to hash
+        for i, (use, _) in enumerate(smaller):
+            for j, (other, _) in enumerate(larger):
+                if (taken := min(missing[i], spare[j])) and covers(other, use):
+                    missing[i], spare[j] = missing[i] - taken, spare[j] - taken
+    return not any(missing)
 
 
 def _use_covers(larger: Use, smaller: Use) -> bool:

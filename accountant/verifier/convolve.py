@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from flint import arb, fmpz_poly
+from flint import arb
 
 from affidavit.accountant.verifier.balls import Array, Ball, down, down_array, up, up_array
 from affidavit.accountant.verifier.exponential_use import FLOOR, STEP
@@ -45,10 +45,11 @@ __all__ = ["Composed", "Masses", "TooLong", "Window", "compose", "log_tail_bound
 Uses = Sequence[tuple[LatticeMasses, int]]
 
 UNIT = 2.0**-53
-DIRECT = 5e7
-"""Products of masses from which on FLINT is faster."""
-SPARE_BITS, LARGEST_EXPONENT = 28, 1000
-"""Bits below what may be cut, and of the largest float."""
+DIRECT = 1e8
+"""Products of masses from which on they are added up in blocks."""
+BLOCK, PIECE, SPARSE = 256, 8192, 0.1
+LIGHT = 2.0**-10
+"""Of what may be cut at an end: masses that together are less go to +inf (above) or are left out (below)."""
 FEWEST_PLACES = 300
 SHARE = 1.0
 """What coarser places may add, relative to what the lattice adds to each use; not where there are so few."""
@@ -176,13 +177,13 @@ class _Sums:
         """Of two; the sum ends up in the whole so many times."""
         stride = min(one.stride, other.stride)
         masses, more = one.stretched(stride), other.stretched(stride)
-        if len(masses) * len(more) > DIRECT:
-            masses = self._whole_product(masses, more, self.cut / times)
-        else:
-            error = (min(len(masses), len(more)) + 4) * 2.0 * UNIT
-            masses = np.convolve(masses, more)
-            masses = masses * (1.0 + error) + FLOOR if self.upward else np.maximum(masses * (1.0 - error) - FLOOR, 0.0)
+        error = (min(len(masses), len(more)) + 4) * 2.0 * UNIT
+        masses = _convolved(masses, more) * (1.0 + error if self.upward else 1.0 - error)
         either = one.infinite + other.infinite * (1.0 - one.infinite)
+        small = masses < max(FLOOR, LIGHT * self.cut / times / len(masses))
+        if self.upward:  # FLOOR is more than what may have been lost of a product
+            either += float(masses[small].sum()) * (1.0 + STEP) + FLOOR * len(masses)
+        masses[small] = 0.0
         infinite = min(either * (1.0 + STEP), 1.0) if self.upward else either * (1.0 - STEP)
         below, above = np.cumsum(masses), np.cumsum(masses[::-1])
         begin, end = (int(np.count_nonzero(ends <= self.cut / times)) for ends in (below, above))
@@ -199,28 +200,6 @@ class _Sums:
             kept[-1] += high * (1.0 + slack)
             kept[-1] *= 1.0 - STEP
         return self._coarser(Masses(one.first + other.first + begin * stride, stride, kept, infinite), times)
-
-    def _whole_product(self, masses: Array, more: Array, cut: float) -> Array:
-        """Of long ones, rounded to whole numbers of units far below what may be cut: FLINT multiplies those exactly."""
-        bits = math.ceil(-math.log2(cut)) + SPARE_BITS
-        one, other = (self._whole(values, bits) for values in (masses, more))
-        product = [int(value) for value in (fmpz_poly(one) * fmpz_poly(other)).coeffs()]
-        spare = max(0, 2 * bits - LARGEST_EXPONENT)
-        found = np.zeros(len(masses) + len(more) - 1)
-        found[: len(product)] = [float(value >> spare) for value in product]
-        found = np.ldexp(found, spare - 2 * bits)
-        floor = math.ldexp(1.0, spare - 2 * bits) if spare else 0.0
-        if self.upward:
-            return found * (1.0 + STEP) + max(floor, FLOOR)
-        return np.where(found > FLOOR, found * (1.0 - STEP), 0.0)
-
-    def _whole(self, values: Array, bits: int) -> list[int]:
-        parts, exponents = np.frexp(values)
-        turns = (exponents + (bits - 53)).tolist()
-        wholes = np.ldexp(parts, 53).astype(np.int64).tolist()
-        if self.upward:
-            return [n << k if k >= 0 else -(-n >> min(-k, 64)) for n, k in zip(wholes, turns, strict=True)]
-        return [n << k if k >= 0 else n >> min(-k, 64) for n, k in zip(wholes, turns, strict=True)]
 
     def _coarser(self, law: Masses, times: int) -> Masses:
         """On every other place, as long as there is room."""
@@ -240,6 +219,26 @@ class _Sums:
                 kept *= 1.0 - STEP
             law = Masses(first, 2 * law.stride, kept, law.infinite)
         return law
+
+
+def _convolved(masses: Array, more: Array) -> Array:
+    """Sums of products; of many as products of matrices, which keeps the masses at hand in the processor."""
+    if len(masses) * len(more) < DIRECT:
+        return np.convolve(masses, more)
+    if np.count_nonzero(masses) <= SPARSE * len(masses):
+        total = np.zeros(len(masses) + len(more) - 1)
+        for place in np.flatnonzero(masses):
+            total[place : place + len(more)] += masses[place] * more
+        return total
+    rows = np.pad(masses, (0, -len(masses) % BLOCK)).reshape(-1, BLOCK)
+    found = np.zeros(rows.size + len(more) + BLOCK)
+    for begin in range(0, len(more), PIECE):
+        piece = np.pad(more[begin : begin + PIECE], BLOCK - 1)
+        width = len(piece) - BLOCK + 1
+        shifted = np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(piece, width)[::-1])
+        for i, row in enumerate(rows @ shifted):
+            found[begin + i * BLOCK : begin + i * BLOCK + width] += row
+    return found[: len(masses) + len(more) - 1]
 
 
 def _raised(masses: list[float], grow: float, shrink: float) -> Array:

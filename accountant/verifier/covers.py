@@ -34,12 +34,13 @@ from affidavit.accountant.verifier.product import Tails, two_point_product
 from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Goal, Profile, worst
 from affidavit.accountant.verifier.sampled import expected_delta, fronts
 
-__all__ = ["FEW", "WIDER", "Largest", "groups_of", "together"]
+__all__ = ["FEW", "HARDLY", "WIDER", "Largest", "groups_of", "together"]
 
 ALONE, RATIO = 3, 4
 """So many branches are bounded each alone, of the others groups that grow by this factor."""
-WIDER, FEW = 1.01, 12
-"""A group of so few branches whose upper side is this much above that of the costliest is bounded one by one."""
+WIDER, HARDLY, FEW = 1.01, 1.0005, 12
+"""A group of so few branches is halved where its upper side is the first above that of the costliest branch, and the
+second above the plan's that is known."""
 MOST_UNITS = 4_000
 
 

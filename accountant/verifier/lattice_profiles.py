@@ -9,18 +9,32 @@ from typing import NamedTuple
 from affidavit.accountant.verifier.bracket import Sides, epsilon_bracket
 from affidavit.accountant.verifier.branches import Fixed
 from affidavit.accountant.verifier.mixture import MixtureProfile, NoSteps
-from affidavit.accountant.verifier.profile import LOUD, LOUD_WIDTH, SMALLEST, TAIL, Best, Goal, OneSide, Profile, worst
+from affidavit.accountant.verifier.profile import (
+    LOUD,
+    LOUD_WIDTH,
+    NARROW,
+    NARROW_DELTA,
+    SMALLEST,
+    TAIL,
+    Best,
+    Goal,
+    OneSide,
+    Profile,
+    worst,
+)
 from affidavit.accountant.verifier.sampled import Front, Kept, expected_delta, fronts
 
 __all__ = ["lattice_above", "sampled_profile"]
 
-COARSE_WIDTH, NARROW = 2e-3, 8e-4
-"""Relative bracket widths: of a first look, and aimed at."""
-NARROW_DELTA, ROUGH_DELTA = 5e-3, 3e-2
+COARSE_WIDTH, ROUGH_DELTA = 2e-3, 3e-2
+"""Relative bracket widths: of a first look, and of a rough curve."""
 REFINEMENTS, HALVINGS, MAX_WORK = 4, 4, 128 << 15
 """Refinements and halvings at most; places times bits of a refined sum."""
 QUICK = 4_000
-"""Places up to which another refinement is tried though the last one did not help much."""
+"""Places up to which another refinement is tried though the last one did not help much; four times of it itself."""
+HARDLY, LITTLE = 0.1, 0.25
+"""Shares of the bracket of both directions: what the cheaper one's lower side may add to it and is not looked for, and
+what it may add and is not refined."""
 
 
 def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
@@ -28,30 +42,30 @@ def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
     delta = goal.expected or goal.delta or expected_delta(fixed, goal.epsilon or 0.0)
     tail = max(SMALLEST, delta * TAIL)
     found: list[Profile] = []
-    pending: list[tuple[float, Front, _Look | None]] = []
+    pending: list[_Look] = []
     forward, backward = fronts(fixed, negligible=tail)
     for front in (forward, backward) if forward.directed else (forward,):
         exact = front.closed_form() or front.single()
         if exact is not None:
             found.append(exact)
-        elif not forward.directed:
-            pending.append((0.0, front, None))
-        else:
+        elif forward.directed or goal.keep != "both":
             # A quick look at the upper side: it may show that this direction does not matter.
-            step = front.spacing(COARSE_WIDTH, resolve=False)
-            quick = _lattice_profile(front, step, keep="upper")
-            pending.append((_asked(quick, goal)[1], front, _Look(step, quick)))
+            pending.append(_Look.at(front, goal))
+        else:
+            pending.append(_Look(front, math.inf, None, math.inf))
     if not (forward.attained or forward.directed or found):
         return _two_lattices(forward, backward, goal)
-    floor = max((_asked(profile, goal)[0] for profile in found), default=0.0)
-    for upper, front, look in sorted(pending, key=lambda item: -item[0]):
-        if look is not None and upper <= floor:
+    known = [_asked(profile, goal) for profile in found] if pending else []
+    for look in sorted(pending, key=lambda look: -look.upper):
+        floor, top = (max((sides[i] for sides in known), default=0.0) for i in (0, 1))
+        most = top if goal.keep == "upper" else min(top, floor + HARDLY * (top - floor))
+        if look.profile is not None and look.upper <= max(most, goal.enough):
             found.append(look.profile)
             continue
-        found.append(_refined(front, goal, floor, look))
-        floor = max(floor, _asked(found[-1], goal)[0])
+        found.append(_refined(look, goal, max(floor, goal.enough), top))
+        known.append(_asked(found[-1], goal))
     result = worst(found)
-    if forward.attained or forward.single() is not None:
+    if forward.attained or forward.single() is not None or goal.keep == "upper":
         return result
     other = _lattice_profile(backward, backward.spacing(NARROW / 2), keep="lower")
     return Best((result, OneSide(other, "lower")))
@@ -63,23 +77,13 @@ def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:
     Those differ by direction; a quick look from above may show that the second one does not matter. A rough curve is an
     upper side only.
     """
-    sides: list[Profile] = []
     step = forward.spacing(NARROW / 2, resolve=False)
     above = _lattice_profile(forward, step, keep="upper")
-    for _ in range(
-        0 if goal.rough else HALVINGS
-    ):  # O(spacing²): the step to half of it shows three quarters of the error
-        if _places(above) * forward.bits > MAX_WORK:
-            break
-        step /= 2
-        finer = _lattice_profile(forward, step, keep="upper")
-        before, after = _asked(above, goal)[1], _asked(finer, goal)[1]
-        above = finer if after < before else above
-        if before - after <= (2 * NARROW if goal.delta is not None else NARROW_DELTA) * after:
-            break
-    sides.append(OneSide(above, "upper"))
+    if not goal.rough:
+        above, step = _halved(forward, step, above, goal)
+    sides: list[Profile] = [OneSide(above, "upper")]
     reached = 0.0
-    for front in () if goal.rough or goal.keep == "upper" else (forward, backward):
+    for front in () if goal.rough or goal.keep == "upper" or goal.met(above) else (forward, backward):
         if len(sides) > 1:
             if not front.direction.lower:  # nothing that the first direction does not have
                 break
@@ -92,6 +96,25 @@ def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:
         reached = max(reached, _asked(below, goal)[0])
         sides.append(OneSide(below, "lower"))
     return Best(tuple(sides))
+
+
+def _halved(front: Front, step: float, above: MixtureProfile, goal: Goal) -> tuple[MixtureProfile, float]:
+    """An upper side on finer lattices, as long as it falls, and the last spacing.
+
+    It is O(spacing²) above the truth, so the step to half of it shows three quarters of the error.
+    """
+    upper = _asked(above, goal)[1]
+    for _ in range(HALVINGS):
+        if upper <= goal.enough or _places(above) * front.bits > MAX_WORK:
+            break
+        step /= 2
+        finer = _lattice_profile(front, step, keep="upper")
+        before, upper = upper, _asked(finer, goal)[1]
+        if upper < before:
+            above = finer
+        if before - upper <= (2 * NARROW if goal.delta is not None else NARROW_DELTA) * upper:
+            break
+    return above, step
 
 
 def lattice_above(front: Front) -> Profile:
@@ -115,39 +138,58 @@ def _places(profile: MixtureProfile) -> int:
 
 
 class _Look(NamedTuple):
-    """A quick look from above."""
+    """A quick look at one direction from above: ``upper`` is what it says of what is asked."""
 
+    front: Front
     step: float
-    profile: MixtureProfile
+    profile: MixtureProfile | None
+    upper: float
 
-    def with_lower(self, front: Front) -> MixtureProfile:
-        """The same with a lower side."""
-        lower = front.masses(self.step, keep="lower")
-        return replace(self.profile, lower_masses=lower)
+    @staticmethod
+    def at(front: Front, goal: Goal) -> _Look:
+        step = front.spacing(COARSE_WIDTH, resolve=False)
+        quick = _lattice_profile(front, step, keep="upper")
+        return _Look(front, step, quick, _asked(quick, goal)[1])
+
+    def started(self, step: float, keep: Kept) -> MixtureProfile:
+        """The profile on a lattice of that step, or on that of the look where it is no coarser."""
+        if self.profile is None or step < self.step or keep == "lower":
+            return _lattice_profile(self.front, step, keep=keep)
+        return replace(self.profile, lower_masses=self.front.masses(self.step, keep="lower"))
 
 
-def _refined(front: Front, goal: Goal, floor: float, look: _Look | None) -> Profile:
-    """The profile on finer and finer lattices, until it is narrow or another direction costs more (``floor``)."""
+def _refined(look: _Look, goal: Goal, floor: float, top: float) -> Profile:
+    """The profile on finer and finer lattices, until it is narrow or another direction's sides make it so."""
+    front = look.front
+    if goal.keep == "upper" and look.profile is not None:
+        return _halved(front, look.step, look.profile, goal)[0]
     aim = NARROW if goal.delta is not None else ROUGH_DELTA if goal.rough else NARROW_DELTA
+    aim += COARSE_WIDTH if goal.keep == "lower" else 0.0  # the upper side is that of the look
     step = front.spacing(COARSE_WIDTH if front.attained else NARROW / 2)
-    profile = _lattice_profile(front, step) if look is None or step < look.step else look.with_lower(front)
+    last = look.started(step, goal.keep)
+    profile: Profile = last
     lower, upper = _asked(profile, goal)
+    upper, shrunk = min(upper, look.upper), True
     for _ in range(REFINEMENTS if front.attained else 0):
         width = upper - lower
-        if goal.delta is not None and lower > LOUD and width <= LOUD_WIDTH * upper:
-            break
+        aim = max(aim, LOUD_WIDTH) if goal.delta is not None and lower > LOUD else aim
         if upper <= floor or width <= max(aim * upper, 1e-7 if goal.delta is not None else 0.0):
             break
+        if upper <= top and width <= LITTLE * (top - lower):
+            break
         # The bracket is O(spacing²) wide.
-        finest = max(_places(profile) * front.bits / MAX_WORK, front.tails(step) / 2.0)
+        finest = max(_places(last) * front.bits / MAX_WORK, front.tails(step) / 2.0)
         factor = max(0.15, finest, math.sqrt(0.6 * aim * upper / width) if width < math.inf else 0.5)
-        if factor > 0.8:
+        if factor > 0.8 or (not shrunk and _places(last) > QUICK * min(1.0, 4.0 * factor)):
             break
         step *= factor
-        profile = _lattice_profile(front, step)
-        again = _asked(profile, goal)
-        shrunk = again[1] - again[0] < 0.7 * width
-        lower, upper = again
-        if not shrunk and _places(profile) > QUICK:
-            break
+        last = _lattice_profile(front, step, keep=goal.keep)
+        again = _asked(last, goal)
+        better = again[0] >= lower, again[1] <= upper
+        if all(better) or (goal.keep == "lower" and better[0]):
+            profile = last
+        elif any(better):
+            profile = Best((profile, last))
+        lower, upper = max(lower, again[0]), min(upper, again[1])
+        shrunk = upper - lower < 0.7 * width
     return profile

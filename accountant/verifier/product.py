@@ -20,6 +20,7 @@ binomial recurrence from the mode, so relative accuracy survives 1e5 uses.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -33,7 +34,6 @@ from flint import arb
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, Pure
 from affidavit.accountant.verifier.balls import (
-    Array,
     Ball,
     ball,
     down,
@@ -84,20 +84,20 @@ class Atoms:
         return [mass * (-loss).exp() for loss, mass in zip(self.losses, self.masses, strict=True)]
 
     @cached_property
-    def _ranks(self) -> tuple[Array, Array, list[Tails]]:
-        """Under every loss so far, above every loss still to come; the sums of the first 0, 1, ... masses."""
-        least = np.minimum.accumulate(down_array(self.losses))
-        most = np.maximum.accumulate(up_array(self.losses)[::-1])[::-1]
+    def _ranks(self) -> tuple[list[float], list[float], list[Tails]]:
+        """Minus what is under every loss so far, above every one still to come; the sums of the first masses."""
+        least = np.maximum.accumulate(-down_array(self.losses)).tolist()
+        most = np.minimum.accumulate(-up_array(self.losses)[::-1])[::-1].tolist()
         sums = zip(accumulate(self.masses, initial=arb(0)), accumulate(self.weights, initial=arb(0)), strict=True)
         return least, most, list(sums)
 
     def _split(self, loss: Ball) -> tuple[Ball, Ball, list[int]]:
         """P and Q of what is surely above, and what may or may not be."""
         least, most, sums = self._ranks
-        certain = int(np.count_nonzero(least > up(loss)))
+        certain = bisect_left(least, -up(loss))
         inside, outside = sums[certain]
         open_ones = []
-        for i in range(certain, int(np.count_nonzero(most > down(loss)))):
+        for i in range(certain, bisect_left(most, -down(loss))):
             if self.losses[i] > loss:
                 inside, outside = inside + self.masses[i], outside + self.weights[i]
             elif not self.losses[i] <= loss:

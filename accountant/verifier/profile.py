@@ -17,6 +17,8 @@ from affidavit.accountant.verifier.bracket import Sides
 __all__ = [
     "LOUD",
     "LOUD_WIDTH",
+    "NARROW",
+    "NARROW_DELTA",
     "SMALLEST",
     "TAIL",
     "Best",
@@ -32,6 +34,8 @@ __all__ = [
 SMALLEST = 1e-280
 TAIL = 1e-5
 """What may be cut off, relative to the δ asked for."""
+NARROW, NARROW_DELTA = 8e-4, 5e-3
+"""Relative bracket widths aimed at, of ε and of δ."""
 LOUD, LOUD_WIDTH = 500.0, 6e-3
 """An ε above it is of no use to anyone, so this relative width of it is narrow enough."""
 
@@ -42,7 +46,8 @@ class Goal:
 
     ``expected`` is the δ that lattices must resolve, where it is not ``delta``: an earlier, too coarse δ
     at that ε, or what approximate mechanisms leave of ``delta``. ``rough``: a curve, for which a few
-    per cent of δ do. ``keep``: the side that is asked for, "both" or one of them.
+    per cent of δ do. ``keep``: the side that is asked for, "both" or one of them. ``enough``: an upper side of what is
+    asked (ε, or δ) that is no larger changes nothing, nor does a lower side below it.
     """
 
     delta: float | None = None
@@ -50,6 +55,13 @@ class Goal:
     expected: float | None = None
     rough: bool = False
     keep: Literal["both", "lower", "upper"] = "both"
+    enough: float = 0.0
+
+    def met(self, profile: Profile) -> bool:
+        """Whether the upper side is enough."""
+        if self.delta is None:
+            return profile.delta(self.epsilon or 0.0)[1] <= self.enough
+        return 0.0 < self.enough < math.inf and profile.delta(self.enough)[1] <= self.delta
 
     def tail(self, rho: float) -> float:
         """A mass that is negligible beside the δ in question, for a plan of about ρ-zCDP."""
@@ -147,6 +159,13 @@ def epsilon_of(profile: Profile, delta: float, *, start: float) -> Sides:
         case Best(profiles=profiles):
             lower, upper = zip(*(epsilon_of(one, delta, start=start) for one in profiles), strict=True)
             return max(lower), min(upper)
+        case Worst(profiles=profiles):
+            low = high = 0.0
+            for one in profiles:  # those that cost at most what is known are not searched
+                if not 0.0 < low < math.inf or one.delta(low)[1] > delta:
+                    more = epsilon_of(one, delta, start=start)
+                    low, high = max(low, more[0]), max(high, more[1])
+            return low, high
         case OneSide(profile=inner, keep=keep):
             low, high = epsilon_of(inner, delta, start=start)
             return (low, math.inf) if keep == "lower" else (0.0, high)

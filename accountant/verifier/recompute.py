@@ -26,8 +26,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import flint
 
@@ -41,14 +41,16 @@ from affidavit.accountant.verifier.bracket import Sides
 from affidavit.accountant.verifier.branch_profiles import profile_of
 from affidavit.accountant.verifier.branches import Branch
 from affidavit.accountant.verifier.ceiling import costs_at_most, likely_cost, pure_epsilon
-from affidavit.accountant.verifier.covers import FEW, WIDER, groups_of, together
-from affidavit.accountant.verifier.profile import SMALLEST, Goal, epsilon_of
+from affidavit.accountant.verifier.covers import FEW, HARDLY, WIDER, groups_of, together
+from affidavit.accountant.verifier.profile import NARROW, NARROW_DELTA, SMALLEST, Goal, epsilon_of
 from affidavit.accountant.verifier.reading import cases
 from affidavit.accountant.verifier.zcdp import zcdp_top
 
 ROUNDS, STRIDE = 4, 1e-12
 """A δ whose lower side is lost is computed again, on lattices cut at ``STRIDE`` times its upper side."""
 
+FORGIVEN = 0.1
+"""Of δ."""
 LEAST = math.ulp(0.0)
 """No upper side of δ is smaller where some loss may exceed ε: float64 loses what is."""
 
@@ -99,54 +101,91 @@ _Found = tuple[Sides, str]
 """Both sides of one branch, and the theorems."""
 
 
-def _answers(
-    plan: Plan | Mapping[str, Any],
-    relation: Relation,
-    ask: Callable[[Branch, Side], _Found],
-    stays_below: Callable[[Branch, float], bool],
-    cover: Callable[[Sequence[Branch]], _Found | None],
-) -> tuple[Sides, list[str]]:
+class _Ask(NamedTuple):
+    """How a branch is asked, at a given δ or ε: ``alone`` with the upper side that is enough, or many ``together``."""
+
+    alone: Callable[[Branch, Side, float], _Found]
+    together: Callable[[Sequence[Branch]], _Found | None]
+    stays_below: Callable[[Branch, float], bool]
+    narrow: float
+    forgiven: float
+    """A failure less likely than that says little of the cost."""
+
+    def cost(self, branch: Branch) -> tuple[float, float]:
+        """By which branches are put in order."""
+        failures, size = likely_cost(branch)
+        return (failures if failures >= self.forgiven else 0.0), size
+
+
+class _Answers:
     """The largest lower side of the branches that are reached, the largest upper side of those that bound the plan."""
-    found = cases(core(parse_plan(plan)), validate.relation(relation))
-    branches = dict.fromkeys((*found.upper, *found.lower))
-    low = 0.0
-    above: list[tuple[float, str]] = []
-    order = sorted(branches, key=likely_cost, reverse=True) if len(branches) > 1 else [*branches]
-    alone, groups = groups_of(order)
-    if not any(branch in found.upper for branch in alone):
-        alone, groups = order, []
-    waiting = [*reversed(alone)]
-    while waiting or groups:
-        if not waiting:
-            group = [one for one in groups.pop(0) if one in found.upper]
-            left = [one for one in group if low < math.inf and not (low > 0.0 and stays_below(one, low))]
-            if len(left) < len(group):
-                above.append((low, above[0][1]))
-            covered = cover(left) if len(left) > 1 else None
-            if covered and len(left) <= FEW and covered[0][1] > WIDER * max(upper for upper, _ in above):
-                covered = None
-            if covered is not None:
-                above.append((covered[0][1], covered[1]))
-            waiting = [] if covered is not None else [*reversed(left)]
-            continue
-        branch = waiting.pop()
-        # A branch that costs no more than a lower side that is known, at a glance, changes neither side.
-        if above and (low == math.inf or (low > 0.0 and stays_below(branch, low))):
-            above.append((low, above[0][1]))
-            continue
-        keep: Side = "both" if branch in found.upper and branch in found.lower else "lower"
-        keep = "upper" if branch not in found.lower else keep
+
+    def __init__(self, plan: Plan | Mapping[str, Any], relation: Relation, ask: _Ask) -> None:
+        found = cases(core(parse_plan(plan)), validate.relation(relation))
+        self.ask, self.upper, self.lower = ask, dict.fromkeys(found.upper), dict.fromkeys(found.lower)
+        self.low = self.alone = self.high = 0.0
+        self.methods: list[str] = []
+        branches = [*dict.fromkeys((*found.upper, *found.lower))]
+        order = sorted(branches, key=ask.cost, reverse=True) if len(branches) > 1 else branches
+        alone, groups = groups_of(order)
+        if not any(branch in self.upper for branch in alone):
+            alone, groups = order, []
+        for branch in alone:
+            self.add(branch)
+        for group in reversed(groups):  # the upper side of the largest one shows how narrow the others need be
+            self.add_group([one for one in group if one in self.upper])
+
+    def stays_below(self, branch: Branch) -> bool:
+        """Whether it costs, at a glance, no more than a lower side that is known: then it changes neither side."""
+        return bool(self.methods) and (
+            self.low == math.inf or (self.low > 0.0 and self.ask.stays_below(branch, self.low))
+        )
+
+    def add(self, branch: Branch) -> None:
+        """A branch alone."""
+        if self.stays_below(branch):
+            self.high = max(self.high, self.low)
+            return
+        keep: Side = "both" if branch in self.lower else "upper"
+        keep = keep if branch in self.upper else "lower"
         try:
-            sides, method = ask(branch, keep)
+            sides, method = self.one(branch, keep)
         except NotSupported:
-            if branch in found.upper:
+            if keep != "lower":
                 raise
-            continue
+            return
         if keep != "lower":
-            above.append((sides[1], method))
+            self.alone, self.high = max(self.alone, sides[1]), max(self.high, sides[1])
+            self.methods.append(method)
         if keep != "upper":
-            low = max(low, sides[0])
-    return (low, max(upper for upper, _ in above)), [method for _, method in above]
+            self.low = max(self.low, sides[0])
+
+    def one(self, branch: Branch, keep: Side) -> _Found:
+        """Both sides of one; an upper side alone where the bracket is narrow, and stays so with it."""
+        if keep != "lower" and 0.0 < self.high < math.inf and self.is_narrow(self.high):
+            found = self.ask.alone(branch, "upper", self.high)
+            if found[0][1] <= self.high or self.is_narrow(found[0][1]):
+                return found
+        return self.ask.alone(branch, keep, self.low)
+
+    def is_narrow(self, upper: float) -> bool:
+        return upper - self.low <= self.ask.narrow * upper
+
+    def add_group(self, group: Sequence[Branch]) -> None:
+        """An upper side of all, or of either half where they are few and that is too wide."""
+        left = [branch for branch in group if not self.stays_below(branch)]
+        if len(left) < len(group):
+            self.high = max(self.high, self.low)
+        covered = self.ask.together(left) if len(left) > 1 else None
+        if covered is None:
+            for branch in left:
+                self.add(branch)
+        elif len(left) <= FEW and covered[0][1] > max(WIDER * self.alone, HARDLY * self.high):
+            self.add_group(left[: len(left) // 2])
+            self.add_group(left[len(left) // 2 :])
+        else:
+            self.high = max(self.high, covered[0][1])
+            self.methods.append(covered[1])
 
 
 def recompute(
@@ -169,33 +208,40 @@ def recompute(
         raise UsageError("give either delta or epsilon", hint="For example `delta = 1e-05` and `epsilon = None`.")
     if delta is not None:
         delta = validate.fraction(delta, path="delta")
-        (low, high), methods = _answers(
-            plan,
-            relation,
-            lambda branch, keep: _epsilon(branch, delta, keep),
-            lambda branch, low: costs_at_most(branch, epsilon=low, delta=delta),
+        ask = _Ask(
+            lambda branch, keep, enough: _epsilon(branch, Goal(delta=delta, keep=keep, enough=enough)),
             lambda group: _together(group, Goal(delta=delta)),
+            lambda branch, low: costs_at_most(branch, epsilon=low, delta=delta),
+            NARROW,
+            FORGIVEN * delta,
         )
-        return Recomputed(low, high, delta, delta, _joined(methods), _arithmetic(methods), relation)
+        found = _Answers(plan, relation, ask)
+        low, high = found.low, found.high
+        return Recomputed(low, high, delta, delta, _joined(found.methods), _arithmetic(found.methods), relation)
     epsilon = validate.real(epsilon, path="epsilon")
-    (low, high), methods = _answers(
-        plan,
-        relation,
-        lambda branch, keep: _delta(branch, epsilon, keep),
-        lambda branch, low: costs_at_most(branch, epsilon=epsilon, delta=low),
+    ask = _Ask(
+        lambda branch, keep, enough: _delta(branch, Goal(epsilon=epsilon, keep=keep, enough=enough)),
         lambda group: _together(group, Goal(epsilon=epsilon)),
+        lambda branch, low: costs_at_most(branch, epsilon=epsilon, delta=low),
+        NARROW_DELTA,
+        0.0,
     )
-    return Recomputed(epsilon, epsilon, low, high, _joined(methods), _arithmetic(methods), relation)
+    found = _Answers(plan, relation, ask)
+    low, high = found.low, found.high
+    return Recomputed(epsilon, epsilon, low, high, _joined(found.methods), _arithmetic(found.methods), relation)
 
 
-def _epsilon(branch: Branch, delta: float, keep: Side) -> _Found:
+def _epsilon(branch: Branch, goal: Goal) -> _Found:
     """ε of one branch: at most that at δ = 0, where δ is too small for the profile to resolve."""
+    delta = goal.delta or 0.0
     if delta == 1.0:
         return (0.0, 0.0), "every mechanism is (0, 1)-DP"
     largest = pure_epsilon(branch)
     if delta == 0.0:
         return largest, "largest loss"
-    profile = profile_of(branch, Goal(delta=delta, keep=keep))
+    profile = profile_of(branch, goal)
+    if goal.met(profile):
+        return (0.0, goal.enough), profile.method
     rho = likely_cost(branch)[1]
     start = zcdp_top(rho, delta) if 0.0 < rho < math.inf else 1.0
     lower, upper = epsilon_of(profile, delta, start=start)
@@ -216,16 +262,17 @@ def _together(group: Sequence[Branch], goal: Goal) -> _Found | None:
     return (lower, max(upper, LEAST)), profile.method
 
 
-def _delta(branch: Branch, epsilon: float, keep: Side) -> _Found:
+def _delta(branch: Branch, goal: Goal) -> _Found:
     """δ of one branch at ε; lattices are fitted to the answer once or twice, as it is not known before."""
+    epsilon = goal.epsilon or 0.0
     if epsilon >= pure_epsilon(branch)[1]:
         return (0.0, 0.0), "largest loss"
-    profile = profile_of(branch, Goal(epsilon=epsilon, keep=keep))
+    profile = profile_of(branch, goal)
     lower, upper = profile.delta(epsilon)
     for _ in range(ROUNDS):
-        if lower > 0.0 or upper < SMALLEST:
+        if lower > 0.0 or upper < max(SMALLEST, goal.enough):
             break
-        profile = profile_of(branch, Goal(epsilon=epsilon, expected=upper * STRIDE, keep=keep))
+        profile = profile_of(branch, replace(goal, expected=upper * STRIDE))
         again = profile.delta(epsilon)
         lower, upper = max(lower, again[0]), min(upper, again[1])
     return (lower, max(upper, LEAST)), profile.method

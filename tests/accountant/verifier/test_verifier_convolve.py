@@ -156,3 +156,12 @@ def test_lattices_below_heavy_losses_enclose_the_pair(rate: float, width: float,
     assert np.all(least <= np.array(true) + 1e-13)
     assert np.all(np.array(true) <= most + 1e-13)
     assert np.max((most - least)[at >= 0.0]) <= 0.6 * float(step) + 1e-12
+
+
+@pytest.mark.parametrize("kept", [1.0, 0.05])
+def test_long_sums_are_those_of_short_ones(kept: float) -> None:
+    """In blocks, or sparsely, as numpy adds them up; every sum is of positive terms."""
+    rng = np.random.default_rng(5)
+    one, other = (rng.random(n) ** 20 * (rng.random(n) < kept) for n in (12_001, 9_003))
+    whole = np.convolve(one, other)
+    assert np.all(np.abs(convolve._convolved(one, other) - whole) <= 1e-12 * whole)
