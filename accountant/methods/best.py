@@ -21,7 +21,7 @@ from affidavit.accountant.methods.failure import costs_infinity, most_taken
 from affidavit.accountant.methods.gaussian import GaussianMethod
 from affidavit.accountant.methods.optimal import OptimalMethod
 from affidavit.accountant.methods.pair_profiles import MixtureMethod
-from affidavit.accountant.methods.pld import PldMethod
+from affidavit.accountant.methods.pld import PldMethod, has_zcdp
 from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.rdp import RenyiMethod
 from affidavit.accountant.methods.zcdp import ZcdpMethod, stand_in
@@ -56,7 +56,7 @@ METHODS: tuple[str, ...] = tuple(method.name for method in ALL)
 def _is_exact(method: Method, scenario: Scenario) -> bool:
     if method.name == "optimal":
         return all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
-    return method.exact and not (method.name == "pld" and scenario.exponentials)
+    return method.exact and not (method.name == "pld" and (scenario.exponentials or has_zcdp(scenario)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> F
     ranges while its ends follow the largest loss, would take long to say little more.
     """
     method = PldMethod()
-    if not scenario.exponentials or not scenario.fixed or method.why_not(scenario, relation):
+    if not scenario.exponentials or not scenario.fixed or has_zcdp(scenario) or method.why_not(scenario, relation):
         return None
     composed = MixtureMethod().why_not(Scenario(fixed=scenario.fixed), relation) != ""
     if recursion_points(scenario) <= (WORTH_COMPOSING if composed else WORTH_A_LOOK):

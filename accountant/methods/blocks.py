@@ -174,11 +174,11 @@ def _by_range(scenario: Scenario) -> list[tuple[float, int]]:
 
 
 def _gap(others: Scenario, relation: Relation) -> str:
-    from affidavit.accountant.methods.pld import PldMethod
+    from affidavit.accountant.methods.pld import pair_gap
 
     if any(isinstance(leaf, Exponential) for node, _ in others.fixed for _, leaf, _ in leaves(node)):
         return "an exponential leaf below another node"
-    return PldMethod().why_not(others, relation) if others.fixed else ""
+    return pair_gap(others, relation) if others.fixed else ""
 
 
 def _is_sampled(node: Plan) -> bool:
