@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.adaptive import recursion_points
-from affidavit.accountant.methods.base import LOUD, Interval, Target
+from affidavit.accountant.methods.base import LEAST_RANGE, LOUD, Interval, Target
 from affidavit.accountant.methods.discrete import DiscreteProfile
 from affidavit.accountant.methods.one_law import Law, law_above, longer, start_aligned, start_of
 from affidavit.accountant.methods.recursion import upper_profile
@@ -158,6 +158,8 @@ class BlocksMethod:
         ]
         if max(ranges) > LARGEST_RANGE:
             return f"a range above {LARGEST_RANGE:g}: a block of uses reaches too far"
+        if min(ranges) < LEAST_RANGE:
+            return f"a range below {LEAST_RANGE:g}: a lattice of its losses is beyond float64"
         return _gap(Scenario(fixed=tuple(pair for pair in scenario.fixed if pair not in sampled)), relation)
 
     def profile(self, scenario: Scenario, relation: Relation, target: Target) -> BlocksProfile:

@@ -25,7 +25,7 @@ from affidavit.accountant.verifier.balls import ball, down_array, precision, up_
 from affidavit.accountant.verifier.blocks import SMALL_RANGE, exponential_blocks
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use, by_range
 from affidavit.accountant.verifier.ceiling import most_taken
-from affidavit.accountant.verifier.exponential_samples import exponential_samples
+from affidavit.accountant.verifier.exponential_samples import LEAST_RANGE, exponential_samples
 from affidavit.accountant.verifier.exponential_use import Lines
 from affidavit.accountant.verifier.failure import failure, is_unbounded
 from affidavit.accountant.verifier.finite_losses import losses_of, most_atoms
@@ -329,7 +329,7 @@ def _composed(branch: Branch, goal: Goal) -> Profile:
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
         return one_exponential(branch.steps[0][0])
     if branch.steps:
-        if _weak(branch.steps, fixed):
+        if _weak(branch.steps, fixed) or min(spread for spread, _ in branch.steps) < LEAST_RANGE:
             # Each exponential mechanism of range η is η-DP, and may be randomised response of ε = η/2.
             upper, lower = (profile_of(_pure_steps(branch, share), goal) for share in (1, 2))
             return Best((OneSide(upper, "upper"), OneSide(lower, "lower")))
