@@ -45,6 +45,8 @@ WORTH_A_LOOK, WORTH_COMPOSING = 2e5, 1e3
 """Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first; the second
 where what runs beside them has to be composed, finely and everywhere, before the recursion begins."""
 RANGE_ROUNDING = 1e-15
+FAR = 1e3
+"""An ε of so many times what exponential mechanisms lose, or ``LOUD``, is far out."""
 
 UPPER: tuple[Method, ...] = (ZcdpMethod(), RenyiMethod(), AdvancedMethod())
 BASIC = BasicMethod()
@@ -82,6 +84,8 @@ def edge(scenario: Scenario, relation: Relation, target: Target) -> Interval | N
     elif scenario.uses == 0:
         certain = certain_delta(target.epsilon or 0.0)
         return Interval(certain, certain)
+    elif (target.epsilon or 0.0) >= pure_epsilon(scenario, relation).upper:
+        return Interval(0.0, 0.0)
     return None
 
 
@@ -115,6 +119,8 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
     known = edge(scenario, relation, target)
     if known is not None:
         return Found(known, "definition")
+    if (far := _far_out(scenario, relation, target)) is not None:
+        return far
     if (envelope := _close_envelope(scenario, relation, target)) is not None:
         return envelope
     methods = candidates(scenario, relation)
@@ -142,6 +148,21 @@ def admitted(scenario: Scenario, relation: Relation, target: Target) -> float:
     if gaussian is None:
         return 0.0
     return best(gaussian, relation, replace(target, explicit=True)).interval.lower
+
+
+def _far_out(scenario: Scenario, relation: Relation, target: Target) -> Found | None:
+    """δ at an ε far above what all exponential mechanisms lose, W: that of the others, at ε − W at most.
+
+    Any order: of the joint loss of both, W at most is the exponential ones'. A lattice out to ε would be long.
+    """
+    epsilon = target.epsilon or 0.0
+    most = math.fsum(eta * uses for eta, uses in scenario.exponentials)
+    if epsilon <= FAR * max(most, LOUD) or most == 0.0:
+        return None
+    others = Scenario(fixed=scenario.fixed)
+    upper = best(others, relation, replace(target, epsilon=(epsilon - most) * (1.0 - RANGE_ROUNDING)))
+    lower = best(others, relation, target)
+    return replace(upper, interval=Interval(min(lower.interval.lower, upper.interval.upper), upper.interval.upper))
 
 
 def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> Found | None:

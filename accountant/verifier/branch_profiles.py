@@ -37,6 +37,7 @@ from affidavit.accountant.verifier.pairs import plain
 from affidavit.accountant.verifier.product import ProductProfile, two_point_product
 from affidavit.accountant.verifier.profile import (
     LOUD,
+    Beside,
     Best,
     Blatant,
     Goal,
@@ -58,6 +59,8 @@ ENOUGH, LOUD_ENOUGH, FINER = 40, 16, 2.5
 all of it costs more than ``LOUD``; times these for 1e-4."""
 QUICK, AFFORDABLE = 0.5, 2.0
 """Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
+FAR = 1_000
+"""An ε of so many times what exponential steps lose is far beyond their lattice."""
 WEAK = 1e-4
 """Share of the cost that exponential mechanisms have, below which pure ones in their place cost hardly more."""
 SECONDS_PER_TAIL = 3e-5
@@ -329,6 +332,9 @@ def _composed(branch: Branch, goal: Goal) -> Profile:
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
         return one_exponential(branch.steps[0][0])
     if branch.steps:
+        most = sum(count * spread for spread, count in branch.steps)
+        if (goal.epsilon or 0.0) > FAR * max(most, LOUD):
+            return Beside(profile_of(Branch(first=fixed), goal), math.nextafter(float(most), math.inf))
         if _weak(branch.steps, fixed) or min(spread for spread, _ in branch.steps) < LEAST_RANGE:
             # Each exponential mechanism of range η is η-DP, and may be randomised response of ε = η/2.
             upper, lower = (profile_of(_pure_steps(branch, share), goal) for share in (1, 2))
