@@ -84,8 +84,6 @@ def _shown(value: object) -> str:
 
 def number(value: object, *, path: str, allowed: str) -> float:
     """A finite int or float (not a bool, not a string), as float."""
-    if isinstance(value, Underflow):
-        raise PlanError(path, f"{value.text[:40]} is not 0, and nearer to it than any float", allowed=allowed)
     known = plain(value)
     if known is None:
         raise PlanError(path, f"{_shown(value)} is not a number", allowed=allowed)
@@ -95,6 +93,8 @@ def number(value: object, *, path: str, allowed: str) -> float:
         raise PlanError(path, "the number is too large", allowed=allowed) from None
     if not math.isfinite(result):
         raise PlanError(path, f"{_shown(value)} is not finite", allowed=allowed)
+    if isinstance(value, Underflow):
+        raise PlanError(path, f"{value.text[:40]} is not 0, and nearer to it than any float", allowed=allowed)
     return result
 
 
