@@ -22,6 +22,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Literal, cast
 
 from affidavit.accountant import remedies, validate
@@ -150,13 +151,6 @@ _EXAMPLES: dict[str, object] = {
 }
 
 
-def _positive(value: object, *, path: str) -> float:
-    result = validate.number(value, path=path, allowed="a finite number > 0")
-    if result <= 0.0:
-        raise PlanError(path, f"{result!r} is too small", allowed="a finite number > 0")
-    return result
-
-
 def _keys(obj: Mapping[str, Any], path: str, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:
     known = ("kind", *required, *optional)
     for key in obj:
@@ -209,11 +203,11 @@ def _subsample(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
     scheme = validate.choice(obj["scheme"], path=f"{path}.scheme", options=("poisson", "without-replacement"))
     if scheme == "poisson":
         _keys(obj, path, ("scheme", "rate", "of"), ("absent",))
-        rate = validate.fraction(obj["rate"], path=f"{path}.rate")
+        rate = validate.rate(obj["rate"], path=f"{path}.rate")
         absent = None if obj.get("absent") is None else _parse(obj["absent"], f"{path}.absent", depth + 1)
         return Poisson(rate, _parse(obj["of"], f"{path}.of", depth + 1), absent)
     _keys(obj, path, ("scheme", "population", "sample", "of"))
-    population = validate.whole(obj["population"], path=f"{path}.population")
+    population = validate.whole(obj["population"], path=f"{path}.population", maximum=int(1 / validate.LEAST))
     sample = validate.whole(obj["sample"], path=f"{path}.sample", maximum=population)
     return WithoutReplacement(population, sample, _parse(obj["of"], f"{path}.of", depth + 1))
 
@@ -225,13 +219,15 @@ _INNER: dict[str, Callable[[Mapping[str, Any], str, int], Plan]] = {
     "subsample": _subsample,
 }
 
-register_leaf(Gaussian, {"noise_multiplier": validate.real})
-register_leaf(DiscreteGaussian, {"noise_multiplier": validate.real, "granularity": _positive})
-register_leaf(Laplace, {"noise_multiplier": validate.real})
-register_leaf(Pure, {"epsilon": validate.real})
-register_leaf(Approximate, {"epsilon": validate.real, "delta": validate.fraction})
-register_leaf(Exponential, {"range": validate.real})
-register_leaf(ZeroConcentrated, {"rho": validate.real})
+register_leaf(Gaussian, {"noise_multiplier": validate.size})
+register_leaf(
+    DiscreteGaussian, {"noise_multiplier": validate.size, "granularity": partial(validate.size, minimum=validate.LEAST)}
+)
+register_leaf(Laplace, {"noise_multiplier": validate.size})
+register_leaf(Pure, {"epsilon": validate.size})
+register_leaf(Approximate, {"epsilon": validate.size, "delta": validate.fraction})
+register_leaf(Exponential, {"range": validate.size})
+register_leaf(ZeroConcentrated, {"rho": validate.size})
 
 
 def _parse(obj: object, path: str, depth: int) -> Plan:

@@ -12,6 +12,7 @@ from typing import Any
 
 from affidavit.accountant.clock import parse_instant
 from affidavit.accountant.errors import PlanError
+from affidavit.accountant.validate import written
 
 __all__ = ["count", "exactly", "fields", "flag", "instant", "items", "named", "parse", "text"]
 
@@ -22,7 +23,8 @@ _MAX_TEXT = 4000
 def parse(content: bytes) -> Any:
     """UTF-8 JSON without repeated fields, NaN, infinities or halves of surrogate pairs. Raises ``ValueError``."""
     try:
-        found = json.loads(content.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse)
+        text = content.decode("utf-8")
+        found = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=written)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if b"\\u" in content:

@@ -18,7 +18,48 @@ from affidavit.accountant.errors import PlanError
 Relation = Literal["add-remove", "zero-out", "substitution"]
 RELATIONS: tuple[Relation, ...] = get_args(Relation)
 
-__all__ = ["RELATIONS", "Relation", "choice", "fraction", "number", "plain", "real", "relation", "whole"]
+LEAST, MOST = 1e-100, 1e100
+"""Sizes of a privacy parameter that is not 0: sums over all uses are finite, and so are their squares."""
+
+__all__ = [
+    "LEAST",
+    "MOST",
+    "RELATIONS",
+    "Relation",
+    "Underflow",
+    "choice",
+    "fraction",
+    "number",
+    "plain",
+    "rate",
+    "real",
+    "relation",
+    "size",
+    "underflow",
+    "whole",
+    "written",
+]
+
+
+class Underflow(float):
+    """0, in the place of a number that was written and is nearer to 0 than any float; ``number`` refuses it."""
+
+    text: str
+
+
+def written(text: str) -> float:
+    """The float nearest to a decimal, as JSON, TOML and the command line write it. Raises ``ValueError``."""
+    result = float(text)
+    if result == 0.0 and any(digit in "123456789" for digit in text.lower().partition("e")[0]):
+        return underflow(text)
+    return result
+
+
+def underflow(text: str) -> Underflow:
+    """What stands for ``text``."""
+    result = Underflow(0.0)
+    result.text = text.strip()
+    return result
 
 
 def plain(value: object) -> int | float | None:
@@ -52,6 +93,8 @@ def number(value: object, *, path: str, allowed: str) -> float:
         raise PlanError(path, "the number is too large", allowed=allowed) from None
     if not math.isfinite(result):
         raise PlanError(path, f"{_shown(value)} is not finite", allowed=allowed)
+    if isinstance(value, Underflow):
+        raise PlanError(path, f"{value.text[:40]} is not 0, and nearer to it than any float", allowed=allowed)
     return result
 
 
@@ -62,6 +105,28 @@ def real(value: object, *, path: str, minimum: float = 0.0, allowed: str = "") -
     if result < minimum:
         raise PlanError(path, f"{_shown(value)} is too small", allowed=allowed)
     return result
+
+
+def size(value: object, *, path: str, minimum: float = 0.0) -> float:
+    """A privacy parameter: 0 where ``minimum`` is, else a number from ``LEAST`` (or ``minimum``) to ``MOST``."""
+    result = real(value, path=path, minimum=minimum)
+    if (result < LEAST and result != 0.0) or result > MOST:
+        raise _beyond(
+            result, path, f"a number >= {max(minimum, LEAST):g} and <= {MOST:g}" + ", or 0" * (minimum == 0.0)
+        )
+    return result
+
+
+def rate(value: object, *, path: str) -> float:
+    """A probability of being sampled: in [0, 1], and not between 0 and ``LEAST``."""
+    result = fraction(value, path=path)
+    if 0.0 < result < LEAST:
+        raise _beyond(result, path, f"a number in [0, 1], 0 or at least {LEAST:g}")
+    return result
+
+
+def _beyond(value: float, path: str, allowed: str) -> PlanError:
+    return PlanError(path, f"{value!r} is beyond what is computed with", allowed=allowed)
 
 
 def fraction(value: object, *, path: str) -> float:

@@ -13,6 +13,7 @@ from affidavit.accountant import files
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.plan import Envelope, parse_envelope
 from affidavit.accountant.remedies import near_file
+from affidavit.accountant.validate import written
 
 __all__ = ["read_envelope"]
 
@@ -55,7 +56,7 @@ def _parse(source: str) -> Any:
     if source != "-" and Path(source).suffix.lower() == ".toml":
         return _toml(text, source)
     try:
-        return json.loads(text, object_pairs_hook=_unique)
+        return json.loads(text, object_pairs_hook=_unique, parse_float=written)
     except json.JSONDecodeError as error:
         if source == "-" and not text.lstrip().startswith(("{", "[")):
             return _toml(text, "stdin")
@@ -75,7 +76,7 @@ def _parse(source: str) -> Any:
 
 def _toml(text: str, source: str) -> Any:
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text, parse_float=written)
     except (ValueError, RecursionError) as error:
         problem = f"not TOML: {_reason(error)}"
         raise PlanError(_name(source), problem, allowed="JSON or TOML", hint=_A_PLAN) from None

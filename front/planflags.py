@@ -182,7 +182,7 @@ class PlanFlags:
         if not given:
             example = self.command(name, **{known.parameter: known.example})
             raise UsageError(f"{_flag(known.parameter)} is missing", hint=f"Such as: {example}")
-        return known.leaf(validate.real(getattr(self, known.parameter), path=_flag(known.parameter)))
+        return known.leaf(validate.size(getattr(self, known.parameter), path=_flag(known.parameter)))
 
     def _steps(self, name: str) -> tuple[int, Fraction | None]:
         """How many uses; and the exact number that was rounded up, where epochs are given."""
@@ -220,7 +220,7 @@ class PlanFlags:
             )
         if self.rate is not None:
             rate = _exact(self.rate, path="--rate")
-            validate.fraction(float(rate), path="--rate")
+            validate.rate(_nearest(rate, self.rate), path="--rate")
             return rate
         if self.batch is None and self.records is None:
             return None
@@ -287,6 +287,15 @@ def _exact(text: str, *, path: str) -> Fraction:
         allowed = "a number such as 0.01 or 256/60000"
         hint = f"For example `{path} {'60' if path == '--epochs' else '0.01'}`."
         raise PlanError(path, f"{str(text)[:40]!r} is not a number", allowed=allowed, hint=hint) from None
+
+
+def _nearest(exact: Fraction, text: str) -> float:
+    """The float nearest to what was written, for a check."""
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return math.inf
+    return validate.underflow(text) if exact and not nearest else nearest
 
 
 def _numbers(rate: Fraction, *, written: str | None) -> dict[str, int]:

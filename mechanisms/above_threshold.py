@@ -88,7 +88,7 @@ def _boolean(value: object, *, path: str) -> bool:
     return value
 
 
-_multiplier = partial(validate.real, minimum=1e-290, allowed="a finite number >= 1e-290")
+_multiplier = partial(validate.size, minimum=validate.LEAST)
 
 register_leaf(
     AboveThreshold,

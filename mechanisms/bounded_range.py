@@ -88,7 +88,7 @@ def costs(leaf: BoundedRange) -> Plan:
     return Gaussian(gaussian_multiplier(leaf.range)) if leaf.range > 0.0 else Pure(0.0)
 
 
-register_leaf(BoundedRange, {"range": validate.real}, costs=costs)
+register_leaf(BoundedRange, {"range": validate.size}, costs=costs)
 
 
 @dataclass(frozen=True, slots=True)

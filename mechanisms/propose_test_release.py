@@ -67,7 +67,7 @@ def _delta(value: object, *, path: str) -> float:
     return delta
 
 
-_epsilon = partial(validate.real, minimum=1e-9, allowed="a finite number >= 1e-9")
+_epsilon = partial(validate.size, minimum=1e-9)
 
 register_leaf(
     ProposeTestRelease, {"epsilon": _epsilon, "delta": _delta}, costs=lambda leaf: Approximate(leaf.epsilon, leaf.delta)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import (
     EPSILON_FLOOR,
+    LEAST_RANGE,
     LOUD,
     LOUD_WIDTH,
     Interval,
@@ -305,6 +306,8 @@ class AdaptiveMethod:
         largest = max(eta for eta, _ in scenario.exponentials)
         if largest > MAX_RANGE:
             return f"a range above {MAX_RANGE:g} is no better than pure DP"
+        if min(eta for eta, _ in scenario.exponentials) < LEAST_RANGE:
+            return f"a range below {LEAST_RANGE:g}: a lattice of its losses is beyond float64"
         if recursion_points(scenario) > MAX_POINTS:
             return "too many uses for the recursion"
         return fixed_gap(scenario, relation) if scenario.fixed else ""

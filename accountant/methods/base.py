@@ -16,6 +16,8 @@ EPSILON_FLOOR = 1e-6
 """Absolute part of every tolerance on ε."""
 
 INVERSE_PHI = (math.sqrt(5.0) - 1.0) / 2.0
+LEAST_RANGE = 1e-8
+"""Ranges of exponential mechanisms whose differences float64 resolves."""
 LARGEST_EPSILON = 1e15
 """A search for ε goes no further: beyond it the answer is infinity, on both sides alike."""
 LOUD, LOUD_WIDTH = 500.0, 1e-2

@@ -21,7 +21,7 @@ from affidavit.accountant.methods.failure import costs_infinity, most_taken
 from affidavit.accountant.methods.gaussian import GaussianMethod
 from affidavit.accountant.methods.optimal import OptimalMethod
 from affidavit.accountant.methods.pair_profiles import MixtureMethod
-from affidavit.accountant.methods.pld import PldMethod
+from affidavit.accountant.methods.pld import PldMethod, has_zcdp
 from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.rdp import RenyiMethod
 from affidavit.accountant.methods.zcdp import ZcdpMethod, stand_in
@@ -47,6 +47,8 @@ where what runs beside them has to be composed, finely and everywhere, before th
 SHORT = 1e6
 """Points of a recursion that is asked as well where blocks are wider than asked."""
 RANGE_ROUNDING = 1e-15
+FAR = 1e3
+"""An ε of so many times what exponential mechanisms lose, or ``LOUD``, is far out."""
 
 UPPER: tuple[Method, ...] = (ZcdpMethod(), RenyiMethod(), AdvancedMethod())
 BASIC = BasicMethod()
@@ -58,7 +60,7 @@ METHODS: tuple[str, ...] = tuple(method.name for method in ALL)
 def _is_exact(method: Method, scenario: Scenario) -> bool:
     if method.name == "optimal":
         return all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
-    return method.exact and not (method.name == "pld" and scenario.exponentials)
+    return method.exact and not (method.name == "pld" and (scenario.exponentials or has_zcdp(scenario)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,8 @@ def edge(scenario: Scenario, relation: Relation, target: Target) -> Interval | N
     elif scenario.uses == 0:
         certain = certain_delta(target.epsilon or 0.0)
         return Interval(certain, certain)
+    elif (target.epsilon or 0.0) >= pure_epsilon(scenario, relation).upper:
+        return Interval(0.0, 0.0)
     return None
 
 
@@ -117,6 +121,8 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
     known = edge(scenario, relation, target)
     if known is not None:
         return Found(known, "definition")
+    if (far := _far_out(scenario, relation, target)) is not None:
+        return far
     if (envelope := _close_envelope(scenario, relation, target)) is not None:
         return envelope
     methods = candidates(scenario, relation)
@@ -148,6 +154,21 @@ def admitted(scenario: Scenario, relation: Relation, target: Target) -> float:
     return best(gaussian, relation, replace(target, explicit=True)).interval.lower
 
 
+def _far_out(scenario: Scenario, relation: Relation, target: Target) -> Found | None:
+    """δ at an ε far above what all exponential mechanisms lose, W: that of the others, at ε − W at most.
+
+    Any order: of the joint loss of both, W at most is the exponential ones'. A lattice out to ε would be long.
+    """
+    epsilon = target.epsilon or 0.0
+    most = math.fsum(eta * uses for eta, uses in scenario.exponentials)
+    if epsilon <= FAR * max(most, LOUD) or most == 0.0:
+        return None
+    others = Scenario(fixed=scenario.fixed)
+    upper = best(others, relation, replace(target, epsilon=(epsilon - most) * (1.0 - RANGE_ROUNDING)))
+    lower = best(others, relation, target)
+    return replace(upper, interval=Interval(min(lower.interval.lower, upper.interval.upper), upper.interval.upper))
+
+
 def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> Found | None:
     """What the PLD engine says, where weak exponential mechanisms beside others leave its bracket narrow enough.
 
@@ -156,7 +177,7 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> F
     ranges while its ends follow the largest loss, would take long to say little more.
     """
     method = PldMethod()
-    if not scenario.exponentials or not scenario.fixed or method.why_not(scenario, relation):
+    if not scenario.exponentials or not scenario.fixed or has_zcdp(scenario) or method.why_not(scenario, relation):
         return None
     composed = MixtureMethod().why_not(Scenario(fixed=scenario.fixed), relation) != ""
     if recursion_points(scenario) <= (WORTH_COMPOSING if composed else WORTH_A_LOOK):

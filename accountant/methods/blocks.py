@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.adaptive import recursion_points, tail_bound
-from affidavit.accountant.methods.base import LOUD, Interval, Target
+from affidavit.accountant.methods.base import LEAST_RANGE, LOUD, Interval, Target
 from affidavit.accountant.methods.cover import likely_size
 from affidavit.accountant.methods.discrete import DiscreteProfile
 from affidavit.accountant.methods.one_law import FINE, Law, law_above, longer, start_aligned, start_of
@@ -171,6 +171,8 @@ class BlocksMethod:
         ]
         if max(ranges) > LARGEST_RANGE:
             return f"a range above {LARGEST_RANGE:g}: a block of uses reaches too far"
+        if min(ranges) < LEAST_RANGE:
+            return f"a range below {LEAST_RANGE:g}: a lattice of its losses is beyond float64"
         return _gap(Scenario(fixed=tuple(pair for pair in scenario.fixed if pair not in sampled)), relation)
 
     def profile(self, scenario: Scenario, relation: Relation, target: Target) -> BlocksProfile:
@@ -187,11 +189,11 @@ def _by_range(scenario: Scenario) -> list[tuple[float, int]]:
 
 
 def _gap(others: Scenario, relation: Relation) -> str:
-    from affidavit.accountant.methods.pld import PldMethod
+    from affidavit.accountant.methods.pld import pair_gap
 
     if any(isinstance(leaf, Exponential) for node, _ in others.fixed for _, leaf, _ in leaves(node)):
         return "an exponential leaf below another node"
-    return PldMethod().why_not(others, relation) if others.fixed else ""
+    return pair_gap(others, relation) if others.fixed else ""
 
 
 def _is_sampled(node: Plan) -> bool:

@@ -32,9 +32,11 @@ __all__ = ["GaussianMethod", "GaussianProfile", "gaussian_delta", "total_mu"]
 RELATIVE_ERROR = 1e-11
 CANCELLATION = 3e-15
 UNIT = 2.0**-53
-SMALLEST_MU = 1e-8
+SMALLEST_MU, LARGE_MU, LOG_ERROR = 1e-8, 1e6, 1e-12
 MILLS_SWITCH = -5.0
 ROOT_HALF = math.sqrt(0.5)
+FARTHEST_T = 40.0
+"""A t at which Φ is 1 in float64."""
 FARTHEST = 1e6
 """Standard deviations beyond which the density is 0 in float64, many times over."""
 
@@ -92,10 +94,36 @@ class GaussianProfile:
         """Bisection on the closed form; each end on its safe side."""
         if math.isinf(self.mu):
             return Interval(math.inf, math.inf)
+        if self.mu > LARGE_MU:
+            return _far(self.mu, delta)
         start = self.mu * self.mu / 2.0 + self.mu
         upper = smallest_epsilon(lambda e: self.delta(e).upper, delta, start=start).upper
         lower = smallest_epsilon(lambda e: self.delta(e).lower, delta, start=start).lower
         return Interval(min(lower, upper), upper)
+
+
+def _far(mu: float, delta: float) -> Interval:
+    """ε where μ is so large that ε/μ has no digits left: ε = μ²/2 − tμ, Φ(t) − φ(t)/(μ − t) < δ(ε) < Φ(t).
+
+    The second term is e^ε Φ(t − μ), at most φ(t)/(μ − t) by Mills' ratio. Logarithms are good to ``LOG_ERROR``.
+    """
+    from scipy.special import log_ndtr, ndtri
+
+    log, middle = math.log(delta), float(ndtri(delta))
+    below = above = middle
+    step = 2.0 / mu + LOG_ERROR
+    while float(log_ndtr(above)) + LOG_ERROR * (1.0 - log) > log:  # Φ(t) <= δ: no more than δ is lost there
+        above, step = middle - step, 2.0 * step
+    step = 2.0 / mu + LOG_ERROR
+    lower = 0.0
+    while below < FARTHEST_T:
+        most = float(log_ndtr(below))
+        second = math.exp(-0.5 * below * below - most) / math.sqrt(2.0 * math.pi) / (mu - below)
+        if second < 0.5 and most + math.log1p(-second * (1.0 + LOG_ERROR)) - LOG_ERROR * (1.0 - log) > log:
+            lower = mu * (0.5 * mu - below) * (1.0 - 8.0 * UNIT)
+            break
+        below, step = middle + step, 2.0 * step
+    return Interval(lower, mu * (0.5 * mu - above) * (1.0 + 8.0 * UNIT))
 
 
 class GaussianMethod:

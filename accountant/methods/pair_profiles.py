@@ -192,10 +192,10 @@ class LargerProfile:
 
 def fixed_gap(scenario: Scenario, relation: Relation) -> str:
     """Empty if the mechanisms with a dominating pair have a profile, else why not."""
-    from affidavit.accountant.methods.pld import PldMethod
+    from affidavit.accountant.methods.pld import pair_gap
 
     alone = Scenario(fixed=scenario.fixed)
-    return "" if not MixtureMethod().why_not(alone, relation) else PldMethod().why_not(alone, relation)
+    return "" if not MixtureMethod().why_not(alone, relation) else pair_gap(alone, relation)
 
 
 def fixed_profile(scenario: Scenario, relation: Relation, target: Target, *, near: float) -> FixedProfile:

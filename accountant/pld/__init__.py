@@ -3,10 +3,10 @@
 ``one_step`` turns a plan node into a curve in each direction, ``flatten`` a plan into curves with counts,
 ``epsilon_bracket`` and ``delta_bracket`` compose them between an upper and a lower side,
 ``composed_losses`` gives the composed law itself. One noun a file: ``curve`` (what a one-step curve is),
-``gaussian``, ``laplace``, ``atomic``, ``bounded_range``, ``discrete_gaussian``, ``replaced``, ``three_gaussians``,
-``largest`` (curves), ``subsample`` (amplification), ``steps`` (plan nodes to curves), ``discretise``, ``grid``,
-``saddle``, ``transform``, ``compose``, ``nested``, ``contour`` (with ``mixture``, ``gaussian_pair``, ``closed``,
-``common_part``, ``terms``), ``problem``, ``engine``.
+``gaussian``, ``laplace``, ``atomic``, ``bounded_range``, ``concentrated``, ``discrete_gaussian``, ``replaced``,
+``three_gaussians``, ``largest`` (curves), ``subsample`` (amplification), ``steps`` (plan nodes to curves),
+``discretise``, ``grid``, ``saddle``, ``transform``, ``compose``, ``nested``, ``contour`` (with ``mixture``,
+``gaussian_pair``, ``closed``, ``common_part``, ``terms``), ``problem``, ``engine``.
 """
 
 from __future__ import annotations

@@ -161,6 +161,8 @@ def composed_law(parts: CurveParts, *, side: Side, log_nothing: float, step: flo
     moments = np.array([math.fsum(n * log_mgf(part, t) for part, n in discretised) for t in exponents])
     for theta in thetas:
         composed = convolve(discretised, theta, around.size)
+        if composed.relative > 1.0:  # losses so large that nothing is left of their digits
+            continue
         tilted = around.unfolded(composed.tilted)
         untilt = np.exp(np.minimum(composed.log_moment - theta * losses, 700.0))
         if upper:

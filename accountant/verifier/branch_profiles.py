@@ -27,7 +27,7 @@ from affidavit.accountant.verifier.blocks import BLOCK, exponential_blocks
 from affidavit.accountant.verifier.blocks import CELLS as CELLS_IN_BLOCK
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use, by_range
 from affidavit.accountant.verifier.ceiling import most_taken
-from affidavit.accountant.verifier.exponential_samples import exponential_samples
+from affidavit.accountant.verifier.exponential_samples import LEAST_RANGE, exponential_samples
 from affidavit.accountant.verifier.exponential_use import Lines
 from affidavit.accountant.verifier.failure import failure, is_unbounded
 from affidavit.accountant.verifier.finite_losses import losses_of, most_atoms
@@ -40,6 +40,7 @@ from affidavit.accountant.verifier.product import ProductProfile, two_point_prod
 from affidavit.accountant.verifier.profile import (
     LOUD,
     TAIL,
+    Beside,
     Best,
     Blatant,
     Goal,
@@ -62,6 +63,8 @@ ENOUGH, LOUD_ENOUGH, FINER = 40, 16, 2.5
 all of it costs more than ``LOUD``; times these for 1e-4."""
 QUICK, AFFORDABLE = 0.5, 2.0
 """Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
+FAR = 1_000
+"""An ε of so many times what exponential steps lose is far beyond their lattice."""
 WEAK = 1e-4
 """Share of the cost that exponential mechanisms have, below which pure ones in their place cost hardly more."""
 SECONDS_PER_TAIL = 3e-5
@@ -362,9 +365,12 @@ def _composed(branch: Branch, goal: Goal) -> Profile:
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
         return one_exponential(branch.steps[0][0])
     if branch.steps:
+        most = sum(count * spread for spread, count in branch.steps)
+        if (goal.epsilon or 0.0) > FAR * max(most, LOUD):
+            return Beside(profile_of(Branch(first=fixed), goal), math.nextafter(float(most), math.inf))
         if goal.enough > 0.0 and goal.met(quick := zcdp_profile(branch, goal)):
             return quick
-        if _weak(branch.steps, fixed):
+        if _weak(branch.steps, fixed) or min(spread for spread, _ in branch.steps) < LEAST_RANGE:
             # Each exponential mechanism of range η is η-DP, and may be randomised response of ε = η/2.
             sides: tuple[tuple[Literal["upper", "lower"], int], ...] = ("upper", 1), ("lower", 2)
             return Best(

@@ -83,11 +83,12 @@ class TailProfile:
     """Chernoff's bound at one tilt; its lower side is 0."""
 
     tilt: float
-    log_chernoff: float
+    log_chernoff: float  # rounded up
 
     def delta(self, epsilon: float) -> Bracket:
-        bound = math.exp(min(self.log_chernoff - self.tilt * epsilon, 0.0)) * (1.0 + 1e-9)
-        return Bracket(0.0, min(1.0, bound))
+        shift = self.tilt * epsilon
+        log_bound = self.log_chernoff - shift + 4.0 * _UNIT * (abs(self.log_chernoff) + shift)
+        return Bracket(0.0, min(1.0, math.exp(min(log_bound, 0.0)) * (1.0 + 1e-9)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +173,15 @@ class _Whole:
 
     @property
     def log_chernoff(self) -> float:
-        """log of c(θ) M(θ): δ(ε) <= c(θ) M(θ) e^{−θε}."""
-        return self.log_peak + self.tilt * math.log(self.tilt) - (1.0 + self.tilt) * math.log1p(self.tilt)
+        """log of c(θ) M(θ), rounded up: δ(ε) <= c(θ) M(θ) e^{−θε}."""
+        shape = self.tilt * math.log(self.tilt) - (1.0 + self.tilt) * math.log1p(self.tilt)
+        sizes = math.fsum(p.uses * abs(p.log_peak) for p in self.parts) + 2.0 * self.precision * self.tilt
+        sizes += self.precision * self.tilt**2 + (1.0 + self.tilt) * (1.0 + abs(math.log(self.tilt)))
+        rounding = 4.0 * _UNIT * sizes
+        for part in self.parts:
+            at_once, by_loss = _rounding(part, self.tilt)
+            rounding += part.uses * 4.0 * _UNIT * (at_once + self.tilt * by_loss)
+        return self.log_peak + shape + rounding
 
     @property
     def saddle(self) -> float:

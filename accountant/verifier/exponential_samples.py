@@ -24,8 +24,10 @@ from affidavit.accountant.verifier.memoryless import UnderSampling, memoryless_p
 from affidavit.accountant.verifier.mixture import MixtureProfile
 from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Best, Goal, OneSide, Profile, worst
 
-__all__ = ["exponential_samples"]
+__all__ = ["LEAST_RANGE", "exponential_samples"]
 
+LEAST_RANGE = 1e-8
+"""Smaller ranges are not resolved in float64: such a mechanism counts as pure."""
 MOST_USES, LARGEST_RANGE, LARGEST_IN_BLOCKS = 2_000, 40, 4
 """Uses from which on blocks serve (``blocks``), and ranges beyond which the envelope does (``envelope``)."""
 BLOCK, IN_BLOCKS, SHARP_IN_BLOCKS, MANY = 200, 0.15, 0.08, 20_000
@@ -153,7 +155,7 @@ def exponential_samples(fixed: Fixed, goal: Goal) -> Profile | None:
             pass
         case _:
             return None
-    if uses == 1 or eta > LARGEST_RANGE:
+    if uses == 1 or not LEAST_RANGE <= eta <= LARGEST_RANGE:
         return None
     if uses > MOST_USES:
         return _in_blocks(eta, rate, uses, goal) if eta <= LARGEST_IN_BLOCKS else None

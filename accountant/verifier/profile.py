@@ -21,6 +21,7 @@ __all__ = [
     "NARROW_DELTA",
     "SMALLEST",
     "TAIL",
+    "Beside",
     "Best",
     "Blatant",
     "Goal",
@@ -105,6 +106,22 @@ class Untaken:
         """(0, upper) δ at ε >= 0."""
         others = 0.0 if self.rest is None else self.rest.delta(epsilon)[1]
         return 0.0, min(1.0, self.taken if others == 0.0 else math.nextafter(self.taken + others, 2.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """``profile`` with mechanisms beside it, in any order, whose losses are ``most`` in all: δ(ε) .. δ(ε − most)."""
+
+    profile: Profile
+    most: float
+
+    @property
+    def method(self) -> str:
+        return f"{self.profile.method} (losses of {self.most:.3g} at most beside it)"
+
+    def delta(self, epsilon: float) -> Sides:
+        inside = math.nextafter(epsilon - self.most, -math.inf)
+        return self.profile.delta(epsilon)[0], self.profile.delta(inside)[1] if inside >= 0.0 else 1.0
 
 
 @dataclass(frozen=True, slots=True)

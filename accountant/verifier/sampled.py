@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 from flint import arb, ctx
 
+from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, DiscreteGaussian, Laplace, Pure
 from affidavit.accountant.verifier.balls import Array, Ball, ball, precision
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
@@ -45,7 +46,7 @@ COARSE_CELLS, MOST_COARSE = 600, 8
 MAX_SIZE, MAX_TAILS = 1 << 16, 20_000
 """Places of a transform, fewer of more than 128 bits, and lattice points at which tails are evaluated for one side."""
 STEP_BITS, HALVED = 34, 3
-LARGE = 20
+LARGE, MOST = 20, 10_000
 """Losses above it take more bits."""
 LATTICE_BELOW_ZERO = 1.2
 """Cells between a mixture's smallest loss and 0: without a lattice point there its bulk has no place below."""
@@ -144,7 +145,14 @@ def fronts(fixed: Fixed, *, negligible: float, lattice: bool = False) -> tuple[F
 
 def _further_bits(fixed: Fixed) -> int:
     """For losses so large that e^loss is beyond the precision."""
-    largest = max((_loss_on_sample(use) for use, _ in fixed.uses if isinstance(use, Sampled)), default=0)
+    samples = [use for use, _ in fixed.uses if isinstance(use, Sampled)]
+    largest = max(map(_loss_on_sample, samples), default=0)
+    laplace = (leaf for use in samples for leaf, _ in use.of.fixed.uses if isinstance(leaf, Laplace))
+    if largest > MOST or any(leaf.noise_multiplier * MOST < 1.0 for leaf in laplace):
+        raise NotSupported(
+            f"mechanisms that lose more than {MOST:,} on a sample, in certified arithmetic",
+            hint=f"State {MOST:,} at most, such as `epsilon = 1000`, or `noise_multiplier = 0.001` of a laplace leaf.",
+        )
     return max(0, int(2 * (largest - LARGE) / math.log(2)))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from affidavit.accountant.errors import PlanError, UsageError
+from affidavit.cli._number import NUMBER
 from affidavit.planflags import MECHANISMS, SAMPLINGS, PlanFlags, as_json
 
 if TYPE_CHECKING:
@@ -36,10 +37,10 @@ _MECHANISM = (
     click.option(
         "--mechanism", metavar="KIND", help=f"{' | '.join(MECHANISMS)}; as its parameter says, gaussian for --noise."
     ),
-    click.option("--noise", type=float, metavar="X", help="Noise multiplier: the noise's scale over the sensitivity."),
-    click.option("--rho", type=float, metavar="X", help="ρ of a mechanism of which only ρ-zCDP is known."),
-    click.option("--range", type=float, metavar="X", help="Bounded range of an exponential mechanism."),
-    click.option("--epsilon-each", type=float, metavar="X", help="ε of a mechanism of which only that is known."),
+    click.option("--noise", type=NUMBER, metavar="X", help="Noise multiplier: the noise's scale over the sensitivity."),
+    click.option("--rho", type=NUMBER, metavar="X", help="ρ of a mechanism of which only ρ-zCDP is known."),
+    click.option("--range", type=NUMBER, metavar="X", help="Bounded range of an exponential mechanism."),
+    click.option("--epsilon-each", type=NUMBER, metavar="X", help="ε of a mechanism of which only that is known."),
 )
 _USE = (
     click.option("--steps", type=int, metavar="N", help="How many adaptive uses; one if left out."),

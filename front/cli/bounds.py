@@ -16,6 +16,7 @@ from affidavit.cli._bounds import (
     print_solution,
     sentence,
 )
+from affidavit.cli._number import NUMBER
 from affidavit.cli._output import json_option, lower_digits, note, print_json, upper_digits
 from affidavit.cli._planflags import (
     Asked,
@@ -39,7 +40,7 @@ __all__ = ["delta", "epsilon", "sigma"]
 @click.command()
 @click.argument("plan_file", metavar="[PLAN.json]", required=False)
 @plan_options
-@click.option("--delta", "delta_flag", type=float, help="δ, where the file states none.")
+@click.option("--delta", "delta_flag", type=NUMBER, help="δ, where the file states none.")
 @relation_option
 @click.option("--method", help="One method only, named as in the table.")
 @click.option("--second-opinion", is_flag=True, help="Also ask other accountants, where they are sound.")
@@ -117,7 +118,7 @@ def _asked_elsewhere(result: Bound) -> tuple[SecondOpinion, ...]:
 @click.command()
 @click.argument("plan_file", metavar="[PLAN.json]", required=False)
 @plan_options
-@click.option("--epsilon", "epsilon_flag", type=float, required=True, help="The ε at which δ is asked for.")
+@click.option("--epsilon", "epsilon_flag", type=NUMBER, required=True, help="The ε at which δ is asked for.")
 @relation_option
 @json_option
 def delta(
@@ -152,8 +153,8 @@ def delta(
 
 
 @click.command()
-@click.option("--epsilon", "epsilon_upper", type=float, required=True, help="Target ε.")
-@click.option("--delta", "delta_flag", type=float, required=True, help="δ at which ε is asked for.")
+@click.option("--epsilon", "epsilon_upper", type=NUMBER, required=True, help="Target ε.")
+@click.option("--delta", "delta_flag", type=NUMBER, required=True, help="δ at which ε is asked for.")
 @click.option("--mechanism", metavar="KIND", help="gaussian | laplace; gaussian if left out.")
 @use_options
 @required_relation

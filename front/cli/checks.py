@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from affidavit.cli._formats import format_option, show, with_json
+from affidavit.cli._number import NUMBER
 from affidavit.cli._output import json_option, note, print_table
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ __all__ = ["check_trace"]
 @click.argument("trace", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="TRACE.jsonl")
 @click.option("--certificate", type=click.Path(path_type=Path), metavar="CERT.json", help="Whose plan it must follow.")
 @click.option("--plan", metavar="PLAN.json", help="Instead: a plan file, for a generator without a certificate.")
-@click.option("--alpha", type=float, default=None, help="Chance of any false fault in the report; default 0.001.")
+@click.option("--alpha", type=NUMBER, default=None, help="Chance of any false fault in the report; default 0.001.")
 @click.option(
     "-o", "--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Write findings.json."
 )

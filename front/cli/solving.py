@@ -12,6 +12,7 @@ from affidavit.accountant import decimals
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.remedies import setting
 from affidavit.cli._bounds import print_designs, print_solution, print_solutions
+from affidavit.cli._number import NUMBER
 from affidavit.cli._output import json_option, print_json
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ __all__ = ["calibrate"]
 
 @click.command()
 @click.argument("file", metavar="RUN.toml|PLAN.json")
-@click.option("--epsilon", type=float, help="Target ε; a run file's budget if left out.")
+@click.option("--epsilon", type=NUMBER, help="Target ε; a run file's budget if left out.")
 @click.option(
     "--solve", "path", metavar="PATH", help="Which parameter, e.g. generator.temperature, plan.of.noise_multiplier."
 )
-@click.option("--delta", type=float, help="δ, where a plan file states none.")
+@click.option("--delta", type=NUMBER, help="δ, where a plan file states none.")
 @click.option("--relation", help="The relation, where a plan file states none.")
 @json_option
 def calibrate(

@@ -12,6 +12,7 @@ import click
 from affidavit.accountant import validate
 from affidavit.accountant.errors import DataError, TableUnclear, UsageError
 from affidavit.cli._again import again, ways_on
+from affidavit.cli._number import NUMBER
 from affidavit.cli._output import note
 from affidavit.generation.dataset import Fields
 
@@ -47,8 +48,8 @@ _file = click.Path(dir_okay=False, path_type=Path)
 @click.option("--labels-file", type=_file, metavar="FILE", help="Labels, one a line, declared as public facts.")
 @click.option("--declare-public", is_flag=True, help="Declare the data's size and labels public without being asked.")
 @click.option("--name", help="The ledger account; the data file's name if left out.")
-@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Budget of a run.")
-@click.option("--delta", type=float, default=1e-5, show_default=True, help="Budget of a run.")
+@click.option("--epsilon", type=NUMBER, default=1.0, show_default=True, help="Budget of a run.")
+@click.option("--delta", type=NUMBER, default=1e-5, show_default=True, help="Budget of a run.")
 @click.option("--account-epsilon", metavar="E", help="Budget of the account, for good; several runs' if left out.")
 @click.option("--account-delta", metavar="D", help="Budget of the account, for good; several runs' if left out.")
 @click.option(

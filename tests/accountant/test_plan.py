@@ -24,7 +24,8 @@ from affidavit.accountant.plan import (
     to_dict,
 )
 
-_numbers = st.floats(min_value=0.0, max_value=1e6, allow_nan=False)
+_rates = st.just(0.0) | st.floats(min_value=1e-100, max_value=1.0)
+_numbers = st.just(0.0) | st.floats(min_value=1e-100, max_value=1e6)
 _leaf_dicts = st.one_of(
     st.builds(lambda x: {"kind": "gaussian", "noise_multiplier": x}, _numbers),
     st.builds(lambda x: {"kind": "laplace", "noise_multiplier": x}, _numbers),
@@ -39,9 +40,7 @@ plan_dicts = st.recursive(
         st.builds(lambda parts: {"kind": "compose", "parts": parts}, st.lists(inner, max_size=3)),
         st.builds(lambda n, of: {"kind": "repeat", "count": n, "of": of}, st.integers(0, 9), inner),
         st.builds(lambda parts: {"kind": "parallel", "parts": parts}, st.lists(inner, min_size=1, max_size=3)),
-        st.builds(
-            lambda q, of: {"kind": "subsample", "scheme": "poisson", "rate": q, "of": of}, st.floats(0.0, 1.0), inner
-        ),
+        st.builds(lambda q, of: {"kind": "subsample", "scheme": "poisson", "rate": q, "of": of}, _rates, inner),
     ),
     max_leaves=6,
 )
@@ -86,7 +85,7 @@ GAUSSIAN = {"kind": "gaussian", "noise_multiplier": 1.0}
             "<= 10",
         ),
         ({"kind": "approximate", "epsilon": 1, "delta": 1.01}, "plan.delta", "[0, 1]"),
-        ({"kind": "discrete-gaussian", "noise_multiplier": 1, "granularity": 0}, "plan.granularity", "> 0"),
+        ({"kind": "discrete-gaussian", "noise_multiplier": 1, "granularity": 0}, "plan.granularity", ">= 1e-100"),
     ],
 )
 def test_errors_name_the_path_and_what_is_allowed(plan: dict, path: str, allowed: str) -> None:

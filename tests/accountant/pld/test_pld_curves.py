@@ -10,6 +10,7 @@ import pytest
 
 from affidavit.accountant.pld.atomic import Atomic, approximate, pure
 from affidavit.accountant.pld.bounded_range import BoundedRange
+from affidavit.accountant.pld.concentrated import Concentrated
 from affidavit.accountant.pld.curve import Curve, FullLoss, NoLoss
 from affidavit.accountant.pld.discrete_gaussian import _pair, _Wide, discrete_gaussian
 from affidavit.accountant.pld.gaussian import Gaussian
@@ -25,6 +26,8 @@ CURVES: dict[str, Curve] = {
     "pure": pure(1.3),
     "approximate": approximate(0.8, 1e-3),
     "envelope": BoundedRange(1.2),
+    "concentrated": Concentrated(0.3),
+    "concentrated-weak": Concentrated(1e-7),
     "discrete": _pair(2.0, 1),
     "discrete-wide": _pair(6000.0, 3000),
     "mixed-gaussian": Mixed(Gaussian(1.0), 0.05),

@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from affidavit.accountant.verifier.bracket import epsilon_bracket
-from affidavit.accountant.verifier.contour import contour_profile
+from affidavit.accountant.verifier.contour import TailProfile, _part, contour_profile
 from affidavit.accountant.verifier.smooth import diluted_pair, removal_pair, replaced_curve
 
 
@@ -105,3 +105,20 @@ def test_rounding_at_large_losses_is_charged(rate: float, sigma: float, epsilon:
             total += mpmath.binomial(33, k) * q**k * (1 - q) ** (33 - k) * delta
         assert found.lower <= total <= found.upper
     assert found.upper - found.lower < 1e-6 * found.upper
+
+
+def test_chernoffs_bound_of_many_uses_is_charged_for_the_rounding_of_each() -> None:
+    """At rate 1 M(θ) is e^{n(θ² + θ)/(2σ²)}; at some ε the float64 value, times 1 + 1e-9, is below the bound it is."""
+    uses, sigma, short = 10**9, 3.1e4, 0
+    law = removal_pair(rate=1.0, sigma=sigma, removed=True)
+    for epsilon in (9.0, 9.7, 10.3, 11.1, 12.9):
+        profile = contour_profile([(law, uses)], precision=0.0, delta=1e-3, epsilon=epsilon)
+        assert isinstance(profile, TailProfile)
+        tilt, part = mpmath.mpf(profile.tilt), _part(law, uses, profile.tilt)
+        with mpmath.workdps(40):
+            log = uses * (tilt**2 + tilt) / (2 * mpmath.mpf(sigma) ** 2) - tilt * mpmath.mpf(epsilon)
+            exact = mpmath.exp(log + tilt * mpmath.log(tilt) - (1 + tilt) * mpmath.log1p(tilt))
+            float64 = mpmath.exp(uses * mpmath.mpf(part.log_peak) - uses * (tilt**2 + tilt) / (2 * sigma**2))
+        assert exact <= profile.delta(epsilon).upper <= exact * 1.001
+        short += float64 * (1 + mpmath.mpf(10) ** -9) < 1
+    assert short > 0

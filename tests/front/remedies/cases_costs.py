@@ -107,6 +107,8 @@ PLANS: list[Refused] = [
     ("verifier/branches.py:times", _recomputed, repeat(20_000, compose(exponential(1.0), exponential(0.5))),
      repeat(20_000, repeat(2, exponential(1.0)))),
     ("verifier/discrete.py:_pair", _recomputed, discrete(1e-5), discrete(1.0 / 5000)),
+    ("verifier/sampled.py:_further_bits", _recomputed, poisson(pure(1e6)), poisson(pure(1000.0))),
+    ("verifier/sampled.py:_further_bits", _recomputed, repeat(2, poisson(laplace(1e-6))), poisson(laplace(0.001))),
     ("verifier/on_sample.py:_exponential_on_sample", _recomputed, poisson(repeat(2, exponential())),
      poisson(compose(exponential(), pure()))),
     ("verifier/on_sample.py:_attained_on_sample", _recomputed, poisson(zcdp()), zcdp()),

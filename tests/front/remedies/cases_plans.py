@@ -84,6 +84,16 @@ CASES = [
     _case("accountant/plan.py:_keys", plan({"kind": "gaussian", "noise_mutliplier": 1.0})),
     _case("accountant/validate.py:number", plan({"kind": "gaussian", "noise_multiplier": "1"})),
     _case("accountant/validate.py:real", plan({"kind": "gaussian", "noise_multiplier": -1})),
+    _case("accountant/validate.py:_beyond", plan({"kind": "zcdp", "rho": 1e308})),
+    _case("accountant/validate.py:_beyond", plan({"kind": "laplace", "noise_multiplier": 1e-310})),
+    _case(
+        "accountant/validate.py:_beyond",
+        plan({"kind": "subsample", "scheme": "poisson", "rate": 5e-324, "of": GAUSSIAN}),
+    ),
+    _case(
+        "accountant/validate.py:number#4",
+        text('{"relation": "add-remove", "delta": 1e-5, "plan": {"kind": "gaussian", "noise_multiplier": 1e-400}}'),
+    ),
     _case(
         "accountant/validate.py:number#3",
         text('{"relation": "add-remove", "delta": 1e-5, "plan": {"kind": "gaussian", "noise_multiplier": NaN}}'),
@@ -111,7 +121,7 @@ CASES = [
     ),
     _case("accountant/plan.py:_parse", plan(_deep(70)), by_hand=plan(GAUSSIAN)),
     _case(
-        "accountant/plan.py:_positive", plan({"kind": "discrete-gaussian", "noise_multiplier": 1.0, "granularity": 0})
+        "accountant/validate.py:real", plan({"kind": "discrete-gaussian", "noise_multiplier": 1.0, "granularity": 0})
     ),
     _case(
         "mechanisms/above_threshold.py:_boolean",
