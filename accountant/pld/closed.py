@@ -176,7 +176,7 @@ class ClosedTilt:
     def transform(self, first: float, step: float, count: int, log_peak: float) -> ComplexArray:
         """M(θ + it)/e^``log_peak`` at t = ``first``, ``first`` + ``step``, …"""
         t = first + step * np.arange(count, dtype=np.float64)
-        found: ComplexArray = np.exp(1j * np.outer(t, self.law.losses)) @ self._weights(log_peak)
+        found: ComplexArray = np.exp(1j * np.outer(t, self.law.losses)) @ self._weights(log_peak).astype(np.complex128)
         epsilon, k, _ = self._density()
         if epsilon:
             turn = np.exp(1j * epsilon * t)

@@ -65,7 +65,7 @@ PER_DEVIATION = 40
 TAIL = 1e-3
 """What all blocks may leave out, relative to what is negligible."""
 
-Sides = tuple[Array, Array]
+Directions = tuple[Array, Array]
 """Upper values at e^{ih}, i = 0, 1, ...: of one direction, and of the other, which continues it to the left."""
 
 
@@ -91,7 +91,7 @@ def exponential_blocks(steps: Steps, tail: float, tilt: float) -> tuple[Adaptive
         return _one_range(*runs[0], small, tilt)
     deviation = 0.5 * math.sqrt(sum(count * float(spread) ** 2 for spread, count in runs))
     step = Fraction(deviation / SUMMED)
-    summed: list[tuple[Sides, int]] = []
+    summed: list[tuple[Directions, int]] = []
     for spread, count in runs:
         curve, _ = _one_range(spread, count, small, tilt)
         points = np.arange(math.ceil(curve.top / float(step)) + 2, dtype=np.float64)
@@ -112,7 +112,7 @@ def _one_range(spread: Fraction, count: int, small: float, tilt: float) -> tuple
     if count == length:
         return first, first
     below = staged_curve(spread, count, first, length, tilt=tilt) if count <= MOST_STAGED else None
-    run = Run((first.upper_values,) * 2, step, length, count, 0.5 * float(spread), tilt)
+    run = Run((first.upper_values, first.upper_values), step, length, count, 0.5 * float(spread), tilt)
     above = run.charged(lambda fine: ways_of(spread, Fraction(1), fine)[0], small)
     if above is None:
         found = ((block(size).upper_values, number) for size, number in block_lengths(count, length))
@@ -130,7 +130,7 @@ class Run:
     two losses are apart there, ``near``: how far the likelier one is from 0.
     """
 
-    sides: Sides
+    sides: Directions
     step: Fraction
     length: int
     uses: int
@@ -184,7 +184,7 @@ class Run:
 
 
 def composed_blocks(
-    uses: Sequence[tuple[Sides, int]], step: Fraction, *, deviation: float, negligible: float
+    uses: Sequence[tuple[Directions, int]], step: Fraction, *, deviation: float, negligible: float
 ) -> AdaptiveCurve:
     """An upper curve at ε >= 0 of blocks, given at points ``step`` apart; ``deviation`` is about that of the least."""
     every = max(1, math.floor(deviation / PER_DEVIATION / float(step)))
