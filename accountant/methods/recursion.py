@@ -233,8 +233,11 @@ class _UpperSide(_Side):
 
     def step(self, move: _Move) -> None:
         """One use more."""
+        import numpy as np
+
         planes = planes_of(self._reach(move)[0], move.use)
-        self.put(move.k, move.use.upper(planes, move.use.margin - move.low)[None])
+        above = move.use.upper(planes, move.use.margin - move.low)
+        self.put(move.k, np.minimum(above, 1.0, out=above)[None])  # coarse lattices of large ranges are far above
 
     def _mirrored(self, count: int) -> Array:
         """H_k(1/α) = 1 − 1/α + H_k(α)/α, from −``count`` to −1."""

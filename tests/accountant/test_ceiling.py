@@ -17,7 +17,7 @@ from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.methods.ceiling import costs_at_most
 from affidavit.accountant.methods.failure import certain_failure
 from affidavit.accountant.methods.pair_profiles import _Sums
-from affidavit.accountant.plan import Poisson, parse_plan
+from affidavit.accountant.plan import Gaussian, Poisson, parse_plan
 from affidavit.accountant.pld.nested import Law
 from affidavit.accountant.settle import settle
 from affidavit.accountant.verifier import recompute
@@ -183,5 +183,5 @@ def test_sums_from_the_right_are_those_of_a_loop() -> None:
 @pytest.mark.parametrize("sigma", [1e150, 1e162, 1e170])
 def test_noise_whose_concentration_is_lost_in_float64_is_not_said_to_cost_nothing(sigma: float) -> None:
     """The ρ of σ = 1e170 is 0 in float64; its δ at ε = 0 is about .4/σ."""
-    (scenario,) = scenarios(parse_plan({"kind": "gaussian", "noise_multiplier": sigma}), "zero-out").upper
+    (scenario,) = scenarios(Gaussian(sigma), "zero-out").upper  # beyond what a plan may state
     assert not costs_at_most(scenario, "zero-out", epsilon=1e-3 / sigma, delta=1e-250)

@@ -68,6 +68,8 @@ PLANS: dict[str, tuple[Node, Relation, float]] = {
         "substitution",
         1.593e-14,
     ),
+    # Upper sides of a coarse recursion that grew beyond float64.
+    "large ranges": (_exponentials(12.52, 1448), "substitution", 4.695e-26),
     "e to nine times the loss": (
         _compose(_poisson(0.99993847, _gaussian(0.1345)), _poisson(8.293e-6, _gaussian(122.6))),
         "zero-out",
