@@ -149,7 +149,7 @@ def _leaf(leaf: Plan) -> Renyi:
         case Gaussian(noise_multiplier=sigma):
             return lambda order: math.inf if sigma == 0.0 else order * (0.5 / sigma / sigma)
         case DiscreteGaussian(noise_multiplier=sigma, granularity=granularity):
-            shift = math.ceil(1.0 / granularity * (1.0 - 1e-12)) * granularity
+            shift = max(1.0, math.ceil(1.0 / granularity * (1.0 - 1e-12)) * granularity)
             return lambda order: math.inf if sigma == 0.0 else order * 0.5 * (shift / sigma) ** 2
         case Laplace(noise_multiplier=scale):
             return lambda order: math.inf if scale == 0.0 else _laplace(order, 1.0 / scale)
