@@ -120,14 +120,16 @@ class AddedProfile:
         """Of uses to which the record is added."""
         largest = largest_loss(kinds)
         tilts = SPREADS / (largest - short_of(kinds, largest, BULK)[0])
-        logs = log_c(tilts) + sum(kind.uses * kind.log_falling(tilts) for kind in kinds) + 1e-12
+        each = [kind.uses * kind.log_falling(tilts) for kind in kinds]
+        logs = log_c(tilts) + sum(each) + 1e-12 + 4.0 * UNIT * sum(map(np.abs, each))
         return AddedProfile(largest, tilts, logs)
 
     def delta(self, epsilon: float) -> Bracket:
         gap = self.largest * (1.0 + 1e-14) - epsilon
         if gap <= 0.0:
             return Bracket(0.0, 0.0)
-        log_chernoff = float((self.log_moments + self.tilts * gap).min())
+        rounding = 4.0 * UNIT * (np.abs(self.log_moments) + self.tilts * (self.largest + epsilon))
+        log_chernoff = float((self.log_moments + self.tilts * gap + rounding).min())
         most = min(-math.expm1(-gap), math.exp(min(log_chernoff, 0.0))) * (1.0 + 1e-9)
         if self.integral is None or epsilon >= self.largest:
             return Bracket(0.0, most)

@@ -210,7 +210,7 @@ def test_nothing_to_replace_costs_nothing() -> None:
     assert asked(plan_of(1.0, 0.0, 0.1, 3), delta=1e-9).epsilon_upper == 0.0
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e-9, 100.0])
+@pytest.mark.parametrize("size", [1e-99, 1e-9, 100.0])
 @pytest.mark.parametrize("delta", [1e-3, 1e-12])
 def test_extreme_costs(size: float, delta: float) -> None:
     for plan in (plan_of(size, 1.5 * size, 0.1, 2), Repeat(2, Poisson(0.1, Pure(size)))):
