@@ -19,7 +19,7 @@ from affidavit.accountant.methods.sampled_use import SampledUse
 from affidavit.accountant.plan import Exponential, Poisson
 from affidavit.accountant.validate import Relation
 
-__all__ = ["SampledAdaptiveProfile", "sampled_gap"]
+__all__ = ["SampledAdaptiveProfile", "few_uses", "sampled_gap"]
 
 COARSEST, WHOLE = 0.3, 0.15
 """The first spacing, in units of s; that of the whole curve."""
@@ -34,10 +34,15 @@ LEAST_DEVIATION = 0.02
 ROUNDING, CONTRADICTION = 1e-10, 1e-8
 """Room for rounding; sides further apart, the wrong way round, are a fault of this code."""
 ROUNDS = 5
-MOST_USES, LARGEST_RANGE = 2000, 60.0
-"""Beyond, the grid would be too coarse to say more than the envelope."""
-LEAST = 1e-7
+FEW_USES, MOST_USES, LARGEST_RANGE = 400, 2000, 60.0
+"""Uses from which on blocks take a fifth of the time (``few_uses``); beyond the others the grid would be too coarse."""
+LEAST = 1e-10
 """Least rate × range², a use: below, rounding is no longer small beside what a use does."""
+
+
+def few_uses(eta: float) -> float:
+    """Up to so many uses of range ``eta`` the recursion serves; blocks of few uses of large ranges are loose."""
+    return min(MOST_USES, FEW_USES * max(1.0, eta * eta))
 
 
 def sampled_gap(scenario: Scenario, relation: Relation) -> str:
@@ -47,7 +52,8 @@ def sampled_gap(scenario: Scenario, relation: Relation) -> str:
     node, uses = scenario.fixed[0]
     if not (isinstance(node, Poisson) and isinstance(node.of, Exponential)):
         return "needs an exponential leaf"
-    if uses > MOST_USES or node.of.range > LARGEST_RANGE or node.rate * node.of.range**2 < LEAST * uses:
+    eta = node.of.range
+    if eta > LARGEST_RANGE or uses > few_uses(eta) or node.rate * eta**2 < LEAST * uses:
         return "too many, too strong or too weak uses for the recursion on samples"
     if relation == "substitution":
         return "a Poisson sample under substitution has an envelope only"

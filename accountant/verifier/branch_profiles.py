@@ -280,10 +280,13 @@ def _in_blocks(branch: Branch, goal: Goal) -> Profile:
 
 
 def _staged(steps: Steps, after: Fixed, tail: float, tilt: float) -> AdaptiveCurve | None:
-    """Lower lines of not too many steps of one range and then ``after``; None where its pairs cannot start them."""
+    """Lower lines of not too many steps of one range and then ``after``; None where they would take long, or its
+    pairs cannot start them."""
     ((spread, count),) = by_range(steps).items()
     last = ((spread, min(count, BLOCK)),)
     step, top = spacing(last, CELLS_IN_BLOCK), zcdp_top(_rho(after, last), tail)
+    if cost_in_seconds(last, step, top) + SECONDS_PER_TAIL * top / float(step) > QUICK:
+        return None
     start = _start(after, last, step, top, tail)
     if start is None and not after.empty:
         return None

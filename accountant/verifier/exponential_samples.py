@@ -28,8 +28,8 @@ __all__ = ["LEAST_RANGE", "exponential_samples"]
 
 LEAST_RANGE = 1e-8
 """Smaller ranges are not resolved in float64: such a mechanism counts as pure."""
-MOST_USES, LARGEST_RANGE, LARGEST_IN_BLOCKS = 2_000, 40, 4
-"""Uses from which on blocks serve (``blocks``), and ranges beyond which the envelope does (``envelope``)."""
+FEW_USES, MOST_USES, LARGEST_RANGE, LARGEST_IN_BLOCKS = 400, 2_000, 40, 4
+"""Uses from which on blocks serve (``blocks``), of small ranges and of any; ranges beyond which the envelope does."""
 BLOCK, IN_BLOCKS, SHARP_IN_BLOCKS, MANY = 200, 0.15, 0.08, 20_000
 """Uses of a block, and the spacing of its lattice, in deviations of one use's loss; the second up to so many uses."""
 PER_DEVIATION, ROUGH = 0.035, 0.15
@@ -157,7 +157,7 @@ def exponential_samples(fixed: Fixed, goal: Goal) -> Profile | None:
             return None
     if uses == 1 or not LEAST_RANGE <= eta <= LARGEST_RANGE:
         return None
-    if uses > MOST_USES:
+    if uses > min(MOST_USES, FEW_USES * max(1, eta * eta)):
         return _in_blocks(eta, rate, uses, goal) if eta <= LARGEST_IN_BLOCKS else None
     found = [_estimate(float(eta), float(rate), uses, goal, removed=removed) for removed in (True, False)]
     tail = max(SMALLEST, TAIL * math.exp(max(one.log_delta for one in found)) * (1.0 if goal.delta else 1e-2))
