@@ -30,7 +30,7 @@ from affidavit.accountant.methods.discrete import DiscreteProfile
 from affidavit.accountant.methods.one_law import FINE, Law, law_above, longer, start_aligned, start_of
 from affidavit.accountant.methods.recursion import lower_profile, upper_profile
 from affidavit.accountant.methods.recursion_window import Corridor, estimate_at, whole
-from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, few_uses
+from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, are_weak, few_uses
 from affidavit.accountant.methods.sampled_use import SampledUse
 from affidavit.accountant.methods.staged import staged_profile
 from affidavit.accountant.methods.zcdp import ZcdpProfile
@@ -163,12 +163,14 @@ class BlocksMethod:
                 return "few enough uses for the recursion"
             if any(uses < SHORTEST_RUN for _, uses in _by_range(scenario)):
                 return f"a range of fewer than {SHORTEST_RUN} uses: blocks would be loose"
-        on_samples = [
-            node.of.range for node, _ in sampled if isinstance(node, Poisson) and isinstance(node.of, Exponential)
-        ]
-        if on_samples and sampled[0][1] <= few_uses(on_samples[0]):
-            return "few enough uses for the recursion on samples"
-        ranges = [*(eta for eta, _ in scenario.exponentials), *on_samples]
+        ranges = [eta for eta, _ in scenario.exponentials]
+        for node, uses in sampled:
+            if isinstance(node, Poisson) and isinstance(node.of, Exponential):
+                ranges.append(eta := node.of.range)
+                if uses <= few_uses(eta):
+                    return "few enough uses for the recursion on samples"
+                if are_weak(eta, node.rate, SAMPLED_BLOCK):
+                    return "too weak uses for the recursion on samples"
         if max(ranges) > LARGEST_RANGE:
             return f"a range above {LARGEST_RANGE:g}: a block of uses reaches too far"
         if min(ranges) < LEAST_RANGE:

@@ -19,7 +19,7 @@ from affidavit.accountant.methods.sampled_use import SampledUse
 from affidavit.accountant.plan import Exponential, Poisson
 from affidavit.accountant.validate import Relation
 
-__all__ = ["SampledAdaptiveProfile", "few_uses", "sampled_gap"]
+__all__ = ["SampledAdaptiveProfile", "are_weak", "few_uses", "sampled_gap"]
 
 COARSEST, WHOLE = 0.3, 0.15
 """The first spacing, in units of s; that of the whole curve."""
@@ -37,12 +37,17 @@ ROUNDS = 5
 FEW_USES, MOST_USES, LARGEST_RANGE = 400, 2000, 60.0
 """Uses from which on blocks take a fifth of the time (``few_uses``); beyond the others the grid would be too coarse."""
 LEAST = 1e-10
-"""Least rate × range², a use: below, rounding is no longer small beside what a use does."""
+"""Least rate × range², a use (``are_weak``)."""
 
 
 def few_uses(eta: float) -> float:
     """Up to so many uses of range ``eta`` the recursion serves; blocks of few uses of large ranges are loose."""
     return min(MOST_USES, FEW_USES * max(1.0, eta * eta))
+
+
+def are_weak(eta: float, rate: float, uses: int) -> bool:
+    """Whether rounding in a recursion over ``uses`` is no longer small beside what they do."""
+    return rate * eta**2 < LEAST * uses
 
 
 def sampled_gap(scenario: Scenario, relation: Relation) -> str:
@@ -53,7 +58,7 @@ def sampled_gap(scenario: Scenario, relation: Relation) -> str:
     if not (isinstance(node, Poisson) and isinstance(node.of, Exponential)):
         return "needs an exponential leaf"
     eta = node.of.range
-    if eta > LARGEST_RANGE or uses > few_uses(eta) or node.rate * eta**2 < LEAST * uses:
+    if eta > LARGEST_RANGE or uses > few_uses(eta) or are_weak(eta, node.rate, uses):
         return "too many, too strong or too weak uses for the recursion on samples"
     if relation == "substitution":
         return "a Poisson sample under substitution has an envelope only"
@@ -76,15 +81,19 @@ class _Estimate(NamedTuple):
 class _Sides:
     lower: DiscreteProfile
     upper: DiscreteProfile
+    reached: float
+    """A loss below the largest: at it the places of the lattice may be rounded to say that there is more."""
 
     @classmethod
     def of(cls, use: SampledUse, window: Window) -> _Sides:
         x, upper, values, slopes = compose(use, window)
-        return cls(tangent_profile(x, values, slopes), chord_profile(x, upper))
+        reached = (len(window.low) - 1) * use.reach[1] * (1.0 - ROUNDING)
+        return cls(tangent_profile(x, values, slopes), chord_profile(x, upper), reached)
 
     def bracket(self, epsilon: float) -> Interval:
         certain = certain_delta(epsilon)
-        lower, upper = self.lower.delta(epsilon) * (1.0 - ROUNDING), self.upper.delta(epsilon) * (1.0 + ROUNDING)
+        lower = self.lower.delta(epsilon) * (1.0 - ROUNDING) if epsilon < self.reached else 0.0
+        upper = self.upper.delta(epsilon) * (1.0 + ROUNDING)
         return Interval(max(certain, lower), max(certain, min(1.0, upper)))
 
     def crossing(self, delta: float, *, start: float) -> Interval:

@@ -70,6 +70,15 @@ PLANS: dict[str, tuple[Node, Relation, float]] = {
     ),
     # Upper sides of a coarse recursion that grew beyond float64.
     "large ranges": (_exponentials(12.52, 1448), "substitution", 4.695e-26),
+    # A block of uses, none of which has a loss that float64 resolves.
+    "samples that hold nobody": (
+        _compose(
+            {"kind": "repeat", "count": 33510, "of": _poisson(3.359e-48, {"kind": "exponential", "range": 0.003071})},
+            {"kind": "pure", "epsilon": 1.202},
+        ),
+        "zero-out",
+        7.051e-11,
+    ),
     "e to nine times the loss": (
         _compose(_poisson(0.99993847, _gaussian(0.1345)), _poisson(8.293e-6, _gaussian(122.6))),
         "zero-out",
