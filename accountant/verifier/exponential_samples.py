@@ -157,7 +157,7 @@ def exponential_samples(fixed: Fixed, goal: Goal) -> Profile | None:
             return None
     if uses == 1 or not LEAST_RANGE <= eta <= LARGEST_RANGE:
         return None
-    if uses > min(MOST_USES, FEW_USES * max(1, eta * eta)):
+    if uses > min(float(MOST_USES), FEW_USES * max(1.0, float(eta) ** 2)):
         return _in_blocks(eta, rate, uses, goal) if eta <= LARGEST_IN_BLOCKS else None
     found = [_estimate(float(eta), float(rate), uses, goal, removed=removed) for removed in (True, False)]
     tail = max(SMALLEST, TAIL * math.exp(max(one.log_delta for one in found)) * (1.0 if goal.delta else 1e-2))
