@@ -24,8 +24,18 @@ from affidavit.accountant.methods.pair_profiles import MixtureMethod
 from affidavit.accountant.methods.pld import PldMethod, has_zcdp
 from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.rdp import RenyiMethod
+from affidavit.accountant.methods.two_losses import two_losses
 from affidavit.accountant.methods.zcdp import ZcdpMethod, stand_in
-from affidavit.accountant.plan import Approximate, Pure
+from affidavit.accountant.plan import (
+    Approximate,
+    Exponential,
+    Leaf,
+    Plan,
+    Poisson,
+    Pure,
+    WithoutReplacement,
+    ZeroConcentrated,
+)
 from affidavit.accountant.validate import Relation
 
 __all__ = ["ALL", "METHODS", "Found", "admitted", "ask", "best", "candidates", "edge", "seen"]
@@ -47,6 +57,8 @@ where what runs beside them has to be composed, finely and everywhere, before th
 SHORT = 1e6
 """Points of a recursion that is asked as well where blocks are wider than asked."""
 RANGE_ROUNDING = 1e-15
+ALIKE = 1e-2
+"""A relative width that is enough where the envelope above is wider."""
 FAR = 1e3
 """An ε of so many times what exponential mechanisms lose, or ``LOUD``, is far out."""
 
@@ -136,6 +148,8 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
         found += [_found(method, scenario, relation, target) for method in others]
     if admit and (least := admitted(scenario, relation, target)):
         found.append(Found(Interval(least, math.inf), ""))
+    if least := _alike(scenario, relation, target):
+        found.append(Found(Interval(least, math.inf), ""))
     smallest = min(found, key=lambda one: one.interval.upper)
     lowest = max(found, key=lambda one: one.interval.lower)
     if lowest.interval.lower > smallest.interval.upper:
@@ -147,11 +161,48 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
 
 @lru_cache(maxsize=64)
 def admitted(scenario: Scenario, relation: Relation, target: Target) -> float:
-    """A lower side by what the ``zcdp`` leaves admit: Gaussians in their place, on stated data sets. 0 without any."""
+    """A lower side by what the ``zcdp`` leaves admit: Gaussians in their place, on stated data sets. 0 without any.
+
+    One statement alone admits a mechanism of two losses, which costs more (``two_losses``).
+    """
     gaussian = stand_in(scenario)
     if gaussian is None:
         return 0.0
-    return best(gaussian, relation, replace(target, explicit=True)).interval.lower
+    lower = best(gaussian, relation, replace(target, explicit=True)).interval.lower
+    match scenario:
+        case Scenario(fixed=((ZeroConcentrated(rho=rho), 1),), exponentials=()):
+            lower = max(lower, two_losses(rho, epsilon=target.epsilon, delta=target.delta))
+    return lower
+
+
+def _alike(scenario: Scenario, relation: Relation, target: Target) -> float:
+    """A lower side for samples of exponential mechanisms of which only the envelope is known above; 0 without any.
+
+    On data in which every record but the changed one says the same, and so does what it is replaced by, a sample that
+    misses it is one that holds its replacement: the pair of a Poisson sample of the same rate under add-remove, which
+    the recursion knows. The other samples are left out, which costs no more.
+    """
+    fixed: dict[Plan, int] = {}
+    found = False
+    for node, count in scenario.fixed:
+        match node:
+            case Leaf():
+                known: Plan = node
+            case Poisson(of=Exponential(), absent=None) if relation == "substitution":
+                known, found = node, True
+            case WithoutReplacement(population=population, sample=sample, of=Exponential() as of):
+                known, found = Poisson(math.nextafter(sample / population, 0.0), of), True
+            case _:
+                continue
+        fixed[known] = fixed.get(known, 0) + count
+    if not found:
+        return 0.0
+    chosen = replace(scenario, fixed=tuple(fixed.items()))
+    rough = replace(target, tolerance=max(target.tolerance, ALIKE), explicit=True)
+    try:
+        return best(chosen, "add-remove", rough).interval.lower
+    except NotSupported:
+        return 0.0
 
 
 def _far_out(scenario: Scenario, relation: Relation, target: Target) -> Found | None:

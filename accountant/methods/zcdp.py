@@ -12,6 +12,7 @@ The lower side of a plan with ``zcdp`` leaves is that of the same plan with a Ga
 of each (``stand_in``): it is exactly ρ-zCDP (Bun and Steinke 2016, Proposition 1.6), so the leaf admits it, and the
 plan's ε is the supremum over what its leaves admit. Beside it, a part that cannot be told apart from nothing may
 always be left out: a constant satisfies every statement. That is done with samples of ``zcdp`` leaves.
+One statement alone admits a costlier mechanism (``two_losses``).
 """
 
 from __future__ import annotations
