@@ -163,16 +163,14 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
 def admitted(scenario: Scenario, relation: Relation, target: Target) -> float:
     """A lower side by what the ``zcdp`` leaves admit: Gaussians in their place, on stated data sets. 0 without any.
 
-    One statement alone admits a mechanism of two losses, which costs more (``two_losses``).
+    One statement admits a mechanism of two losses, which alone costs more (``two_losses``), the others nothing.
     """
     gaussian = stand_in(scenario)
     if gaussian is None:
         return 0.0
     lower = best(gaussian, relation, replace(target, explicit=True)).interval.lower
-    match scenario:
-        case Scenario(fixed=((ZeroConcentrated(rho=rho), 1),), exponentials=()):
-            lower = max(lower, two_losses(rho, epsilon=target.epsilon, delta=target.delta))
-    return lower
+    largest = max((node.rho for node, _ in scenario.fixed if isinstance(node, ZeroConcentrated)), default=0.0)
+    return max(lower, two_losses(largest, epsilon=target.epsilon, delta=target.delta))
 
 
 def _alike(scenario: Scenario, relation: Relation, target: Target) -> float:

@@ -24,6 +24,11 @@ def zcdp(rho: float) -> dict[str, Any]:
     return {"kind": "zcdp", "rho": rho}
 
 
+def twice(of: dict[str, Any]) -> dict[str, Any]:
+    """One leaf alone admits more (``test_two_losses``)."""
+    return {"kind": "repeat", "count": 2, "of": of}
+
+
 def gaussian(sigma: float) -> dict[str, Any]:
     return {"kind": "gaussian", "noise_multiplier": sigma}
 
@@ -51,15 +56,15 @@ def at_delta(plan: dict[str, Any], relation: str = "add-remove", **options: Any)
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("rho", [1e-6, 0.02, 0.5, 7.0])
-def test_one_leaf_is_bracketed_by_the_gaussian_of_equal_rho(rho: float, relation: str) -> None:
-    found = at_delta(zcdp(rho), relation)
+def test_two_leaves_are_bracketed_by_the_gaussian_of_equal_rho(rho: float, relation: str) -> None:
+    found = at_delta(twice(zcdp(rho / 2.0)), relation)
     assert 0.0 < found.epsilon_lower < found.epsilon_upper
     assert closed_form(math.sqrt(2.0 * rho), found.epsilon_lower) == pytest.approx(1e-5, rel=1e-8)
     assert found.attained
 
 
 def test_delta_at_an_epsilon_too() -> None:
-    found = bound(zcdp(0.1), relation="zero-out", epsilon=1.0)
+    found = bound(twice(zcdp(0.05)), relation="zero-out", epsilon=1.0)
     assert found.delta_lower == pytest.approx(closed_form(math.sqrt(0.2), 1.0), rel=1e-9)
     assert found.delta_lower <= closed_form(math.sqrt(0.2), 1.0) < found.delta_upper
 
@@ -84,10 +89,11 @@ def test_uses_and_gaussians_beside_it_add_up() -> None:
     ids=lambda node: node["kind"],
 )
 def test_beside_any_leaf_it_is_what_the_gaussian_costs_there(other: dict[str, Any]) -> None:
-    found = at_delta(compose(zcdp(0.1), other))
+    leaf = twice(zcdp(0.05))
+    found = at_delta(compose(leaf, other))
     same = at_delta(compose(gaussian(math.sqrt(5.0)), other))
     assert found.epsilon_lower == pytest.approx(same.epsilon_lower, rel=1e-6)
-    assert at_delta(zcdp(0.1)).epsilon_lower < found.epsilon_lower <= same.epsilon_upper < found.epsilon_upper
+    assert at_delta(leaf).epsilon_lower < found.epsilon_lower <= same.epsilon_upper < found.epsilon_upper
 
 
 def test_a_record_that_moves_meets_both_gaussians() -> None:
