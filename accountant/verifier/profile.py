@@ -132,7 +132,7 @@ class Best:
 
     @property
     def method(self) -> str:
-        return " + ".join(dict.fromkeys(profile.method for profile in self.profiles))
+        return _words(self)
 
     def delta(self, epsilon: float) -> Sides:
         lower, upper = zip(*(profile.delta(epsilon) for profile in self.profiles), strict=True)
@@ -147,7 +147,7 @@ class Worst:
 
     @property
     def method(self) -> str:
-        return "; ".join(dict.fromkeys(profile.method for profile in self.profiles))
+        return _words(self)
 
     def delta(self, epsilon: float) -> Sides:
         lower, upper = zip(*(profile.delta(epsilon) for profile in self.profiles), strict=True)
@@ -163,11 +163,31 @@ class OneSide:
 
     @property
     def method(self) -> str:
-        return f"{self.profile.method} ({self.keep} side)"
+        return _words(self)
 
     def delta(self, epsilon: float) -> Sides:
         lower, upper = self.profile.delta(epsilon)
         return (lower, 1.0) if self.keep == "lower" else (0.0, upper)
+
+
+def _words(profile: Profile) -> str:
+    """What each side is computed by, each method once."""
+    lower, upper = _named(profile)
+    one_sided = {name: " (upper side)" for name in upper if name not in lower}
+    one_sided |= {name: " (lower side)" for name in lower if name not in upper}
+    return " + ".join(f"{name}{one_sided.get(name, '')}" for name in dict.fromkeys((*upper, *lower)))
+
+
+def _named(profile: Profile) -> tuple[list[str], list[str]]:
+    """The methods of the lower side, and of the upper side."""
+    match profile:
+        case Best(profiles=profiles) | Worst(profiles=profiles):
+            named = [_named(one) for one in profiles]
+            return [name for low, _ in named for name in low], [name for _, up in named for name in up]
+        case OneSide(profile=inner, keep=keep):
+            low, up = _named(inner)
+            return (low, []) if keep == "lower" else ([], up)
+    return [profile.method], [profile.method]
 
 
 def epsilon_of(profile: Profile, delta: float, *, start: float) -> Sides:
