@@ -12,6 +12,7 @@ and number, so every run of one seed asks the same; each runs in a process of it
     contour     many samples: an integral in 64-bit mantissas (taken where half the steps and two thirds of them agree)
     peer        rare samples: dp-accounting's optimistic and pessimistic distributions
     engines     anything with anything: the other engine alone
+    costlier    a random plan and one that costs at least as much (``costlier``)
 
 A contradiction is an upper side below the truth or a lower side above it, of ε or of δ, or one engine's upper side
 below the other's lower side. The last lines are the contradictions, as JSON.
@@ -28,6 +29,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -40,6 +42,8 @@ from scipy.special import gammaln
 from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import AffidavitError, DisagreementError, NotSupported
 from affidavit.accountant.verifier import recompute
+from benchmarks.bench_plans import RELATIONS, random_plan
+from benchmarks.costlier import Pair, pair_of
 
 SEED = int(os.environ.get("SEED", "1"))
 COUNT = int(os.environ.get("COUNT", "20"))
@@ -68,6 +72,7 @@ class Case:
     relation: str
     delta: float
     truth: Callable[[float], Truth] | None
+    pair: Pair | None = None
 
 
 def _log(rng: random.Random, low: float, high: float) -> float:
@@ -570,6 +575,11 @@ def _engines(rng: random.Random) -> Case:
     return Case(plan, relation, _delta(rng), None)
 
 
+def _costlier(rng: random.Random) -> Case:
+    pair = pair_of(rng, lambda rng: random_plan(rng, rng.choice((1, 2, 3))), rng.choice(RELATIONS))
+    return Case(*pair.more, _log(rng, 1e-12, 1e-2), None, pair)
+
+
 FAMILIES: dict[str, Callable[[random.Random], Case]] = {
     "samples": partial(_exact, others=("nothing", "same", "same", "other", "other", "other")),
     "beside": partial(_exact, others=("gaussian", "laplace", "pure", "approximate", "exponential")),
@@ -578,9 +588,10 @@ FAMILIES: dict[str, Callable[[random.Random], Case]] = {
     "contour": _contour,
     "peer": _peer,
     "engines": _engines,
+    "costlier": _costlier,
 }
 CHOSEN = os.environ.get(
-    "FAMILIES", "samples samples samples beside diluted binomial contour peer engines engines"
+    "FAMILIES", "samples samples samples beside diluted binomial contour peer engines engines costlier"
 ).split()
 
 
@@ -589,6 +600,25 @@ CHOSEN = os.environ.get(
 
 def _sides(found: Any, asked: str) -> tuple[float, float]:
     return (found.epsilon_lower, found.epsilon_upper) if asked == "delta" else (found.delta_lower, found.delta_upper)
+
+
+def _out_of_order(pair: Pair, delta: float) -> list[str]:
+    """Where the cheaper plan is said to cost more than the other one, or either more than what costs the same."""
+    told: list[dict[str, tuple[float, float]]] = []
+    for plan, relation in (pair.less, pair.more):
+        sides = {}
+        for name, engine in (("issued", bound), ("verified", recompute)):
+            with suppress(NotSupported):
+                sides[name] = _sides(engine(plan, relation=relation, delta=delta), "delta")
+        told.append(sides)
+    ways = [(told[0], told[1], "costs no more")] + [(told[1], told[0], "costs the same")] * pair.same
+    return [
+        f"{name} ε >= {low!r} of what {word}; {other} ε <= {high!r}"
+        for one, two, word in ways
+        for name, (low, _) in one.items()
+        for other, (_, high) in two.items()
+        if low > high * (1.0 + 1e-9)
+    ]
 
 
 def faults_of(case: Case) -> tuple[list[str], dict[str, float]]:
@@ -652,6 +682,7 @@ def _apart(number: int) -> dict[str, Any]:
         told: dict[str, Any] = {"family": name, "faults": [], "widths": {}}
         try:
             told["faults"], told["widths"] = faults_of(case)
+            told["faults"] += _out_of_order(case.pair, case.delta) if case.pair else []
         except DisagreementError as error:
             told["faults"] = [str(error)]
         except AffidavitError as error:
@@ -659,6 +690,7 @@ def _apart(number: int) -> dict[str, Any]:
         except BaseException as error:  # a fault of the product: told by its kind, never swallowed
             told["faults"] = [f"{type(error).__name__}: {error}"[:200]]
         told["question"] = {"plan": case.plan, "relation": case.relation, "delta": case.delta}
+        told["question"] |= {"less": case.pair.less} if case.pair else {}
         os.write(write, json.dumps(told).encode())
         os._exit(0)
     os.close(write)

@@ -57,15 +57,16 @@ def _sampled(rng: random.Random, of: Node) -> Node:
     return {"kind": "subsample", "scheme": "without-replacement", **sizes, "of": of}
 
 
-def _plan(rng: random.Random, depth: int) -> Node:
+def random_plan(rng: random.Random, depth: int) -> Node:
+    """A plan of at most ``depth`` levels above its leaves."""
     kind = rng.choice(("leaf", "leaf", "sample", "repeat", "repeat", "compose", "parallel")) if depth else "leaf"
     if kind == "leaf":
         return _leaf(rng)
     if kind == "sample":
-        return _sampled(rng, _plan(rng, rng.choice((0, 0, 0, depth - 1))))
+        return _sampled(rng, random_plan(rng, rng.choice((0, 0, 0, depth - 1))))
     if kind == "repeat":
-        return {"kind": "repeat", "count": int(_log(rng, 1, 3000)), "of": _plan(rng, depth - 1)}
-    return {"kind": kind, "parts": [_plan(rng, depth - 1) for _ in range(rng.randint(1, 3))]}
+        return {"kind": "repeat", "count": int(_log(rng, 1, 3000)), "of": random_plan(rng, depth - 1)}
+    return {"kind": kind, "parts": [random_plan(rng, depth - 1) for _ in range(rng.randint(1, 3))]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def questions(count: int) -> list[str]:
     rng = random.Random(20261128)  # noqa: S311 (plans, not noise)
     found = []
     for number in range(count):
-        plan, delta = _plan(rng, 3), _log(rng, 1e-12, 1e-2)
+        plan, delta = random_plan(rng, 3), _log(rng, 1e-12, 1e-2)
         found.append(json.dumps({"plan": plan, "relation": RELATIONS[number % 3], "delta": delta}))
     return found
 
