@@ -29,6 +29,7 @@ __all__ = [
     "Underflow",
     "choice",
     "fraction",
+    "kept",
     "number",
     "plain",
     "rate",
@@ -52,6 +53,14 @@ def written(text: str) -> float:
     result = float(text)
     if result == 0.0 and any(digit in "123456789" for digit in text.lower().partition("e")[0]):
         return underflow(text)
+    return result
+
+
+def kept(text: str) -> float:
+    """``written``, for files whose reader would take an ``Underflow`` for 0. Raises ``ValueError`` for one."""
+    result = written(text)
+    if isinstance(result, Underflow):
+        raise ValueError(f"{result.text[:40]} is not 0, and nearer to it than any float")
     return result
 
 
