@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from affidavit.accountant import decimals, remedies, validate
 from affidavit.accountant.bound import Bound, bound
@@ -43,11 +43,12 @@ FORWARD_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Where a parameter may lie; ``integer`` parameters take whole numbers only."""
+    """Where a parameter may lie; ``integer`` parameters take whole numbers only. ``costlier``: its costlier end."""
 
     low: float
     high: float
     integer: bool = False
+    costlier: Literal["low", "high"] = "high"
 
     def clip(self, value: float) -> float:
         """The nearest admissible value."""
@@ -70,14 +71,14 @@ class Calibrated:
 
 
 DOMAINS: dict[str, Domain] = {
-    "noise_multiplier": Domain(SMALLEST, LARGEST),
+    "noise_multiplier": Domain(SMALLEST, LARGEST, costlier="low"),
     "range": Domain(SMALLEST, LARGEST),
     "epsilon": Domain(SMALLEST, LARGEST),
     "rho": Domain(SMALLEST, LARGEST),
     "rate": Domain(SMALLEST, 1.0),
     "count": Domain(0, LARGEST, integer=True),
     "sample": Domain(0, LARGEST, integer=True),
-    "population": Domain(1, LARGEST, integer=True),
+    "population": Domain(1, LARGEST, integer=True, costlier="low"),
 }
 
 
@@ -167,7 +168,8 @@ def solve(
                 best_epsilon=best,
                 hint=_reachable(best),
             )
-        value = max(fitting, key=lambda v: search.seen[v])
+        toward = 1.0 if domain.costlier == "high" else -1.0
+        value = max(fitting, key=lambda v: (search.seen[v], toward * v))
         return Calibrated(name, value, search.seen[value], None, len(search.seen))
     good, bad = _narrow(search, *found, tolerance=tolerance)
     return Calibrated(name, good, search(good), bad, len(search.seen))
@@ -276,7 +278,7 @@ def calibrate(
     if name == "sample":
         domain = Domain(0, value_at(base, f"{where}.population"), integer=True)
     if name == "population":
-        domain = Domain(max(1, value_at(base, f"{where}.sample")), LARGEST, integer=True)
+        domain = replace(domain, low=max(1, value_at(base, f"{where}.sample")))
 
     def changed(value: float) -> Plan:
         return with_value(base, chosen, int(value) if domain.integer else value)

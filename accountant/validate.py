@@ -60,7 +60,7 @@ def kept(text: str) -> float:
     """``written``, for files whose reader would take an ``Underflow`` for 0. Raises ``ValueError`` for one."""
     result = written(text)
     if isinstance(result, Underflow):
-        raise ValueError(f"{result.text[:40]} is not 0, and nearer to it than any float")
+        raise ValueError(f"{result.text[:40]} is not 0, and nearer to it than any float")  # noqa: TRY004
     return result
 
 
