@@ -51,7 +51,7 @@ class Underflow(float):
 def written(text: str) -> float:
     """The float nearest to a decimal, as JSON, TOML and the command line write it. Raises ``ValueError``."""
     result = float(text)
-    if result == 0.0 and any(digit in "123456789" for digit in text.lower().partition("e")[0]):
+    if result == 0.0 and any(digit.isdecimal() and int(digit) for digit in text.lower().partition("e")[0]):
         return underflow(text)
     return result
 

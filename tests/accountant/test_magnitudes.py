@@ -127,7 +127,7 @@ def test_gaussians_of_very_little_noise_have_a_lower_side(sigma: float, delta: f
 
 
 def test_a_decimal_that_float64_reads_as_zero_is_known() -> None:
-    for text in ("1e-400", "0.00001e-330", "-2E-999"):
+    for text in ("1e-400", "0.00001e-330", "-2E-999", "\N{ARABIC-INDIC DIGIT ONE}e-400"):
         assert type(written(text)) is type(underflow(text))
     for text in ("0", "0.0", "0e-400", "1e-320", "-0.0"):
         assert type(written(text)) is float
