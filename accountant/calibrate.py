@@ -4,7 +4,9 @@ The cost of a value is the *upper* side of ε. The search keeps a bracket of one
 the target and one that does not, found by walking away from the start in both directions, so the
 direction of monotony is observed and not assumed. Where ε falls ever more slowly, the end of the
 domain is asked at once: a target below what the rest of the plan costs is refused after few values.
-Only values whose own forward bound was computed and meets the target are ever returned. Steps are
+Only values whose own forward bound was computed and meets the target are ever returned, and of a plan that both
+engines know, only values whose settled ε (``settle``) does: where the search's own bound is a little less, it aims
+lower. Steps are
 safeguarded secants in logarithms (Dowell and Jarratt's Illinois rule), since ε is close to a power
 of most parameters.
 """
@@ -13,13 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from affidavit.accountant import decimals, remedies, validate
 from affidavit.accountant.bound import Bound, bound
-from affidavit.accountant.errors import NoValueFits, PlanError
+from affidavit.accountant.errors import NotSupported, NoValueFits, PlanError
 from affidavit.accountant.plan import Plan, parse_plan, to_dict, value_at, with_value
+from affidavit.accountant.settle import settle
 from affidavit.accountant.validate import Relation
 
 __all__ = ["FORWARD_SHARE", "Calibrated", "Domain", "calibrate", "solvable_paths", "solve"]
@@ -32,17 +35,20 @@ FLAT = 0.9
 SMALLEST, LARGEST = 1e-12, 1e12
 CLOSED_FORM = 1e-8
 """Relative width below which a bracket comes from a closed form."""
+ATTEMPTS, MARGIN = 6, 1e-4
+"""Searches by what issues alone, each for less than the one before by this share more; then one by settled numbers."""
 FORWARD_SHARE = 0.5
 """How wide the forward bound of a value may be, as a share of the tolerance of the search."""
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """Where a parameter may lie; ``integer`` parameters take whole numbers only."""
+    """Where a parameter may lie; ``integer`` parameters take whole numbers only. ``costlier``: its costlier end."""
 
     low: float
     high: float
     integer: bool = False
+    costlier: Literal["low", "high"] = "high"
 
     def clip(self, value: float) -> float:
         """The nearest admissible value."""
@@ -52,7 +58,7 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """``value`` meets the target: its forward bound is ``epsilon_upper`` <= target.
+    """``value`` meets the target: its settled ε, or its forward bound, is ``epsilon_upper`` <= target.
 
     ``neighbour`` is the nearest value tried that does not, or None if the whole domain fits.
     """
@@ -65,14 +71,14 @@ class Calibrated:
 
 
 DOMAINS: dict[str, Domain] = {
-    "noise_multiplier": Domain(SMALLEST, LARGEST),
+    "noise_multiplier": Domain(SMALLEST, LARGEST, costlier="low"),
     "range": Domain(SMALLEST, LARGEST),
     "epsilon": Domain(SMALLEST, LARGEST),
     "rho": Domain(SMALLEST, LARGEST),
     "rate": Domain(SMALLEST, 1.0),
     "count": Domain(0, LARGEST, integer=True),
     "sample": Domain(0, LARGEST, integer=True),
-    "population": Domain(1, LARGEST, integer=True),
+    "population": Domain(1, LARGEST, integer=True, costlier="low"),
 }
 
 
@@ -162,7 +168,8 @@ def solve(
                 best_epsilon=best,
                 hint=_reachable(best),
             )
-        value = max(fitting, key=lambda v: search.seen[v])
+        toward = 1.0 if domain.costlier == "high" else -1.0
+        value = max(fitting, key=lambda v: (search.seen[v], toward * v))
         return Calibrated(name, value, search.seen[value], None, len(search.seen))
     good, bad = _narrow(search, *found, tolerance=tolerance)
     return Calibrated(name, good, search(good), bad, len(search.seen))
@@ -252,8 +259,8 @@ def calibrate(
 ) -> Calibrated:
     """The value of the plan's parameter at ``path`` that gives at most ``epsilon`` at ``delta``.
 
-    ``path`` may be left out if the plan has one noise parameter. The returned value's forward
-    bound, of tolerance ``FORWARD_SHARE * tolerance``, is at most ``epsilon``.
+    ``path`` may be left out if the plan has one noise parameter. The returned value's settled ε is at most
+    ``epsilon``; where the verifier has no theorem, its forward bound of tolerance ``FORWARD_SHARE * tolerance`` is.
     Raises ``PlanError`` (bad path), ``NoValueFits``.
     """
     base = parse_plan(plan)
@@ -271,22 +278,39 @@ def calibrate(
     if name == "sample":
         domain = Domain(0, value_at(base, f"{where}.population"), integer=True)
     if name == "population":
-        domain = Domain(max(1, value_at(base, f"{where}.sample")), LARGEST, integer=True)
+        domain = replace(domain, low=max(1, value_at(base, f"{where}.sample")))
+
+    def changed(value: float) -> Plan:
+        return with_value(base, chosen, int(value) if domain.integer else value)
 
     def found_at(value: float) -> Bound:
-        changed = with_value(base, chosen, int(value) if domain.integer else value)
-        return bound(changed, relation=relation, delta=checked_delta, tolerance=tolerance * FORWARD_SHARE)
+        return bound(changed(value), relation=relation, delta=checked_delta, tolerance=tolerance * FORWARD_SHARE)
+
+    def settled_at(value: float) -> float:
+        return settle(changed(value), relation=relation, delta=checked_delta).epsilon_upper
 
     start = float(value_at(base, chosen)) or 1.0
     first = found_at(domain.clip(start))
     # Where the bound is a closed form, the value may as well be exact.
     sharp = first.epsilon_upper - first.epsilon_lower <= CLOSED_FORM * first.epsilon_upper
     wanted = CLOSED_FORM if sharp else tolerance
-    return solve(
-        lambda value: found_at(value).epsilon_upper,
-        epsilon=target,
-        start=start,
-        domain=domain,
-        name=chosen,
-        tolerance=wanted,
-    )
+
+    def searched(cost: Callable[[float], float], aim: float) -> Calibrated:
+        return solve(cost, epsilon=aim, start=start, domain=domain, name=chosen, tolerance=wanted)
+
+    aim = target
+    for attempt in range(ATTEMPTS):
+        try:
+            found = searched(lambda value: found_at(value).epsilon_upper, aim)
+        except NoValueFits:
+            if attempt == 0:
+                raise
+            break
+        try:
+            stated = settled_at(found.value)
+        except NotSupported:
+            return found
+        if stated <= target:
+            return replace(found, epsilon_upper=stated)
+        aim *= target / stated * (1.0 - MARGIN * attempt)
+    return searched(settled_at, target)

@@ -76,6 +76,8 @@ __all__ = [
 ]
 
 MAX_DEPTH = 64
+MAX_USES = 10**12
+"""Of one node, counts of repeats inside repeats multiplied."""
 
 _STEP = re.compile(r"\.?([A-Za-z_][A-Za-z0-9_-]*)|\[(\d+)\]")
 
@@ -180,8 +182,20 @@ def _compose(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
 
 def _repeat(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
     _keys(obj, path, ("count", "of"))
-    count = validate.whole(obj["count"], path=f"{path}.count", maximum=10**12)
-    return Repeat(count, _parse(obj["of"], f"{path}.of", depth + 1))
+    count = validate.whole(obj["count"], path=f"{path}.count", maximum=MAX_USES)
+    of = _parse(obj["of"], f"{path}.of", depth + 1)
+    if count > (most := MAX_USES // max(1, _uses(of))):
+        problem = f"{count} times what is repeated below: more than {MAX_USES} uses in all"
+        raise PlanError(f"{path}.count", problem, allowed=f"a whole number >= 0 and <= {most}")
+    return Repeat(count, of)
+
+
+def _uses(plan: Plan) -> int:
+    """How often a node below runs at most, by the counts of repeats in each other."""
+    values = (getattr(plan, field.name) for field in fields(plan))
+    inside = (value if isinstance(value, tuple) else (value,) for value in values)
+    most = max((_uses(node) for nodes in inside for node in nodes if isinstance(node, Plan)), default=1)
+    return most * plan.count if isinstance(plan, Repeat) else most
 
 
 def _parallel(obj: Mapping[str, Any], path: str, depth: int) -> Plan:

@@ -29,6 +29,7 @@ __all__ = [
     "Underflow",
     "choice",
     "fraction",
+    "kept",
     "number",
     "plain",
     "rate",
@@ -50,8 +51,16 @@ class Underflow(float):
 def written(text: str) -> float:
     """The float nearest to a decimal, as JSON, TOML and the command line write it. Raises ``ValueError``."""
     result = float(text)
-    if result == 0.0 and any(digit in "123456789" for digit in text.lower().partition("e")[0]):
+    if result == 0.0 and any(digit.isdecimal() and int(digit) for digit in text.lower().partition("e")[0]):
         return underflow(text)
+    return result
+
+
+def kept(text: str) -> float:
+    """``written``, for files whose reader would take an ``Underflow`` for 0. Raises ``ValueError`` for one."""
+    result = written(text)
+    if isinstance(result, Underflow):
+        raise ValueError(f"{result.text[:40]} is not 0, and nearer to it than any float")  # noqa: TRY004
     return result
 
 

@@ -56,6 +56,7 @@ from affidavit.accountant import files
 from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.remedies import did_you_mean, near_file, setting
 from affidavit.accountant.table_remedies import faults_of, known_beside, known_keys, remedy
+from affidavit.accountant.validate import kept
 from affidavit.audits.attacks.cases import covered
 from affidavit.audits.attacks.extraction import PROMPTS
 from affidavit.audits.experiments.registry import CHECKS, KEYS, AttackName, chosen
@@ -267,7 +268,7 @@ def parse_audit(content: dict[str, Any], *, folder: Path = Path()) -> AuditFile:
 def load_audit(path: Path) -> AuditFile:
     """Read an audit file. Raises ``RunFileError``."""
     try:
-        content = tomllib.loads(files.read_bytes(path).decode("utf-8-sig"))
+        content = tomllib.loads(files.read_bytes(path).decode("utf-8-sig"), parse_float=kept)
     except OSError as error:
         first = r"""printf 'attack = "one-step"\nmembers = 2000\nnon_members = 2000\n'"""
         hint = f"{near_file(path)} A first one: `{first} > {shlex.quote(str(path))}`"

@@ -24,7 +24,7 @@ from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.attestation.statement import NO_GUARANTEE
 from affidavit.accountant.bound import Bound
 from affidavit.accountant.clock import Clock, utc_now
-from affidavit.accountant.errors import BudgetExceeded, DataError, LedgerMissing
+from affidavit.accountant.errors import BudgetExceeded, DataError, LedgerMissing, NotSupported
 from affidavit.accountant.nodes import Parallel, Plan, Poisson, WithoutReplacement, walk
 from affidavit.accountant.remedies import near_file
 from affidavit.accountant.risk import RiskLimits, risk_limits
@@ -143,10 +143,16 @@ def prepare(run: RunFile, *, keyring: Keyring) -> tuple[RunSubject, tuple[Record
 
 
 def _curve(plan: Plan, relation: Relation, claim: Settled) -> PrivacyCurve:
-    """The profile as the verifier has it, from the claim on nowhere above it: the claim was computed with more care."""
+    """The profile as the verifier has it, from the claim on nowhere above it: the claim was computed with more care.
+
+    The claim alone where the verifier knows that and no profile (δ forgives all that it has no formula for).
+    """
     from affidavit.accountant.verifier import recomputed_curve
 
-    points = recomputed_curve(plan, relation=relation, points=epsilon_grid(claim.epsilon_upper))
+    try:
+        points = recomputed_curve(plan, relation=relation, points=epsilon_grid(claim.epsilon_upper))
+    except NotSupported:
+        return PrivacyCurve(((claim.epsilon_upper, claim.delta),))
     return PrivacyCurve(tuple((e, min(d, claim.delta) if e >= claim.epsilon_upper else d) for e, d in points))
 
 

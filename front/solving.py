@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from affidavit.accountant import decimals, remedies, validate
 from affidavit.accountant.bound import Bound, bound
-from affidavit.accountant.calibrate import FORWARD_SHARE, Calibrated, Domain, calibrate, solve
+from affidavit.accountant.calibrate import ATTEMPTS, FORWARD_SHARE, MARGIN, Calibrated, Domain, calibrate, solve
 from affidavit.accountant.errors import NotSupported, NoValueFits, PlanError, RunFileError
 from affidavit.accountant.plan import Envelope, value_at, with_value
 from affidavit.accountant.settle import settle
@@ -32,9 +33,6 @@ __all__ = [
 
 DIGITS = 6
 TOLERANCE = 1e-4
-ATTEMPTS, MARGIN = 6, 1e-4
-"""Searches in float64 for a value that is certified within the target, each for less than the one before by this share
-more; then one by settled numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +75,8 @@ def solve_plan(envelope: Envelope, *, epsilon: float, path: str | None = None) -
 
     def forward(value: float | int) -> Bound:
         changed = with_value(envelope.plan, found.path, value)
+        with suppress(NotSupported):
+            return settle(changed, relation=envelope.relation, delta=delta).bound
         # The very bound that the search went by: a wider one may not reach the target where that one did.
         return bound(changed, relation=envelope.relation, delta=delta, tolerance=TOLERANCE * FORWARD_SHARE)
 

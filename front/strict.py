@@ -14,6 +14,7 @@ from affidavit.accountant import files
 from affidavit.accountant.errors import RunFileError
 from affidavit.accountant.remedies import near_file
 from affidavit.accountant.table_remedies import faults_of, known_beside, known_keys, remedy, words_at
+from affidavit.accountant.validate import kept
 
 __all__ = ["StrictTable", "checked", "known_keys", "read_toml"]
 
@@ -29,7 +30,7 @@ class StrictTable(BaseModel):
 def read_toml(path: Path) -> dict[str, Any]:
     """The file's content. Raises ``RunFileError`` naming the file and the line."""
     try:
-        return tomllib.loads(files.read_bytes(path).decode("utf-8-sig"))
+        return tomllib.loads(files.read_bytes(path).decode("utf-8-sig"), parse_float=kept)
     except OSError as error:
         near = near_file(path)
         start = "`affidavit init --relation add-remove -o RUN.toml` writes a run file to start from."
@@ -41,9 +42,9 @@ def read_toml(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         hint = 'Texts stand in quotes, as in `name = "letters"`; a table begins with a line such as [data].'
         raise RunFileError(str(path), f"not TOML: {error}", hint=hint) from None
-    except (ValueError, RecursionError):
-        hint = "A number has at most 20 digits, and a table stands in few others."
-        problem = "nested too deeply, or a number of too many digits"
+    except (ValueError, RecursionError) as error:
+        hint = "A number has at most 20 digits, is 0 or at least 1e-300, and a table stands in few others."
+        problem = str(error) if "not 0" in str(error) else "nested too deeply, or a number of too many digits"
         raise RunFileError(str(path), problem, allowed="TOML", hint=hint) from None
 
 

@@ -170,7 +170,7 @@ class Scan:
         self._hidden: Hidden = hidden or (lambda _, draw: draw())
         self._scales = (Fraction(spec.threshold_scale), Fraction(spec.query_scale))
         public = Statistic("not", (np.array([threshold]),), self._scales)
-        self._threshold = threshold + self._hidden(
+        self._threshold = int(threshold) + self._hidden(
             public, lambda: two_sided_geometric(1 / Fraction(spec.threshold_scale), noise=noise)
         )
         self._remaining = spec.positives
@@ -194,7 +194,7 @@ class Scan:
             reached = self._hidden(
                 Statistic("l1", (np.array([query]),), self._scales),
                 lambda: (
-                    query + two_sided_geometric(1 / Fraction(self._spec.query_scale), noise=self._noise)
+                    int(query) + two_sided_geometric(1 / Fraction(self._spec.query_scale), noise=self._noise)
                     >= self._threshold
                 ),
             )

@@ -85,7 +85,7 @@ def gaussian_multiplier(eta: float) -> float:
 
 def costs(leaf: BoundedRange) -> Plan:
     """What one use costs, in core leaves."""
-    return Gaussian(gaussian_multiplier(leaf.range)) if leaf.range > 0.0 else Pure(0.0)
+    return Gaussian(min(gaussian_multiplier(leaf.range), validate.MOST)) if leaf.range > 0.0 else Pure(0.0)
 
 
 register_leaf(BoundedRange, {"range": validate.size}, costs=costs)

@@ -109,10 +109,14 @@ def sample(scores: Scores, *, temperature: Rational, noise: Noise) -> int:
 
 def _weights(scores: Scores, temperature: float) -> list[NDArray[np.int64]]:
     """exp((scores − max)/temperature) as base-2^42 digits after the point, most significant first."""
-    if scores.ndim != 1 or not 0 < scores.size <= _MAX_OUTPUTS or not np.all(np.isfinite(scores)):
+    listed = scores.ndim == 1 and 0 < scores.size <= _MAX_OUTPUTS and scores.dtype.kind in "iuf"
+    if not listed or not np.all(np.isfinite(scores)):
         raise UsageError("scores are not a list of finite numbers", hint="Give 1 to 2^20 finite scores.")
-    rest = (scores - scores.max()) / temperature
-    spread = -float(rest.min())
+    spread = (scores.max().item() - scores.min().item()) / temperature  # where no dtype ends
+    if spread <= MAX_SPREAD:
+        wide = scores.astype(np.float64 if scores.dtype.kind == "f" else np.int64, copy=False)
+        rest = (wide - wide.max()) / temperature
+        spread = -float(rest.min())
     if spread > MAX_SPREAD:
         raise UsageError(
             f"scores spread over more than {MAX_SPREAD:g} temperatures",

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from affidavit.accountant.decimals import float_at_least
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.plan import Leaf, Pure, register_leaf
-from affidavit.accountant.validate import real
+from affidavit.accountant.validate import size
 from affidavit.mechanisms.base import (
     Mechanism,
     Noise,
@@ -60,7 +60,7 @@ class NoisyMax(Leaf):
     kind: ClassVar[str] = "noisy-max"
 
 
-register_leaf(NoisyMax, {"epsilon": real}, costs=lambda leaf: Pure(leaf.epsilon))
+register_leaf(NoisyMax, {"epsilon": size}, costs=lambda leaf: Pure(leaf.epsilon))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,8 @@ def sample(scores: NDArray[np.int64], *, rate: Rational, noise: Noise) -> int:
     if values.ndim != 1 or not values.size or not np.issubdtype(values.dtype, np.integer):
         raise UsageError("scores are not a list of whole numbers", hint="Scale them to a grid of whole numbers.")
     exact = positive(rate, name="rate")
-    gaps = (values.max() - values).tolist()
+    best = int(values.max())
+    gaps = [best - value for value in values.tolist()]  # exact, whatever the width of the dtype
     order = _shuffled(values.size, noise)
     for first in range(0, order.size, _BLOCK):
         block = order[first : first + _BLOCK]

@@ -45,6 +45,8 @@ GRID = 1 << 40
 
 _SHRINK = 1.0 - 2.0**-30
 _MAX_COORDINATES = 1 << 17
+_MOST = float(1 << 22)
+"""Of all points together: 2^62 grid points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,11 @@ def projected(points: NDArray[np.float64], *, centre: NDArray[np.float64], radiu
         raise UsageError("points are not rows of the centre's length", hint=f"At most {_MAX_COORDINATES} coordinates.")
     if not np.all(np.isfinite(rows)) or not np.all(np.isfinite(middle)):
         raise UsageError("points or centre are not all finite", hint="Leave rows without finite values out.")
+    if len(rows) * radius > _MOST:
+        raise UsageError(
+            f"{len(rows)} points in a ball of radius {radius:g} may add up to more than 64 bits hold",
+            hint=f"Scale them down with it: at most `radius = {_MOST / len(rows)!r}`.",
+        )
     result = np.zeros(rows.shape, dtype=np.int64)
     for index in range(len(rows)):
         offset = rows[index] - middle

@@ -18,17 +18,21 @@ from importlib.metadata import version
 from pathlib import Path
 
 from affidavit.accountant import decimals
-from affidavit.accountant.attestation.statement import Certificate, Claim, encode
+from affidavit.accountant.attestation.statement import Certificate, Claim, CurvePoint, encode
 from affidavit.accountant.errors import ClaimRefused, NotSupported
 from affidavit.accountant.filters.again import understated
 from affidavit.accountant.plan import core, to_dict
-from affidavit.accountant.verifier import ClaimCheck, check_claim
+from affidavit.accountant.risk import risk_limits
+from affidavit.accountant.tradeoff import PrivacyCurve
+from affidavit.accountant.verifier import ClaimCheck, check_claim, recomputed_curve
 
 __all__ = ["confirm", "recheck", "statement_sha256", "verifier"]
 
 _confirmed: set[str] = set()
 """Statements that hold, by this process's own computation; never by a ledger's note, which counts there only."""
 _MOST = 4096
+_LAST_DIGITS = 1e-9
+"""What limits that follow from rounded points may differ by, relative; they are stated rounded up."""
 
 
 @cache
@@ -52,8 +56,15 @@ def statement_sha256(certificate: Certificate) -> str:
 
 
 def recheck(certificate: Certificate) -> tuple[ClaimCheck, ...]:
-    """Every claim, asked of the verifier. Raises ``NotSupported`` where it has no formula for the plan."""
-    return tuple(_recomputed(certificate, claim) for claim in certificate.claims)
+    """Every claim, asked of the verifier. Raises ``NotSupported`` where it has no formula for the plan.
+
+    Where all hold, ``ClaimRefused`` for any other number that its plan is not known to keep: a filter's cost, a point
+    of the curve, a limit of the risk.
+    """
+    checks = tuple(_recomputed(certificate, claim) for claim in certificate.claims)
+    if all(check.answer == "holds" for check in checks):
+        _refuse(_costs(certificate) or _curve(certificate) or _risk(certificate))
+    return checks
 
 
 def confirm(certificate: Certificate) -> None:
@@ -77,12 +88,7 @@ def confirm(certificate: Certificate) -> None:
             + ("exceeds" if answer == "does not hold" else "is not known to keep"),
             hint="Nothing was charged. Certify the run anew, and ask whoever signed this how it came about.",
         )
-
-    if below := understated(certificate.plan, certificate.costs, relation=certificate.relation):
-        raise ClaimRefused(
-            f"the certificate states less {below} than its own plan costs, or than can be shown",
-            hint="Nothing was charged. Certify the run anew, and ask whoever signed this how it came about.",
-        )
+    _refuse(_costs(certificate))
     if len(_confirmed) >= _MOST:
         _confirmed.clear()
     _confirmed.add(statement)
@@ -104,3 +110,42 @@ def _recomputed(certificate: Certificate, claim: Claim) -> ClaimCheck:
         epsilon=decimals.float_at_least(claim.epsilon),
         delta=decimals.float_at_least(claim.delta),
     )
+
+
+def _refuse(below: str) -> None:
+    if below:
+        raise ClaimRefused(
+            f"the certificate states less {below} than its own plan costs, or than can be shown",
+            hint="Nothing was charged. Certify the run anew, and ask whoever signed this how it came about.",
+        )
+
+
+def _costs(certificate: Certificate) -> str:
+    return understated(certificate.plan, certificate.costs, relation=certificate.relation)
+
+
+def _curve(certificate: Certificate) -> str:
+    """The first point of the curve that neither a claim nor the verifier shows; those in doubt are asked one by one."""
+    points = [point for point in certificate.curve if not any(_follows(point, claim) for claim in certificate.claims)]
+    if any(point.epsilon < 0 for point in points):
+        return "δ at an ε below 0"
+    places = [decimals.float_at_most(point.epsilon) for point in points]
+    found = dict(recomputed_curve(certificate.plan, relation=certificate.relation, points=places))
+    for point, place in zip(points, places, strict=True):
+        if point.delta < found[place] and _recomputed(certificate, Claim(point.epsilon, point.delta)).answer != "holds":
+            return f"δ at ε = {decimals.show(point.epsilon)}"
+    return ""
+
+
+def _follows(point: CurvePoint, claim: Claim) -> bool:
+    return point.epsilon >= claim.epsilon and point.delta >= claim.delta
+
+
+def _risk(certificate: Certificate) -> str:
+    """The first limit that is below what follows from the curve, which holds."""
+    points = ((decimals.float_at_most(one.epsilon), decimals.float_at_most(one.delta)) for one in certificate.curve)
+    least = risk_limits(PrivacyCurve(tuple(sorted(points)))).as_dict()
+    low = (
+        name for name, limit in certificate.risk.items() if float(limit) < least.get(name, 1.0) * (1.0 - _LAST_DIGITS)
+    )
+    return next((f"risk ({name})" for name in low), "")

@@ -209,7 +209,10 @@ def _rho(leaf: Plan) -> Any:
         case Gaussian(noise_multiplier=sigma) if sigma > 0:
             return mpf(sigma) ** -2 / 2
         case DiscreteGaussian(noise_multiplier=sigma, granularity=granularity) if sigma > 0:
-            return (mp.ceil(1 / mpf(granularity)) * mpf(granularity) / sigma) ** 2 / 2
+            step = mpf(granularity)
+            whole = mp.nint(1 / step)
+            near = whole > 0 and abs(1 - whole * step) <= mpf("1e-9")  # a grid written in decimals
+            return ((1 if near else mp.ceil(1 / step) * step) / mpf(sigma)) ** 2 / 2
         case Exponential(range=eta):
             return mpf(eta) ** 2 / 8
         case ZeroConcentrated(rho=rho):

@@ -53,6 +53,7 @@ from affidavit.accountant.plan import (
 )
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier.balls import Ball, ball, normal_tail, precision, up
+from affidavit.accountant.verifier.discrete import NEARLY_WHOLE
 
 __all__ = ["costs_of"]
 
@@ -240,8 +241,10 @@ def _concentrated(leaf: Plan) -> Fraction:
         case Gaussian(noise_multiplier=sigma) if sigma > 0.0:
             return 1 / (2 * Fraction(sigma) ** 2)
         case DiscreteGaussian(noise_multiplier=sigma, granularity=granularity) if sigma > 0.0:
-            step = Fraction(granularity)
-            return (math.ceil(1 / step) * step / Fraction(sigma)) ** 2 / 2
+            steps = 1 / Fraction(granularity)
+            whole = round(steps)
+            shift = Fraction(1) if abs(steps - whole) <= NEARLY_WHOLE * steps else math.ceil(steps) / steps
+            return (shift / Fraction(sigma)) ** 2 / 2
         case Exponential(range=eta):
             return Fraction(eta) ** 2 / 8
         case ZeroConcentrated(rho=rho):

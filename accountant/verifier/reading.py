@@ -112,17 +112,19 @@ def _branches(plan: Plan, at: _Place) -> tuple[Branch, ...]:
                 return _branches(of, replace(at, stated=False, null=True))
             return _without_replacement(plan, at)
         case Leaf():
-            return (_leaf(plan),)
+            return (_leaf(plan, at.side),)
         case _:
             raise TypeError(type(plan).__name__)
 
 
-def _leaf(leaf: Leaf) -> Branch:
+def _leaf(leaf: Leaf, side: Side) -> Branch:
     match leaf:
         case Gaussian(noise_multiplier=sigma) if sigma > 0:
             return Branch(first=Fixed(mu_squared=1 / Fraction(sigma) ** 2))
         case Laplace(noise_multiplier=noise) | DiscreteGaussian(noise_multiplier=noise) if noise > 0:
             return _one(leaf)
+        case DiscreteGaussian(is_coarse=True) if side == "lower":  # no two values on the grid are neighbours'
+            return Branch()
         case Gaussian() | Laplace() | DiscreteGaussian():
             return Branch(blatant=True)
         case Pure(epsilon=epsilon):

@@ -28,13 +28,11 @@ w.F. The normal law is rounded too, by less than ``SMOOTHED``, by which F is rai
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from flint import arb
 
-from affidavit.accountant.verifier.balls import Array, ball, precision, up, up_array
+from affidavit.accountant.verifier.balls import Array, up, up_array
 from affidavit.accountant.verifier.exponential_use import FLOOR, STEP, Indices, Way, raised
 from affidavit.accountant.verifier.lattice import LatticeMasses
 
@@ -112,21 +110,6 @@ class Law(NamedTuple):
         np.add.at(masses, places, self.masses * (1.0 - share))
         np.add.at(masses, places + 1, self.masses * share)
         return Law(int(cells[0]), masses * (1.0 + SMOOTHED), self.infinite)
-
-    def on_every(self, every: int, step: Fraction) -> LatticeMasses:
-        """On each ``every``-th place: masses are split so that P's and Q's are kept, which gives the curve's chords."""
-        places = np.arange(self.first, self.last + 1)
-        cells = places // every
-        with precision():
-            h = ball(step)
-            share = up_array([(1 - (-i * h).exp()) / (1 - (-every * h).exp()) for i in range(every)])
-        rest = (1.0 - share * (1.0 - STEP)) * (1.0 + STEP)
-        inside = places - cells * every
-        masses = np.zeros(int(cells[-1] - cells[0]) + 2)
-        np.add.at(masses, cells - cells[0], self.masses * rest[inside])
-        np.add.at(masses, cells - cells[0] + 1, self.masses * share[inside])
-        masses *= 1.0 + SMOOTHED
-        return LatticeMasses(int(cells[0]), tuple(arb(float(mass)) for mass in masses), arb(self.infinite))
 
 
 _NO_USE = Law(0, np.ones(1), 0.0)

@@ -9,6 +9,7 @@ import click
 
 from affidavit.accountant.errors import UsageError
 from affidavit.cli._formats import format_option, publish, show, with_json
+from affidavit.cli._number import NUMBER
 from affidavit.cli._output import json_option, note, print_table
 from affidavit.cli._progress import step_progress
 
@@ -39,7 +40,7 @@ __all__ = ["audit", "print_findings", "report"]
 @click.option("--generator", metavar="MODULE:FUNCTION", help="With --plan: runs it (docs/foreign.md).")
 @click.option("--release", metavar="MODULE:FUNCTION", help="With --plan: its mechanism, for one-step.")
 @click.option("--model", metavar="NAME", help="With --plan: the model that membership attacks ask.")
-@click.option("--claim", type=click.FloatRange(min=0.0), metavar="EPSILON", help="With --plan: the ε claimed.")
+@click.option("--claim", type=NUMBER, metavar="EPSILON", help="With --plan: the ε claimed.")
 @click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR")
 @format_option("table")
 @json_option

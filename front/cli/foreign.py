@@ -11,6 +11,7 @@ import click
 
 from affidavit.accountant.errors import UsageError
 from affidavit.cli._formats import format_option, show, with_json
+from affidavit.cli._number import NUMBER
 from affidavit.cli._output import json_option, note, print_table
 from affidavit.cli._progress import step_progress
 
@@ -30,7 +31,7 @@ CLAIM = "A claim, not a certificate: nothing is signed for a generator that is n
 @click.argument("data", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="DATA.jsonl")
 @click.option("--relation", type=click.Choice(_RELATIONS), help="Which data sets are neighbours; else the plan's.")
 @click.option("--plan", metavar="PLAN.json", help="The plan that is claimed: what is drawn is held against it.")
-@click.option("--claim", type=click.FloatRange(min=0.0), metavar="EPSILON", help="The ε that is claimed for it.")
+@click.option("--claim", type=NUMBER, metavar="EPSILON", help="The ε that is claimed for it.")
 @click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Write findings.")
 @format_option("table")
 @json_option

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from affidavit.accountant import validate
 from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import NotSupported, UsageError
 from affidavit.accountant.plan import Envelope
@@ -45,6 +46,10 @@ class Claim:
 
     envelope: Envelope
     epsilon: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.epsilon is not None:
+            validate.real(self.epsilon, path="claim")
 
     def certified(self) -> Certified:
         """As the attacks take it, under no certificate; the stated ε at δ stands in for the plan's own curve."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import mpmath
@@ -126,9 +127,40 @@ def test_gaussians_of_very_little_noise_have_a_lower_side(sigma: float, delta: f
 
 
 def test_a_decimal_that_float64_reads_as_zero_is_known() -> None:
-    for text in ("1e-400", "0.00001e-330", "-2E-999"):
+    for text in ("1e-400", "0.00001e-330", "-2E-999", "\N{ARABIC-INDIC DIGIT ONE}e-400"):
         assert type(written(text)) is type(underflow(text))
     for text in ("0", "0.0", "0e-400", "1e-320", "-0.0"):
         assert type(written(text)) is float
     with pytest.raises(PlanError, match=r"plan\.epsilon: 1e-400 is not 0"):
         parse_plan({"kind": "pure", "epsilon": written("1e-400")})
+
+
+@pytest.mark.parametrize("beside", ["parts", "absent", "moves"])
+def test_counts_of_nested_repeats_multiply_to_what_is_computed_with(beside: str) -> None:
+    leaf = _leaf("gaussian", 1.0)
+    inner = _repeat(10**6, leaf)
+    of: Node = {"kind": "compose", "parts": [leaf, inner]}
+    if beside == "absent":
+        of = {**_poisson(0.1, leaf), "absent": inner}
+    elif beside == "moves":
+        of = {"kind": "parallel", "parts": [leaf], "moves": [inner]}
+    parse_plan(_repeat(10**6, of))
+    parse_plan(_repeat(0, _repeat(10**12, leaf)))
+    with pytest.raises(PlanError, match=r"plan\.count: 1000001 times .* more than 1000000000000 uses in all"):
+        parse_plan(_repeat(10**6 + 1, of))
+    with pytest.raises(PlanError, match=r"plan\.of\.count"):
+        parse_plan(_repeat(10**12, _repeat(10**12, _repeat(10**12, leaf))))
+
+
+@pytest.mark.parametrize("granularity", [1.5, 2.0, 1e9])
+def test_a_grid_on_which_no_value_need_differ_has_no_lower_side_without_noise(granularity: float) -> None:
+    coarse = {"kind": "discrete-gaussian", "noise_multiplier": 0.0, "granularity": granularity}
+    beside = {"kind": "compose", "parts": [coarse, _leaf("gaussian", 1.0)]}
+    for engine in (bound, recompute):
+        found = engine(coarse, relation="add-remove", delta=1e-5)
+        assert (found.epsilon_lower, found.epsilon_upper) == (0.0, math.inf)
+        found = engine(beside, relation="add-remove", delta=1e-5)
+        assert found.epsilon_lower == pytest.approx(4.377178, abs=1e-6)
+        assert found.epsilon_upper == math.inf
+        found = engine({**coarse, "granularity": 1.0}, relation="add-remove", delta=1e-5)
+        assert found.epsilon_lower == math.inf

@@ -104,19 +104,6 @@ def test_the_verified_pair_is_above_every_choice(use: tuple[float, float], seed:
         assert found.growth <= 1e-6
 
 
-def test_masses_on_a_coarser_lattice_are_above() -> None:
-    generator = np.random.default_rng(7)
-    law = surrogate.Law(-13, generator.uniform(size=40), 0.25)
-    coarse = law.on_every(6, Fraction(1, 50))
-    masses = np.array([float(mass.mid()) for mass in coarse.masses])
-    alpha = np.exp(np.linspace(-0.5, 0.8, 400))
-    fine = function(0.02, law.first, law.masses, law.infinite, alpha)
-    assert np.all(function(0.12, coarse.first, masses, 0.25, alpha) >= fine - 1e-12)
-    assert masses.sum() == pytest.approx(law.masses.sum(), rel=1e-9)
-    at = np.exp(-0.12 * (coarse.first + np.arange(len(masses))))
-    assert masses @ at == pytest.approx(law.masses @ np.exp(-0.02 * (law.first + np.arange(40))), rel=1e-9)
-
-
 @pytest.mark.parametrize(
     ("plan", "width"),
     [

@@ -6,7 +6,11 @@ import hashlib
 import json
 import stat
 
+from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.plan import Laplace, Poisson, Repeat
+from affidavit.accountant.settle import settle
 from affidavit.accountant.unit import RECORD
+from affidavit.certification import _curve
 
 
 def test_certify_generate_show(workplace):
@@ -201,3 +205,16 @@ def test_certify_and_ledger_show_say_how_many_more_runs_fit(workplace):
     assert "0 more runs like the last" in said.out + said.err
     last = workplace.command("generate", workplace.run_file, "--certificate", workplace.certificate, "-o", "one-more")
     assert last.code == 4
+
+
+def test_where_the_verifier_knows_no_profile_the_curve_is_the_claim(monkeypatch):
+    """Samples so rare that δ forgives them settle without any formula for what runs on them; `certify` refused."""
+    plan = Poisson(1e-7, Repeat(3, Laplace(1.5)))
+    claim = settle(plan, relation="add-remove", delta=1e-5)
+    assert claim.epsilon_upper == 0.0
+
+    def unknown(*_, **__):
+        raise NotSupported("no formula", hint="none")
+
+    monkeypatch.setattr("affidavit.accountant.verifier.recomputed_curve", unknown)
+    assert _curve(plan, "add-remove", claim).points == ((0.0, 1e-5),)

@@ -165,3 +165,12 @@ def test_points_off_the_simplex_are_refused() -> None:
         projected(np.array([[math.nan, 0.0]]), centre=np.zeros(2), radius=1.0)
     with pytest.raises(UsageError, match="tolerance"):
         GoodRadius(1.0, 0.0).halvings  # noqa: B018 - the property refuses
+
+
+def test_points_that_64_bits_do_not_add_up_are_refused() -> None:
+    """Cast or summed beyond 2^63 they turned over: one more point moved the sum by 2^24 instead of ``radius``."""
+    for rows, radius in ((1, 1e7), (3, 2.0**21)):
+        with pytest.raises(UsageError, match="add up to more than 64 bits"):
+            projected(np.full((rows, 1), 1e9), centre=np.zeros(1), radius=radius)
+    whole = projected(np.full((2, 1), 1e9), centre=np.zeros(1), radius=2.0**21)
+    assert whole.sum() / GRID == pytest.approx(2.0**22, rel=1e-8)

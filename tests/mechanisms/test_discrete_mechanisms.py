@@ -171,3 +171,11 @@ def test_a_shift_spread_over_coordinates_is_no_worse_than_in_one(epsilon: float)
     p, q = (np.outer(density(first), density(second)) for first, second in ((0.7, 0.3), (0.0, 0.0)))
     spread = np.maximum(p - math.exp(epsilon) * q, 0.0).sum()
     assert spread <= 1 - math.exp((epsilon - 1) / 2) + 1e-4
+
+
+@pytest.mark.parametrize(("dtype", "low", "high"), [(np.int8, -100, 100), (np.int64, -(2**62) - 9, 2**62)])
+def test_a_gap_that_the_dtype_does_not_hold_is_the_gap(dtype: type, low: int, high: int) -> None:
+    """The worse one wins with probability e^(−rate · gap)/2, here e^-2/2 and 0; modulo 256 it was 1/2."""
+    scores, rate = np.array([low, high], dtype=dtype), Fraction(1, 100)
+    wins = sum(noisy_max.sample(scores, rate=rate, noise=SeededNoise(seed)) == 0 for seed in range(400))
+    assert wins <= 400 * math.exp(-0.01 * (high - low)) / 2 + 30

@@ -183,3 +183,18 @@ def test_vocabularies_of_a_quarter_million_do_not_overflow() -> None:
     sums = exponential._cumulative(exponential._weights(scores, 1.0))
     assert all(np.all(np.diff(column) >= 0) for column in sums[:1])
     assert exponential._compose(sums, -1) == scores.size << (42 * len(sums))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.uint64, np.float16, np.float32])
+def test_the_weights_do_not_depend_on_how_wide_the_scores_are_kept(dtype: type) -> None:
+    low, high = (0, 100) if np.issubdtype(dtype, np.unsignedinteger) else (-100, 100)
+    kept = np.array([low, high, 3, 60], dtype=dtype)
+    assert _exact_weights(kept, 7.0) == _exact_weights(kept.astype(np.float64), 7.0)
+    with pytest.raises(UsageError, match="spread over more"):
+        exponential.sample(kept, temperature=1e-3, noise=SeededNoise(1))
+
+
+def test_whole_scores_at_the_ends_of_64_bits_are_not_close() -> None:
+    ends = np.array([-(2**63), 2**63 - 1])
+    with pytest.raises(UsageError, match="spread over more"):
+        exponential.sample(ends, temperature=1.0, noise=SeededNoise(1))

@@ -267,3 +267,21 @@ def test_the_same_file_under_another_account_or_ledger_is_refused(
         pass
     assert other.identity != mail.identity
     assert ledger.account("other").runs == 0
+
+
+@pytest.mark.parametrize("granularity", [1 / 3, 0.1, 1 / 7, 1.0, 1.0 + 5e-10, 1e-3 * (1.0 - 5e-10)])
+def test_a_grid_written_in_decimals_costs_no_step_more(granularity: float) -> None:
+    """1/g is the whole number that is meant: ρ = 1/(2σ²), as for the engines; g = 1/3 was charged (4/3)² of it."""
+    plan = parse_plan({"kind": "discrete-gaussian", "noise_multiplier": 1.25, "granularity": granularity})
+    costs = costs_of(plan, relation="add-remove")
+    assert costs.zcdp == Decimal("0.32")
+    assert not understated(plan, costs, relation="add-remove")
+    assert not understated(plan, Costs(zcdp=Decimal("0.32")), relation="add-remove")
+    assert understated(plan, Costs(zcdp=Decimal("0.3199")), relation="add-remove") == "zCDP"
+
+
+def test_a_grid_between_whole_numbers_is_charged_the_next_step() -> None:
+    plan = parse_plan({"kind": "discrete-gaussian", "noise_multiplier": 1.0, "granularity": 0.3})
+    costs = costs_of(plan, relation="add-remove")
+    assert float(costs.zcdp or 0) == pytest.approx(1.2**2 / 2, rel=1e-9)
+    assert not understated(plan, costs, relation="add-remove")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -11,13 +11,18 @@ from typing import Any
 
 import pytest
 
+from affidavit.accountant import decimals
 from affidavit.accountant.attestation import certificate as certificates
 from affidavit.accountant.attestation import recheck
-from affidavit.accountant.attestation.certificate import Certificate, Claim
+from affidavit.accountant.attestation.certificate import Certificate, Claim, CurvePoint
 from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.errors import BudgetError, ClaimRefused, LedgerAltered
+from affidavit.accountant.filters.costs import Costs
 from affidavit.accountant.ledger import Ledger, book
 from affidavit.accountant.ledger.confirmed import note
+from affidavit.accountant.risk import risk_limits
+from affidavit.accountant.tradeoff import PrivacyCurve
+from affidavit.accountant.verifier import recomputed_curve
 from tests.support.ledgers import contents, edit, init, reserve
 
 Make = Callable[..., bytes]
@@ -181,3 +186,27 @@ def test_the_verifier_s_digest_covers_its_code(monkeypatch: pytest.MonkeyPatch) 
     loaded = {name: module for name, module in sys.modules.items() if name.startswith("affidavit.accountant.")}
     assert {"affidavit.accountant.verifier.contour", "affidavit.accountant.filters.again"} <= loaded.keys()
     assert {Path(str(module.__file__)).resolve() for module in loaded.values()} <= read
+
+
+def _curve(found: Certificate, epsilons: Sequence[float]) -> tuple[CurvePoint, ...]:
+    points = recomputed_curve(found.plan, relation=found.relation, points=epsilons)
+    return tuple(CurvePoint.of(epsilon=epsilon, delta_upper=delta) for epsilon, delta in points)
+
+
+def test_every_number_that_is_signed_is_held_against_the_plan(found: Certificate) -> None:
+    """A true claim beside a false curve, a false risk limit or a false filter cost was said to hold."""
+    right = replace(found, curve=_curve(found, (0.0, 0.25, 1.0, 2.0)))
+    limits = risk_limits(PrivacyCurve(tuple((float(p.epsilon), float(p.delta)) for p in right.curve))).as_dict()
+    right = replace(right, risk={name: decimals.round_up(limit) for name, limit in limits.items()})
+    assert all(check.answer == "holds" for check in recheck.recheck(right))
+    lower = [replace(p, delta=p.delta / 2) if p.epsilon else p for p in right.curve]
+    for wrong, says in (
+        (replace(right, curve=tuple(lower)), "less δ at ε = 0.25 than"),
+        (replace(right, curve=(*right.curve, CurvePoint(Decimal("-0.5"), Decimal("0.1")))), "an ε below 0"),
+        (replace(right, risk={**right.risk, "area_under_roc": Decimal("0.5")}), r"risk \(area_under_roc\)"),
+        (replace(right, risk={"luck": Decimal("0.5")}), r"risk \(luck\)"),
+        (replace(right, curve=()), "risk"),
+        (replace(right, costs=Costs(zcdp=Decimal("1e-9"))), "zCDP"),
+    ):
+        with pytest.raises(ClaimRefused, match=says):
+            recheck.recheck(wrong)

@@ -46,7 +46,8 @@ def _there(**files: Any) -> Callable[[Place], None]:
 
 def _case(at: str, call: str, *, by_hand: Callable[[Place], object] | None = None, **more: Any) -> Case:
     settings = {key: more.pop(key) for key in ("then", "past", "file") if key in more}
-    return Case(f"front/{at}", call, _there(**more), by_hand=by_hand, **{"then": DONE, **settings})
+    room = "" if at.startswith("accountant/") else "front/"
+    return Case(f"{room}{at}", call, _there(**more), by_hand=by_hand, **{"then": DONE, **settings})
 
 
 def _is_there(_: Place) -> None:
@@ -67,6 +68,10 @@ CASES = [
     _case("cli/audits.py:audit#3", "audit -o findings", certified=True, audit=ONE_STEP),
     _case("cli/foreign.py:_examined", f"{RUN} --claim 3 --relation add-remove"),
     _case("cli/foreign.py:_examined#2", RUN),
+    _case("accountant/validate.py:number#3", f"{RUN} --plan plan.json --claim nan"),
+    _case("accountant/validate.py:number#3", f"{RUN} --plan plan.json --claim inf"),
+    _case("accountant/validate.py:number#4", f"{RUN} --plan plan.json --claim 1e-400"),
+    _case("accountant/validate.py:real", f"{RUN} --plan plan.json --claim=-1"),
     _case("cli/foreign.py:_examined#3", f"{RUN} --plan plan.json --relation zero-out"),
     _case("cli/foreign.py:audit_claimed", "audit --plan plan.json --generator glue.py:run -o findings"),
     _case("cli/foreign.py:audit_claimed#2", f"{CLAIM} -o findings"),

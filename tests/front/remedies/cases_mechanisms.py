@@ -79,8 +79,8 @@ def _clustering(*, split_range: float) -> None:
     ).check(points=1_000_000)
 
 
-def _projected(*, points: Any, centre: Any) -> object:
-    return projected_mean.projected(np.asarray(points), centre=np.asarray(centre), radius=1.0)
+def _projected(*, points: Any, centre: Any, radius: float = 1.0) -> object:
+    return projected_mean.projected(np.asarray(points), centre=np.asarray(centre), radius=radius)
 
 
 REFUSED: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]] = [
@@ -170,6 +170,12 @@ REFUSED: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]]
     ),
     ("projected_mean.py:projected", _projected, {"points": np.eye(2), "centre": [0.0]}, {"centre": [0.0, 0.0]}),
     ("projected_mean.py:projected#2", _projected, {"points": [[np.nan], [1.0]], "centre": [0.0]}, {"points": [[1.0]]}),
+    (
+        "projected_mean.py:projected#3",
+        _projected,
+        {"points": np.eye(2), "centre": np.zeros(2), "radius": 1e7},
+        {"radius": 2097152.0},
+    ),
     (
         "propose_test_release.py:release",
         _released(TESTED.of_size, TESTED.leaf()),

@@ -325,7 +325,7 @@ CASES = [
 ]
 
 _TABLE: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]] = [
-    ("attestation/recheck.py:confirm#2", _understated, {"rho": "0.4"}, {"rho": "0.5"}),
+    ("attestation/recheck.py:_refuse", _understated, {"rho": "0.4"}, {"rho": "0.5"}),
     ("attestation/keys.py:revoke", _revoke, {"whose": "nobody's"}, {"whose": "theirs"}),
     ("attestation/keys.py:revoke#2", _revoke, {"whose": "ours"}, {"whose": "theirs"}),
     ("attestation/keys.py:_refuse_revoked", _revoke_again, {"twice": True}, {"twice": False}),

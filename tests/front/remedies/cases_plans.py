@@ -56,6 +56,10 @@ CASES = [
     ),
     _case("accountant/validate.py:choice", plan({"kind": "Gauss", "noise_multiplier": 1.0})),
     _case("accountant/validate.py:choice", plan({"kind": "xyzzy"}), past=True),
+    _case(
+        "accountant/plan.py:_repeat",
+        plan({"kind": "repeat", "count": 10**7, "of": {"kind": "repeat", "count": 10**6, "of": GAUSSIAN}}),
+    ),
     _case("accountant/validate.py:relation", text(json.dumps({"delta": 1e-5, "plan": GAUSSIAN}))),
     _case("front/cli/_planflags.py:required_delta", text(json.dumps({"relation": "add-remove", "plan": GAUSSIAN}))),
     _case("accountant/plan.py:parse_envelope", text("[]")),

@@ -96,6 +96,12 @@ CASES = [
         by_hand=lambda place: place.write("run.toml", dumped(RUN)),
     ),
     Case(
+        "front/strict.py:read_toml#4",
+        "plan run.toml",
+        lambda place: place.write("run.toml", "[budget]\nepsilon = 1e-400\n"),
+        by_hand=lambda place: place.write("run.toml", dumped(RUN)),
+    ),
+    Case(
         "front/labelling.py:refused",
         "certify run.toml -o certificate.json",
         _other_field,
