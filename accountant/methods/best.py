@@ -21,7 +21,7 @@ from affidavit.accountant.methods.failure import costs_infinity, most_taken
 from affidavit.accountant.methods.gaussian import GaussianMethod
 from affidavit.accountant.methods.optimal import OptimalMethod
 from affidavit.accountant.methods.pair_profiles import MixtureMethod
-from affidavit.accountant.methods.pld import PldMethod, has_zcdp
+from affidavit.accountant.methods.pld import PldMethod, has_zcdp, holds_zcdp
 from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.rdp import RenyiMethod
 from affidavit.accountant.methods.zcdp import ZcdpMethod, stand_in
@@ -60,7 +60,7 @@ METHODS: tuple[str, ...] = tuple(method.name for method in ALL)
 def _is_exact(method: Method, scenario: Scenario) -> bool:
     if method.name == "optimal":
         return all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
-    return method.exact and not (method.name == "pld" and (scenario.exponentials or has_zcdp(scenario)))
+    return method.exact and not (method.name == "pld" and scenario.exponentials) and not holds_zcdp(scenario)
 
 
 @dataclass(frozen=True, slots=True)

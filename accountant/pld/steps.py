@@ -12,13 +12,14 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from affidavit.accountant import nodes
-from affidavit.accountant.cases.case import Moved
+from affidavit.accountant.cases.case import AnyOrder, Moved, concentrated
 from affidavit.accountant.cases.dominance import covers
 from affidavit.accountant.cases.populations import check_inner_populations, check_no_inner_population
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Plan
 from affidavit.accountant.pld.atomic import approximate
 from affidavit.accountant.pld.bounded_range import BoundedRange
+from affidavit.accountant.pld.concentrated import concentrated_step
 from affidavit.accountant.pld.curve import Curve, Direction, FullLoss, NoLoss, OneStep
 from affidavit.accountant.pld.discrete_gaussian import discrete_gaussian
 from affidavit.accountant.pld.gaussian import Gaussian
@@ -48,8 +49,7 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneSt
     side composes the explicit pair (γP + (1−γ)Q, Q) of data sets whose other records are all equal,
     so what it exceeds is refuted.
 
-    Raises ``NotSupported`` for zcdp leaves, which have no PLD, for
-    ``parallel`` inside a sample, and for nestings that no theorem covers.
+    Raises ``NotSupported`` for ``parallel`` inside a sample, and for nestings that no theorem covers.
     """
     match node:
         case Moved(node=sample, leaves=leaves):
@@ -66,6 +66,8 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneSt
             if len(parts) == 1 and parts[0][1] == 1:
                 return parts[0][0]
             return composed_step(tuple(parts)) if parts else NOTHING
+        case AnyOrder(of=of):  # every mechanism has a pair here
+            return one_step(of, relation, explicit=explicit)
         case nodes.Parallel():
             raise NotSupported(
                 "a parallel node has no single privacy loss distribution",
@@ -76,8 +78,10 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneSt
 
 
 def flatten(node: Plan, relation: Relation, *, explicit: bool = False) -> list[tuple[OneStep, int]]:
-    """``compose`` and ``repeat`` unrolled into one-step curves with counts, in declared order."""
-    return [(one_step(one, relation, explicit=explicit), count) for one, count in nodes.unrolled(node)]
+    """``compose`` and ``repeat`` unrolled into one-step curves with counts; what is concentrated is one, the last."""
+    rho, rest = concentrated(nodes.unrolled(node))
+    steps = [(one_step(one, relation, explicit=explicit), count) for one, count in rest]
+    return [*steps, (concentrated_step(rho), 1)] if rho > 0.0 else steps
 
 
 def _leaf(node: Plan) -> OneStep:
@@ -99,10 +103,9 @@ def _leaf(node: Plan) -> OneStep:
         case nodes.Exponential(range=eta):
             # Every member of the family is attained; the envelope of all is not.
             return OneStep.dominated(BoundedRange(eta), symmetric=True) if eta > 0.0 else NOTHING
-    raise NotSupported(
-        f"a {node.kind} leaf has no privacy loss distribution",
-        hint="use the RDP or zCDP route (--method rdp), or a leaf that states the mechanism itself",
-    )
+        case nodes.ZeroConcentrated(rho=rho):
+            return concentrated_step(rho) if rho > 0.0 else NOTHING
+    raise TypeError(type(node).__name__)
 
 
 def _noise(noise: float, curve: Callable[[], Curve]) -> OneStep:
