@@ -24,6 +24,7 @@ from affidavit.accountant.pld.curve import Curve, Direction, FullLoss, NoLoss, O
 from affidavit.accountant.pld.discrete_gaussian import discrete_gaussian
 from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.laplace import Laplace
+from affidavit.accountant.pld.largest import Largest
 from affidavit.accountant.pld.nested import composed_step
 from affidavit.accountant.pld.replaced import replaced_step
 from affidavit.accountant.pld.subsample import Combined, Diluted, Lesser, Mixed, PoissonSubstitution
@@ -36,7 +37,6 @@ NOTHING = OneStep.attained(NoLoss(), symmetric=True)
 EVERYTHING = OneStep.attained(FullLoss(), symmetric=True)
 
 
-@lru_cache(maxsize=256)
 def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneStep:
     """Both directions of what one use of ``node`` costs under ``relation``.
 
@@ -51,6 +51,12 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneSt
 
     Raises ``NotSupported`` for ``parallel`` inside a sample, and for nestings that no theorem covers.
     """
+    by_data = explicit and any(isinstance(below, nodes.WithoutReplacement) for below in nodes.walk(node))
+    return _one_step(node, relation, by_data)
+
+
+@lru_cache(maxsize=256)
+def _one_step(node: Plan, relation: Relation, explicit: bool) -> OneStep:
     match node:
         case Moved(node=sample, leaves=leaves):
             both_costs = isinstance(sample, nodes.Poisson) and sample.absent is not None
@@ -149,15 +155,11 @@ def _poisson_substitution(node: nodes.Poisson, absent: Plan, inner: OneStep, exp
     gone = one_step(absent, "zero-out", explicit=explicit)
     if gone is NOTHING:
         return NOTHING if inner is NOTHING else _diluted(inner, node.rate)
-    if not (inner.symmetric and gone.symmetric):
-        raise NotSupported(
-            "Poisson sampling under substitution needs curves that are the same in both orders",
-            hint="state the mechanisms by leaves: gaussian, laplace, pure, approximate, exponential",
-        )
-    upper: Curve = PoissonSubstitution(gone.forward.upper, inner.forward.upper, node.rate)
+    replaced = _either_order(inner)
+    upper: Curve = PoissonSubstitution(_either_order(gone), replaced, node.rate)
     if not covers(node.of, absent, gaussians=True):
         # Where taking a record away costs more than replacing it, to know it need not help.
-        upper = Lesser(upper, Diluted(inner.forward.upper, node.rate))
+        upper = Lesser(upper, Diluted(replaced, node.rate))
         least = inner if covers(absent, node.of, gaussians=True) else None
     else:
         least = gone
@@ -190,12 +192,7 @@ def _without_replacement(node: nodes.WithoutReplacement, relation: Relation, exp
     rate = node.sample / node.population
     if rate == 1.0 or inner is NOTHING:
         return inner
-    if inner.forward.upper is not inner.backward.upper:
-        raise NotSupported(
-            "sampling without replacement needs a curve that is the same in both orders",
-            hint="state the inner mechanism by leaves: gaussian, laplace, pure, approximate, exponential",
-        )
-    curve, attained = inner.forward.upper, inner.forward.lower
+    curve, attained = _either_order(inner), inner.forward.lower
     if any(isinstance(one, nodes.Poisson) for one in nodes.walk(node.of)):
         # Whom the inner sample leaves out is not alone in it: reached is what a record that contributes nothing does.
         attained = None if _replaces_both(node.of) else one_step(node.of, "zero-out", explicit=True).forward.lower
@@ -214,9 +211,12 @@ def _without_replacement(node: nodes.WithoutReplacement, relation: Relation, exp
     return OneStep.dominated(combined, lower=pair)
 
 
+def _either_order(step: OneStep) -> Curve:
+    """What dominates both orders of the data: records come where others leave, in either of the three laws."""
+    forward, backward = step.forward.upper, step.backward.upper
+    return forward if forward is backward else Largest((forward, backward))
+
+
 def _replaces_both(node: Plan) -> bool:
     """Whether a Poisson sample inside states ``absent``, too: then its two costs must not be taken for one."""
-    return any(
-        isinstance(one, Moved) or (isinstance(one, nodes.Poisson) and one.absent is not None)
-        for one in nodes.walk(node)
-    )
+    return any(isinstance(one, nodes.Poisson) and one.absent is not None for one in nodes.walk(node))
