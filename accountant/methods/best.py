@@ -25,7 +25,7 @@ from affidavit.accountant.methods.pld import PldMethod, has_zcdp, holds_zcdp
 from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.rdp import RenyiMethod
 from affidavit.accountant.methods.zcdp import ZcdpMethod, stand_in
-from affidavit.accountant.plan import Approximate, Pure
+from affidavit.accountant.plan import Approximate, Pure, ZeroConcentrated
 from affidavit.accountant.validate import Relation
 
 __all__ = ["ALL", "METHODS", "Found", "admitted", "ask", "best", "candidates", "edge", "seen"]
@@ -47,6 +47,8 @@ where what runs beside them has to be composed, finely and everywhere, before th
 SHORT = 1e6
 """Points of a recursion that is asked as well where blocks are wider than asked."""
 RANGE_ROUNDING = 1e-15
+CLOSE = 0.95
+"""A lower side of what holds ``zcdp`` leaves, in units of the upper one, beside which no recursion is worth it."""
 FAR = 1e3
 """An ε of so many times what exponential mechanisms lose, or ``LOUD``, is far out."""
 
@@ -134,9 +136,9 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
     if not all(one.attained for one in found):
         others = [m for m in UPPER if m not in methods and not m.why_not(scenario, relation)]
         found += [_found(method, scenario, relation, target) for method in others]
-    if admit and (least := admitted(scenario, relation, target)):
-        found.append(Found(Interval(least, math.inf), ""))
     smallest = min(found, key=lambda one: one.interval.upper)
+    if admit and (least := admitted(scenario, relation, target, enough=CLOSE * smallest.interval.upper)):
+        found.append(Found(Interval(least, math.inf), ""))
     lowest = max(found, key=lambda one: one.interval.lower)
     if lowest.interval.lower > smallest.interval.upper:
         # Another theorem is below the curve that no pair reaches: of that curve only the explicit pair is left.
@@ -146,12 +148,33 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
 
 
 @lru_cache(maxsize=64)
-def admitted(scenario: Scenario, relation: Relation, target: Target) -> float:
-    """A lower side by what the ``zcdp`` leaves admit: Gaussians in their place, on stated data sets. 0 without any."""
+def admitted(scenario: Scenario, relation: Relation, target: Target, *, enough: float = math.inf) -> float:
+    """A lower side by what the ``zcdp`` leaves admit: Gaussians in their place, on stated data sets. 0 without any.
+
+    No sharper than ``enough`` where that saves a recursion over exponential mechanisms beside samples of ``zcdp``,
+    which have to be composed: randomised response of half the range in their place is one choice.
+    """
     gaussian = stand_in(scenario)
     if gaussian is None:
         return 0.0
-    return best(gaussian, relation, replace(target, explicit=True)).interval.lower
+    explicit = replace(target, explicit=True)
+    samples = Scenario(tuple(use for use in scenario.fixed if not isinstance(use[0], ZeroConcentrated)))
+    if enough < math.inf and gaussian.exponentials and holds_zcdp(samples):
+        least = best(_halved(gaussian), relation, explicit).interval.lower
+        if least >= enough:
+            return least
+    return best(gaussian, relation, explicit).interval.lower
+
+
+def _is_mixture(scenario: Scenario, relation: Relation) -> bool:
+    """Whether what runs beside the exponential mechanisms need not be composed."""
+    return not scenario.fixed or not MixtureMethod().why_not(Scenario(fixed=scenario.fixed), relation)
+
+
+def _halved(scenario: Scenario) -> Scenario:
+    """With randomised response of ε = range/2, one choice, for each exponential mechanism."""
+    halved = ((Pure(eta / 2.0 * (1.0 - RANGE_ROUNDING)), uses) for eta, uses in scenario.exponentials)
+    return Scenario((*scenario.fixed, *halved))
 
 
 def _far_out(scenario: Scenario, relation: Relation, target: Target) -> Found | None:
@@ -179,13 +202,11 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> F
     method = PldMethod()
     if not scenario.exponentials or not scenario.fixed or has_zcdp(scenario) or method.why_not(scenario, relation):
         return None
-    composed = MixtureMethod().why_not(Scenario(fixed=scenario.fixed), relation) != ""
-    if recursion_points(scenario) <= (WORTH_COMPOSING if composed else WORTH_A_LOOK):
+    if recursion_points(scenario) <= (WORTH_A_LOOK if _is_mixture(scenario, relation) else WORTH_COMPOSING):
         return None
     found = _found(method, scenario, relation, target)
-    halved = tuple((Pure(eta / 2.0 * (1.0 - RANGE_ROUNDING)), uses) for eta, uses in scenario.exponentials)
-    chosen = Scenario((*scenario.fixed, *halved))
-    lower = max(found.interval.lower, _found(method, chosen, relation, replace(target, explicit=True)).interval.lower)
+    explicit = replace(target, explicit=True)
+    lower = max(found.interval.lower, _found(method, _halved(scenario), relation, explicit).interval.lower)
     interval = Interval(min(lower, found.interval.upper), found.interval.upper)
     return None if _wide(interval, target) else replace(found, interval=interval)
 

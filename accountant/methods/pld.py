@@ -61,7 +61,9 @@ def holds_zcdp(scenario: Scenario) -> bool:
 
 def pair_gap(scenario: Scenario, relation: Relation) -> str:
     """Empty if each mechanism has a dominating pair of its own, else why not."""
-    return "a zCDP guarantee has no dominating pair" if has_zcdp(scenario) else PldMethod().why_not(scenario, relation)
+    return (
+        "a zCDP guarantee has no dominating pair" if holds_zcdp(scenario) else PldMethod().why_not(scenario, relation)
+    )
 
 
 def _widened(lower: float, upper: float) -> Interval:
