@@ -128,7 +128,11 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
     if (envelope := _close_envelope(scenario, relation, target)) is not None:
         return envelope
     methods = candidates(scenario, relation)
-    found = [_found(method, scenario, relation, target) for method in methods]
+    # Where each mechanism has a pair, their product costs no more than the sum.
+    spared = {BASIC} if len(methods) > 1 and not scenario.exponentials and _samples_zcdp(scenario) else set[Method]()
+    found = [_found(method, scenario, relation, target) for method in methods if method not in spared]
+    if spared and all(one.interval.upper in (1.0, math.inf) for one in found):
+        found += [_found(method, scenario, relation, target) for method in spared]
     if methods[0].name == "blocks" and _wide(found[0].interval, target) and _is_short(scenario, relation):
         found.append(_found(AdaptiveMethod(), scenario, relation, target))
     if all(one.interval.upper == math.inf for one in found) and not PldMethod().why_not(scenario, relation):
@@ -158,12 +162,16 @@ def admitted(scenario: Scenario, relation: Relation, target: Target, *, enough: 
     if gaussian is None:
         return 0.0
     explicit = replace(target, explicit=True)
-    samples = Scenario(tuple(use for use in scenario.fixed if not isinstance(use[0], ZeroConcentrated)))
-    if enough < math.inf and gaussian.exponentials and holds_zcdp(samples):
+    if enough < math.inf and gaussian.exponentials and _samples_zcdp(scenario):
         least = best(_halved(gaussian), relation, explicit).interval.lower
         if least >= enough:
             return least
     return best(gaussian, relation, explicit).interval.lower
+
+
+def _samples_zcdp(scenario: Scenario) -> bool:
+    """Whether only zCDP is known of something on a sample."""
+    return holds_zcdp(Scenario(tuple(use for use in scenario.fixed if not isinstance(use[0], ZeroConcentrated))))
 
 
 def _is_mixture(scenario: Scenario, relation: Relation) -> bool:
