@@ -47,7 +47,7 @@ where what runs beside them has to be composed, finely and everywhere, before th
 SHORT = 1e6
 """Points of a recursion that is asked as well where blocks are wider than asked."""
 RANGE_ROUNDING = 1e-15
-CLOSE = 0.95
+CLOSE = 0.99
 """A lower side of what holds ``zcdp`` leaves, in units of the upper one, beside which no recursion is worth it."""
 FAR = 1e3
 """An ε of so many times what exponential mechanisms lose, or ``LOUD``, is far out."""
