@@ -66,6 +66,8 @@ ROUNDING = 1.0 + 1e-12
 LOG_ORDERS = (math.log(1e-4), math.log(1e9))
 """Range of ln(α − 1) that is searched."""
 GRID = 64
+WHOLE = tuple(math.log(k) for k in range(1, 33))
+"""Of the first whole orders, where bounds of samples have kinks."""
 
 
 class _NoBoundError(ValueError):
@@ -219,7 +221,8 @@ def _least(value: Callable[[float], float]) -> float:
     grid = [low + (high - low) * i / GRID for i in range(GRID + 1)]
     values = [value(x) for x in grid]
     best = min(range(len(grid)), key=values.__getitem__)
-    return min(values[best], least(value, grid[max(best - 1, 0)], grid[min(best + 1, GRID)], rounds=48))
+    around = least(value, grid[max(best - 1, 0)], grid[min(best + 1, GRID)], rounds=48)
+    return min(values[best], around, *map(value, WHOLE))
 
 
 class RenyiProfile:

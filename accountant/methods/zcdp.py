@@ -83,7 +83,8 @@ def _gaussian(node: Plan) -> Plan:
         case Repeat() | Poisson() | WithoutReplacement() | AnyOrder():
             return replace(node, of=_gaussian(node.of))
         case Moved(node=sample):
-            return replace(node, node=_gaussian(sample))
+            moved = _gaussian(sample)
+            return replace(node, node=moved) if isinstance(moved, Poisson | WithoutReplacement) else node
     return node
 
 

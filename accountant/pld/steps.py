@@ -155,11 +155,11 @@ def _poisson_substitution(node: nodes.Poisson, absent: Plan, inner: OneStep, exp
     gone = one_step(absent, "zero-out", explicit=explicit)
     if gone is NOTHING:
         return NOTHING if inner is NOTHING else _diluted(inner, node.rate)
-    replaced = _either_order(inner)
-    upper: Curve = PoissonSubstitution(_either_order(gone), replaced, node.rate)
+    change = _either_order(inner)
+    upper: Curve = PoissonSubstitution(_either_order(gone), change, node.rate)
     if not covers(node.of, absent, gaussians=True):
         # Where taking a record away costs more than replacing it, to know it need not help.
-        upper = Lesser(upper, Diluted(replaced, node.rate))
+        upper = Lesser(upper, Diluted(change, node.rate))
         least = inner if covers(absent, node.of, gaussians=True) else None
     else:
         least = gone
