@@ -20,7 +20,7 @@ from affidavit.accountant.cases.scenario import scenarios
 from affidavit.accountant.errors import DisagreementError, NotSupported
 from affidavit.accountant.methods.adaptive import recursion_points
 from affidavit.accountant.methods.base import LOUD, LOUD_WIDTH
-from affidavit.accountant.methods.pld import has_zcdp
+from affidavit.accountant.methods.pld import holds_zcdp
 from affidavit.accountant.plan import Plan, core, parse_plan
 from affidavit.accountant.show import Facts, Shown
 from affidavit.accountant.validate import Relation
@@ -122,7 +122,7 @@ def issue(plan: Plan, *, relation: Relation, delta: float, found: Recomputed | N
 def _tolerance(plan: Plan, relation: Relation, first: Bound) -> float | None:
     """What a second look may be as fine as; None where it would take long."""
     cases = scenarios(core(plan), relation).upper
-    if first.method == "pld" and not any(one.exponentials or has_zcdp(one) for one in cases):
+    if first.method == "pld" and not any(one.exponentials or holds_zcdp(one) for one in cases):
         return LATTICE
     long = (bool(one.fixed) or recursion_points(one) > FEW_POINTS for one in cases if one.uses)
     if first.method == "adaptive" and not any(long):

@@ -21,7 +21,7 @@ from affidavit.accountant.methods.failure import costs_infinity, most_taken
 from affidavit.accountant.methods.gaussian import GaussianMethod
 from affidavit.accountant.methods.optimal import OptimalMethod
 from affidavit.accountant.methods.pair_profiles import MixtureMethod
-from affidavit.accountant.methods.pld import PldMethod, has_zcdp
+from affidavit.accountant.methods.pld import PldMethod, has_zcdp, holds_zcdp
 from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.rdp import RenyiMethod
 from affidavit.accountant.methods.two_losses import two_losses
@@ -59,6 +59,8 @@ SHORT = 1e6
 RANGE_ROUNDING = 1e-15
 ALIKE = 1e-2
 """A relative width that is enough where the envelope above is wider."""
+CLOSE = 0.99
+"""A lower side of what holds ``zcdp`` leaves, in units of the upper one, beside which no recursion is worth it."""
 FAR = 1e3
 """An ε of so many times what exponential mechanisms lose, or ``LOUD``, is far out."""
 
@@ -72,7 +74,7 @@ METHODS: tuple[str, ...] = tuple(method.name for method in ALL)
 def _is_exact(method: Method, scenario: Scenario) -> bool:
     if method.name == "optimal":
         return all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
-    return method.exact and not (method.name == "pld" and (scenario.exponentials or has_zcdp(scenario)))
+    return method.exact and not (method.name == "pld" and scenario.exponentials) and not holds_zcdp(scenario)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,11 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
     if (envelope := _close_envelope(scenario, relation, target)) is not None:
         return envelope
     methods = candidates(scenario, relation)
-    found = [_found(method, scenario, relation, target) for method in methods]
+    # Where each mechanism has a pair, their product costs no more than the sum.
+    spared = {BASIC} if len(methods) > 1 and not scenario.exponentials and _samples_zcdp(scenario) else set[Method]()
+    found = [_found(method, scenario, relation, target) for method in methods if method not in spared]
+    if spared and all(one.interval.upper in (1.0, math.inf) for one in found):
+        found += [_found(method, scenario, relation, target) for method in spared]
     if methods[0].name == "blocks" and _wide(found[0].interval, target) and _is_short(scenario, relation):
         found.append(_found(AdaptiveMethod(), scenario, relation, target))
     if all(one.interval.upper == math.inf for one in found) and not PldMethod().why_not(scenario, relation):
@@ -146,11 +152,10 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
     if not all(one.attained for one in found):
         others = [m for m in UPPER if m not in methods and not m.why_not(scenario, relation)]
         found += [_found(method, scenario, relation, target) for method in others]
-    if admit and (least := admitted(scenario, relation, target)):
-        found.append(Found(Interval(least, math.inf), ""))
-    if least := _alike(scenario, relation, target):
-        found.append(Found(Interval(least, math.inf), ""))
     smallest = min(found, key=lambda one: one.interval.upper)
+    enough = CLOSE * smallest.interval.upper
+    chosen = (admitted(scenario, relation, target, enough=enough), _one_statement(scenario, target)) if admit else ()
+    found += [Found(Interval(least, math.inf), "") for least in (*chosen, _alike(scenario, relation, target)) if least]
     lowest = max(found, key=lambda one: one.interval.lower)
     if lowest.interval.lower > smallest.interval.upper:
         # Another theorem is below the curve that no pair reaches: of that curve only the explicit pair is left.
@@ -160,17 +165,43 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
 
 
 @lru_cache(maxsize=64)
-def admitted(scenario: Scenario, relation: Relation, target: Target) -> float:
+def admitted(scenario: Scenario, relation: Relation, target: Target, *, enough: float = math.inf) -> float:
     """A lower side by what the ``zcdp`` leaves admit: Gaussians in their place, on stated data sets. 0 without any.
 
-    One statement admits a mechanism of two losses, which alone costs more (``two_losses``), the others nothing.
+    No sharper than ``enough`` where that saves a recursion over exponential mechanisms beside samples of ``zcdp``,
+    which have to be composed: randomised response of half the range in their place is one choice.
     """
     gaussian = stand_in(scenario)
     if gaussian is None:
         return 0.0
-    lower = best(gaussian, relation, replace(target, explicit=True)).interval.lower
+    explicit = replace(target, explicit=True)
+    if enough < math.inf and gaussian.exponentials and _samples_zcdp(scenario):
+        least = best(_halved(gaussian), relation, explicit).interval.lower
+        if least >= enough:
+            return least
+    return best(gaussian, relation, explicit).interval.lower
+
+
+def _one_statement(scenario: Scenario, target: Target) -> float:
+    """A lower side by the largest statement of ``zcdp``, the others being idle: it admits a mechanism of two losses."""
     largest = max((node.rho for node, _ in scenario.fixed if isinstance(node, ZeroConcentrated)), default=0.0)
-    return max(lower, two_losses(largest, epsilon=target.epsilon, delta=target.delta))
+    return two_losses(largest, epsilon=target.epsilon, delta=target.delta)
+
+
+def _samples_zcdp(scenario: Scenario) -> bool:
+    """Whether only zCDP is known of something on a sample."""
+    return holds_zcdp(Scenario(tuple(use for use in scenario.fixed if not isinstance(use[0], ZeroConcentrated))))
+
+
+def _is_mixture(scenario: Scenario, relation: Relation) -> bool:
+    """Whether what runs beside the exponential mechanisms need not be composed."""
+    return not scenario.fixed or not MixtureMethod().why_not(Scenario(fixed=scenario.fixed), relation)
+
+
+def _halved(scenario: Scenario) -> Scenario:
+    """With randomised response of ε = range/2, one choice, for each exponential mechanism."""
+    halved = ((Pure(eta / 2.0 * (1.0 - RANGE_ROUNDING)), uses) for eta, uses in scenario.exponentials)
+    return Scenario((*scenario.fixed, *halved))
 
 
 def _alike(scenario: Scenario, relation: Relation, target: Target) -> float:
@@ -228,13 +259,11 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> F
     method = PldMethod()
     if not scenario.exponentials or not scenario.fixed or has_zcdp(scenario) or method.why_not(scenario, relation):
         return None
-    composed = MixtureMethod().why_not(Scenario(fixed=scenario.fixed), relation) != ""
-    if recursion_points(scenario) <= (WORTH_COMPOSING if composed else WORTH_A_LOOK):
+    if recursion_points(scenario) <= (WORTH_A_LOOK if _is_mixture(scenario, relation) else WORTH_COMPOSING):
         return None
     found = _found(method, scenario, relation, target)
-    halved = tuple((Pure(eta / 2.0 * (1.0 - RANGE_ROUNDING)), uses) for eta, uses in scenario.exponentials)
-    chosen = Scenario((*scenario.fixed, *halved))
-    lower = max(found.interval.lower, _found(method, chosen, relation, replace(target, explicit=True)).interval.lower)
+    explicit = replace(target, explicit=True)
+    lower = max(found.interval.lower, _found(method, _halved(scenario), relation, explicit).interval.lower)
     interval = Interval(min(lower, found.interval.upper), found.interval.upper)
     return None if _wide(interval, target) else replace(found, interval=interval)
 

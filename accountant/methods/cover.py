@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.methods.base import Target
-from affidavit.accountant.methods.pld import ROUNDING
+from affidavit.accountant.methods.pld import ROUNDING, has_zcdp
 from affidavit.accountant.methods.zcdp import rho_of
-from affidavit.accountant.plan import Approximate, Compose, Plan, Poisson, Repeat, WithoutReplacement, ZeroConcentrated
+from affidavit.accountant.plan import Approximate, Compose, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def cost_together(cases: Sequence[Scenario], relation: Relation, target: Target)
         common &= one
     rest = [one - common for one in uses]
     kinds = sorted(dict.fromkeys(node for one in rest for node in one), key=likely_size, reverse=True)
-    if any(isinstance(node, ZeroConcentrated) for node in (*common, *kinds)):
+    if any(map(has_zcdp, cases)):
         return None
     try:
         parts = [(one_step(node, relation), count) for node, count in common.items()]

@@ -6,21 +6,16 @@ it count as concentrated, where that is less than their envelope.
 
 from __future__ import annotations
 
-import math
-
+from affidavit.accountant.cases.case import concentrated
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.methods.base import Interval, Target
-from affidavit.accountant.plan import Exponential, Plan, ZeroConcentrated
+from affidavit.accountant.plan import ZeroConcentrated, leaves
 from affidavit.accountant.validate import Relation
 
-__all__ = ["PldMethod", "PldProfile", "has_zcdp", "pair_gap"]
+__all__ = ["PldMethod", "PldProfile", "has_zcdp", "holds_zcdp", "pair_gap"]
 
 ROUNDING = 4e-12
-WEAK = 2.0
-"""Range of an exponential mechanism up to which η²/8-zCDP (Cesar and Rogers 2021, lemma 3.4) says more than η-DP."""
-MOST_RHO = 1e6
-"""Beyond it the pair has few digits, and ε is of no use to anyone."""
 
 
 class PldProfile:
@@ -31,16 +26,15 @@ class PldProfile:
     """
 
     def __init__(self, scenario: Scenario, relation: Relation, target: Target) -> None:
-        from affidavit.accountant.pld.concentrated import Concentrated
-        from affidavit.accountant.pld.curve import OneStep
+        from affidavit.accountant.pld.concentrated import concentrated_step
         from affidavit.accountant.pld.steps import one_step
 
-        rho, nodes = _concentrated(scenario)
+        rho, nodes = concentrated(scenario.nodes())
         explicit = [(one_step(node, relation, explicit=True), count) for node, count in nodes]
         self.attained = all(step.tight for step, _ in explicit)
         self._parts = explicit if target.explicit else [(one_step(node, relation), count) for node, count in nodes]
         if rho > 0.0:
-            self._parts = [*self._parts, (OneStep.dominated(Concentrated(rho), symmetric=True), 1)]
+            self._parts = [*self._parts, (concentrated_step(rho), 1)]
         self._tolerance = target.tolerance
 
     def delta(self, epsilon: float) -> Interval:
@@ -55,31 +49,21 @@ class PldProfile:
         return _widened(*epsilon_bracket(self._parts, delta=delta, tolerance=self._tolerance))
 
 
-def _concentrated(scenario: Scenario) -> tuple[float, list[tuple[Plan, int]]]:
-    """Σρ of what is concentrated, rounded up, and the rest."""
-    if not has_zcdp(scenario):
-        return 0.0, list(scenario.nodes())
-    costs: list[float] = []
-    rest: list[tuple[Plan, int]] = []
-    for node, count in scenario.nodes():
-        match node:
-            case ZeroConcentrated(rho=rho):
-                costs.append(count * rho)
-            case Exponential(range=eta) if eta <= WEAK:
-                costs.append(count * eta * eta / 8.0)
-            case _:
-                rest.append((node, count))
-    return math.fsum(costs) * (1.0 + 1e-15), rest
-
-
 def has_zcdp(scenario: Scenario) -> bool:
-    """Whether only zCDP is known of some mechanism."""
+    """Whether only zCDP is known of some mechanism, outside samples."""
     return any(isinstance(node, ZeroConcentrated) for node, _ in scenario.fixed)
+
+
+def holds_zcdp(scenario: Scenario) -> bool:
+    """Whether only zCDP is known of some mechanism, on samples too: no pair of it is reached."""
+    return any(isinstance(leaf, ZeroConcentrated) for node, _ in scenario.fixed for _, leaf, _ in leaves(node))
 
 
 def pair_gap(scenario: Scenario, relation: Relation) -> str:
     """Empty if each mechanism has a dominating pair of its own, else why not."""
-    return "a zCDP guarantee has no dominating pair" if has_zcdp(scenario) else PldMethod().why_not(scenario, relation)
+    return (
+        "a zCDP guarantee has no dominating pair" if holds_zcdp(scenario) else PldMethod().why_not(scenario, relation)
+    )
 
 
 def _widened(lower: float, upper: float) -> Interval:
@@ -95,11 +79,9 @@ class PldMethod:
 
     def why_not(self, scenario: Scenario, relation: Relation) -> str:
         """Applies unless a mechanism has no dominating pair."""
-        rho, rest = _concentrated(scenario)
+        rho, rest = concentrated(scenario.nodes())
         if rho > 0.0 and not rest:
             return "of zCDP guarantees alone the pair is that of the zcdp method"
-        if rho > MOST_RHO:
-            return f"the pair of more than {MOST_RHO:g}-zCDP has few digits"
         try:
             PldProfile(scenario, relation, Target())
         except NotSupported as error:

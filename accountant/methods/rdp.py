@@ -12,9 +12,14 @@ adaptive composition adds it (Mironov 2017, proposition 1). Sources:
 - Poisson-sampled Gaussian: (1/(α−1)) ln E_Q[(1 − q + q e^{(2x−1)/(2σ²)})^α] at every real α, the larger direction
   (Mironov, Talwar, Zhang 2019, theorem 5);
 - Poisson, anything else: Zhu, Wang 2019, theorem 5, with its factor 3, at whole orders;
-- without replacement: under substitution Wang, Balle, Kasiviswanathan 2019, theorem 9, at whole
-  orders; under add-remove the pair (γP + (1−γ)Q, Q) is that of Poisson sampling at rate γ = m/n with the
-  substitution curve (``pld.subsample``), so the Poisson rules apply.
+- without replacement: under substitution and zero-out Wang, Balle, Kasiviswanathan 2019, theorem 9, at whole
+  orders (three laws, each two of them as far apart as the substitution curve says); under add-remove the pair
+  (γP + (1−γ)Q, Q) is that of Poisson sampling at rate γ = m/n with the substitution curve (``pld.subsample``), so the
+  Poisson rules apply;
+- Poisson under substitution: the same theorem 9 where ``absent`` is stated, with the larger of both curves;
+- any sample of rate γ: E e^{(α−1)L} is jointly convex, so (α−1) ρ(α) <= ln(1 − γ + γ e^{(α−1)ρ}) with the ρ of the
+  records that the sample holds on one side only; attained under substitution where samples without the place are
+  disjoint from the others.
 
 Between whole orders (α−1) ρ(α) is convex, so the chord is an upper bound; ρ on the sample is one
 too (quasi-convexity). Conversion at any α > 1 (Canonne, Kamath, Steinke 2020, proposition 12; Balle et
@@ -61,6 +66,8 @@ ROUNDING = 1.0 + 1e-12
 LOG_ORDERS = (math.log(1e-4), math.log(1e9))
 """Range of ln(α − 1) that is searched."""
 GRID = 64
+WHOLE = tuple(math.log(k) for k in range(1, 33))
+"""Of the first whole orders, where bounds of samples have kinks."""
 
 
 class _NoBoundError(ValueError):
@@ -85,30 +92,29 @@ def _curve(plan: Plan, relation: Relation) -> Renyi:
         case Repeat(count=count, of=of):
             once = _curve(of, relation)
             return lambda order: count * once(order) if count else 0.0
-        case Moved(node=Poisson(absent=None) as sample):
-            return _curve(sample, "zero-out")
-        case Moved():
-            raise _NoBoundError("no Rényi bound for a record that leaves one part for another")
-        case Poisson(rate=rate, of=of):
+        case Moved(node=sample):
+            both_costs = isinstance(sample, Poisson) and sample.absent is not None
+            return _curve(sample, "substitution" if both_costs else "zero-out")
+        case Poisson(rate=rate, of=of, absent=absent):
             if any(isinstance(node, WithoutReplacement) for node in walk(of)):
                 raise _NoBoundError("no theorem for sampling without replacement inside a Poisson sample")
-            if relation == "substitution" and 0.0 < rate < 1.0:
-                raise _NoBoundError("no Rényi bound for Poisson sampling under substitution")
+            if relation == "substitution":
+                return _sampled(rate, of, relation, others=None if absent is None else _curve(absent, "zero-out"))
             return _sampled(rate, of, relation, poisson=True)
         case WithoutReplacement(population=population, sample=sample, of=of):
-            if relation == "zero-out" and 0 < sample < population:
-                raise _NoBoundError("no Rényi bound for sampling without replacement under zero-out")
-            if any(isinstance(node, Poisson) for node in walk(of)):
-                raise _NoBoundError("no Rényi bound for Poisson sampling under substitution")
             if any(node.population != sample for node in outermost(of, WithoutReplacement)):
                 raise _NoBoundError("an inner sample without replacement must be drawn from the outer sample")
             rate = sample / population if population else 0.0
-            return _sampled(rate, of, "substitution", poisson=relation == "add-remove")
+            inner = _curve(of, "substitution")
+            return _sampled(rate, of, "substitution", poisson=relation == "add-remove", others=inner)
     return _leaf(plan)
 
 
-def _sampled(rate: float, of: Plan, relation: Relation, *, poisson: bool) -> Renyi:
-    """``of`` on a sample, its cost stated for ``relation``; ``poisson`` picks the pair (γP + (1−γ)Q, Q)."""
+def _sampled(rate: float, of: Plan, relation: Relation, *, poisson: bool = False, others: Renyi | None = None) -> Renyi:
+    """``of`` on a sample, its cost stated for ``relation``; ``poisson`` picks the pair (γP + (1−γ)Q, Q).
+
+    ``others``: how far samples without the place are from those with it; None where nothing is known of that.
+    """
     inner = _curve(of, relation)
     if rate == 0.0:
         return lambda _: 0.0
@@ -122,8 +128,15 @@ def _sampled(rate: float, of: Plan, relation: Relation, *, poisson: bool) -> Ren
             return lambda _: math.inf
         sigma = 1.0 / math.sqrt(square)
         return _cached(lambda order: min(sampled.poisson_gaussian(order, sigma=sigma, rate=rate), inner(order)))
-    whole = sampled.poisson_any(inner, rate=rate) if poisson else sampled.fixed_size_any(inner, rate=rate)
-    return _cached(lambda order: min(sampled.between_whole_orders(whole, order), inner(order)))
+    convex = sampled.jointly_convex(inner, rate=rate)
+    if poisson:
+        whole = sampled.poisson_any(inner, rate=rate)
+    elif others is not None:
+        largest = inner if others is inner else lambda order: max(inner(order), others(order))
+        whole = sampled.fixed_size_any(largest, rate=rate)
+    else:
+        return _cached(convex)
+    return _cached(lambda order: min(sampled.between_whole_orders(whole, order), convex(order)))
 
 
 def _cached(curve: Renyi) -> Renyi:
@@ -208,7 +221,8 @@ def _least(value: Callable[[float], float]) -> float:
     grid = [low + (high - low) * i / GRID for i in range(GRID + 1)]
     values = [value(x) for x in grid]
     best = min(range(len(grid)), key=values.__getitem__)
-    return min(values[best], least(value, grid[max(best - 1, 0)], grid[min(best + 1, GRID)], rounds=48))
+    around = least(value, grid[max(best - 1, 0)], grid[min(best + 1, GRID)], rounds=48)
+    return min(values[best], around, *map(value, WHOLE))
 
 
 class RenyiProfile:

@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-__all__ = ["MAX_ORDER", "between_whole_orders", "fixed_size_any", "poisson_any", "poisson_gaussian"]
+__all__ = ["MAX_ORDER", "between_whole_orders", "fixed_size_any", "jointly_convex", "poisson_any", "poisson_gaussian"]
 
 MAX_ORDER = 1024
 """Largest whole order for which the sums over whole orders are taken."""
@@ -124,6 +124,18 @@ def fixed_size_any(inner: Callable[[float], float], *, rate: float) -> Callable[
         return log_moment * (1.0 + 1e-12)
 
     return whole
+
+
+def jointly_convex(inner: Callable[[float], float], *, rate: float) -> Callable[[float], float]:
+    """ρ(α) of any sample, no sharper than (α−1) ρ(α) <= ln(1 − γ + γ e^{(α−1)ρ}), which ``inner`` is at least."""
+
+    def curve(order: float) -> float:
+        whole, over = inner(order), order - 1.0
+        if over * whole < 30.0:
+            return min(whole, math.log1p(rate * math.expm1(over * whole)) / over * (1.0 + 1e-12))
+        return min(whole, (over * whole + math.log(rate + (1.0 - rate) * math.exp(-30.0))) / over + 1e-12 * whole)
+
+    return curve
 
 
 def between_whole_orders(whole: Callable[[int], float], order: float) -> float:

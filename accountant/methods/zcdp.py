@@ -10,8 +10,9 @@ Any α gives a valid number, so the search over α is not part of the proof. An 
 
 The lower side of a plan with ``zcdp`` leaves is that of the same plan with a Gaussian of σ = 1/√(2ρ) in the place
 of each (``stand_in``): it is exactly ρ-zCDP (Bun and Steinke 2016, Proposition 1.6), so the leaf admits it, and the
-plan's ε is the supremum over what its leaves admit. Beside it, a part that cannot be told apart from nothing may
-always be left out: a constant satisfies every statement. That is done with samples of ``zcdp`` leaves.
+plan's ε is the supremum over what its leaves admit. On samples too, whatever the relation: what satisfies the
+Gaussian's statement satisfies the leaf's, that of a record that is replaced as that of one that is taken away
+(``moves``, ``absent``), each for itself. So all that the plan with Gaussians admits, this one does.
 One statement alone admits a costlier mechanism (``two_losses``).
 """
 
@@ -21,10 +22,22 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+from affidavit.accountant.cases.case import AnyOrder, Moved
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, certain_delta, least, smallest_epsilon
 from affidavit.accountant.methods.optimal import pure_cost
-from affidavit.accountant.plan import Exponential, Gaussian, Plan, ZeroConcentrated, leaves
+from affidavit.accountant.plan import (
+    Compose,
+    Exponential,
+    Gaussian,
+    Plan,
+    Poisson,
+    Pure,
+    Repeat,
+    WithoutReplacement,
+    ZeroConcentrated,
+    leaves,
+)
 from affidavit.accountant.validate import Relation
 
 __all__ = ["ZcdpMethod", "ZcdpProfile", "rho_of", "stand_in"]
@@ -53,13 +66,27 @@ def stand_in(scenario: Scenario) -> Scenario | None:
         return None
     fixed: dict[Plan, int] = {}
     for node, count in scenario.fixed:
-        if isinstance(node, ZeroConcentrated):
-            if node.rho > 0.0:
-                gaussian = Gaussian(_equal_noise(node.rho))
-                fixed[gaussian] = fixed.get(gaussian, 0) + count
-        elif not any(isinstance(leaf, ZeroConcentrated) for _, leaf, _ in leaves(node)):
-            fixed[node] = fixed.get(node, 0) + count
+        gaussian = _gaussian(node)
+        if gaussian != Pure(0.0):
+            fixed[gaussian] = fixed.get(gaussian, 0) + count
     return replace(scenario, fixed=tuple(fixed.items()))
+
+
+def _gaussian(node: Plan) -> Plan:
+    """The case with Gaussians of equal ρ; of ρ = 0 what releases nothing."""
+    match node:
+        case ZeroConcentrated(rho=rho):
+            return Gaussian(_equal_noise(rho)) if rho > 0.0 else Pure(0.0)
+        case Compose(parts=parts):
+            return Compose(tuple(map(_gaussian, parts)))
+        case Poisson(absent=Plan() as absent):
+            return replace(node, of=_gaussian(node.of), absent=_gaussian(absent))
+        case Repeat() | Poisson() | WithoutReplacement() | AnyOrder():
+            return replace(node, of=_gaussian(node.of))
+        case Moved(node=sample):
+            moved = _gaussian(sample)
+            return replace(node, node=moved) if isinstance(moved, Poisson | WithoutReplacement) else node
+    return node
 
 
 def _equal_noise(rho: float) -> float:

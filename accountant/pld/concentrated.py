@@ -9,49 +9,84 @@ numbers, h falls from 1 to 0, and with x = e^ε
 
     −dh/dx = (α − 1) h/x = e^{−α²ρ},    d²h/dx² = h/x² (α(α − 1) − dα/dε) > 0,    dα/dε = 1/(2ρ + 1/(α(α − 1))),
 
-so h is convex in x, starts at 1 with a slope above −1, and is the profile of a pair, the loss of which has the tails
+so h is convex in x, starts at 1 with a slope above −1, and its tails are
 
-    P(L > ε) = h − x dh/dx = e^{−(α−1)²ρ},    Q(L > ε) = e^{−α²ρ}.
+    p = h − x dh/dx = e^{−(α−1)²ρ},    q = −dh/dx = e^{−α²ρ}.
+
+It bounds both orders of the data, so the profile also lies under the mirror image 1 − x + x h(1/x), and, being convex,
+under the convex minorant H of the two, which is its own mirror image: h up from a loss g, the mirror image below −g,
+and a line between. The line touches both and is its own mirror image, p(g) − x q(g) with p(g) + q(g) = 1. So H is the
+profile of a pair with one law of the loss in both orders, without losses between −g and g.
 
 It dominates whatever is ρ-zCDP as a whole, in both orders, an adaptive composition of concentrated mechanisms with
 Σρ_i = ρ too (Bun, Steinke 2016, lemma 2.3). Beside it may run what has dominating pairs, in any order: each of those
 is a post-processing of its pair (Zhu, Dong, Wang 2022), whose outcome may be drawn, and shown, before all else; given
-it, what is left is ρ-zCDP, and costs h(ε − l) after a loss of l, which is the product of the pairs. Uses are not: the
-product of two of these pairs is more than the pair of 2ρ. No data set reaches it.
+it, what is left is ρ-zCDP, and costs H(ε − l) after a loss of l, which is the product of the pairs. Uses are not: the
+product of two of these pairs is more than the pair of 2ρ. No data set reaches it. All that runs on one sample is such
+a composition, and is sampled as any pair is (``subsample``); fresh samples are products of sampled pairs.
 """
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
-from affidavit.accountant.pld.curve import ROUNDING, Array, Curve, Logs, log_complement
+from affidavit.accountant.pld.curve import ROUNDING, Array, Curve, FullLoss, Logs, OneStep, log_complement
 
-__all__ = ["Concentrated"]
+__all__ = ["Concentrated", "concentrated_step"]
 
-TURNS = 60
+TURNS, HALVINGS = 60, 100
 CLOSE, TINY, FARTHEST = 2.0**-40, 1e-290, 1e100
 """A change of ln(α − 1), relative to its size, that ends the search; an α − 1 that is nothing; a loss beyond all."""
+MOST_RHO = 1e6
+"""Beyond it the pair has few digits, and ε is of no use to anyone."""
+
+
+@lru_cache(maxsize=256)
+def concentrated_step(rho: float) -> OneStep:
+    """All that is ``rho``-zCDP, rho > 0, together."""
+    return OneStep.dominated(FullLoss() if rho > MOST_RHO else Concentrated(rho), symmetric=True)
 
 
 class Concentrated(Curve):
     """All that is ``rho``-zCDP, rho > 0."""
 
+    symmetric = True
+
     def __init__(self, rho: float) -> None:
         self.rho = rho
-        self.bottom = -math.expm1(-rho)
+        over, self.gap = self._touching()
+        self.gap_tail = -rho * (1.0 + over) * (1.0 + over)
         # ln(α − 1) is good to some units of ε, of its own size and of ρ; the first two are charged with the tails.
         self.accuracy = 32.0 * ROUNDING * (1.0 + rho)
 
     def logs(self, loss: Array) -> Logs:
-        finite = np.clip(loss, -FARTHEST, FARTHEST)
+        size = np.abs(loss)
+        inside = size <= self.gap
         with np.errstate(over="ignore", under="ignore"):
-            over = self._over(finite)
-            p_tail = -self.rho * over * over
-            q_tail = -self.rho * (1.0 + over) * (1.0 + over)
-        inner = Logs(p_tail, q_tail, log_complement(p_tail), log_complement(q_tail))
-        return inner.ended(np.zeros(loss.shape, dtype=bool), loss == math.inf)
+            over = self._over(np.clip(size, self.gap, FARTHEST))
+            q_tail = np.where(inside, self.gap_tail, -self.rho * (1.0 + over) * (1.0 + over))
+            p_tail = np.where(inside, log_complement(q_tail), -self.rho * over * over)
+        return Logs.reflected(loss < 0.0, p_tail, q_tail).ended(loss == -math.inf, loss == math.inf)
+
+    def _touching(self) -> tuple[float, float]:
+        """α − 1 and the loss where p + q is 1: halved in ln(α − 1), of 2 ln(α − 1) = ln(−ln(1 − q)/ρ)."""
+
+        def excess(log: float) -> float:
+            over = math.exp(min(log, 700.0))
+            exponent = self.rho * (1.0 + over) * (1.0 + over)
+            rest = -exponent if exponent > 600.0 else math.log(-float(log_complement(np.array(-exponent))))
+            return 2.0 * log + math.log(self.rho) - rest
+
+        high = max(0.0, -0.5 * math.log(self.rho)) + 5.0
+        low = -0.5 * math.log(self.rho) - 3.0 * self.rho - 5.0
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if excess(middle) < 0.0 else (low, middle)
+        over = math.exp(low)
+        return over, self.rho + 2.0 * self.rho * over - float(np.logaddexp(0.0, -low))
 
     def _over(self, loss: Array) -> Array:
         """α − 1 where (2α − 1)ρ + ln(1 − 1/α) is ``loss``: Newton's steps for its logarithm, in a bracket."""

@@ -112,7 +112,7 @@ class Swapped(Curve):
     """The pair (Q, P): its loss is −L, and P and Q change places."""
 
     def __init__(self, curve: Curve) -> None:
-        self.curve, self.accuracy, self.polygon = curve, curve.accuracy, curve.polygon
+        self.curve, self.accuracy, self.polygon, self.convex = curve, curve.accuracy, curve.polygon, curve.convex
         self.low, self.high = -curve.high, -curve.low
         self.infinity, self.bottom = curve.bottom, curve.infinity
         self.atoms = tuple(sorted(-atom for atom in curve.atoms))

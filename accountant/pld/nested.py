@@ -25,6 +25,7 @@ import numpy as np
 
 from affidavit.accountant.pld.atomic import Atomic
 from affidavit.accountant.pld.compose import window
+from affidavit.accountant.pld.concentrated import Concentrated
 from affidavit.accountant.pld.curve import Array, Curve, Direction, FullLoss, NoLoss, OneStep
 from affidavit.accountant.pld.discretise import LEAST, Side
 from affidavit.accountant.pld.grid import CurveParts, aligned, lattice, masses, merged
@@ -67,6 +68,9 @@ def composed_step(parts: tuple[tuple[OneStep, int], ...]) -> OneStep:
 
 def _direction(parts: Sequence[tuple[Direction, int]]) -> Direction:
     upper = merged([(direction.upper, count) for direction, count in parts])
+    if any(isinstance(curve, Concentrated) for curve, _ in upper):
+        # What is reached is asked with other leaves in the place of zcdp ones (``methods.zcdp.stand_in``).
+        return Direction(composed_curve(upper, side="upper"), None)
     lower = merged([(direction.lower, count) for direction, count in parts if direction.lower is not None])
     if len(upper) == 1 and upper[0][1] == 1:
         return Direction(upper[0][0], upper[0][0] if upper == lower else None)

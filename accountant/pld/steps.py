@@ -12,17 +12,19 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from affidavit.accountant import nodes
-from affidavit.accountant.cases.case import Moved
+from affidavit.accountant.cases.case import AnyOrder, Moved, concentrated
 from affidavit.accountant.cases.dominance import covers
 from affidavit.accountant.cases.populations import check_inner_populations, check_no_inner_population
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Plan
 from affidavit.accountant.pld.atomic import approximate
 from affidavit.accountant.pld.bounded_range import BoundedRange
+from affidavit.accountant.pld.concentrated import concentrated_step
 from affidavit.accountant.pld.curve import Curve, Direction, FullLoss, NoLoss, OneStep
 from affidavit.accountant.pld.discrete_gaussian import discrete_gaussian
 from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.laplace import Laplace
+from affidavit.accountant.pld.largest import Largest
 from affidavit.accountant.pld.nested import composed_step
 from affidavit.accountant.pld.replaced import replaced_step
 from affidavit.accountant.pld.subsample import Combined, Diluted, Lesser, Mixed, PoissonSubstitution
@@ -35,7 +37,6 @@ NOTHING = OneStep.attained(NoLoss(), symmetric=True)
 EVERYTHING = OneStep.attained(FullLoss(), symmetric=True)
 
 
-@lru_cache(maxsize=256)
 def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneStep:
     """Both directions of what one use of ``node`` costs under ``relation``.
 
@@ -48,9 +49,14 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneSt
     side composes the explicit pair (γP + (1−γ)Q, Q) of data sets whose other records are all equal,
     so what it exceeds is refuted.
 
-    Raises ``NotSupported`` for zcdp leaves, which have no PLD, for
-    ``parallel`` inside a sample, and for nestings that no theorem covers.
+    Raises ``NotSupported`` for ``parallel`` inside a sample, and for nestings that no theorem covers.
     """
+    by_data = explicit and any(isinstance(below, nodes.WithoutReplacement) for below in nodes.walk(node))
+    return _one_step(node, relation, by_data)
+
+
+@lru_cache(maxsize=256)
+def _one_step(node: Plan, relation: Relation, explicit: bool) -> OneStep:
     match node:
         case Moved(node=sample, leaves=leaves):
             both_costs = isinstance(sample, nodes.Poisson) and sample.absent is not None
@@ -66,6 +72,8 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneSt
             if len(parts) == 1 and parts[0][1] == 1:
                 return parts[0][0]
             return composed_step(tuple(parts)) if parts else NOTHING
+        case AnyOrder(of=of):  # every mechanism has a pair here
+            return one_step(of, relation, explicit=explicit)
         case nodes.Parallel():
             raise NotSupported(
                 "a parallel node has no single privacy loss distribution",
@@ -76,8 +84,10 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneSt
 
 
 def flatten(node: Plan, relation: Relation, *, explicit: bool = False) -> list[tuple[OneStep, int]]:
-    """``compose`` and ``repeat`` unrolled into one-step curves with counts, in declared order."""
-    return [(one_step(one, relation, explicit=explicit), count) for one, count in nodes.unrolled(node)]
+    """``compose`` and ``repeat`` unrolled into one-step curves with counts; what is concentrated is one, the last."""
+    rho, rest = concentrated(nodes.unrolled(node))
+    steps = [(one_step(one, relation, explicit=explicit), count) for one, count in rest]
+    return [*steps, (concentrated_step(rho), 1)] if rho > 0.0 else steps
 
 
 def _leaf(node: Plan) -> OneStep:
@@ -99,10 +109,9 @@ def _leaf(node: Plan) -> OneStep:
         case nodes.Exponential(range=eta):
             # Every member of the family is attained; the envelope of all is not.
             return OneStep.dominated(BoundedRange(eta), symmetric=True) if eta > 0.0 else NOTHING
-    raise NotSupported(
-        f"a {node.kind} leaf has no privacy loss distribution",
-        hint="use the RDP or zCDP route (--method rdp), or a leaf that states the mechanism itself",
-    )
+        case nodes.ZeroConcentrated(rho=rho):
+            return concentrated_step(rho) if rho > 0.0 else NOTHING
+    raise TypeError(type(node).__name__)
 
 
 def _noise(noise: float, curve: Callable[[], Curve]) -> OneStep:
@@ -146,15 +155,11 @@ def _poisson_substitution(node: nodes.Poisson, absent: Plan, inner: OneStep, exp
     gone = one_step(absent, "zero-out", explicit=explicit)
     if gone is NOTHING:
         return NOTHING if inner is NOTHING else _diluted(inner, node.rate)
-    if not (inner.symmetric and gone.symmetric):
-        raise NotSupported(
-            "Poisson sampling under substitution needs curves that are the same in both orders",
-            hint="state the mechanisms by leaves: gaussian, laplace, pure, approximate, exponential",
-        )
-    upper: Curve = PoissonSubstitution(gone.forward.upper, inner.forward.upper, node.rate)
+    change = _either_order(inner)
+    upper: Curve = PoissonSubstitution(_either_order(gone), change, node.rate)
     if not covers(node.of, absent, gaussians=True):
         # Where taking a record away costs more than replacing it, to know it need not help.
-        upper = Lesser(upper, Diluted(inner.forward.upper, node.rate))
+        upper = Lesser(upper, Diluted(change, node.rate))
         least = inner if covers(absent, node.of, gaussians=True) else None
     else:
         least = gone
@@ -187,12 +192,7 @@ def _without_replacement(node: nodes.WithoutReplacement, relation: Relation, exp
     rate = node.sample / node.population
     if rate == 1.0 or inner is NOTHING:
         return inner
-    if inner.forward.upper is not inner.backward.upper:
-        raise NotSupported(
-            "sampling without replacement needs a curve that is the same in both orders",
-            hint="state the inner mechanism by leaves: gaussian, laplace, pure, approximate, exponential",
-        )
-    curve, attained = inner.forward.upper, inner.forward.lower
+    curve, attained = _either_order(inner), inner.forward.lower
     if any(isinstance(one, nodes.Poisson) for one in nodes.walk(node.of)):
         # Whom the inner sample leaves out is not alone in it: reached is what a record that contributes nothing does.
         attained = None if _replaces_both(node.of) else one_step(node.of, "zero-out", explicit=True).forward.lower
@@ -211,9 +211,12 @@ def _without_replacement(node: nodes.WithoutReplacement, relation: Relation, exp
     return OneStep.dominated(combined, lower=pair)
 
 
+def _either_order(step: OneStep) -> Curve:
+    """What dominates both orders of the data: records come where others leave, in either of the three laws."""
+    forward, backward = step.forward.upper, step.backward.upper
+    return forward if forward is backward else Largest((forward, backward))
+
+
 def _replaces_both(node: Plan) -> bool:
     """Whether a Poisson sample inside states ``absent``, too: then its two costs must not be taken for one."""
-    return any(
-        isinstance(one, Moved) or (isinstance(one, nodes.Poisson) and one.absent is not None)
-        for one in nodes.walk(node)
-    )
+    return any(isinstance(one, nodes.Poisson) and one.absent is not None for one in nodes.walk(node))

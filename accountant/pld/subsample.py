@@ -106,7 +106,7 @@ class Mixed(Curve):
     """The pair (γP + (1−γ)Q, Q) for the pair ``curve`` = (P, Q) and 0 < ``rate`` < 1."""
 
     def __init__(self, curve: Curve, rate: float) -> None:
-        self.curve, self.rate, self.accuracy = curve, rate, curve.accuracy
+        self.curve, self.rate, self.accuracy, self.convex = curve, rate, curve.accuracy, curve.convex
         self.polygon = curve.polygon and _listed(curve)
         self.low = _outer_loss(curve.low, rate)
         self.high = _outer_loss(curve.high, rate)
@@ -142,7 +142,7 @@ class TwoSided(Curve):
 
     def __init__(self, half: Curve) -> None:
         self.half = half
-        self.accuracy, self.polygon = half.accuracy, half.polygon
+        self.accuracy, self.polygon, self.convex = half.accuracy, half.polygon, half.convex
         self.high, self.infinity = half.high, half.infinity
         self.bottom = self.infinity
         self.low = -self.high
@@ -171,6 +171,7 @@ class Diluted(Curve):
 
     def __init__(self, curve: Curve, rate: float) -> None:
         self.curve, self.rate, self.accuracy, self.polygon = curve, rate, curve.accuracy, curve.polygon
+        self.convex = curve.convex
         self.low, self.high = min(curve.low, 0.0), max(curve.high, 0.0)
         self.infinity, self.bottom = rate * curve.infinity, rate * curve.bottom
         self.atoms = _with_zero(curve)
@@ -216,7 +217,7 @@ class PoissonSubstitution(Curve):
         self.high = _outer_loss(max(absent.high, replaced.high), rate)
         self.low = -self.high
         # β → q as α → ∞: the masses at infinity.
-        self.infinity = rate * ((1.0 - rate) * absent.infinity + rate * replaced.infinity)
+        self.infinity = self.bottom = rate * ((1.0 - rate) * absent.infinity + rate * replaced.infinity)
         self.atoms = (0.0,)
 
     def logs(self, loss: Array) -> Logs:
@@ -251,7 +252,7 @@ class Lesser(Curve):
         self.both = one, other
         self.accuracy = max(one.accuracy, other.accuracy)
         self.low, self.high = min(one.low, other.low), max(one.high, other.high)
-        self.infinity = min(one.infinity, other.infinity)
+        self.infinity = self.bottom = min(one.infinity, other.infinity)
         self.atoms = tuple(sorted({*one.atoms, *other.atoms}))
 
     def logs(self, loss: Array) -> Logs:

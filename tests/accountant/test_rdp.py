@@ -179,8 +179,6 @@ def test_never_below_the_pld_without_replacement(relation: Any) -> None:
 @pytest.mark.parametrize(
     ("plan", "relation", "reason"),
     [
-        (poisson(0.1, gaussian(1.0)), "substitution", "Poisson sampling under substitution"),
-        (fixed_size(10, 5, gaussian(1.0)), "zero-out", "zero-out"),
         (poisson(0.1, fixed_size(10, 5, gaussian(1.0))), "add-remove", "inside a Poisson sample"),
         (fixed_size(10, 5, fixed_size(9, 5, gaussian(1.0))), "substitution", "drawn from the outer sample"),
         ({"kind": "approximate", "epsilon": 1.0, "delta": 1e-6}, "add-remove", "approximate"),

@@ -105,10 +105,27 @@ def test_a_record_that_moves_meets_both_gaussians() -> None:
     assert fixed.epsilon_lower == at_delta(zcdp(0.1)).epsilon_lower
 
 
-def test_what_is_sampled_is_left_out() -> None:
-    found = at_delta(compose(zcdp(0.1), poisson(0.1, zcdp(0.4))))
-    assert found.epsilon_lower == at_delta(zcdp(0.1)).epsilon_lower
-    assert at_delta(poisson(0.1, zcdp(0.4))).epsilon_lower == 0.0
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("absent", [False, True])
+def test_on_a_sample_it_is_what_the_gaussian_costs_there(relation: str, absent: bool) -> None:
+    def sampled(of: dict[str, Any], gone: dict[str, Any]) -> dict[str, Any]:
+        return {**poisson(0.1, of), "absent": gone} if absent else poisson(0.1, of)
+
+    found = at_delta(
+        compose(zcdp(0.1), sampled(compose(zcdp(0.4), zcdp(0.1)), compose(zcdp(0.1), zcdp(0.025)))), relation
+    )
+    same = at_delta(
+        compose(
+            gaussian(math.sqrt(5.0)),
+            sampled(
+                compose(gaussian(math.sqrt(1.25)), gaussian(math.sqrt(5.0))),
+                compose(gaussian(math.sqrt(5.0)), gaussian(math.sqrt(20.0))),
+            ),
+        ),
+        relation,
+    )
+    assert found.epsilon_lower == pytest.approx(same.epsilon_lower, rel=1e-3)
+    assert at_delta(zcdp(0.1)).epsilon_lower < found.epsilon_lower <= same.epsilon_upper < found.epsilon_upper
 
 
 def test_every_row_that_applies_says_it() -> None:
@@ -126,11 +143,12 @@ def test_at_delta_zero_only_nothing_is_finite(rho: float, epsilon: float) -> Non
 @given(st.floats(min_value=5e-324, max_value=1.7e308))
 def test_the_gaussian_that_stands_in_is_no_worse_than_rho(rho: float) -> None:
     """1/(2σ²) <= ρ in exact arithmetic, and no more than a rounding away."""
-    found = stand_in(Scenario(fixed=((ZeroConcentrated(rho), 3), (Poisson(0.5, ZeroConcentrated(1.0)), 2))))
+    found = stand_in(Scenario(fixed=((ZeroConcentrated(rho), 3), (Poisson(0.5, ZeroConcentrated(rho)), 2))))
     assert found is not None
-    ((leaf, uses),) = found.fixed
+    ((leaf, uses), sampled) = found.fixed
     assert isinstance(leaf, Gaussian)
     assert uses == 3
+    assert sampled == (Poisson(0.5, leaf), 2)
     share = 1 / (2 * Fraction(leaf.noise_multiplier) ** 2) / Fraction(rho)
     assert 1 - Fraction(1, 10**14) <= share <= 1
     assert stand_in(Scenario(fixed=((leaf, 1),))) is None

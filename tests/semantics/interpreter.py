@@ -191,6 +191,9 @@ def laws(leaf: Node, *, t: float, cells: int) -> Array:
         low = [0.0, seen, (1 - seen) * (1 - high), (1 - seen) * high]
         top = [seen, 0.0, (1 - seen) * high, (1 - seen) * (1 - high)]
         return np.array([low, low, top])
+    if kind == "zcdp":  # randomised response of ε is ε²/2-zCDP, the Gaussian 1/(2σ²)
+        one, other = {"kind": "pure", "epsilon": math.sqrt(2.0 * leaf["rho"])}, _gaussian_of(leaf)
+        return laws(other if t == 0.5 else one, t=t, cells=cells)
     if kind == "exponential":
         eta = leaf["range"]
         loss = t * eta
@@ -212,6 +215,10 @@ def laws(leaf: Node, *, t: float, cells: int) -> Array:
     raise TooLargeError(kind)
 
 
+def _gaussian_of(leaf: Node) -> Node:
+    return {"kind": "gaussian", "noise_multiplier": math.sqrt(0.5 / leaf["rho"]) * (1.0 + 1e-15)}
+
+
 def _log_odds(p: float) -> float:
     return math.log(p / (1 - p)) if 0.0 < p < 1.0 else math.copysign(40.0, p - 0.5)
 
@@ -221,6 +228,8 @@ def _half(replaced: Node, gone: Node) -> Node:
     kind = replaced["kind"]
     if kind == "gaussian":
         return {"kind": kind, "noise_multiplier": max(replaced["noise_multiplier"], 0.5 * gone["noise_multiplier"])}
+    if kind == "zcdp":
+        return {"kind": kind, "rho": min(replaced["rho"], 4.0 * gone["rho"])}
     if kind == "exponential":
         return {"kind": kind, "range": min(replaced["range"], 2.0 * gone["range"])}
     if kind == "pure":
@@ -247,7 +256,9 @@ Option = tuple[Array, tuple[int, ...]]
 def options(use: Use, inputs: Sequence[Input], *, rng: random.Random, cells: int, most: int) -> list[Option]:
     """Mechanisms for the leaf, as far as these inputs see them."""
     found: list[Option] = []
-    grid = (0.5,) if use.kind != "exponential" else FINE_T_GRID if cells > 10 else T_GRID
+    grid = (0.5, 0.0) if use.kind == "zcdp" else (0.5,)
+    if use.kind == "exponential":
+        grid = FINE_T_GRID if cells > 10 else T_GRID
     near = use.replaced if use.gone is None else _least([use.replaced, use.gone])
     # Any two inputs within what both statements allow.
     rows = _assignments(len(inputs), rng, most)

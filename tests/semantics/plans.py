@@ -132,3 +132,17 @@ def plan(number: int) -> tuple[Node, str]:
         if 1 < uses(found) <= MOST_USES + 2:
             return found, RELATIONS[number % 3]
         seed += 1_000_003
+
+
+def concentrated(node: Node) -> Node:
+    """The plan with ρ-zCDP, ρ = 1/(2σ²), for every Gaussian leaf."""
+    if node["kind"] == "gaussian":
+        return {"kind": "zcdp", "rho": 0.5 / node["noise_multiplier"] ** 2}
+    changed = dict(node)
+    for name in ("parts", "moves"):
+        if name in node:
+            changed[name] = [concentrated(part) for part in node[name]]
+    for name in ("of", "absent"):
+        if name in node:
+            changed[name] = concentrated(node[name])
+    return changed

@@ -16,7 +16,7 @@ from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.verifier import check_claim, recompute
 
 from .interpreter import TooLargeError, attack, is_exhaustible, optimum
-from .plans import Node, plan
+from .plans import Node, concentrated, plan
 
 RELATIVE, ABSOLUTE = 1e-7, 1e-9
 """Room for the interpreter's float64: sums of a few hundred products."""
@@ -35,9 +35,14 @@ class Ran:
     largest: float | None
 
 
-def run(number: int) -> Ran | None:
-    """The ``number``-th plan, attacked; None where it has more samples than are worth writing out."""
+def run(number: int, *, zcdp: bool = False) -> Ran | None:
+    """The ``number``-th plan, attacked; None where it has more samples than are worth writing out.
+
+    ``zcdp``: with ρ-zCDP for its Gaussians; None where it has none.
+    """
     made, relation = plan(number)
+    if zcdp and made == (made := concentrated(made)):
+        return None
     rng = random.Random(number)
     epsilon = rng.choice((0.0, 0.2, 0.5, 1.0))
     largest = None
@@ -97,12 +102,31 @@ def test_no_bound_is_below_an_attack(first: int) -> None:
     assert answers >= BATCH // 2
 
 
+@pytest.mark.parametrize("first", range(120, 240, 2 * BATCH))
+def test_no_bound_is_below_an_attack_on_what_is_only_concentrated(first: int) -> None:
+    """Gaussians and randomised response, on any samples; nor is any sharper than what Gaussians cost there."""
+    answers = 0
+    for number in range(first, first + 2 * BATCH):
+        if (ran := run(number, zcdp=True)) is None:
+            continue
+        answers += (answered := check(ran, number=number % 3 == 0, verdict=number % 3 == 1))
+        if answered:
+            found, gaussian = (
+                bound(one, relation=ran.relation, epsilon=ran.epsilon, explicit=True, tolerance=TOLERANCE)
+                for one in (ran.plan, plan(number)[0])
+            )
+            assert gaussian.delta_lower <= found.delta_upper
+            assert found.delta_lower <= gaussian.delta_upper
+    assert answers >= BATCH // 5
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("first", range(300, 5300, 250))
 def test_no_bound_is_below_thousands_of_attacks(first: int) -> None:
     answers = 0
     for number in range(first, first + 250):
-        if (ran := run(number)) is not None:
-            answers += check(ran, number=True, verdict=True)
+        for zcdp in (False, True):
+            if (ran := run(number, zcdp=zcdp)) is not None:
+                answers += check(ran, number=True, verdict=True)
     assert answers >= 250

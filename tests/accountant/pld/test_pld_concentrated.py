@@ -37,8 +37,33 @@ def _best_order(rho: mpmath.mpf, epsilon: mpmath.mpf) -> mpmath.mpf:
     return mpmath.exp(log_bound(low))
 
 
+def _minorant(rho: float, epsilon: float) -> mpmath.mpf:
+    """The convex minorant of the conversion h and its mirror image 1 − x + x h(1/x), by the common tangent."""
+    r = mpmath.mpf(rho)
+
+    def excess(loss: mpmath.mpf) -> mpmath.mpf:
+        """Of the line through (1/x, h's mirror image) and (x, h) above h, just before x."""
+        x, near = mpmath.exp(loss), mpmath.exp(loss) * (1 - mpmath.mpf(10) ** -25)
+        right, before = _best_order(r, loss), _best_order(r, mpmath.log(near))
+        left = 1 - 1 / x + right / x
+        slope = (right - left) / (x - 1 / x)
+        return slope - (right - before) / (x - near)
+
+    low, high = mpmath.sqrt(2 * r) / 1000, 3 * mpmath.sqrt(2 * r) + 3 * r
+    for _ in range(40):
+        middle = mpmath.sqrt(low * high)
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    if abs(epsilon) >= low:
+        here = _best_order(r, mpmath.mpf(abs(epsilon)))
+        x = mpmath.exp(mpmath.mpf(epsilon))
+        return here if epsilon > 0 else 1 - x + x * here
+    x, right = mpmath.exp(low), _best_order(r, low)
+    left = 1 - 1 / x + right / x
+    return left + (right - left) * (mpmath.exp(mpmath.mpf(epsilon)) - 1 / x) / (x - 1 / x)
+
+
 @pytest.mark.parametrize("rho", [1e-9, 1e-3, 0.7, 40.0, 3e4])
-@pytest.mark.parametrize("deviations", [-3.0, 0.0, 0.7, 6.0, 25.0])
+@pytest.mark.parametrize("deviations", [0.7, 6.0, 25.0])
 def test_the_profile_is_the_conversion_at_the_best_order(rho: float, deviations: float) -> None:
     epsilon = rho + deviations * math.sqrt(2.0 * rho)
     with mpmath.workdps(60):
@@ -48,11 +73,36 @@ def test_the_profile_is_the_conversion_at_the_best_order(rho: float, deviations:
     assert upper - lower <= 1e-8 * (1.0 + rho) * float(exact) + 1e-11
 
 
+@pytest.mark.parametrize("rho", [1e-3, 0.7, 6.0])
+@pytest.mark.parametrize("deviations", [-3.0, -0.5, 0.0, 0.2, 0.5, 2.0])
+def test_in_both_orders_it_is_the_convex_minorant_of_the_conversion_and_its_mirror_image(
+    rho: float, deviations: float
+) -> None:
+    epsilon = deviations * math.sqrt(2.0 * rho)
+    with mpmath.workdps(60):
+        exact = _minorant(rho, epsilon)
+    lower, upper = Concentrated(rho).delta(epsilon)
+    assert lower <= exact * (1 + mpmath.mpf(10) ** -9)
+    assert exact * (1 - mpmath.mpf(10) ** -9) <= upper <= lower + 1e-8
+
+
+@pytest.mark.parametrize("rho", [1e-90, 1e-9, 1e-3, 0.7, 40.0, 3e4])
+def test_its_loss_has_one_law_in_both_orders(rho: float) -> None:
+    curve = Concentrated(rho)
+    losses = rho + math.sqrt(rho) * np.linspace(-4.0, 8.0, 41)
+    here, mirrored = curve.logs(losses), curve.logs(-losses)
+    for p, q in ((here.p_tail, mirrored.q_head), (here.q_tail, mirrored.p_head), (here.p_head, mirrored.q_tail)):
+        assert np.allclose(np.exp(p), np.exp(q), rtol=1e-12, atol=1e-15)
+    inside = curve.logs(np.linspace(-0.999, 0.999, 5) * curve.gap)
+    assert np.allclose(np.exp(inside.p_tail) + np.exp(inside.q_tail), 1.0, atol=1e-14)
+
+
 @pytest.mark.parametrize("rho", [1e-9, 1e-3, 0.7, 40.0])
 def test_the_loss_is_the_logarithm_of_the_ratio_of_the_two_laws(rho: float) -> None:
     """dP/dQ = e^L: the masses of short intervals, P's over Q's, are between e^ of their ends."""
-    losses = rho + math.sqrt(rho) * np.linspace(-4.0, 8.0, 25)
-    logs = Concentrated(rho).logs(losses)
+    curve = Concentrated(rho)
+    losses = curve.gap + math.sqrt(rho) * np.linspace(0.0, 8.0, 25)
+    logs = curve.logs(losses)
     p, q = (
         np.where(tail[:-1] < head[1:], np.exp(tail[:-1]) - np.exp(tail[1:]), np.exp(head[1:]) - np.exp(head[:-1]))
         for tail, head in ((logs.p_tail, logs.p_head), (logs.q_tail, logs.q_head))

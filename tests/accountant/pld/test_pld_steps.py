@@ -90,9 +90,8 @@ def test_fixed_size_inside_poisson_is_refused(inner: dict[str, Any]) -> None:
         one_step(parse_plan(poisson(0.1, inner)), "add-remove")
 
 
-def test_zcdp_and_parallel_have_no_curve() -> None:
-    with pytest.raises(NotSupported, match="zcdp"):
-        one_step(parse_plan(poisson(0.1, {"kind": "zcdp", "rho": 0.5})), "add-remove")
+def test_parallel_has_no_curve_and_zcdp_one_that_nothing_reaches() -> None:
+    assert one_step(parse_plan(poisson(0.1, {"kind": "zcdp", "rho": 0.5})), "add-remove").forward.lower is None
     with pytest.raises(NotSupported, match="parallel"):
         one_step(parse_plan(poisson(0.1, {"kind": "parallel", "parts": [gaussian(1.0)]})), "add-remove")
 
