@@ -36,7 +36,7 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb
 
-from affidavit.accountant.verifier.balls import Array, Ball, down, down_array, up, up_array
+from affidavit.accountant.verifier.balls import Array, Ball, down, up
 from affidavit.accountant.verifier.exponential_use import FLOOR, STEP
 from affidavit.accountant.verifier.lattice import LatticeMasses
 
@@ -94,7 +94,7 @@ def _log_moments(uses: Uses, step: float, thetas: Array) -> Array:
     total = np.zeros_like(thetas)
     for part, count in uses:
         # With the radii: a θ so large that it lifts the rounding errors of empty places would show nothing.
-        masses = np.array([max(0.0, float(mass.upper())) for mass in part.masses])
+        masses = part.upper[0]
         places = step * (part.first + np.arange(len(masses)))
         keep = masses > 0
         logs = np.log(masses[keep])[None, :] + thetas[:, None] * places[keep][None, :]
@@ -152,13 +152,6 @@ class Masses(NamedTuple):
         after = (len(self.masses) + before + 1) % 2
         masses = np.concatenate([np.zeros(before), self.masses, np.zeros(after)])
         return self.first - before * self.stride, masses[::2].copy(), masses[1::2]
-
-
-def _rounded(part: LatticeMasses, *, upward: bool) -> Masses:
-    """A law in balls; what is not finite says nothing."""
-    rounded = up_array if upward else down_array
-    masses, infinite = (np.clip(rounded(of), 0.0, 1.0) for of in (part.masses, [part.infinite]))
-    return Masses(part.first, 1, masses, float(infinite[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +261,7 @@ def compose(
 
     ``exact`` of the uses were put on the lattice without an error. Raises ``TooLong`` beyond about ``most`` places.
     """
-    laws = [(_rounded(part, upward=upward), count) for part, count in uses]
+    laws = [(Masses(part.first, 1, *(part.upper if upward else part.lower)), count) for part, count in uses]
     offset = sum((count * part.offset for part, count in uses), arb(0))
     found = sum_of(laws, step, negligible=negligible, upward=upward, exact=exact, most=most)
     return Composed(found.first, found.stride, found.masses, found.infinite, offset)

@@ -34,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb
 
-from affidavit.accountant.verifier.balls import Array, ball, precision, up, up_array
+from affidavit.accountant.verifier.balls import Array, ball, precision, up_array
 from affidavit.accountant.verifier.exponential_use import FLOOR, STEP, Indices, Way, raised
 from affidavit.accountant.verifier.lattice import LatticeMasses
 
@@ -182,8 +182,7 @@ class Surrogate(NamedTuple):
 
 def law_of(block: LatticeMasses) -> Law:
     """At least a law in balls."""
-    masses = np.maximum(up_array(block.masses), 0.0)
-    return Law(block.first, masses, max(0.0, up(block.infinite)))
+    return Law(block.first, *block.upper)
 
 
 def refined(block: Law, copies: int, step: float, parts: int, small: float) -> Law:
