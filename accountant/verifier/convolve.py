@@ -40,14 +40,14 @@ from affidavit.accountant.verifier.balls import Array, Ball, down, up
 from affidavit.accountant.verifier.exponential_use import FLOOR, STEP
 from affidavit.accountant.verifier.lattice import LatticeMasses
 
-__all__ = ["Composed", "Masses", "TooLong", "Window", "compose", "log_tail_bound", "losses", "sum_of", "window_of"]
+__all__ = ["Composed", "Masses", "TooLong", "Window", "compose", "convolved", "log_tail_bound", "losses", "sum_of", "window_of"]
 
 Uses = Sequence[tuple[LatticeMasses, int]]
 
 UNIT = 2.0**-53
-DIRECT = 1e8
+DIRECT = 2e7
 """Products of masses from which on they are added up in blocks."""
-BLOCK, PIECE, SPARSE = 256, 8192, 0.1
+BLOCK, PIECE, SPARSE = 128, 4096, 0.1
 LIGHT = 2.0**-10
 """Of what may be cut at an end: masses that together are less go to +inf (above) or are left out (below)."""
 FEWEST_PLACES = 300
@@ -171,7 +171,7 @@ class _Sums:
         stride = min(one.stride, other.stride)
         masses, more = one.stretched(stride), other.stretched(stride)
         error = (min(len(masses), len(more)) + 4) * 2.0 * UNIT
-        masses = _convolved(masses, more) * (1.0 + error if self.upward else 1.0 - error)
+        masses = convolved(masses, more) * (1.0 + error if self.upward else 1.0 - error)
         either = one.infinite + other.infinite * (1.0 - one.infinite)
         small = masses < max(FLOOR, LIGHT * self.cut / times / len(masses))
         if self.upward:  # FLOOR is more than what may have been lost of a product
@@ -214,10 +214,18 @@ class _Sums:
         return law
 
 
-def _convolved(masses: Array, more: Array) -> Array:
+def convolved(masses: Array, more: Array) -> Array:
     """Sums of products; of many as products of matrices, which keeps the masses at hand in the processor."""
     if len(masses) * len(more) < DIRECT:
         return np.convolve(masses, more)
+    if masses is more:  # what is on either side of the middle, and both together twice
+        middle = len(masses) // 2
+        low, high = masses[:middle], masses[middle:]
+        total = np.zeros(2 * len(masses) - 1)
+        total[: 2 * middle - 1] = convolved(low, low)
+        total[2 * middle :] = convolved(high, high)
+        total[middle : middle + len(masses) - 1] += 2.0 * convolved(low, high)
+        return total
     if np.count_nonzero(masses) <= SPARSE * len(masses):
         total = np.zeros(len(masses) + len(more) - 1)
         for place in np.flatnonzero(masses):
