@@ -336,6 +336,7 @@ class Front:
             match pair:
                 case LaplacePair(width=width):
                     anchor, up = float(width), int(upward)
+                    anchor -= 0.0 if upward else 4.0 * math.ulp(anchor)  # no place just above the largest loss
                 case ReplacedPair(stairs=stairs):
                     anchor, up = float(stairs.product.losses[0]), 0
                 case _:
