@@ -218,7 +218,7 @@ def convolved(masses: Array, more: Array) -> Array:
     """Sums of products; of many as products of matrices, which keeps the masses at hand in the processor."""
     if len(masses) * len(more) < DIRECT:
         return np.convolve(masses, more)
-    if masses is more:  # what is on either side of the middle, and both together twice
+    if masses is more and len(masses) > 1:  # what is on either side of the middle, and both together twice
         middle = len(masses) // 2
         low, high = masses[:middle], masses[middle:]
         total = np.zeros(2 * len(masses) - 1)
