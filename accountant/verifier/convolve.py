@@ -40,7 +40,18 @@ from affidavit.accountant.verifier.balls import Array, Ball, down, up
 from affidavit.accountant.verifier.exponential_use import FLOOR, STEP
 from affidavit.accountant.verifier.lattice import LatticeMasses
 
-__all__ = ["Composed", "Masses", "TooLong", "Window", "compose", "convolved", "log_tail_bound", "losses", "sum_of", "window_of"]
+__all__ = [
+    "Composed",
+    "Masses",
+    "TooLong",
+    "Window",
+    "compose",
+    "convolved",
+    "log_tail_bound",
+    "losses",
+    "sum_of",
+    "window_of",
+]
 
 Uses = Sequence[tuple[LatticeMasses, int]]
 
