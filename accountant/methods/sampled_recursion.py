@@ -55,7 +55,7 @@ SPARE = 3
 WIDEST = 0.4
 """Largest product of a piece's width in nats and 1 + the slope of ln H: beyond, H is far from its chords."""
 ROUNDING = 2.0**-46
-"""Of one use, times 1 − 1/E, which its sums are divided by: of the chords' intercepts, none of which is more than H/h."""
+"""Of one use, times 1 − 1/E, which its sums are divided by: of the chords' intercepts, which are about H/h at most."""
 ON_LATTICE = 1e-11
 """An argument this near to a lattice point, in cells, is on it: ``ROUNDING`` covers the difference."""
 
@@ -348,8 +348,7 @@ def _bounded(lattice: _Lattice, ext: Array, choice: NDArray[int64]) -> Array:
     for (start, end), pieces in zip(pairwise(edges), layouts, strict=True):
         looks = [chords.at(look, start + lattice.margin, end - start) for look in (pieces.near, pieces.far)]
         result[start:end] = _largest(lattice.use, pieces, *looks).max(axis=0)
-    # A sum of some ten products of intercepts and slopes, none larger than the intercepts to the right; an argument that
-    # is beside its cell adds ``ON_LATTICE`` of a cell's width times the slope.
+    # Some ten products of intercepts and slopes, all below twice the intercepts to the right, and arguments beside cells.
     h, most = lattice.spacing, np.maximum.accumulate(chords.intercept[1, ::-1])[::-1][:points]
     slack = np.minimum(ext[:points] / h, most * (1.0 + ON_LATTICE / ROUNDING * h))
     return np.minimum(result + slack * (ROUNDING / -math.expm1(-lattice.use.eta)), 1.0)

@@ -39,9 +39,9 @@ import numpy as np
 from flint import arb
 
 from affidavit.accountant.verifier.balls import Array, Ball, down, normal_tail, up
-from affidavit.accountant.verifier.exponential_use import FLOOR
+from affidavit.accountant.verifier.exponential_use import FLOOR, LIBM
 
-__all__ = ["grouped", "places", "split"]
+__all__ = ["grouped", "places", "split", "tails"]
 
 CHARGE, AMISS = 2.0**-37, 2.0**-35
 """Of a mass; of how far a group's mean is from its knot, in units of τ."""
@@ -150,6 +150,21 @@ def grouped(mu: float, knots: Array) -> Array | None:
     kept = np.where(certain, masses, 0.0)
     kept[:-1] += np.where(lower, masses, 0.0)[1:]
     return kept
+
+
+def tails(mu: float, losses: Array, amiss: Array) -> tuple[Array, Array, Array]:
+    """P and log Q of the losses above each, known to ``amiss``, and the relative errors of P and Q.
+
+    The tail at z, off by dz, is off by (|z| + 2) dz of itself at most, as φ/Φ(-z) < z + 2; ``log_ndtr`` is trusted to
+    2^-40 of its own size and of 1 (a test holds both against balls over the whole range).
+    """
+    from scipy.special import log_ndtr
+
+    near = losses / mu - mu / 2.0
+    log_p, log_q = log_ndtr(-near), log_ndtr(-(near + mu))
+    moved = amiss / mu + 8.0 * UNIT * (np.abs(losses) / mu + mu)
+    error = moved * (np.abs(near) + mu + 2.0) + LIBM * (4.0 - log_p - log_q)
+    return np.exp(log_p), log_q, error
 
 
 def _between(values: Array) -> Array:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -30,11 +31,12 @@ from numpy.typing import NDArray
 from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_array, precision, up, up_array
 from affidavit.accountant.verifier.bracket import Sides
 from affidavit.accountant.verifier.exponential_use import FLOOR, LIBM
+from affidavit.accountant.verifier.gaussian_cells import tails
 from affidavit.accountant.verifier.lattice import from_above, from_below
 from affidavit.accountant.verifier.pairs import GaussianPair
-from affidavit.accountant.verifier.product import Atoms
+from affidavit.accountant.verifier.product import Atoms, ProductProfile
 
-__all__ = ["Curve", "LossMasses", "MixtureProfile", "NoSteps", "gaussian_masses", "two_point_masses"]
+__all__ = ["Curve", "LossMasses", "MixtureProfile", "NoSteps", "begun", "gaussian_masses", "two_point_masses"]
 
 GAUSSIAN_CELLS = 4_000
 MOST_LOSSES, CELLS, PART = 40_000, 8_000, 1 << 20
@@ -170,6 +172,29 @@ def gaussian_masses(mu: Ball, *, budget: float) -> LossMasses:
             below.lower[0],
             np.nextafter(losses[1], -math.inf),
         )
+
+
+def begun(product: ProductProfile, width: Fraction, points: int, bits: int) -> tuple[Array, Array, Array]:
+    """At losses i ``width``: P (at most), e^loss Q and H (at least); in floats where a Gaussian is beside the atoms."""
+    atoms = product.atoms
+    with precision(bits):
+        if product.mu is None:
+            events = [atoms.above(ball(i * width)) for i in range(points)]
+            growth = [ball(i * width).exp() for i in range(points)]
+            inside = np.maximum(down_array([p for p, _ in events]), 0.0)
+            weight = up_array([q * g for (_, q), g in zip(events, growth, strict=True)])
+            return inside, weight, up_array([p - q * g for (p, q), g in zip(events, growth, strict=True)])
+        masses, losses, kept = up_array(atoms.masses), up_array(atoms.losses), 1 - atoms.failure
+        least, most, surely, lost = down(kept), up(kept), max(0.0, down(atoms.lost)), up(atoms.lost)
+    x = float(width) * np.arange(points)[:, None]
+    amiss = 4.0 * UNIT * (np.abs(x) + np.abs(losses))
+    p, log_q, error = tails(float(product.mu), x - losses, amiss)
+    error += amiss + 4.0 * UNIT * (8.0 + len(losses))
+    p, q = masses * p, masses * np.exp(x - losses + log_q)
+    inside = least * (p * (1.0 - error)).sum(axis=1) + surely
+    weight = most * (q * (1.0 + error)).sum(axis=1) + FLOOR
+    upper = most * (p - q + (p + q) * error).sum(axis=1) + lost + FLOOR
+    return inside * (1.0 - LIBM), weight, upper
 
 
 class Curve(Protocol):

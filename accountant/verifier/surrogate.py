@@ -73,7 +73,7 @@ class Law(NamedTuple):
         return float(self.masses @ np.exp(tilt * step * np.arange(self.first, self.last + 1)))
 
     def plus(self, other: Law) -> Law:
-        """At least the sum with an independent one. What is lighter than ``LIGHT`` goes to +inf: no product underflows."""
+        """At least the sum with an independent one. What is below ``LIGHT`` goes to +inf: no product underflows."""
         error = (min(len(self.masses), len(other.masses)) + 4) * 2.0 * UNIT
         one, lost = self._split()
         more, also = (one, lost) if other is self else other._split()

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from flint import arb
 
+from affidavit.accountant.plan import Approximate, Pure
 from affidavit.accountant.verifier.balls import Ball, ball, normal_tail, precision
-from affidavit.accountant.verifier.gaussian_cells import AMISS, CHARGE, FARTHEST, grouped, places, split
+from affidavit.accountant.verifier.gaussian_cells import AMISS, CHARGE, FARTHEST, grouped, places, split, tails
 from affidavit.accountant.verifier.lattice import LatticeMasses, from_above, from_below, reach
-from affidavit.accountant.verifier.mixture import gaussian_masses
-from affidavit.accountant.verifier.pairs import GaussianPair
-from affidavit.accountant.verifier.product import gaussian_delta
+from affidavit.accountant.verifier.mixture import begun, gaussian_masses
+from affidavit.accountant.verifier.pairs import GaussianPair, plain
+from affidavit.accountant.verifier.product import ProductProfile, gaussian_delta, two_point_product
 
 BITS = 1200
 SIZES = (1e-8, 1e-3, 0.07, 1.0, 4.0, 26.0, 300.0)
@@ -155,3 +156,40 @@ def test_masses_before_a_recursion_bracket_the_curve(mu: float) -> None:
             lower = float(np.sum(found.lower_mass * -np.expm1(np.minimum(epsilon - found.lower_loss, 0.0))))
             assert lower * (1 - 1e-12) <= truth <= (upper + found.infinite_upper) * (1 + 1e-12)
             assert upper - lower <= (1e-4 if mu <= 1.0 else 0.5) * truth
+
+
+@pytest.mark.parametrize("mu", [1e-9, 1e-3, 0.4, 3.0, 50.0, 1e4])
+def test_tails_are_known_to_their_errors(mu: float) -> None:
+    """At z from -40 to 40, and a loss that is known to no more than it is said to be."""
+    rng = random.Random(int(mu * 1e9))
+    z = np.concatenate([np.linspace(-40.0, 37.5, 156), [0.0, -1e-300, 1e-17]])
+    losses = mu * (z + mu / 2.0)
+    amiss = np.abs(losses) * 1e-14
+    p, log_q, error = tails(mu, losses, amiss)
+    assert np.all(error <= 1e-4 + 2e-14 * (mu + 40.0) ** 3 / mu)
+    with precision(BITS):
+        for i, loss in enumerate(losses.tolist()):
+            near = (ball(loss) + ball(float(amiss[i])) * rng.choice([-1.0, 0.0, 1.0])) / ball(mu) - ball(mu) / 2
+            exact_p, exact_q = normal_tail(near), normal_tail(near + mu)
+            assert abs(ball(float(p[i])) / exact_p - 1) <= ball(float(error[i]))
+            assert abs(ball(float(log_q[i])) - exact_q.log()) <= ball(float(error[i]))
+
+
+@pytest.mark.parametrize("mu", [Fraction(1, 100), Fraction(2, 3), Fraction(30)])
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_what_runs_after_all_steps_is_as_in_balls(mu: Fraction, delta: float) -> None:
+    """Beside 30 uses of pure mechanisms, cut or not: float64 around what balls say, and hardly further."""
+    with precision(400):
+        size = ball(mu).sqrt()
+        for budget in (1.0e-18, 1e-300):
+            atoms = two_point_product([(Pure(0.11), 30), (Approximate(0.11, delta), 1)], budget=budget)
+            width, points = Fraction(1, 17), 120
+            inside, weight, upper = begun(ProductProfile(size, atoms, "", 400), width, points, 400)
+            for i in range(points):
+                p, q = plain(size, atoms).above(i * ball(width))
+                other = q * (i * ball(width)).exp()
+                assert ball(float(inside[i])) <= p.upper()
+                assert ball(float(weight[i])) >= other.lower()
+                assert ball(float(upper[i])) >= (p - other).lower()
+                assert float(upper[i]) <= float((p - other).upper()) + 1e-9 * float(p.upper()) + 2e-300
+                assert float(inside[i]) >= float(p.lower()) * (1.0 - 1e-9)
