@@ -348,7 +348,7 @@ def _bounded(lattice: _Lattice, ext: Array, choice: NDArray[int64]) -> Array:
     for (start, end), pieces in zip(pairwise(edges), layouts, strict=True):
         looks = [chords.at(look, start + lattice.margin, end - start) for look in (pieces.near, pieces.far)]
         result[start:end] = _largest(lattice.use, pieces, *looks).max(axis=0)
-    # Some ten products of intercepts and slopes, all below twice the intercepts to the right, and arguments beside cells.
+    # Ten products of intercepts and slopes, all below twice the intercepts to the right, and arguments beside cells.
     h, most = lattice.spacing, np.maximum.accumulate(chords.intercept[1, ::-1])[::-1][:points]
     slack = np.minimum(ext[:points] / h, most * (1.0 + ON_LATTICE / ROUNDING * h))
     return np.minimum(result + slack * (ROUNDING / -math.expm1(-lattice.use.eta)), 1.0)

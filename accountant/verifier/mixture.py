@@ -23,6 +23,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -32,13 +33,14 @@ from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_ar
 from affidavit.accountant.verifier.bracket import Sides
 from affidavit.accountant.verifier.exponential_use import FLOOR, LIBM
 from affidavit.accountant.verifier.gaussian_cells import tails
-from affidavit.accountant.verifier.lattice import from_above, from_below
+from affidavit.accountant.verifier.lattice import LatticeMasses, from_above, from_below
 from affidavit.accountant.verifier.pairs import GaussianPair
 from affidavit.accountant.verifier.product import Atoms, ProductProfile
 
 __all__ = ["Curve", "LossMasses", "MixtureProfile", "NoSteps", "begun", "gaussian_masses", "two_point_masses"]
 
-GAUSSIAN_CELLS = 4_000
+GAUSSIAN_CELLS, WIDE = 4_000, 1.0
+"""Cells of a Gaussian, and nats beyond which one is put at its lower end, below: groups would lose all of it."""
 MOST_LOSSES, CELLS, PART = 40_000, 8_000, 1 << 20
 """Losses of a product that are kept apart; cells that more are gathered in; how many are looked at together."""
 UNIT = 2.0**-53
@@ -162,7 +164,12 @@ def gaussian_masses(mu: Ball, *, budget: float) -> LossMasses:
         pair, size = GaussianPair(mu), float(mu)
         middle, reach = size * size / 2, size * math.sqrt(-2 * math.log(budget))
         step = 2 * reach / GAUSSIAN_CELLS
-        above, below = (make(pair, ball(step), middle - reach, middle + reach) for make in (from_above, from_below))
+        above = from_above(pair, ball(step), middle - reach, middle + reach)
+        if step <= WIDE:
+            below = from_below(pair, ball(step), middle - reach, middle + reach)
+        else:
+            events = [pair.above((above.first + i) * ball(step))[0] for i in range(GAUSSIAN_CELLS + 1)]
+            below = LatticeMasses(above.first, tuple(one - other for one, other in pairwise(events)), ball(0))
         masses, infinite = above.upper
         losses = [(side.first + np.arange(len(side.masses))) * step for side in (above, below)]
         return LossMasses(

@@ -145,7 +145,7 @@ def test_lattices_of_an_irrational_gaussian_bracket_it(mu: float, cells: int) ->
             assert less <= truth <= more
 
 
-@pytest.mark.parametrize("mu", [1e-4, 1.0, 40.0, 5000.0])
+@pytest.mark.parametrize("mu", [1e-4, 1.0, 40.0, 190.0, 5000.0])
 def test_masses_before_a_recursion_bracket_the_curve(mu: float) -> None:
     with precision():
         found = gaussian_masses(ball(mu), budget=1e-20)
@@ -155,7 +155,7 @@ def test_masses_before_a_recursion_bracket_the_curve(mu: float) -> None:
             upper = float(np.sum(found.upper_mass * -np.expm1(np.minimum(epsilon - found.upper_loss, 0.0))))
             lower = float(np.sum(found.lower_mass * -np.expm1(np.minimum(epsilon - found.lower_loss, 0.0))))
             assert lower * (1 - 1e-12) <= truth <= (upper + found.infinite_upper) * (1 + 1e-12)
-            assert upper - lower <= (1e-4 if mu <= 1.0 else 0.5) * truth
+            assert upper - lower <= (1e-4 if mu <= 1.0 else 0.02) * (truth if mu < 5000.0 else 1.0)
 
 
 @pytest.mark.parametrize("mu", [1e-9, 1e-3, 0.4, 3.0, 50.0, 1e4])
