@@ -149,7 +149,7 @@ def grouped(mu: float, knots: Array) -> Array | None:
     lower = ~certain & (cells.low >= np.append(math.inf, knots[:-1]))
     kept = np.where(certain, masses, 0.0)
     kept[:-1] += np.where(lower, masses, 0.0)[1:]
-    return kept
+    return kept * (1.0 - 4.0 * UNIT)
 
 
 def tails(mu: float, losses: Array, amiss: Array) -> tuple[Array, Array, Array]:

@@ -32,7 +32,7 @@ REFINEMENTS, HALVINGS, MAX_WORK = 4, 4, 128 << 15
 """Refinements and halvings at most; places times bits of a refined sum."""
 QUICK = 4_000
 """Places up to which another refinement is tried though the last one did not help much; four times of it itself."""
-CHEAPLY = 4.0
+CHEAPLY = 16.0
 """How much narrower a bracket is to be that takes no more than ``QUICK`` places."""
 HARDLY, LITTLE = 0.1, 0.25
 """Shares of the bracket of both directions: what the cheaper one's lower side may add to it and is not looked for, and

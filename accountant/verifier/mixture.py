@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_array, precision, up, up_array
 from affidavit.accountant.verifier.bracket import Sides
-from affidavit.accountant.verifier.exponential_use import FLOOR, LIBM
+from affidavit.accountant.verifier.exponential_use import FLOOR, LIBM, STEP
 from affidavit.accountant.verifier.gaussian_cells import tails
 from affidavit.accountant.verifier.lattice import LatticeMasses, from_above, from_below
 from affidavit.accountant.verifier.pairs import GaussianPair
@@ -201,7 +201,7 @@ def begun(product: ProductProfile, width: Fraction, points: int, bits: int) -> t
     inside = least * (p * (1.0 - error)).sum(axis=1) + surely
     weight = most * (q * (1.0 + error)).sum(axis=1) + FLOOR
     upper = most * (p - q + (p + q) * error).sum(axis=1) + lost + FLOOR
-    return inside * (1.0 - LIBM), weight, upper
+    return inside * (1.0 - STEP), weight, upper * (1.0 + STEP)
 
 
 class Curve(Protocol):
