@@ -49,7 +49,7 @@ __all__ = ["Bound", "Law", "Start", "law_above", "longer", "start_aligned", "sta
 
 FINE = 40
 """Lattice points to the deviation of one use."""
-CUTS, MOST_TIMES = 7, 4
+CUTS, MOST_TIMES = 15, 4
 """Choices of t that are mixed, and most uses at once."""
 FEW, ROUNDS, SPARE, PRICE = 80, 4, 1e-6, 1e3
 """Rows of the linear program, how often the worst are added, what is asked beyond the needs, in uses, so that others

@@ -55,7 +55,7 @@ SPARE = 3
 WIDEST = 0.4
 """Largest product of a piece's width in nats and 1 + the slope of ln H: beyond, H is far from its chords."""
 ROUNDING = 2.0**-46
-"""Relative rounding of one use, times h (1 − 1/E): what rounded differences are divided by."""
+"""Of one use, times 1 − 1/E, which its sums are divided by: of the chords' intercepts, which are about H/h at most."""
 ON_LATTICE = 1e-11
 """An argument this near to a lattice point, in cells, is on it: ``ROUNDING`` covers the difference."""
 
@@ -215,7 +215,7 @@ class OneMore:
         self.spacing = spacing
         self.margin = self._lattice.margin
         """Points further than the last that is asked for at which the function must be known."""
-        self.rounding = ROUNDING / (spacing * -math.expm1(-use.eta))
+        self.rounding = ROUNDING * min(1.0 / spacing, 1.0 + slope) / -math.expm1(-use.eta)
 
     def upper(self, lines: Array) -> Array:
         """The upper side at each point but ``margin`` at either end, from values and slopes; rounding included."""
@@ -348,8 +348,10 @@ def _bounded(lattice: _Lattice, ext: Array, choice: NDArray[int64]) -> Array:
     for (start, end), pieces in zip(pairwise(edges), layouts, strict=True):
         looks = [chords.at(look, start + lattice.margin, end - start) for look in (pieces.near, pieces.far)]
         result[start:end] = _largest(lattice.use, pieces, *looks).max(axis=0)
-    slack = ROUNDING / (lattice.spacing * -math.expm1(-lattice.use.eta))
-    return np.minimum(result + slack * ext[:points], 1.0)
+    # Ten products of intercepts and slopes, all below twice the intercepts to the right, and arguments beside cells.
+    h, most = lattice.spacing, np.maximum.accumulate(chords.intercept[1, ::-1])[::-1][:points]
+    slack = np.minimum(ext[:points] / h, most * (1.0 + ON_LATTICE / ROUNDING * h))
+    return np.minimum(result + slack * (ROUNDING / -math.expm1(-lattice.use.eta)), 1.0)
 
 
 class _Chords(NamedTuple):

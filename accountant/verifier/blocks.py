@@ -60,6 +60,8 @@ SUMMED = 400
 """Lattice points to the deviation of all ranges together."""
 LEAST_BITS, BITS_A_BIT = 64, 1.2
 """Working precision: at least, and more for each bit of the smallest mass that matters."""
+PARTS = 8
+"""Points of a curve to a spacing of its law."""
 PER_DEVIATION = 40
 """Lattice points to a block's deviation when blocks are summed."""
 TAIL = 1e-3
@@ -206,14 +208,15 @@ def _composed(parts: Sequence[tuple[LatticeMasses, int]], step: Fraction, neglig
 
 
 def _on_multiples(law: Masses, step: Fraction) -> AdaptiveCurve:
-    """The curve of a law at ε >= 0, on multiples of its spacing: P and Q are kept."""
+    """The curve of a law at ε >= 0, on multiples of a part of its spacing: P and Q are kept."""
+    stride = max(1, law.stride // PARTS)
+    apart = stride * step
     with precision():
-        first, beyond = divmod(law.first, law.stride)
-        wide = law.stride * ball(step)
-        share = (1 - (-beyond * ball(step)).exp()) / (1 - (-wide).exp())
-        right, left = law.masses * up(share), law.masses * up(1 - share)
+        first, beyond = divmod(law.first, stride)
+        share = (1 - (-beyond * ball(step)).exp()) / (1 - (-ball(apart)).exp())
+        right, left = (law.stretched(stride) * up(part) for part in (share, 1 - share))
     masses = (np.append(left, 0.0) + np.append(0.0, right)) * (1.0 + STEP)
-    return _curve(Law(first, masses, law.infinite), float(step * law.stride))
+    return _curve(Law(first, masses, law.infinite), float(apart))
 
 
 def _curve(law: Law, apart: float) -> AdaptiveCurve:

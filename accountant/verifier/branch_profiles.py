@@ -22,7 +22,7 @@ from affidavit.accountant.verifier.adaptive import (
     lattice_points,
     spacing,
 )
-from affidavit.accountant.verifier.balls import ball, down_array, precision, up_array
+from affidavit.accountant.verifier.balls import ball, precision
 from affidavit.accountant.verifier.blocks import BLOCK, exponential_blocks
 from affidavit.accountant.verifier.blocks import CELLS as CELLS_IN_BLOCK
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use, by_range
@@ -34,8 +34,7 @@ from affidavit.accountant.verifier.finite_losses import losses_of, most_atoms
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
 from affidavit.accountant.verifier.lattice_profiles import sampled_profile
 from affidavit.accountant.verifier.memoryless import MOST_USES, memoryless_profile
-from affidavit.accountant.verifier.mixture import LossMasses, MixtureProfile, gaussian_masses, two_point_masses
-from affidavit.accountant.verifier.pairs import plain
+from affidavit.accountant.verifier.mixture import LossMasses, MixtureProfile, begun, gaussian_masses, two_point_masses
 from affidavit.accountant.verifier.product import ProductProfile, two_point_product
 from affidavit.accountant.verifier.profile import (
     LOUD,
@@ -161,14 +160,8 @@ def _start(last: Fixed, steps: Steps, step: Fraction, top: float, tail: float) -
     points = math.ceil(lattice_points(steps, step, top) / every) + 1
     if product.mu is not None and points * len(product.atoms.losses) > START_TERMS:
         return None
-    with precision(min(BITS, START_BITS - math.floor(math.log2(tail)))):
-        width = ball(every * step)
-        pair = plain(product.mu, product.atoms)
-        events = [pair.above(i * width) for i in range(points)]
-        growth = [(i * width).exp() for i in range(points)]
-        inside = np.maximum(down_array([p for p, _ in events]), 0.0)
-        weight = up_array([q * g for (_, q), g in zip(events, growth, strict=True)])
-        upper = up_array([p - q * g for (p, q), g in zip(events, growth, strict=True)])
+    bits = min(BITS, START_BITS - math.floor(math.log2(tail)))
+    inside, weight, upper = begun(product, every * step, points, bits)
     side = Side(np.minimum.accumulate(np.clip(upper, 0.0, 1.0)), Lines(inside, weight))
     return side if every == 1 else AdaptiveCurve(float(every * step), *side).on(step, every * (points - 1) + 1)
 

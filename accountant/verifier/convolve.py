@@ -36,18 +36,29 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb
 
-from affidavit.accountant.verifier.balls import Array, Ball, down, down_array, up, up_array
+from affidavit.accountant.verifier.balls import Array, Ball, down, up
 from affidavit.accountant.verifier.exponential_use import FLOOR, STEP
 from affidavit.accountant.verifier.lattice import LatticeMasses
 
-__all__ = ["Composed", "Masses", "TooLong", "Window", "compose", "log_tail_bound", "losses", "sum_of", "window_of"]
+__all__ = [
+    "Composed",
+    "Masses",
+    "TooLong",
+    "Window",
+    "compose",
+    "convolved",
+    "log_tail_bound",
+    "losses",
+    "sum_of",
+    "window_of",
+]
 
 Uses = Sequence[tuple[LatticeMasses, int]]
 
 UNIT = 2.0**-53
-DIRECT = 1e8
+DIRECT = 2e7
 """Products of masses from which on they are added up in blocks."""
-BLOCK, PIECE, SPARSE = 256, 8192, 0.1
+BLOCK, PIECE, SPARSE = 128, 4096, 0.1
 LIGHT = 2.0**-10
 """Of what may be cut at an end: masses that together are less go to +inf (above) or are left out (below)."""
 FEWEST_PLACES = 300
@@ -94,7 +105,7 @@ def _log_moments(uses: Uses, step: float, thetas: Array) -> Array:
     total = np.zeros_like(thetas)
     for part, count in uses:
         # With the radii: a θ so large that it lifts the rounding errors of empty places would show nothing.
-        masses = np.array([max(0.0, float(mass.upper())) for mass in part.masses])
+        masses = part.upper[0]
         places = step * (part.first + np.arange(len(masses)))
         keep = masses > 0
         logs = np.log(masses[keep])[None, :] + thetas[:, None] * places[keep][None, :]
@@ -154,13 +165,6 @@ class Masses(NamedTuple):
         return self.first - before * self.stride, masses[::2].copy(), masses[1::2]
 
 
-def _rounded(part: LatticeMasses, *, upward: bool) -> Masses:
-    """A law in balls; what is not finite says nothing."""
-    rounded = up_array if upward else down_array
-    masses, infinite = (np.clip(rounded(of), 0.0, 1.0) for of in (part.masses, [part.infinite]))
-    return Masses(part.first, 1, masses, float(infinite[0]))
-
-
 @dataclass(frozen=True, slots=True)
 class _Sums:
     """Sums of laws on a lattice of ``step``, rounded up or down.
@@ -178,7 +182,7 @@ class _Sums:
         stride = min(one.stride, other.stride)
         masses, more = one.stretched(stride), other.stretched(stride)
         error = (min(len(masses), len(more)) + 4) * 2.0 * UNIT
-        masses = _convolved(masses, more) * (1.0 + error if self.upward else 1.0 - error)
+        masses = convolved(masses, more) * (1.0 + error if self.upward else 1.0 - error)
         either = one.infinite + other.infinite * (1.0 - one.infinite)
         small = masses < max(FLOOR, LIGHT * self.cut / times / len(masses))
         if self.upward:  # FLOOR is more than what may have been lost of a product
@@ -221,10 +225,18 @@ class _Sums:
         return law
 
 
-def _convolved(masses: Array, more: Array) -> Array:
+def convolved(masses: Array, more: Array) -> Array:
     """Sums of products; of many as products of matrices, which keeps the masses at hand in the processor."""
     if len(masses) * len(more) < DIRECT:
         return np.convolve(masses, more)
+    if masses is more and len(masses) > 1:  # what is on either side of the middle, and both together twice
+        middle = len(masses) // 2
+        low, high = masses[:middle], masses[middle:]
+        total = np.zeros(2 * len(masses) - 1)
+        total[: 2 * middle - 1] = convolved(low, low)
+        total[2 * middle :] = convolved(high, high)
+        total[middle : middle + len(masses) - 1] += 2.0 * convolved(low, high)
+        return total
     if np.count_nonzero(masses) <= SPARSE * len(masses):
         total = np.zeros(len(masses) + len(more) - 1)
         for place in np.flatnonzero(masses):
@@ -268,7 +280,7 @@ def compose(
 
     ``exact`` of the uses were put on the lattice without an error. Raises ``TooLong`` beyond about ``most`` places.
     """
-    laws = [(_rounded(part, upward=upward), count) for part, count in uses]
+    laws = [(Masses(part.first, 1, *(part.upper if upward else part.lower)), count) for part, count in uses]
     offset = sum((count * part.offset for part, count in uses), arb(0))
     found = sum_of(laws, step, negligible=negligible, upward=upward, exact=exact, most=most)
     return Composed(found.first, found.stride, found.masses, found.infinite, offset)

@@ -17,20 +17,34 @@ other end: it is the mirror image of the groups of its reverse, losses negated a
 A lattice that begins just below a heavy loss (``anchors``) meets it from the safe side: mass p at a loss l' <= l has
 more Q-mass, which lowers every hockey-stick. In the mirror image, P and Q exchanged, Q is kept and P is enlarged.
 
-Everything is an enclosure of exact real masses, and a lattice mass p has Q-mass e^{-l} p exactly.
+Everything is an enclosure of exact real masses, and a lattice mass p has Q-mass e^{-l} p exactly. A Gaussian's cells
+are integrated in float64 instead, each mass rounded to its side (``gaussian_cells``), unless they are wide, and so few.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
+import numpy as np
 from flint import arb
 
-from affidavit.accountant.verifier.balls import Ball, ball
+from affidavit.accountant.verifier.balls import Array, Ball, ball, down, up
 from affidavit.accountant.verifier.discrete import DiscretePair
-from affidavit.accountant.verifier.pairs import Atom, Diluted, Finite, LaplacePair, Mixed, Pair, Reflected, Reversed
+from affidavit.accountant.verifier.gaussian_cells import grouped, places, split
+from affidavit.accountant.verifier.pairs import (
+    Atom,
+    Diluted,
+    Finite,
+    GaussianPair,
+    LaplacePair,
+    Mixed,
+    Pair,
+    Reflected,
+    Reversed,
+)
 from affidavit.accountant.verifier.product import Atoms, Tails
 
 __all__ = ["LEAST", "LatticeMasses", "anchors", "from_above", "from_below", "on_grid", "reach"]
@@ -50,14 +64,28 @@ JUST = 2.0**-40
 ZERO = arb(0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LatticeMasses:
-    """P-masses at losses (first + i) * spacing + offset, and the mass on +inf."""
+    """P-masses at losses (first + i) * spacing + offset, and the mass on +inf; floats are rounded to their side."""
 
     first: int
-    masses: tuple[Ball, ...]
+    masses: tuple[Ball, ...] | Array
     infinite: Ball
     offset: Ball = ZERO
+
+    @cached_property
+    def upper(self) -> tuple[Array, float]:
+        """All masses as floats in [0, 1], rounded up; what is not finite says nothing."""
+        return self._rounded(up)
+
+    @cached_property
+    def lower(self) -> tuple[Array, float]:
+        """All masses as floats in [0, 1], rounded down."""
+        return self._rounded(down)
+
+    def _rounded(self, away: Callable[[Ball], float]) -> tuple[Array, float]:
+        masses = self.masses if isinstance(self.masses, np.ndarray) else np.array([away(mass) for mass in self.masses])
+        return np.clip(masses, 0.0, 1.0), min(max(away(self.infinite), 0.0), 1.0)
 
 
 def anchors(pair: Pair) -> tuple[Ball, Ball | None]:
@@ -129,6 +157,11 @@ def _edge(beyond: Callable[[float], bool], loss: float) -> float:
 def from_above(pair: Pair, step: Ball, low: float, high: float, offset: Ball = ZERO) -> LatticeMasses:
     """A pair at losses i step + ``offset`` that dominates ``pair``; ``low``, ``high`` as from ``reach``."""
     first, last = _index(low - offset, step) - 1, _index(high - offset, step) + 1
+    if isinstance(pair, GaussianPair) and offset.is_zero():
+        mu = up(pair.mu)
+        found = split(mu, places(mu, step, first, last, upward=False))
+        if found is not None:
+            return LatticeMasses(first, found[0], arb(found[1]))
     losses = [i * step + offset for i in range(first, last + 1)]
     tails = _tails(pair, step, first, last) if isinstance(pair, Reflected) else [pair.above(loss) for loss in losses]
     masses = [arb(0)] * len(losses)
@@ -176,6 +209,11 @@ def from_below(pair: Pair, step: Ball, low: float, high: float, offset: Ball = Z
             masses[-1] += ceiling * q
         mirrored = [mass * (offset - (first + i) * step).exp() for i, mass in enumerate(masses)]
         return LatticeMasses(-(first + len(masses) - 1), tuple(reversed(mirrored)), arb(0), offset)
+    if isinstance(pair, GaussianPair) and offset.is_zero():
+        mu, first = down(pair.mu), _index(low, step) - 1
+        found = grouped(mu, places(mu, step, first, _index(high, step) + 1, upward=True)) if mu > 0.0 else None
+        if found is not None:
+            return LatticeMasses(first, found, arb(0))
     first, masses, left = _grouped(pair, step, low, high, offset)
     for i in range(len(masses) - 1, -1, -1):
         if left[0] >= ((first + i) * step + offset).exp() * left[1]:

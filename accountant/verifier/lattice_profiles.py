@@ -32,6 +32,8 @@ REFINEMENTS, HALVINGS, MAX_WORK = 4, 4, 128 << 15
 """Refinements and halvings at most; places times bits of a refined sum."""
 QUICK = 4_000
 """Places up to which another refinement is tried though the last one did not help much; four times of it itself."""
+CHEAPLY = 16.0
+"""How much narrower a bracket is to be that takes no more than ``QUICK`` places."""
 HARDLY, LITTLE = 0.1, 0.25
 """Shares of the bracket of both directions: what the cheaper one's lower side may add to it and is not looked for, and
 what it may add and is not refined."""
@@ -172,14 +174,15 @@ def _refined(look: _Look, goal: Goal, floor: float, top: float) -> Profile:
     upper, shrunk = min(upper, look.upper), True
     for _ in range(REFINEMENTS if front.attained else 0):
         width = upper - lower
-        aim = max(aim, LOUD_WIDTH) if goal.delta is not None and lower > LOUD else aim
-        if upper <= floor or width <= max(aim * upper, 1e-7 if goal.delta is not None else 0.0):
+        cheap = goal.delta is not None and goal.keep == "both" and _places(last) <= QUICK
+        wanted = aim / CHEAPLY if cheap else max(aim, LOUD_WIDTH) if goal.delta is not None and lower > LOUD else aim
+        if upper <= floor or width <= max(wanted * upper, 1e-7 if goal.delta is not None else 0.0):
             break
         if upper <= top and width <= LITTLE * (top - lower):
             break
         # The bracket is O(spacing²) wide.
         finest = max(_places(last) * front.bits / MAX_WORK, front.tails(step) / 2.0)
-        factor = max(0.15, finest, math.sqrt(0.6 * aim * upper / width) if width < math.inf else 0.5)
+        factor = max(0.15, finest, math.sqrt(0.6 * wanted * upper / width) if width < math.inf else 0.5)
         if factor > 0.8 or (not shrunk and _places(last) > QUICK * min(1.0, 4.0 * factor)):
             break
         step *= factor

@@ -12,10 +12,9 @@ pair to an earlier time never lowers the value, and moving it to a later time ne
 - pairs between steps: in front on the upper side, at the end on the lower side;
 - parts that run side by side: all pairs in front on the upper side, which covers every interleaving.
 
-Upper masses come from connecting the dots (Doroshenko et al. 2022, Theorem 4.1): the P- and Q-mass of each lattice
-interval are split between its ends such that both are kept, which raises every hockey-stick; what lies
-above the lattice becomes +inf. Lower masses merge each interval into one outcome, a post-processing,
-whose loss is log(P/Q); what lies outside is dropped.
+Masses of a Gaussian are those of its lattice (``lattice``). Many losses are gathered on a grid: above, each mass is
+split between the ends of its cell such that P and Q are kept, which raises every hockey-stick; below, a cell becomes
+one outcome, a post-processing, whose loss is log(P/Q).
 """
 
 from __future__ import annotations
@@ -23,30 +22,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from affidavit.accountant.verifier.balls import (
-    Array,
-    Ball,
-    ball,
-    down,
-    down_array,
-    normal_tail,
-    precision,
-    up,
-    up_array,
-)
+from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_array, precision, up, up_array
 from affidavit.accountant.verifier.bracket import Sides
-from affidavit.accountant.verifier.exponential_use import FLOOR, LIBM
-from affidavit.accountant.verifier.product import Atoms
+from affidavit.accountant.verifier.exponential_use import FLOOR, LIBM, STEP
+from affidavit.accountant.verifier.gaussian_cells import tails
+from affidavit.accountant.verifier.lattice import LatticeMasses, from_above, from_below
+from affidavit.accountant.verifier.pairs import GaussianPair
+from affidavit.accountant.verifier.product import Atoms, ProductProfile
 
-__all__ = ["Curve", "LossMasses", "MixtureProfile", "NoSteps", "gaussian_masses", "two_point_masses"]
+__all__ = ["Curve", "LossMasses", "MixtureProfile", "NoSteps", "begun", "gaussian_masses", "two_point_masses"]
 
-GAUSSIAN_CELLS = 4_000
+GAUSSIAN_CELLS, WIDE = 4_000, 1.0
+"""Cells of a Gaussian, and nats beyond which one is put at its lower end, below: groups would lose all of it."""
 MOST_LOSSES, CELLS, PART = 40_000, 8_000, 1 << 20
 """Losses of a product that are kept apart; cells that more are gathered in; how many are looked at together."""
 UNIT = 2.0**-53
@@ -165,30 +159,49 @@ def two_point_masses(atoms: Atoms) -> LossMasses:
 
 
 def gaussian_masses(mu: Ball, *, budget: float) -> LossMasses:
-    """The Gaussian loss N(μ²/2, μ²) on ``GAUSSIAN_CELLS`` intervals, all but about ``budget`` of its mass."""
+    """The Gaussian loss N(μ²/2, μ²) on about ``GAUSSIAN_CELLS`` cells, all but about ``budget`` of its mass."""
     with precision():
-        reach = mu * math.sqrt(-2 * math.log(budget))
-        step = ball(up(2 * reach / GAUSSIAN_CELLS))
-        bottom = ball(up(mu * mu / 2 - reach))
-        losses = [bottom + i * step for i in range(GAUSSIAN_CELLS + 1)]
-        p_tail = [normal_tail(loss / mu - mu / 2) for loss in losses]
-        q_tail = [normal_tail(loss / mu + mu / 2) for loss in losses]
-        p_cells = [a - b for a, b in pairwise(p_tail)]
-        q_cells = [a - b for a, b in pairwise(q_tail)]
-        shrink = 1 - (-step).exp()
-        upper = [ball(0)] * len(losses)
-        upper[0] = 1 - p_tail[0]
-        for i, (p, q) in enumerate(zip(p_cells, q_cells, strict=True)):
-            right = (p - losses[i].exp() * q) / shrink
-            upper[i] += p - right
-            upper[i + 1] += right
+        pair, size = GaussianPair(mu), float(mu)
+        middle, reach = size * size / 2, size * math.sqrt(-2 * math.log(budget))
+        step = 2 * reach / GAUSSIAN_CELLS
+        above = from_above(pair, ball(step), middle - reach, middle + reach)
+        if step <= WIDE:
+            below = from_below(pair, ball(step), middle - reach, middle + reach)
+        else:
+            events = [pair.above((above.first + i) * ball(step))[0] for i in range(GAUSSIAN_CELLS + 1)]
+            below = LatticeMasses(above.first, tuple(one - other for one, other in pairwise(events)), ball(0))
+        masses, infinite = above.upper
+        losses = [(side.first + np.arange(len(side.masses))) * step for side in (above, below)]
         return LossMasses(
-            np.maximum(up_array(upper), 0.0),
-            up_array(losses),
-            up(p_tail[-1]),
-            np.maximum(down_array(p_cells), 0.0),
-            down_array([(p / q).log() for p, q in zip(p_cells, q_cells, strict=True)]),
+            masses,
+            np.nextafter(losses[0], math.inf),
+            infinite,
+            below.lower[0],
+            np.nextafter(losses[1], -math.inf),
         )
+
+
+def begun(product: ProductProfile, width: Fraction, points: int, bits: int) -> tuple[Array, Array, Array]:
+    """At losses i ``width``: P (at most), e^loss Q and H (at least); in floats where a Gaussian is beside the atoms."""
+    atoms = product.atoms
+    with precision(bits):
+        if product.mu is None:
+            events = [atoms.above(ball(i * width)) for i in range(points)]
+            growth = [ball(i * width).exp() for i in range(points)]
+            inside = np.maximum(down_array([p for p, _ in events]), 0.0)
+            weight = up_array([q * g for (_, q), g in zip(events, growth, strict=True)])
+            return inside, weight, up_array([p - q * g for (p, q), g in zip(events, growth, strict=True)])
+        masses, losses, kept = up_array(atoms.masses), up_array(atoms.losses), 1 - atoms.failure
+        least, most, surely, lost = down(kept), up(kept), max(0.0, down(atoms.lost)), up(atoms.lost)
+    x = float(width) * np.arange(points)[:, None]
+    amiss = 4.0 * UNIT * (np.abs(x) + np.abs(losses))
+    p, log_q, error = tails(float(product.mu), x - losses, amiss)
+    error += amiss + 4.0 * UNIT * (8.0 + len(losses))
+    p, q = masses * p, masses * np.exp(x - losses + log_q)
+    inside = least * (p * (1.0 - error)).sum(axis=1) + surely
+    weight = most * (q * (1.0 + error)).sum(axis=1) + FLOOR
+    upper = most * (p - q + (p + q) * error).sum(axis=1) + lost + FLOOR
+    return inside * (1.0 - STEP), weight, upper * (1.0 + STEP)
 
 
 class Curve(Protocol):

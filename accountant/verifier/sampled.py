@@ -336,6 +336,7 @@ class Front:
             match pair:
                 case LaplacePair(width=width):
                     anchor, up = float(width), int(upward)
+                    anchor -= 0.0 if upward else 4.0 * math.ulp(anchor)  # no place just above the largest loss
                 case ReplacedPair(stairs=stairs):
                     anchor, up = float(stairs.product.losses[0]), 0
                 case _:
@@ -354,7 +355,7 @@ class Front:
         parts = self._parts(grid, upward=upward)
         if not parts:  # no pair below
             return Composed(0, 1, np.ones(1), 0.0, arb(0))
-        if not all(sum(part.masses, part.infinite) > 0.5 for part, _ in parts):
+        if not all(float(part.lower[0].sum()) + part.lower[1] > 0.5 for part, _ in parts):
             return None
         most, exact = 2 * self._most_places, sum(count for pair, count in self._uses(upward) if pair is grid.unit)
         try:
