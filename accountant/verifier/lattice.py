@@ -170,7 +170,9 @@ def _between(lower: Tails, upper: Tails) -> Tails:
 def from_below(pair: Pair, step: Ball, low: float, high: float, offset: Ball = ZERO) -> LatticeMasses:
     """A pair at losses i step + ``offset`` that ``pair`` dominates."""
     if isinstance(pair, Reversed):
-        first, masses, (p, q) = _grouped(Mixed(pair.on_sample, pair.rate), step, -high, -low, -offset, mirrored=True)
+        first, masses, (p, q) = _grouped(
+            Mixed(pair.on_sample.reverse(), pair.rate), step, -high, -low, -offset, mirrored=True
+        )
         ceiling = ((first + len(masses) - 1) * step - offset).exp()
         if p <= ceiling * q:
             masses[-1] += ceiling * q
