@@ -15,7 +15,7 @@ from flint import arb
 
 from affidavit.accountant.verifier.balls import Array, Ball
 from affidavit.accountant.verifier.front import Front
-from affidavit.accountant.verifier.pairs import Finite, Pair
+from affidavit.accountant.verifier.pairs import Atom, Finite, Pair
 from affidavit.accountant.verifier.product import Atoms
 
 __all__ = ["DISJOINT", "IDLE", "Computed", "computed"]
@@ -24,8 +24,10 @@ DISJOINT = Finite(Atoms((arb(0),), (arb(1),), arb(1), arb(0)))
 """Laws without a common outcome: what has no noise."""
 IDLE = Finite(Atoms((arb(0),), (arb(1),), arb(0), arb(0)))
 """Two equal laws."""
-CELLS = 3_000
-"""Places of the lattice for what the losses of one use on the sample span, on average."""
+CELLS, CELLS_OF_MANY, MANY = 3_000, 1_000, 8
+"""Places of the lattice for what the losses of one use on the sample span, on average; where there are many uses."""
+HEAVY = 2.0**-4
+"""Mass of losses that are worth keeping apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,12 @@ class Computed(Finite):
     def bottom(self) -> Ball | None:
         """-inf: some of Q may be there."""
         return None
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """See ``Pair``."""
+        pairs, kept = zip(self.product.losses, self.product.masses, strict=True), 1 - self.product.failure
+        return tuple(Atom(loss, kept * mass) for loss, mass in pairs if mass > HEAVY)
 
     @property
     def directed(self) -> bool:
@@ -57,7 +65,8 @@ def computed(front: Front) -> tuple[Pair, Pair]:
     if not direction.upper:
         exact = Computed(front.atoms(), front.directed)
         return exact, exact
-    found = front.masses(front.resolution(CELLS))
+    many = sum(count for _, count in direction.upper) > MANY
+    found = front.masses(front.resolution(CELLS_OF_MANY if many else CELLS))
     above = _pair(found.upper_mass, found.upper_loss, found.infinite_upper, directed=front.directed)
     below = _pair(found.lower_mass, found.lower_loss, max(0.0, found.infinite_lower), directed=front.directed)
     return above or DISJOINT, below or IDLE

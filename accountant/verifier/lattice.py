@@ -30,7 +30,7 @@ from flint import arb
 
 from affidavit.accountant.verifier.balls import Ball, ball
 from affidavit.accountant.verifier.discrete import DiscretePair
-from affidavit.accountant.verifier.pairs import Atom, Diluted, Finite, LaplacePair, Mixed, Pair, Reflected, Reversed
+from affidavit.accountant.verifier.pairs import Diluted, Finite, LaplacePair, Mixed, Pair, Reflected, Reversed
 from affidavit.accountant.verifier.product import Atoms, Tails
 
 __all__ = ["LEAST", "LatticeMasses", "anchors", "from_above", "from_below", "on_grid", "reach"]
@@ -70,6 +70,8 @@ def anchors(pair: Pair) -> tuple[Ball, Ball | None]:
             return ZERO, width
         case Mixed() | Reversed():
             sign = -1 if isinstance(pair, Reversed) else 1
+            if any(atom.loss.is_zero() for atom in pair.on_sample.atoms):
+                return ZERO, None
             ends = _ends(pair.on_sample, pair.rate)
             if ends is None:
                 return sign * (-pair.rate).log1p() - pair.rate * JUST, None
@@ -198,7 +200,7 @@ def _grouped(
     edge = step * (0.5 - BELOW_CENTRE) + offset
     atoms = {
         place: atom
-        for atom in _atoms(pair)
+        for atom in pair.atoms
         if (place := _place(atom.loss - offset, step, mirrored=mirrored)) is not None and first <= place <= last
     }
     tails = []
@@ -249,13 +251,3 @@ def _place(loss: Ball, step: Ball, *, mirrored: bool) -> int | None:
         if index is None or not abs(cells - index) <= ALMOST:
             return None
     return int(index)
-
-
-def _atoms(pair: Pair) -> tuple[Atom, ...]:
-    """Losses of positive mass that are groups of their own where they are on the lattice."""
-    match pair:
-        case Mixed(on_sample=LaplacePair(width=width), rate=rate):
-            light = (-width).exp()
-            shares = (rate + (1 - rate) * light, width), (rate * light + 1 - rate, -width)
-            return tuple(Atom((rate * loss.expm1()).log1p(), share / 2) for share, loss in shares)
-    return pair.atoms

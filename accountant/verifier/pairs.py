@@ -246,6 +246,17 @@ class Mixed(OnSample):
     """(γP + (1-γ)Q, Q)."""
 
     @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """Those on the sample."""
+        return tuple(
+            Atom(
+                (self.rate * atom.loss.expm1()).log1p(),
+                (self.rate + (1 - self.rate) * (-atom.loss).exp()) * atom.mass,
+            )
+            for atom in self.on_sample.atoms
+        )
+
+    @property
     def directed(self) -> bool:
         return True
 

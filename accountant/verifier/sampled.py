@@ -186,11 +186,6 @@ def sampled_pairs(use: Sampled, *, forward: bool, negligible: float) -> tuple[Pa
 
     ``negligible``: a mass that may be cut off where it has to be computed.
     """
-    return _sampled_pairs(use, forward, negligible, ctx.prec)
-
-
-@lru_cache(maxsize=64)
-def _sampled_pairs(use: Sampled, forward: bool, negligible: float, _bits: int) -> tuple[Pair, Pair]:
     toward, rate = forward != use.mirrored, ball(use.rate)
     if use.absent is not None:
         return _present_or_absent(use, use.absent, toward=toward, negligible=negligible)
@@ -212,6 +207,14 @@ def _sampled_pairs(use: Sampled, forward: bool, negligible: float, _bits: int) -
 
 def _on_sample(branch: Branch, *, forward: bool, negligible: float) -> tuple[Pair, Pair]:
     """(upper, lower) pair of all that runs on one sample; the same object where it is exact."""
+    found = _found_on_sample(branch, True, negligible, ctx.prec)
+    if forward or not any(pair.directed for pair in found):
+        return found
+    return _found_on_sample(branch, False, negligible, ctx.prec)
+
+
+@lru_cache(maxsize=64)
+def _found_on_sample(branch: Branch, forward: bool, negligible: float, bits: int) -> tuple[Pair, Pair]:
     fixed, beyond = branch.fixed, branch.fixed.rho > MOST
     if branch.blatant or beyond:
         return DISJOINT, IDLE if beyond and not branch.blatant else DISJOINT
@@ -230,7 +233,7 @@ def _on_sample(branch: Branch, *, forward: bool, negligible: float) -> tuple[Pai
             if len(atoms.losses) <= FEW_LOSSES:
                 one = Beside(atoms, above)
                 return one, one if below is above else Beside(atoms, below)
-    return computed(Front(direction, cut, ctx.prec))
+    return computed(Front(direction, cut, bits))
 
 
 def _product(leaves: Sequence[tuple[Pure | Approximate, int]]) -> Atoms:
