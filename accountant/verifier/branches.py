@@ -247,6 +247,8 @@ def _use_covers(larger: Use, smaller: Use) -> bool:
             return a >= b
         case nodes.Approximate(epsilon=a, delta=d), nodes.Approximate(epsilon=b, delta=e):
             return a >= b and d >= e
+        case Sampled(of=inner), Sampled(of=other):
+            return replace(larger, of=other) == smaller and inner.covers(other)
     return larger == smaller
 
 

@@ -25,8 +25,9 @@ from affidavit.accountant.verifier.balls import ball, precision
 from affidavit.accountant.verifier.branch_profiles import zcdp_profile
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Use
 from affidavit.accountant.verifier.ceiling import likely_cost
+from affidavit.accountant.verifier.largest import Largest
 from affidavit.accountant.verifier.lattice_profiles import lattice_above
-from affidavit.accountant.verifier.pairs import Finite, GaussianPair, LaplacePair, Largest, Pair
+from affidavit.accountant.verifier.pairs import Finite, GaussianPair, LaplacePair, Pair
 from affidavit.accountant.verifier.product import two_point_product
 from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Goal, Profile, worst
 from affidavit.accountant.verifier.sampled import expected_delta, fronts, sampled_pairs

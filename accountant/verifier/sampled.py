@@ -31,6 +31,7 @@ from affidavit.accountant.verifier.discrete import discrete_pairs
 from affidavit.accountant.verifier.envelope import ExponentialPair
 from affidavit.accountant.verifier.finite_losses import chunked, losses_of, most_atoms
 from affidavit.accountant.verifier.front import Direction, Front
+from affidavit.accountant.verifier.largest import Largest
 from affidavit.accountant.verifier.pairs import (
     Beside,
     Combined,
@@ -38,7 +39,6 @@ from affidavit.accountant.verifier.pairs import (
     Finite,
     GaussianPair,
     LaplacePair,
-    Largest,
     Mixed,
     Pair,
     PresentOrAbsent,
