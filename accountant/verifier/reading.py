@@ -246,6 +246,154 @@ def _merged(use: Sampled) -> Sampled:
 def _ratios(of: Plan, absent: Plan) -> set[Fraction | None]:
     """Leaf by leaf, the noise of one tree of Gaussians over that of another of the same shape; None: there is none."""
     match of, absent:
+        case Gaussian(noise_multiplier=one), Gaussian(noise_multiplier=other) if one > 0.0 and other > 0.0:
+            return {Fraction(other) / Fraction(one)}
+        case Repeat(count=n, of=one), Repeat(count=m, of=other) if n == m:
+            return _ratios(one, other)
+        case Compose(parts=ones), Compose(parts=others) if len(ones) == len(others):
+            return {ratio for pair in zip(ones, others, strict=True) for ratio in _ratios(*pair)}
+    return {None}
+
+
+def _covering(options: Sequence[Branch]) -> Branch:
+    """The one that costs at least what every other does."""
+    found = next((option for option in options if all(map(option.covers, options))), None)
+    if found is not None:
+        return found
+    raise NotSupported(
+        "a sample over parallel parts of which none costs at least what each other does",
+        hint="make the parts alike: state each part's cost by its costliest member, or put the subsample inside a part",
+    )
+
+
+def _check_no_population(of: Plan) -> None:
+    if next(outermost(of, WithoutReplacement), None) is not None:
+        raise NotSupported(
+            "sampling without replacement inside a Poisson sample: the inner population is random",
+            hint="swap the two, or use one scheme for both",
+        )
+
+
+def _check_populations(node: WithoutReplacement) -> None:
+    for inner in outermost(node.of, WithoutReplacement):
+        if inner.population != node.sample:
+            raise NotSupported(
+                f"a sample of {node.sample} cannot be the population of {inner.population} of the inner sampling",
+                hint=f"set the inner population to {node.sample}",
+            )
+
+
+def _check_few(ways: int) -> None:
+    if ways > _MAX_PRODUCT:
+        raise NotSupported(
+            "the parallel nodes leave too many unlike cases to recompute",
+            hint="Make the parts alike: state each part's cost by its costliest member.",
+        )
+
+
+def _parallel(node: Parallel, at: _Place) -> Iterator[Branch]:
+    if not node.parts:
+        yield Branch()
+    inside, moves = replace(at, part=True), node.moves is not None
+    costs = node.moves if node.moves is not None else node.parts
+    if moves and at.side == "lower":
+        # Replacing in a part includes becoming null: a mechanism satisfies both.
+        pairs = zip(node.parts, costs, strict=True)
+        costs = tuple(cost if _costs_no_more(cost, part) else Compose(()) for part, cost in pairs)
+    if at.relation != "substitution" or at.way is not None:
+        if not at.stated and not moves:
+            _check_null(at)
+        for part in dict.fromkeys(node.parts if at.stated else costs):
+            yield from _branches(part, replace(inside, stated=at.stated or moves))
+        return
+    told = node.moves if at.side == "lower" else None
+    for part in dict.fromkeys(node.parts if told is None else map(_told, node.parts, told)):
+        yield from _branches(part, replace(inside, crosses=at.crosses and told is None))
+    if (node.membership == "fixed" and not at.free) or len(node.parts) < 2 or not at.crosses:
+        return
+    if not moves:
+        _check_null(at)
+    kinds = list(dict.fromkeys(costs))
+    for i, left in enumerate(kinds):
+        for entered in kinds[i:]:
+            if left != entered or costs.count(left) > 1:
+                here = _branches(left, replace(inside, way="leaves", stated=moves))
+                there = _branches(entered, replace(inside, way="enters", stated=moves))
+                for pair in product(here, there):
+                    yield from _interleaved(*pair) if at.side == "upper" else [Branch.joined(pair)]
+
+
+def _check_null(at: _Place) -> None:
+    if not at.null:
+        raise NotSupported(
+            "a record that leaves a part below a Poisson sample: what the part costs without it is not stated",
+            hint='state "moves" of the parallel node: what each part costs when a record leaves or enters it',
+        )
+
+
+def _interleaved(one: Branch, other: Branch) -> list[Branch]:
+    """Upper sides of the two in any interleaving."""
+    steps = (*one.steps, *other.steps)
+    if one.fixed.empty and other.fixed.empty and sum(uses for _, uses in steps) == 2:
+        return [Branch.joined((one, other)), Branch.joined((other, one))]
+    return [Branch.in_any_order((one, other))]
+
+
+# What makes a leaf cost more: the larger value (+1) or the smaller one (−1) of each field.
+_DEARER: dict[type[Plan], dict[str, int]] = {
+    Gaussian: {"noise_multiplier": -1},
+    Laplace: {"noise_multiplier": -1},
+    Pure: {"epsilon": 1},
+    Approximate: {"epsilon": 1, "delta": 1},
+    Exponential: {"range": 1},
+    ZeroConcentrated: {"rho": 1},
+}
+
+
+def _costs_no_more(move: Plan, part: Plan) -> bool:
+    """Whether leaving a part costs at most what replacing inside it does, which includes becoming null.
+
+    Below a Poisson sample it does not include it: there what is stated is all that is known.
+    """
+    if move == part:
+        return True
+    match move, part:
+        case Poisson(rate=1.0, of=one), Poisson(rate=1.0, of=other):
+            return _costs_no_more(one, other)
+        case Poisson(), Poisson():
+            return True
+        case Repeat(count=n, of=one), Repeat(count=m, of=other):
+            return n <= m and _costs_no_more(one, other)
+        case Compose(parts=ones), Compose(parts=others):
+            return len(ones) == len(others) and all(map(_costs_no_more, ones, others))
+        case WithoutReplacement(of=one), WithoutReplacement(of=other):
+            return replace(move, of=other) == part and _costs_no_more(one, other)
+        case Leaf(), Leaf() if type(move) is type(part):
+            signs = _DEARER.get(type(part), {})
+            return bool(signs) and all(
+                (getattr(part, name) - getattr(move, name)) * sign >= 0 for name, sign in signs.items()
+            )
+    return False
+
+
+def _told(part: Plan, move: Plan) -> Plan:
+    """A part for the lower side, its mechanisms as far apart as ``moves`` leave them; nothing where that is not clear.
+
+    Two laws are no further apart than by way of a third one, the law without the record.
+    """
+    match part, move:
+        case Repeat(count=count, of=one), Repeat(of=other):
+            return Repeat(count, _told(one, other))
+        case Compose(parts=ones), Compose(parts=others) if len(ones) == len(others):
+            return Compose(tuple(map(_told, ones, others)))
+        case Parallel(parts=ones), Parallel(parts=others) if len(ones) == len(others):
+            return replace(part, parts=tuple(map(_told, ones, others)), moves=None)
+        case Poisson(absent=Plan() as gone), Poisson(of=of) if _costs_no_more(gone, of):
+            return part
+        case WithoutReplacement(), WithoutReplacement() if part == move:
+            return part
+        case Leaf(), Leaf() if _costs_no_more(part, move):
+            return part
         case (Gaussian() as one, Gaussian() as other) | (Laplace() as one, Laplace() as other) if (
             one.noise_multiplier >= 0.5 * other.noise_multiplier * _NEARLY
         ):
