@@ -190,6 +190,9 @@ def sampled_pairs(use: Sampled, *, forward: bool, negligible: float) -> tuple[Pa
     if use.absent is not None:
         return _present_or_absent(use, use.absent, toward=toward, negligible=negligible)
     inner, attained = _on_sample(use.of, forward=toward, negligible=negligible)
+    if attained is DISJOINT and not _is_mixture(use):  # three laws without a common outcome
+        taken = Diluted(attained, rate)
+        return taken, taken
     mixture = Mixed if toward else Reversed
     mixed: Pair = mixture(attained, rate)
     if use.scheme == "poisson" and use.relation == "substitution":
