@@ -233,7 +233,7 @@ def _found_on_sample(branch: Branch, forward: bool, negligible: float, bits: int
             if not beside:
                 return above, below
             atoms = _product(beside)
-            if len(atoms.losses) <= FEW_LOSSES:
+            if len(atoms.losses) <= FEW_LOSSES or isinstance(above, ExponentialPair):
                 one = Beside(atoms, above)
                 return one, one if below is above else Beside(atoms, below)
     return computed(Front(direction, cut, bits))
