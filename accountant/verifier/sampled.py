@@ -108,10 +108,8 @@ def _direction(branch: Branch, *, forward: bool, lattice: bool, negligible: floa
                 if beneath is not None:
                     lower.append((beneath, count))
     for spread, count in branch.steps:
-        half = float(spread / 2)
-        half = half if 2 * Fraction(half) <= spread else math.nextafter(half, 0.0)
         upper.append((ExponentialPair(ball(spread)), count))
-        lower.append((Finite(two_point_product([(Pure(half), 1)], budget=1e-300)), count))
+        lower.append((Finite(_product([(_half(spread), 1)])), count))
     if fixed.rho:
         upper.append((ConcentratedPair.of(fixed.rho), 1))
         lower.append((GaussianPair(ball(2 * fixed.rho).sqrt()), 1))
@@ -126,6 +124,12 @@ def _direction(branch: Branch, *, forward: bool, lattice: bool, negligible: floa
     same = [id(pair) for pair, _ in upper] == [id(pair) for pair, _ in lower]
     pairs = tuple(upper)
     return Direction(mu, pairs, pairs if same else tuple(lower), tuple(binomials), tuple(plain))
+
+
+def _half(spread: Fraction) -> Pure:
+    """Of a range: randomised response is an exponential mechanism."""
+    half = float(spread / 2)
+    return Pure(half if 2 * Fraction(half) <= spread else math.nextafter(half, 0.0))
 
 
 def fronts(fixed: Fixed, *, negligible: float, lattice: bool = False) -> tuple[Front, Front]:
@@ -235,6 +239,8 @@ def _found_on_sample(branch: Branch, forward: bool, negligible: float, bits: int
             atoms = _product(beside)
             if len(atoms.losses) <= FEW_LOSSES or isinstance(above, ExponentialPair):
                 one = Beside(atoms, above)
+                if branch.steps:  # few losses are better kept apart
+                    return one, Finite(_product([*beside, (_half(branch.steps[0][0]), 1)]))
                 return one, one if below is above else Beside(atoms, below)
     return computed(Front(direction, cut, bits))
 
@@ -263,9 +269,9 @@ def _present_or_absent(use: Sampled, absent: Branch, *, toward: bool, negligible
         return above, mixture(gone, rate)
     ways = (toward, not toward)
     both = [[_on_sample(of, forward=way, negligible=negligible) for way in ways] for of in (use.of, absent)]
-    replacing, gone = (Largest(tuple(pair for pair, _ in one)) if one[0][0].directed else one[0][0] for one in both)
+    curves = [Largest(tuple(pair for pair, _ in one)) if one[0][0].directed else one[0][0] for one in both]
     cheaper = both[1] if use.of.covers(absent) else both[0] if absent.covers(use.of) else None
     below = IDLE if cheaper is None or cheaper[0][1].directed else mixture(cheaper[0][1], rate)
     if float(use.rate) * likely_cost(absent)[1] > likely_cost(use.of)[1]:
-        return Diluted(replacing, rate), below
-    return Combined(Largest((replacing, gone)), rate), below
+        return Diluted(curves[0], rate), below
+    return Combined(Largest(tuple(curves)), rate), below
