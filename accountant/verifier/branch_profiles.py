@@ -31,6 +31,7 @@ from affidavit.accountant.verifier.exponential_samples import LEAST_RANGE, expon
 from affidavit.accountant.verifier.exponential_use import Lines
 from affidavit.accountant.verifier.failure import failure, is_unbounded
 from affidavit.accountant.verifier.finite_losses import losses_of, most_atoms
+from affidavit.accountant.verifier.front import Kept
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
 from affidavit.accountant.verifier.lattice_profiles import sampled_profile
 from affidavit.accountant.verifier.memoryless import MOST_USES, memoryless_profile
@@ -48,7 +49,7 @@ from affidavit.accountant.verifier.profile import (
     Untaken,
     worst,
 )
-from affidavit.accountant.verifier.sampled import Kept, fronts
+from affidavit.accountant.verifier.sampled import fronts
 from affidavit.accountant.verifier.single import one_exponential
 from affidavit.accountant.verifier.staged import staged_curve
 from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
@@ -351,13 +352,15 @@ def _composed(branch: Branch, goal: Goal) -> Profile:
         if failed > goal.delta or (failed == goal.delta and is_unbounded(fixed)):
             return Blatant(f"mass above {goal.delta!r} on the largest losses")
         goal = replace(goal, expected=max(goal.delta - failed, 1e-9 * goal.delta))
-    if fixed.rho:
-        above = zcdp_profile(branch, goal)
+    if fixed.rho or (fixed.concentrated and not branch.steps):
+        above = (
+            zcdp_profile(branch, goal)
+            if fixed.rho
+            else OneSide(sampled_profile(fixed, replace(goal, keep="upper")), "upper")
+        )
         if goal.keep == "upper" or goal.met(above):
             return above
-        first, between, last = (_as_gaussian(part) for part in (branch.first, branch.between, branch.last))
-        gaussians = replace(branch, first=first, between=between, last=last)
-        return Best((above, OneSide(profile_of(gaussians, replace(goal, keep="lower")), "lower")))
+        return Best((above, OneSide(profile_of(branch.as_gaussian, replace(goal, keep="lower")), "lower")))
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
         return one_exponential(branch.steps[0][0])
     if branch.steps:
@@ -387,8 +390,3 @@ def _composed(branch: Branch, goal: Goal) -> Profile:
     if _on_lattice(fixed):
         return sampled_profile(fixed, goal)
     return _product(fixed, goal.tail(_rho(fixed, ())) * 1e-6)
-
-
-def _as_gaussian(fixed: Fixed) -> Fixed:
-    """zCDP leaves replaced by the Gaussian that is as private: a strategy, hence a lower side."""
-    return replace(fixed, mu_squared=fixed.mu_squared + 2 * fixed.rho, rho=Fraction(0))

@@ -42,6 +42,11 @@ class Sampled:
     absent: Branch | None = None
     in_proportion: bool = False
 
+    @property
+    def as_gaussian(self) -> Sampled:
+        """See ``Fixed``."""
+        return replace(self, of=self.of.as_gaussian, absent=self.absent and self.absent.as_gaussian)
+
 
 Use: TypeAlias = "nodes.Pure | nodes.Approximate | nodes.Laplace | nodes.DiscreteGaussian | Sampled"
 Steps: TypeAlias = "tuple[tuple[Fraction, int], ...]"
@@ -93,6 +98,19 @@ class Fixed:
     def empty(self) -> bool:
         return not (self.uses or self.mu_squared or self.rho)
 
+    @property
+    def concentrated(self) -> bool:
+        """Whether of something only its zCDP is known, on samples too."""
+        return self.rho > 0 or any(use.of.fixed.concentrated for use, _ in self.uses if isinstance(use, Sampled))
+
+    @property
+    def as_gaussian(self) -> Fixed:
+        """What is only known to be concentrated replaced by the Gaussian that is: a strategy, hence a lower side."""
+        if not self.concentrated:
+            return self
+        uses = tuple((use.as_gaussian if isinstance(use, Sampled) else use, count) for use, count in self.uses)
+        return Fixed.joined((Fixed(self.mu_squared + 2 * self.rho), *(Fixed(uses=(use,)) for use in uses)))
+
 
 @dataclass(frozen=True, slots=True)
 class Branch:
@@ -114,6 +132,12 @@ class Branch:
     @property
     def fixed(self) -> Fixed:
         return Fixed.joined((self.first, self.between, self.last)) if self.steps else self.first
+
+    @property
+    def as_gaussian(self) -> Branch:
+        """See ``Fixed``."""
+        first, between, last = (fixed.as_gaussian for fixed in (self.first, self.between, self.last))
+        return replace(self, first=first, between=between, last=last)
 
     @property
     def gaussian(self) -> Fraction | None:
@@ -223,6 +247,8 @@ def _use_covers(larger: Use, smaller: Use) -> bool:
             return a >= b
         case nodes.Approximate(epsilon=a, delta=d), nodes.Approximate(epsilon=b, delta=e):
             return a >= b and d >= e
+        case Sampled(of=inner), Sampled(of=other):
+            return replace(larger, of=other) == smaller and inner.covers(other)
     return larger == smaller
 
 

@@ -95,7 +95,7 @@ def losses(found: Composed, step: Ball, *, upward: bool) -> Array:
     toward = math.inf if upward else -math.inf
     low, high = (down(step), up(step)) if not upward else (up(step), down(step))
     places = found.first + found.stride * np.arange(len(found.masses), dtype=np.float64)
-    rounded = np.nextafter(places * np.where(places > 0.0, low, high), toward)
+    rounded = np.where(places == 0.0, 0.0, np.nextafter(places * np.where(places > 0.0, low, high), toward))
     shift = up(found.offset) if upward else down(found.offset)
     return np.nextafter(rounded + shift, toward) if shift else rounded
 

@@ -16,25 +16,23 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
-from flint import arb
-
 from affidavit.accountant.plan import Approximate, Laplace, Pure
-from affidavit.accountant.verifier.balls import Ball, ball, precision
+from affidavit.accountant.verifier.balls import ball, precision
 from affidavit.accountant.verifier.branch_profiles import zcdp_profile
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Use
 from affidavit.accountant.verifier.ceiling import likely_cost
+from affidavit.accountant.verifier.largest import Largest
 from affidavit.accountant.verifier.lattice_profiles import lattice_above
-from affidavit.accountant.verifier.on_sample import sampled_pairs
 from affidavit.accountant.verifier.pairs import Finite, GaussianPair, LaplacePair, Pair
-from affidavit.accountant.verifier.product import Tails, two_point_product
+from affidavit.accountant.verifier.product import two_point_product
 from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Goal, Profile, worst
-from affidavit.accountant.verifier.sampled import expected_delta, fronts
+from affidavit.accountant.verifier.sampled import expected_delta, fronts, sampled_pairs
 
-__all__ = ["FEW", "HARDLY", "WIDER", "Largest", "groups_of", "together"]
+__all__ = ["FEW", "HARDLY", "WIDER", "groups_of", "together"]
 
 ALONE, RATIO = 3, 4
 """So many branches are bounded each alone, of the others groups that grow by this factor."""
@@ -42,43 +40,6 @@ WIDER, HARDLY, FEW = 1.01, 1.0005, 12
 """A group of so few branches is halved where its upper side is the first above that of the costliest branch, and the
 second above the plan's that is known."""
 MOST_UNITS = 4_000
-
-
-@dataclass(frozen=True, slots=True)
-class Largest(Pair):
-    """The pair whose curve is the largest of several: a maximum of convex curves is convex, and a pair's curve again.
-
-    Where one is the largest, its tails are the pair's; where two cannot be told apart, the balls hold both.
-    """
-
-    pairs: tuple[Pair, ...]
-
-    @property
-    def bottom(self) -> Ball | None:
-        """The smallest of theirs; None for -inf."""
-        bottoms = [pair.bottom for pair in self.pairs]
-        known = [bottom for bottom in bottoms if bottom is not None]
-        return min(known, key=float) if len(known) == len(bottoms) else None
-
-    @property
-    def infinite(self) -> Ball:
-        """The largest."""
-        found = arb(0)
-        for pair in self.pairs:
-            found = found.max(pair.infinite)
-        return found
-
-    def above(self, loss: Ball) -> Tails:
-        """See ``Pair``."""
-        (p, q), *others = (pair.above(loss) for pair in self.pairs)
-        growth = loss.exp()
-        for r, s in others:
-            gain = (r - p) - growth * (s - q)
-            if gain > 0:
-                p, q = r, s
-            elif not gain <= 0:
-                p, q = p.union(r), q.union(s)
-        return p, q
 
 
 def groups_of(branches: Sequence[Branch]) -> tuple[Sequence[Branch], list[Sequence[Branch]]]:
@@ -149,7 +110,10 @@ def _on_one_lattice(branches: Sequence[Branch], common: Fixed, goal: Goal) -> Pr
     found: list[Profile] = []
     for forward, front in zip((True, False), fronts(common, negligible=tail, lattice=True), strict=True):
         with precision(front.bits):
-            pairs = [GaussianPair(ball(unit).sqrt()) if use is None else _pair(use, forward=forward) for use in kinds]
+            pairs = [
+                GaussianPair(ball(unit).sqrt()) if use is None else _pair(use, forward=forward, negligible=tail)
+                for use in kinds
+            ]
             if any(pair is None for pair in pairs):
                 return None
             kept = tuple(pair for pair in pairs if pair is not None)
@@ -186,12 +150,12 @@ def _unit(excess: Sequence[Fraction]) -> Fraction:
     return max(min(after - before for before, after in pairwise(sizes)), sizes[-1] / MOST_UNITS)
 
 
-def _pair(use: Use, *, forward: bool) -> Pair | None:
+def _pair(use: Use, *, forward: bool, negligible: float) -> Pair | None:
     match use:
         case Laplace(noise_multiplier=scale):
             return LaplacePair(ball(1 / Fraction(scale)))
         case Pure() | Approximate():
             return Finite(two_point_product([(use, 1)], budget=1e-300))
         case Sampled():
-            return sampled_pairs(use, forward=forward)[0]
+            return sampled_pairs(use, forward=forward, negligible=negligible)[0]
     return None

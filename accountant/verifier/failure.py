@@ -43,5 +43,5 @@ def _intact(fixed: Fixed) -> Ball:
             case Approximate(delta=failure):
                 result *= (1 - ball(failure)) ** count
             case Sampled(of=of, rate=rate, mirrored=False, absent=None):
-                result *= (1 - ball(rate) * (1 - _intact(of.fixed))) ** count
+                result *= (1 - ball(rate) * (1 if of.blatant else 1 - _intact(of.fixed))) ** count
     return result

@@ -35,7 +35,6 @@ from affidavit.accountant.verifier.balls import Array, Ball, ball, down, up
 from affidavit.accountant.verifier.discrete import DiscretePair
 from affidavit.accountant.verifier.gaussian_cells import grouped, places, split
 from affidavit.accountant.verifier.pairs import (
-    Atom,
     Diluted,
     Finite,
     GaussianPair,
@@ -98,6 +97,8 @@ def anchors(pair: Pair) -> tuple[Ball, Ball | None]:
             return ZERO, width
         case Mixed() | Reversed():
             sign = -1 if isinstance(pair, Reversed) else 1
+            if any(atom.loss.is_zero() for atom in pair.on_sample.atoms):
+                return ZERO, None
             ends = _ends(pair.on_sample, pair.rate)
             if ends is None:
                 return sign * (-pair.rate).log1p() - pair.rate * JUST, None
@@ -203,7 +204,9 @@ def _between(lower: Tails, upper: Tails) -> Tails:
 def from_below(pair: Pair, step: Ball, low: float, high: float, offset: Ball = ZERO) -> LatticeMasses:
     """A pair at losses i step + ``offset`` that ``pair`` dominates."""
     if isinstance(pair, Reversed):
-        first, masses, (p, q) = _grouped(Mixed(pair.on_sample, pair.rate), step, -high, -low, -offset, mirrored=True)
+        first, masses, (p, q) = _grouped(
+            Mixed(pair.on_sample.reverse(), pair.rate), step, -high, -low, -offset, mirrored=True
+        )
         ceiling = ((first + len(masses) - 1) * step - offset).exp()
         if p <= ceiling * q:
             masses[-1] += ceiling * q
@@ -234,7 +237,7 @@ def _grouped(
     edge = step * (0.5 - BELOW_CENTRE) + offset
     atoms = {
         place: atom
-        for atom in _atoms(pair)
+        for atom in pair.atoms
         if (place := _place(atom.loss - offset, step, mirrored=mirrored)) is not None and first <= place <= last
     }
     tails = []
@@ -285,13 +288,3 @@ def _place(loss: Ball, step: Ball, *, mirrored: bool) -> int | None:
         if index is None or not abs(cells - index) <= ALMOST:
             return None
     return int(index)
-
-
-def _atoms(pair: Pair) -> tuple[Atom, ...]:
-    """Losses of positive mass that are groups of their own where they are on the lattice."""
-    match pair:
-        case Mixed(on_sample=LaplacePair(width=width), rate=rate):
-            light = (-width).exp()
-            shares = (rate + (1 - rate) * light, width), (rate * light + 1 - rate, -width)
-            return tuple(Atom((rate * loss.expm1()).log1p(), share / 2) for share, loss in shares)
-    return pair.atoms

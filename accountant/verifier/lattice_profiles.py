@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from affidavit.accountant.verifier.bracket import Sides, epsilon_bracket
 from affidavit.accountant.verifier.branches import Fixed
+from affidavit.accountant.verifier.front import Front, Kept
 from affidavit.accountant.verifier.mixture import MixtureProfile, NoSteps
 from affidavit.accountant.verifier.profile import (
     LOUD,
@@ -22,7 +23,7 @@ from affidavit.accountant.verifier.profile import (
     Profile,
     worst,
 )
-from affidavit.accountant.verifier.sampled import Front, Kept, expected_delta, fronts
+from affidavit.accountant.verifier.sampled import expected_delta, fronts
 
 __all__ = ["lattice_above", "sampled_profile"]
 

@@ -3,7 +3,7 @@ r"""Dominating pairs of one use, as tail functions in balls.
 A pair (P, Q) is known by ``above(l)`` = (P(L > l), Q(L > l)), L = log dP/dQ the privacy loss. A symmetric pair
 has the same loss in both directions: P(L > l) = Q(L < -l).
 
-Sampling (docs/theory/sampling.md), for a symmetric pair (P, Q) that dominates the mechanism *on the sample*, rate γ:
+Sampling (docs/theory/sampling.md), for a pair (P, Q) that dominates the mechanism *on the sample*, rate γ:
 
 - ``Mixed``: (γP + (1-γ)Q, Q). Poisson sampling under add-remove and zero-out (Zhu, Dong, Wang 2022, Theorem 11);
   sampling without replacement under add-remove, with (P, Q) dominating *substitutions* on the sample, γ = m/n and
@@ -84,6 +84,15 @@ class Pair(ABC):
         """P(L = inf)."""
         return arb(0)
 
+    @property
+    def directed(self) -> bool:
+        """Whether it is one pair in one direction and another in the other."""
+        return False
+
+    def reverse(self) -> Pair:
+        """The two laws exchanged."""
+        return self
+
     @abstractmethod
     def above(self, loss: Ball) -> Tails:
         """(P(L > loss), Q(L > loss))."""
@@ -130,6 +139,19 @@ class Beside(Finite):
         """Both smallest losses; -inf with a failure."""
         of, beside = self.of.bottom, Finite(self.product).bottom
         return None if of is None or beside is None else of + beside
+
+    @property
+    def infinite(self) -> Ball:
+        lost = self.product.lost
+        return lost + (1 - lost) * self.of.infinite
+
+    @property
+    def directed(self) -> bool:
+        return self.of.directed
+
+    def reverse(self) -> Pair:
+        """See ``Pair``."""
+        return Beside(self.product, self.of.reverse())
 
     def above(self, loss: Ball) -> Tails:
         p, q, kept = arb(0), arb(0), 1 - self.product.failure
@@ -204,10 +226,14 @@ def _through(pair: Pair, loss: Ball, rate: Ball, *, turned: bool = False) -> Tai
 
 @dataclass(frozen=True, slots=True)
 class OnSample(Pair):
-    """What becomes of the symmetric pair (P, Q) on a sample of rate γ."""
+    """What becomes of the pair (P, Q) on a sample of rate γ."""
 
     on_sample: Pair
     rate: Ball
+
+    @property
+    def directed(self) -> bool:
+        return self.on_sample.directed
 
     @property
     def infinite(self) -> Ball:
@@ -217,6 +243,25 @@ class OnSample(Pair):
 @dataclass(frozen=True, slots=True)
 class Mixed(OnSample):
     """(γP + (1-γ)Q, Q)."""
+
+    @property
+    def atoms(self) -> tuple[Atom, ...]:
+        """Those on the sample."""
+        return tuple(
+            Atom(
+                (self.rate * atom.loss.expm1()).log1p(),
+                (self.rate + (1 - self.rate) * (-atom.loss).exp()) * atom.mass,
+            )
+            for atom in self.on_sample.atoms
+        )
+
+    @property
+    def directed(self) -> bool:
+        return True
+
+    def reverse(self) -> Pair:
+        """See ``Pair``."""
+        return Reversed(self.on_sample.reverse(), self.rate)
 
     @property
     def bottom(self) -> Ball | None:
@@ -232,21 +277,33 @@ class Mixed(OnSample):
 
 @dataclass(frozen=True, slots=True)
 class Reversed(OnSample):
-    """(Q, γP + (1-γ)Q): its loss exceeds l iff the mixture's is below -l, iff L < λ(-l)."""
+    """(P, γQ + (1-γ)P), (P, Q) on the sample: the loss exceeds l iff the mixture's is below -l, iff L > -λ(-l).
+
+    With a symmetric pair that is (Q, γP + (1-γ)Q), the other direction of ``Mixed``; any other is given in the other
+    direction here.
+    """
+
+    @property
+    def directed(self) -> bool:
+        return True
+
+    def reverse(self) -> Pair:
+        """See ``Pair``."""
+        return Mixed(self.on_sample.reverse(), self.rate)
 
     @property
     def bottom(self) -> Ball | None:
-        """-log(1 - γ + γ e^(largest loss)); the largest is minus the smallest."""
+        """-log(1 - γ + γ e^-(smallest loss))."""
         inner = self.on_sample.bottom
         return None if inner is None else -((1 - self.rate + self.rate * (-inner).exp()).log())
 
     @property
     def infinite(self) -> Ball:
-        """None: the mixture has all of Q in it."""
+        """None: the mixture has all of P in it."""
         return arb(0)
 
     def above(self, loss: Ball) -> Tails:
-        """See ``Pair``; by symmetry Q(L < λ) = P(L > -λ) and P(L < λ) = Q(L > -λ)."""
+        """See ``Pair``."""
         p, q = _through(self.on_sample, -loss, self.rate, turned=True)
         return p, (1 - self.rate) * p + self.rate * q
 
@@ -267,7 +324,8 @@ class Reflected(Pair):
         if loss < 0:
             p, q = self.right(-loss)
             return 1 - q, 1 - p
-        raise ValueError("the sign of the loss is undecided")
+        (p, q), (r, s) = self.right(loss.nonnegative_part()), self.right((-loss).nonnegative_part())
+        return p.union(1 - s), q.union(1 - r)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +343,10 @@ class Combined(Reflected, OnSample):
 @dataclass(frozen=True, slots=True)
 class Diluted(OnSample):
     """With probability γ the pair (P, Q), otherwise loss 0."""
+
+    def reverse(self) -> Pair:
+        """See ``Pair``."""
+        return Diluted(self.on_sample.reverse(), self.rate)
 
     @property
     def atoms(self) -> tuple[Atom, ...]:

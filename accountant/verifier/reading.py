@@ -204,13 +204,7 @@ def _poisson(node: Poisson, at: _Place) -> tuple[Branch, ...]:
 
 
 def _without_replacement(node: WithoutReplacement, at: _Place) -> tuple[Branch, ...]:
-    sample, of = node.sample, node.of
-    while (inner := _only_sample(of)) is not None:  # a sample of a sample is a smaller sample
-        _check_populations(inner)
-        sample, of = inner.sample, inner.of
-        if sample == 0:
-            return (Branch(),)
-    rate = Fraction(sample, node.population)
+    rate, of = Fraction(node.sample, node.population), node.of
     free = _Place("substitution", at.side, stated=False, free=True)
     leaving = at.relation == "add-remove" and not at.part and node.population == at.population
     if leaving:
@@ -235,9 +229,20 @@ def _sampled(
     in_proportion: bool = False,
 ) -> tuple[Branch, ...]:
     return undominated(
-        of if of == Branch() else _one(Sampled(scheme, rate, relation, of, mirrored, absent, in_proportion))
+        of if of == Branch() else _one(_merged(Sampled(scheme, rate, relation, of, mirrored, absent, in_proportion)))
         for of in below
     )
+
+
+def _merged(use: Sampled) -> Sampled:
+    """A sample of nothing but a sample of the same kind is a smaller sample."""
+    match use:
+        case Sampled(of=Branch(first=Fixed(mu_squared=0, rho=0, uses=((Sampled() as inner, 1),)), steps=())):
+            alike = use.scheme == "without-replacement" or inner.relation == use.relation
+            told = use.absent is not None or inner.absent is not None
+            if alike and inner.scheme == use.scheme and not (told or inner.mirrored or use.of.blatant):
+                return replace(use, rate=use.rate * inner.rate, of=inner.of)
+    return use
 
 
 def _ratios(of: Plan, absent: Plan) -> set[Fraction | None]:
@@ -261,15 +266,6 @@ def _covering(options: Sequence[Branch]) -> Branch:
         "a sample over parallel parts of which none costs at least what each other does",
         hint="make the parts alike: state each part's cost by its costliest member, or put the subsample inside a part",
     )
-
-
-def _only_sample(of: Plan) -> WithoutReplacement | None:
-    match of:
-        case WithoutReplacement():
-            return of
-        case Repeat(count=1, of=inner) | Compose(parts=(inner,)):
-            return _only_sample(inner)
-    return None
 
 
 def _check_no_population(of: Plan) -> None:
@@ -400,9 +396,9 @@ def _told(part: Plan, move: Plan) -> Plan:
             return part
         case Leaf(), Leaf() if _costs_no_more(part, move):
             return part
-        case Gaussian(noise_multiplier=one), Gaussian(noise_multiplier=other) if one >= 0.5 * other * _NEARLY:
-            return part
-        case Laplace(noise_multiplier=one), Laplace(noise_multiplier=other) if one >= 0.5 * other * _NEARLY:
+        case (Gaussian() as one, Gaussian() as other) | (Laplace() as one, Laplace() as other) if (
+            one.noise_multiplier >= 0.5 * other.noise_multiplier * _NEARLY
+        ):
             return part
         case Exponential(range=one), Exponential(range=other) if one * _NEARLY <= 2.0 * other:
             return part

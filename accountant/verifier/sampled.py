@@ -1,70 +1,63 @@
-r"""Everything with a dominating pair, sampled or not, composed on one lattice.
+r"""Everything with a dominating pair, sampled or not: which pair each use has, by scheme, relation and what it runs.
 
-Each leaf becomes a pair (``pairs``), each pair a lattice distribution from above and from below
-(``lattice``), whose places are put just below its heavy losses; then they are summed (``convolve``). The two directions
-of a pair of data sets are composed apart and the larger δ is taken at the end. Two-valued losses (pure mechanisms, also
-Poisson-sampled ones) stay outside the sum, as exact binomials.
+The two directions of a pair of data sets are composed apart (``front``) and the larger δ is taken at the end.
+
+What runs on one sample is one pair: in closed form where it is one mechanism, beside a few pure ones at most, else
+its loss distribution on a lattice (``computed``), which may have samples in it again.
 
 Substitution under sampling without replacement: the upper side composes the ``Combined`` curve, the lower side
 the ``Mixed`` pair (all other records equal to the new one), so the bracket holds a gap of
-the theory, not of arithmetic. So is it with an exponential mechanism on the sample (``envelope``).
+the theory, not of arithmetic. So is it with an exponential mechanism on the sample (``envelope``), and with one that is
+only known to be concentrated (``concentrated``).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from functools import lru_cache
 
-import numpy as np
-from flint import arb, ctx
+from flint import ctx
 
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, DiscreteGaussian, Laplace, Pure
-from affidavit.accountant.verifier.balls import Array, Ball, ball, precision
+from affidavit.accountant.verifier.balls import Ball, ball, precision
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
-from affidavit.accountant.verifier.convolve import Composed, TooLong, Uses, compose, log_tail_bound, losses, window_of
-from affidavit.accountant.verifier.discrete import DiscretePair, discrete_pairs
+from affidavit.accountant.verifier.ceiling import likely_cost
+from affidavit.accountant.verifier.computed import DISJOINT, IDLE, computed
+from affidavit.accountant.verifier.concentrated import ConcentratedPair
+from affidavit.accountant.verifier.discrete import discrete_pairs
+from affidavit.accountant.verifier.envelope import ExponentialPair
 from affidavit.accountant.verifier.finite_losses import chunked, losses_of, most_atoms
-from affidavit.accountant.verifier.lattice import LEAST, LatticeMasses, anchors, from_above, from_below, on_grid, reach
-from affidavit.accountant.verifier.mixture import LossMasses, two_point_masses
-from affidavit.accountant.verifier.on_sample import reached, sampled_pairs
-from affidavit.accountant.verifier.pairs import GaussianPair, LaplacePair, Mixed, Pair, Reversed
-from affidavit.accountant.verifier.product import Atoms, ProductProfile, TwoValued, two_point_product
-from affidavit.accountant.verifier.replaced import ReplacedPair
-from affidavit.accountant.verifier.single import SingleProfile
+from affidavit.accountant.verifier.front import Direction, Front
+from affidavit.accountant.verifier.largest import Largest
+from affidavit.accountant.verifier.pairs import (
+    Beside,
+    Combined,
+    Diluted,
+    Finite,
+    GaussianPair,
+    LaplacePair,
+    Mixed,
+    Pair,
+    PresentOrAbsent,
+    Reversed,
+    plain,
+)
+from affidavit.accountant.verifier.product import Atoms, TwoValued, two_point_product
+from affidavit.accountant.verifier.replaced import PureCost, replaced_pairs
 
-__all__ = ["Front", "Kept", "expected_delta", "fronts"]
-
-Kept = Literal["both", "upper", "lower"]
+__all__ = ["expected_delta", "fronts", "sampled_pairs"]
 
 GUARD_BITS = 72
 """Bits beyond the smallest mass that matters: room for lattice differences and for the transform."""
-COARSE_CELLS, MOST_COARSE = 600, 8
-MAX_SIZE, MAX_TAILS = 1 << 16, 20_000
-"""Places of a transform, fewer of more than 128 bits, and lattice points at which tails are evaluated for one side."""
-STEP_BITS, HALVED = 34, 3
 LARGE, MOST = 20, 10_000
 """Losses above it take more bits."""
-LATTICE_BELOW_ZERO = 1.2
-"""Cells between a mixture's smallest loss and 0: without a lattice point there its bulk has no place below."""
-
-
-@dataclass(frozen=True, slots=True)
-class Direction:
-    """All uses seen in one direction of the pair of data sets.
-
-    ``upper`` and ``lower`` list (pair, count); they differ where the tight upper pair is not attained.
-    ``binomials`` are the two-valued ones, ``mu`` the unsampled Gaussians; a lattice has those in it already.
-    """
-
-    mu: Ball | None
-    upper: tuple[tuple[Pair, int], ...]
-    lower: tuple[tuple[Pair, int], ...]
-    binomials: tuple[TwoValued, ...]
-    plain: tuple[tuple[Pure | Approximate, int], ...]
+SHARE = 1.0 / 16.0
+"""Of what is negligible, what a lattice on the samples may cut off."""
+FEW_LOSSES = 16
+"""Losses of pure mechanisms beside another one that are kept apart on a sample."""
 
 
 def _single_pure(branch: Branch) -> Ball | None:
@@ -85,7 +78,9 @@ def _two_valued(epsilon: Ball, rate: Ball, count: int, *, forward: bool) -> TwoV
     return TwoValued(-low, -high, chance, count)
 
 
-def _direction(fixed: Fixed, *, forward: bool, lattice: bool) -> Direction:
+def _direction(branch: Branch, *, forward: bool, lattice: bool, negligible: float) -> Direction:
+    """All that runs; what is only known to be concentrated, or of a range, by the pair that dominates it."""
+    fixed = branch.fixed
     upper: list[tuple[Pair, int]] = []
     lower: list[tuple[Pair, int]] = []
     binomials: list[TwoValued] = []
@@ -100,12 +95,11 @@ def _direction(fixed: Fixed, *, forward: bool, lattice: bool) -> Direction:
                 lower.append((pair, count))
             case Sampled():
                 epsilon = _single_pure(use.of)
-                mixture = use.relation == "add-remove" or (use.scheme == "poisson" and use.relation == "zero-out")
-                if epsilon is not None and mixture:
+                if epsilon is not None and _is_mixture(use):
                     toward = forward != use.mirrored
                     binomials.append(_two_valued(epsilon, ball(use.rate), count, forward=toward))
                     continue
-                above, below = sampled_pairs(use, forward=forward)
+                above, below = sampled_pairs(use, forward=forward, negligible=negligible / count)
                 upper.append((above, count))
                 lower.append((below, count))
             case DiscreteGaussian():
@@ -113,6 +107,12 @@ def _direction(fixed: Fixed, *, forward: bool, lattice: bool) -> Direction:
                 upper.append((discrete, count))
                 if beneath is not None:
                     lower.append((beneath, count))
+    for spread, count in branch.steps:
+        upper.append((ExponentialPair(ball(spread)), count))
+        lower.append((Finite(_product([(_half(spread), 1)])), count))
+    if fixed.rho:
+        upper.append((ConcentratedPair.of(fixed.rho), 1))
+        lower.append((GaussianPair(ball(2 * fixed.rho).sqrt()), 1))
     if losses_of(plain) > most_atoms(gaussian=fixed.mu_squared > 0, lattice=lattice or bool(upper)):
         stairs = list(chunked(plain))
         upper, lower, plain = [*upper, *stairs], [*lower, *stairs], []
@@ -126,20 +126,19 @@ def _direction(fixed: Fixed, *, forward: bool, lattice: bool) -> Direction:
     return Direction(mu, pairs, pairs if same else tuple(lower), tuple(binomials), tuple(plain))
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """A lattice spacing; ``unit`` is the discrete Gaussian, if any, whose losses lie ``parts`` places apart on it."""
-
-    step: Ball
-    unit: DiscretePair | None = None
-    parts: int = 1
+def _half(spread: Fraction) -> Pure:
+    """Of a range: randomised response is an exponential mechanism."""
+    half = float(spread / 2)
+    return Pure(half if 2 * Fraction(half) <= spread else math.nextafter(half, 0.0))
 
 
 def fronts(fixed: Fixed, *, negligible: float, lattice: bool = False) -> tuple[Front, Front]:
     """Both directions; ``negligible`` is a mass that may be cut off. ``lattice``: one is needed for others anyway."""
-    bits = int(GUARD_BITS - math.log2(negligible)) + _further_bits(fixed)
+    bits, branch = int(GUARD_BITS - math.log2(negligible)) + _further_bits(fixed), Branch(first=fixed)
     with precision(bits):
-        forward, backward = (_direction(fixed, forward=forward, lattice=lattice) for forward in (True, False))
+        forward, backward = (
+            _direction(branch, forward=forward, lattice=lattice, negligible=negligible) for forward in (True, False)
+        )
     return Front(forward, negligible, bits), Front(backward, negligible, bits)
 
 
@@ -162,7 +161,11 @@ def _loss_on_sample(use: Sampled) -> Fraction:
     for branch in [use.of] if use.absent is None else [use.of, use.absent]:
         sizes += sum((spread * n for spread, n in branch.steps), Fraction(0))
         for leaf, n in branch.fixed.uses:
-            sizes += n * Fraction(leaf.epsilon) if isinstance(leaf, (Pure, Approximate)) else 0
+            match leaf:
+                case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon):
+                    sizes += n * Fraction(epsilon)
+                case Sampled():
+                    sizes += n * _loss_on_sample(leaf)
     return sizes
 
 
@@ -177,191 +180,98 @@ def expected_delta(fixed: Fixed, epsilon: float) -> float:
         negligible = max(negligible**2, 1e-300)
 
 
-@dataclass(frozen=True, slots=True)
-class Front:
-    """One direction on its way to a loss distribution, in balls of ``bits`` bits."""
+def _is_mixture(use: Sampled) -> bool:
+    """Whether one of the two laws is that on the sample without the record."""
+    return use.relation == "add-remove" or (use.scheme == "poisson" and use.relation == "zero-out")
 
-    direction: Direction
-    negligible: float
-    bits: int
 
-    def closed_form(self) -> ProductProfile | None:
-        """The exact profile, when there are only Gaussians and two-valued losses."""
-        if self.direction.upper:
-            return None
-        with precision(self.bits):
-            return ProductProfile(self.direction.mu, self._atoms(), "two-point losses of a sample", self.bits)
+def sampled_pairs(use: Sampled, *, forward: bool, negligible: float) -> tuple[Pair, Pair]:
+    """(upper, lower) pair of one sampled use in one direction; one object where the bracket can close.
 
-    def beside(self, parts: Sequence[tuple[Pair, int]]) -> Front:
-        """An upper side of this with others."""
-        upper = (*self.direction.upper, *parts)
-        return replace(self, direction=replace(self.direction, upper=upper, lower=()))
+    ``negligible``: a mass that may be cut off where it has to be computed.
+    """
+    toward, rate = forward != use.mirrored, ball(use.rate)
+    if use.absent is not None:
+        return _present_or_absent(use, use.absent, toward=toward, negligible=negligible)
+    inner, attained = _on_sample(use.of, forward=toward, negligible=negligible)
+    if attained is DISJOINT and not _is_mixture(use):  # three laws without a common outcome
+        taken = Diluted(attained, rate)
+        return taken, taken
+    mixture = Mixed if toward else Reversed
+    mixed: Pair = mixture(attained, rate)
+    if use.scheme == "poisson" and use.relation == "substitution":
+        diluted = Diluted(attained, rate)
+        return (diluted, diluted) if inner is attained else (Diluted(inner, rate), diluted)
+    if use.scheme == "poisson":
+        return (mixed, mixed) if inner is attained else (mixture(inner, rate), mixed)
+    if inner.directed:  # either of two records may be the one that is displaced
+        other, _ = _on_sample(use.of, forward=not toward, negligible=negligible)
+        inner = Largest((inner, other))
+    if use.relation == "add-remove":
+        return (mixed, mixed) if inner is attained else (mixture(inner, rate), mixed)
+    return Combined(inner, rate), mixed
 
-    @property
-    def attained(self) -> bool:
-        """Whether the same pairs serve on both sides, so that the bracket closes as the lattice gets finer."""
-        return self.direction.upper is self.direction.lower
 
-    def single(self) -> SingleProfile | None:
-        """The exact profile, when there is only one use."""
-        match self.direction:
-            case Direction(mu=None, upper=((above, 1),), lower=((below, 1),), binomials=(), plain=()):
-                return SingleProfile(above, above if reached(above) else below, self.bits)
-        return None
+def _on_sample(branch: Branch, *, forward: bool, negligible: float) -> tuple[Pair, Pair]:
+    """(upper, lower) pair of all that runs on one sample; the same object where it is exact."""
+    found = _found_on_sample(branch, True, negligible, ctx.prec)
+    if forward or not any(pair.directed for pair in found):
+        return found
+    return _found_on_sample(branch, False, negligible, ctx.prec)
 
-    @property
-    def directed(self) -> bool:
-        """Whether the upper pairs depend on the direction."""
-        mixtures = any(isinstance(pair, (Mixed, Reversed)) for pair, _ in self.direction.upper)
-        return mixtures or bool(self.direction.binomials)
 
-    def spacing(self, width: float, *, resolve: bool = True) -> float:
-        """A spacing for which the bracket is about ``width`` of ε wide at the mass asked for.
+@lru_cache(maxsize=64)
+def _found_on_sample(branch: Branch, forward: bool, negligible: float, bits: int) -> tuple[Pair, Pair]:
+    fixed, beyond = branch.fixed, branch.fixed.rho > MOST
+    if branch.blatant or beyond:
+        return DISJOINT, IDLE if beyond and not branch.blatant else DISJOINT
+    leaves = [(use, count) for use, count in fixed.uses if isinstance(use, (Pure, Approximate))]
+    if len(leaves) == len(fixed.uses) and not fixed.rho and not branch.steps:
+        exact = plain(ball(fixed.mu_squared).sqrt() if fixed.mu_squared else None, _product(leaves))
+        return exact, exact
+    cut = negligible * SHARE
+    direction = _direction(branch, forward=forward, lattice=True, negligible=cut)
+    match direction:
+        case Direction(upper=((above, 1),), lower=lower, binomials=(), plain=beside):
+            below = lower[0][0] if lower else IDLE
+            if not beside:
+                return above, below
+            atoms = _product(beside)
+            if len(atoms.losses) <= FEW_LOSSES or isinstance(above, ExponentialPair):
+                one = Beside(atoms, above)
+                if branch.steps:  # few losses are better kept apart
+                    return one, Finite(_product([*beside, (_half(branch.steps[0][0]), 1)]))
+                return one, one if below is above else Beside(atoms, below)
+    return computed(Front(direction, cut, bits))
 
-        ``resolve``: fine enough for the lower side too, which needs lattice points below a mixture's bulk.
-        """
-        uses = self.direction.upper
-        with precision(self.bits):
-            total = sum(count for _, count in uses)
-            spans = [self._reach(pair, total) for pair, _ in uses]
-            coarse = max(high - low for low, high in spans) / COARSE_CELLS
-            parts = self._parts(Grid(arb(coarse)), upward=True)
-            window, theta = window_of(parts, coarse, math.sqrt(self.negligible))
-            epsilon = max(window.last * coarse, coarse)
-            wanted = math.sqrt(6 * width * epsilon / (total * (1 + theta)))
-            floors = [
-                -float((-pair.rate).log1p()) / LATTICE_BELOW_ZERO
-                for pair, _ in self.direction.lower
-                if isinstance(pair, (Mixed, Reversed))
-            ]
-            least = max(
-                sum(high - low for low, high in spans) / MAX_TAILS,
-                1.5 * (window.last - window.first) * coarse * len(uses) / self._most_places,
-            )
-            return max(
-                least, min([wanted, min(MOST_COARSE, 2.0 * math.sqrt(total)) * coarse, *(floors if resolve else [])])
-            )
 
-    def tails(self, step: float) -> float:
-        """At how many lattice points tails are evaluated for one side, over ``MAX_TAILS``."""
-        total = sum(count for _, count in self.direction.upper)
-        with precision(self.bits):
-            spans = [self._reach(pair, total) for pair, _ in self.direction.upper]
-        return sum(high - low for low, high in spans) / step / MAX_TAILS
+def _product(leaves: Sequence[tuple[Pure | Approximate, int]]) -> Atoms:
+    return two_point_product(leaves, budget=1e-300)
 
-    def _reach(self, pair: Pair, total: int) -> tuple[float, float]:
-        """Of one of so many uses."""
-        return reach(pair, self.negligible / total, LEAST / total)
 
-    @property
-    def _most_places(self) -> int:
-        return MAX_SIZE * 128 // max(self.bits, 128)
+def _present_or_absent(use: Sampled, absent: Branch, *, toward: bool, negligible: float) -> tuple[Pair, Pair]:
+    """Poisson sampling under substitution with both costs on the sample stated.
 
-    def log_tail(self, epsilon: float) -> float:
-        """About log δ at ε, by Chernoff in floats; it fits lattices to an ε asked for."""
-        uses = self.direction.upper
-        with precision(self.bits):
-            spans = [self._reach(pair, 1) for pair, _ in uses]
-            coarse = max(high - low for low, high in spans) / COARSE_CELLS
-            parts = self._parts(Grid(arb(coarse)), upward=True)
-        return min(0.0, log_tail_bound(parts, coarse, epsilon))
-
-    def _parts(self, grid: Grid, *, upward: bool) -> Uses:
-        uses = self.direction.upper if upward else self.direction.lower
-        total = sum(count for _, count in uses)
-        made: list[tuple[LatticeMasses, int]] = []
-        for pair, count in uses:
-            if grid.unit is not None and pair is grid.unit:
-                made.append((on_grid(grid.unit, grid.parts, upward=upward), count))
-                continue
-            low, high = self._reach(pair, total)
-            fitted = pair.aligned(grid.step, upward=upward) if isinstance(pair, LaplacePair) else pair
-            made.append(((from_above if upward else from_below)(fitted, grid.step, low, high, anchors(pair)[0]), count))
-        return made
-
-    def _atoms(self) -> Atoms:
-        return two_point_product(self.direction.plain, budget=self.negligible, others=self.direction.binomials)
-
-    def masses(self, spacing: float, *, keep: Kept = "both") -> LossMasses:
-        """The loss distribution on a lattice of about that spacing, times the two-point losses.
-
-        A side that is not kept says nothing: all mass on +inf above, none below.
-        """
-        with precision(self.bits):
-            result = self._lattice(spacing, keep=keep)
-            if self.direction.binomials or self.direction.plain:
-                result = result.times(two_point_masses(self._atoms()))
-            return result
-
-    def _widest(self) -> float:
-        """How far the losses of one use are apart: a lattice that is coarser tells nothing of it."""
-        total = sum(count for _, count in self.direction.upper)
-        return max(high - low for low, high in (self._reach(pair, total) for pair, _ in self.direction.upper))
-
-    def _lattice(self, spacing: float, *, keep: Kept) -> LossMasses:
-        upper: tuple[Array, Array, float] = (np.zeros(1), np.zeros(1), 1.0)
-        lower: tuple[Array, Array, float] = (np.zeros(1), np.zeros(1), 0.0)
-        if keep != "lower":
-            grid = self._grid(spacing, upward=True)
-            above = self._composed(grid, upward=True)
-            while above is None and spacing <= self._widest():
-                spacing *= 2
-                grid = self._grid(spacing, upward=True)
-                above = self._composed(grid, upward=True)
-            if above is not None:
-                upper = above.masses, losses(above, grid.step, upward=True), above.infinite
-        grid = self._grid(spacing, upward=False)
-        below = self._composed(grid, upward=False) if keep != "upper" else None
-        while below is None and keep != "upper" and spacing <= self._widest():
-            spacing *= 2
-            grid = self._grid(spacing, upward=False)
-            below = self._composed(grid, upward=False)
-        if below is not None:
-            lower = below.masses, losses(below, grid.step, upward=False), below.infinite
-        return LossMasses(*upper, *lower)
-
-    def _grid(self, spacing: float, *, upward: bool) -> Grid:
-        """A lattice of about the given spacing, with lattice points where much of the mass sits.
-
-        With a discrete Gaussian whose losses are far apart, a fraction of their distance. Otherwise a short
-        binary fraction, so that lattice losses are exact: with a Laplace leaf, one that all but divides
-        its width, on the side where rounding to it is safe; with two heavy losses, one that has places just below
-        both (``anchors``); with a replaced record, one just below the largest loss. The most frequent pair decides.
-        """
-        wanted, toward, most = spacing, 0, 0
-        for pair, count in self._uses(upward):
-            if isinstance(pair, DiscretePair) and pair.spacing > spacing / 4:
-                parts = max(1, math.ceil(float(pair.spacing) / spacing))
-                return Grid(ball(pair.spacing / parts), pair, parts)
-            match pair:
-                case LaplacePair(width=width):
-                    anchor, up = float(width), int(upward)
-                    anchor -= 0.0 if upward else 4.0 * math.ulp(anchor)  # no place just above the largest loss
-                case ReplacedPair(stairs=stairs):
-                    anchor, up = float(stairs.product.losses[0]), 0
-                case _:
-                    gap = anchors(pair)[1]
-                    anchor, up = (0.0 if gap is None else float(gap)), int(isinstance(pair, Reversed))
-            if anchor > spacing and count > most:
-                # Many times halved, so that heavy losses stay on places that are kept (``convolve``).
-                parts = math.ceil(anchor / spacing)
-                unit = 1 << max(0, parts.bit_length() - HALVED)
-                wanted, toward, most = anchor / (-(-parts // unit) * unit), up, count
-        exponent = math.floor(math.log2(wanted)) - STEP_BITS
-        return Grid(arb(math.ldexp(math.floor(math.ldexp(wanted, -exponent)) + toward, exponent)))
-
-    def _composed(self, grid: Grid, *, upward: bool) -> Composed | None:
-        """One side of the composition; None if the window is too large (or nothing is left of a lower side)."""
-        parts = self._parts(grid, upward=upward)
-        if not parts:  # no pair below
-            return Composed(0, 1, np.ones(1), 0.0, arb(0))
-        if not all(float(part.lower[0].sum()) + part.lower[1] > 0.5 for part, _ in parts):
-            return None
-        most, exact = 2 * self._most_places, sum(count for pair, count in self._uses(upward) if pair is grid.unit)
-        try:
-            return compose(parts, grid.step, negligible=self.negligible, upward=upward, exact=exact, most=most)
-        except TooLong:
-            return None
-
-    def _uses(self, upward: bool) -> tuple[tuple[Pair, int], ...]:
-        return self.direction.upper if upward else self.direction.lower
+    Advanced joint convexity holds with the larger of both curves on the sample; what replacing costs holds by itself,
+    and is taken where taking the record away may cost far more. Below, the new record is no record at all, where the
+    costlier of the two statements allows it.
+    """
+    replaced, presence = PureCost.of(use.of), PureCost.of(absent)
+    if replaced is not None and presence is not None:
+        return replaced_pairs(replaced, presence, use.rate, forward=toward)
+    rate, mixture = ball(use.rate), Mixed if toward else Reversed
+    larger, smaller = use.of.gaussian, absent.gaussian
+    if larger is not None and smaller is not None:
+        replacing, gone = (GaussianPair(ball(mu_squared).sqrt()) for mu_squared in (larger, smaller))
+        if smaller > larger:  # then what replacing costs holds by itself
+            return Diluted(replacing, rate), mixture(replacing, rate)
+        above = Combined(gone, rate) if smaller == larger else PresentOrAbsent(replacing, gone, rate)
+        return above, mixture(gone, rate)
+    ways = (toward, not toward)
+    both = [[_on_sample(of, forward=way, negligible=negligible) for way in ways] for of in (use.of, absent)]
+    curves = [Largest(tuple(pair for pair, _ in one)) if one[0][0].directed else one[0][0] for one in both]
+    cheaper = both[1] if use.of.covers(absent) else both[0] if absent.covers(use.of) else None
+    below = IDLE if cheaper is None or cheaper[0][1].directed else mixture(cheaper[0][1], rate)
+    if float(use.rate) * likely_cost(absent)[1] > likely_cost(use.of)[1]:
+        return Diluted(curves[0], rate), below
+    return Combined(Largest(tuple(curves)), rate), below

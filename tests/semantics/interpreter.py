@@ -203,6 +203,17 @@ def laws(leaf: Node, *, t: float, cells: int) -> Array:
         p = math.exp(loss) * q
         between = _logistic(0.5 * (_log_odds(p) + _log_odds(q)))
         return np.array([[q, 1 - q], [between, 1 - between], [p, 1 - p]])
+    if kind in ("gaussian", "laplace") and leaf["noise_multiplier"] == 0.0:
+        return np.eye(3)
+    if kind == "laplace":
+        scale = leaf["noise_multiplier"]
+        edges = np.linspace(0.0, 1.0, cells - 1)
+        rows = []
+        for mean in (0.0, 0.5, 1.0):
+            tails = [0.5 * math.exp(-abs(edge - mean) / scale) for edge in edges]
+            below = [tail if edge < mean else 1.0 - tail for edge, tail in zip(edges, tails, strict=True)]
+            rows.append(np.diff([0.0, *below, 1.0]))
+        return np.array(rows)
     if kind == "gaussian":
         shift = 1.0 / leaf["noise_multiplier"]
         reach = 3.5 if cells > 10 else 1.6
@@ -226,7 +237,7 @@ def _log_odds(p: float) -> float:
 def _half(replaced: Node, gone: Node) -> Node:
     """A leaf whose outer laws are within ``replaced`` of each other, its middle one within ``gone`` of both."""
     kind = replaced["kind"]
-    if kind == "gaussian":
+    if kind in ("gaussian", "laplace"):
         return {"kind": kind, "noise_multiplier": max(replaced["noise_multiplier"], 0.5 * gone["noise_multiplier"])}
     if kind == "zcdp":
         return {"kind": kind, "rho": min(replaced["rho"], 4.0 * gone["rho"])}

@@ -71,6 +71,23 @@ def other_leaves(node: Node, rng: random.Random) -> Node:
     return changed
 
 
+def with_other_noise(node: Node, kind: str) -> Node:
+    """The same tree with another mechanism for each Gaussian."""
+    if node["kind"] == "gaussian":
+        noise = node["noise_multiplier"]
+        if kind == "zcdp":
+            return {"kind": "zcdp", "rho": 0.5 / noise**2}
+        return {"kind": kind, "noise_multiplier": noise} if kind != "none" else gaussian(0.0)
+    changed = dict(node)
+    for name in ("parts", "moves"):
+        if name in node:
+            changed[name] = [with_other_noise(part, kind) for part in node[name]]
+    for name in ("of", "absent"):
+        if name in node:
+            changed[name] = with_other_noise(node[name], kind)
+    return changed
+
+
 class Maker:
     """One plan's choices: all samples without replacement are from one population."""
 
@@ -123,6 +140,9 @@ class Maker:
         return node
 
 
+NOISES = ("gaussian", "zcdp", "laplace", "gaussian", "zcdp", "laplace", "none")
+
+
 def plan(number: int) -> tuple[Node, str]:
     """The ``number``-th plan and a relation."""
     seed = number
@@ -130,7 +150,7 @@ def plan(number: int) -> tuple[Node, str]:
         maker = Maker(seed)
         found = maker.node(3, population=maker.population, sampled=False)
         if 1 < uses(found) <= MOST_USES + 2:
-            return found, RELATIONS[number % 3]
+            return with_other_noise(found, NOISES[number % len(NOISES)]), RELATIONS[number % 3]
         seed += 1_000_003
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import (
     Approximate,
     Compose,
@@ -219,10 +218,3 @@ def test_extreme_costs(size: float, delta: float) -> None:
         if size >= 100.0 and delta < 1e-6:
             # The largest loss of both uses is likelier than δ.
             assert found.epsilon_lower >= 0.95 * asked(plan, delta=0.0).epsilon_upper
-
-
-def test_mechanisms_of_different_kinds_are_refused() -> None:
-    for pair in ((Pure(1.0), Gaussian(1.0)), (Gaussian(1.0), Pure(1.0)), (Pure(1.0), Approximate(0.5, 1e-9))):
-        with pytest.raises(NotSupported, match="absent") as refusal:
-            asked(Poisson(0.1, pair[0], absent=pair[1]), delta=1e-3)
-        assert refusal.value.hint

@@ -350,11 +350,7 @@ def test_curve_of_a_sampled_plan() -> None:
 @pytest.mark.parametrize(
     "plan",
     [
-        poisson(0.5, poisson(0.5, gaussian(1.0))),
-        without_replacement(10, 5, poisson(0.5, gaussian(1.0))),
-        poisson(0.5, {"kind": "zcdp", "rho": 0.1}),
         {"kind": "discrete-gaussian", "noise_multiplier": 1.0, "granularity": 1e-5},
-        poisson(0.5, {"kind": "discrete-gaussian", "noise_multiplier": 1.0, "granularity": 0.4}),
     ],
 )
 def test_what_is_not_covered_is_refused_with_advice(plan: dict) -> None:

@@ -1,0 +1,274 @@
+"""One direction of all that has dominating pairs, on its way to a loss distribution on one lattice.
+
+Each pair becomes a lattice distribution from above and from below (``lattice``), whose places are put just below its
+heavy losses; then they are summed (``convolve``). Two-valued losses (pure mechanisms, also Poisson-sampled ones) stay
+outside the sum, as exact binomials.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from flint import arb
+
+from affidavit.accountant.plan import Approximate, Pure
+from affidavit.accountant.verifier.balls import Array, Ball, ball, precision
+from affidavit.accountant.verifier.convolve import Composed, TooLong, Uses, compose, log_tail_bound, losses, window_of
+from affidavit.accountant.verifier.discrete import DiscretePair
+from affidavit.accountant.verifier.envelope import ExponentialPair
+from affidavit.accountant.verifier.lattice import LEAST, LatticeMasses, anchors, from_above, from_below, on_grid, reach
+from affidavit.accountant.verifier.mixture import LossMasses, two_point_masses
+from affidavit.accountant.verifier.pairs import LaplacePair, Mixed, Pair, Reversed
+from affidavit.accountant.verifier.product import Atoms, ProductProfile, TwoValued, two_point_product
+from affidavit.accountant.verifier.replaced import ReplacedPair
+from affidavit.accountant.verifier.single import SingleProfile
+
+__all__ = ["Direction", "Front", "Kept", "reached"]
+
+Kept = Literal["both", "upper", "lower"]
+
+COARSE_CELLS, MOST_COARSE = 600, 8
+MAX_SIZE, MAX_TAILS = 1 << 16, 20_000
+"""Places of a transform, fewer of more than 128 bits, and lattice points at which tails are evaluated for one side."""
+STEP_BITS, HALVED = 34, 3
+LATTICE_BELOW_ZERO = 1.2
+"""Cells between a mixture's smallest loss and 0: without a lattice point there its bulk has no place below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """All uses seen in one direction of the pair of data sets.
+
+    ``upper`` and ``lower`` list (pair, count); they differ where the tight upper pair is not attained.
+    ``binomials`` are the two-valued ones, ``mu`` the unsampled Gaussians; a lattice has those in it already.
+    """
+
+    mu: Ball | None
+    upper: tuple[tuple[Pair, int], ...]
+    lower: tuple[tuple[Pair, int], ...]
+    binomials: tuple[TwoValued, ...]
+    plain: tuple[tuple[Pure | Approximate, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A lattice spacing; ``unit`` is the discrete Gaussian, if any, whose losses lie ``parts`` places apart on it."""
+
+    step: Ball
+    unit: DiscretePair | None = None
+    parts: int = 1
+
+
+def reached(pair: Pair) -> bool:
+    """Whether each point of one use's curve is reached by some pair of data sets, if not all by one.
+
+    So it is for one pure mechanism under substitution (``replaced``), and for one exponential mechanism on a sample: a
+    mixture's curve at one point is that of the pair on the sample at another, where some t reaches the envelope.
+    """
+    match pair:
+        case ReplacedPair(reached=every_point):
+            return every_point
+        case Mixed(on_sample=ExponentialPair()) | Reversed(on_sample=ExponentialPair()):
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """One direction on its way to a loss distribution, in balls of ``bits`` bits."""
+
+    direction: Direction
+    negligible: float
+    bits: int
+
+    def closed_form(self) -> ProductProfile | None:
+        """The exact profile, when there are only Gaussians and two-valued losses."""
+        if self.direction.upper:
+            return None
+        with precision(self.bits):
+            return ProductProfile(self.direction.mu, self.atoms(), "two-point losses of a sample", self.bits)
+
+    def beside(self, parts: Sequence[tuple[Pair, int]]) -> Front:
+        """An upper side of this with others."""
+        upper = (*self.direction.upper, *parts)
+        return replace(self, direction=replace(self.direction, upper=upper, lower=()))
+
+    @property
+    def attained(self) -> bool:
+        """Whether the same pairs serve on both sides, so that the bracket closes as the lattice gets finer."""
+        return self.direction.upper is self.direction.lower
+
+    def single(self) -> SingleProfile | None:
+        """The exact profile, when there is only one use."""
+        match self.direction:
+            case Direction(mu=None, upper=((above, 1),), lower=((below, 1),), binomials=(), plain=()):
+                return SingleProfile(above, above if reached(above) else below, self.bits)
+        return None
+
+    @property
+    def directed(self) -> bool:
+        """Whether the upper pairs depend on the direction."""
+        return any(pair.directed for pair, _ in self.direction.upper) or bool(self.direction.binomials)
+
+    def spacing(self, width: float, *, resolve: bool = True) -> float:
+        """A spacing for which the bracket is about ``width`` of ε wide at the mass asked for.
+
+        ``resolve``: fine enough for the lower side too, which needs lattice points below a mixture's bulk.
+        """
+        uses = self.direction.upper
+        with precision(self.bits):
+            total = sum(count for _, count in uses)
+            spans = [self._reach(pair, total) for pair, _ in uses]
+            coarse = max(high - low for low, high in spans) / COARSE_CELLS
+            parts = self._parts(Grid(arb(coarse)), upward=True)
+            window, theta = window_of(parts, coarse, math.sqrt(self.negligible))
+            epsilon = max(window.last * coarse, coarse)
+            wanted = math.sqrt(6 * width * epsilon / (total * (1 + theta)))
+            floors = [
+                -float((-pair.rate).log1p()) / LATTICE_BELOW_ZERO
+                for pair, _ in self.direction.lower
+                if isinstance(pair, (Mixed, Reversed))
+            ]
+            least = max(
+                sum(high - low for low, high in spans) / MAX_TAILS,
+                1.5 * (window.last - window.first) * coarse * len(uses) / self._most_places,
+            )
+            return max(
+                least, min([wanted, min(MOST_COARSE, 2.0 * math.sqrt(total)) * coarse, *(floors if resolve else [])])
+            )
+
+    def resolution(self, cells: int) -> float:
+        """A spacing of so many places for what one use spans, where all of them add up their squares."""
+        total = sum(count for _, count in self.direction.upper)
+        with precision(self.bits):
+            spans = [(self._reach(pair, total), count) for pair, count in self.direction.upper]
+        return math.sqrt(sum(count * (high - low) ** 2 for (low, high), count in spans) / total) / cells
+
+    def tails(self, step: float) -> float:
+        """At how many lattice points tails are evaluated for one side, over ``MAX_TAILS``."""
+        total = sum(count for _, count in self.direction.upper)
+        with precision(self.bits):
+            spans = [self._reach(pair, total) for pair, _ in self.direction.upper]
+        return sum(high - low for low, high in spans) / step / MAX_TAILS
+
+    def _reach(self, pair: Pair, total: int) -> tuple[float, float]:
+        """Of one of so many uses."""
+        return reach(pair, self.negligible / total, LEAST / total)
+
+    @property
+    def _most_places(self) -> int:
+        return MAX_SIZE * 128 // max(self.bits, 128)
+
+    def log_tail(self, epsilon: float) -> float:
+        """About log δ at ε, by Chernoff in floats; it fits lattices to an ε asked for."""
+        uses = self.direction.upper
+        with precision(self.bits):
+            spans = [self._reach(pair, 1) for pair, _ in uses]
+            coarse = max(high - low for low, high in spans) / COARSE_CELLS
+            parts = self._parts(Grid(arb(coarse)), upward=True)
+        return min(0.0, log_tail_bound(parts, coarse, epsilon))
+
+    def _parts(self, grid: Grid, *, upward: bool) -> Uses:
+        uses = self.direction.upper if upward else self.direction.lower
+        total = sum(count for _, count in uses)
+        made: list[tuple[LatticeMasses, int]] = []
+        for pair, count in uses:
+            if grid.unit is not None and pair is grid.unit:
+                made.append((on_grid(grid.unit, grid.parts, upward=upward), count))
+                continue
+            low, high = self._reach(pair, total)
+            fitted = pair.aligned(grid.step, upward=upward) if isinstance(pair, LaplacePair) else pair
+            made.append(((from_above if upward else from_below)(fitted, grid.step, low, high, anchors(pair)[0]), count))
+        return made
+
+    def atoms(self) -> Atoms:
+        """The two-point losses."""
+        return two_point_product(self.direction.plain, budget=self.negligible, others=self.direction.binomials)
+
+    def masses(self, spacing: float, *, keep: Kept = "both") -> LossMasses:
+        """The loss distribution on a lattice of about that spacing, times the two-point losses.
+
+        A side that is not kept says nothing: all mass on +inf above, none below.
+        """
+        with precision(self.bits):
+            result = self._lattice(spacing, keep=keep)
+            if self.direction.binomials or self.direction.plain:
+                result = result.times(two_point_masses(self.atoms()))
+            return result
+
+    def _widest(self) -> float:
+        """How far the losses of one use are apart: a lattice that is coarser tells nothing of it."""
+        total = sum(count for _, count in self.direction.upper)
+        return max(high - low for low, high in (self._reach(pair, total) for pair, _ in self.direction.upper))
+
+    def _lattice(self, spacing: float, *, keep: Kept) -> LossMasses:
+        upper: tuple[Array, Array, float] = (np.zeros(1), np.zeros(1), 1.0)
+        lower: tuple[Array, Array, float] = (np.zeros(1), np.zeros(1), 0.0)
+        if keep != "lower":
+            grid = self._grid(spacing, upward=True)
+            above = self._composed(grid, upward=True)
+            while above is None and spacing <= self._widest():
+                spacing *= 2
+                grid = self._grid(spacing, upward=True)
+                above = self._composed(grid, upward=True)
+            if above is not None:
+                upper = above.masses, losses(above, grid.step, upward=True), above.infinite
+        grid = self._grid(spacing, upward=False)
+        below = self._composed(grid, upward=False) if keep != "upper" else None
+        while below is None and keep != "upper" and spacing <= self._widest():
+            spacing *= 2
+            grid = self._grid(spacing, upward=False)
+            below = self._composed(grid, upward=False)
+        if below is not None:
+            lower = below.masses, losses(below, grid.step, upward=False), below.infinite
+        return LossMasses(*upper, *lower)
+
+    def _grid(self, spacing: float, *, upward: bool) -> Grid:
+        """A lattice of about the given spacing, with lattice points where much of the mass sits.
+
+        With a discrete Gaussian whose losses are far apart, a fraction of their distance. Otherwise a short
+        binary fraction, so that lattice losses are exact: with a Laplace leaf, one that all but divides
+        its width, on the side where rounding to it is safe; with two heavy losses, one that has places just below
+        both (``anchors``); with a replaced record, one just below the largest loss. The most frequent pair decides.
+        """
+        wanted, toward, most = spacing, 0, 0
+        for pair, count in self._uses(upward):
+            if isinstance(pair, DiscretePair) and pair.spacing > spacing / 4:
+                parts = max(1, math.ceil(float(pair.spacing) / spacing))
+                return Grid(ball(pair.spacing / parts), pair, parts)
+            match pair:
+                case LaplacePair(width=width):
+                    anchor, up = float(width), int(upward)
+                    anchor -= 0.0 if upward else 4.0 * math.ulp(anchor)  # no place just above the largest loss
+                case ReplacedPair(stairs=stairs):
+                    anchor, up = float(stairs.product.losses[0]), 0
+                case _:
+                    gap = anchors(pair)[1]
+                    anchor, up = (0.0 if gap is None else float(gap)), int(isinstance(pair, Reversed))
+            if anchor > spacing and count > most:
+                # Many times halved, so that heavy losses stay on places that are kept (``convolve``).
+                parts = math.ceil(anchor / spacing)
+                unit = 1 << max(0, parts.bit_length() - HALVED)
+                wanted, toward, most = anchor / (-(-parts // unit) * unit), up, count
+        exponent = math.floor(math.log2(wanted)) - STEP_BITS
+        return Grid(arb(math.ldexp(math.floor(math.ldexp(wanted, -exponent)) + toward, exponent)))
+
+    def _composed(self, grid: Grid, *, upward: bool) -> Composed | None:
+        """One side of the composition; None if the window is too large (or nothing is left of a lower side)."""
+        parts = self._parts(grid, upward=upward)
+        if not parts:  # no pair below
+            return Composed(0, 1, np.ones(1), 0.0, arb(0))
+        if not all(float(part.lower[0].sum()) + part.lower[1] > 0.5 for part, _ in parts):
+            return None
+        most, exact = 2 * self._most_places, sum(count for pair, count in self._uses(upward) if pair is grid.unit)
+        try:
+            return compose(parts, grid.step, negligible=self.negligible, upward=upward, exact=exact, most=most)
+        except TooLong:
+            return None
+
+    def _uses(self, upward: bool) -> tuple[tuple[Pair, int], ...]:
+        return self.direction.upper if upward else self.direction.lower
