@@ -1,4 +1,4 @@
-"""What a case is made of: plan nodes without ``parallel``, and two that only cases have (``changes``)."""
+"""What a case is made of: plan nodes without ``parallel``, and three that only cases have (``changes``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from affidavit.accountant.nodes import Compose, Exponential, Plan, Poisson, Repeat, WithoutReplacement
 
-__all__ = ["NOTHING", "AnyOrder", "Moved", "exponential_uses", "is_nothing", "only"]
+__all__ = ["NOTHING", "AnyOrder", "Moved", "OneOf", "exponential_uses", "is_nothing", "only"]
 
 NOTHING = Compose(())
 
@@ -39,6 +39,18 @@ class AnyOrder(Plan):
     @property
     def below(self) -> tuple[Plan, ...]:
         return (self.of,)
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf(Plan):
+    """One use of any one of ``options``, each a single use, the choice free every time. An upper side (``choices``)."""
+
+    options: tuple[Plan, ...]
+    kind: ClassVar[str] = "one-of"
+
+    @property
+    def below(self) -> tuple[Plan, ...]:
+        return self.options
 
 
 def exponential_uses(plan: Plan, uses: int = 1) -> dict[float, int]:

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from affidavit.accountant.cases.case import AnyOrder, Moved, exponential_uses
+from affidavit.accountant.cases.case import AnyOrder, Moved, OneOf, exponential_uses
 from affidavit.accountant.cases.changes import cases
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Compose, Exponential, Leaf, Plan, Poisson, Repeat, WithoutReplacement
@@ -103,7 +103,7 @@ def _flatten(plan: Plan, uses: int, flat: _Flat) -> None:
                         f"more than {MAX_RUNS} changes of range in one plan",
                         hint="use the same range for neighbouring exponential leaves",
                     )
-        case Leaf() | Poisson() | WithoutReplacement() | Moved():
+        case Leaf() | Poisson() | WithoutReplacement() | Moved() | OneOf():
             flat.fixed_first &= not runs
             flat.fixed[plan] = flat.fixed.get(plan, 0) + uses
         case _:

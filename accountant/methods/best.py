@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from affidavit.accountant.cases.case import OneOf
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.methods.adaptive import AdaptiveMethod, recursion_points
@@ -60,6 +61,8 @@ METHODS: tuple[str, ...] = tuple(method.name for method in ALL)
 def _is_exact(method: Method, scenario: Scenario) -> bool:
     if method.name == "optimal":
         return all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
+    if method.name == "pld" and any(isinstance(node, OneOf) for node, _ in scenario.fixed):
+        return False
     return method.exact and not (method.name == "pld" and (scenario.exponentials or has_zcdp(scenario)))
 
 

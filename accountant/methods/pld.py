@@ -7,10 +7,13 @@ it count as concentrated, where that is less than their envelope.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+from affidavit.accountant.cases.case import OneOf
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.methods.base import Interval, Target
+from affidavit.accountant.methods.zcdp import rho_of
 from affidavit.accountant.plan import Exponential, Plan, ZeroConcentrated
 from affidavit.accountant.validate import Relation
 
@@ -19,6 +22,7 @@ __all__ = ["PldMethod", "PldProfile", "has_zcdp", "pair_gap"]
 ROUNDING = 4e-12
 WEAK = 2.0
 """Range of an exponential mechanism up to which η²/8-zCDP (Cesar and Rogers 2021, lemma 3.4) says more than η-DP."""
+FAR = 2.0
 MOST_RHO = 1e6
 """Beyond it the pair has few digits, and ε is of no use to anyone."""
 
@@ -67,14 +71,29 @@ def _concentrated(scenario: Scenario) -> tuple[float, list[tuple[Plan, int]]]:
                 costs.append(count * rho)
             case Exponential(range=eta) if eta <= WEAK:
                 costs.append(count * eta * eta / 8.0)
+            case OneOf(options=options) if (rho := _rho_of_any(options)) is not None:
+                costs.append(count * rho)
             case _:
                 rest.append((node, count))
     return math.fsum(costs) * (1.0 + 1e-15), rest
 
 
+def _rho_of_any(options: Sequence[Plan]) -> float | None:
+    """The largest ρ; None where something has none, or where that of a pair is larger by far: the pair says more."""
+    each = [(rho_of(option), isinstance(option, (ZeroConcentrated, Exponential))) for option in options]
+    known = [(rho, stated) for rho, stated in each if rho is not None]
+    stated = max((rho for rho, stated in known if stated), default=0.0)
+    most = max((rho for rho, _ in known), default=0.0)
+    return most if len(known) == len(each) and most <= FAR * stated else None
+
+
 def has_zcdp(scenario: Scenario) -> bool:
     """Whether only zCDP is known of some mechanism."""
-    return any(isinstance(node, ZeroConcentrated) for node, _ in scenario.fixed)
+    return any(
+        isinstance(one, ZeroConcentrated)
+        for node, _ in scenario.fixed
+        for one in (node.options if isinstance(node, OneOf) else (node,))
+    )
 
 
 def pair_gap(scenario: Scenario, relation: Relation) -> str:

@@ -20,6 +20,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+from affidavit.accountant.cases.case import OneOf
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, certain_delta, least, smallest_epsilon
 from affidavit.accountant.methods.optimal import pure_cost
@@ -40,6 +41,9 @@ def rho_of(node: Plan) -> float | None:
             return 0.5 / sigma / sigma if sigma > 0.0 else math.inf
         case Exponential(range=eta):
             return eta * eta / 8.0
+        case OneOf(options=options):
+            each = [rho_of(option) for option in options]
+            return None if None in each else max(rho for rho in each if rho is not None)
     cost = pure_cost(node)
     if cost is not None and cost[1] == 0.0:
         return cost[0] * cost[0] / 2.0

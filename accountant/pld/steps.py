@@ -12,17 +12,19 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from affidavit.accountant import nodes
-from affidavit.accountant.cases.case import Moved
+from affidavit.accountant.cases.case import Moved, OneOf
 from affidavit.accountant.cases.dominance import covers
 from affidavit.accountant.cases.populations import check_inner_populations, check_no_inner_population
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Plan
 from affidavit.accountant.pld.atomic import approximate
 from affidavit.accountant.pld.bounded_range import BoundedRange
+from affidavit.accountant.pld.concentrated import Concentrated
 from affidavit.accountant.pld.curve import Curve, Direction, FullLoss, NoLoss, OneStep
 from affidavit.accountant.pld.discrete_gaussian import discrete_gaussian
 from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.laplace import Laplace
+from affidavit.accountant.pld.largest import Largest
 from affidavit.accountant.pld.nested import composed_step
 from affidavit.accountant.pld.replaced import replaced_step
 from affidavit.accountant.pld.subsample import Combined, Diluted, Lesser, Mixed, PoissonSubstitution
@@ -66,6 +68,8 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneSt
             if len(parts) == 1 and parts[0][1] == 1:
                 return parts[0][0]
             return composed_step(tuple(parts)) if parts else NOTHING
+        case OneOf(options=options):
+            return _largest([_any_pair(option, relation) for option in options])
         case nodes.Parallel():
             raise NotSupported(
                 "a parallel node has no single privacy loss distribution",
@@ -73,6 +77,21 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneSt
             )
         case _:
             return _leaf(node)
+
+
+def _any_pair(node: Plan, relation: Relation) -> OneStep:
+    """A pair for one use, also of what is only known to be zCDP."""
+    if isinstance(node, nodes.ZeroConcentrated) and node.rho > 0.0:
+        return OneStep.dominated(Concentrated(node.rho), symmetric=True)
+    return one_step(node, relation)
+
+
+def _largest(steps: list[OneStep]) -> OneStep:
+    """The pair of the largest curve, in each direction."""
+    forward = Direction(Largest(tuple(step.forward.upper for step in steps)), None)
+    if all(step.symmetric for step in steps):
+        return OneStep(forward, forward)
+    return OneStep(forward, Direction(Largest(tuple(step.backward.upper for step in steps)), None))
 
 
 def flatten(node: Plan, relation: Relation, *, explicit: bool = False) -> list[tuple[OneStep, int]]:

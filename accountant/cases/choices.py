@@ -1,0 +1,138 @@
+"""Uses that cost at least as much as each of many cases: where the cases are too many to list, or to bound one by one.
+
+Uses of kinds 1, 2, …; m_j is the most uses of the first j kinds that a case has. Put each case's uses in order of their
+kinds: from place m_{j−1} + 1 to m_j every case has a use of a kind from j on, or none. ``OneOf`` these kinds costs at
+least that: the largest of several hockey-stick curves is convex in α, 1 at α = 0 and at least (1 − α)₊, so it is the
+curve of a pair, which dominates each of them, and doing nothing (``pld.largest``). Dominating pairs compose in
+whatever order (Zhu, Dong and Wang 2022, theorem 10), so m_j − m_{j−1} uses of it, for each j, dominate every case, what
+all of them have in common left as it is. Where something has no pair, the largest ρ does the same for zCDP, and the
+largest range for exponential mechanisms. So with n uses of which each is any one of several cases: m_j is n times
+that of one use, and nothing need be listed. Only an upper side: no data set need reach it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from affidavit.accountant.cases.case import AnyOrder, Moved, OneOf
+from affidavit.accountant.cases.dominance import at_least_as_costly, maximal
+from affidavit.accountant.nodes import (
+    Approximate,
+    Compose,
+    DiscreteGaussian,
+    Exponential,
+    Gaussian,
+    Laplace,
+    Plan,
+    Poisson,
+    Pure,
+    Repeat,
+    WithoutReplacement,
+    ZeroConcentrated,
+)
+
+__all__ = ["any_of", "likely_size", "together", "uses_of"]
+
+SAFE = 1.0 - 1e-14
+"""Of a noise multiplier that stands for several: less noise costs more."""
+
+
+def likely_size(node: Plan) -> float:
+    """About ρ; puts cases and kinds in order, nothing else."""
+    match node:
+        case Poisson(rate=rate, of=of):
+            return rate * rate * likely_size(of)
+        case WithoutReplacement(population=population, sample=sample, of=of):
+            return (sample / max(population, 1)) ** 2 * likely_size(of)
+        case Repeat(count=count, of=of):
+            return count * likely_size(of) if count else 0.0
+        case Compose(parts=parts):
+            return math.fsum(map(likely_size, parts))
+        case OneOf(options=options):
+            return max(map(likely_size, options))
+        case Gaussian(noise_multiplier=scale) | DiscreteGaussian(noise_multiplier=scale) | Laplace(
+            noise_multiplier=scale
+        ):
+            return 0.5 / scale / scale if scale > 0.0 else math.inf
+        case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon):
+            return epsilon * epsilon / 2.0
+        case Exponential(range=eta):
+            return eta * eta / 8.0
+        case ZeroConcentrated(rho=rho):
+            return rho
+        case Moved(node=sample):
+            return likely_size(sample)
+    return math.inf
+
+
+def uses_of(plan: Plan, uses: int = 1) -> Counter[Plan]:
+    """Every mechanism of a case with how often it is used, in whatever order."""
+    match plan:
+        case _ if uses == 0:
+            return Counter()
+        case Repeat(count=count, of=of):
+            return uses_of(of, uses * count)
+        case AnyOrder(of=of):
+            return uses_of(of, uses)
+        case Compose(parts=parts):
+            total = Counter[Plan]()
+            for part in parts:
+                total.update(uses_of(part, uses))
+            return total
+    return Counter({plan: uses})
+
+
+def any_of(cases: Sequence[Plan], count: int) -> tuple[Plan, ...]:
+    """What costs at least as much as ``count`` uses of which each is any one of ``cases``, in any order."""
+    options = [uses_of(case) for case in cases]
+    common = _common(options)
+    found = together([_merged(one - common) for one in options], count)
+    found.update({node: uses * count for node, uses in common.items()})
+    return tuple(Repeat(uses, node) for node, uses in found.items())
+
+
+def _merged(uses: Counter[Plan]) -> Counter[Plan]:
+    """The same with one Gaussian for all, and one statement of zCDP, of no smaller cost."""
+    result = Counter(uses)
+    gaussians = {node: n for node, n in uses.items() if isinstance(node, Gaussian) and 1e9 > node.noise_multiplier > 1e-9}
+    stated = {node: n for node, n in uses.items() if isinstance(node, ZeroConcentrated)}
+    if sum(gaussians.values()) > 1:
+        square = math.fsum(n / node.noise_multiplier**2 for node, n in gaussians.items())
+        result = result - Counter(gaussians) + Counter({Gaussian(SAFE / math.sqrt(square)): 1})
+    if sum(stated.values()) > 1:
+        rho = math.fsum(n * node.rho for node, n in stated.items())
+        result = result - Counter(stated) + Counter({ZeroConcentrated(rho / SAFE): 1})
+    return result
+
+
+def together(options: Sequence[Counter[Plan]], count: int = 1) -> Counter[Plan]:
+    """What costs at least as much as ``count`` times any one of ``options``, chosen anew each time."""
+    common = _common(options)
+    rest = [one - common for one in options]
+    result = Counter({node: uses * count for node, uses in common.items()})
+    kinds = sorted(dict.fromkeys(node for one in rest for node in one), key=likely_size, reverse=True)
+    before = 0
+    for j in range(len(kinds)):
+        most = max(sum(one[node] for node in kinds[: j + 1]) for one in rest)
+        if most > before:
+            result[_one_of(kinds[j:])] += (most - before) * count
+        before = most
+    return result
+
+
+def _common(options: Sequence[Counter[Plan]]) -> Counter[Plan]:
+    common = options[0].copy()
+    for one in options:
+        common &= one
+    return common
+
+
+def _one_of(kinds: Iterable[Plan]) -> Plan:
+    single = [one for kind in kinds for one in (kind.options if isinstance(kind, OneOf) else (kind,))]
+    ranges = [kind.range for kind in single if isinstance(kind, Exponential)]
+    kept = maximal(kind for kind in single if not isinstance(kind, Exponential))
+    if ranges and not any(at_least_as_costly(kind, Exponential(max(ranges))) for kind in kept):
+        kept = maximal((*kept, Exponential(max(ranges))))
+    return kept[0] if len(kept) == 1 else OneOf(tuple(kept))
