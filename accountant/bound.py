@@ -27,6 +27,8 @@ from affidavit.accountant.methods.best import ALL, METHODS, Found, admitted, ask
 from affidavit.accountant.methods.ceiling import costs_at_most
 from affidavit.accountant.methods.cover import FEW, WIDER, covering, groups_of
 from affidavit.accountant.methods.failure import certain_failure
+from affidavit.accountant.methods.pld import PldMethod
+from affidavit.accountant.methods.zcdp import ZcdpMethod
 from affidavit.accountant.plan import Plan, canonical_json, core, parse_plan
 from affidavit.accountant.show import Facts, Shown, between, lower, table, upper
 from affidavit.accountant.validate import Relation
@@ -36,6 +38,8 @@ __all__ = ["METHODS", "Bound", "MethodResult", "Methods", "bound", "check_covere
 
 COARSE = 3e-2
 """Tolerance of a first look at several scenarios."""
+COVERING: tuple[Method, ...] = (ZcdpMethod(), PldMethod())
+"""What is asked about a group of cases."""
 ADMITTED = 4
 """Of so many cases with ``zcdp``, the likely costliest, it is looked at what Gaussians in their place cost."""
 TRIED = 8
@@ -156,7 +160,8 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
             skipped.append(scenario)
             continue
         try:
-            looks[scenario] = found = best(scenario, relation, coarse, admit=len(looks) < ADMITTED)
+            admit = scenario in cases.lower and sum(one in cases.lower for one in looks) < ADMITTED
+            looks[scenario] = found = best(scenario, relation, coarse, admit=admit)
         except NotSupported:
             if scenario in cases.upper:
                 raise
@@ -171,7 +176,7 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
         most_known = max((f.interval.upper for f in above.values()), default=0.0)
         no_matter = high <= least or (high <= most_known and low <= (1.0 - COARSE) * least)
         sharp = coarse == target or (above and no_matter)
-        found = look if sharp else best(scenario, relation, target, admit=low > 0.0 and len(above) < ADMITTED)
+        found = look if sharp else best(scenario, relation, target, admit=low > 0.0 and len(below) < ADMITTED)
         if scenario in cases.upper:
             above[scenario] = found
         if scenario in cases.lower:
@@ -195,12 +200,12 @@ def _upper(found: Found) -> float:
 
 def _together(group: Sequence[Scenario], relation: Relation, target: Target) -> Found | None:
     """An upper side of all of them; None where no method covers what costs as much."""
-    found = []
-    for case in covering(group):
-        try:
-            found.append(best(case, relation, target, admit=False))
-        except NotSupported:
-            continue
+    found = [
+        Found(seen(case, relation, target, ask(method.profile(case, relation, target), target)), method.name)
+        for case in covering(group)
+        for method in COVERING
+        if not method.why_not(case, relation)
+    ]
     return min(found, key=_upper, default=None)
 
 

@@ -135,6 +135,8 @@ def _cases(plan: Plan, change: _Change) -> Cases:
             return _alike([plan])
         case Compose(parts=parts):
             return _composed([_cases(part, change) for part in parts])
+        case Repeat(count=count, of=Repeat(count=inner, of=of)):
+            return _cases(Repeat(count * inner, of), change)
         case Repeat(count=count, of=of):
             return _repeated(count, _cases(of, change)) if count else _alike([NOTHING])
         case Parallel():

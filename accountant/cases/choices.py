@@ -33,7 +33,7 @@ from affidavit.accountant.nodes import (
     ZeroConcentrated,
 )
 
-__all__ = ["any_of", "likely_size", "together", "uses_of"]
+__all__ = ["any_of", "apart", "likely_size", "together"]
 
 SAFE = 1.0 - 1e-14
 """Of a noise multiplier that stands for several: less noise costs more."""
@@ -88,16 +88,21 @@ def any_of(cases: Sequence[Plan], count: int) -> tuple[Plan, ...]:
     """What costs at least as much as ``count`` uses of which each is any one of ``cases``, in any order."""
     options = [uses_of(case) for case in cases]
     common = _common(options)
-    found = together([_merged(one - common) for one in options], count)
+    rest = [one - common for one in options]
+    found = min((together(each, count) for each in (rest, [*map(_merged, rest)])), key=_likely_total)
     found.update({node: uses * count for node, uses in common.items()})
     return tuple(Repeat(uses, node) for node, uses in found.items())
+
+
+def _likely_total(uses: Counter[Plan]) -> float:
+    return math.fsum(likely_size(node) * count for node, count in uses.items())
 
 
 def _merged(uses: Counter[Plan]) -> Counter[Plan]:
     """The same with one Gaussian for all, and one statement of zCDP, of no smaller cost."""
     result = Counter(uses)
-    gaussians = {node: n for node, n in uses.items() if isinstance(node, Gaussian) and 1e9 > node.noise_multiplier > 1e-9}
-    stated = {node: n for node, n in uses.items() if isinstance(node, ZeroConcentrated)}
+    gaussians = {one: n for one, n in uses.items() if isinstance(one, Gaussian) and 1e9 > one.noise_multiplier > 1e-9}
+    stated = {one: n for one, n in uses.items() if isinstance(one, ZeroConcentrated)}
     if sum(gaussians.values()) > 1:
         square = math.fsum(n / node.noise_multiplier**2 for node, n in gaussians.items())
         result = result - Counter(gaussians) + Counter({Gaussian(SAFE / math.sqrt(square)): 1})
@@ -110,8 +115,22 @@ def _merged(uses: Counter[Plan]) -> Counter[Plan]:
 def together(options: Sequence[Counter[Plan]], count: int = 1) -> Counter[Plan]:
     """What costs at least as much as ``count`` times any one of ``options``, chosen anew each time."""
     common = _common(options)
-    rest = [one - common for one in options]
+    rest = apart([one - common for one in options])
     result = Counter({node: uses * count for node, uses in common.items()})
+    for fails in (False, True):  # a failure beside them costs less than one in the place of a mechanism
+        result.update(_in_layers([_only(one, fails=fails) for one in rest], count))
+    return result
+
+
+def _only(uses: Counter[Plan], *, fails: bool) -> Counter[Plan]:
+    return Counter(
+        {one: n for one, n in uses.items() if (isinstance(one, Approximate) and one.epsilon == 0.0) == fails}
+    )
+
+
+def _in_layers(rest: Sequence[Counter[Plan]], count: int) -> Counter[Plan]:
+    """m_j − m_{j−1} uses for each j (module docstring)."""
+    result = Counter[Plan]()
     kinds = sorted(dict.fromkeys(node for one in rest for node in one), key=likely_size, reverse=True)
     before = 0
     for j in range(len(kinds)):
@@ -120,6 +139,23 @@ def together(options: Sequence[Counter[Plan]], count: int = 1) -> Counter[Plan]:
             result[_one_of(kinds[j:])] += (most - before) * count
         before = most
     return result
+
+
+def apart(options: Sequence[Counter[Plan]]) -> Sequence[Counter[Plan]]:
+    """The same, what is (ε, δ)-DP as an ε-DP mechanism and a failure of chance δ, where something has no pair."""
+    if not any(isinstance(node, (Exponential, ZeroConcentrated)) for one in options for node in one):
+        return options
+    found = []
+    for one in options:
+        split = Counter[Plan]()
+        for node, count in one.items():
+            match node:
+                case Approximate(epsilon=epsilon, delta=delta) if epsilon > 0.0 and delta > 0.0:
+                    split += Counter({Pure(epsilon): count, Approximate(0.0, delta): count})
+                case _:
+                    split[node] += count
+        found.append(split)
+    return found
 
 
 def _common(options: Sequence[Counter[Plan]]) -> Counter[Plan]:

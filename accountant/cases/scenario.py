@@ -99,10 +99,8 @@ def _flatten(plan: Plan, uses: int, flat: _Flat) -> None:
                 else:
                     runs.append((eta, uses))
                 if len(runs) > MAX_RUNS:
-                    raise NotSupported(
-                        f"more than {MAX_RUNS} changes of range in one plan",
-                        hint="use the same range for neighbouring exponential leaves",
-                    )
+                    flat.too_many = True
+                    del runs[1:]
         case Leaf() | Poisson() | WithoutReplacement() | Moved() | OneOf():
             flat.fixed_first &= not runs
             flat.fixed[plan] = flat.fixed.get(plan, 0) + uses

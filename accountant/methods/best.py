@@ -42,9 +42,9 @@ EXACT: tuple[Method, ...] = (
 )
 """From the cheapest to the most general; the first that is exact for a scenario is its best."""
 
-WORTH_A_LOOK, WORTH_COMPOSING = 2e5, 1e3
-"""Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first; the second
-where what runs beside them has to be composed, finely and everywhere, before the recursion begins."""
+WORTH_A_LOOK = 2e5
+"""Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first; where what
+runs beside them has to be composed, finely and everywhere, before the recursion begins, it always is."""
 SHORT = 1e6
 """Points of a recursion that is asked as well where blocks are wider than asked."""
 RANGE_ROUNDING = 1e-15
@@ -183,7 +183,7 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> F
     if not scenario.exponentials or not scenario.fixed or has_zcdp(scenario) or method.why_not(scenario, relation):
         return None
     composed = MixtureMethod().why_not(Scenario(fixed=scenario.fixed), relation) != ""
-    if recursion_points(scenario) <= (WORTH_COMPOSING if composed else WORTH_A_LOOK):
+    if not composed and recursion_points(scenario) <= WORTH_A_LOOK:
         return None
     found = _found(method, scenario, relation, target)
     halved = tuple((Pure(eta / 2.0 * (1.0 - RANGE_ROUNDING)), uses) for eta, uses in scenario.exponentials)

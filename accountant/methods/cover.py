@@ -1,8 +1,7 @@
 """Compositions that cost at least as much as each of many cases (``cases.choices`` has the theorem).
 
 Cases of a repeated parallel node differ in how often each of its parts is met. Two ways to cover them, both upper
-sides: use by use, or, where each of the uses that are not common to all has a ρ, by the largest Σρ of them, as one
-statement of zCDP beside what is common.
+sides: use by use, or what has a ρ, and is not common to all, by the largest Σρ, as one statement of zCDP.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from affidavit.accountant.cases.choices import together
+from affidavit.accountant.cases.choices import apart, together
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.zcdp import rho_of
 from affidavit.accountant.plan import Exponential, Plan, ZeroConcentrated
@@ -44,19 +43,14 @@ def covering(cases: Sequence[Scenario]) -> list[Scenario]:
     common = options[0].copy()
     for option in options:
         common &= option
-    rhos = [_rho(option - common) for option in options]
-    if any(isinstance(node, (Exponential, ZeroConcentrated)) for option in options for node in option - common):
-        known = [rho for rho in rhos if rho is not None and rho < math.inf]
-        if len(known) == len(rhos) and max(known) > 0.0:
-            found.append(_case([*common.items(), (ZeroConcentrated(max(known)), 1)]))
+    rest = apart([option - common for option in options])
+    if any(isinstance(node, (Exponential, ZeroConcentrated)) for option in rest for node in option):
+        rho = max(math.fsum((rho_of(node) or 0.0) * count for node, count in option.items()) for option in rest)
+        if 0.0 < rho < math.inf:
+            others = together([Counter({n: k for n, k in one.items() if rho_of(n) is None}) for one in rest])
+            stated = ZeroConcentrated(rho * (1.0 + 1e-14))
+            found.append(_case([*(common + others).items(), (stated, 1)]))
     return found
-
-
-def _rho(uses: Counter[Plan]) -> float | None:
-    """Their ρ, rounded up; None where some mechanism has none."""
-    each = [(rho_of(node), count) for node, count in uses.items()]
-    known = [rho * count for rho, count in each if rho is not None]
-    return math.fsum(known) * (1.0 + 1e-14) if len(known) == len(each) else None
 
 
 def _case(uses: Iterable[tuple[Plan, int]]) -> Scenario:
