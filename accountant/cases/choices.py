@@ -52,8 +52,10 @@ def likely_size(node: Plan) -> float:
             return math.fsum(map(likely_size, parts))
         case OneOf(options=options):
             return max(map(likely_size, options))
-        case Gaussian(noise_multiplier=scale) | DiscreteGaussian(noise_multiplier=scale) | Laplace(
-            noise_multiplier=scale
+        case (
+            Gaussian(noise_multiplier=scale)
+            | DiscreteGaussian(noise_multiplier=scale)
+            | Laplace(noise_multiplier=scale)
         ):
             return 0.5 / scale / scale if scale > 0.0 else math.inf
         case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon):

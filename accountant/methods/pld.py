@@ -14,7 +14,7 @@ from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.methods.base import Interval, Target
 from affidavit.accountant.methods.zcdp import rho_of
-from affidavit.accountant.plan import Exponential, Plan, ZeroConcentrated
+from affidavit.accountant.plan import Exponential, Laplace, Plan, Pure, ZeroConcentrated
 from affidavit.accountant.validate import Relation
 
 __all__ = ["PldMethod", "PldProfile", "has_zcdp", "pair_gap"]
@@ -22,9 +22,10 @@ __all__ = ["PldMethod", "PldProfile", "has_zcdp", "pair_gap"]
 ROUNDING = 4e-12
 WEAK = 2.0
 """Range of an exponential mechanism up to which η²/8-zCDP (Cesar and Rogers 2021, lemma 3.4) says more than η-DP."""
-FAR = 2.0
 MOST_RHO = 1e6
 """Beyond it the pair has few digits, and ε is of no use to anyone."""
+NEARLY = 1.2
+"""A ρ that is so much more than the mean loss says hardly less than the pair."""
 
 
 class PldProfile:
@@ -79,12 +80,21 @@ def _concentrated(scenario: Scenario) -> tuple[float, list[tuple[Plan, int]]]:
 
 
 def _rho_of_any(options: Sequence[Plan]) -> float | None:
-    """The largest ρ; None where something has none, or where that of a pair is larger by far: the pair says more."""
-    each = [(rho_of(option), isinstance(option, (ZeroConcentrated, Exponential))) for option in options]
-    known = [(rho, stated) for rho, stated in each if rho is not None]
-    stated = max((rho for rho, stated in known if stated), default=0.0)
-    most = max((rho for rho, _ in known), default=0.0)
-    return most if len(known) == len(each) and most <= FAR * stated else None
+    """The largest ρ; None where something has none, or where that says less of it than its pair does."""
+    rho = rho_of(OneOf(tuple(options)))
+    if rho is None or not any(isinstance(option, ZeroConcentrated) for option in options):
+        return None
+    return rho if rho <= NEARLY * max(map(_mean_loss, options)) else None
+
+
+def _mean_loss(node: Plan) -> float:
+    """Of one use: what many uses cost; ρ, where it is no more."""
+    match node:
+        case Pure(epsilon=epsilon):
+            return epsilon * math.tanh(epsilon / 2.0)
+        case Laplace(noise_multiplier=scale) if scale > 0.0:
+            return 1.0 / scale + math.expm1(-1.0 / scale)
+    return rho_of(node) or 0.0
 
 
 def has_zcdp(scenario: Scenario) -> bool:

@@ -16,21 +16,21 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
-from flint import arb
-
 from affidavit.accountant.plan import Approximate, Laplace, Pure
-from affidavit.accountant.verifier.balls import Ball, ball, precision
+from affidavit.accountant.verifier.balls import ball, precision
 from affidavit.accountant.verifier.branch_profiles import zcdp_profile
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Use
 from affidavit.accountant.verifier.ceiling import likely_cost
+from affidavit.accountant.verifier.choices import common_of
+from affidavit.accountant.verifier.largest import Largest
 from affidavit.accountant.verifier.lattice_profiles import lattice_above
 from affidavit.accountant.verifier.on_sample import sampled_pairs
 from affidavit.accountant.verifier.pairs import Finite, GaussianPair, LaplacePair, Pair
-from affidavit.accountant.verifier.product import Tails, two_point_product
+from affidavit.accountant.verifier.product import two_point_product
 from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Goal, Profile, worst
 from affidavit.accountant.verifier.sampled import expected_delta, fronts
 
@@ -42,43 +42,6 @@ WIDER, HARDLY, FEW = 1.01, 1.0005, 12
 """A group of so few branches is halved where its upper side is the first above that of the costliest branch, and the
 second above the plan's that is known."""
 MOST_UNITS = 4_000
-
-
-@dataclass(frozen=True, slots=True)
-class Largest(Pair):
-    """The pair whose curve is the largest of several: a maximum of convex curves is convex, and a pair's curve again.
-
-    Where one is the largest, its tails are the pair's; where two cannot be told apart, the balls hold both.
-    """
-
-    pairs: tuple[Pair, ...]
-
-    @property
-    def bottom(self) -> Ball | None:
-        """The smallest of theirs; None for -inf."""
-        bottoms = [pair.bottom for pair in self.pairs]
-        known = [bottom for bottom in bottoms if bottom is not None]
-        return min(known, key=float) if len(known) == len(bottoms) else None
-
-    @property
-    def infinite(self) -> Ball:
-        """The largest."""
-        found = arb(0)
-        for pair in self.pairs:
-            found = found.max(pair.infinite)
-        return found
-
-    def above(self, loss: Ball) -> Tails:
-        """See ``Pair``."""
-        (p, q), *others = (pair.above(loss) for pair in self.pairs)
-        growth = loss.exp()
-        for r, s in others:
-            gain = (r - p) - growth * (s - q)
-            if gain > 0:
-                p, q = r, s
-            elif not gain <= 0:
-                p, q = p.union(r), q.union(s)
-        return p, q
 
 
 def groups_of(branches: Sequence[Branch]) -> tuple[Sequence[Branch], list[Sequence[Branch]]]:
@@ -93,7 +56,7 @@ def groups_of(branches: Sequence[Branch]) -> tuple[Sequence[Branch], list[Sequen
 def together(branches: Sequence[Branch], goal: Goal) -> Profile | None:
     """An upper side of all of them; None where neither way is open."""
     goal = replace(goal, keep="upper")
-    common = _common([branch.fixed for branch in branches])
+    common = common_of([branch.fixed for branch in branches])
     if any(branch.blatant for branch in branches):
         return None
     if any(branch.steps or branch.fixed.rho for branch in branches):
@@ -103,17 +66,6 @@ def together(branches: Sequence[Branch], goal: Goal) -> Profile | None:
             return None
         return zcdp_profile(Branch(first=replace(common, rho=common.rho + max(known))), goal)
     return _on_one_lattice(branches, common, goal)
-
-
-def _common(fixed: Sequence[Fixed]) -> Fixed:
-    uses = Counter(dict(fixed[0].uses))
-    for one in fixed:
-        uses &= Counter(dict(one.uses))
-    return Fixed(
-        min(one.mu_squared for one in fixed),
-        min(one.rho for one in fixed),
-        tuple(sorted(uses.items(), key=repr)),
-    )
 
 
 def _rest(fixed: Fixed, common: Fixed) -> Counter[Use]:

@@ -24,10 +24,11 @@ from flint import arb, ctx
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, DiscreteGaussian, Laplace, Pure
 from affidavit.accountant.verifier.balls import Array, Ball, ball, precision
-from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
+from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled
 from affidavit.accountant.verifier.convolve import Composed, TooLong, Uses, compose, log_tail_bound, losses, window_of
 from affidavit.accountant.verifier.discrete import DiscretePair, discrete_pairs
 from affidavit.accountant.verifier.finite_losses import chunked, losses_of, most_atoms
+from affidavit.accountant.verifier.largest import Largest, largest_pair
 from affidavit.accountant.verifier.lattice import LEAST, LatticeMasses, anchors, from_above, from_below, on_grid, reach
 from affidavit.accountant.verifier.mixture import LossMasses, two_point_masses
 from affidavit.accountant.verifier.on_sample import reached, sampled_pairs
@@ -108,6 +109,8 @@ def _direction(fixed: Fixed, *, forward: bool, lattice: bool) -> Direction:
                 above, below = sampled_pairs(use, forward=forward)
                 upper.append((above, count))
                 lower.append((below, count))
+            case Either(of=kinds):
+                upper.append((largest_pair(kinds, forward=forward), count))
             case DiscreteGaussian():
                 discrete, beneath = discrete_pairs(use, ctx.prec)
                 upper.append((discrete, count))
@@ -145,7 +148,9 @@ def fronts(fixed: Fixed, *, negligible: float, lattice: bool = False) -> tuple[F
 
 def _further_bits(fixed: Fixed) -> int:
     """For losses so large that e^loss is beyond the precision."""
-    samples = [use for use, _ in fixed.uses if isinstance(use, Sampled)]
+    met = [use for use, _ in fixed.uses]
+    met += [use for one in met if isinstance(one, Either) for kind in one.of for use, _ in kind.uses]
+    samples = [use for use in met if isinstance(use, Sampled)]
     largest = max(map(_loss_on_sample, samples), default=0)
     laplace = (leaf for use in samples for leaf, _ in use.of.fixed.uses if isinstance(leaf, Laplace))
     if largest > MOST or any(leaf.noise_multiplier * MOST < 1.0 for leaf in laplace):
@@ -212,8 +217,9 @@ class Front:
     @property
     def directed(self) -> bool:
         """Whether the upper pairs depend on the direction."""
-        mixtures = any(isinstance(pair, (Mixed, Reversed)) for pair, _ in self.direction.upper)
-        return mixtures or bool(self.direction.binomials)
+        pairs = [pair for pair, _ in self.direction.upper]
+        pairs += [one for pair in pairs if isinstance(pair, Largest) for one in pair.pairs]
+        return any(isinstance(pair, (Mixed, Reversed)) for pair in pairs) or bool(self.direction.binomials)
 
     def spacing(self, width: float, *, resolve: bool = True) -> float:
         """A spacing for which the bracket is about ``width`` of ε wide at the mass asked for.
