@@ -6,8 +6,9 @@ least that: the largest of several hockey-stick curves is convex in α, 1 at α 
 curve of a pair, which dominates each of them, and doing nothing (``pld.largest``). Dominating pairs compose in
 whatever order (Zhu, Dong and Wang 2022, theorem 10), so m_j − m_{j−1} uses of it, for each j, dominate every case, what
 all of them have in common left as it is. Where something has no pair, the largest ρ does the same for zCDP, and the
-largest range for exponential mechanisms. So with n uses of which each is any one of several cases: m_j is n times
-that of one use, and nothing need be listed. Only an upper side: no data set need reach it.
+largest range for exponential mechanisms; or all that has a ρ is one statement of the largest Σρ. So with n uses of
+which each is any one of several cases: each number is n times that of one use, and nothing need be listed. Only an
+upper side: no data set need reach it.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from affidavit.accountant.nodes import (
     ZeroConcentrated,
 )
 
-__all__ = ["any_of", "apart", "likely_size", "together"]
+__all__ = ["any_of", "by_rho", "likely_size", "mean_loss", "rho_of", "together"]
 
 SAFE = 1.0 - 1e-14
 """Of a noise multiplier that stands for several: less noise costs more."""
 
 
 def likely_size(node: Plan) -> float:
-    """About ρ; puts cases and kinds in order, nothing else."""
+    """About ρ, and ρ itself of what has one; puts cases and kinds in order."""
     match node:
         case Poisson(rate=rate, of=of):
             return rate * rate * likely_size(of)
@@ -91,13 +92,39 @@ def any_of(cases: Sequence[Plan], count: int) -> tuple[Plan, ...]:
     options = [uses_of(case) for case in cases]
     common = _common(options)
     rest = [one - common for one in options]
-    found = min((together(each, count) for each in (rest, [*map(_merged, rest)])), key=_likely_total)
+    ways = [together(rest), together([*map(_merged, rest)])]
+    if (stated := by_rho(rest)) is not None:
+        ways.append(stated)
+    found = Counter({node: uses * count for node, uses in min(ways, key=_likely_total).items()})
     found.update({node: uses * count for node, uses in common.items()})
     return tuple(Repeat(uses, node) for node, uses in found.items())
 
 
 def _likely_total(uses: Counter[Plan]) -> float:
-    return math.fsum(likely_size(node) * count for node, count in uses.items())
+    return math.fsum(mean_loss(node) * count for node, count in uses.items())
+
+
+def mean_loss(node: Plan) -> float:
+    """About that of one use, which is what many of them cost; no more than ρ."""
+    match node:
+        case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon):
+            return epsilon * math.tanh(epsilon / 2.0)
+        case Laplace(noise_multiplier=scale) if scale > 0.0:
+            return 1.0 / scale + math.expm1(-1.0 / scale)
+        case OneOf(options=options):
+            return max(map(mean_loss, options))
+    return likely_size(node)
+
+
+def rho_of(node: Plan) -> float | None:
+    """ρ of one use, or None if the node has no zCDP guarantee."""
+    match node:
+        case ZeroConcentrated() | Gaussian() | Exponential() | Pure() | Laplace() | Approximate(delta=0.0):
+            return likely_size(node)
+        case OneOf(options=options):
+            each = [rho_of(option) for option in options]
+            return None if None in each else max(rho for rho in each if rho is not None)
+    return None
 
 
 def _merged(uses: Counter[Plan]) -> Counter[Plan]:
@@ -114,13 +141,23 @@ def _merged(uses: Counter[Plan]) -> Counter[Plan]:
     return result
 
 
-def together(options: Sequence[Counter[Plan]], count: int = 1) -> Counter[Plan]:
-    """What costs at least as much as ``count`` times any one of ``options``, chosen anew each time."""
+def by_rho(options: Sequence[Counter[Plan]]) -> Counter[Plan] | None:
+    """What has a ρ as one statement of zCDP, the rest as in ``together``; None where nothing has, or no noise."""
+    rest = apart(options, always=True)
+    rho = max(math.fsum((rho_of(node) or 0.0) * count for node, count in one.items()) for one in rest)
+    if not 0.0 < rho < math.inf:
+        return None
+    others = [Counter({node: count for node, count in one.items() if rho_of(node) is None}) for one in rest]
+    return together(others) + Counter({ZeroConcentrated(rho / SAFE): 1})
+
+
+def together(options: Sequence[Counter[Plan]]) -> Counter[Plan]:
+    """What costs at least as much as any one of ``options``."""
     common = _common(options)
     rest = apart([one - common for one in options])
-    result = Counter({node: uses * count for node, uses in common.items()})
+    result = common.copy()
     for fails in (False, True):  # a failure beside them costs less than one in the place of a mechanism
-        result.update(_in_layers([_only(one, fails=fails) for one in rest], count))
+        result.update(_in_layers([_only(one, fails=fails) for one in rest]))
     return result
 
 
@@ -130,7 +167,7 @@ def _only(uses: Counter[Plan], *, fails: bool) -> Counter[Plan]:
     )
 
 
-def _in_layers(rest: Sequence[Counter[Plan]], count: int) -> Counter[Plan]:
+def _in_layers(rest: Sequence[Counter[Plan]]) -> Counter[Plan]:
     """m_j − m_{j−1} uses for each j (module docstring)."""
     result = Counter[Plan]()
     kinds = sorted(dict.fromkeys(node for one in rest for node in one), key=likely_size, reverse=True)
@@ -138,14 +175,14 @@ def _in_layers(rest: Sequence[Counter[Plan]], count: int) -> Counter[Plan]:
     for j in range(len(kinds)):
         most = max(sum(one[node] for node in kinds[: j + 1]) for one in rest)
         if most > before:
-            result[_one_of(kinds[j:])] += (most - before) * count
+            result[_one_of(kinds[j:])] += most - before
         before = most
     return result
 
 
-def apart(options: Sequence[Counter[Plan]]) -> Sequence[Counter[Plan]]:
+def apart(options: Sequence[Counter[Plan]], *, always: bool = False) -> Sequence[Counter[Plan]]:
     """The same, what is (ε, δ)-DP as an ε-DP mechanism and a failure of chance δ, where something has no pair."""
-    if not any(isinstance(node, (Exponential, ZeroConcentrated)) for one in options for node in one):
+    if not always and not any(isinstance(node, (Exponential, ZeroConcentrated)) for one in options for node in one):
         return options
     found = []
     for one in options:

@@ -6,13 +6,11 @@ sides: use by use, or what has a ρ, and is not common to all, by the largest Σ
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from affidavit.accountant.cases.choices import apart, together
+from affidavit.accountant.cases.choices import by_rho, together
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.zcdp import rho_of
 from affidavit.accountant.plan import Exponential, Plan, ZeroConcentrated
 
 __all__ = ["FEW", "WIDER", "covering", "groups_of"]
@@ -43,13 +41,10 @@ def covering(cases: Sequence[Scenario]) -> list[Scenario]:
     common = options[0].copy()
     for option in options:
         common &= option
-    rest = apart([option - common for option in options])
+    rest = [option - common for option in options]
     if any(isinstance(node, (Exponential, ZeroConcentrated)) for option in rest for node in option):
-        rho = max(math.fsum((rho_of(node) or 0.0) * count for node, count in option.items()) for option in rest)
-        if 0.0 < rho < math.inf:
-            others = together([Counter({n: k for n, k in one.items() if rho_of(n) is None}) for one in rest])
-            stated = ZeroConcentrated(rho * (1.0 + 1e-14))
-            found.append(_case([*(common + others).items(), (stated, 1)]))
+        stated = by_rho(rest)
+        found += [] if stated is None else [_case((common + stated).items())]
     return found
 
 

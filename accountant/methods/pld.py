@@ -10,11 +10,11 @@ import math
 from collections.abc import Sequence
 
 from affidavit.accountant.cases.case import OneOf
+from affidavit.accountant.cases.choices import mean_loss, rho_of
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.methods.base import Interval, Target
-from affidavit.accountant.methods.zcdp import rho_of
-from affidavit.accountant.plan import Exponential, Laplace, Plan, Pure, ZeroConcentrated
+from affidavit.accountant.plan import Exponential, Plan, ZeroConcentrated
 from affidavit.accountant.validate import Relation
 
 __all__ = ["PldMethod", "PldProfile", "has_zcdp", "pair_gap"]
@@ -84,17 +84,7 @@ def _rho_of_any(options: Sequence[Plan]) -> float | None:
     rho = rho_of(OneOf(tuple(options)))
     if rho is None or not any(isinstance(option, ZeroConcentrated) for option in options):
         return None
-    return rho if rho <= NEARLY * max(map(_mean_loss, options)) else None
-
-
-def _mean_loss(node: Plan) -> float:
-    """Of one use: what many uses cost; ρ, where it is no more."""
-    match node:
-        case Pure(epsilon=epsilon):
-            return epsilon * math.tanh(epsilon / 2.0)
-        case Laplace(noise_multiplier=scale) if scale > 0.0:
-            return 1.0 / scale + math.expm1(-1.0 / scale)
-    return rho_of(node) or 0.0
+    return rho if rho <= NEARLY * max(map(mean_loss, options)) else None
 
 
 def has_zcdp(scenario: Scenario) -> bool:

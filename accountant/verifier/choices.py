@@ -21,7 +21,10 @@ from affidavit.accountant.plan import Approximate, Laplace, Pure
 from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Steps, Use, by_range
 from affidavit.accountant.verifier.ceiling import likely_cost
 
-__all__ = ["any_of", "layers"]
+__all__ = ["any_of", "common_of"]
+
+LOOSER = 1.1
+"""About how much more zCDP lets pairs cost than they do."""
 
 
 def any_of(options: Sequence[Branch], count: int) -> Branch:
@@ -37,9 +40,9 @@ def any_of(options: Sequence[Branch], count: int) -> Branch:
     left = [by_range(option.steps) - steps for option in options]
     stated = [one.rho + _rho_of_steps(uses) for one, uses in zip(rest, left, strict=True)]
     paired = [replace(one, rho=Fraction(0)) for one in rest]
-    found = _alone(stated, paired)
-    if any(stated):
-        found = min(found, _with_all(stated, paired), key=_likely_size)
+    found, other = _alone(stated, paired), _with_all(stated, paired)
+    if _likely_size(other) * (1.0 if any(stated) else LOOSER) < _likely_size(found):
+        found = other
     whole = common.plus(found).times(count)
     ranges: Steps = tuple(sorted((spread, n * count) for spread, n in steps.items()))
     return Branch(whole, ranges, interleaved=len(ranges) > 1)
@@ -107,7 +110,7 @@ def _in_layers(rests: Sequence[Counter[Fixed]]) -> Fixed:
     kinds = [*dict.fromkeys(kind for rest in rests for kind in rest)]
     kinds.sort(key=lambda one: (-_likely_size(one), repr(one)))
     parts: list[Fixed] = []
-    for j, n in layers(rests, kinds):
+    for j, n in _layers(rests, kinds):
         here = kinds[j:]
         kept = tuple(one for one in here if not any(other is not one and _covers(other, one, here) for other in here))
         parts.append((kept[0] if len(kept) == 1 else Fixed(uses=((Either(kept), 1),))).times(n))
@@ -119,7 +122,7 @@ def _covers(one: Fixed, other: Fixed, kinds: Sequence[Fixed]) -> bool:
     return one.covers(other) and (kinds.index(one) < kinds.index(other) or not other.covers(one))
 
 
-def layers(rests: Sequence[Counter[Fixed]], kinds: Sequence[Fixed]) -> list[tuple[int, int]]:
+def _layers(rests: Sequence[Counter[Fixed]], kinds: Sequence[Fixed]) -> list[tuple[int, int]]:
     """(j, m_j − m_{j−1}), where that is not 0."""
     found, before = [], 0
     for j in range(len(kinds)):

@@ -9,7 +9,7 @@ from flint import arb, ctx
 
 from affidavit.accountant.plan import Approximate, DiscreteGaussian, Laplace, Pure
 from affidavit.accountant.verifier.balls import Ball, ball
-from affidavit.accountant.verifier.branches import Fixed, Sampled
+from affidavit.accountant.verifier.branches import Either, Fixed, Sampled
 from affidavit.accountant.verifier.discrete import discrete_pairs
 from affidavit.accountant.verifier.on_sample import sampled_pairs
 from affidavit.accountant.verifier.pairs import Finite, GaussianPair, LaplacePair, Pair
@@ -59,8 +59,15 @@ class Largest(Pair):
 
 def largest_pair(kinds: tuple[Fixed, ...], *, forward: bool) -> Pair:
     """Of one use of any of these, each a single mechanism with a pair."""
-    pairs = tuple(_pair(kind, forward=forward) for kind in kinds)
+    pairs = tuple(_pair(kind, forward=forward) for one in kinds for kind in _single(one))
     return pairs[0] if len(pairs) == 1 else Largest(pairs)
+
+
+def _single(kind: Fixed) -> tuple[Fixed, ...]:
+    match kind.uses:
+        case ((Either(of=kinds), 1),):
+            return tuple(single for one in kinds for single in _single(one))
+    return (kind,)
 
 
 def _pair(kind: Fixed, *, forward: bool) -> Pair:

@@ -57,7 +57,7 @@ from affidavit.accountant.verifier.choices import any_of
 
 __all__ = ["Cases", "cases"]
 
-_MAX_PRODUCT = 1024
+_MAX_PRODUCT = 1_024
 _FEW_ORDERS = 64
 _NEARLY = 1.0 - 1e-12
 
@@ -174,16 +174,13 @@ def _repeated(inner: Sequence[Branch], count: int, side: Side) -> tuple[Branch, 
     ordered = len(ranges) > 1 or (side == "lower" and bool(ranges))
     if ordered and len(inner) ** count <= _FEW_ORDERS:
         return _listed(map(Branch.joined, product(inner, repeat=count)), side)
-    few = math.comb(count + len(inner) - 1, len(inner) - 1) <= _MAX_PRODUCT
+    few = math.comb(count + len(inner) - 1, len(inner) - 1) <= MAX_BRANCHES
     if side == "lower" and (ordered or not few):  # some sequences, in an order that is reached
         return undominated(_times(one, count, side) for one in inner)
     if not few:
         return (any_of(inner, count),)
     join = Branch.in_any_order if ranges else Branch.joined
-    found = undominated(join([*map(Branch.times, inner, split)]) for split in _splits(count, len(inner)))
-    if len(found) > MAX_BRANCHES and side == "upper":
-        return (any_of(inner, count),)
-    return found[:MAX_BRANCHES]
+    return undominated(join([*map(Branch.times, inner, split)]) for split in _splits(count, len(inner)))
 
 
 def _times(one: Branch, count: int, side: Side) -> Branch:
