@@ -45,8 +45,8 @@ __all__ = ["at_least_as_costly", "covers", "maximal", "undominated"]
 
 NEARLY = 1.0 - 1e-12
 """Counts of uses are sums in float64."""
-CLOSE, LEAST = 1e-10, 1e-200
-"""Room for float64, relative, and what is too small for it, in the comparison of ln(1 − δ(0))."""
+CLOSE, LEAST, LARGEST = 1e-10, 1e-200, 1e9
+"""Room for float64, relative, and what is too small for it, in the comparison of ln(1 − δ(0)); the largest loss."""
 # For each leaf: the fields whose growth costs more (+1) or less (-1).
 _COST_SIGN: dict[type[Plan], dict[str, int]] = {
     Gaussian: {"noise_multiplier": -1},
@@ -109,18 +109,21 @@ def _admits(a: Plan, b: Plan) -> bool:
     match a, b:
         case ZeroConcentrated(rho=rho), Gaussian(noise_multiplier=sigma):
             return 2 * Fraction(rho) * Fraction(sigma) ** 2 >= 1
-        case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon), Laplace(noise_multiplier=scale):
-            return Fraction(epsilon) * Fraction(scale) >= 1
-        case (Approximate(epsilon=most), Pure(epsilon=epsilon)) | (
-            Pure(epsilon=most) | Approximate(epsilon=most),
-            Exponential(range=epsilon),
-        ):
-            return most >= epsilon or (isinstance(b, Pure) and _dominates(a, b))
-        case Exponential(range=eta), Pure(epsilon=epsilon):
-            return eta >= 2.0 * epsilon
-        case (Gaussian() | ZeroConcentrated(), Laplace() | Pure()) | (Laplace(), Pure()):
-            return _dominates(a, b)
-    return False
+        case Gaussian() | ZeroConcentrated(), Laplace() if _dominates(a, b):
+            return True
+    match b:
+        case Pure(epsilon=epsilon) | Exponential(range=epsilon):
+            most = Fraction(epsilon)
+        case Laplace(noise_multiplier=scale) if scale > 0.0:
+            most = 1 / Fraction(scale)
+        case _:
+            return False
+    match a:
+        case Exponential(range=eta):
+            return Fraction(eta) >= 2 * most
+        case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon) if Fraction(epsilon) >= most:
+            return True
+    return most < LARGEST and _dominates(a, Pure(float(most)))
 
 
 def _dominates(a: Plan, b: Plan) -> bool:

@@ -15,6 +15,7 @@ from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.verifier import check_claim, recompute
 
+from ..unlisted import listed_at_most
 from .interpreter import TooLargeError, attack, is_exhaustible, optimum
 from .plans import Node, plan
 
@@ -94,6 +95,17 @@ def test_no_bound_is_below_an_attack(first: int) -> None:
             answers += check(
                 ran, number=number % 3 == first // BATCH % 3, verdict=number % 3 == (first // BATCH + 1) % 3
             )
+    assert answers >= BATCH // 2
+
+
+@pytest.mark.parametrize("first", range(0, 300, BATCH))
+def test_no_bound_of_cases_that_are_not_listed_is_below_an_attack(first: int) -> None:
+    """As if one case were too many to list: the same plans, all of whose choices are bounded together."""
+    answers = 0
+    for number in range(first, first + BATCH):
+        if (ran := run(number)) is not None:
+            with listed_at_most(1):
+                answers += check(ran, number=number % 3 == first // BATCH % 3, verdict=False)
     assert answers >= BATCH // 2
 
 
