@@ -59,7 +59,7 @@ from itertools import islice, product
 from typing import Literal
 
 from affidavit.accountant.cases.case import NOTHING, AnyOrder, Moved, exponential_uses, is_nothing, only
-from affidavit.accountant.cases.choices import any_of
+from affidavit.accountant.cases.choices import any_of, likely_size
 from affidavit.accountant.cases.dominance import covers, maximal, undominated
 from affidavit.accountant.cases.moves import pairs_of_parts, reached_moves, reached_parts
 from affidavit.accountant.cases.populations import (
@@ -75,8 +75,8 @@ __all__ = ["Cases", "cases"]
 
 MAX_CASES = 256
 """Most cases of a plan that are listed, above."""
-MOST_REACHED = 32
-"""Cases below that are looked at, of more."""
+MOST_REACHED, FEW_REACHED = 32, 8
+"""Cases below that are looked at, of more; the second where those above are not listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,8 @@ def _of(upper: Iterable[Plan], lower: Iterable[Plan]) -> Cases:
     above = tuple(undominated(upper))
     below = (above if lower == upper else tuple(undominated(lower))) or (NOTHING,)
     if len(above) > MAX_CASES:
-        return Cases(tuple(_any_sequence(any_of(above, 1))), below[:MOST_REACHED])
+        reached = tuple(sorted(below, key=likely_size, reverse=True)[:FEW_REACHED])
+        return Cases(tuple(_any_sequence(any_of(above, 1))), reached)
     return Cases(above, below)
 
 

@@ -36,6 +36,8 @@ from affidavit.accountant.nodes import (
 
 __all__ = ["any_of", "by_rho", "likely_size", "mean_loss", "rho_of", "together"]
 
+MOST_STATED = 32
+"""(ε, δ) guarantees that are kept apart in one use; neighbours of more have the largest ε and δ of them."""
 SAFE = 1.0 - 1e-14
 """Of a noise multiplier that stands for several: less noise costs more."""
 
@@ -49,6 +51,8 @@ def likely_size(node: Plan) -> float:
             return (sample / max(population, 1)) ** 2 * likely_size(of)
         case Repeat(count=count, of=of):
             return count * likely_size(of) if count else 0.0
+        case AnyOrder(of=of):
+            return likely_size(of)
         case Compose(parts=parts):
             return math.fsum(map(likely_size, parts))
         case OneOf(options=options):
@@ -210,4 +214,10 @@ def _one_of(kinds: Iterable[Plan]) -> Plan:
     kept = maximal(kind for kind in single if not isinstance(kind, Exponential))
     if ranges and not any(at_least_as_costly(kind, Exponential(max(ranges))) for kind in kept):
         kept = maximal((*kept, Exponential(max(ranges))))
+    stated = sorted((kind for kind in kept if isinstance(kind, Approximate)), key=lambda one: one.epsilon)
+    if len(stated) > MOST_STATED:
+        kept = [kind for kind in kept if not isinstance(kind, Approximate)]
+        step = math.ceil(len(stated) / MOST_STATED)
+        for i in range(0, len(stated), step):
+            kept.append(Approximate(stated[i : i + step][-1].epsilon, max(one.delta for one in stated[i : i + step])))
     return kept[0] if len(kept) == 1 else OneOf(tuple(kept))

@@ -28,9 +28,10 @@ def _largest_loss(branch: Branch, *, forward: bool) -> Ball | None:
                 total += ball(count / Fraction(scale))
             case Either(of=kinds):
                 each = [_largest_loss(Branch(first=kind), forward=forward) for kind in kinds]
-                if None in each:
+                known = [one for one in each if one is not None]
+                if len(known) < len(each):
                     return None
-                total += count * max(each, key=up)
+                total += count * max(known, key=up)
             case Sampled(of=of) if (inner := _largest_loss(of, forward=True)) is not None:
                 total += count * _amplified(use, inner, forward=forward != use.mirrored)
             case _:

@@ -23,6 +23,8 @@ from affidavit.accountant.verifier.ceiling import likely_cost
 
 __all__ = ["any_of", "common_of"]
 
+MOST_STATED = 16
+"""(ε, δ) guarantees that are kept apart in one use; of more, several have the largest ε and δ of any of them."""
 LOOSER = 1.1
 """About how much more zCDP lets pairs cost than they do."""
 
@@ -111,15 +113,26 @@ def _in_layers(rests: Sequence[Counter[Fixed]]) -> Fixed:
     kinds.sort(key=lambda one: (-_likely_size(one), repr(one)))
     parts: list[Fixed] = []
     for j, n in _layers(rests, kinds):
-        here = kinds[j:]
-        kept = tuple(one for one in here if not any(other is not one and _covers(other, one, here) for other in here))
+        kept = _costliest(kinds[j:])
         parts.append((kept[0] if len(kept) == 1 else Fixed(uses=((Either(kept), 1),))).times(n))
     return Fixed.joined(parts)
 
 
-def _covers(one: Fixed, other: Fixed, kinds: Sequence[Fixed]) -> bool:
-    """Of two that cover each other, the first."""
-    return one.covers(other) and (kinds.index(one) < kinds.index(other) or not other.covers(one))
+def _costliest(kinds: Sequence[Fixed]) -> tuple[Fixed, ...]:
+    """Those that no other one covers."""
+    kept: list[Fixed] = []
+    for kind in kinds:
+        if not any(other.covers(kind) for other in kept):
+            kept = [other for other in kept if not kind.covers(other)]
+            kept.append(kind)
+    stated = sorted((use.epsilon, use.delta) for kind in kept for use, _ in kind.uses if isinstance(use, Approximate))
+    if len(stated) <= MOST_STATED:
+        return tuple(kept)
+    step = -(-len(stated) // MOST_STATED)
+    chunks = [stated[i : i + step] for i in range(0, len(stated), step)]
+    others = [kind for kind in kept if not any(isinstance(use, Approximate) for use, _ in kind.uses)]
+    larger = [Approximate(chunk[-1][0], max(delta for _, delta in chunk)) for chunk in chunks]
+    return (*others, *(Fixed(uses=((use, 1),)) for use in larger))
 
 
 def _layers(rests: Sequence[Counter[Fixed]], kinds: Sequence[Fixed]) -> list[tuple[int, int]]:

@@ -53,12 +53,13 @@ from affidavit.accountant.verifier.branches import (
     by_range,
     undominated,
 )
+from affidavit.accountant.verifier.ceiling import likely_cost
 from affidavit.accountant.verifier.choices import any_of
 
 __all__ = ["Cases", "cases"]
 
 _MAX_PRODUCT = 1_024
-_FEW_ORDERS = 64
+_FEW_ORDERS, _FEW_REACHED = 64, 8
 _NEARLY = 1.0 - 1e-12
 
 Side = Literal["upper", "lower"]
@@ -155,7 +156,9 @@ def _listed(branches: Iterable[Branch], side: Side) -> tuple[Branch, ...]:
     found = undominated(branches)
     if len(found) <= MAX_BRANCHES:
         return found
-    return (any_of(found, 1),) if side == "upper" else found[:MAX_BRANCHES]
+    if side == "upper":
+        return (any_of(found, 1),)
+    return tuple(sorted(found, key=likely_cost, reverse=True)[:_FEW_REACHED])
 
 
 def _composed(options: Sequence[Sequence[Branch]], side: Side) -> tuple[Branch, ...]:

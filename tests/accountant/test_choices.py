@@ -30,8 +30,7 @@ from affidavit.accountant.pld.steps import one_step
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier import recompute
 from affidavit.accountant.verifier.branches import enough
-
-from ..unlisted import listed_at_most
+from support.unlisted import listed_at_most
 
 RELATIONS: tuple[Relation, ...] = ("add-remove", "zero-out", "substitution")
 ROOM = 1.0 + 1e-9
@@ -97,19 +96,22 @@ MANY: list[tuple[Plan, float]] = [
 @pytest.mark.parametrize(("one", "width"), MANY)
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_a_thousand_uses_of_unlike_parts(one: Plan, width: float, relation: Relation) -> None:
-    """Both engines answer; both sides near each other."""
+    """Both engines answer; both upper sides are near what is reached."""
     plan = Repeat(1000, one)
-    for found in (bound(plan, relation=relation, delta=1e-5), recompute(plan, relation=relation, delta=1e-5)):
-        assert 0.0 < found.epsilon_lower <= found.epsilon_upper <= width * found.epsilon_lower
+    found, again = bound(plan, relation=relation, delta=1e-5), recompute(plan, relation=relation, delta=1e-5)
+    least = max(found.epsilon_lower, again.epsilon_lower)
+    assert min(found.epsilon_lower, again.epsilon_lower) > 0.5 * least
+    for upper in (found.epsilon_upper, again.epsilon_upper):
+        assert least <= upper <= width * least
 
 
 def test_as_many_options_as_one_likes() -> None:
-    """None covers another: 257 in one parallel node, and 3^8 by seven nodes in a row."""
-    approximate = [Approximate(0.01 * (i + 1), 1e-8 * (257 - i)) for i in range(257)]
-    in_a_row = [Parallel((Pure(0.1 + i), Gaussian(2.5 / (1 + i)), Exponential(0.21 + 2 * i))) for i in range(8)]
+    """None covers another: 300 in one parallel node, and 3^8 by eight nodes in a row."""
+    approximate = [Approximate(0.01 * (i + 1), 1e-9 * (300 - i)) for i in range(300)]
+    in_a_row = [Parallel((Approximate(0.2, 1e-9), Gaussian(4.5), Laplace(4.4)))] * 8
     for plan in (Parallel(tuple(approximate)), Compose(tuple(in_a_row))):
         for found in (bound(plan, relation="zero-out", delta=1e-5), recompute(plan, relation="zero-out", delta=1e-5)):
-            assert 0.0 < found.epsilon_lower <= found.epsilon_upper < 1.3 * found.epsilon_lower
+            assert 0.0 < found.epsilon_lower <= found.epsilon_upper < 1.4 * found.epsilon_lower
 
 
 def test_many_changes_of_range_are_any_order() -> None:

@@ -14,8 +14,8 @@ import pytest
 from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.verifier import check_claim, recompute
+from support.unlisted import listed_at_most
 
-from ..unlisted import listed_at_most
 from .interpreter import TooLargeError, attack, is_exhaustible, optimum
 from .plans import Node, plan
 

@@ -66,11 +66,6 @@ def drawn(population: int, sample: int, of: Node) -> Node:
     return {"kind": "subsample", "scheme": "without-replacement", "population": population, "sample": sample, "of": of}
 
 
-def unlike(count: int) -> list[Node]:
-    """Leaves of which none costs at least what another does."""
-    return [approximate(0.01 * (i + 1), 1e-6 * (count - i)) for i in range(count)]
-
-
 def _bounded(*, plan: Node, relation: Relation = "zero-out") -> object:
     return bound(plan, relation=relation, delta=1e-5)
 
