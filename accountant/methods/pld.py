@@ -72,8 +72,8 @@ def _concentrated(scenario: Scenario) -> tuple[float, list[tuple[Plan, int]]]:
                 costs.append(count * rho)
             case Exponential(range=eta) if eta <= WEAK:
                 costs.append(count * eta * eta / 8.0)
-            case OneOf(options=options) if (rho := _rho_of_any(options)) is not None:
-                costs.append(count * rho)
+            case OneOf(options=options) if (any_rho := _rho_of_any(options)) is not None:
+                costs.append(count * any_rho)
             case _:
                 rest.append((node, count))
     return math.fsum(costs) * (1.0 + 1e-15), rest
