@@ -19,13 +19,16 @@ from functools import lru_cache
 from typing import Any
 
 from affidavit.accountant import validate
+from affidavit.accountant.cases.choices import likely_size
 from affidavit.accountant.cases.scenario import Scenario, Scenarios, scenarios
 from affidavit.accountant.errors import NotSupported, PlanError
 from affidavit.accountant.methods.base import Interval, Method, Target
 from affidavit.accountant.methods.best import ALL, METHODS, Found, admitted, ask, best, candidates, edge, seen
 from affidavit.accountant.methods.ceiling import costs_at_most
-from affidavit.accountant.methods.cover import FEW, WIDER, cost_together, groups_of, likely_size
+from affidavit.accountant.methods.cover import FEW, WIDER, covering, groups_of
 from affidavit.accountant.methods.failure import certain_failure
+from affidavit.accountant.methods.pld import PldMethod
+from affidavit.accountant.methods.zcdp import ZcdpMethod
 from affidavit.accountant.plan import Plan, canonical_json, core, parse_plan
 from affidavit.accountant.show import Facts, Shown, between, lower, table, upper
 from affidavit.accountant.validate import Relation
@@ -35,6 +38,8 @@ __all__ = ["METHODS", "Bound", "MethodResult", "Methods", "bound", "check_covere
 
 COARSE = 3e-2
 """Tolerance of a first look at several scenarios."""
+COVERING: tuple[Method, ...] = (ZcdpMethod(), PldMethod())
+"""What is asked about a group of cases."""
 ADMITTED = 4
 """Of so many cases with ``zcdp``, the likely costliest, it is looked at what Gaussians in their place cost."""
 TRIED = 8
@@ -132,25 +137,31 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
     if not any(one in cases.upper for one in alone):
         alone, groups = order, []
     waiting: list[Scenario] = [*reversed(alone)]
-    most = 0.0  # of the groups
+    groups.reverse()
+    most = Found(Interval(0.0, 0.0), "")  # of the groups
     while waiting or groups:
         if not waiting:
-            group = [one for one in groups.pop(0) if one in cases.upper]
+            group = [one for one in groups.pop() if one in cases.upper]
             left = [one for one in group if not _stays_below(one, relation, target, least)]
             skipped += [one for one in group if one not in left]
-            together = cost_together(left, relation, target) if len(left) > 1 else None
-            known = max(look.interval.upper for one, look in looks.items() if one in cases.upper)
-            if together is not None and len(left) <= FEW and together > WIDER * known:
-                together = None
-            most = most if together is None else max(most, together)
-            waiting = [*reversed(left)] if together is None else []
+            together = _together(left, relation, target) if len(left) > FEW else None
+            costliest = max((one for one in looks if one in cases.upper), key=lambda one: looks[one].interval.upper)
+            known = best(costliest, relation, target).interval.upper if together else 0.0
+            if together is None:
+                waiting = [*reversed(left)]
+            elif together.interval.upper > max(WIDER * known, most.interval.upper):
+                half = len(left) // 2
+                groups += [left[half:], left[:half]]
+            else:
+                most = max(most, together, key=_upper)
             continue
         scenario = waiting.pop()
         if above_seen and _stays_below(scenario, relation, target, least):
             skipped.append(scenario)
             continue
         try:
-            looks[scenario] = found = best(scenario, relation, coarse, admit=len(looks) < ADMITTED)
+            admit = scenario in cases.lower and sum(one in cases.lower for one in looks) < ADMITTED
+            looks[scenario] = found = best(scenario, relation, coarse, admit=admit)
         except NotSupported:
             if scenario in cases.upper:
                 raise
@@ -165,24 +176,37 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
         most_known = max((f.interval.upper for f in above.values()), default=0.0)
         no_matter = high <= least or (high <= most_known and low <= (1.0 - COARSE) * least)
         sharp = coarse == target or (above and no_matter)
-        found = look if sharp else best(scenario, relation, target, admit=low > 0.0 and len(above) < ADMITTED)
+        found = look if sharp else best(scenario, relation, target, admit=low > 0.0 and len(below) < ADMITTED)
         if scenario in cases.upper:
             above[scenario] = found
         if scenario in cases.lower:
             below[scenario] = found
             least = max(least, found.interval.lower)
-    if least > max(most, *(f.interval.upper for f in above.values())):
+    if least > max(map(_upper, (most, *above.values()))):
         # A lower side that nothing reaches: what was skipped for it has to be bounded after all.
         above |= {scenario: best(scenario, relation, target) for scenario in skipped if scenario in cases.upper}
-    worst = max(above.values(), key=lambda f: f.interval.upper)
-    if most > worst.interval.upper:
-        worst = Found(Interval(0.0, most), "pld")
+    worst = max((*above.values(), most), key=_upper)
     if least > worst.interval.upper and not target.explicit:
         explicit = replace(target, explicit=True)
         below = {scenario: best(scenario, relation, explicit) for scenario in below}
         least = max(f.interval.lower for f in below.values())
     attained = bool(below) and all(f.attained for f in (*above.values(), *below.values()))
     return Found(Interval(least, worst.interval.upper), worst.method, attained)
+
+
+def _upper(found: Found) -> float:
+    return found.interval.upper
+
+
+def _together(group: Sequence[Scenario], relation: Relation, target: Target) -> Found | None:
+    """An upper side of all of them; None where no method covers what costs as much."""
+    found = [
+        Found(seen(case, relation, target, ask(method.profile(case, relation, target), target)), method.name)
+        for case in covering(group)
+        for method in COVERING
+        if not method.why_not(case, relation)
+    ]
+    return min(found, key=_upper, default=None)
 
 
 def _likely_cost(scenario: Scenario) -> tuple[float, float]:

@@ -1,20 +1,16 @@
-"""What a case is made of: plan nodes without ``parallel``, and two that only cases have (``changes``)."""
+"""What a case is made of: plan nodes without ``parallel``, and three that only cases have (``changes``)."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from affidavit.accountant.nodes import Compose, Exponential, Plan, Poisson, Repeat, WithoutReplacement, ZeroConcentrated
+from affidavit.accountant.nodes import Compose, Exponential, Plan, Poisson, Repeat, WithoutReplacement
 
-__all__ = ["NOTHING", "AnyOrder", "Moved", "concentrated", "exponential_uses", "is_nothing", "only"]
+__all__ = ["NOTHING", "AnyOrder", "Moved", "OneOf", "exponential_uses", "is_nothing", "only"]
 
 NOTHING = Compose(())
-WEAK = 2.0
-"""Range of an exponential mechanism up to which η²/8-zCDP (Cesar and Rogers 2021, lemma 3.4) says more than η-DP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +39,18 @@ class AnyOrder(Plan):
     @property
     def below(self) -> tuple[Plan, ...]:
         return (self.of,)
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf(Plan):
+    """One use of any one of ``options``, each a single use, the choice free every time. An upper side (``choices``)."""
+
+    options: tuple[Plan, ...]
+    kind: ClassVar[str] = "one-of"
+
+    @property
+    def below(self) -> tuple[Plan, ...]:
+        return self.options
 
 
 def exponential_uses(plan: Plan, uses: int = 1) -> dict[float, int]:
@@ -86,24 +94,3 @@ def is_nothing(plan: Plan) -> bool:
         case Repeat(count=count, of=of):
             return count == 0 or is_nothing(of)
     return False
-
-
-def concentrated(uses: Iterable[tuple[Plan, int]]) -> tuple[float, list[tuple[Plan, int]]]:
-    """Σρ of what is only known to be concentrated, rounded up, and the rest; weak exponential mechanisms beside it too.
-
-    Of things that run on the same data, samples of them not unrolled.
-    """
-    every = list(uses)
-    costs: list[float] = []
-    rest: list[tuple[Plan, int]] = []
-    for node, count in every:
-        match node:
-            case ZeroConcentrated(rho=rho):
-                costs.append(count * rho if count else 0.0)
-            case Exponential(range=eta) if eta <= WEAK:
-                costs.append(count * eta * eta / 8.0 if count else 0.0)
-            case _:
-                rest.append((node, count))
-    if not any(isinstance(node, ZeroConcentrated) for node, _ in every):
-        return 0.0, every
-    return math.fsum(costs) * (1.0 + 1e-15), rest

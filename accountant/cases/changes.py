@@ -21,6 +21,8 @@ pairs first are an upper side (E sup >= sup E). The declared order is a lower si
 range have no worst order: ``AnyOrder``, unless there are two uses and nothing else, where there are but two orders.
 So with a repeated node whose slot is in a part of one kind at one use, in one of another kind at the next.
 
+**Too many** choices to list are one case above (``choices``): so many uses, each any one of these.
+
 **Poisson sample.** A record that leaves, enters or becomes null is kept with probability q, else nothing changes
 (``Moved`` says in which direction, where the plan's relation does not). A replaced one gives three laws
 (``pld.subsample``).
@@ -48,6 +50,7 @@ its substitution cost. But not below a Poisson sample: there null is absence, of
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -56,6 +59,7 @@ from itertools import islice, product
 from typing import Literal
 
 from affidavit.accountant.cases.case import NOTHING, AnyOrder, Moved, exponential_uses, is_nothing, only
+from affidavit.accountant.cases.choices import any_of, likely_size
 from affidavit.accountant.cases.dominance import covers, maximal, undominated
 from affidavit.accountant.cases.moves import pairs_of_parts, reached_moves, reached_parts
 from affidavit.accountant.cases.populations import (
@@ -70,9 +74,9 @@ from affidavit.accountant.validate import Relation
 __all__ = ["Cases", "cases"]
 
 MAX_CASES = 256
-"""Most cases of a plan, above."""
-MOST_REACHED = 32
-"""Cases below that are looked at, of more."""
+"""Most cases of a plan that are listed, above."""
+MOST_REACHED, FEW_REACHED = 32, 8
+"""Cases below that are looked at, of more; the second where those above are not listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,7 @@ _ROOT: dict[Relation, _Change] = {
 def cases(plan: Plan, relation: Relation) -> Cases:
     """Every choice of where the changed record is, as trees without ``parallel``.
 
-    Raises ``NotSupported`` where there are too many unlike ones, or no theorem applies.
+    Raises ``NotSupported`` where no theorem applies.
     """
     populations = {node.population for node in outermost(plan, WithoutReplacement)}
     return _cases(plan, replace(_ROOT[relation], population=min(populations, default=None)))
@@ -131,6 +135,8 @@ def _cases(plan: Plan, change: _Change) -> Cases:
             return _alike([plan])
         case Compose(parts=parts):
             return _composed([_cases(part, change) for part in parts])
+        case Repeat(count=count, of=Repeat(count=inner, of=of)):
+            return _cases(Repeat(count * inner, of), change)
         case Repeat(count=count, of=of):
             return _repeated(count, _cases(of, change)) if count else _alike([NOTHING])
         case Parallel():
@@ -158,31 +164,21 @@ def _alike(plans: Sequence[Plan]) -> Cases:
 def _of(upper: Iterable[Plan], lower: Iterable[Plan]) -> Cases:
     upper, lower = list(upper), list(islice(lower, MOST_REACHED + MAX_CASES))
     above = tuple(undominated(upper))
+    below = (above if lower == upper else tuple(undominated(lower))) or (NOTHING,)
     if len(above) > MAX_CASES:
-        raise NotSupported(
-            f"the parallel nodes leave more than {MAX_CASES} unlike cases",
-            hint="make the parts alike: state each part's cost by its costliest member",
-        )
-    return Cases(above, (above if lower == upper else tuple(undominated(lower))) or (NOTHING,))
+        reached = tuple(sorted(below, key=likely_size, reverse=True)[:FEW_REACHED])
+        return Cases(tuple(_any_sequence(any_of(above, 1))), reached)
+    return Cases(above, below)
 
 
 def _composed(parts: Sequence[Cases]) -> Cases:
-    upper = map(Compose, _product([part.upper for part in parts]))
+    reached = map(Compose, islice(product(*(part.lower for part in parts)), MOST_REACHED))
+    if math.prod(len(part.upper) for part in parts) > MAX_CASES:
+        return _of(_any_sequence([one for part in parts for one in any_of(part.upper, 1)]), reached)
+    upper = map(Compose, product(*(part.upper for part in parts)))
     if all(part.upper == part.lower for part in parts):
         return _of(found := list(upper), found)
-    return _of(upper, map(Compose, islice(product(*(part.lower for part in parts)), MOST_REACHED)))
-
-
-def _product(options: Sequence[Sequence[Plan]]) -> Iterable[tuple[Plan, ...]]:
-    total = 1
-    for option in options:
-        total *= len(option)
-        if total > MAX_CASES:
-            raise NotSupported(
-                f"the parallel nodes leave more than {MAX_CASES} unlike cases",
-                hint="make the parts alike: state each part's cost by its costliest member",
-            )
-    return product(*options)
+    return _of(upper, reached)
 
 
 def _repeated(count: int, inner: Cases) -> Cases:
@@ -193,6 +189,8 @@ def _repeated(count: int, inner: Cases) -> Cases:
         return _of([Repeat(count, inner.upper[0])], [Repeat(count, case) for case in inner.lower])
     upper: list[Plan] = []
     lower: list[Plan] = []
+    if math.comb(count + len(inner.upper) - 1, len(inner.upper) - 1) > MAX_CASES:
+        return _of(_any_sequence(any_of(inner.upper, count)), [Repeat(count, case) for case in inner.lower])
     for split in _splits(count, len(inner.upper)):
         chosen = [Repeat(k, case) for k, case in zip(split, inner.upper, strict=True) if k]
         upper += [chosen[0]] if len(chosen) == 1 else _any_sequence(chosen)
@@ -202,15 +200,7 @@ def _repeated(count: int, inner: Cases) -> Cases:
 
 
 def _splits(count: int, kinds: int) -> Iterable[tuple[int, ...]]:
-    """All ways to write ``count`` as an ordered sum of ``kinds`` counts, if they are few."""
-    ways = 1
-    for i in range(1, kinds):
-        ways = ways * (count + i) // i
-        if ways > MAX_CASES:
-            raise NotSupported(
-                "a repeated parallel node with unlike parts leaves too many cases",
-                hint="put the repeat inside each part",
-            )
+    """All ways to write ``count`` as an ordered sum of ``kinds`` counts."""
     if kinds == 1:
         return [(count,)]
     return [(k, *rest) for k in range(count + 1) for rest in _splits(count - k, kinds - 1)]

@@ -11,13 +11,12 @@ after all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from affidavit.accountant.cases.case import AnyOrder, Moved, exponential_uses
+from affidavit.accountant.cases.case import NOTHING, AnyOrder, Moved, OneOf, exponential_uses
 from affidavit.accountant.cases.changes import cases
-from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Compose, Exponential, Leaf, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.validate import Relation
 
@@ -27,6 +26,7 @@ Order = Literal["fixed-first", "fixed-last", "mixed", "any"]
 """Where the mechanisms with a dominating pair run, relative to the exponential ones; ``any``: nothing has an order."""
 
 MAX_RUNS = 4096
+"""Changes of range that are kept in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,7 @@ class _Flat:
     fixed_first: bool = True
     fixed_last: bool = True
     any_order: bool = False
+    too_many: bool = False
 
     def scenario(self) -> Scenario:
         runs = self.runs
@@ -81,7 +82,8 @@ def _flatten(plan: Plan, uses: int, flat: _Flat) -> None:
             return
         case Compose(parts=parts):
             rounds = uses if _needs_order(plan) and not flat.any_order else 1
-            for _ in range(rounds):
+            flat.too_many |= rounds > 1 and rounds * len(parts) > MAX_RUNS
+            for _ in range(1 if flat.too_many else rounds):
                 for part in parts:
                     _flatten(part, uses // rounds, flat)
             if uses > 1 and flat.fixed and runs:
@@ -98,12 +100,8 @@ def _flatten(plan: Plan, uses: int, flat: _Flat) -> None:
                     runs[-1] = (eta, runs[-1][1] + uses)
                 else:
                     runs.append((eta, uses))
-                if len(runs) > MAX_RUNS:
-                    raise NotSupported(
-                        f"more than {MAX_RUNS} changes of range in one plan",
-                        hint="use the same range for neighbouring exponential leaves",
-                    )
-        case Leaf() | Poisson() | WithoutReplacement() | Moved():
+                flat.too_many |= len(runs) > MAX_RUNS
+        case Leaf() | Poisson() | WithoutReplacement() | Moved() | OneOf():
             flat.fixed_first &= not runs
             flat.fixed[plan] = flat.fixed.get(plan, 0) + uses
         case _:
@@ -131,16 +129,38 @@ class Scenarios:
 def scenarios(plan: Plan, relation: Relation) -> Scenarios:
     """Every scenario that may be the costliest, and those that neighbouring data sets reach, as far as mechanisms do.
 
-    Raises ``NotSupported`` where there are too many unlike ones, or no theorem applies.
+    Raises ``NotSupported`` where no theorem applies.
     """
     found = cases(plan, relation)
-    return Scenarios(_flattened(found.upper), _flattened(found.lower))
+    return Scenarios(_flattened(found.upper, AnyOrder), _flattened(found.lower, _of_one_range))
 
 
-def _flattened(plans: Iterable[Plan]) -> tuple[Scenario, ...]:
+def _flattened(plans: Iterable[Plan], simpler: Callable[[Plan], Plan]) -> tuple[Scenario, ...]:
+    """``simpler``: what a case of too many changes of range is taken for."""
     result: dict[Scenario, None] = {}
     for plan in plans:
         flat = _Flat({}, [])
         _flatten(plan, 1, flat)
+        if flat.too_many:
+            flat = _Flat({}, [])
+            _flatten(simpler(plan), 1, flat)
         result.setdefault(flat.scenario())
     return tuple(result)
+
+
+def _of_one_range(plan: Plan) -> Plan:
+    """The exponential mechanisms of other ranges than that of most cost tell nothing: a choice that is reached."""
+    uses = exponential_uses(plan)
+    kept = max(uses, key=lambda eta: uses[eta] * eta * eta)
+
+    def pruned(node: Plan) -> Plan:
+        match node:
+            case Exponential(range=eta):
+                return node if eta == kept else NOTHING
+            case Repeat(count=count, of=of):
+                return Repeat(count, pruned(of))
+            case Compose(parts=parts):
+                return Compose(tuple(map(pruned, parts)))
+        return node
+
+    return pruned(plan)

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from affidavit.accountant.cases.choices import likely_size
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import (
     EPSILON_FLOOR,
@@ -31,7 +32,6 @@ from affidavit.accountant.methods.base import (
     certain_delta,
     smallest_epsilon,
 )
-from affidavit.accountant.methods.cover import likely_size
 from affidavit.accountant.methods.discrete import DiscreteProfile, mixed_delta
 from affidavit.accountant.methods.optimal import support_size
 from affidavit.accountant.methods.pair_profiles import MAX_ATOMS, FixedProfile, fixed_gap, fixed_profile

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from affidavit.accountant.cases.case import OneOf
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.methods.adaptive import AdaptiveMethod, recursion_points
@@ -51,9 +52,9 @@ EXACT: tuple[Method, ...] = (
 )
 """From the cheapest to the most general; the first that is exact for a scenario is its best."""
 
-WORTH_A_LOOK, WORTH_COMPOSING = 2e5, 1e3
-"""Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first; the second
-where what runs beside them has to be composed, finely and everywhere, before the recursion begins."""
+WORTH_A_LOOK = 2e5
+"""Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first; where what
+runs beside them has to be composed, finely and everywhere, before the recursion begins, it always is."""
 SHORT = 1e6
 """Points of a recursion that is asked as well where blocks are wider than asked."""
 RANGE_ROUNDING = 1e-15
@@ -74,7 +75,9 @@ METHODS: tuple[str, ...] = tuple(method.name for method in ALL)
 def _is_exact(method: Method, scenario: Scenario) -> bool:
     if method.name == "optimal":
         return all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
-    return method.exact and not (method.name == "pld" and scenario.exponentials) and not holds_zcdp(scenario)
+    if method.name == "pld" and (scenario.exponentials or any(isinstance(node, OneOf) for node, _ in scenario.fixed)):
+        return False
+    return method.exact and not holds_zcdp(scenario)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +262,7 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> F
     method = PldMethod()
     if not scenario.exponentials or not scenario.fixed or has_zcdp(scenario) or method.why_not(scenario, relation):
         return None
-    if recursion_points(scenario) <= (WORTH_A_LOOK if _is_mixture(scenario, relation) else WORTH_COMPOSING):
+    if _is_mixture(scenario, relation) and recursion_points(scenario) <= WORTH_A_LOOK:
         return None
     found = _found(method, scenario, relation, target)
     explicit = replace(target, explicit=True)

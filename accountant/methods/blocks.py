@@ -22,10 +22,10 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from affidavit.accountant.cases.choices import likely_size
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.adaptive import recursion_points, tail_bound
 from affidavit.accountant.methods.base import LEAST_RANGE, LOUD, Interval, Target
-from affidavit.accountant.methods.cover import likely_size
 from affidavit.accountant.methods.discrete import DiscreteProfile
 from affidavit.accountant.methods.one_law import FINE, Law, law_above, longer, start_aligned, start_of
 from affidavit.accountant.methods.recursion import lower_profile, upper_profile

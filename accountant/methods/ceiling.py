@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from affidavit.accountant.cases.choices import rho_of
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.pure import pure_epsilon
-from affidavit.accountant.methods.zcdp import ZcdpProfile, rho_of
+from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.nodes import Plan, Poisson, WithoutReplacement, unrolled
 from affidavit.accountant.validate import Relation
 

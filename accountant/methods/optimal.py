@@ -22,6 +22,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from affidavit.accountant.cases.case import OneOf
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, certain_delta, smallest_epsilon
 from affidavit.accountant.plan import Approximate, Exponential, Laplace, Plan, Pure
@@ -44,6 +45,9 @@ def pure_cost(node: Plan) -> tuple[float, float] | None:
             return eta, 0.0
         case Laplace(noise_multiplier=scale):
             return (1.0 / scale if scale > 0.0 else math.inf), 0.0
+        case OneOf(options=options):
+            costs = [cost for option in options if (cost := pure_cost(option)) is not None]
+            return (max(e for e, _ in costs), max(d for _, d in costs)) if len(costs) == len(options) else None
         case _:
             return None
 

@@ -6,11 +6,12 @@ it count as concentrated, where that is less than their envelope.
 
 from __future__ import annotations
 
-from affidavit.accountant.cases.case import concentrated
+from affidavit.accountant.cases.case import OneOf
+from affidavit.accountant.cases.choices import concentrated
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.methods.base import Interval, Target
-from affidavit.accountant.plan import ZeroConcentrated, leaves
+from affidavit.accountant.nodes import ZeroConcentrated, walk
 from affidavit.accountant.validate import Relation
 
 __all__ = ["PldMethod", "PldProfile", "has_zcdp", "holds_zcdp", "pair_gap"]
@@ -51,12 +52,16 @@ class PldProfile:
 
 def has_zcdp(scenario: Scenario) -> bool:
     """Whether only zCDP is known of some mechanism, outside samples."""
-    return any(isinstance(node, ZeroConcentrated) for node, _ in scenario.fixed)
+    return any(
+        isinstance(one, ZeroConcentrated)
+        for node, _ in scenario.fixed
+        for one in (node.options if isinstance(node, OneOf) else (node,))
+    )
 
 
 def holds_zcdp(scenario: Scenario) -> bool:
     """Whether only zCDP is known of some mechanism, on samples too: no pair of it is reached."""
-    return any(isinstance(leaf, ZeroConcentrated) for node, _ in scenario.fixed for _, leaf, _ in leaves(node))
+    return any(isinstance(below, ZeroConcentrated) for node, _ in scenario.fixed for below in walk(node))
 
 
 def pair_gap(scenario: Scenario, relation: Relation) -> str:

@@ -13,7 +13,7 @@ import math
 from fractions import Fraction
 
 from affidavit.accountant import decimals
-from affidavit.accountant.cases.case import Moved
+from affidavit.accountant.cases.case import Moved, OneOf
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval
 from affidavit.accountant.plan import (
@@ -63,6 +63,8 @@ def _largest_loss(node: Plan, relation: Relation) -> tuple[Fraction | float, Fra
             return UNBOUNDED
         case ZeroConcentrated(rho=rho):  # admits the Gaussian of equal ρ
             return UNBOUNDED if rho > 0.0 else (Fraction(0), Fraction(0))
+        case OneOf(options=options):
+            return Fraction(0), max(_largest_loss(option, relation)[1] for option in options)
         case Compose(parts=parts):
             pairs = [_largest_loss(part, relation) for part in parts]
             return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)

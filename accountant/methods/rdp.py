@@ -36,7 +36,7 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
-from affidavit.accountant.cases.case import Moved
+from affidavit.accountant.cases.case import Moved, OneOf
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods import subsampled_renyi as sampled
 from affidavit.accountant.methods.base import Interval, Target, least
@@ -89,6 +89,9 @@ def _curve(plan: Plan, relation: Relation) -> Renyi:
         case Compose(parts=parts):
             curves = [_curve(part, relation) for part in parts]
             return lambda order: math.fsum(curve(order) for curve in curves)
+        case OneOf(options=options):
+            each = [_curve(option, relation) for option in options]
+            return lambda order: max(curve(order) for curve in each)
         case Repeat(count=count, of=of):
             once = _curve(of, relation)
             return lambda order: count * once(order) if count else 0.0

@@ -23,12 +23,11 @@ from dataclasses import replace
 from fractions import Fraction
 
 from affidavit.accountant.cases.case import AnyOrder, Moved
+from affidavit.accountant.cases.choices import rho_of
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, certain_delta, least, smallest_epsilon
-from affidavit.accountant.methods.optimal import pure_cost
 from affidavit.accountant.plan import (
     Compose,
-    Exponential,
     Gaussian,
     Plan,
     Poisson,
@@ -40,24 +39,9 @@ from affidavit.accountant.plan import (
 )
 from affidavit.accountant.validate import Relation
 
-__all__ = ["ZcdpMethod", "ZcdpProfile", "rho_of", "stand_in"]
+__all__ = ["ZcdpMethod", "ZcdpProfile", "stand_in"]
 
 ROUNDING = 1e-12
-
-
-def rho_of(node: Plan) -> float | None:
-    """ρ of one use, or None if the node has no zCDP guarantee."""
-    match node:
-        case ZeroConcentrated(rho=rho):
-            return rho
-        case Gaussian(noise_multiplier=sigma):
-            return 0.5 / sigma / sigma if sigma > 0.0 else math.inf
-        case Exponential(range=eta):
-            return eta * eta / 8.0
-    cost = pure_cost(node)
-    if cost is not None and cost[1] == 0.0:
-        return cost[0] * cost[0] / 2.0
-    return None
 
 
 def stand_in(scenario: Scenario) -> Scenario | None:

@@ -41,5 +41,5 @@ class Largest(Curve):
                 )
                 for one in each
             ]
-        best = np.argmax(np.nan_to_num(np.array(heights), nan=0.0), axis=0)
-        return Logs(*(np.choose(best, [one[i] for one in each]) for i in range(4)))
+        best = np.argmax(np.nan_to_num(np.array(heights), nan=0.0), axis=0)[np.newaxis]
+        return Logs(*(np.take_along_axis(np.array([one[i] for one in each]), best, axis=0)[0] for i in range(4)))

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from affidavit.accountant import nodes
-from affidavit.accountant.cases.case import AnyOrder, Moved, concentrated
+from affidavit.accountant.cases.case import AnyOrder, Moved, OneOf
+from affidavit.accountant.cases.choices import concentrated
 from affidavit.accountant.cases.dominance import covers
 from affidavit.accountant.cases.populations import check_inner_populations, check_no_inner_population
 from affidavit.accountant.errors import NotSupported
@@ -74,6 +75,8 @@ def _one_step(node: Plan, relation: Relation, explicit: bool) -> OneStep:
             return composed_step(tuple(parts)) if parts else NOTHING
         case AnyOrder(of=of):  # every mechanism has a pair here
             return one_step(of, relation, explicit=explicit)
+        case OneOf(options=options):
+            return _largest([one_step(option, relation) for option in options])
         case nodes.Parallel():
             raise NotSupported(
                 "a parallel node has no single privacy loss distribution",
@@ -81,6 +84,14 @@ def _one_step(node: Plan, relation: Relation, explicit: bool) -> OneStep:
             )
         case _:
             return _leaf(node)
+
+
+def _largest(steps: list[OneStep]) -> OneStep:
+    """The pair of the largest curve, in each direction."""
+    forward = Direction(Largest(tuple(step.forward.upper for step in steps)), None)
+    if all(step.symmetric for step in steps):
+        return OneStep(forward, forward)
+    return OneStep(forward, Direction(Largest(tuple(step.backward.upper for step in steps)), None))
 
 
 def flatten(node: Plan, relation: Relation, *, explicit: bool = False) -> list[tuple[OneStep, int]]:

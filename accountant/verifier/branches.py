@@ -11,17 +11,21 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import lru_cache
 from operator import eq
 from typing import TypeAlias
 
 from affidavit.accountant import plan as nodes
-from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.validate import Relation
+from affidavit.accountant.verifier.balls import ball, precision
 
-__all__ = ["Branch", "Fixed", "Sampled", "Steps", "Use", "by_range", "undominated"]
+__all__ = ["Branch", "Either", "Fixed", "Sampled", "Steps", "Use", "by_range", "undominated"]
 
 MAX_BRANCHES = 256
+"""Branches of a plan that are listed."""
 MAX_RUNS = 20_000
+HALVINGS = 60
+"""Of the μ that is enough, from 64 on: mechanisms that lose next to nothing take a larger one than they need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,14 @@ class Sampled:
         return replace(self, of=self.of.as_gaussian, absent=self.absent and self.absent.as_gaussian)
 
 
-Use: TypeAlias = "nodes.Pure | nodes.Approximate | nodes.Laplace | nodes.DiscreteGaussian | Sampled"
+@dataclass(frozen=True, slots=True)
+class Either:
+    """One use of any one of several mechanisms of one pair each, whichever the record meets. An upper side."""
+
+    of: tuple[Fixed, ...]
+
+
+Use: TypeAlias = "nodes.Pure | nodes.Approximate | nodes.Laplace | nodes.DiscreteGaussian | Sampled | Either"
 Steps: TypeAlias = "tuple[tuple[Fraction, int], ...]"
 
 
@@ -87,12 +98,20 @@ class Fixed:
     def covers(self, other: Fixed) -> bool:
         """Whether this provably costs at least what the other does (a sufficient test).
 
-        What is only known to be ρ-zCDP may be a Gaussian of μ² = 2ρ.
+        What is only known to be ρ-zCDP may be a Gaussian of μ² = 2ρ. A Gaussian is as many as one likes of the same
+        total μ², each of which dominates a Laplace or a pure mechanism where ``enough`` says so.
         """
-        spare = self.rho - other.rho if self.rho or other.rho else 0
-        if spare < 0 or other.mu_squared > (self.mu_squared + 2 * spare if spare else self.mu_squared):
+        spare = self.rho - other.rho if self.rho or other.rho else Fraction(0)
+        if spare < 0:
             return False
-        return _uses_cover(self.uses, other.uses)
+        left = self.mu_squared + 2 * spare - other.mu_squared if spare else self.mu_squared - other.mu_squared
+        if left < 0:
+            return False
+        for use, count in _uncovered(self.uses, other.uses):
+            needed = enough(use) if left else None
+            if needed is None or (left := left - count * needed) < 0:
+                return False
+        return True
 
     @property
     def empty(self) -> bool:
@@ -189,11 +208,6 @@ class Branch:
         if len(self.steps) == 1:
             ((spread, uses),) = self.steps
             steps: Steps = ((spread, uses * count),)
-        elif len(self.steps) * count > MAX_RUNS:
-            raise NotSupported(
-                f"a repeat of {len(self.steps)} exponential mechanisms of unequal range, {count} times",
-                hint=f"at most {MAX_RUNS} changes of range in time order; give all of them the largest range",
-            )
         else:
             steps = self.steps * count
         turns = self.first.plus(self.last).times(count - 1)
@@ -225,20 +239,26 @@ def by_range(steps: Steps) -> Counter[Fraction]:
     return uses
 
 
-def _uses_cover(larger: tuple[tuple[Use, int], ...], smaller: tuple[tuple[Use, int], ...]) -> bool:
-    """Whether each of the smaller's uses has one of its own among the larger's that costs as much."""
+def _uncovered(larger: tuple[tuple[Use, int], ...], smaller: tuple[tuple[Use, int], ...]) -> list[tuple[Use, int]]:
+    """Those of the smaller's uses that have none of their own among the larger's that costs as much."""
     spare, missing = [count for _, count in larger], [count for _, count in smaller]
     for covers in (eq, _use_covers):  # equal ones first; compared one by one, as a sample takes long to hash
         for i, (use, _) in enumerate(smaller):
             for j, (other, _) in enumerate(larger):
                 if (taken := min(missing[i], spare[j])) and covers(other, use):
                     missing[i], spare[j] = missing[i] - taken, spare[j] - taken
-    return not any(missing)
+    return [(use, count) for (use, _), count in zip(smaller, missing, strict=True) if count]
 
 
 def _use_covers(larger: Use, smaller: Use) -> bool:
-    """A pair dominates all that is as (ε, δ)-DP as it is; Laplace noise is 1/scale-DP."""
+    """A pair dominates all that is as (ε, δ)-DP as it is; Laplace noise is 1/scale-DP.
+
+    A symmetric pair dominates a pure one of no larger δ(0): ``enough``.
+    """
     match larger, smaller:
+        case nodes.Laplace(noise_multiplier=scale), nodes.Pure(epsilon=epsilon):
+            with precision():  # 1 − e^{−1/(2b)} >= tanh(ε/2)
+                return bool(-(-1 / (2 * ball(scale))).expm1() >= (ball(epsilon) / 2).tanh())
         case nodes.Laplace(noise_multiplier=a), nodes.Laplace(noise_multiplier=b):
             return a <= b
         case nodes.Pure(epsilon=a) | nodes.Approximate(epsilon=a), nodes.Laplace(noise_multiplier=b):
@@ -252,17 +272,38 @@ def _use_covers(larger: Use, smaller: Use) -> bool:
     return larger == smaller
 
 
+@lru_cache(maxsize=1024)
+def enough(use: Use) -> Fraction | None:
+    """A μ² of a Gaussian that dominates one use of a Laplace or pure mechanism: that of no smaller δ(0), erf(μ/√8).
+
+    Pure: a profile D that is the same in both orders has, as a function of x = e^ε, the slope −(1 − D(1))/2 at 1, and
+    is above that tangent and 0, the larger of which is the profile of the pure mechanism of the same D(1).
+    Laplace: 1 − D = (1 − t) e^{ε/2}, t = δ(0), down to D = 0. A Gaussian's (1 − D) e^{−ε/2} falls from 1 − t on: its
+    derivative is (e^{ε/2} P(Z > u) − e^{−ε/2} P(Z < v))/2, u, v = ε/μ ± μ/2, and P(Z < v) − e^ε P(Z > u) grows from 0,
+    at the rate e^ε φ(u) (2/μ − m(u)) > 0, as Mills' ratio m(u) is below 1/u <= 2/μ.
+    """
+    with precision():
+        match use:
+            case nodes.Laplace(noise_multiplier=scale):
+                kept = (-1 / (2 * ball(scale))).exp()
+            case nodes.Pure(epsilon=epsilon):
+                kept = 2 / (1 + ball(epsilon).exp())
+            case _:
+                return None
+        low, high = 0.0, 64.0
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if (ball(middle) / ball(8).sqrt()).erfc() < kept else (middle, high)
+        return Fraction(high) ** 2 if high < 64.0 else None
+
+
 def undominated(branches: Iterable[Branch]) -> tuple[Branch, ...]:
-    """Those that no other one covers. Raises ``NotSupported`` where they are too many."""
+    """Those that no other one covers; where they are more than ``MAX_BRANCHES``, the others as they are."""
     kept: list[Branch] = []
     for branch in dict.fromkeys(branches):
-        if any(other.covers(branch) for other in kept):
-            continue
-        kept = [other for other in kept if not branch.covers(other)]
+        if len(kept) <= MAX_BRANCHES:
+            if any(other.covers(branch) for other in kept):
+                continue
+            kept = [other for other in kept if not branch.covers(other)]
         kept.append(branch)
-        if len(kept) > MAX_BRANCHES:
-            raise NotSupported(
-                f"parallel parts that differ combine in more than {MAX_BRANCHES} ways",
-                hint="give the parts of each parallel node the same parameters (the largest cost of each)",
-            )
     return tuple(kept)

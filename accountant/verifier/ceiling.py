@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from affidavit.accountant.plan import Approximate, Laplace, Pure
 from affidavit.accountant.verifier.balls import Ball, ball, down, precision, up
-from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
+from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled
 from affidavit.accountant.verifier.replaced import PureCost, largest_loss
 from affidavit.accountant.verifier.zcdp import zcdp_delta
 
@@ -26,6 +26,12 @@ def _largest_loss(branch: Branch, *, forward: bool) -> Ball | None:
                 total += count * ball(epsilon)
             case Laplace(noise_multiplier=scale):
                 total += ball(count / Fraction(scale))
+            case Either(of=kinds):
+                each = [_largest_loss(Branch(first=kind), forward=forward) for kind in kinds]
+                known = [one for one in each if one is not None]
+                if len(known) < len(each):
+                    return None
+                total += count * max(known, key=up)
             case Sampled(of=of) if (inner := _largest_loss(of, forward=True)) is not None:
                 total += count * _amplified(use, inner, forward=forward != use.mirrored)
             case _:
@@ -161,6 +167,8 @@ def _size(branch: Branch) -> _Exact:
                 found += count / Fraction(scale) ** 2 / 2
             case Sampled(of=of, rate=rate):
                 found += count * rate**2 * _size(of)
+            case Either(of=kinds):
+                found += count * max(_size(Branch(first=kind)) for kind in kinds)
             case _:
                 return math.inf
     return math.inf if branch.blatant else found

@@ -6,7 +6,7 @@ Every branch is what all have in common, and a rest. Two ways to bound the rest:
   kinds, the uses at places m_{j-1} + 1 … m_j are of kinds from j on (or missing), so the pair with the ``Largest`` of
   these kinds' curves dominates them, and m_j - m_{j-1} uses of it for each j dominate every rest (Zhu, Dong, Wang 2022,
   Theorem 10). A Gaussian of μ² is at most ⌈μ²/u⌉ of one unit u.
-- Where zCDP or exponential mechanisms are among them: every rest is ρ-zCDP for the largest of their ρ.
+- Where zCDP or exponential mechanisms are among them: any one of them, once (``choices``), what has a ρ as zCDP.
 
 An upper side; ``branch_profiles`` has the sharper ones for a branch alone.
 """
@@ -20,25 +20,23 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
-from affidavit.accountant.plan import Approximate, Laplace, Pure
-from affidavit.accountant.verifier.balls import ball, precision
+from affidavit.accountant.verifier.balls import precision
 from affidavit.accountant.verifier.branch_profiles import zcdp_profile
-from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Use
+from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled, Use
 from affidavit.accountant.verifier.ceiling import likely_cost
-from affidavit.accountant.verifier.largest import Largest
+from affidavit.accountant.verifier.choices import any_of, common_of
 from affidavit.accountant.verifier.lattice_profiles import lattice_above
-from affidavit.accountant.verifier.pairs import Finite, GaussianPair, LaplacePair, Pair
-from affidavit.accountant.verifier.product import two_point_product
+from affidavit.accountant.verifier.pairs import Pair
 from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Goal, Profile, worst
-from affidavit.accountant.verifier.sampled import expected_delta, fronts, sampled_pairs
+from affidavit.accountant.verifier.sampled import expected_delta, fronts, largest_pair
 
 __all__ = ["FEW", "HARDLY", "WIDER", "groups_of", "together"]
 
 ALONE, RATIO = 3, 4
 """So many branches are bounded each alone, of the others groups that grow by this factor."""
-WIDER, HARDLY, FEW = 1.01, 1.0005, 12
-"""A group of so few branches is halved where its upper side is the first above that of the costliest branch, and the
-second above the plan's that is known."""
+WIDER, HARDLY, FEW = 1.0005, 1.0005, 3
+"""A group of more than so few branches is halved where its upper side is the first above that of the costliest branch,
+and the second above the plan's that is known; fewer are bounded one by one."""
 MOST_UNITS = 4_000
 
 
@@ -52,52 +50,21 @@ def groups_of(branches: Sequence[Branch]) -> tuple[Sequence[Branch], list[Sequen
 
 
 def together(branches: Sequence[Branch], goal: Goal) -> Profile | None:
-    """An upper side of all of them; None where neither way is open."""
+    """An upper side of all of them; None where something has no noise."""
     goal = replace(goal, keep="upper")
-    common = _common([branch.fixed for branch in branches])
     if any(branch.blatant for branch in branches):
         return None
     if any(branch.steps or branch.fixed.rho for branch in branches):
-        rhos = [_rho(branch, common) for branch in branches]
-        known = [rho for rho in rhos if rho is not None]
-        if len(known) < len(rhos):
-            return None
-        return zcdp_profile(Branch(first=replace(common, rho=common.rho + max(known))), goal)
-    return _on_one_lattice(branches, common, goal)
-
-
-def _common(fixed: Sequence[Fixed]) -> Fixed:
-    uses = Counter(dict(fixed[0].uses))
-    for one in fixed:
-        uses &= Counter(dict(one.uses))
-    return Fixed(
-        min(one.mu_squared for one in fixed),
-        min(one.rho for one in fixed),
-        tuple(sorted(uses.items(), key=repr)),
-    )
+        return zcdp_profile(any_of(branches, 1), goal)
+    return _on_one_lattice(branches, goal)
 
 
 def _rest(fixed: Fixed, common: Fixed) -> Counter[Use]:
     return Counter(dict(fixed.uses)) - Counter(dict(common.uses))
 
 
-def _rho(branch: Branch, common: Fixed) -> Fraction | None:
-    """The ρ of what is left; None if something has none (ε²/2 of pure ones: Bun and Steinke 2016)."""
-    fixed = branch.fixed
-    total = fixed.rho - common.rho + (fixed.mu_squared - common.mu_squared) / 2
-    total += sum((count * spread * spread for spread, count in branch.steps), Fraction(0)) / 8
-    for use, count in _rest(fixed, common).items():
-        match use:
-            case Pure(epsilon=size) | Approximate(epsilon=size, delta=0.0):
-                total += count * Fraction(size) ** 2 / 2
-            case Laplace(noise_multiplier=scale):
-                total += count / Fraction(scale) ** 2 / 2
-            case _:
-                return None
-    return total
-
-
-def _on_one_lattice(branches: Sequence[Branch], common: Fixed, goal: Goal) -> Profile | None:
+def _on_one_lattice(branches: Sequence[Branch], goal: Goal) -> Profile:
+    common = common_of([branch.fixed for branch in branches])
     delta = goal.expected or goal.delta or expected_delta(branches[0].fixed, goal.epsilon or 0.0)
     tail = max(SMALLEST, delta * TAIL)
     excess = [branch.fixed.mu_squared - common.mu_squared for branch in branches]
@@ -110,13 +77,7 @@ def _on_one_lattice(branches: Sequence[Branch], common: Fixed, goal: Goal) -> Pr
     found: list[Profile] = []
     for forward, front in zip((True, False), fronts(common, negligible=tail, lattice=True), strict=True):
         with precision(front.bits):
-            pairs = [
-                GaussianPair(ball(unit).sqrt()) if use is None else _pair(use, forward=forward, negligible=tail)
-                for use in kinds
-            ]
-            if any(pair is None for pair in pairs):
-                return None
-            kept = tuple(pair for pair in pairs if pair is not None)
+            kept = [Fixed(mu_squared=unit) if use is None else Fixed(uses=((use, 1),)) for use in kinds]
             before = 0
             parts: list[tuple[Pair, int]] = []
             for j in range(len(kinds)):
@@ -125,21 +86,24 @@ def _on_one_lattice(branches: Sequence[Branch], common: Fixed, goal: Goal) -> Pr
                     for rest, count in zip(rests, units, strict=True)
                 )
                 if most > before:
-                    parts.append((_largest(kept[j:]), most - before))
+                    parts.append((largest_pair(kept[j:], forward=forward, negligible=tail), most - before))
                 before = most
         found.append(lattice_above(front.beside(parts)))
-        if not any(isinstance(use, Sampled) for use in (*kinds, *dict(common.uses))):
+        if not any(map(_is_directed, (*kinds, *dict(common.uses)))):
             break  # both directions are alike
     return worst(found)
+
+
+def _is_directed(use: Use | None) -> bool:
+    match use:
+        case Either(of=kinds):
+            return any(_is_directed(one) for kind in kinds for one, _ in kind.uses)
+    return isinstance(use, Sampled)
 
 
 def _likely_size(use: Use | None, unit: Fraction) -> float:
     fixed = Fixed(mu_squared=unit) if use is None else Fixed(uses=((use, 1),))
     return likely_cost(Branch(first=fixed))[1]
-
-
-def _largest(pairs: tuple[Pair, ...]) -> Pair:
-    return pairs[0] if len(pairs) == 1 else Largest(pairs)
 
 
 def _unit(excess: Sequence[Fraction]) -> Fraction:
@@ -148,14 +112,3 @@ def _unit(excess: Sequence[Fraction]) -> Fraction:
     if len(sizes) == 1:
         return Fraction(0)
     return max(min(after - before for before, after in pairwise(sizes)), sizes[-1] / MOST_UNITS)
-
-
-def _pair(use: Use, *, forward: bool, negligible: float) -> Pair | None:
-    match use:
-        case Laplace(noise_multiplier=scale):
-            return LaplacePair(ball(1 / Fraction(scale)))
-        case Pure() | Approximate():
-            return Finite(two_point_product([(use, 1)], budget=1e-300))
-        case Sampled():
-            return sampled_pairs(use, forward=forward, negligible=negligible)[0]
-    return None

@@ -23,6 +23,15 @@ class Largest(Pair):
     pairs: tuple[Pair, ...]
 
     @property
+    def directed(self) -> bool:
+        """Whether any of them is."""
+        return any(pair.directed for pair in self.pairs)
+
+    def reverse(self) -> Pair:
+        """See ``Pair``."""
+        return Largest(tuple(pair.reverse() for pair in self.pairs))
+
+    @property
     def bottom(self) -> Ball | None:
         """The smallest of theirs; None for -inf."""
         bottoms = [pair.bottom for pair in self.pairs]

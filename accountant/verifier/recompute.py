@@ -172,15 +172,15 @@ class _Answers:
         return upper - self.low <= self.ask.narrow * upper
 
     def add_group(self, group: Sequence[Branch]) -> None:
-        """An upper side of all, or of either half where they are few and that is too wide."""
+        """An upper side of all, or of either half where that is too wide."""
         left = [branch for branch in group if not self.stays_below(branch)]
         if len(left) < len(group):
             self.high = max(self.high, self.low)
-        covered = self.ask.together(left) if len(left) > 1 else None
+        covered = self.ask.together(left) if len(left) > FEW else None
         if covered is None:
             for branch in left:
                 self.add(branch)
-        elif len(left) <= FEW and covered[0][1] > max(WIDER * self.alone, HARDLY * self.high):
+        elif covered[0][1] > max(WIDER * self.alone, HARDLY * self.high):
             self.add_group(left[: len(left) // 2])
             self.add_group(left[len(left) // 2 :])
         else:

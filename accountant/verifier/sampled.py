@@ -23,7 +23,7 @@ from flint import ctx
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, DiscreteGaussian, Laplace, Pure
 from affidavit.accountant.verifier.balls import Ball, ball, precision
-from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
+from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled
 from affidavit.accountant.verifier.ceiling import likely_cost
 from affidavit.accountant.verifier.computed import DISJOINT, IDLE, computed
 from affidavit.accountant.verifier.concentrated import ConcentratedPair
@@ -48,7 +48,7 @@ from affidavit.accountant.verifier.pairs import (
 from affidavit.accountant.verifier.product import Atoms, TwoValued, two_point_product
 from affidavit.accountant.verifier.replaced import PureCost, replaced_pairs
 
-__all__ = ["expected_delta", "fronts", "sampled_pairs"]
+__all__ = ["expected_delta", "fronts", "largest_pair", "sampled_pairs"]
 
 GUARD_BITS = 72
 """Bits beyond the smallest mass that matters: room for lattice differences and for the transform."""
@@ -102,6 +102,8 @@ def _direction(branch: Branch, *, forward: bool, lattice: bool, negligible: floa
                 above, below = sampled_pairs(use, forward=forward, negligible=negligible / count)
                 upper.append((above, count))
                 lower.append((below, count))
+            case Either(of=kinds):
+                upper.append((largest_pair(kinds, forward=forward, negligible=negligible / count), count))
             case DiscreteGaussian():
                 discrete, beneath = discrete_pairs(use, ctx.prec)
                 upper.append((discrete, count))
@@ -144,7 +146,9 @@ def fronts(fixed: Fixed, *, negligible: float, lattice: bool = False) -> tuple[F
 
 def _further_bits(fixed: Fixed) -> int:
     """For losses so large that e^loss is beyond the precision."""
-    samples = [use for use, _ in fixed.uses if isinstance(use, Sampled)]
+    met = [use for use, _ in fixed.uses]
+    met += [use for one in met if isinstance(one, Either) for kind in one.of for use, _ in kind.uses]
+    samples = [use for use in met if isinstance(use, Sampled)]
     largest = max(map(_loss_on_sample, samples), default=0)
     laplace = (leaf for use in samples for leaf, _ in use.of.fixed.uses if isinstance(leaf, Laplace))
     if largest > MOST or any(leaf.noise_multiplier * MOST < 1.0 for leaf in laplace):
@@ -178,6 +182,34 @@ def expected_delta(fixed: Fixed, epsilon: float) -> float:
         if log > math.log(negligible) + 30 or negligible < 1e-250:
             return math.exp(max(log, -600.0))
         negligible = max(negligible**2, 1e-300)
+
+
+def largest_pair(kinds: Sequence[Fixed], *, forward: bool, negligible: float) -> Pair:
+    """Of one use of any of these, each a single mechanism with a pair."""
+    pairs = tuple(_any_pair(kind, forward, negligible) for one in kinds for kind in _single(one))
+    return pairs[0] if len(pairs) == 1 else Largest(pairs)
+
+
+def _single(kind: Fixed) -> tuple[Fixed, ...]:
+    match kind.uses:
+        case ((Either(of=kinds), 1),):
+            return tuple(single for one in kinds for single in _single(one))
+    return (kind,)
+
+
+def _any_pair(kind: Fixed, forward: bool, negligible: float) -> Pair:
+    match kind.uses:
+        case ((Laplace(noise_multiplier=scale), 1),):
+            return LaplacePair(ball(1 / Fraction(scale)))
+        case ((Pure() | Approximate() as use, 1),):
+            return Finite(_product([(use, 1)]))
+        case ((Sampled() as sample, 1),):
+            return sampled_pairs(sample, forward=forward, negligible=negligible)[0]
+        case ((DiscreteGaussian() as grid, 1),):
+            return discrete_pairs(grid, ctx.prec)[0]
+        case ():
+            return GaussianPair(ball(kind.mu_squared).sqrt())
+    raise TypeError(repr(kind))
 
 
 def _is_mixture(use: Sampled) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from affidavit.accountant.bound import bound
+from affidavit.accountant.bound import _together, bound
 from affidavit.accountant.cases.scenario import scenarios
 from affidavit.accountant.methods import cover
 from affidavit.accountant.methods.base import Target
@@ -39,6 +39,7 @@ from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier import covers, recompute
 from affidavit.accountant.verifier.balls import ball, precision
 from affidavit.accountant.verifier.branch_profiles import profile_of
+from affidavit.accountant.verifier.largest import Largest as LargestPair
 from affidavit.accountant.verifier.pairs import GaussianPair, LaplacePair
 from affidavit.accountant.verifier.profile import Goal, epsilon_of
 from affidavit.accountant.verifier.reading import cases
@@ -63,11 +64,11 @@ def test_cases_together_cost_at_least_what_each_costs(plan: Plan, relation: Rela
     assert len(upper) > 8
     epsilon = 0.0
     for target in (Target(delta=delta), Target(epsilon=1.0)):
-        found = cover.cost_together(upper, relation, target)
+        found = _together(upper, relation, target)
         assert found is not None
         lowest = max(best(one, relation, target).interval.lower for one in upper)
-        assert found >= lowest > 0.0
-        epsilon = epsilon or found
+        assert found.interval.upper >= lowest > 0.0
+        epsilon = epsilon or found.interval.upper
     assert bound(plan, relation=relation, delta=delta).epsilon_upper <= epsilon * (1.0 + 1e-3)
 
 
@@ -132,7 +133,7 @@ def test_the_largest_pair_is_the_maximum() -> None:
     """The verifier's, in balls."""
     with precision(200):
         pairs = GaussianPair(ball(Fraction(1, 10)).sqrt()), LaplacePair(ball(0.3))
-        largest = covers.Largest(pairs)
+        largest = LargestPair(pairs)
         for loss in [arb(x) / 16 for x in range(-40, 41)]:
             tails = [largest.above(loss), *(pair.above(loss) for pair in pairs)]
             height, *each = (p - loss.exp() * q for p, q in tails)

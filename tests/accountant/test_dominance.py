@@ -138,7 +138,7 @@ def test_hundreds_of_unlike_cases_are_hardly_compared(monkeypatch: pytest.Monkey
     parts = [
         {"kind": "gaussian", "noise_multiplier": 6.6},
         {"kind": "zcdp", "rho": 0.001},
-        {"kind": "pure", "epsilon": 0.01},
+        {"kind": "pure", "epsilon": 0.2},
     ]
     node = {"kind": "repeat", "count": 14, "of": {"kind": "parallel", "parts": parts}}
     assert len(scenarios(parse_plan(node), "zero-out").upper) == 120

@@ -14,6 +14,7 @@ import pytest
 from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.verifier import check_claim, recompute
+from support.unlisted import listed_at_most
 
 from .interpreter import TooLargeError, attack, is_exhaustible, optimum
 from .plans import Node, concentrated, plan
@@ -118,6 +119,17 @@ def test_no_bound_is_below_an_attack_on_what_is_only_concentrated(first: int) ->
             assert gaussian.delta_lower <= found.delta_upper
             assert found.delta_lower <= gaussian.delta_upper
     assert answers >= BATCH // 5
+
+
+@pytest.mark.parametrize("first", range(0, 300, BATCH))
+def test_no_bound_of_cases_that_are_not_listed_is_below_an_attack(first: int) -> None:
+    """As if one case were too many to list: the same plans, all of whose choices are bounded together."""
+    answers = 0
+    for number in range(first, first + BATCH):
+        if (ran := run(number)) is not None:
+            with listed_at_most(1):
+                answers += check(ran, number=number % 3 == first // BATCH % 3, verdict=False)
+    assert answers >= BATCH // 2
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import cycle, islice
 from typing import Any
 
 from remedy_cases import PLAN, Api, Case, Place
@@ -67,11 +66,6 @@ def drawn(population: int, sample: int, of: Node) -> Node:
     return {"kind": "subsample", "scheme": "without-replacement", "population": population, "sample": sample, "of": of}
 
 
-def unlike(count: int) -> list[Node]:
-    """Leaves of which none costs at least what another does."""
-    return [approximate(0.01 * (i + 1), 1e-6 * (count - i)) for i in range(count)]
-
-
 def _bounded(*, plan: Node, relation: Relation = "zero-out") -> object:
     return bound(plan, relation=relation, delta=1e-5)
 
@@ -102,8 +96,6 @@ REPLACED: list[Refused] = [
 """Under substitution: where, who is asked, the plan, and the plan that does what the remedy says."""
 
 PLANS: list[Refused] = [
-    ("verifier/branches.py:times", _recomputed, repeat(20_000, compose(exponential(1.0), exponential(0.5))),
-     repeat(20_000, repeat(2, exponential(1.0)))),
     ("verifier/discrete.py:_pair", _recomputed, discrete(1e-5), discrete(1.0 / 5000)),
     ("verifier/sampled.py:_further_bits", _recomputed, poisson(pure(1e6)), poisson(pure(1000.0))),
     ("verifier/sampled.py:_further_bits", _recomputed, repeat(2, poisson(laplace(1e-6))), poisson(laplace(0.001))),
@@ -114,11 +106,6 @@ PLANS: list[Refused] = [
      poisson(repeat(200, pure(0.2)))),
     ("verifier/finite_losses.py:chunked", _recomputed, compose(*(pure(0.0001 * (i + 1)) for i in range(2001))),
      repeat(2001, pure(0.2001))),
-    ("cases/changes.py:_of", _bounded, parallel(*unlike(257)), parallel(*[approximate(2.57, 2.57e-4)] * 257)),
-    ("cases/changes.py:_product", _bounded, compose(*[parallel(pure(), gaussian(), exponential(2.0))] * 7),
-     compose(*[parallel(*[gaussian()] * 3)] * 7)),
-    ("cases/changes.py:_splits", _bounded, repeat(1000, parallel(pure(), gaussian(), exponential(2.0))),
-     parallel(repeat(1000, pure()), repeat(1000, gaussian()), repeat(1000, exponential(2.0)))),
     ("cases/changes.py:_covering", _bounded,
      drawn(10, 5, parallel(gaussian(), gaussian(), moves=[pure(0.1), pure(0.1)], membership="fixed")),
      drawn(10, 5, parallel(gaussian(), gaussian(), moves=[gaussian(), gaussian()], membership="fixed"))),
@@ -126,14 +113,8 @@ PLANS: list[Refused] = [
      poisson(poisson(gaussian()))),
     ("cases/populations.py:check_inner_populations", _bounded, drawn(100, 10, drawn(20, 5, gaussian())),
      drawn(100, 10, drawn(10, 5, gaussian()))),
-    ("cases/scenario.py:_flatten", _bounded, compose(*islice(cycle([exponential(0.01), exponential(0.02)]), 4097)),
-     repeat(4097, exponential(0.02))),
     ("pld/steps.py:one_step", _step, poisson(parallel(gaussian())), poisson(gaussian())),
     ("pld/steps.py:_leaf", _step, zcdp(), gaussian()),
-    ("verifier/branches.py:undominated", _recomputed, parallel(*unlike(257)),
-     parallel(*[approximate(2.57, 2.57e-4)] * 257)),
-    ("verifier/reading.py:_check_few", _recomputed, compose(*[parallel(pure(), gaussian(), exponential(2.0))] * 8),
-     compose(*[parallel(*[gaussian()] * 3)] * 8)),
     ("verifier/reading.py:_covering", _recomputed,
      drawn(10, 5, parallel(gaussian(), gaussian(), moves=[pure(0.1), pure(0.1)], membership="fixed")),
      drawn(10, 5, parallel(gaussian(), gaussian(), moves=[gaussian(), gaussian()], membership="fixed"))),

@@ -1,0 +1,162 @@
+"""Uses of which each is any one of several branches: one branch that costs at least as much, where all are too many.
+
+What the options have in common stays. Of the rest, mechanisms with a pair count by kinds 1, 2, …, from the most to the
+least likely to cost much; m_j is the most uses of the first j kinds in one option. In order of their kinds, an option's
+uses at places m_{j-1} + 1 … m_j are of kinds from j on, or missing, so as many uses of the pair of the largest of these
+kinds' curves (``Either``) dominate them (Zhu, Dong and Wang 2022, Theorem 10), n times as many for n uses. An option's
+Gaussians are one. What has no pair, exponential mechanisms and zCDP, is zCDP for the largest Σρ; either alone, what has
+a pair counted beside it, or with all that has a ρ, what is (ε, δ)-DP as an ε-DP mechanism and a failure (the product of
+the two pairs is its own). The one that is likely to cost less is taken. An upper side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from affidavit.accountant.plan import Approximate, Laplace, Pure
+from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Steps, Use, by_range
+from affidavit.accountant.verifier.ceiling import likely_cost
+
+__all__ = ["any_of", "common_of"]
+
+MOST_STATED = 16
+"""(ε, δ) guarantees that are kept apart in one use; of more, several have the largest ε and δ of any of them."""
+LOOSER = 1.1
+"""About how much more zCDP lets pairs cost than they do."""
+
+
+def any_of(options: Sequence[Branch], count: int) -> Branch:
+    """What costs at least as much as ``count`` uses, each of any one of ``options``, in any order."""
+    if any(option.blatant for option in options):
+        return Branch(blatant=True)
+    fixed = [option.fixed for option in options]
+    common = common_of(fixed)
+    steps = by_range(options[0].steps)
+    for option in options:
+        steps &= by_range(option.steps)
+    rest = [_without(one, common) for one in fixed]
+    left = [by_range(option.steps) - steps for option in options]
+    stated = [one.rho + _rho_of_steps(uses) for one, uses in zip(rest, left, strict=True)]
+    paired = [replace(one, rho=Fraction(0)) for one in rest]
+    found, other = _alone(stated, paired), _with_all(stated, paired)
+    if _likely_size(other) * (1.0 if any(stated) else LOOSER) < _likely_size(found):
+        found = other
+    whole = common.plus(found).times(count)
+    ranges: Steps = tuple(sorted((spread, n * count) for spread, n in steps.items()))
+    return Branch(whole, ranges, interleaved=len(ranges) > 1)
+
+
+def common_of(fixed: Sequence[Fixed]) -> Fixed:
+    """What all of them have."""
+    uses = Counter(dict(fixed[0].uses))
+    for one in fixed:
+        uses &= Counter(dict(one.uses))
+    return Fixed(
+        min(one.mu_squared for one in fixed),
+        min(one.rho for one in fixed),
+        tuple(sorted(uses.items(), key=repr)),
+    )
+
+
+def _without(fixed: Fixed, common: Fixed) -> Fixed:
+    uses = Counter(dict(fixed.uses)) - Counter(dict(common.uses))
+    return Fixed(fixed.mu_squared - common.mu_squared, fixed.rho - common.rho, tuple(uses.items()))
+
+
+def _rho_of_steps(uses: Counter[Fraction]) -> Fraction:
+    return sum((n * spread * spread for spread, n in uses.items()), Fraction(0)) / 8
+
+
+def _alone(stated: Sequence[Fraction], paired: Sequence[Fixed]) -> Fixed:
+    """What is stated as zCDP, and beside it what has a pair."""
+    counts = [Counter({Fixed(uses=((use, 1),)): n for use, n in one.uses}) for one in paired]
+    for one, kinds in zip(paired, counts, strict=True):
+        if one.mu_squared:
+            kinds[Fixed(mu_squared=one.mu_squared)] += 1
+    return _in_layers(counts).plus(Fixed(rho=max(stated)))
+
+
+def _with_all(stated: Sequence[Fraction], paired: Sequence[Fixed]) -> Fixed:
+    """All that has a ρ, and what has none beside it."""
+    rhos: list[Fraction] = []
+    others: list[Counter[Fixed]] = []
+    for rho, one in zip(stated, paired, strict=True):
+        total, left = rho + one.mu_squared / 2, Counter[Fixed]()
+        for use, n in one.uses:
+            each, remains = _rho_of(use)
+            total += n * each
+            if remains is not None:
+                left[Fixed(uses=((remains, 1),))] += n
+        rhos.append(total)
+        others.append(left)
+    return _in_layers(others).plus(Fixed(rho=max(rhos)))
+
+
+def _rho_of(use: Use) -> tuple[Fraction, Use | None]:
+    """ρ, and what has none (ε²/2 of ε-DP: Bun and Steinke 2016)."""
+    match use:
+        case Pure(epsilon=epsilon):
+            return Fraction(epsilon) ** 2 / 2, None
+        case Approximate(epsilon=epsilon, delta=delta):
+            return Fraction(epsilon) ** 2 / 2, Approximate(0.0, delta) if delta > 0.0 else None
+        case Laplace(noise_multiplier=scale):
+            return 1 / Fraction(scale) ** 2 / 2, None
+    return Fraction(0), use
+
+
+def _in_layers(rests: Sequence[Counter[Fixed]]) -> Fixed:
+    kinds = [*dict.fromkeys(kind for rest in rests for kind in rest)]
+    kinds.sort(key=lambda one: (-_likely_size(one), repr(one)))
+    parts: list[Fixed] = []
+    for j, n in _layers(rests, kinds):
+        kept = _costliest(kinds[j:])
+        parts.append((kept[0] if len(kept) == 1 else Fixed(uses=((Either(kept), 1),))).times(n))
+    return Fixed.joined(parts)
+
+
+def _costliest(kinds: Sequence[Fixed]) -> tuple[Fixed, ...]:
+    """Those that no other one covers."""
+    kept: list[Fixed] = []
+    for kind in kinds:
+        if not any(other.covers(kind) for other in kept):
+            kept = [other for other in kept if not kind.covers(other)]
+            kept.append(kind)
+    stated = sorted((use.epsilon, use.delta) for kind in kept for use, _ in kind.uses if isinstance(use, Approximate))
+    if len(stated) <= MOST_STATED:
+        return tuple(kept)
+    step = -(-len(stated) // MOST_STATED)
+    chunks = [stated[i : i + step] for i in range(0, len(stated), step)]
+    others = [kind for kind in kept if not any(isinstance(use, Approximate) for use, _ in kind.uses)]
+    larger = [Approximate(chunk[-1][0], max(delta for _, delta in chunk)) for chunk in chunks]
+    return (*others, *(Fixed(uses=((use, 1),)) for use in larger))
+
+
+def _layers(rests: Sequence[Counter[Fixed]], kinds: Sequence[Fixed]) -> list[tuple[int, int]]:
+    """(j, m_j − m_{j−1}), where that is not 0."""
+    found, before = [], 0
+    for j in range(len(kinds)):
+        most = max(sum(rest[kind] for kind in kinds[: j + 1]) for rest in rests)
+        if most > before:
+            found.append((j, most - before))
+        before = most
+    return found
+
+
+def _likely_size(fixed: Fixed) -> float:
+    """About ρ of many uses: of a pure mechanism the mean of its loss, ε tanh(ε/2)."""
+    total = float(fixed.rho + fixed.mu_squared / 2)
+    for use, n in fixed.uses:
+        match use:
+            case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon):
+                total += n * epsilon * math.tanh(epsilon / 2)
+            case Laplace(noise_multiplier=scale):
+                total += n * (1 / scale + math.expm1(-1 / scale))
+            case Either(of=kinds):
+                total += n * max(map(_likely_size, kinds))
+            case _:
+                total += n * likely_cost(Branch(first=Fixed(uses=((use, 1),))))[1]
+    return total

@@ -1,0 +1,27 @@
+"""Both engines told that no more than so many cases are worth listing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from affidavit.accountant.cases import changes
+from affidavit.accountant.verifier import branches, reading
+
+__all__ = ["listed_at_most"]
+
+
+@contextmanager
+def listed_at_most(most: int) -> Iterator[None]:
+    """Plans of more cases are bounded together, above."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(changes, "MAX_CASES", most)
+        patch.setattr(branches, "MAX_BRANCHES", most)
+        patch.setattr(reading, "MAX_BRANCHES", most)
+        patch.setattr(reading, "_MAX_PRODUCT", most)
+        patch.setattr(reading, "_FEW_ORDERS", most)
+        changes.cases.cache_clear()
+        yield
+    changes.cases.cache_clear()
