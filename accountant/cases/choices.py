@@ -142,10 +142,10 @@ def _merged(uses: Counter[Plan]) -> Counter[Plan]:
     stated = {one: n for one, n in uses.items() if isinstance(one, ZeroConcentrated)}
     if sum(gaussians.values()) > 1:
         square = math.fsum(n / node.noise_multiplier**2 for node, n in gaussians.items())
-        result = result - Counter(gaussians) + Counter({Gaussian(SAFE / math.sqrt(square)): 1})
+        result = result - Counter[Plan](gaussians) + Counter({Gaussian(SAFE / math.sqrt(square)): 1})
     if sum(stated.values()) > 1:
         rho = math.fsum(n * node.rho for node, n in stated.items())
-        result = result - Counter(stated) + Counter({ZeroConcentrated(rho / SAFE): 1})
+        result = result - Counter[Plan](stated) + Counter({ZeroConcentrated(rho / SAFE): 1})
     return result
 
 

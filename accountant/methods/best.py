@@ -157,8 +157,8 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
         found += [_found(method, scenario, relation, target) for method in others]
     smallest = min(found, key=lambda one: one.interval.upper)
     enough = CLOSE * smallest.interval.upper
-    chosen = (admitted(scenario, relation, target, enough=enough), _one_statement(scenario, target)) if admit else ()
-    found += [Found(Interval(least, math.inf), "") for least in (*chosen, _alike(scenario, relation, target)) if least]
+    chosen = admitted(scenario, relation, target, enough=enough) if admit else 0.0
+    found += [Found(Interval(least, math.inf), "") for least in (chosen, _alike(scenario, relation, target)) if least]
     lowest = max(found, key=lambda one: one.interval.lower)
     if lowest.interval.lower > smallest.interval.upper:
         # Another theorem is below the curve that no pair reaches: of that curve only the explicit pair is left.
@@ -177,12 +177,14 @@ def admitted(scenario: Scenario, relation: Relation, target: Target, *, enough: 
     gaussian = stand_in(scenario)
     if gaussian is None:
         return 0.0
-    explicit = replace(target, explicit=True)
+    explicit, alone = replace(target, explicit=True), _one_statement(scenario, target)
+    if alone >= enough:
+        return alone
     if enough < math.inf and gaussian.exponentials and _samples_zcdp(scenario):
         least = best(_halved(gaussian), relation, explicit).interval.lower
         if least >= enough:
             return least
-    return best(gaussian, relation, explicit).interval.lower
+    return max(alone, best(gaussian, relation, explicit).interval.lower)
 
 
 def _one_statement(scenario: Scenario, target: Target) -> float:

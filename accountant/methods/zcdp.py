@@ -22,10 +22,11 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
-from affidavit.accountant.cases.case import AnyOrder, Moved
+from affidavit.accountant.cases.case import AnyOrder, Moved, OneOf
 from affidavit.accountant.cases.choices import rho_of
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Interval, Target, certain_delta, least, smallest_epsilon
+from affidavit.accountant.nodes import walk
 from affidavit.accountant.plan import (
     Compose,
     Gaussian,
@@ -35,7 +36,6 @@ from affidavit.accountant.plan import (
     Repeat,
     WithoutReplacement,
     ZeroConcentrated,
-    leaves,
 )
 from affidavit.accountant.validate import Relation
 
@@ -45,8 +45,12 @@ ROUNDING = 1e-12
 
 
 def stand_in(scenario: Scenario) -> Scenario | None:
-    """The scenario with the Gaussian of equal ρ for each ``zcdp`` leaf; None if it has none. Never costs more."""
-    if not any(isinstance(leaf, ZeroConcentrated) for node, _ in scenario.fixed for _, leaf, _ in leaves(node)):
+    """The scenario with the Gaussian of equal ρ for each ``zcdp`` leaf, which never costs more.
+
+    None if it has none, and where only an upper side is of use.
+    """
+    below = [one for node, _ in scenario.fixed for one in walk(node)]
+    if any(isinstance(one, OneOf) for one in below) or not any(isinstance(one, ZeroConcentrated) for one in below):
         return None
     fixed: dict[Plan, int] = {}
     for node, count in scenario.fixed:

@@ -59,7 +59,7 @@ from affidavit.accountant.verifier.choices import any_of
 __all__ = ["Cases", "cases"]
 
 _MAX_PRODUCT = 1_024
-_FEW_ORDERS, _FEW_REACHED = 64, 8
+_FEW_ORDERS, _FEW_REACHED = 64, 4
 _NEARLY = 1.0 - 1e-12
 
 Side = Literal["upper", "lower"]
@@ -160,7 +160,9 @@ def _listed(branches: Iterable[Branch], side: Side) -> tuple[Branch, ...]:
         return found
     if side == "upper":
         return (any_of(found, 1),)
-    return tuple(sorted(found, key=likely_cost, reverse=True)[:_FEW_REACHED])
+    by_failure = sorted(found, key=likely_cost, reverse=True)[:_FEW_REACHED]
+    by_size = sorted(found, key=lambda one: likely_cost(one)[1], reverse=True)[:_FEW_REACHED]
+    return tuple(dict.fromkeys((*by_failure, *by_size)))
 
 
 def _composed(options: Sequence[Sequence[Branch]], side: Side) -> tuple[Branch, ...]:

@@ -111,9 +111,8 @@ def test_on_a_sample_it_is_what_the_gaussian_costs_there(relation: str, absent: 
     def sampled(of: dict[str, Any], gone: dict[str, Any]) -> dict[str, Any]:
         return {**poisson(0.1, of), "absent": gone} if absent else poisson(0.1, of)
 
-    found = at_delta(
-        compose(zcdp(0.1), sampled(compose(zcdp(0.4), zcdp(0.1)), compose(zcdp(0.1), zcdp(0.025)))), relation
-    )
+    leaf = twice(zcdp(0.05))
+    found = at_delta(compose(leaf, sampled(compose(zcdp(0.4), zcdp(0.1)), compose(zcdp(0.1), zcdp(0.025)))), relation)
     same = at_delta(
         compose(
             gaussian(math.sqrt(5.0)),
@@ -125,7 +124,7 @@ def test_on_a_sample_it_is_what_the_gaussian_costs_there(relation: str, absent: 
         relation,
     )
     assert found.epsilon_lower == pytest.approx(same.epsilon_lower, rel=1e-3)
-    assert at_delta(zcdp(0.1)).epsilon_lower < found.epsilon_lower <= same.epsilon_upper < found.epsilon_upper
+    assert at_delta(leaf).epsilon_lower < found.epsilon_lower <= same.epsilon_upper < found.epsilon_upper
 
 
 def test_every_row_that_applies_says_it() -> None:
