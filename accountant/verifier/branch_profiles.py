@@ -67,6 +67,8 @@ FAR = 1_000
 """An ε of so many times what exponential steps lose is far beyond their lattice."""
 WEAK = 1e-4
 """Share of the cost that exponential mechanisms have, below which pure ones in their place cost hardly more."""
+LARGEST_RANGE = 690
+"""Larger ranges leave float64: such a mechanism counts as pure."""
 SECONDS_PER_TAIL = 3e-5
 """Of what runs after all steps, at one lattice point."""
 FRONT_WIDTH = 4e-4
@@ -369,7 +371,8 @@ def _composed(branch: Branch, goal: Goal) -> Profile:
             return Beside(profile_of(Branch(first=fixed), goal), math.nextafter(float(most), math.inf))
         if goal.enough > 0.0 and goal.met(quick := zcdp_profile(branch, goal)):
             return quick
-        if _weak(branch.steps, fixed) or min(spread for spread, _ in branch.steps) < LEAST_RANGE:
+        spreads = [spread for spread, _ in branch.steps]
+        if _weak(branch.steps, fixed) or min(spreads) < LEAST_RANGE or max(spreads) > LARGEST_RANGE:
             # Each exponential mechanism of range η is η-DP, and may be randomised response of ε = η/2.
             sides: tuple[tuple[Literal["upper", "lower"], int], ...] = ("upper", 1), ("lower", 2)
             return Best(

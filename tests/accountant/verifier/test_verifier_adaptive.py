@@ -11,6 +11,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from affidavit.accountant.bound import bound
+from affidavit.accountant.plan import Exponential, Repeat
 from affidavit.accountant.verifier import recompute, recomputed_curve
 from affidavit.accountant.verifier.adaptive import adaptive_curve, spacing
 from support.references import claims
@@ -171,3 +173,11 @@ def test_more_steps_than_the_recursion_affords_go_in_blocks() -> None:
 def test_a_thousand_steps(eta: float) -> None:
     found = recompute(steps((eta, 1000)), relation="zero-out", delta=1e-5)
     assert found.epsilon_upper - found.epsilon_lower <= 1.5e-3 * found.epsilon_upper
+
+
+@pytest.mark.parametrize("eta", [600.0, 760.0, 1e6, 1e50])
+def test_ranges_beyond_float64_count_as_pure(eta: float) -> None:
+    found = recompute(Repeat(5, Exponential(eta)), relation="substitution", delta=0.09585)
+    issued = bound(Repeat(5, Exponential(eta)), relation="substitution", delta=0.09585)
+    assert 0.0 < found.epsilon_lower <= issued.epsilon_upper
+    assert 0.99 * issued.epsilon_upper <= found.epsilon_upper <= 5.0 * eta * (1.0 + 1e-15)

@@ -326,3 +326,13 @@ def test_two_statements_about_a_sample_cost_no_more_than_the_larger_one(of: Node
     assert 0.0 <= found.epsilon_lower <= found.epsilon_upper
     alone = recompute(repeat(3, poisson(0.1, of)), relation="substitution", delta=1e-5)
     assert found.epsilon_upper <= alone.epsilon_upper
+
+
+def test_a_pair_with_mass_on_minus_infinity_has_a_lattice_of_its_finite_losses() -> None:
+    """A record that enters: some of what runs there may lie below all losses that were kept."""
+    sample = drawn(1447, 168, compose(gaussian(2.3), laplace(12.0)))
+    plan = compose(pure(0.2), repeat(52, leaf("exponential", range=0.00422)), sample)
+    found = recompute(plan, relation="add-remove", delta=2.81e-5)
+    issued = bound(plan, relation="add-remove", delta=2.81e-5)
+    assert issued.epsilon_lower <= found.epsilon_upper
+    assert 0.99 * found.epsilon_upper <= found.epsilon_lower <= issued.epsilon_upper
