@@ -68,7 +68,21 @@ from affidavit.accountant.cases.populations import (
     only_sample,
 )
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.nodes import Compose, Leaf, Parallel, Plan, Poisson, Repeat, WithoutReplacement, outermost
+from affidavit.accountant.nodes import (
+    Approximate,
+    Compose,
+    Exponential,
+    Leaf,
+    Parallel,
+    Plan,
+    Poisson,
+    Pure,
+    Repeat,
+    WithoutReplacement,
+    ZeroConcentrated,
+    outermost,
+    walk,
+)
 from affidavit.accountant.validate import Relation
 
 __all__ = ["Cases", "cases"]
@@ -77,6 +91,7 @@ MAX_CASES = 256
 """Most cases of a plan that are listed, above."""
 MOST_REACHED, FEW_REACHED = 32, 8
 """Cases below that are looked at, of more; the second where those above are not listed."""
+_IDLE = (Pure(0.0), Approximate(0.0, 0.0), Exponential(0.0), ZeroConcentrated(0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +295,8 @@ def _poisson(node: Poisson, change: _Change) -> Cases:
         return _of((Poisson(rate, of) for of in below.upper), (Poisson(rate, of) for of in below.lower))
     gone = _gone(node.absent)
     absent = _covering(gone.upper)
+    if _shows_nothing(absent):  # then neither record shows at all
+        return _of([NOTHING], [NOTHING])
     upper = [Poisson(rate, of, absent) for of in below.upper]
     if below.upper == below.lower and gone.upper == gone.lower == (absent,):
         return _of(upper, upper)
@@ -308,6 +325,8 @@ def _poisson_left(node: Poisson, change: _Change) -> Cases:
     below = _cases(node.of, replace(change, kind="leave"))
     gone = _gone(node.absent)
     absent = _covering(gone.upper)
+    if _shows_nothing(absent):
+        return _of([NOTHING], [NOTHING])
     upper = [Moved(Poisson(rate, of, absent), leaves) for of in below.upper]
     return _of(upper, upper if below.upper == below.lower and gone.lower == gone.upper else [])
 
@@ -316,6 +335,10 @@ def _gone(absent: Plan) -> Cases:
     """What a sample with the record and one without it differ by."""
     check_no_inner_population(absent)
     return _cases(absent, _Change("leave", "zero-out", stated=True))
+
+
+def _shows_nothing(plan: Plan) -> bool:
+    return all(leaf in _IDLE for leaf in walk(plan) if isinstance(leaf, Leaf))
 
 
 def _without_replacement(node: WithoutReplacement, change: _Change) -> Cases:

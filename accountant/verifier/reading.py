@@ -217,11 +217,11 @@ def _poisson(node: Poisson, at: _Place) -> tuple[Branch, ...]:
     if node.absent is not None:
         absent = _covering(_branches(node.absent, _Place("zero-out", at.side)))
         below = _branches(node.of, at if at.way is not None else replace(at, null=at.null and at.free))
-        if absent != Branch():
-            ratios = _ratios(node.of, node.absent)
-            even = len(ratios) == 1 and None not in ratios
-            return _sampled("poisson", rate, "substitution", below, mirrored=enters, absent=absent, in_proportion=even)
-        return _sampled("poisson", rate, "substitution", below, mirrored=enters)
+        if absent == Branch():  # neither record shows at all
+            return (absent,)
+        ratios = _ratios(node.of, node.absent)
+        even = len(ratios) == 1 and None not in ratios
+        return _sampled("poisson", rate, "substitution", below, mirrored=enters, absent=absent, in_proportion=even)
     if at.way is None:
         return _sampled("poisson", rate, "substitution", _branches(node.of, replace(at, null=at.null and at.free)))
     if not at.stated and not at.free:

@@ -23,6 +23,7 @@ from affidavit.accountant.plan import (
     Pure,
     Repeat,
     WithoutReplacement,
+    ZeroConcentrated,
 )
 from affidavit.accountant.settle import settle
 from affidavit.accountant.validate import Relation
@@ -142,3 +143,17 @@ def test_samples_of_weak_choices_are_settled_narrowly(rate: float, uses: int) ->
     """By the recursion, and in blocks; the envelope of one use says 15 % more."""
     found = settle(Repeat(uses, Poisson(rate, Exponential(0.0119))), relation="zero-out", delta=1e-6)
     assert found.epsilon_lower >= (1.0 - 2e-3) * found.epsilon_upper
+
+
+@pytest.mark.parametrize(
+    "of", [Pure(1.0), Gaussian(1.0), Gaussian(0.0), ZeroConcentrated(1.0), Exponential(1.0)], ids=str
+)
+@pytest.mark.parametrize("absent", [Pure(0.0), Compose(()), Repeat(3, ZeroConcentrated(0.0))], ids=str)
+def test_where_no_record_shows_on_a_sample_none_can_be_told_from_another(of: Plan, absent: Plan) -> None:
+    """Both are what the sample is without them. A lower side of .68 was said of pure(1) at δ = .1."""
+    sample = Poisson(0.5, of, absent)
+    for delta in (0.0, 0.1):
+        assert settle(sample, relation="substitution", delta=delta).epsilon_upper == 0.0
+    beside = settle(Compose((Gaussian(2.0), sample)), relation="substitution", delta=1e-3)
+    alone = settle(Gaussian(2.0), relation="substitution", delta=1e-3)
+    assert beside.epsilon_upper == pytest.approx(alone.epsilon_upper)
