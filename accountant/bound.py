@@ -33,7 +33,7 @@ from affidavit.accountant.plan import Plan, canonical_json, core, parse_plan
 from affidavit.accountant.show import Facts, Shown, between, lower, table, upper
 from affidavit.accountant.validate import Relation
 
-__all__ = ["METHODS", "Bound", "MethodResult", "Methods", "bound", "check_covered", "profile_points"]
+__all__ = ["METHODS", "Bound", "MethodResult", "Methods", "bound", "profile_points"]
 
 
 COARSE = 3e-2
@@ -42,8 +42,6 @@ COVERING: tuple[Method, ...] = (ZcdpMethod(), PldMethod())
 """What is asked about a group of cases."""
 ADMITTED = 4
 """Of so many cases with ``zcdp``, the likely costliest, it is looked at what Gaussians in their place cost."""
-TRIED = 8
-"""So many cases are looked at to see whether the plan is covered: a curve of each may have to be composed."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -245,13 +243,6 @@ def _sides(found: Interval, target: Target) -> tuple[float, float, float, float]
         return found.lower, found.upper, target.delta, target.delta
     asked = target.epsilon or 0.0
     return asked, asked, found.lower, found.upper
-
-
-def check_covered(plan: Plan, relation: Relation, *, delta: float) -> None:
-    """Raise ``NotSupported`` as ``bound`` would, before any work: of many cases, which are alike, by the first."""
-    for scenario in scenarios(core(plan), relation).upper[:TRIED]:
-        if edge(scenario, relation, Target(delta=delta)) is None:
-            candidates(scenario, relation)
 
 
 def bound(

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from affidavit.accountant import validate
-from affidavit.accountant.bound import Bound, bound, check_covered
+from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.cases.scenario import scenarios
 from affidavit.accountant.errors import DisagreementError, NotSupported
 from affidavit.accountant.methods.adaptive import recursion_points
@@ -100,7 +100,7 @@ def known(plan: Plan | Mapping[str, Any], *, relation: Relation, delta: float) -
 
 @lru_cache(maxsize=64)
 def _settled(plan: Plan, relation: Relation, delta: float) -> Settled:
-    check_covered(plan, relation, delta=delta)
+    scenarios(core(plan), relation)  # raises where no theorem applies, before any work
     found = recompute(plan, relation=relation, delta=delta)  # it refuses more, and at once
     issued = issue(plan, relation=relation, delta=delta, found=found)
     _check(issued, found)

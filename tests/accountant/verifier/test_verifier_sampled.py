@@ -484,7 +484,7 @@ def test_unlike_parts_are_amplified_together() -> None:
 
 def test_parts_that_cannot_be_compared_are_not_amplified_one_by_one() -> None:
     """Inside a part and between two: neither costs at least what the other does, nor is the curve above both."""
-    parts, moves = [gaussian(1.0)] * 2, [{"kind": "pure", "epsilon": 0.1}] * 2
+    parts, moves = [gaussian(1.0)] * 2, [{"kind": "approximate", "epsilon": 0.1, "delta": 0.1}] * 2
     node = {"kind": "parallel", "parts": parts, "moves": moves, "membership": "fixed"}
     with pytest.raises(NotSupported) as caught:
         recompute(without_replacement(100, 10, node), relation="substitution", delta=1e-4)

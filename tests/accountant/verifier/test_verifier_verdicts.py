@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from affidavit.accountant import verifier as package
-from affidavit.accountant.errors import NotSupported, PlanError
+from affidavit.accountant.errors import PlanError
 from affidavit.accountant.verifier import check_claim, recompute
 from support.references import plans
 
@@ -107,10 +107,11 @@ NESTED = {
 
 
 @pytest.mark.parametrize("plan", [NESTED, {**NESTED, "of": {"kind": "zcdp", "rho": 0.1}}])
-def test_what_has_no_second_formula_is_refused(plan: dict) -> None:
-    with pytest.raises(NotSupported) as refusal:
-        check_claim(plan, relation="add-remove", epsilon=1e6, delta=0.1)
-    assert refusal.value.hint
+def test_samples_of_samples_and_of_what_is_concentrated_are_told(plan: dict) -> None:
+    found = recompute(plan, relation="add-remove", delta=1e-5)
+    assert 0.0 < found.epsilon_lower <= found.epsilon_upper < 1.3 * found.epsilon_lower
+    for epsilon, answer in ((found.epsilon_upper, "holds"), (0.99 * found.epsilon_lower, "does not hold")):
+        assert check_claim(plan, relation="add-remove", epsilon=epsilon, delta=1e-5).answer == answer
 
 
 def test_bad_input_is_refused_by_name() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from remedy_cases import PLAN, Api, Case, Place
+from remedy_cases import Api
 
 from affidavit.accountant import settle
 from affidavit.accountant.bound import bound
@@ -84,10 +84,6 @@ REPLACED: list[Refused] = [
      poisson(parallel(gaussian(), gaussian(), moves=[gaussian(), gaussian()]))),
     ("cases/changes.py:_poisson_left", _bounded, parallel(poisson(gaussian()), poisson(pure())),
      parallel(poisson(gaussian()), poisson(pure()), moves=[poisson(gaussian()), poisson(pure())])),
-    ("pld/steps.py:_poisson_substitution", _step, poisson(gaussian(), absent=poisson(gaussian())),
-     poisson(gaussian(), absent=gaussian())),
-    ("pld/steps.py:_without_replacement", _step,
-     drawn(10, 5, poisson(repeat(2, poisson(gaussian(), absent=gaussian())))), drawn(10, 5, gaussian())),
     ("verifier/reading.py:_poisson", _recomputed, parallel(poisson(gaussian()), poisson(pure())),
      parallel(poisson(gaussian()), poisson(pure()), moves=[poisson(gaussian()), poisson(pure())])),
     ("verifier/reading.py:_check_null", _recomputed, poisson(parallel(gaussian(), pure())),
@@ -107,16 +103,15 @@ PLANS: list[Refused] = [
     ("verifier/finite_losses.py:chunked", _recomputed, compose(*(pure(0.0001 * (i + 1)) for i in range(2001))),
      repeat(2001, pure(0.2001))),
     ("cases/changes.py:_covering", _bounded,
-     drawn(10, 5, parallel(gaussian(), gaussian(), moves=[pure(0.1), pure(0.1)], membership="fixed")),
+     drawn(10, 5, parallel(gaussian(), gaussian(), moves=[approximate(0.1, 0.1)] * 2, membership="fixed")),
      drawn(10, 5, parallel(gaussian(), gaussian(), moves=[gaussian(), gaussian()], membership="fixed"))),
     ("cases/populations.py:check_no_inner_population", _bounded, poisson(drawn(10, 5, gaussian())),
      poisson(poisson(gaussian()))),
     ("cases/populations.py:check_inner_populations", _bounded, drawn(100, 10, drawn(20, 5, gaussian())),
      drawn(100, 10, drawn(10, 5, gaussian()))),
-    ("pld/steps.py:one_step", _step, poisson(parallel(gaussian())), poisson(gaussian())),
-    ("pld/steps.py:_leaf", _step, zcdp(), gaussian()),
+    ("pld/steps.py:_one_step", _step, poisson(parallel(gaussian())), poisson(gaussian())),
     ("verifier/reading.py:_covering", _recomputed,
-     drawn(10, 5, parallel(gaussian(), gaussian(), moves=[pure(0.1), pure(0.1)], membership="fixed")),
+     drawn(10, 5, parallel(gaussian(), gaussian(), moves=[approximate(0.1, 0.1)] * 2, membership="fixed")),
      drawn(10, 5, parallel(gaussian(), gaussian(), moves=[gaussian(), gaussian()], membership="fixed"))),
     ("verifier/reading.py:_check_no_population", _recomputed, poisson(drawn(10, 5, gaussian())),
      drawn(20, 10, drawn(10, 5, gaussian()))),
@@ -132,24 +127,6 @@ def _compared(*, least: float) -> None:
     found = recompute(gaussian(), relation="zero-out", delta=1e-5)
     settle._check(issued, replace(found, epsilon_lower=least))
 
-
-def _uncovered(place: Place) -> None:
-    place.save("plan.json", {**PLAN, "relation": "zero-out", "plan": drawn(10, 5, zcdp())})
-
-
-def _covered(place: Place) -> None:
-    place.set("plan.json", "plan", drawn(10, 5, gaussian()))
-
-
-CASES = [
-    Case(
-        "accountant/methods/best.py:candidates",
-        "epsilon plan.json",
-        _uncovered,
-        file="plan.json",
-        by_hand=_covered,
-    )
-]
 
 API = [
     *(

@@ -34,7 +34,6 @@ CASES = [
     *cases_grids.CASES,
     *cases_models.CASES,
     *cases_accountant.CASES,
-    *cases_costs.CASES,
     *cases_numbers.CASES,
     *cases_data.CASES,
     *cases_init.CASES,
