@@ -155,8 +155,8 @@ def plan(number: int) -> tuple[Node, str]:
 
 
 def concentrated(node: Node) -> Node:
-    """The plan with ρ-zCDP, ρ = 1/(2σ²), for every Gaussian leaf."""
-    if node["kind"] == "gaussian":
+    """The plan with ρ-zCDP, ρ = 1/(2σ²), for every Gaussian leaf with noise."""
+    if node["kind"] == "gaussian" and node["noise_multiplier"] > 0.0:
         return {"kind": "zcdp", "rho": 0.5 / node["noise_multiplier"] ** 2}
     changed = dict(node)
     for name in ("parts", "moves"):
