@@ -49,7 +49,7 @@ from affidavit.accountant.verifier.product import Atoms, Tails
 __all__ = ["LEAST", "LatticeMasses", "anchors", "from_above", "from_below", "on_grid", "reach"]
 
 FARTHEST = 2.0**60
-"""No finite loss is farther."""
+"""What is farther below counts as -inf."""
 TINY = 1e-12
 ALMOST = 1e-6
 """How far from its place an atom may be, on the safe side, in units of the spacing."""
@@ -136,7 +136,9 @@ def reach(pair: Pair, negligible: float, light: float = 0.0) -> tuple[float, flo
     Below them there may be ``light``, which goes up to the lowest place (above) or is left out (below).
     """
 
-    finite = pair.above(arb(-FARTHEST))[0]  # some may be on -inf
+    finite: Ball = arb(1)
+    if pair.bottom is None and not isinstance(pair, DiscretePair):
+        finite = pair.above(arb(-FARTHEST))[0]  # the rest may be on -inf
 
     def beyond(loss: float) -> bool:
         tail = pair.above(arb(loss))[0]
@@ -148,7 +150,7 @@ def reach(pair: Pair, negligible: float, light: float = 0.0) -> tuple[float, flo
 
 def _edge(beyond: Callable[[float], bool], loss: float) -> float:
     """A loss of the given sign that is beyond, but not by more than about a tenth."""
-    while not beyond(loss) and abs(loss) < FARTHEST:
+    while not beyond(loss):
         loss *= 2.0
     while abs(loss) > TINY and beyond(loss / 2):
         loss /= 2.0
