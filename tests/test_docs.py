@@ -97,6 +97,7 @@ def test_toml_blocks_are_accepted(page, body):
 def test_json_blocks_are_plans_or_records(page, body):
     import json
 
+    import affidavit.mechanisms  # noqa: F401 (registers leaves)
     from affidavit.accountant.plan import parse_envelope
 
     content = json.loads(body)
