@@ -73,8 +73,9 @@ def test_the_profile_is_the_conversion_at_the_best_order(rho: float, deviations:
     assert upper - lower <= 1e-8 * (1.0 + rho) * float(exact) + 1e-11
 
 
-@pytest.mark.parametrize("rho", [1e-3, 0.7, 6.0])
-@pytest.mark.parametrize("deviations", [-3.0, -0.5, 0.0, 0.2, 0.5, 2.0])
+@pytest.mark.parametrize(
+    ("rho", "deviations"), [(1e-3, -3.0), (1e-3, 0.2), (0.7, -0.5), (0.7, 0.5), (6.0, 0.0), (6.0, 2.0)]
+)
 def test_in_both_orders_it_is_the_convex_minorant_of_the_conversion_and_its_mirror_image(
     rho: float, deviations: float
 ) -> None:

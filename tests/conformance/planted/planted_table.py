@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -41,7 +41,14 @@ def found(plant: Plant) -> Mapping[str, str]:
     return audited(plant.case, plant.plant, signed=plant.signed)
 
 
-def page() -> str:
+def row(plant: Plant) -> str:
+    """What the page says of a bug."""
+    seen = found(plant)
+    cells = [f"**{seen[name]}**" if name == plant.caught_by else seen.get(name, "") for name in AUDITS]
+    return f"| `{plant.name}`: {plant.what} | " + " | ".join(cells) + " |"
+
+
+def page(row: Callable[[Plant], str] = row) -> str:
     """The whole page."""
     kinds = {
         "prism": "PRISM",
@@ -55,16 +62,10 @@ def page() -> str:
     }
     parts = [HEAD + f"{len(PLANTS)} bugs:\n"]
     for kind, title in kinds.items():
-        rows = [_row(plant) for plant in PLANTS if plant.case.kind == kind]
+        rows = [row(plant) for plant in PLANTS if plant.case.kind == kind]
         head = f"| bug | {' | '.join(AUDITS)} |\n|---|{'---|' * len(AUDITS)}"
         parts.append(f"## {title}\n\n{head}\n" + "\n".join(rows) + "\n")
     return "\n".join(parts)
-
-
-def _row(plant: Plant) -> str:
-    seen = found(plant)
-    cells = [f"**{seen[name]}**" if name == plant.caught_by else seen.get(name, "") for name in AUDITS]
-    return f"| `{plant.name}`: {plant.what} | " + " | ".join(cells) + " |"
 
 
 if __name__ == "__main__":
