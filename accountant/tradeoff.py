@@ -17,15 +17,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from affidavit.accountant import validate
-from affidavit.accountant.bound import bound, profile_points
+from affidavit.accountant.bound import profile_points
+from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Plan
+from affidavit.accountant.settle import known
 from affidavit.accountant.show import Facts, Shown, upper
 from affidavit.accountant.validate import Relation
+from affidavit.accountant.verifier import recomputed_curve
 
 __all__ = ["PrivacyCurve", "privacy_curve"]
 
 POINTS = 49
+TOLERANCE = 1e-3
+"""Of the issuing engine's profile: relative, on δ at the grid's end."""
 ROUNDING = 1e-15
 
 
@@ -98,18 +102,21 @@ def epsilon_grid(epsilon_upper: float) -> tuple[float, ...]:
 
 
 def privacy_curve(
-    plan: Plan | Mapping[str, Any],
-    *,
-    relation: Relation,
-    delta: float,
-    epsilons: Sequence[float] | None = None,
-    tolerance: float = 1e-2,
+    plan: Plan | Mapping[str, Any], *, relation: Relation, delta: float, epsilons: Sequence[float] | None = None
 ) -> PrivacyCurve:
-    """Upper profile of ``plan`` on a grid of ε chosen around its ε at ``delta``.
+    """Upper profile of ``plan`` on a grid of ε chosen around its settled ε at ``delta``; each point by both engines.
 
-    ``tolerance`` is relative, on δ at the grid's end and on ε. Errors as in ``bound``.
+    From the settled ε on nowhere above ``delta``, as that was computed with more care; that point alone where the
+    verifier knows it and no profile (δ forgives all that it has no formula for). Where the verifier has no formula,
+    what the issuing engine says alone. Errors as in ``settle.known``.
     """
-    checked = validate.fraction(delta, path="delta")
-    found = bound(plan, relation=relation, delta=checked, tolerance=tolerance)
-    grid = tuple(epsilons) if epsilons is not None else epsilon_grid(found.epsilon_upper)
-    return PrivacyCurve(profile_points(plan, relation=relation, delta=checked, epsilons=grid, tolerance=tolerance))
+    claim, gap = known(plan, relation=relation, delta=delta)
+    grid = tuple(map(float, epsilons if epsilons is not None else epsilon_grid(claim.epsilon_upper)))
+    issued = profile_points(plan, relation=relation, delta=claim.delta_upper, epsilons=grid, tolerance=TOLERANCE)
+    try:
+        verified = {} if gap else dict(recomputed_curve(plan, relation=relation, points=grid))
+    except NotSupported:
+        return PrivacyCurve(((claim.epsilon_upper, claim.delta_upper),))
+    most = ((point, claim.delta_upper if point >= claim.epsilon_upper else 1.0) for point in grid)
+    settled = (max(each, verified.get(point, 0.0)) for point, each in issued)
+    return PrivacyCurve(tuple((point, min(each, top)) for each, (point, top) in zip(settled, most, strict=True)))

@@ -31,6 +31,7 @@ __all__ = ["confirm", "recheck", "statement_sha256", "verifier"]
 _confirmed: set[str] = set()
 """Statements that hold, by this process's own computation; never by a ledger's note, which counts there only."""
 _MOST = 4096
+_ANEW = "Certify the run anew, and ask whoever signed this how it came about."
 _LAST_DIGITS = 1e-9
 """What limits that follow from rounded points may differ by, relative; they are stated rounded up."""
 
@@ -63,7 +64,7 @@ def recheck(certificate: Certificate) -> tuple[ClaimCheck, ...]:
     """
     checks = tuple(_recomputed(certificate, claim) for claim in certificate.claims)
     if all(check.answer == "holds" for check in checks):
-        _refuse(_costs(certificate) or _curve(certificate) or _risk(certificate))
+        _refuse(_costs(certificate) or _curve(certificate) or _risk(certificate), "Rely on none of its numbers.")
     return checks
 
 
@@ -86,9 +87,9 @@ def confirm(certificate: Certificate) -> None:
         raise ClaimRefused(
             f"the certificate claims (ε, δ) = {claimed}, which its own plan "
             + ("exceeds" if answer == "does not hold" else "is not known to keep"),
-            hint="Nothing was charged. Certify the run anew, and ask whoever signed this how it came about.",
+            hint=f"Nothing was charged. {_ANEW}",
         )
-    _refuse(_costs(certificate))
+    _refuse(_costs(certificate), "Nothing was charged.")
     if len(_confirmed) >= _MOST:
         _confirmed.clear()
     _confirmed.add(statement)
@@ -112,11 +113,11 @@ def _recomputed(certificate: Certificate, claim: Claim) -> ClaimCheck:
     )
 
 
-def _refuse(below: str) -> None:
+def _refuse(below: str, first: str) -> None:
     if below:
         raise ClaimRefused(
             f"the certificate states less {below} than its own plan costs, or than can be shown",
-            hint="Nothing was charged. Certify the run anew, and ask whoever signed this how it came about.",
+            hint=f"{first} {_ANEW}",
         )
 
 
