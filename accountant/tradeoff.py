@@ -23,9 +23,9 @@ from affidavit.accountant.plan import Plan
 from affidavit.accountant.settle import known
 from affidavit.accountant.show import Facts, Shown, upper
 from affidavit.accountant.validate import Relation
-from affidavit.accountant.verifier import recomputed_curve
+from affidavit.accountant.verifier import recompute, recomputed_curve
 
-__all__ = ["PrivacyCurve", "privacy_curve"]
+__all__ = ["PrivacyCurve", "privacy_curve", "verified_points"]
 
 POINTS = 49
 TOLERANCE = 1e-3
@@ -101,9 +101,16 @@ def epsilon_grid(epsilon_upper: float) -> tuple[float, ...]:
     return (*inner[:-1], top, *(top * s for s in (1.1, 1.25, 1.5)))
 
 
-def privacy_curve(
-    plan: Plan | Mapping[str, Any], *, relation: Relation, delta: float, epsilons: Sequence[float] | None = None
-) -> PrivacyCurve:
+def verified_points(
+    plan: Plan | Mapping[str, Any], *, relation: Relation, points: Sequence[float]
+) -> dict[float, float]:
+    """The verifier's upper side of δ at each ε: by one profile, or each alone where a contour is quick and sharp."""
+    if points and "contour" in recompute(plan, relation=relation, epsilon=max(points)).method:
+        return {point: recompute(plan, relation=relation, epsilon=point).delta_upper for point in points}
+    return dict(recomputed_curve(plan, relation=relation, points=points))
+
+
+def privacy_curve(plan: Plan | Mapping[str, Any], *, relation: Relation, delta: float) -> PrivacyCurve:
     """Upper profile of ``plan`` on a grid of ε chosen around its settled ε at ``delta``; each point by both engines.
 
     From the settled ε on nowhere above ``delta``, as that was computed with more care; that point alone where the
@@ -111,10 +118,10 @@ def privacy_curve(
     what the issuing engine says alone. Errors as in ``settle.known``.
     """
     claim, gap = known(plan, relation=relation, delta=delta)
-    grid = tuple(map(float, epsilons if epsilons is not None else epsilon_grid(claim.epsilon_upper)))
+    grid = epsilon_grid(claim.epsilon_upper)
     issued = profile_points(plan, relation=relation, delta=claim.delta_upper, epsilons=grid, tolerance=TOLERANCE)
     try:
-        verified = {} if gap else dict(recomputed_curve(plan, relation=relation, points=grid))
+        verified = {} if gap else verified_points(plan, relation=relation, points=grid)
     except NotSupported:
         return PrivacyCurve(((claim.epsilon_upper, claim.delta_upper),))
     most = ((point, claim.delta_upper if point >= claim.epsilon_upper else 1.0) for point in grid)

@@ -9,8 +9,8 @@ import stat
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Laplace, Poisson, Repeat
 from affidavit.accountant.settle import settle
+from affidavit.accountant.tradeoff import privacy_curve
 from affidavit.accountant.unit import RECORD
-from affidavit.certification import _curve
 
 
 def test_certify_generate_show(workplace):
@@ -216,5 +216,5 @@ def test_where_the_verifier_knows_no_profile_the_curve_is_the_claim(monkeypatch)
     def unknown(*_, **__):
         raise NotSupported("no formula", hint="none")
 
-    monkeypatch.setattr("affidavit.accountant.verifier.recomputed_curve", unknown)
-    assert _curve(plan, "add-remove", claim).points == ((0.0, 1e-5),)
+    monkeypatch.setattr("affidavit.accountant.tradeoff.verified_points", unknown)
+    assert privacy_curve(plan, relation="add-remove", delta=1e-5).points == ((0.0, 1e-5),)
