@@ -18,6 +18,7 @@ import os
 import posix
 import random
 import signal
+import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -174,9 +175,8 @@ class Crowd:
         try:
             os.urandom = posix.urandom  # the tests' own is the same in every fork
             os.environ["AFFIDAVIT_LEDGER"] = self.url
-            said = self.place.folder / f"said{os.getpid()}"
-            for stream in (1, 2):
-                os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), stream)
+            said: Path = self.place.folder / f"said{os.getpid()}"
+            sys.stdout = sys.stderr = said.open("a", encoding="utf-8", buffering=1)
             with stop or contextlib.nullcontext(), logging_draws(self.log(number)):
                 code = run(words)
         finally:
