@@ -11,12 +11,13 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
 
 from affidavit.accountant.errors import AffidavitError
+from affidavit.accountant.remedies import unused
 
 __all__ = ["CallContext", "filled", "interrupted", "unusable"]
 
@@ -33,6 +34,7 @@ _BACKTICKED = re.compile(r"`[^`]*`")
 _PLACEHOLDER = re.compile(
     r"(?<![\w./-])(RUN\.toml|CERT\.json|PLAN\.json|AUDIT\.toml|GRID\.toml|TRACE\.jsonl|REQUEST\.json|DIR)(?=[/\s`]|$)"
 )
+_INTO = re.compile(r"-o (CERT\.json)(?=[\s`]|$)")
 
 
 class CallContext(click.Context):
@@ -49,13 +51,24 @@ def filled(hint: str, ctx: click.Context) -> str:
     names = _files(ctx)
 
     def typed(match: re.Match[str]) -> str:
-        named = _PLACEHOLDER.sub(lambda word: names.get(word[1], word[1]), match[0])
+        named = _INTO.sub(lambda word: f"-o {_place(word[1], names)}", match[0])
+        named = _PLACEHOLDER.sub(lambda word: names.get(word[1], word[1]), named)
         setting = _SETTING.fullmatch(named)
         if setting is None or (flag := _flag(setting[1], ctx)) is None:
             return named
         return f"`{flag} {shlex.quote(_plain(setting[2]))}`"
 
     return _BACKTICKED.sub(typed, hint)
+
+
+def _place(word: str, names: Mapping[str, str]) -> str:
+    """Where a certificate can be written: the file of the call, unless that is there and something else."""
+    from affidavit.writing import replaceable
+
+    path = Path(shlex.split(names[word])[0])
+    if not replaceable(path):
+        path = unused((path if path.is_dir() else path.parent) / "certificate.json")
+    return shlex.quote(str(path))
 
 
 def _flag(key: str, ctx: click.Context) -> str | None:

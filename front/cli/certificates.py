@@ -102,8 +102,9 @@ def certify(*, run_file: Path, out: Path, as_json: bool) -> None:
     from affidavit.accountant.ledger import Ledger
     from affidavit.certification import certify as issue
     from affidavit.runfile import load_run
-    from affidavit.writing import write_whole
+    from affidavit.writing import refuse_to_replace, write_whole
 
+    refuse_to_replace(out)
     certified = issue(load_run(run_file), ledger=Ledger(keyring=Keyring.default()), tell=note)
     write_whole(out, certified.envelope)
     found = certified.certificate

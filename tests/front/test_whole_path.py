@@ -6,6 +6,8 @@ import hashlib
 import json
 import stat
 
+import pytest
+
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Laplace, Poisson, Repeat
 from affidavit.accountant.settle import settle
@@ -205,6 +207,19 @@ def test_certify_and_ledger_show_say_how_many_more_runs_fit(workplace):
     assert "0 more runs like the last" in said.out + said.err
     last = workplace.command("generate", workplace.run_file, "--certificate", workplace.certificate, "-o", "one-more")
     assert last.code == 4
+
+
+@pytest.mark.parametrize("name", ["run.toml", "train.jsonl", "."])
+def test_what_is_no_certificate_is_never_lost_to_one(workplace, name):
+    """It advised `affidavit certify run.toml -o run.toml`, which put the certificate in the place of the run file."""
+    place = workplace.folder / name
+    before = {path: path.read_bytes() for path in workplace.folder.iterdir() if path.is_file()}
+    refused = workplace.command("generate", workplace.run_file, "--certificate", place, "-o", workplace.out)
+    assert refused.code == 3
+    assert f"-o {workplace.folder / 'certificate-2.json'}`" in refused.err
+    assert workplace.command("certify", workplace.run_file, "-o", place).code == 2
+    assert {path: path.read_bytes() for path in workplace.folder.iterdir() if path.is_file()} == before
+    assert workplace.certify().code == 0, "an older certificate makes room"
 
 
 def test_where_the_verifier_knows_no_profile_the_curve_is_the_claim(monkeypatch):
