@@ -112,8 +112,8 @@ def _settled(plan: Plan, relation: Relation, delta: float | None, epsilon: float
     scenarios(core(plan), relation)  # raises where no theorem applies, before any work
     found = recompute(plan, relation=relation, delta=delta, epsilon=epsilon)  # it refuses more, and at once
     issued = issue(plan, relation=relation, delta=delta, epsilon=epsilon, found=found)
-    _check(issued, found, epsilon)
     (least, most), (low, high) = _sides(issued, epsilon), _sides(found, epsilon)
+    _check((least, high), (low, most))
     upper = most if high <= most else high * (1.0 + MARGIN)
     lower = min(max(least, low), upper)
     if epsilon is None:
@@ -167,10 +167,9 @@ def _settles(first: tuple[float, float], found: tuple[float, float]) -> bool:
     return first[1] <= found[1] and (first[1] - low <= narrow or high == math.inf)
 
 
-def _check(issued: Bound, found: Recomputed, epsilon: float | None) -> None:
+def _check(*sides: tuple[float, float]) -> None:
     """Raises ``DisagreementError`` where one engine's lower side is above the other's upper side."""
-    (least, most), (low, high) = _sides(issued, epsilon), _sides(found, epsilon)
-    for below, above in ((least, high), (low, most)):
+    for below, above in sides:
         if below * (1.0 - CONTRADICTION) > above and math.isfinite(above):
             raise DisagreementError(
                 f"the two engines contradict each other about this plan: at least {below!r} and at most {above!r}",

@@ -49,20 +49,6 @@ class PrivacyCurve(Shown):
         some = self.points[:: max(1, len(self.points) // 10)]
         return Facts(line, ("ε", "δ at most"), tuple((upper(epsilon), upper(delta)) for epsilon, delta in some))
 
-    def delta(self, epsilon: float) -> float:
-        """Upper side of δ at ``epsilon`` >= 0: chords in e^ε, which lie above the convex profile."""
-        before: tuple[float, float] | None = None
-        for point in self.points:
-            if point[0] == epsilon:
-                return point[1]
-            if point[0] > epsilon:
-                if before is None:
-                    return 1.0
-                share = math.expm1(epsilon - point[0]) / math.expm1(before[0] - point[0])
-                return min(1.0, _above(before[1] * share + point[1] * (1.0 - share)))
-            before = point
-        return self.points[-1][1] if self.points else 1.0
-
     def false_negative_rate(self, false_positive_rate: float) -> float:
         """f(x): no test at this false-positive rate has a smaller false-negative rate."""
         x = false_positive_rate
@@ -124,6 +110,6 @@ def privacy_curve(plan: Plan | Mapping[str, Any], *, relation: Relation, delta: 
         verified = {} if gap else verified_points(plan, relation=relation, points=grid)
     except NotSupported:
         return PrivacyCurve(((claim.epsilon_upper, claim.delta_upper),))
-    most = ((point, claim.delta_upper if point >= claim.epsilon_upper else 1.0) for point in grid)
-    settled = (max(each, verified.get(point, 0.0)) for point, each in issued)
-    return PrivacyCurve(tuple((point, min(each, top)) for each, (point, top) in zip(settled, most, strict=True)))
+    settled = {point: max(each, verified.get(point, 0.0)) for point, each in issued}
+    beyond = {point: min(each, claim.delta_upper) for point, each in settled.items() if point >= claim.epsilon_upper}
+    return PrivacyCurve(tuple((settled | beyond).items()))

@@ -37,7 +37,7 @@ def replaceable(path: Path) -> bool:
         found = json.loads(files.read_bytes(path) or b"{}")
     except OSError:
         return not path.exists()
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(found, dict) and found.keys() <= {"payload", "payloadType", "signatures"}
 

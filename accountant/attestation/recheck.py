@@ -81,14 +81,11 @@ def confirm(certificate: Certificate) -> None:
             answer = _recomputed(certificate, claim).answer
         except NotSupported:
             answer = "undecided"
-        if answer == "holds":
-            continue
-        claimed = f"({decimals.show(claim.epsilon)}, {decimals.show(claim.delta)})"
-        raise ClaimRefused(
-            f"the certificate claims (ε, δ) = {claimed}, which its own plan "
-            + ("exceeds" if answer == "does not hold" else "is not known to keep"),
-            hint=f"Nothing was charged. {_ANEW}",
-        )
+        if answer != "holds":
+            claimed = f"({decimals.show(claim.epsilon)}, {decimals.show(claim.delta)})"
+            verb = "exceeds" if answer == "does not hold" else "is not known to keep"
+            problem = f"the certificate claims (ε, δ) = {claimed}, which its own plan {verb}"
+            raise ClaimRefused(problem, hint=f"Nothing was charged. {_ANEW}")
     _refuse(_costs(certificate), "Nothing was charged.")
     if len(_confirmed) >= _MOST:
         _confirmed.clear()
@@ -115,10 +112,8 @@ def _recomputed(certificate: Certificate, claim: Claim) -> ClaimCheck:
 
 def _refuse(below: str, first: str) -> None:
     if below:
-        raise ClaimRefused(
-            f"the certificate states less {below} than its own plan costs, or than can be shown",
-            hint=f"{first} {_ANEW}",
-        )
+        problem = f"the certificate states less {below} than its own plan costs, or than can be shown"
+        raise ClaimRefused(problem, hint=f"{first} {_ANEW}")
 
 
 def _costs(certificate: Certificate) -> str:
