@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +22,7 @@ from affidavit.accountant.methods.adaptive import recursion_points
 from affidavit.accountant.methods.base import LOUD, LOUD_WIDTH
 from affidavit.accountant.methods.pld import holds_zcdp
 from affidavit.accountant.plan import Plan, core, parse_plan
-from affidavit.accountant.show import Facts, Shown
+from affidavit.accountant.show import Facts
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier import Recomputed, recompute
 
@@ -39,32 +39,16 @@ MARGIN = 1e-11
 CONTRADICTION = 1e-9
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Settled(Shown):
+@dataclass(frozen=True, repr=False)
+class Settled(Bound):
     """``bound`` with the settled ε, or δ, as its upper side, and what the verifier said."""
 
-    bound: Bound
     recomputed: Recomputed
 
     @property
-    def epsilon_lower(self) -> float:
-        """The plan costs at least this much (see ``Bound.attained``)."""
-        return self.bound.epsilon_lower
-
-    @property
-    def epsilon_upper(self) -> float:
-        """What a certificate states."""
-        return self.bound.epsilon_upper
-
-    @property
-    def delta(self) -> float:
-        """The δ that both hold at: given, or the settled one."""
-        return self.bound.delta_upper
-
-    @property
-    def method(self) -> str:
+    def theorems(self) -> str:
         """How it was issued, and confirmed."""
-        return f"{self.bound.method}, confirmed by {self.recomputed.method}"
+        return f"{self.method}, confirmed by {self.recomputed.method}"
 
     @property
     def arithmetic(self) -> str:
@@ -73,9 +57,9 @@ class Settled(Shown):
 
     def facts(self) -> Facts:
         """The bracket, and both engines' words."""
-        found = self.bound.facts()
-        rows = (("confirmed by", self.recomputed.method), ("arithmetic", self.arithmetic))
-        return Facts(f"{found.line}, confirmed", found.columns, (*found.rows, *rows))
+        found = super().facts()
+        rows = (*found.rows, ("confirmed by", self.recomputed.method), ("arithmetic", self.arithmetic))
+        return Facts(f"{found.line}, confirmed", found.columns, rows)
 
 
 def settle(
@@ -102,7 +86,7 @@ def known(
     Raises as ``settle``; ``NotSupported`` where the issuing engine has no theorem either.
     """
     try:
-        return settle(plan, relation=relation, delta=delta, epsilon=epsilon).bound, ""
+        return settle(plan, relation=relation, delta=delta, epsilon=epsilon), ""
     except NotSupported as error:
         return bound(plan, relation=relation, delta=delta, epsilon=epsilon), error.message
 
@@ -114,11 +98,11 @@ def _settled(plan: Plan, relation: Relation, delta: float | None, epsilon: float
     issued = issue(plan, relation=relation, delta=delta, epsilon=epsilon, found=found)
     (least, most), (low, high) = _sides(issued, epsilon), _sides(found, epsilon)
     _check((least, high), (low, most))
-    upper = most if high <= most else high * (1.0 + MARGIN)
-    lower = min(max(least, low), upper)
-    if epsilon is None:
-        return Settled(replace(issued, epsilon_lower=lower, epsilon_upper=upper), found)
-    return Settled(replace(issued, delta_lower=lower, delta_upper=min(upper, 1.0)), found)
+    side, largest = ("epsilon", math.inf) if epsilon is None else ("delta", 1.0)
+    upper = min(most if high <= most else high * (1.0 + MARGIN), largest)
+    sides = {f"{side}_lower": min(max(least, low), upper), f"{side}_upper": upper}
+    facts = {field.name: getattr(issued, field.name) for field in fields(issued)}
+    return Settled(**facts | sides, recomputed=found)
 
 
 def issue(

@@ -87,9 +87,7 @@ def epsilon_grid(epsilon_upper: float) -> tuple[float, ...]:
     return (*inner[:-1], top, *(top * s for s in (1.1, 1.25, 1.5)))
 
 
-def verified_points(
-    plan: Plan | Mapping[str, Any], *, relation: Relation, points: Sequence[float]
-) -> dict[float, float]:
+def verified_points(plan: Plan, *, relation: Relation, points: Sequence[float]) -> dict[float, float]:
     """The verifier's upper side of δ at each ε: by one profile, or each alone where a contour is quick and sharp."""
     if points and "contour" in recompute(plan, relation=relation, epsilon=max(points)).method:
         return {point: recompute(plan, relation=relation, epsilon=point).delta_upper for point in points}
@@ -107,7 +105,7 @@ def privacy_curve(plan: Plan | Mapping[str, Any], *, relation: Relation, delta: 
     grid = epsilon_grid(claim.epsilon_upper)
     issued = profile_points(plan, relation=relation, delta=claim.delta_upper, epsilons=grid, tolerance=TOLERANCE)
     try:
-        verified = {} if gap else verified_points(plan, relation=relation, points=grid)
+        verified = {} if gap else verified_points(claim.plan, relation=relation, points=grid)
     except NotSupported:
         return PrivacyCurve(((claim.epsilon_upper, claim.delta_upper),))
     settled = {point: max(each, verified.get(point, 0.0)) for point, each in issued}

@@ -263,14 +263,14 @@ def _summaries(cost: Settled) -> list[MethodSummary]:
         MethodSummary.of(
             row.name, epsilon_lower=row.epsilon_lower, epsilon_upper=row.epsilon_upper, applies=row.applies, why=row.why
         )
-        for row in cost.bound.methods
+        for row in cost.methods
     ]
     certified = MethodSummary.of(
         "certified",
         epsilon_lower=cost.epsilon_lower,
         epsilon_upper=cost.epsilon_upper,
         applies=True,
-        why=cost.method,
+        why=cost.theorems,
         certified=True,
     )
     return [*rows, certified]

@@ -76,7 +76,7 @@ def solve_plan(envelope: Envelope, *, epsilon: float, path: str | None = None) -
     def forward(value: float | int) -> Bound:
         changed = with_value(envelope.plan, found.path, value)
         with suppress(NotSupported):
-            return settle(changed, relation=envelope.relation, delta=delta).bound
+            return settle(changed, relation=envelope.relation, delta=delta)
         # The very bound that the search went by: a wider one may not reach the target where that one did.
         return bound(changed, relation=envelope.relation, delta=delta, tolerance=TOLERANCE * FORWARD_SHARE)
 
@@ -135,7 +135,7 @@ def _searched(run: RunFile, *, epsilon: float, name: str, certified: bool = Fals
     def forward(value: float | int) -> Bound:
         changed = run.with_generator(**{name: int(value) if integer else float(value)})
         if certified:
-            return settle(changed.plan(), relation=run.relation, delta=run.budget.delta).bound
+            return settle(changed.plan(), relation=run.relation, delta=run.budget.delta)
         return bound(changed.plan(), relation=run.relation, delta=run.budget.delta)
 
     refused = (RunFileError, NotSupported) if certified else RunFileError

@@ -117,7 +117,7 @@ def certify(*, run_file: Path, out: Path, as_json: bool) -> None:
                 "epsilon": decimals.show(found.claim.epsilon),
                 "delta": decimals.show(found.claim.delta),
                 "relation": found.relation,
-                "method": certified.cost.method,
+                "method": certified.cost.theorems,
                 "arithmetic": found.arithmetic,
                 "not_after": show_instant(found.not_after),
                 "risk": {name: decimals.show(value) for name, value in found.risk.items()},
@@ -132,7 +132,7 @@ def certify(*, run_file: Path, out: Path, as_json: bool) -> None:
         f"{found.relation}, until {show_instant(found.not_after)}."
     )
     note(
-        f"By {certified.cost.method}, in {found.arithmetic}; the plan's ε is at least "
+        f"By {certified.cost.theorems}, in {found.arithmetic}; the plan's ε is at least "
         f"{lower_digits(certified.cost.epsilon_lower)}."
     )
     if certified.account is not None and certified.runs is not None:

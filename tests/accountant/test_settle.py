@@ -75,11 +75,11 @@ def test_a_settled_delta_is_confirmed_and_says_the_same(plan: Plan, relation: Re
     epsilon = settle(plan, relation=relation, delta=1e-4).epsilon_upper
     settled = settle(plan, relation=relation, epsilon=epsilon)
     alone, again = bound(plan, relation=relation, epsilon=epsilon), recompute(plan, relation=relation, epsilon=epsilon)
-    assert settled.delta >= again.delta_upper
-    assert settled.bound.delta_lower >= max(alone.delta_lower, again.delta_lower) * (1.0 - 1e-12)
-    assert settled.bound.delta_lower <= 1e-4 * (1.0 + 1e-9)
-    assert settled.delta <= 1e-4 * 1.05
-    assert settled.bound.epsilon_upper == epsilon
+    assert settled.delta_upper >= again.delta_upper
+    assert settled.delta_lower >= max(alone.delta_lower, again.delta_lower) * (1.0 - 1e-12)
+    assert settled.delta_lower <= 1e-4 * (1.0 + 1e-9)
+    assert settled.delta_upper <= 1e-4 * 1.05
+    assert settled.epsilon_upper == epsilon
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_one_of_the_two_is_asked_for() -> None:
     for asked in ({}, {"delta": 1e-5, "epsilon": 1.0}):
         with pytest.raises(UsageError, match="either delta or epsilon"):
             settle(Gaussian(1.0), relation="add-remove", **asked)
-    assert settle(Gaussian(0.0), relation="add-remove", epsilon=1.0).delta == 1.0
-    assert settle(Repeat(4, Pure(0.5)), relation="add-remove", epsilon=2.0).delta == 0.0
+    assert settle(Gaussian(0.0), relation="add-remove", epsilon=1.0).delta_upper == 1.0
+    assert settle(Repeat(4, Pure(0.5)), relation="add-remove", epsilon=2.0).delta_upper == 0.0
 
 
 def test_costs_of_different_kinds_cost_no_more_than_one_of_them() -> None:
