@@ -7,6 +7,7 @@ the call did not name gets the name that the guide gives it, in the folder of th
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shlex
@@ -110,15 +111,25 @@ def interrupted(arguments: list[str] | None) -> tuple[str, str]:
     """What Ctrl-C left behind, and how to go on: a message and a hint."""
     typed = _typed(arguments)
     match typed.split()[1:2]:
-        case ["generate"]:
+        case ["generate"] if out := _unfinished(arguments):
             said = "Interrupted: no text was written. What was reserved in the ledger stays spent"
             on = typed if "--resume" in typed.split() else f"{typed} --resume"
-            hint = f"If it had begun to draw, go on at no further cost: `{on}`; to begin anew: `{typed}`"
+            hint = f"Go on at no further cost: `{on}`; or end it: `{shlex.join(['affidavit', 'close', out])}`"
             return f"{said}: `affidavit ledger show`.", hint
         case ["experiment"]:
             return "Interrupted. The cells that were finished are kept.", f"To go on: `{typed}`"
         case _:
             return "Interrupted. Files that were begun are not there; finished ones are whole.", f"Again: `{typed}`"
+
+
+def _unfinished(arguments: list[str] | None) -> str:
+    """The folder of ``-o``, if a run that can be gone on with stands there; else empty."""
+    from affidavit.accountant.release.journal import NAME
+
+    options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    options.add_argument("-o", "--out", default="")
+    out = str(options.parse_known_args(arguments)[0].out)
+    return out if out and (Path(out) / NAME).exists() else ""
 
 
 def unusable(error: OSError, arguments: list[str] | None) -> tuple[str, str]:
