@@ -120,8 +120,14 @@ def solve_run(run: RunFile, *, epsilon: float, key: str) -> Solution:
         changed = run.with_generator(**{name: found.value})
         cost, gap = known(changed.plan(), relation=run.relation, delta=run.budget.delta)
         if gap or cost.epsilon_upper <= target:
-            sides = {"epsilon_lower": cost.epsilon_lower, "epsilon_upper": cost.epsilon_upper, "method": cost.method}
-            return replace(found, target_epsilon=target, epsilon_certified=None if gap else cost.epsilon_upper, **sides)
+            return replace(
+                found,
+                target_epsilon=target,
+                epsilon_lower=cost.epsilon_lower,
+                epsilon_upper=cost.epsilon_upper,
+                method=cost.method,
+                epsilon_certified=None if gap else cost.epsilon_upper,
+            )
         aim *= target / cost.epsilon_upper * (1.0 - MARGIN)
     found = _searched(run, epsilon=target, name=name, certified=True)
     return replace(found, epsilon_certified=found.epsilon_upper)
