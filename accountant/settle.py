@@ -1,16 +1,16 @@
-"""The one number: what is shown, signed and verified is the smallest ε that both engines confirm.
+"""The one number: what is shown, signed and verified is the smallest ε, or δ, that both engines confirm.
 
 ``bound`` issues a bracket in float64 with every error charged; ``verifier`` computes another one, in its own reading
-of the plan, by other formulas and in outward-rounded arithmetic. A plan's ε is at most the smaller of the two upper
-sides, but only the larger is confirmed by both: that is the settled ε. So whoever recomputes a certificate finds that
-it holds. Sides that contradict each other settle nothing.
+of the plan, by other formulas and in outward-rounded arithmetic. A plan's ε (or δ) is at most the smaller of the two
+upper sides, but only the larger is confirmed by both: that is the settled one. So whoever recomputes a certificate
+finds that it holds. Sides that contradict each other settle nothing.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +22,7 @@ from affidavit.accountant.methods.adaptive import recursion_points
 from affidavit.accountant.methods.base import LOUD, LOUD_WIDTH
 from affidavit.accountant.methods.pld import holds_zcdp
 from affidavit.accountant.plan import Plan, core, parse_plan
-from affidavit.accountant.show import Facts, Shown
+from affidavit.accountant.show import Facts
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier import Recomputed, recompute
 
@@ -39,32 +39,16 @@ MARGIN = 1e-11
 CONTRADICTION = 1e-9
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Settled(Shown):
-    """``bound`` with the settled ε as its upper side, and what the verifier said."""
+@dataclass(frozen=True, repr=False)
+class Settled(Bound):
+    """``bound`` with the settled ε, or δ, as its upper side, and what the verifier said."""
 
-    bound: Bound
     recomputed: Recomputed
 
     @property
-    def epsilon_lower(self) -> float:
-        """The plan costs at least this much (see ``Bound.attained``)."""
-        return self.bound.epsilon_lower
-
-    @property
-    def epsilon_upper(self) -> float:
-        """What a certificate states."""
-        return self.bound.epsilon_upper
-
-    @property
-    def delta(self) -> float:
-        """The δ that both hold at."""
-        return self.bound.delta_upper
-
-    @property
-    def method(self) -> str:
+    def theorems(self) -> str:
         """How it was issued, and confirmed."""
-        return f"{self.bound.method}, confirmed by {self.recomputed.method}"
+        return f"{self.method}, confirmed by {self.recomputed.method}"
 
     @property
     def arithmetic(self) -> str:
@@ -73,50 +57,75 @@ class Settled(Shown):
 
     def facts(self) -> Facts:
         """The bracket, and both engines' words."""
-        found = self.bound.facts()
-        rows = (("confirmed by", self.recomputed.method), ("arithmetic", self.arithmetic))
-        return Facts(f"{found.line}, confirmed", found.columns, (*found.rows, *rows))
+        found = super().facts()
+        rows = (*found.rows, ("confirmed by", self.recomputed.method), ("arithmetic", self.arithmetic))
+        return Facts(f"{found.line}, confirmed", found.columns, rows)
 
 
-def settle(plan: Plan | Mapping[str, Any], *, relation: Relation, delta: float) -> Settled:
-    """The settled ε of ``plan`` at ``delta``.
+def settle(
+    plan: Plan | Mapping[str, Any], *, relation: Relation, delta: float | None = None, epsilon: float | None = None
+) -> Settled:
+    """The settled ε of ``plan`` at ``delta``, or its settled δ at ``epsilon`` (give exactly one).
 
-    Raises ``PlanError`` on bad input, ``NotSupported`` where either engine has no theorem for the plan,
-    ``DisagreementError`` where the two contradict each other.
+    Raises ``PlanError`` on bad input, ``UsageError`` unless one of the two is given, ``NotSupported`` where either
+    engine has no theorem for the plan, ``DisagreementError`` where the two contradict each other.
     """
-    return _settled(parse_plan(plan), validate.relation(relation), validate.fraction(delta, path="delta"))
+    return _settled(
+        parse_plan(plan),
+        validate.relation(relation),
+        None if delta is None else validate.fraction(delta, path="delta"),
+        None if epsilon is None else validate.real(epsilon, path="epsilon"),
+    )
 
 
-def known(plan: Plan | Mapping[str, Any], *, relation: Relation, delta: float) -> tuple[Bound, str]:
+def known(
+    plan: Plan | Mapping[str, Any], *, relation: Relation, delta: float | None = None, epsilon: float | None = None
+) -> tuple[Bound, str]:
     """The settled bracket, and nothing; or what the issuing engine says alone, and why the verifier says nothing.
 
     Raises as ``settle``; ``NotSupported`` where the issuing engine has no theorem either.
     """
     try:
-        return settle(plan, relation=relation, delta=delta).bound, ""
+        return settle(plan, relation=relation, delta=delta, epsilon=epsilon), ""
     except NotSupported as error:
-        return bound(plan, relation=relation, delta=delta), error.message
+        return bound(plan, relation=relation, delta=delta, epsilon=epsilon), error.message
 
 
 @lru_cache(maxsize=64)
-def _settled(plan: Plan, relation: Relation, delta: float) -> Settled:
+def _settled(plan: Plan, relation: Relation, delta: float | None, epsilon: float | None) -> Settled:
     scenarios(core(plan), relation)  # raises where no theorem applies, before any work
-    found = recompute(plan, relation=relation, delta=delta)  # it refuses more, and at once
-    issued = issue(plan, relation=relation, delta=delta, found=found)
-    _check(issued, found)
-    lower, upper = max(issued.epsilon_lower, found.epsilon_lower), issued.epsilon_upper
-    if found.epsilon_upper > upper:
-        upper = found.epsilon_upper * (1.0 + MARGIN)
-    return Settled(replace(issued, epsilon_lower=min(lower, upper), epsilon_upper=upper), found)
+    found = recompute(plan, relation=relation, delta=delta, epsilon=epsilon)  # it refuses more, and at once
+    issued = issue(plan, relation=relation, delta=delta, epsilon=epsilon, found=found)
+    (least, most), (low, high) = _sides(issued, epsilon), _sides(found, epsilon)
+    _check((least, high), (low, most))
+    side, largest = ("epsilon", math.inf) if epsilon is None else ("delta", 1.0)
+    upper = min(most if high <= most else high * (1.0 + MARGIN), largest)
+    sides = {f"{side}_lower": min(max(least, low), upper), f"{side}_upper": upper}
+    facts = {field.name: getattr(issued, field.name) for field in fields(issued)}
+    return Settled(**facts | sides, recomputed=found)
 
 
-def issue(plan: Plan, *, relation: Relation, delta: float, found: Recomputed | None = None) -> Bound:
+def issue(
+    plan: Plan,
+    *,
+    relation: Relation,
+    delta: float | None = None,
+    epsilon: float | None = None,
+    found: Recomputed | None = None,
+) -> Bound:
     """What the issuing engine says, as finely as is cheap; no finer than ``found`` can confirm. Raises as ``bound``."""
-    first = bound(plan, relation=relation, delta=delta)
+    first = bound(plan, relation=relation, delta=delta, epsilon=epsilon)
     finer = _tolerance(plan, relation, first)
-    if finer is None or (found is not None and _settles(first, found)):
+    if finer is None or (found is not None and _settles(_sides(first, epsilon), _sides(found, epsilon))):
         return first
-    return bound(plan, relation=relation, delta=delta, tolerance=finer)
+    return bound(plan, relation=relation, delta=delta, epsilon=epsilon, tolerance=finer)
+
+
+def _sides(found: Bound | Recomputed, epsilon: float | None) -> tuple[float, float]:
+    """Of what was asked for: of δ where ``epsilon`` was given."""
+    if epsilon is None:
+        return found.epsilon_lower, found.epsilon_upper
+    return found.delta_lower, found.delta_upper
 
 
 def _tolerance(plan: Plan, relation: Relation, first: Bound) -> float | None:
@@ -130,26 +139,23 @@ def _tolerance(plan: Plan, relation: Relation, first: Bound) -> float | None:
     return None
 
 
-def _settles(first: Bound, found: Recomputed) -> bool:
+def _settles(first: tuple[float, float], found: tuple[float, float]) -> bool:
     """Whether a finer bracket would change nothing that matters.
 
-    Neither side moves beyond the other, and the settled ε stays at or above the verifier's upper side.
+    Neither side moves beyond the other, and what is settled stays at or above the verifier's upper side.
     """
-    low, high = max(first.epsilon_lower, found.epsilon_lower), max(first.epsilon_upper, found.epsilon_upper)
+    low, high = max(first[0], found[0]), max(first[1], found[1])
     if low > LOUD and high - low <= LOUD_WIDTH * high:
         return True
     narrow = (LOUD_WIDTH if low > LOUD else NARROW) * high
-    return first.epsilon_upper <= found.epsilon_upper and (first.epsilon_upper - low <= narrow or high == math.inf)
+    return first[1] <= found[1] and (first[1] - low <= narrow or high == math.inf)
 
 
-def _check(issued: Bound, found: Recomputed) -> None:
+def _check(*sides: tuple[float, float]) -> None:
     """Raises ``DisagreementError`` where one engine's lower side is above the other's upper side."""
-    for least, most in (
-        (issued.epsilon_lower, found.epsilon_upper),
-        (found.epsilon_lower, issued.epsilon_upper),
-    ):
-        if least * (1.0 - CONTRADICTION) > most and math.isfinite(most):
+    for below, above in sides:
+        if below * (1.0 - CONTRADICTION) > above and math.isfinite(above):
             raise DisagreementError(
-                f"the two engines contradict each other about this plan: at least {least!r} and at most {most!r}",
+                f"the two engines contradict each other about this plan: at least {below!r} and at most {above!r}",
                 hint="Nothing is certified. Please report the plan: `affidavit epsilon` with `--show-plan` prints it.",
             )

@@ -17,15 +17,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from affidavit.accountant import validate
-from affidavit.accountant.bound import bound, profile_points
+from affidavit.accountant.bound import profile_points
+from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Plan
+from affidavit.accountant.settle import known
 from affidavit.accountant.show import Facts, Shown, upper
 from affidavit.accountant.validate import Relation
+from affidavit.accountant.verifier import recompute, recomputed_curve
 
-__all__ = ["PrivacyCurve", "privacy_curve"]
+__all__ = ["PrivacyCurve", "privacy_curve", "verified_points"]
 
 POINTS = 49
+TOLERANCE = 1e-3
+"""Of the issuing engine's profile: relative, on δ at the grid's end."""
 ROUNDING = 1e-15
 
 
@@ -44,20 +48,6 @@ class PrivacyCurve(Shown):
         line = f"{len(self.points)} points, from {ends}"
         some = self.points[:: max(1, len(self.points) // 10)]
         return Facts(line, ("ε", "δ at most"), tuple((upper(epsilon), upper(delta)) for epsilon, delta in some))
-
-    def delta(self, epsilon: float) -> float:
-        """Upper side of δ at ``epsilon`` >= 0: chords in e^ε, which lie above the convex profile."""
-        before: tuple[float, float] | None = None
-        for point in self.points:
-            if point[0] == epsilon:
-                return point[1]
-            if point[0] > epsilon:
-                if before is None:
-                    return 1.0
-                share = math.expm1(epsilon - point[0]) / math.expm1(before[0] - point[0])
-                return min(1.0, _above(before[1] * share + point[1] * (1.0 - share)))
-            before = point
-        return self.points[-1][1] if self.points else 1.0
 
     def false_negative_rate(self, false_positive_rate: float) -> float:
         """f(x): no test at this false-positive rate has a smaller false-negative rate."""
@@ -97,19 +87,27 @@ def epsilon_grid(epsilon_upper: float) -> tuple[float, ...]:
     return (*inner[:-1], top, *(top * s for s in (1.1, 1.25, 1.5)))
 
 
-def privacy_curve(
-    plan: Plan | Mapping[str, Any],
-    *,
-    relation: Relation,
-    delta: float,
-    epsilons: Sequence[float] | None = None,
-    tolerance: float = 1e-2,
-) -> PrivacyCurve:
-    """Upper profile of ``plan`` on a grid of ε chosen around its ε at ``delta``.
+def verified_points(plan: Plan, *, relation: Relation, points: Sequence[float]) -> dict[float, float]:
+    """The verifier's upper side of δ at each ε: by one profile, or each alone where a contour is quick and sharp."""
+    if points and "contour" in recompute(plan, relation=relation, epsilon=max(points)).method:
+        return {point: recompute(plan, relation=relation, epsilon=point).delta_upper for point in points}
+    return dict(recomputed_curve(plan, relation=relation, points=points))
 
-    ``tolerance`` is relative, on δ at the grid's end and on ε. Errors as in ``bound``.
+
+def privacy_curve(plan: Plan | Mapping[str, Any], *, relation: Relation, delta: float) -> PrivacyCurve:
+    """Upper profile of ``plan`` on a grid of ε chosen around its settled ε at ``delta``; each point by both engines.
+
+    From the settled ε on nowhere above ``delta``, as that was computed with more care; that point alone where the
+    verifier knows it and no profile (δ forgives all that it has no formula for). Where the verifier has no formula,
+    what the issuing engine says alone. Errors as in ``settle.known``.
     """
-    checked = validate.fraction(delta, path="delta")
-    found = bound(plan, relation=relation, delta=checked, tolerance=tolerance)
-    grid = tuple(epsilons) if epsilons is not None else epsilon_grid(found.epsilon_upper)
-    return PrivacyCurve(profile_points(plan, relation=relation, delta=checked, epsilons=grid, tolerance=tolerance))
+    claim, gap = known(plan, relation=relation, delta=delta)
+    grid = epsilon_grid(claim.epsilon_upper)
+    issued = profile_points(plan, relation=relation, delta=claim.delta_upper, epsilons=grid, tolerance=TOLERANCE)
+    try:
+        verified = {} if gap else verified_points(claim.plan, relation=relation, points=grid)
+    except NotSupported:
+        return PrivacyCurve(((claim.epsilon_upper, claim.delta_upper),))
+    settled = {point: max(each, verified.get(point, 0.0)) for point, each in issued}
+    beyond = {point: min(each, claim.delta_upper) for point, each in settled.items() if point >= claim.epsilon_upper}
+    return PrivacyCurve(tuple((settled | beyond).items()))

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from affidavit.accountant.bound import bound
 from affidavit.accountant.decimals import float_at_least
 from affidavit.accountant.nodes import Compose, Gaussian, Plan, Repeat, walk
+from affidavit.accountant.settle import known
 from affidavit.accountant.tradeoff import PrivacyCurve, privacy_curve
 from affidavit.accountant.validate import Relation
 from affidavit.audits.finding import Claim
@@ -61,7 +61,7 @@ class Certified:
         """What the accountant says of a plan, for audits without a certificate and for parts of one."""
         return cls(
             relation=relation,
-            epsilon=bound(plan, relation=relation, delta=delta).epsilon_upper,
+            epsilon=known(plan, relation=relation, delta=delta)[0].epsilon_upper,
             delta=delta,
             plan=plan,
             curve=privacy_curve(plan, relation=relation, delta=delta),

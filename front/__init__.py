@@ -3,10 +3,10 @@
 The names below load on first use, so that ``import affidavit`` stays quick and needs no
 language-model package::
 
-    from affidavit import bound
+    from affidavit import settle
 
     plan = {"kind": "repeat", "count": 10, "of": {"kind": "gaussian", "noise_multiplier": 4.0}}
-    print(bound(plan, relation="add-remove", delta=1e-5).epsilon_upper)
+    print(settle(plan, relation="add-remove", delta=1e-5).epsilon_upper)
 
 From records to certified text: ``load_run``, ``plan_run``, ``Keyring``, ``certify``, ``Ledger``, ``generate``,
 ``load_audit``, ``audit``, ``report``; docs/notebooks/first-hour.ipynb goes all the way.
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from affidavit.accountant.ledger import Ledger as Ledger
     from affidavit.accountant.plan import parse_plan as parse_plan
     from affidavit.accountant.risk import risk_limits as risk_limits
+    from affidavit.accountant.settle import settle as settle
     from affidavit.accountant.tradeoff import privacy_curve as privacy_curve
     from affidavit.accountant.validate import Relation as Relation
     from affidavit.auditing import audit as audit
@@ -61,6 +62,7 @@ _HOME = {
     "privacy_curve": "affidavit.accountant.tradeoff",
     "report": "affidavit.auditing",
     "risk_limits": "affidavit.accountant.risk",
+    "settle": "affidavit.accountant.settle",
     "verify": "affidavit.verification",
 }
 
@@ -85,6 +87,7 @@ __all__ = [
     "privacy_curve",
     "report",
     "risk_limits",
+    "settle",
     "verify",
 ]
 

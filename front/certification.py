@@ -24,14 +24,13 @@ from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.attestation.statement import NO_GUARANTEE
 from affidavit.accountant.bound import Bound
 from affidavit.accountant.clock import Clock, utc_now
-from affidavit.accountant.errors import BudgetExceeded, DataError, LedgerMissing, NotSupported
+from affidavit.accountant.errors import BudgetExceeded, DataError, LedgerMissing
 from affidavit.accountant.nodes import Parallel, Plan, Poisson, WithoutReplacement, walk
 from affidavit.accountant.remedies import near_file
 from affidavit.accountant.risk import RiskLimits, risk_limits
 from affidavit.accountant.settle import Settled, known, settle
 from affidavit.accountant.show import Facts, Shown, upper
-from affidavit.accountant.tradeoff import PrivacyCurve, epsilon_grid
-from affidavit.accountant.validate import Relation
+from affidavit.accountant.tradeoff import PrivacyCurve, privacy_curve
 from affidavit.generation.dataset import Record, parse_records
 from affidavit.labelling import refuse_unlabelled, tell_labels
 from affidavit.runfile import RunFile
@@ -142,20 +141,6 @@ def prepare(run: RunFile, *, keyring: Keyring) -> tuple[RunSubject, tuple[Record
     return subject, records
 
 
-def _curve(plan: Plan, relation: Relation, claim: Settled) -> PrivacyCurve:
-    """The profile as the verifier has it, from the claim on nowhere above it: the claim was computed with more care.
-
-    The claim alone where the verifier knows that and no profile (δ forgives all that it has no formula for).
-    """
-    from affidavit.accountant.verifier import recomputed_curve
-
-    try:
-        points = recomputed_curve(plan, relation=relation, points=epsilon_grid(claim.epsilon_upper))
-    except NotSupported:
-        return PrivacyCurve(((claim.epsilon_upper, claim.delta),))
-    return PrivacyCurve(tuple((e, min(d, claim.delta) if e >= claim.epsilon_upper else d) for e, d in points))
-
-
 def certify(
     run: RunFile,
     *,
@@ -186,7 +171,7 @@ def certify(
     tell_labels(run, records, tell)
     costs = costs_of(plan, relation=run.relation)
     account = None if ledger is None else _asked(ledger, run, claim, costs, subject, records, keyring, tell)
-    curve = _curve(plan, run.relation, cost)
+    curve = privacy_curve(plan, relation=run.relation, delta=delta)
     risk = risk_limits(curve)
     envelope = certificates.issue(
         subject,
@@ -278,14 +263,14 @@ def _summaries(cost: Settled) -> list[MethodSummary]:
         MethodSummary.of(
             row.name, epsilon_lower=row.epsilon_lower, epsilon_upper=row.epsilon_upper, applies=row.applies, why=row.why
         )
-        for row in cost.bound.methods
+        for row in cost.methods
     ]
     certified = MethodSummary.of(
         "certified",
         epsilon_lower=cost.epsilon_lower,
         epsilon_upper=cost.epsilon_upper,
         applies=True,
-        why=cost.method,
+        why=cost.theorems,
         certified=True,
     )
     return [*rows, certified]

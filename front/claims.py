@@ -38,6 +38,7 @@ from affidavit.accountant.plan import (
     WithoutReplacement,
     to_dict,
 )
+from affidavit.accountant.settle import known
 from affidavit.accountant.validate import Relation
 
 __all__ = [
@@ -113,21 +114,21 @@ class Assessment:
     noise_needed: float | None = None
 
 
-def claims(*, noise: bool = False, tolerance: float = _TOLERANCE) -> list[Assessment]:
+def claims(*, noise: bool = False) -> list[Assessment]:
     """Every published claim, assessed; with ``noise``, also what each claim would need."""
-    return [assess(claim, noise=noise, tolerance=tolerance) for claim in published()]
+    return [assess(claim, noise=noise) for claim in published()]
 
 
-def assess(claim: Claim, *, noise: bool = False, tolerance: float = _TOLERANCE) -> Assessment:
-    """Bracket one claim's ε (relative ``tolerance``) and judge it."""
+def assess(claim: Claim, *, noise: bool = False) -> Assessment:
+    """Bracket one claim's ε, by both engines, and judge it; the lower side of stated data sets is one engine's."""
     if claim.plan is None or claim.relation is None:
         return Assessment(claim, None, None, "unstated")
-    found = bound(claim.plan, relation=claim.relation, delta=claim.delta, tolerance=tolerance)
+    found, _ = known(claim.plan, relation=claim.relation, delta=claim.delta)
     lower = found.epsilon_lower
     if not claim.attained:
         lower = 0.0
     elif not found.attained:
-        explicit = bound(claim.plan, relation=claim.relation, delta=claim.delta, tolerance=tolerance, explicit=True)
+        explicit = bound(claim.plan, relation=claim.relation, delta=claim.delta, tolerance=_TOLERANCE, explicit=True)
         lower = explicit.epsilon_lower
     needed = _needed(claim) if noise else None
     return Assessment(claim, lower, found.epsilon_upper, _verdict(claim.claimed, lower, found.epsilon_upper), needed)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args, get_origin
 
-from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import NotSupported, PlanError, RunFileError
+from affidavit.accountant.settle import known
 from affidavit.accountant.validate import RELATIONS
 from affidavit.runfile import RunFile
 
@@ -46,7 +46,7 @@ def cheaper_designs(run: RunFile) -> tuple[Design, ...]:
 
 
 def _cost(run: RunFile) -> float:
-    return bound(run.plan(), relation=run.relation, delta=run.budget.delta).epsilon_upper
+    return known(run.plan(), relation=run.relation, delta=run.budget.delta)[0].epsilon_upper
 
 
 def _changes(run: RunFile) -> Iterator[tuple[str, str, RunFile]]:

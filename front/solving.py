@@ -17,7 +17,7 @@ from affidavit.accountant.bound import Bound, bound
 from affidavit.accountant.calibrate import ATTEMPTS, FORWARD_SHARE, MARGIN, Calibrated, Domain, calibrate, solve
 from affidavit.accountant.errors import NotSupported, NoValueFits, PlanError, RunFileError
 from affidavit.accountant.plan import Envelope, value_at, with_value
-from affidavit.accountant.settle import settle
+from affidavit.accountant.settle import known, settle
 from affidavit.accountant.validate import Relation
 from affidavit.runfile import RunFile
 
@@ -76,7 +76,7 @@ def solve_plan(envelope: Envelope, *, epsilon: float, path: str | None = None) -
     def forward(value: float | int) -> Bound:
         changed = with_value(envelope.plan, found.path, value)
         with suppress(NotSupported):
-            return settle(changed, relation=envelope.relation, delta=delta).bound
+            return settle(changed, relation=envelope.relation, delta=delta)
         # The very bound that the search went by: a wider one may not reach the target where that one did.
         return bound(changed, relation=envelope.relation, delta=delta, tolerance=TOLERANCE * FORWARD_SHARE)
 
@@ -110,17 +110,25 @@ def solve_run(run: RunFile, *, epsilon: float, key: str) -> Solution:
     """
     name = key.removeprefix("generator.")
     if name not in run.numbers():
-        known = solvable_keys(run)
-        hint = f"Such as {remedies.setting('--solve', f'generator.{remedies.nearest(name, known) or known[0]}')}."
+        keys = solvable_keys(run)
+        hint = f"Such as {remedies.setting('--solve', f'generator.{remedies.nearest(name, keys) or keys[0]}')}."
         problem = "not a number that can be solved for"
-        raise RunFileError(f"generator.{name}", problem, allowed=" | ".join(known), hint=hint)
+        raise RunFileError(f"generator.{name}", problem, allowed=" | ".join(keys), hint=hint)
     target = aim = validate.real(epsilon, path="--epsilon")
     for _ in range(ATTEMPTS):
         found = _searched(run, epsilon=aim, name=name)
-        stated = certified_epsilon(run.with_generator(**{name: found.value}))
-        if stated is None or stated <= target:
-            return replace(found, target_epsilon=target, epsilon_certified=stated)
-        aim *= target / stated * (1.0 - MARGIN)
+        changed = run.with_generator(**{name: found.value})
+        cost, gap = known(changed.plan(), relation=run.relation, delta=run.budget.delta)
+        if gap or cost.epsilon_upper <= target:
+            return replace(
+                found,
+                target_epsilon=target,
+                epsilon_lower=cost.epsilon_lower,
+                epsilon_upper=cost.epsilon_upper,
+                method=cost.method,
+                epsilon_certified=None if gap else cost.epsilon_upper,
+            )
+        aim *= target / cost.epsilon_upper * (1.0 - MARGIN)
     found = _searched(run, epsilon=target, name=name, certified=True)
     return replace(found, epsilon_certified=found.epsilon_upper)
 
@@ -133,7 +141,7 @@ def _searched(run: RunFile, *, epsilon: float, name: str, certified: bool = Fals
     def forward(value: float | int) -> Bound:
         changed = run.with_generator(**{name: int(value) if integer else float(value)})
         if certified:
-            return settle(changed.plan(), relation=run.relation, delta=run.budget.delta).bound
+            return settle(changed.plan(), relation=run.relation, delta=run.budget.delta)
         return bound(changed.plan(), relation=run.relation, delta=run.budget.delta)
 
     refused = (RunFileError, NotSupported) if certified else RunFileError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from affidavit.accountant import files
 from affidavit.accountant.errors import UsageError
 from affidavit.accountant.remedies import setting, unused
 
-__all__ = ["writable", "write_new", "write_whole"]
+__all__ = ["refuse_to_replace", "replaceable", "writable", "write_new", "write_whole"]
 
 
 def writable(folder: Path) -> None:
@@ -28,6 +29,24 @@ def writable(folder: Path) -> None:
         raise UsageError(
             f"{folder} cannot be written: {error.strerror}", hint=f"Choose another folder: {other}."
         ) from None
+
+
+def replaceable(path: Path) -> bool:
+    """Whether a certificate may be written there: in the place of an older one, or of nothing."""
+    try:
+        found = json.loads(files.read_bytes(path) or b"{}")
+    except OSError:
+        return not path.exists()
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.keys() <= {"payload", "payloadType", "signatures"}
+
+
+def refuse_to_replace(path: Path) -> None:
+    """Raises ``UsageError`` where a certificate would take the place of something else: the run file, or the data."""
+    if not replaceable(path):
+        hint = f"Choose another place: {setting('-o', unused(path.parent / f'{path.stem}.json'))}."
+        raise UsageError(f"{path} is there, and no certificate: it would be lost", hint=hint)
 
 
 def write_whole(path: Path, content: str | bytes, *, private: bool = False) -> None:

@@ -88,7 +88,7 @@ def _boolean(value: object, *, path: str) -> bool:
     return value
 
 
-_multiplier = partial(validate.size, minimum=validate.LEAST)
+_multiplier = partial(validate.size, minimum=(1 + 2 * _MOST_POSITIVES) / validate.MOST)  # no cost is beyond ``MOST``
 
 register_leaf(
     AboveThreshold,

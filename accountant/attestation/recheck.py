@@ -23,14 +23,15 @@ from affidavit.accountant.errors import ClaimRefused, NotSupported
 from affidavit.accountant.filters.again import understated
 from affidavit.accountant.plan import core, to_dict
 from affidavit.accountant.risk import risk_limits
-from affidavit.accountant.tradeoff import PrivacyCurve
-from affidavit.accountant.verifier import ClaimCheck, check_claim, recomputed_curve
+from affidavit.accountant.tradeoff import PrivacyCurve, verified_points
+from affidavit.accountant.verifier import ClaimCheck, check_claim
 
 __all__ = ["confirm", "recheck", "statement_sha256", "verifier"]
 
 _confirmed: set[str] = set()
 """Statements that hold, by this process's own computation; never by a ledger's note, which counts there only."""
 _MOST = 4096
+_ANEW = "Certify the run anew, and ask whoever signed this how it came about."
 _LAST_DIGITS = 1e-9
 """What limits that follow from rounded points may differ by, relative; they are stated rounded up."""
 
@@ -63,7 +64,7 @@ def recheck(certificate: Certificate) -> tuple[ClaimCheck, ...]:
     """
     checks = tuple(_recomputed(certificate, claim) for claim in certificate.claims)
     if all(check.answer == "holds" for check in checks):
-        _refuse(_costs(certificate) or _curve(certificate) or _risk(certificate))
+        _refuse(_costs(certificate) or _curve(certificate) or _risk(certificate), "Rely on none of its numbers.")
     return checks
 
 
@@ -80,15 +81,12 @@ def confirm(certificate: Certificate) -> None:
             answer = _recomputed(certificate, claim).answer
         except NotSupported:
             answer = "undecided"
-        if answer == "holds":
-            continue
-        claimed = f"({decimals.show(claim.epsilon)}, {decimals.show(claim.delta)})"
-        raise ClaimRefused(
-            f"the certificate claims (ε, δ) = {claimed}, which its own plan "
-            + ("exceeds" if answer == "does not hold" else "is not known to keep"),
-            hint="Nothing was charged. Certify the run anew, and ask whoever signed this how it came about.",
-        )
-    _refuse(_costs(certificate))
+        if answer != "holds":
+            claimed = f"({decimals.show(claim.epsilon)}, {decimals.show(claim.delta)})"
+            verb = "exceeds" if answer == "does not hold" else "is not known to keep"
+            problem = f"the certificate claims (ε, δ) = {claimed}, which its own plan {verb}"
+            raise ClaimRefused(problem, hint=f"Nothing was charged. {_ANEW}")
+    _refuse(_costs(certificate), "Nothing was charged.")
     if len(_confirmed) >= _MOST:
         _confirmed.clear()
     _confirmed.add(statement)
@@ -112,12 +110,10 @@ def _recomputed(certificate: Certificate, claim: Claim) -> ClaimCheck:
     )
 
 
-def _refuse(below: str) -> None:
+def _refuse(below: str, first: str) -> None:
     if below:
-        raise ClaimRefused(
-            f"the certificate states less {below} than its own plan costs, or than can be shown",
-            hint="Nothing was charged. Certify the run anew, and ask whoever signed this how it came about.",
-        )
+        problem = f"the certificate states less {below} than its own plan costs, or than can be shown"
+        raise ClaimRefused(problem, hint=f"{first} {_ANEW}")
 
 
 def _costs(certificate: Certificate) -> str:
@@ -130,7 +126,7 @@ def _curve(certificate: Certificate) -> str:
     if any(point.epsilon < 0 for point in points):
         return "δ at an ε below 0"
     places = [decimals.float_at_most(point.epsilon) for point in points]
-    found = dict(recomputed_curve(certificate.plan, relation=certificate.relation, points=places))
+    found = verified_points(certificate.plan, relation=certificate.relation, points=places)
     for point, place in zip(points, places, strict=True):
         if point.delta < found[place] and _recomputed(certificate, Claim(point.epsilon, point.delta)).answer != "holds":
             return f"δ at ε = {decimals.show(point.epsilon)}"

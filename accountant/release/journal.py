@@ -77,7 +77,7 @@ class Past:
         except OSError:
             raise UsageError(
                 f"there is no unfinished run in {path.parent}",
-                hint="A run begins without it: remove `--resume`. Which are not committed: `affidavit ledger show`",
+                hint="Nothing is left to close. To begin, remove `--resume`. Not committed: `affidavit ledger show`",
             ) from None
         length = content.rfind(b"\n") + 1
         lines = _parsed(content[:length])

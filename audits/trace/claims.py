@@ -7,8 +7,8 @@ plan's ε at the same δ is refuted by an explicit strategy, not by our bound al
 
 from __future__ import annotations
 
-from affidavit.accountant.bound import bound
 from affidavit.accountant.plan import Plan
+from affidavit.accountant.settle import known
 from affidavit.accountant.validate import Relation
 from affidavit.audits.checks import Check
 from affidavit.audits.trace.events import Trace
@@ -26,7 +26,7 @@ def stated_cost(trace: Trace, plan: Plan, *, relation: Relation) -> Check:
     below = 0
     for delta in sorted({claim.delta for claim in trace.claims}):
         stated = min(claim.epsilon for claim in trace.claims if claim.delta == delta)
-        costs = bound(plan, relation=relation, delta=delta)
+        costs, _ = known(plan, relation=relation, delta=delta)
         if stated < costs.epsilon_lower:
             detail = (
                 f"the run says that it cost {stated:.4g}; whatever it drew, its plan costs at least "

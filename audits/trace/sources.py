@@ -6,8 +6,8 @@ is the curve of the mechanism by itself, at each use that the record is in.
 
 from __future__ import annotations
 
-from affidavit.accountant.bound import bound
 from affidavit.accountant.plan import Plan
+from affidavit.accountant.settle import known
 from affidavit.accountant.validate import Relation
 from affidavit.audits.checks import Check
 from affidavit.audits.trace.events import Trace
@@ -34,6 +34,6 @@ def sample_source(trace: Trace, plan: Plan, *, relation: Relation, delta: float 
     path, node, _ = nodes[0]
     detail = "the samples were seeded: whoever knows the seed knows who is in them, and sampling hides nobody"
     if delta is not None:
-        alone = bound(node.of, relation=relation, delta=delta).epsilon_lower
+        alone = known(node.of, relation=relation, delta=delta)[0].epsilon_lower
         detail += f"; one use that a record is known to be in costs at least {alone:.4g}"
     return (Check(name=_NAME, number=_FAULT, status="fault", path=path, seen=1, detail=detail),)

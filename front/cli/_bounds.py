@@ -140,16 +140,7 @@ def print_solution(solved: Solution, *, as_json: bool, beside: Mapping[str, Any]
     note(
         f"{solved.parameter} = {_number(solved.value)} costs ε between {lower_digits(solved.epsilon_lower)} and "
         f"{upper_digits(solved.epsilon_upper)} at δ = {solved.delta:g} ({solved.relation}, by {solved.method})."
-        + _stated(solved)
     )
-
-
-def _stated(solved: Solution) -> str:
-    """The certificate's number, where it is another one than float64's."""
-    stated = solved.epsilon_certified
-    if stated is None or stated <= solved.epsilon_upper * (1.0 + 1e-3):
-        return ""
-    return f" Certified at {upper_digits(stated)}."
 
 
 def print_solutions(solutions: Iterable[Solution]) -> None:
@@ -162,7 +153,7 @@ def print_solutions(solutions: Iterable[Solution]) -> None:
                 solved.parameter,
                 _number(solved.value),
                 lower_digits(solved.epsilon_lower),
-                upper_digits(max(solved.epsilon_upper, solved.epsilon_certified or 0.0)),
+                upper_digits(solved.epsilon_upper),
             )
             for solved in solutions
         ],

@@ -7,16 +7,18 @@ the call did not name gets the name that the guide gives it, in the folder of th
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
 
 from affidavit.accountant.errors import AffidavitError
+from affidavit.accountant.remedies import unused
 
 __all__ = ["CallContext", "filled", "interrupted", "unusable"]
 
@@ -33,6 +35,7 @@ _BACKTICKED = re.compile(r"`[^`]*`")
 _PLACEHOLDER = re.compile(
     r"(?<![\w./-])(RUN\.toml|CERT\.json|PLAN\.json|AUDIT\.toml|GRID\.toml|TRACE\.jsonl|REQUEST\.json|DIR)(?=[/\s`]|$)"
 )
+_INTO = re.compile(r"-o (CERT\.json)(?=[\s`]|$)")
 
 
 class CallContext(click.Context):
@@ -49,13 +52,24 @@ def filled(hint: str, ctx: click.Context) -> str:
     names = _files(ctx)
 
     def typed(match: re.Match[str]) -> str:
-        named = _PLACEHOLDER.sub(lambda word: names.get(word[1], word[1]), match[0])
+        named = _INTO.sub(lambda word: f"-o {_place(word[1], names)}", match[0])
+        named = _PLACEHOLDER.sub(lambda word: names.get(word[1], word[1]), named)
         setting = _SETTING.fullmatch(named)
         if setting is None or (flag := _flag(setting[1], ctx)) is None:
             return named
         return f"`{flag} {shlex.quote(_plain(setting[2]))}`"
 
     return _BACKTICKED.sub(typed, hint)
+
+
+def _place(word: str, names: Mapping[str, str]) -> str:
+    """Where a certificate can be written: the file of the call, unless that is there and something else."""
+    from affidavit.writing import replaceable
+
+    path = Path(shlex.split(names[word])[0])
+    if not replaceable(path):
+        path = unused((path if path.is_dir() else path.parent) / "certificate.json")
+    return shlex.quote(str(path))
 
 
 def _flag(key: str, ctx: click.Context) -> str | None:
@@ -97,15 +111,25 @@ def interrupted(arguments: list[str] | None) -> tuple[str, str]:
     """What Ctrl-C left behind, and how to go on: a message and a hint."""
     typed = _typed(arguments)
     match typed.split()[1:2]:
-        case ["generate"]:
+        case ["generate"] if out := _unfinished(arguments):
             said = "Interrupted: no text was written. What was reserved in the ledger stays spent"
             on = typed if "--resume" in typed.split() else f"{typed} --resume"
-            hint = f"If it had begun to draw, go on at no further cost: `{on}`; to begin anew: `{typed}`"
+            hint = f"Go on at no further cost: `{on}`; or end it: `{shlex.join(['affidavit', 'close', out])}`"
             return f"{said}: `affidavit ledger show`.", hint
         case ["experiment"]:
             return "Interrupted. The cells that were finished are kept.", f"To go on: `{typed}`"
         case _:
             return "Interrupted. Files that were begun are not there; finished ones are whole.", f"Again: `{typed}`"
+
+
+def _unfinished(arguments: list[str] | None) -> str:
+    """The folder of ``-o``, if a run that can be gone on with stands there; else empty."""
+    from affidavit.accountant.release.journal import NAME
+
+    options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    options.add_argument("-o", "--out", default="")
+    out = str(options.parse_known_args(arguments)[0].out)
+    return out if out and (Path(out) / NAME).exists() else ""
 
 
 def unusable(error: OSError, arguments: list[str] | None) -> tuple[str, str]:

@@ -89,11 +89,11 @@ def epsilon(
     click.echo(sentence(result))
 
 
-def _settled(found: Asked, *, delta: float) -> Bound:
+def _settled(found: Asked, *, delta: float | None = None, epsilon: float | None = None) -> Bound:
     """What a certificate would state, or what the issuing engine says alone, with a word on it."""
     from affidavit.accountant.settle import known
 
-    result, gap = known(found.envelope.plan, relation=found.envelope.relation, delta=delta)
+    result, gap = known(found.envelope.plan, relation=found.envelope.relation, delta=delta, epsilon=epsilon)
     if gap:
         note(f"Not confirmed by the verifier, so no certificate would state it: {gap}.")
     return result
@@ -135,14 +135,13 @@ def delta(
     The plan is a file or said in numbers, as for epsilon.
     """
     from affidavit.accountant import validate
-    from affidavit.accountant.bound import bound
 
     found = asked("delta", plan_file, replace(flags, target=epsilon_flag, relation=relation))
     if show_plan:
         print_json(found.to_json()["plan"])
         return
     at = validate.real(epsilon_flag, path="--epsilon")
-    result = bound(found.envelope.plan, relation=found.envelope.relation, epsilon=at)
+    result = _settled(found, epsilon=at)
     if as_json:
         print_json(delta_json(result) | found.to_json())
         return

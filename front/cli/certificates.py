@@ -102,8 +102,9 @@ def certify(*, run_file: Path, out: Path, as_json: bool) -> None:
     from affidavit.accountant.ledger import Ledger
     from affidavit.certification import certify as issue
     from affidavit.runfile import load_run
-    from affidavit.writing import write_whole
+    from affidavit.writing import refuse_to_replace, write_whole
 
+    refuse_to_replace(out)
     certified = issue(load_run(run_file), ledger=Ledger(keyring=Keyring.default()), tell=note)
     write_whole(out, certified.envelope)
     found = certified.certificate
@@ -116,7 +117,7 @@ def certify(*, run_file: Path, out: Path, as_json: bool) -> None:
                 "epsilon": decimals.show(found.claim.epsilon),
                 "delta": decimals.show(found.claim.delta),
                 "relation": found.relation,
-                "method": certified.cost.method,
+                "method": certified.cost.theorems,
                 "arithmetic": found.arithmetic,
                 "not_after": show_instant(found.not_after),
                 "risk": {name: decimals.show(value) for name, value in found.risk.items()},
@@ -131,7 +132,7 @@ def certify(*, run_file: Path, out: Path, as_json: bool) -> None:
         f"{found.relation}, until {show_instant(found.not_after)}."
     )
     note(
-        f"By {certified.cost.method}, in {found.arithmetic}; the plan's ε is at least "
+        f"By {certified.cost.theorems}, in {found.arithmetic}; the plan's ε is at least "
         f"{lower_digits(certified.cost.epsilon_lower)}."
     )
     if certified.account is not None and certified.runs is not None:

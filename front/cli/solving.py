@@ -72,9 +72,9 @@ def calibrate(
 
 def _affordable(run: RunFile) -> str:
     """An ε that the run meets as it is."""
-    from affidavit.accountant.bound import bound
+    from affidavit.accountant.settle import known
 
-    cost = bound(run.plan(), relation=run.relation, delta=run.budget.delta).epsilon_upper
+    cost = known(run.plan(), relation=run.relation, delta=run.budget.delta)[0].epsilon_upper
     if not math.isfinite(cost):
         return "At this δ it costs ε = ∞: raise `budget.delta`, or the noise."
     return f"As it is it meets {setting('--epsilon', decimals.show(decimals.round_up(cost, digits=3)))}."

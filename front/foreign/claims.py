@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from affidavit.accountant import validate
-from affidavit.accountant.bound import bound
 from affidavit.accountant.errors import NotSupported, UsageError
 from affidavit.accountant.plan import Envelope
+from affidavit.accountant.settle import known
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.accountant.validate import Relation
 from affidavit.audits.attacks.registry import MEMBERSHIP_ATTACKS
@@ -65,7 +65,7 @@ class Claim:
 def claim_check(claim: Claim) -> CheckReport:
     """The stated ε against the plan's, from both sides; of the plan alone, before anything is run."""
     certified = claim.certified()
-    costs = bound(certified.plan, relation=certified.relation, delta=certified.delta)
+    costs, _ = known(certified.plan, relation=certified.relation, delta=certified.delta)
     told = f"{costs.epsilon_lower:.4g} to {costs.epsilon_upper:.4g} under {certified.relation} at δ {certified.delta:g}"
     status: Status
     if claim.epsilon is None:

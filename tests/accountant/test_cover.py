@@ -155,9 +155,9 @@ def test_the_issuer_goes_no_finer_than_the_verifier_confirms(monkeypatch: pytest
     asked: list[float] = []
     original = settle_module.bound
 
-    def spied(plan: Plan, *, relation: Relation, delta: float, tolerance: float = 1e-3) -> object:
+    def spied(plan: Plan, *, relation: Relation, tolerance: float = 1e-3, **question: float | None) -> object:
         asked.append(tolerance)
-        return original(plan, relation=relation, delta=delta, tolerance=tolerance)
+        return original(plan, relation=relation, tolerance=tolerance, **question)  # type: ignore[arg-type]
 
     monkeypatch.setattr(settle_module, "bound", spied)
     plan = Compose((Gaussian(0.01), Laplace(50.0)))

@@ -148,7 +148,7 @@ MANY: tuple[tuple[Plan, float], ...] = (
 def test_both_engines_settle_very_many_uses(plan: Plan, width: float) -> None:
     """Blocks alone left 3e-3 (sampled) and 1e-3 to 2e-3."""
     found = settle(plan, relation="add-remove", delta=1e-6)
-    assert found.bound.method == "blocks"
+    assert found.method == "blocks"
     assert "blocks" in found.recomputed.method
     assert found.epsilon_lower <= found.epsilon_upper <= found.epsilon_lower * (1 + width)
 

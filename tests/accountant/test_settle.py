@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from affidavit.accountant import settle as module
 from affidavit.accountant.bound import bound
-from affidavit.accountant.errors import DisagreementError
+from affidavit.accountant.errors import DisagreementError, UsageError
 from affidavit.accountant.plan import (
     Approximate,
     Compose,
@@ -26,6 +26,7 @@ from affidavit.accountant.plan import (
     ZeroConcentrated,
 )
 from affidavit.accountant.settle import settle
+from affidavit.accountant.tradeoff import privacy_curve
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier import check_claim, recompute
 
@@ -66,6 +67,40 @@ def test_what_is_settled_is_confirmed(plan: Plan, relation: Relation) -> None:
     assert shown.epsilon_lower <= settled.epsilon_upper
     below = 0.99 * settled.recomputed.epsilon_lower
     assert check_claim(plan, relation=relation, epsilon=below, delta=1e-4).answer == "does not hold"
+
+
+@pytest.mark.parametrize(("plan", "relation"), PLANS)
+def test_a_settled_delta_is_confirmed_and_says_the_same(plan: Plan, relation: Relation) -> None:
+    """By both engines; at the settled ε it is about the δ that this was asked at, and nowhere below what is reached."""
+    epsilon = settle(plan, relation=relation, delta=1e-4).epsilon_upper
+    settled = settle(plan, relation=relation, epsilon=epsilon)
+    alone, again = bound(plan, relation=relation, epsilon=epsilon), recompute(plan, relation=relation, epsilon=epsilon)
+    assert settled.delta_upper >= again.delta_upper
+    assert settled.delta_lower >= max(alone.delta_lower, again.delta_lower) * (1.0 - 1e-12)
+    assert settled.delta_lower <= 1e-4 * (1.0 + 1e-9)
+    assert settled.delta_upper <= 1e-4 * 1.05
+    assert settled.epsilon_upper == epsilon
+
+
+@pytest.mark.parametrize(
+    "plan", [Repeat(8, Poisson(0.1, Gaussian(1.0))), Compose((Repeat(40, E1), Gaussian(3.0))), Repeat(3, Pure(0.2))]
+)
+def test_a_curve_is_what_both_engines_confirm(plan: Plan) -> None:
+    """So its risk limits are those of a certificate for the plan."""
+    claim = settle(plan, relation="zero-out", delta=1e-5)
+    curve = privacy_curve(plan, relation="zero-out", delta=1e-5)
+    for epsilon, delta in curve.points[::12]:
+        assert check_claim(plan, relation="zero-out", epsilon=epsilon, delta=delta).answer == "holds"
+        assert delta >= bound(plan, relation="zero-out", epsilon=epsilon).delta_lower
+    assert dict(curve.points)[claim.epsilon_upper] <= 1e-5
+
+
+def test_one_of_the_two_is_asked_for() -> None:
+    for asked in ({}, {"delta": 1e-5, "epsilon": 1.0}):
+        with pytest.raises(UsageError, match="either delta or epsilon"):
+            settle(Gaussian(1.0), relation="add-remove", **asked)
+    assert settle(Gaussian(0.0), relation="add-remove", epsilon=1.0).delta_upper == 1.0
+    assert settle(Repeat(4, Pure(0.5)), relation="add-remove", epsilon=2.0).delta_upper == 0.0
 
 
 def test_costs_of_different_kinds_cost_no_more_than_one_of_them() -> None:

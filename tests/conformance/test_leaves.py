@@ -117,6 +117,18 @@ def test_three_arithmetics_agree(use):
     assert again.epsilon_lower <= certified.epsilon_upper * (1.0 + 1e-9)
 
 
+@pytest.mark.parametrize("extreme", [1e-100, 2e-94, 1e-20, 1e20, 1e100])
+def test_an_extreme_parameter_is_refused_by_name_or_has_a_cost(use, extreme):
+    """Multipliers of 1e-100 cost 3e100, which was refused under the path of a leaf that the plan does not have."""
+    for field, good in use.items():
+        if not isinstance(good, float):
+            continue
+        try:
+            core(parse_plan({**use, field: extreme}))
+        except PlanError as refused:
+            assert refused.path == f"plan.{field}"  # noqa: PT017
+
+
 @pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, True, "one", None])
 def test_bad_parameters_are_refused_by_name(use, bad):
     for field, good in use.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from affidavit.accountant.bound import bound
+from affidavit.accountant.settle import known
 from affidavit.designs import cheaper_designs
 from affidavit.runfile import parse_run
 
@@ -27,7 +27,7 @@ RUN = {
 
 def test_every_hint_is_what_its_change_costs():
     run = parse_run(RUN)
-    present = bound(run.plan(), relation=run.relation, delta=run.budget.delta).epsilon_upper
+    present = known(run.plan(), relation=run.relation, delta=run.budget.delta)[0].epsilon_upper
     found = {design.change: design for design in cheaper_designs(run)}
     assert set(found) == {
         'relation = "add-remove"',
@@ -40,7 +40,7 @@ def test_every_hint_is_what_its_change_costs():
         value = int(value) if value.isdigit() else value.strip('"')
         other = {**RUN, key: value} if key == "relation" else {**RUN, "generator": {**RUN["generator"], key: value}}
         changed = parse_run(other)
-        cost = bound(changed.plan(), relation=changed.relation, delta=changed.budget.delta).epsilon_upper
+        cost = known(changed.plan(), relation=changed.relation, delta=changed.budget.delta)[0].epsilon_upper
         assert design.epsilon_upper == pytest.approx(cost)
         assert cost < present
 

@@ -9,7 +9,7 @@ import os
 import posix
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from affidavit.accountant.release.journal import NAME, Journal, Past
 from affidavit.accountant.unit import RECORD
 from affidavit.cli import run as command_line
 from affidavit.generation.recorder import Recorder
-from support.stopping import Stop, drawn, logging_draws, stopping
+from support.stopping import Stop, drawn, in_a_call, logging_draws, stopping
 
 GENERATORS = {
     "prism": """
@@ -161,27 +161,6 @@ def _kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@contextlib.contextmanager
-def _in_a_call(owner: Any, name: str, when: str, number: int) -> Iterator[None]:
-    """Dies before or after the ``number``-th call."""
-    plain, seen = getattr(owner, name), []
-
-    def call(*given: Any, **named: Any) -> Any:
-        mine = len(seen) == number
-        seen.append(1)
-        if mine and when == "before":
-            _kill()
-        try:
-            return plain(*given, **named)
-        finally:
-            if mine:
-                _kill()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(owner, name, call)
-        yield
-
-
 def _texts(place: Any) -> list[str]:
     return [json.loads(line)["text"] for line in (place.out / "synthetic.jsonl").read_text("utf-8").splitlines()]
 
@@ -277,7 +256,7 @@ def test_a_resumed_run_has_its_guarantee(place: Any, kind: str, monkeypatch: pyt
 def test_a_run_killed_at_charge_or_commit_goes_on(place: Any, ledger_kind: str, moment: str) -> None:
     _certified(place, "prism")
     whole, before = _whole(place), _charges(place)
-    assert _killed(place, lambda: _in_a_call(*CALLS[moment])) == signal.SIGKILL
+    assert _killed(place, lambda: in_a_call(*CALLS[moment], _kill)) == signal.SIGKILL
     finished = _finished(place)
     if moment == "half tidied up":
         assert not (place.out / NAME).exists()

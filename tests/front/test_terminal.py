@@ -70,8 +70,9 @@ def test_ctrl_c_in_a_model_call_leaves_no_text_and_says_what_is_spent(workplace:
     assert code == 130
     assert "Traceback" not in said
     assert "`affidavit ledger show`" in said
-    assert f"`{shlex.join(['affidavit', *map(str, arguments)])}`" in said
     assert f"`{shlex.join(['affidavit', *map(str, arguments)])} --resume`" in said
+    assert f"`{shlex.join(['affidavit', 'close', str(workplace.out)])}`" in said
+    assert f"`{shlex.join(['affidavit', *map(str, arguments)])}`" not in said, "it is refused while that run is there"
     assert [path.name for path in workplace.out.iterdir()] == ["unfinished.jsonl"]
     (reservation,) = workplace.ledger.account("letters").reservations
     assert reservation.ended is None
@@ -80,6 +81,18 @@ def test_ctrl_c_in_a_model_call_leaves_no_text_and_says_what_is_spent(workplace:
     assert shown.code == 0
     assert "never committed: spent" in shown.out
     assert workplace.generate("--resume").code == 0
+
+
+def test_ctrl_c_before_a_run_begins_tells_to_type_the_same_again(workplace: Any) -> None:
+    """It advised `--resume` too, which found nothing to go on with."""
+    while_loading = SLEEPING.format(patch="from affidavit import synthesis; synthesis.load_model = sleeping")
+    arguments = ["generate", workplace.run_file, "--certificate", workplace.certificate, f"--out={workplace.out}"]
+    code, said = _interrupted(while_loading, *arguments)
+    assert code == 130
+    assert "--resume" not in said
+    assert f"Again: `{shlex.join(['affidavit', *map(str, arguments)])}`" in said
+    assert workplace.ledger.account("letters").reservations == ()
+    assert workplace.generate().code == 0
 
 
 def test_ctrl_c_in_the_demo_leaves_a_folder_in_which_it_begins_anew(tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ import hashlib
 import json
 import stat
 
+import pytest
+
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Laplace, Poisson, Repeat
 from affidavit.accountant.settle import settle
+from affidavit.accountant.tradeoff import privacy_curve
 from affidavit.accountant.unit import RECORD
-from affidavit.certification import _curve
 
 
 def test_certify_generate_show(workplace):
@@ -207,6 +209,19 @@ def test_certify_and_ledger_show_say_how_many_more_runs_fit(workplace):
     assert last.code == 4
 
 
+@pytest.mark.parametrize("name", ["run.toml", "train.jsonl", "."])
+def test_what_is_no_certificate_is_never_lost_to_one(workplace, name):
+    """It advised `affidavit certify run.toml -o run.toml`, which put the certificate in the place of the run file."""
+    place = workplace.folder / name
+    before = {path: path.read_bytes() for path in workplace.folder.iterdir() if path.is_file()}
+    refused = workplace.command("generate", workplace.run_file, "--certificate", place, "-o", workplace.out)
+    assert refused.code == 3
+    assert f"-o {workplace.folder / 'certificate-2.json'}`" in refused.err
+    assert workplace.command("certify", workplace.run_file, "-o", place).code == 2
+    assert {path: path.read_bytes() for path in workplace.folder.iterdir() if path.is_file()} == before
+    assert workplace.certify().code == 0, "an older certificate makes room"
+
+
 def test_where_the_verifier_knows_no_profile_the_curve_is_the_claim(monkeypatch):
     """Samples so rare that δ forgives them settle without any formula for what runs on them; `certify` refused."""
     plan = Poisson(1e-7, Repeat(3, Laplace(1.5)))
@@ -216,5 +231,5 @@ def test_where_the_verifier_knows_no_profile_the_curve_is_the_claim(monkeypatch)
     def unknown(*_, **__):
         raise NotSupported("no formula", hint="none")
 
-    monkeypatch.setattr("affidavit.accountant.verifier.recomputed_curve", unknown)
-    assert _curve(plan, "add-remove", claim).points == ((0.0, 1e-5),)
+    monkeypatch.setattr("affidavit.accountant.tradeoff.verified_points", unknown)
+    assert privacy_curve(plan, relation="add-remove", delta=1e-5).points == ((0.0, 1e-5),)

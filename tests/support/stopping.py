@@ -68,6 +68,27 @@ def stopping(stop: Stop | None, end: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
+def in_a_call(owner: Any, name: str, when: str, number: int, end: Callable[[], None]) -> Iterator[None]:
+    """Call ``end`` before or after the ``number``-th call of ``owner.name``."""
+    plain, seen = getattr(owner, name), []
+
+    def call(*given: Any, **named: Any) -> Any:
+        mine = len(seen) == number
+        seen.append(1)
+        if mine and when == "before":
+            end()
+        try:
+            return plain(*given, **named)
+        finally:
+            if mine:
+                end()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, call)
+        yield
+
+
+@contextmanager
 def logging_draws(log: Path) -> Iterator[None]:
     """Write a line for every draw that really is made: path, use, and which of the draws of that use."""
     plain, within = Recorder.once, Counter[tuple[str, int]]()

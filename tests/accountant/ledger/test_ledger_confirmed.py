@@ -208,5 +208,9 @@ def test_every_number_that_is_signed_is_held_against_the_plan(found: Certificate
         (replace(right, curve=()), "risk"),
         (replace(right, costs=Costs(zcdp=Decimal("1e-9"))), "zCDP"),
     ):
-        with pytest.raises(ClaimRefused, match=says):
+        with pytest.raises(ClaimRefused, match=says) as refused:
             recheck.recheck(wrong)
+        assert "charged" not in refused.value.hint  # it never charges; what draws says that it did not
+    with pytest.raises(ClaimRefused, match="zCDP") as refused:
+        recheck.confirm(replace(right, costs=Costs(zcdp=Decimal("1e-9"))))
+    assert "Nothing was charged" in refused.value.hint

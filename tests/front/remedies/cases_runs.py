@@ -223,6 +223,7 @@ CASES = [
         with_settings(SGA, generator__prompts={"instruction": "Answer.", "choose": "which"}),
     ),
     _run("front/certification.py:prepare", _gone("train.jsonl"), "certify run.toml -o certificate.json"),
+    _run("front/writing.py:refuse_to_replace", lambda place: place.keys(), "certify run.toml -o run.toml"),
     _run(
         "front/runfile.py:public_content",
         lambda place: (with_settings(KSA)(place), _gone("public.jsonl")(place))[-1],
