@@ -34,13 +34,13 @@ from affidavit.accountant.verifier.branches import Steps, by_range
 from affidavit.accountant.verifier.convolve import Masses, compose, sum_of
 from affidavit.accountant.verifier.exponential_use import STEP, Lines, Way, ways_of
 from affidavit.accountant.verifier.lattice import LatticeMasses
+from affidavit.accountant.verifier.pairs import Finite
+from affidavit.accountant.verifier.product import Atoms
 from affidavit.accountant.verifier.profile import SMALLEST
-from affidavit.accountant.verifier.staged import MOST_USES as MOST_STAGED
-from affidavit.accountant.verifier.staged import staged_curve
 from affidavit.accountant.verifier.surrogate import Law, Surrogate, law_of, refined, surrogate, values_of
 from affidavit.accountant.verifier.zcdp import zcdp_top
 
-__all__ = ["BLOCK", "CELLS", "Run", "block_lengths", "composed_blocks", "exponential_blocks"]
+__all__ = ["BLOCK", "CELLS", "Run", "block_lengths", "composed_blocks", "exponential_blocks", "pair_of"]
 
 BLOCK, CELLS = 50, 24
 """Uses of a block, lattice points to a range in it."""
@@ -62,6 +62,8 @@ LEAST_BITS, BITS_A_BIT = 64, 1.2
 """Working precision: at least, and more for each bit of the smallest mass that matters."""
 PARTS = 8
 """Points of a curve to a spacing of its law."""
+POINTS = 3_000
+"""Of a curve that becomes a pair, about, on either side."""
 PER_DEVIATION = 40
 """Lattice points to a block's deviation when blocks are summed."""
 TAIL = 1e-3
@@ -81,8 +83,8 @@ def block_lengths(uses: int, most: int) -> Iterator[tuple[int, int]]:
         yield length + 1, longer
 
 
-def exponential_blocks(steps: Steps, tail: float, tilt: float) -> tuple[AdaptiveCurve, AdaptiveCurve | None]:
-    """An upper curve of ``steps`` in time order, and lower lines of not too many of one range (``staged``).
+def exponential_blocks(steps: Steps, tail: float, tilt: float) -> AdaptiveCurve:
+    """An upper curve of ``steps`` in any order.
 
     Mass of about ``tail`` may be left out (it is charged).
     ``tilt``: about −d ln δ/dε where the answer lies.
@@ -95,14 +97,14 @@ def exponential_blocks(steps: Steps, tail: float, tilt: float) -> tuple[Adaptive
     step = Fraction(deviation / SUMMED)
     summed: list[tuple[Directions, int]] = []
     for spread, count in runs:
-        curve, _ = _one_range(spread, count, small, tilt)
+        curve = _one_range(spread, count, small, tilt)
         points = np.arange(math.ceil(curve.top / float(step)) + 2, dtype=np.float64)
         values = curve.upper(points * (float(step) * (1.0 - STEP)))
         summed.append(((values, values), 1))
-    return composed_blocks(summed, step, deviation=0.0, negligible=small), None
+    return composed_blocks(summed, step, deviation=0.0, negligible=small)
 
 
-def _one_range(spread: Fraction, count: int, small: float, tilt: float) -> tuple[AdaptiveCurve, AdaptiveCurve | None]:
+def _one_range(spread: Fraction, count: int, small: float, tilt: float) -> AdaptiveCurve:
     step, length = spacing(((spread, 1),), CELLS), min(count, BLOCK)
 
     def block(size: int) -> AdaptiveCurve:
@@ -112,8 +114,7 @@ def _one_range(spread: Fraction, count: int, small: float, tilt: float) -> tuple
 
     first = block(length)
     if count == length:
-        return first, first
-    below = staged_curve(spread, count, first, length, tilt=tilt) if count <= MOST_STAGED else None
+        return first
     run = Run((first.upper_values, first.upper_values), step, length, count, 0.5 * float(spread), tilt)
     above = run.charged(lambda fine: ways_of(spread, Fraction(1), fine)[0], small)
     if above is None:
@@ -121,7 +122,7 @@ def _one_range(spread: Fraction, count: int, small: float, tilt: float) -> tuple
         every = [((values, values), number) for values, number in found]
         deviation = 0.5 * float(spread) * math.sqrt(length)
         above = composed_blocks(every, step, deviation=deviation, negligible=small)
-    return above, below
+    return above
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,13 +226,24 @@ def _curve(law: Law, apart: float) -> AdaptiveCurve:
     return AdaptiveCurve(apart, values, Lines(np.zeros(len(values)), np.zeros(len(values))))
 
 
+def pair_of(curve: AdaptiveCurve) -> Finite:
+    """The pair of a curve's chords, on a lattice that is no finer: from above, of all that the curve is of."""
+    every = -(-len(curve.upper_values) // POINTS)
+    step, values = every * Fraction(math.nextafter(curve.spacing, math.inf)), curve.upper_values[::every]
+    law = _masses(values, values, step)
+    kept, places = 1 - law.infinite, range(len(law.masses) - 1, -1, -1)
+    losses = tuple((law.first + i) * ball(step) for i in places)
+    return Finite(Atoms(losses, tuple(law.masses[i] / kept for i in places), law.infinite, arb(0)))
+
+
 def _masses(right: Array, left: Array, step: Fraction) -> LatticeMasses:
     """The chords as a pair; each kept point is where the slope provably grows."""
     points: list[tuple[int, Ball, Ball]] = []  # place, α, value
+    apart = ball(step)
     for i in range(len(left) - 1, 0, -1):
-        alpha = ball(-i * step).exp()
+        alpha = (-i * apart).exp()
         points.append((-i, alpha, 1 - alpha + alpha * ball(float(left[i]))))
-    points += [(i, ball(i * step).exp(), ball(float(value))) for i, value in enumerate(right)]
+    points += [(i, (i * apart).exp(), ball(float(value))) for i, value in enumerate(right)]
     kept: list[tuple[int, Ball, Ball]] = []
     slopes: list[Ball] = []  # of the chord that ends at each kept point
     for place, alpha, value in points:

@@ -25,10 +25,10 @@ from affidavit.accountant.verifier.adaptive import (
 from affidavit.accountant.verifier.balls import ball, precision
 from affidavit.accountant.verifier.blocks import BLOCK, exponential_blocks
 from affidavit.accountant.verifier.blocks import CELLS as CELLS_IN_BLOCK
-from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use, by_range
+from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use, by_range, rho_of
 from affidavit.accountant.verifier.ceiling import most_taken
-from affidavit.accountant.verifier.exponential_samples import LEAST_RANGE, exponential_samples
-from affidavit.accountant.verifier.exponential_use import Lines
+from affidavit.accountant.verifier.exponential_samples import exponential_samples
+from affidavit.accountant.verifier.exponential_use import LEAST_RANGE, Lines
 from affidavit.accountant.verifier.failure import failure, is_unbounded
 from affidavit.accountant.verifier.finite_losses import losses_of, most_atoms
 from affidavit.accountant.verifier.front import Kept
@@ -51,6 +51,7 @@ from affidavit.accountant.verifier.profile import (
 )
 from affidavit.accountant.verifier.sampled import fronts
 from affidavit.accountant.verifier.single import one_exponential
+from affidavit.accountant.verifier.staged import MOST_USES as MOST_STAGED
 from affidavit.accountant.verifier.staged import staged_curve
 from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
 
@@ -92,7 +93,7 @@ def _two_point(fixed: Fixed) -> list[tuple[Pure | Approximate, int]]:
 
 def _rho(fixed: Fixed, steps: Steps) -> float:
     """About how much zCDP all of it is: sizes lattices, never a bound."""
-    exact = fixed.rho + fixed.mu_squared / 2 + sum((count * r * r for r, count in steps), Fraction(0)) / 8
+    exact = fixed.rho + fixed.mu_squared / 2 + rho_of(steps)
     try:
         return float(exact) + sum(count * float(use.epsilon) ** 2 / 2 for use, count in _two_point(fixed))
     except OverflowError:
@@ -229,7 +230,7 @@ def _in_the_end(branch: Branch, step: Fraction, tail: float) -> _Ordered:
 
 def zcdp_profile(branch: Branch, goal: Goal) -> Profile:
     """Upper side from zCDP of the leaves and steps; fixed pairs in front."""
-    rho = branch.fixed.rho + sum((count * r * r for r, count in branch.steps), Fraction(0)) / 8
+    rho = branch.fixed.rho + rho_of(branch.steps)
     rest = replace(branch.fixed, rho=Fraction(0))
     tail = goal.tail(_rho(rest, ()) + float(rho))
     top = max(zcdp_top(float(rho), tail), float(goal.epsilon or 0.0))
@@ -256,10 +257,10 @@ def _in_blocks(branch: Branch, goal: Goal) -> Profile:
     """Very many steps: blocks of them above, everything else in front; below a strategy without memory."""
     tail = goal.tail(rho := _rho(branch.fixed, branch.steps))
     tilt = max(LEAST_TILT, math.sqrt(max(1.0, -math.log(tail / TAIL)) / rho))
-    curve, below = exponential_blocks(branch.steps, tail, tilt)
+    curve = exponential_blocks(branch.steps, tail, tilt)
     method = "blocks of exponential mechanisms, each by its largest curve"
-    if below is not None and not (after := branch.between.plus(branch.last)).empty:
-        below = _staged(branch.steps, replace(after, uses=tuple(_two_point(after))), tail, tilt)
+    after = branch.between.plus(branch.last)
+    below = _staged(branch.steps, replace(after, uses=tuple(_two_point(after))), tail, tilt)
     if below is not None:
         first, masses = _masses(branch.first, tail), _masses(branch.fixed, tail)
         pairs = zip(masses, cycle(first), strict=False)
@@ -278,7 +279,9 @@ def _in_blocks(branch: Branch, goal: Goal) -> Profile:
 def _staged(steps: Steps, after: Fixed, tail: float, tilt: float) -> AdaptiveCurve | None:
     """Lower lines of not too many steps of one range and then ``after``; None where they would take long, or its
     pairs cannot start them."""
-    ((spread, count),) = by_range(steps).items()
+    (spread, count), *others = by_range(steps).items()
+    if others or count > MOST_STAGED:
+        return None
     last = ((spread, min(count, BLOCK)),)
     step, top = spacing(last, CELLS_IN_BLOCK), zcdp_top(_rho(after, last), tail)
     if cost_in_seconds(last, step, top) + SECONDS_PER_TAIL * top / float(step) > QUICK:
@@ -287,6 +290,8 @@ def _staged(steps: Steps, after: Fixed, tail: float, tilt: float) -> AdaptiveCur
     if start is None and not after.empty:
         return None
     curve = adaptive_curve(last, step, top, negligible=tail, start=start)
+    if count == last[0][1]:
+        return curve
     return staged_curve(spread, count, curve, last[0][1], tilt=tilt, beside=_rho(after, ()))
 
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from affidavit.accountant.plan import Approximate, Laplace, Pure
-from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Steps, Use, by_range
+from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Steps, Use, by_range, rho_of
 from affidavit.accountant.verifier.ceiling import likely_cost
 
 __all__ = ["any_of", "common_of"]
@@ -40,7 +40,7 @@ def any_of(options: Sequence[Branch], count: int) -> Branch:
         steps &= by_range(option.steps)
     rest = [_without(one, common) for one in fixed]
     left = [by_range(option.steps) - steps for option in options]
-    stated = [one.rho + _rho_of_steps(uses) for one, uses in zip(rest, left, strict=True)]
+    stated = [one.rho + rho_of(tuple(uses.items())) for one, uses in zip(rest, left, strict=True)]
     paired = [replace(one, rho=Fraction(0)) for one in rest]
     found, other = _alone(stated, paired), _with_all(stated, paired)
     if _likely_size(other) * (1.0 if any(stated) else LOOSER) < _likely_size(found):
@@ -65,10 +65,6 @@ def common_of(fixed: Sequence[Fixed]) -> Fixed:
 def _without(fixed: Fixed, common: Fixed) -> Fixed:
     uses = Counter(dict(fixed.uses)) - Counter(dict(common.uses))
     return Fixed(fixed.mu_squared - common.mu_squared, fixed.rho - common.rho, tuple(uses.items()))
-
-
-def _rho_of_steps(uses: Counter[Fraction]) -> Fraction:
-    return sum((n * spread * spread for spread, n in uses.items()), Fraction(0)) / 8
 
 
 def _alone(stated: Sequence[Fraction], paired: Sequence[Fixed]) -> Fixed:

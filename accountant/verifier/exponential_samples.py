@@ -19,15 +19,13 @@ from affidavit.accountant.verifier.balls import precision
 from affidavit.accountant.verifier.blocks import Run, block_lengths, composed_blocks
 from affidavit.accountant.verifier.bracket import epsilon_bracket
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
-from affidavit.accountant.verifier.exponential_use import Way, ways_of
+from affidavit.accountant.verifier.exponential_use import LEAST_RANGE, Way, ways_of
 from affidavit.accountant.verifier.memoryless import UnderSampling, memoryless_profile
 from affidavit.accountant.verifier.mixture import MixtureProfile
 from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Best, Goal, OneSide, Profile, worst
 
-__all__ = ["LEAST_RANGE", "exponential_samples"]
+__all__ = ["exponential_samples"]
 
-LEAST_RANGE = 1e-8
-"""Smaller ranges are not resolved in float64: such a mechanism counts as pure."""
 FEW_USES, MOST_USES, LARGEST_RANGE, LARGEST_IN_BLOCKS = 400, 2_000, 40, 4
 """Uses from which on blocks serve (``blocks``), of small ranges and of any; ranges beyond which the envelope does."""
 BLOCK, IN_BLOCKS, SHARP_IN_BLOCKS, MANY = 200, 0.15, 0.08, 20_000
