@@ -31,7 +31,7 @@ from affidavit.accountant.verifier.exponential_samples import exponential_sample
 from affidavit.accountant.verifier.exponential_use import LEAST_RANGE, Lines
 from affidavit.accountant.verifier.failure import failure, is_unbounded
 from affidavit.accountant.verifier.finite_losses import losses_of, most_atoms
-from affidavit.accountant.verifier.front import Kept
+from affidavit.accountant.verifier.front import Front, Kept
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
 from affidavit.accountant.verifier.lattice_profiles import sampled_profile
 from affidavit.accountant.verifier.memoryless import MOST_USES, memoryless_profile
@@ -74,6 +74,8 @@ SECONDS_PER_TAIL = 3e-5
 """Of what runs after all steps, at one lattice point."""
 FRONT_WIDTH = 4e-4
 """Relative bracket width of lattices in front of exponential steps."""
+UNRESOLVED = 0.4
+"""Of the places that a lattice may have at most."""
 START_TERMS, START_BITS, PER_DEVIATION = 200_000, 96, 40
 MANY_STEPS, MANY_BESIDE = 250, 600
 """Exponential steps from which on blocks of them are as sharp as the recursion over all of them; the second where
@@ -124,10 +126,16 @@ def _masses(fixed: Fixed, tail: float, keep: Kept = "both") -> tuple[LossMasses 
         found = (forward, backward) if forward.directed else (forward,)
         closed = [front.closed_form() for front in found]
         return tuple(
-            front.masses(front.spacing(FRONT_WIDTH), keep=keep) if form is None else _times_gaussian(form, tail)
+            front.masses(_front_spacing(front), keep=keep) if form is None else _times_gaussian(form, tail)
             for front, form in zip(found, closed, strict=True)
         )
     return (_times_gaussian(_product(fixed, tail), tail),)
+
+
+def _front_spacing(front: Front) -> float:
+    """Where even the finest lattice would not tell apart what a rare sample takes, one that does not try to."""
+    step = front.spacing(FRONT_WIDTH)
+    return front.spacing(FRONT_WIDTH / 8, resolve=False) if front.tails(step) > UNRESOLVED else step
 
 
 def _times_gaussian(product: ProductProfile, tail: float) -> LossMasses:
