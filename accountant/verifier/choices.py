@@ -21,7 +21,7 @@ from affidavit.accountant.plan import Approximate, Laplace, Pure
 from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Steps, Use, by_range, rho_of
 from affidavit.accountant.verifier.ceiling import likely_cost
 
-__all__ = ["any_of", "common_of"]
+__all__ = ["any_of"]
 
 MOST_STATED = 16
 """(ε, δ) guarantees that are kept apart in one use; of more, several have the largest ε and δ of any of them."""
@@ -34,7 +34,7 @@ def any_of(options: Sequence[Branch], count: int) -> Branch:
     if any(option.blatant for option in options):
         return Branch(blatant=True)
     fixed = [option.fixed for option in options]
-    common = common_of(fixed)
+    common = _common_of(fixed)
     steps = by_range(options[0].steps)
     for option in options:
         steps &= by_range(option.steps)
@@ -50,7 +50,7 @@ def any_of(options: Sequence[Branch], count: int) -> Branch:
     return Branch(whole, ranges, interleaved=len(ranges) > 1)
 
 
-def common_of(fixed: Sequence[Fixed]) -> Fixed:
+def _common_of(fixed: Sequence[Fixed]) -> Fixed:
     """What all of them have."""
     uses = Counter(dict(fixed[0].uses))
     for one in fixed:
