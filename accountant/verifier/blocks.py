@@ -51,9 +51,9 @@ STAGE, LAST, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
 so many."""
 FINE, ROUGH, SOME, MANY = 32, 24, 700, 4_000
 """Lattice points to the deviation of one use, where the pair is looked for: the second from so many to so many uses."""
-UNEVEN, COPIES, UNEVEN_STAGE, CELLS_TO_GAP = 4.0, 3, 0.5, 50
+UNEVEN, COPIES, UNEVEN_STAGE = 4.0, 3, 0.5
 """A gap between two losses, in deviations, from which on ever so many stages are taken; blocks before the first one;
-uses of a stage to one behind it; lattice points to the gap."""
+uses of a stage to one behind it."""
 LOOSE = 0.05
 """How much the pair's slack may raise ln δ; beyond, all uses are in blocks."""
 SUMMED = 400
@@ -130,7 +130,7 @@ class Run:
     """``uses`` of one kind, seen in one direction: the upper values of a block of ``length`` of them, ``step`` apart.
 
     ``deviation`` is about that of one use's loss, ``tilt`` about −d ln δ/dε where the answer lies. ``gap``: how far its
-    two losses are apart there, ``near``: how far the likelier one is from 0.
+    two losses are apart there.
     """
 
     sides: Directions
@@ -140,28 +140,24 @@ class Run:
     deviation: float
     tilt: float
     gap: float = 0.0
-    near: float = 0.0
 
     def charged(self, way_of: Callable[[Fraction], Way], small: float) -> AdaptiveCurve | None:
         """Few blocks and a pair for each use before them; None where there is no such use, or no such pair.
 
-        Uses of very unequal losses in stages, on a lattice that has about the likelier loss on it.
+        Uses of very unequal losses in ever so many stages.
         """
         if self.uses <= self.length or self.length < SHORTEST:
             return None
-        is_uneven = self.gap > UNEVEN * self.deviation
+        uneven = self.gap > UNEVEN * self.deviation
+        copies = min(self.uses // self.length, COPIES) if uneven else 1
+        stage, last = (UNEVEN_STAGE, 1.0) if uneven else (STAGE, LAST)
+        enough = math.inf if uneven else min(math.sqrt(ENOUGH * self.uses), MOST_BEHIND)
+        points = ROUGH if uneven or SOME < self.uses <= MANY else FINE
+        parts = max(1, round(float(self.step) * points / self.deviation))
+        fine = self.step / parts
         with precision():
             block = law_of(_masses(*self.sides, self.step))
-        if is_uneven:
-            copies, stage, last, enough = min(self.uses // self.length, COPIES), UNEVEN_STAGE, 1.0, math.inf
-            fine = Fraction(self.near) / max(1, round(self.near * CELLS_TO_GAP / self.gap))
-            start = refined(block.moved(float(self.step), float(fine)), copies, float(fine), 1, small)
-        else:
-            copies, stage, last, enough = 1, STAGE, LAST, min(math.sqrt(ENOUGH * self.uses), MOST_BEHIND)
-            points = ROUGH if SOME < self.uses <= MANY else FINE
-            parts = max(1, round(float(self.step) * points / self.deviation))
-            fine = self.step / parts
-            start = refined(block, copies, float(self.step), parts, small)
+        start = refined(block, copies, float(self.step), parts, small)
         behind, slack = copies * self.length, 0.0
         with precision():
             way = way_of(fine)
