@@ -52,7 +52,7 @@ from affidavit.accountant.verifier.profile import (
 from affidavit.accountant.verifier.sampled import fronts
 from affidavit.accountant.verifier.single import one_exponential
 from affidavit.accountant.verifier.staged import MOST_USES as MOST_STAGED
-from affidavit.accountant.verifier.staged import staged_curve
+from affidavit.accountant.verifier.staged import best_share, staged_curve
 from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
 
 __all__ = ["profile_of"]
@@ -276,7 +276,7 @@ def _in_blocks(branch: Branch, goal: Goal) -> Profile:
     masses = _masses(branch.fixed, tail, "upper")
     above = worst([MixtureProfile(curve, one, curve, None, method) for one in masses])
     sides: list[Profile] = [OneSide(above, "upper")]
-    without = _memoryless(branch, goal, tail) if goal.keep != "upper" else None
+    without = _memoryless(branch, goal, tail, tilt) if goal.keep != "upper" else None
     if without is not None:
         sides.append(OneSide(without, "lower"))
     elif branch.fixed.empty:  # so many steps that zCDP may be sharper
@@ -303,7 +303,7 @@ def _staged(steps: Steps, after: Fixed, tail: float, tilt: float) -> AdaptiveCur
     return staged_curve(spread, count, curve, last[0][1], tilt=tilt, beside=_rho(after, ()))
 
 
-def _memoryless(branch: Branch, goal: Goal, tail: float) -> Profile | None:
+def _memoryless(branch: Branch, goal: Goal, tail: float, tilt: float) -> Profile | None:
     """The same choice at every step; t = range/2 unless there is nothing but one range. None: too many losses.
 
     Ranges that are a negligible part of the cost reveal nothing: that is a strategy too, and its lattice is coarser.
@@ -316,7 +316,7 @@ def _memoryless(branch: Branch, goal: Goal, tail: float) -> Profile | None:
     (spread, count), *others = steps
     try:
         if not others and branch.fixed.empty and count <= MOST_USES:
-            return memoryless_profile(spread, count, goal, budget=tail)
+            return memoryless_profile(spread, count, float(spread * best_share(float(spread), tilt)), budget=tail)
         return profile_of(_pure_steps(replace(branch, steps=steps), 2), replace(goal, keep="lower"))
     except NotSupported:
         return None

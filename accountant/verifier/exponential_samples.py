@@ -74,6 +74,8 @@ class _Estimate(NamedTuple):
     deviation: float
     gap: float
     """How far the two losses are apart."""
+    t: float
+    """The choice of the largest moment."""
 
 
 def _estimate(eta: float, rate: float, uses: int, goal: Goal, *, removed: bool) -> _Estimate:
@@ -101,7 +103,7 @@ def _estimate(eta: float, rate: float, uses: int, goal: Goal, *, removed: bool) 
     gap = float(losses[0, best[at]] - losses[1, best[at]])
     tilt = min(float(tilts[at]), 300.0 / float(losses.max()))
     deviation = gap * math.sqrt(share * (1.0 - share))
-    return _Estimate(epsilon, log_delta, tilt, deviation, gap)
+    return _Estimate(epsilon, log_delta, tilt, deviation, gap, math.log(u[best[at]]))
 
 
 def _spacing(eta: float, rate: float, uses: int, near: _Estimate, top: float, *, share: float) -> Fraction:
@@ -174,8 +176,8 @@ def _in_blocks(eta: Fraction, rate: Fraction, uses: int, goal: Goal) -> Profile:
     states = dict(enumerate(islice(_recursion(eta, rate, step, top, small), longest), start=1))
     method = "blocks of exponential mechanisms on samples, each by its largest curve"
     profiles: list[Profile] = []
-    for way in (0, 1):
-        sides = {length: (one[way].upper, one[1 - way].upper) for length, one in states.items()}
+    for way, one in enumerate(found):
+        sides = {length: (state[way].upper, state[1 - way].upper) for length, state in states.items()}
         run = Run(sides[longest], step, longest, uses, near.deviation, near.tilt, near.gap)
         curve = run.charged(partial(_way, eta, rate, way), small)
         if curve is None:
@@ -184,7 +186,7 @@ def _in_blocks(eta: Fraction, rate: Fraction, uses: int, goal: Goal) -> Profile:
             curve = composed_blocks(every, step, deviation=deviation, negligible=small)
         above = OneSide(MixtureProfile(curve, None, curve, None, method), "upper")
         sampled = UnderSampling(rate, removed=way == 0)
-        below = OneSide(memoryless_profile(eta, uses, goal, budget=tail, sampled=sampled), "lower")
+        below = OneSide(memoryless_profile(eta, uses, one.t, budget=tail, sampled=sampled), "lower")
         profiles.append(Best((above, below)))
     return worst(profiles)
 
