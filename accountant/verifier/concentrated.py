@@ -18,6 +18,7 @@ composed with it: its outcomes may be drawn from its own pairs first, and given 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -26,7 +27,6 @@ from flint import arb
 from affidavit.accountant.verifier.balls import Ball, ball
 from affidavit.accountant.verifier.pairs import Reflected
 from affidavit.accountant.verifier.product import Tails
-from affidavit.accountant.verifier.zcdp import log_excess
 
 __all__ = ["ConcentratedPair"]
 
@@ -83,7 +83,7 @@ def _log_t(rho: Ball, loss: Ball) -> Ball:
     F(u) = ρ + 2ρe^u - log(1 + e^-u) - loss has F'(u) = 2ρe^u + 1/(1 + e^u), which changes at most by e^{|v|} from u to
     u + v. So where r = 2|F(u)|/F'(u) <= 1/2, F has a zero within r of u: there |F| has risen by F'(u) e^{-1/2} r.
     """
-    u = arb(log_excess(float(rho), float(loss)))
+    u = arb(_roughly(float(rho), float(loss)))
     for _ in range(STEPS):
         t = u.exp()
         step = (rho + 2 * rho * t - (1 / t).log1p() - loss) / (2 * rho * t + 1 / (1 + t))
@@ -93,3 +93,19 @@ def _log_t(rho: Ball, loss: Ball) -> Ball:
             break
         u = (u - step).mid()
     return found
+
+
+def _roughly(rho: float, loss: float) -> float:
+    """``_log_t`` in floats, by Newton's steps in a bracket (search only)."""
+    low, high = min(loss - 3.0 * rho, 0.0) - 1.0, max(math.log(max(abs(loss) / rho, 1.0)), -0.5 * math.log(rho)) + 1.0
+    u = high
+    for _ in range(80):
+        t = math.exp(min(u, 700.0))
+        value = rho + 2.0 * rho * t - (math.log1p(1.0 / t) if t > 0.0 else -u) - loss
+        low, high = (u, high) if value < 0.0 else (low, u)
+        moved = u - value / (2.0 * rho * t + 1.0 / (1.0 + t))
+        moved = moved if low < moved < high else (low + high) / 2
+        if abs(moved - u) <= 1e-14 * (1.0 + abs(u)):
+            return moved
+        u = moved
+    return u

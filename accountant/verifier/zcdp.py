@@ -17,33 +17,29 @@ from fractions import Fraction
 import numpy as np
 
 from affidavit.accountant.verifier.adaptive import AdaptiveCurve
-from affidavit.accountant.verifier.balls import ball, precision, up
+from affidavit.accountant.verifier.balls import Array, Ball, ball, precision, up
 from affidavit.accountant.verifier.exponential_use import Lines
 
-__all__ = ["log_excess", "zcdp_curve", "zcdp_delta", "zcdp_top"]
+__all__ = ["zcdp_curve", "zcdp_delta", "zcdp_top"]
 
-POINTS, TINY = 1_500, 1e-300
+POINTS = 1_500
 
 
-def log_excess(rho: float, loss: float) -> float:
-    """log t of about the best order 1 + t, where (1 + 2t)ρ - log(1 + 1/t) is ε (``concentrated``).
+def _log_bound(excess: Array, rho: float, epsilon: Array) -> Array:
+    """log δ at α = 1 + excess, in floats (search only)."""
+    order = 1 + excess
+    return excess * (order * rho - epsilon) + order * np.log(excess / order) - np.log(excess)
 
-    By Newton's steps in a bracket, in floats (search only).
-    """
-    rho = max(rho, TINY)
-    low, high = min(loss - 3.0 * rho, 0.0) - 1.0, 1.0 - 0.5 * math.log(rho)
-    high = max(high, 1.0 + math.log(max(abs(loss), rho)) - math.log(rho))
-    u = high
-    for _ in range(80):
-        t = math.exp(min(u, 700.0))
-        value = rho + 2.0 * rho * t - (math.log1p(1.0 / t) if t > 0.0 else -u) - loss
-        low, high = (u, high) if value < 0.0 else (low, u)
-        moved = u - value / (2.0 * rho * t + 1.0 / (1.0 + t))
-        moved = moved if low < moved < high else (low + high) / 2
-        if abs(moved - u) <= 1e-14 * (1.0 + abs(u)):
-            return moved
-        u = moved
-    return u
+
+def _orders(rho: float, epsilon: Array) -> Array:
+    """Good orders for each ε, by golden section on log(α - 1)."""
+    low, high = np.full_like(epsilon, -40.0), np.full_like(epsilon, 60.0)
+    ratio = (math.sqrt(5) - 1) / 2
+    for _ in range(90):
+        left, right = high - ratio * (high - low), low + ratio * (high - low)
+        worse = _log_bound(np.exp(left), rho, epsilon) > _log_bound(np.exp(right), rho, epsilon)
+        low, high = np.where(worse, left, low), np.where(worse, high, right)
+    return 1 + np.exp((low + high) / 2)
 
 
 def zcdp_top(rho: float, delta: float) -> float:
@@ -51,22 +47,26 @@ def zcdp_top(rho: float, delta: float) -> float:
     return (rho + 2 * math.sqrt(rho * -math.log(delta))) * (1 + 1e-12)
 
 
-def zcdp_delta(rho: Fraction, epsilon: Fraction | float) -> float:
-    """An upper side of δ at ``epsilon`` >= 0: the conversion at one order, rounded up."""
-    if not rho:
-        return 0.0
-    excess = math.exp(min(log_excess(float(rho), float(epsilon)), 700.0))
+def zcdp_delta(rho: Fraction, epsilon: float) -> float:
+    """An upper side of δ at ``epsilon`` >= 0."""
+    order = float(_orders(float(rho), np.array([epsilon]))[0])
+    return min(1.0, _converted(rho, ball(epsilon), order)) if rho else 0.0
+
+
+def _converted(rho: Fraction, epsilon: Ball, order: float) -> float:
+    """The conversion at one order, rounded up; 1 at an order that is none."""
     with precision():
-        t = ball(excess)
-        if not t > 0:
+        a = ball(order)
+        if not a > 1:
             return 1.0
-        order = 1 + t
-        return min(1.0, up((t * (order * ball(rho) - ball(epsilon)) - order * (1 / t).log1p()).exp() / t))
+        return up(((a - 1) * (a * ball(rho) - epsilon) + a * (1 - 1 / a).log()).exp() / (a - 1))
 
 
 def zcdp_curve(rho: Fraction, top: float) -> AdaptiveCurve:
     """The curve on ε = 0 .. top; its lower side is empty."""
     step = Fraction(top) / POINTS
-    values = np.array([zcdp_delta(rho, i * step) for i in range(POINTS + 1)])
+    epsilons = [i * step for i in range(POINTS + 1)]
+    orders = _orders(float(rho), np.array([float(epsilon) for epsilon in epsilons]))
+    values = [min(1.0, _converted(rho, ball(e), float(order))) for e, order in zip(epsilons, orders, strict=True)]
     zeros = np.zeros(POINTS + 1)
-    return AdaptiveCurve(float(step), np.minimum.accumulate(values), Lines(zeros, zeros))
+    return AdaptiveCurve(float(step), np.minimum.accumulate(np.array(values)), Lines(zeros, zeros))
