@@ -43,7 +43,7 @@ from affidavit.accountant.verifier.zcdp import zcdp_top
 __all__ = ["BLOCK", "CELLS", "Run", "block_lengths", "composed_blocks", "exponential_blocks", "pair_of"]
 
 BLOCK, CELLS = 50, 24
-"""Uses of a block, lattice points to a range in it."""
+"""Uses of a block, lattice points to a range in it; of fewer uses more."""
 SHORTEST = 25
 """Uses of a block from which on it is smooth enough for a pair."""
 STAGE, LAST, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
@@ -105,7 +105,8 @@ def exponential_blocks(steps: Steps, tail: float, tilt: float) -> AdaptiveCurve:
 
 
 def _one_range(spread: Fraction, count: int, small: float, tilt: float) -> AdaptiveCurve:
-    step, length = spacing(((spread, 1),), CELLS), min(count, BLOCK)
+    length = min(count, BLOCK)
+    step = spacing(((spread, 1),), round(CELLS * math.sqrt(BLOCK / length)))
 
     def block(size: int) -> AdaptiveCurve:
         rho = Fraction(size) * spread * spread / 8
@@ -188,20 +189,11 @@ def composed_blocks(
     """An upper curve at ε >= 0 of blocks, given at points ``step`` apart; ``deviation`` is about that of the least."""
     every = max(1, math.floor(deviation / PER_DEVIATION / float(step)))
     coarse = every * step
-    with precision(_bits(negligible)):
+    with precision(LEAST_BITS - math.floor(BITS_A_BIT * math.log2(negligible))):
         parts = [(_masses(right[::every], left[::every], coarse), count) for (right, left), count in uses]
-    return _composed(parts, coarse, negligible)
-
-
-def _bits(negligible: float) -> int:
-    return LEAST_BITS - math.floor(BITS_A_BIT * math.log2(negligible))
-
-
-def _composed(parts: Sequence[tuple[LatticeMasses, int]], step: Fraction, negligible: float) -> AdaptiveCurve:
-    """The curve of the sum at ε >= 0, see ``convolve``."""
     with precision():
-        found = compose(parts, ball(step), negligible=negligible, upward=True)
-    return _on_multiples(Masses(found.first, found.stride, found.masses, found.infinite), step)
+        found = compose(parts, ball(coarse), negligible=negligible, upward=True)
+    return _on_multiples(Masses(found.first, found.stride, found.masses, found.infinite), coarse)
 
 
 def _on_multiples(law: Masses, step: Fraction) -> AdaptiveCurve:
