@@ -12,7 +12,7 @@ import pytest
 from affidavit.accountant.bound import bound
 from affidavit.accountant.plan import Exponential, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.settle import settle
-from affidavit.accountant.verifier import blocks, exponential_samples, recompute, surrogate
+from affidavit.accountant.verifier import blocks, exponential_samples, recompute
 from affidavit.accountant.verifier.exponential_use import ways_of
 from affidavit.accountant.verifier.profile import Goal
 
