@@ -34,16 +34,16 @@ from affidavit.accountant.verifier.branches import Steps, by_range
 from affidavit.accountant.verifier.convolve import Masses, compose, sum_of
 from affidavit.accountant.verifier.exponential_use import STEP, Lines, Way, ways_of
 from affidavit.accountant.verifier.lattice import LatticeMasses
+from affidavit.accountant.verifier.pairs import Finite
+from affidavit.accountant.verifier.product import Atoms
 from affidavit.accountant.verifier.profile import SMALLEST
-from affidavit.accountant.verifier.staged import MOST_USES as MOST_STAGED
-from affidavit.accountant.verifier.staged import staged_curve
 from affidavit.accountant.verifier.surrogate import Law, Surrogate, law_of, refined, surrogate, values_of
 from affidavit.accountant.verifier.zcdp import zcdp_top
 
-__all__ = ["BLOCK", "CELLS", "Run", "block_lengths", "composed_blocks", "exponential_blocks"]
+__all__ = ["BLOCK", "CELLS", "Run", "block_lengths", "composed_blocks", "exponential_blocks", "pair_of"]
 
 BLOCK, CELLS = 50, 24
-"""Uses of a block, lattice points to a range in it."""
+"""Uses of a block, lattice points to a range in it; of fewer uses more."""
 SHORTEST = 25
 """Uses of a block from which on it is smooth enough for a pair."""
 STAGE, LAST, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
@@ -51,9 +51,9 @@ STAGE, LAST, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
 so many."""
 FINE, ROUGH, SOME, MANY = 32, 24, 700, 4_000
 """Lattice points to the deviation of one use, where the pair is looked for: the second from so many to so many uses."""
-UNEVEN, COPIES, UNEVEN_STAGE, CELLS_TO_GAP = 4.0, 3, 0.5, 50
+UNEVEN, COPIES, UNEVEN_STAGE = 4.0, 3, 0.5
 """A gap between two losses, in deviations, from which on ever so many stages are taken; blocks before the first one;
-uses of a stage to one behind it; lattice points to the gap."""
+uses of a stage to one behind it."""
 LOOSE = 0.05
 """How much the pair's slack may raise ln δ; beyond, all uses are in blocks."""
 SUMMED = 400
@@ -62,6 +62,8 @@ LEAST_BITS, BITS_A_BIT = 64, 1.2
 """Working precision: at least, and more for each bit of the smallest mass that matters."""
 PARTS = 8
 """Points of a curve to a spacing of its law."""
+POINTS = 3_000
+"""Of a curve that becomes a pair, about, on either side."""
 PER_DEVIATION = 40
 """Lattice points to a block's deviation when blocks are summed."""
 TAIL = 1e-3
@@ -81,8 +83,8 @@ def block_lengths(uses: int, most: int) -> Iterator[tuple[int, int]]:
         yield length + 1, longer
 
 
-def exponential_blocks(steps: Steps, tail: float, tilt: float) -> tuple[AdaptiveCurve, AdaptiveCurve | None]:
-    """An upper curve of ``steps`` in time order, and lower lines of not too many of one range (``staged``).
+def exponential_blocks(steps: Steps, tail: float, tilt: float) -> AdaptiveCurve:
+    """An upper curve of ``steps`` in any order.
 
     Mass of about ``tail`` may be left out (it is charged).
     ``tilt``: about −d ln δ/dε where the answer lies.
@@ -95,15 +97,16 @@ def exponential_blocks(steps: Steps, tail: float, tilt: float) -> tuple[Adaptive
     step = Fraction(deviation / SUMMED)
     summed: list[tuple[Directions, int]] = []
     for spread, count in runs:
-        curve, _ = _one_range(spread, count, small, tilt)
+        curve = _one_range(spread, count, small, tilt)
         points = np.arange(math.ceil(curve.top / float(step)) + 2, dtype=np.float64)
         values = curve.upper(points * (float(step) * (1.0 - STEP)))
         summed.append(((values, values), 1))
-    return composed_blocks(summed, step, deviation=0.0, negligible=small), None
+    return composed_blocks(summed, step, deviation=0.0, negligible=small)
 
 
-def _one_range(spread: Fraction, count: int, small: float, tilt: float) -> tuple[AdaptiveCurve, AdaptiveCurve | None]:
-    step, length = spacing(((spread, 1),), CELLS), min(count, BLOCK)
+def _one_range(spread: Fraction, count: int, small: float, tilt: float) -> AdaptiveCurve:
+    length = min(count, BLOCK)
+    step = spacing(((spread, 1),), round(CELLS * math.sqrt(BLOCK / length)))
 
     def block(size: int) -> AdaptiveCurve:
         rho = Fraction(size) * spread * spread / 8
@@ -112,8 +115,7 @@ def _one_range(spread: Fraction, count: int, small: float, tilt: float) -> tuple
 
     first = block(length)
     if count == length:
-        return first, first
-    below = staged_curve(spread, count, first, length, tilt=tilt) if count <= MOST_STAGED else None
+        return first
     run = Run((first.upper_values, first.upper_values), step, length, count, 0.5 * float(spread), tilt)
     above = run.charged(lambda fine: ways_of(spread, Fraction(1), fine)[0], small)
     if above is None:
@@ -121,7 +123,7 @@ def _one_range(spread: Fraction, count: int, small: float, tilt: float) -> tuple
         every = [((values, values), number) for values, number in found]
         deviation = 0.5 * float(spread) * math.sqrt(length)
         above = composed_blocks(every, step, deviation=deviation, negligible=small)
-    return above, below
+    return above
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ class Run:
     """``uses`` of one kind, seen in one direction: the upper values of a block of ``length`` of them, ``step`` apart.
 
     ``deviation`` is about that of one use's loss, ``tilt`` about −d ln δ/dε where the answer lies. ``gap``: how far its
-    two losses are apart there, ``near``: how far the likelier one is from 0.
+    two losses are apart there.
     """
 
     sides: Directions
@@ -139,28 +141,24 @@ class Run:
     deviation: float
     tilt: float
     gap: float = 0.0
-    near: float = 0.0
 
     def charged(self, way_of: Callable[[Fraction], Way], small: float) -> AdaptiveCurve | None:
         """Few blocks and a pair for each use before them; None where there is no such use, or no such pair.
 
-        Uses of very unequal losses in stages, on a lattice that has about the likelier loss on it.
+        Uses of very unequal losses in ever so many stages.
         """
         if self.uses <= self.length or self.length < SHORTEST:
             return None
-        is_uneven = self.gap > UNEVEN * self.deviation
+        uneven = self.gap > UNEVEN * self.deviation
+        copies = min(self.uses // self.length, COPIES) if uneven else 1
+        stage, last = (UNEVEN_STAGE, 1.0) if uneven else (STAGE, LAST)
+        enough = math.inf if uneven else min(math.sqrt(ENOUGH * self.uses), MOST_BEHIND)
+        points = ROUGH if uneven or SOME < self.uses <= MANY else FINE
+        parts = max(1, round(float(self.step) * points / self.deviation))
+        fine = self.step / parts
         with precision():
             block = law_of(_masses(*self.sides, self.step))
-        if is_uneven:
-            copies, stage, last, enough = min(self.uses // self.length, COPIES), UNEVEN_STAGE, 1.0, math.inf
-            fine = Fraction(self.near) / max(1, round(self.near * CELLS_TO_GAP / self.gap))
-            start = refined(block.moved(float(self.step), float(fine)), copies, float(fine), 1, small)
-        else:
-            copies, stage, last, enough = 1, STAGE, LAST, min(math.sqrt(ENOUGH * self.uses), MOST_BEHIND)
-            points = ROUGH if SOME < self.uses <= MANY else FINE
-            parts = max(1, round(float(self.step) * points / self.deviation))
-            fine = self.step / parts
-            start = refined(block, copies, float(self.step), parts, small)
+        start = refined(block, copies, float(self.step), parts, small)
         behind, slack = copies * self.length, 0.0
         with precision():
             way = way_of(fine)
@@ -191,20 +189,11 @@ def composed_blocks(
     """An upper curve at ε >= 0 of blocks, given at points ``step`` apart; ``deviation`` is about that of the least."""
     every = max(1, math.floor(deviation / PER_DEVIATION / float(step)))
     coarse = every * step
-    with precision(_bits(negligible)):
+    with precision(LEAST_BITS - math.floor(BITS_A_BIT * math.log2(negligible))):
         parts = [(_masses(right[::every], left[::every], coarse), count) for (right, left), count in uses]
-    return _composed(parts, coarse, negligible)
-
-
-def _bits(negligible: float) -> int:
-    return LEAST_BITS - math.floor(BITS_A_BIT * math.log2(negligible))
-
-
-def _composed(parts: Sequence[tuple[LatticeMasses, int]], step: Fraction, negligible: float) -> AdaptiveCurve:
-    """The curve of the sum at ε >= 0, see ``convolve``."""
     with precision():
-        found = compose(parts, ball(step), negligible=negligible, upward=True)
-    return _on_multiples(Masses(found.first, found.stride, found.masses, found.infinite), step)
+        found = compose(parts, ball(coarse), negligible=negligible, upward=True)
+    return _on_multiples(Masses(found.first, found.stride, found.masses, found.infinite), coarse)
 
 
 def _on_multiples(law: Masses, step: Fraction) -> AdaptiveCurve:
@@ -225,13 +214,24 @@ def _curve(law: Law, apart: float) -> AdaptiveCurve:
     return AdaptiveCurve(apart, values, Lines(np.zeros(len(values)), np.zeros(len(values))))
 
 
+def pair_of(curve: AdaptiveCurve) -> Finite:
+    """The pair of a curve's chords, on a lattice that is no finer: from above, of all that the curve is of."""
+    every = -(-len(curve.upper_values) // POINTS)
+    step, values = every * Fraction(math.nextafter(curve.spacing, math.inf)), curve.upper_values[::every]
+    law = _masses(values, values, step)
+    kept, places = 1 - law.infinite, range(len(law.masses) - 1, -1, -1)
+    losses = tuple((law.first + i) * ball(step) for i in places)
+    return Finite(Atoms(losses, tuple(law.masses[i] / kept for i in places), law.infinite, arb(0)))
+
+
 def _masses(right: Array, left: Array, step: Fraction) -> LatticeMasses:
     """The chords as a pair; each kept point is where the slope provably grows."""
     points: list[tuple[int, Ball, Ball]] = []  # place, α, value
+    apart = ball(step)
     for i in range(len(left) - 1, 0, -1):
-        alpha = ball(-i * step).exp()
+        alpha = (-i * apart).exp()
         points.append((-i, alpha, 1 - alpha + alpha * ball(float(left[i]))))
-    points += [(i, ball(i * step).exp(), ball(float(value))) for i, value in enumerate(right)]
+    points += [(i, (i * apart).exp(), ball(float(value))) for i, value in enumerate(right)]
     kept: list[tuple[int, Ball, Ball]] = []
     slopes: list[Ball] = []  # of the chord that ends at each kept point
     for place, alpha, value in points:

@@ -25,13 +25,13 @@ from affidavit.accountant.verifier.adaptive import (
 from affidavit.accountant.verifier.balls import ball, precision
 from affidavit.accountant.verifier.blocks import BLOCK, exponential_blocks
 from affidavit.accountant.verifier.blocks import CELLS as CELLS_IN_BLOCK
-from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use, by_range
+from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use, by_range, rho_of
 from affidavit.accountant.verifier.ceiling import most_taken
-from affidavit.accountant.verifier.exponential_samples import LEAST_RANGE, exponential_samples
-from affidavit.accountant.verifier.exponential_use import Lines
+from affidavit.accountant.verifier.exponential_samples import exponential_samples
+from affidavit.accountant.verifier.exponential_use import LEAST_RANGE, Lines
 from affidavit.accountant.verifier.failure import failure, is_unbounded
 from affidavit.accountant.verifier.finite_losses import losses_of, most_atoms
-from affidavit.accountant.verifier.front import Kept
+from affidavit.accountant.verifier.front import Front, Kept
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
 from affidavit.accountant.verifier.lattice_profiles import sampled_profile
 from affidavit.accountant.verifier.memoryless import MOST_USES, memoryless_profile
@@ -51,7 +51,8 @@ from affidavit.accountant.verifier.profile import (
 )
 from affidavit.accountant.verifier.sampled import fronts
 from affidavit.accountant.verifier.single import one_exponential
-from affidavit.accountant.verifier.staged import staged_curve
+from affidavit.accountant.verifier.staged import MOST_USES as MOST_STAGED
+from affidavit.accountant.verifier.staged import best_share, staged_curve
 from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
 
 __all__ = ["profile_of"]
@@ -73,6 +74,8 @@ SECONDS_PER_TAIL = 3e-5
 """Of what runs after all steps, at one lattice point."""
 FRONT_WIDTH = 4e-4
 """Relative bracket width of lattices in front of exponential steps."""
+UNRESOLVED = 0.4
+"""Of the places that a lattice may have at most."""
 START_TERMS, START_BITS, PER_DEVIATION = 200_000, 96, 40
 MANY_STEPS, MANY_BESIDE = 250, 600
 """Exponential steps from which on blocks of them are as sharp as the recursion over all of them; the second where
@@ -92,7 +95,7 @@ def _two_point(fixed: Fixed) -> list[tuple[Pure | Approximate, int]]:
 
 def _rho(fixed: Fixed, steps: Steps) -> float:
     """About how much zCDP all of it is: sizes lattices, never a bound."""
-    exact = fixed.rho + fixed.mu_squared / 2 + sum((count * r * r for r, count in steps), Fraction(0)) / 8
+    exact = fixed.rho + fixed.mu_squared / 2 + rho_of(steps)
     try:
         return float(exact) + sum(count * float(use.epsilon) ** 2 / 2 for use, count in _two_point(fixed))
     except OverflowError:
@@ -123,10 +126,16 @@ def _masses(fixed: Fixed, tail: float, keep: Kept = "both") -> tuple[LossMasses 
         found = (forward, backward) if forward.directed else (forward,)
         closed = [front.closed_form() for front in found]
         return tuple(
-            front.masses(front.spacing(FRONT_WIDTH), keep=keep) if form is None else _times_gaussian(form, tail)
+            front.masses(_front_spacing(front), keep=keep) if form is None else _times_gaussian(form, tail)
             for front, form in zip(found, closed, strict=True)
         )
     return (_times_gaussian(_product(fixed, tail), tail),)
+
+
+def _front_spacing(front: Front) -> float:
+    """Where even the finest lattice would not tell apart what a rare sample takes, one that does not try to."""
+    step = front.spacing(FRONT_WIDTH)
+    return front.spacing(FRONT_WIDTH / 8, resolve=False) if front.tails(step) > UNRESOLVED else step
 
 
 def _times_gaussian(product: ProductProfile, tail: float) -> LossMasses:
@@ -229,7 +238,7 @@ def _in_the_end(branch: Branch, step: Fraction, tail: float) -> _Ordered:
 
 def zcdp_profile(branch: Branch, goal: Goal) -> Profile:
     """Upper side from zCDP of the leaves and steps; fixed pairs in front."""
-    rho = branch.fixed.rho + sum((count * r * r for r, count in branch.steps), Fraction(0)) / 8
+    rho = branch.fixed.rho + rho_of(branch.steps)
     rest = replace(branch.fixed, rho=Fraction(0))
     tail = goal.tail(_rho(rest, ()) + float(rho))
     top = max(zcdp_top(float(rho), tail), float(goal.epsilon or 0.0))
@@ -256,10 +265,10 @@ def _in_blocks(branch: Branch, goal: Goal) -> Profile:
     """Very many steps: blocks of them above, everything else in front; below a strategy without memory."""
     tail = goal.tail(rho := _rho(branch.fixed, branch.steps))
     tilt = max(LEAST_TILT, math.sqrt(max(1.0, -math.log(tail / TAIL)) / rho))
-    curve, below = exponential_blocks(branch.steps, tail, tilt)
+    curve = exponential_blocks(branch.steps, tail, tilt)
     method = "blocks of exponential mechanisms, each by its largest curve"
-    if below is not None and not (after := branch.between.plus(branch.last)).empty:
-        below = _staged(branch.steps, replace(after, uses=tuple(_two_point(after))), tail, tilt)
+    after = branch.between.plus(branch.last)
+    below = _staged(branch.steps, replace(after, uses=tuple(_two_point(after))), tail, tilt)
     if below is not None:
         first, masses = _masses(branch.first, tail), _masses(branch.fixed, tail)
         pairs = zip(masses, cycle(first), strict=False)
@@ -267,7 +276,7 @@ def _in_blocks(branch: Branch, goal: Goal) -> Profile:
     masses = _masses(branch.fixed, tail, "upper")
     above = worst([MixtureProfile(curve, one, curve, None, method) for one in masses])
     sides: list[Profile] = [OneSide(above, "upper")]
-    without = _memoryless(branch, goal, tail) if goal.keep != "upper" else None
+    without = _memoryless(branch, goal, tail, tilt) if goal.keep != "upper" else None
     if without is not None:
         sides.append(OneSide(without, "lower"))
     elif branch.fixed.empty:  # so many steps that zCDP may be sharper
@@ -278,7 +287,9 @@ def _in_blocks(branch: Branch, goal: Goal) -> Profile:
 def _staged(steps: Steps, after: Fixed, tail: float, tilt: float) -> AdaptiveCurve | None:
     """Lower lines of not too many steps of one range and then ``after``; None where they would take long, or its
     pairs cannot start them."""
-    ((spread, count),) = by_range(steps).items()
+    (spread, count), *others = by_range(steps).items()
+    if others or count > MOST_STAGED:
+        return None
     last = ((spread, min(count, BLOCK)),)
     step, top = spacing(last, CELLS_IN_BLOCK), zcdp_top(_rho(after, last), tail)
     if cost_in_seconds(last, step, top) + SECONDS_PER_TAIL * top / float(step) > QUICK:
@@ -287,10 +298,12 @@ def _staged(steps: Steps, after: Fixed, tail: float, tilt: float) -> AdaptiveCur
     if start is None and not after.empty:
         return None
     curve = adaptive_curve(last, step, top, negligible=tail, start=start)
+    if count == last[0][1]:
+        return curve
     return staged_curve(spread, count, curve, last[0][1], tilt=tilt, beside=_rho(after, ()))
 
 
-def _memoryless(branch: Branch, goal: Goal, tail: float) -> Profile | None:
+def _memoryless(branch: Branch, goal: Goal, tail: float, tilt: float) -> Profile | None:
     """The same choice at every step; t = range/2 unless there is nothing but one range. None: too many losses.
 
     Ranges that are a negligible part of the cost reveal nothing: that is a strategy too, and its lattice is coarser.
@@ -303,7 +316,7 @@ def _memoryless(branch: Branch, goal: Goal, tail: float) -> Profile | None:
     (spread, count), *others = steps
     try:
         if not others and branch.fixed.empty and count <= MOST_USES:
-            return memoryless_profile(spread, count, goal, budget=tail)
+            return memoryless_profile(spread, count, float(spread * best_share(float(spread), tilt)), budget=tail)
         return profile_of(_pure_steps(replace(branch, steps=steps), 2), replace(goal, keep="lower"))
     except NotSupported:
         return None

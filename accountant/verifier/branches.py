@@ -19,7 +19,7 @@ from affidavit.accountant import plan as nodes
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier.balls import ball, precision
 
-__all__ = ["Branch", "Either", "Fixed", "Sampled", "Steps", "Use", "by_range", "undominated"]
+__all__ = ["Branch", "Either", "Fixed", "Sampled", "Steps", "Use", "by_range", "rho_of", "undominated"]
 
 MAX_BRANCHES = 256
 """Branches of a plan that are listed."""
@@ -237,6 +237,11 @@ def by_range(steps: Steps) -> Counter[Fraction]:
     for spread, count in steps:
         uses[spread] += count
     return uses
+
+
+def rho_of(steps: Steps) -> Fraction:
+    """The zCDP of all of them, η²/8 each (``zcdp``)."""
+    return sum((count * spread * spread for spread, count in steps), Fraction(0)) / 8
 
 
 def _uncovered(larger: tuple[tuple[Use, int], ...], smaller: tuple[tuple[Use, int], ...]) -> list[tuple[Use, int]]:

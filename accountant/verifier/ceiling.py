@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from affidavit.accountant.plan import Approximate, Laplace, Pure
 from affidavit.accountant.verifier.balls import Ball, ball, down, precision, up
-from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled
+from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled, rho_of
 from affidavit.accountant.verifier.replaced import PureCost, largest_loss
 from affidavit.accountant.verifier.zcdp import zcdp_delta
 
@@ -158,7 +158,7 @@ def likely_cost(branch: Branch) -> tuple[float, float]:
 def _size(branch: Branch) -> _Exact:
     fixed = branch.fixed
     found: _Exact = fixed.rho + fixed.mu_squared / 2
-    found += sum((count * spread * spread for spread, count in branch.steps), Fraction(0)) / 8
+    found += rho_of(branch.steps)
     for use, count in fixed.uses:
         match use:
             case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon):

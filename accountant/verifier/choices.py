@@ -18,10 +18,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 from affidavit.accountant.plan import Approximate, Laplace, Pure
-from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Steps, Use, by_range
+from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Steps, Use, by_range, rho_of
 from affidavit.accountant.verifier.ceiling import likely_cost
 
-__all__ = ["any_of", "common_of"]
+__all__ = ["any_of"]
 
 MOST_STATED = 16
 """(ε, δ) guarantees that are kept apart in one use; of more, several have the largest ε and δ of any of them."""
@@ -34,13 +34,13 @@ def any_of(options: Sequence[Branch], count: int) -> Branch:
     if any(option.blatant for option in options):
         return Branch(blatant=True)
     fixed = [option.fixed for option in options]
-    common = common_of(fixed)
+    common = _common_of(fixed)
     steps = by_range(options[0].steps)
     for option in options:
         steps &= by_range(option.steps)
     rest = [_without(one, common) for one in fixed]
     left = [by_range(option.steps) - steps for option in options]
-    stated = [one.rho + _rho_of_steps(uses) for one, uses in zip(rest, left, strict=True)]
+    stated = [one.rho + rho_of(tuple(uses.items())) for one, uses in zip(rest, left, strict=True)]
     paired = [replace(one, rho=Fraction(0)) for one in rest]
     found, other = _alone(stated, paired), _with_all(stated, paired)
     if _likely_size(other) * (1.0 if any(stated) else LOOSER) < _likely_size(found):
@@ -50,7 +50,7 @@ def any_of(options: Sequence[Branch], count: int) -> Branch:
     return Branch(whole, ranges, interleaved=len(ranges) > 1)
 
 
-def common_of(fixed: Sequence[Fixed]) -> Fixed:
+def _common_of(fixed: Sequence[Fixed]) -> Fixed:
     """What all of them have."""
     uses = Counter(dict(fixed[0].uses))
     for one in fixed:
@@ -65,10 +65,6 @@ def common_of(fixed: Sequence[Fixed]) -> Fixed:
 def _without(fixed: Fixed, common: Fixed) -> Fixed:
     uses = Counter(dict(fixed.uses)) - Counter(dict(common.uses))
     return Fixed(fixed.mu_squared - common.mu_squared, fixed.rho - common.rho, tuple(uses.items()))
-
-
-def _rho_of_steps(uses: Counter[Fraction]) -> Fraction:
-    return sum((n * spread * spread for spread, n in uses.items()), Fraction(0)) / 8
 
 
 def _alone(stated: Sequence[Fraction], paired: Sequence[Fixed]) -> Fixed:

@@ -19,21 +19,19 @@ from affidavit.accountant.verifier.balls import precision
 from affidavit.accountant.verifier.blocks import Run, block_lengths, composed_blocks
 from affidavit.accountant.verifier.bracket import epsilon_bracket
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
-from affidavit.accountant.verifier.exponential_use import Way, ways_of
+from affidavit.accountant.verifier.exponential_use import LEAST_RANGE, Way, ways_of
 from affidavit.accountant.verifier.memoryless import UnderSampling, memoryless_profile
 from affidavit.accountant.verifier.mixture import MixtureProfile
 from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Best, Goal, OneSide, Profile, worst
 
-__all__ = ["LEAST_RANGE", "exponential_samples"]
+__all__ = ["exponential_samples"]
 
-LEAST_RANGE = 1e-8
-"""Smaller ranges are not resolved in float64: such a mechanism counts as pure."""
 FEW_USES, MOST_USES, LARGEST_RANGE, LARGEST_IN_BLOCKS = 400, 2_000, 40, 4
 """Uses from which on blocks serve (``blocks``), of small ranges and of any; ranges beyond which the envelope does."""
 BLOCK, IN_BLOCKS, SHARP_IN_BLOCKS, MANY = 200, 0.15, 0.08, 20_000
 """Uses of a block, and the spacing of its lattice, in deviations of one use's loss; the second up to so many uses."""
-PER_DEVIATION, ROUGH = 0.035, 0.15
-"""The spacing, in deviations of one use's loss: a relative width of about 4e-4, or of some 3e-3."""
+PER_DEVIATION, ROUGH = 0.025, 0.15
+"""The spacing, in deviations of one use's loss: a relative width of about 3e-4, or of some 3e-3."""
 FEWEST, MOST = 12, 800
 """Cuts, at least and at most."""
 MOST_WORK = 1.5e8
@@ -75,8 +73,9 @@ class _Estimate(NamedTuple):
     tilt: float
     deviation: float
     gap: float
-    near: float
-    """How far the two losses are apart, and the likelier one from 0."""
+    """How far the two losses are apart."""
+    t: float
+    """The choice of the largest moment."""
 
 
 def _estimate(eta: float, rate: float, uses: int, goal: Goal, *, removed: bool) -> _Estimate:
@@ -104,33 +103,14 @@ def _estimate(eta: float, rate: float, uses: int, goal: Goal, *, removed: bool) 
     gap = float(losses[0, best[at]] - losses[1, best[at]])
     tilt = min(float(tilts[at]), 300.0 / float(losses.max()))
     deviation = gap * math.sqrt(share * (1.0 - share))
-    return _Estimate(epsilon, log_delta, tilt, deviation, gap, abs(float(losses[int(share < 0.5), best[at]])))
-
-
-def _misfit(eta: float, rate: float, tilt: float, spacing: float) -> float:
-    """About how far apart the two sides of one use are where the function is α^-tilt."""
-    top = math.exp(eta)
-    near = spacing * np.arange(math.floor(math.log1p(rate * (top - 1.0)) / spacing) + 1.0)
-    u = 1.0 + np.expm1(near) / rate
-    rest = 1.0 + rate * (u / top - 1.0)
-    chance = (top / u - 1.0) / (top - 1.0)
-    place = -np.log(rest) / spacing
-    left, nearest = np.floor(place), np.round(place)
-    share = np.expm1((place - left) * spacing) / math.expm1(spacing)
-    base = chance * np.exp((1.0 + tilt) * near)
-    scale = (1.0 - chance) * rest
-    chord = np.exp(-tilt * spacing * left) * (1.0 - share * -math.expm1(-tilt * spacing))
-    line = np.exp(-tilt * spacing * nearest) * (1.0 - tilt * np.expm1((place - nearest) * spacing))
-    return float(np.log(np.max(base + scale * chord)) - np.log(np.max(base + scale * line)))
+    return _Estimate(epsilon, log_delta, tilt, deviation, gap, math.log(u[best[at]]))
 
 
 def _spacing(eta: float, rate: float, uses: int, near: _Estimate, top: float, *, share: float) -> Fraction:
-    """About ``share`` deviations; of the spacings a little above, that whose lattice fits the far arguments best."""
+    """About ``share`` deviations."""
     reach = math.log1p(rate * math.expm1(eta))
     affordable = math.sqrt(uses * top * reach / MOST_WORK)
-    least = min(max(share * near.deviation, affordable, reach / MOST), reach / FEWEST)
-    choices = least * np.linspace(1.0, 1.2, 60)
-    return Fraction(min((float(h) for h in choices), key=lambda h: _misfit(eta, rate, near.tilt, h) / h))
+    return Fraction(min(max(share * near.deviation, affordable, reach / MOST), reach / FEWEST))
 
 
 def exponential_samples(fixed: Fixed, goal: Goal) -> Profile | None:
@@ -196,9 +176,9 @@ def _in_blocks(eta: Fraction, rate: Fraction, uses: int, goal: Goal) -> Profile:
     states = dict(enumerate(islice(_recursion(eta, rate, step, top, small), longest), start=1))
     method = "blocks of exponential mechanisms on samples, each by its largest curve"
     profiles: list[Profile] = []
-    for way in (0, 1):
-        sides = {length: (one[way].upper, one[1 - way].upper) for length, one in states.items()}
-        run = Run(sides[longest], step, longest, uses, near.deviation, near.tilt, near.gap, near.near)
+    for way, one in enumerate(found):
+        sides = {length: (state[way].upper, state[1 - way].upper) for length, state in states.items()}
+        run = Run(sides[longest], step, longest, uses, near.deviation, near.tilt, near.gap)
         curve = run.charged(partial(_way, eta, rate, way), small)
         if curve is None:
             every = [(sides[length], count) for length, count in block_lengths(uses, BLOCK)]
@@ -206,7 +186,7 @@ def _in_blocks(eta: Fraction, rate: Fraction, uses: int, goal: Goal) -> Profile:
             curve = composed_blocks(every, step, deviation=deviation, negligible=small)
         above = OneSide(MixtureProfile(curve, None, curve, None, method), "upper")
         sampled = UnderSampling(rate, removed=way == 0)
-        below = OneSide(memoryless_profile(eta, uses, goal, budget=tail, sampled=sampled), "lower")
+        below = OneSide(memoryless_profile(eta, uses, one.t, budget=tail, sampled=sampled), "lower")
         profiles.append(Best((above, below)))
     return worst(profiles)
 

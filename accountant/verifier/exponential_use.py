@@ -38,11 +38,25 @@ from numpy.typing import NDArray
 
 from affidavit.accountant.verifier.balls import Array, Ball, ball, down, down_array, up, up_array
 
-__all__ = ["FLOOR", "LIBM", "STEP", "Indices", "Lines", "Way", "extended_by", "lowered", "raised", "ways_of"]
+__all__ = [
+    "FLOOR",
+    "LEAST_RANGE",
+    "LIBM",
+    "STEP",
+    "Indices",
+    "Lines",
+    "Way",
+    "extended_by",
+    "lowered",
+    "raised",
+    "ways_of",
+]
 
 STEP = 2.0**-50
 LIBM = 2.0**-40
 FLOOR = 1e-300
+LEAST_RANGE = 1e-8
+"""Smaller ranges are not resolved in float64: such a mechanism counts as pure."""
 BLOCK, COARSE = 1024, 6
 """Lattice points looked at together; cuts to a coarse piece."""
 TRIED = (0, -1, 1, -2, 2)

@@ -7,8 +7,9 @@ its loss distribution on a lattice (``computed``), which may have samples in it 
 
 Substitution under sampling without replacement: the upper side composes the ``Combined`` curve, the lower side
 the ``Mixed`` pair (all other records equal to the new one), so the bracket holds a gap of
-the theory, not of arithmetic. So is it with an exponential mechanism on the sample (``envelope``), and with one that is
-only known to be concentrated (``concentrated``).
+the theory, not of arithmetic. So is it with an exponential mechanism on the sample (``envelope``; several are one pair,
+that of the most that they cost together, ``blocks``), and with one that is only known to be concentrated
+(``concentrated``).
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from flint import ctx
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, DiscreteGaussian, Laplace, Pure
 from affidavit.accountant.verifier.balls import Ball, ball, precision
-from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled
+from affidavit.accountant.verifier.blocks import exponential_blocks, pair_of
+from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled, Steps, by_range, rho_of
 from affidavit.accountant.verifier.ceiling import likely_cost
 from affidavit.accountant.verifier.computed import DISJOINT, IDLE, computed
 from affidavit.accountant.verifier.concentrated import ConcentratedPair
 from affidavit.accountant.verifier.discrete import discrete_pairs
 from affidavit.accountant.verifier.envelope import ExponentialPair
+from affidavit.accountant.verifier.exponential_use import LEAST_RANGE
 from affidavit.accountant.verifier.finite_losses import chunked, losses_of, most_atoms
 from affidavit.accountant.verifier.front import Direction, Front
 from affidavit.accountant.verifier.largest import Largest
@@ -56,8 +59,12 @@ LARGE, MOST = 20, 10_000
 """Losses above it take more bits."""
 SHARE = 1.0 / 16.0
 """Of what is negligible, what a lattice on the samples may cut off."""
+LARGEST_RANGE = 10
+"""Of exponential mechanisms that are composed on a sample by what they cost at most together."""
 FEW_LOSSES = 16
 """Losses of pure mechanisms beside another one that are kept apart on a sample."""
+MOST_LOSSES = 20_000
+"""Of what exponential mechanisms on a sample may be, kept apart."""
 
 
 def _single_pure(branch: Branch) -> Ball | None:
@@ -109,9 +116,10 @@ def _direction(branch: Branch, *, forward: bool, lattice: bool, negligible: floa
                 upper.append((discrete, count))
                 if beneath is not None:
                     lower.append((beneath, count))
-    for spread, count in branch.steps:
-        upper.append((ExponentialPair(ball(spread)), count))
-        lower.append((Finite(_product([(_half(spread), 1)])), count))
+    if branch.steps:
+        upper += _above(branch.steps, negligible)
+        halves = _halves(branch.steps)
+        lower += [(Finite(_product(halves)), 1)] if losses_of(halves) <= MOST_LOSSES else chunked(halves)
     if fixed.rho:
         upper.append((ConcentratedPair.of(fixed.rho), 1))
         lower.append((GaussianPair(ball(2 * fixed.rho).sqrt()), 1))
@@ -128,10 +136,28 @@ def _direction(branch: Branch, *, forward: bool, lattice: bool, negligible: floa
     return Direction(mu, pairs, pairs if same else tuple(lower), tuple(binomials), tuple(plain))
 
 
-def _half(spread: Fraction) -> Pure:
-    """Of a range: randomised response is an exponential mechanism."""
-    half = float(spread / 2)
-    return Pure(half if 2 * Fraction(half) <= spread else math.nextafter(half, 0.0))
+def _in_blocks(steps: Steps) -> bool:
+    """Whether there are several, and ``blocks`` do for them."""
+    uses = by_range(steps)
+    return uses.total() > 1 and min(uses) >= LEAST_RANGE and max(uses) <= LARGEST_RANGE and rho_of(steps) <= MOST
+
+
+@lru_cache(maxsize=16)
+def _above(steps: Steps, negligible: float) -> tuple[tuple[Pair, int], ...]:
+    """All of them as one pair, whatever else runs between them: that of their largest curve (``blocks``)."""
+    if not _in_blocks(steps):
+        return tuple((ExponentialPair(ball(spread)), count) for spread, count in steps)
+    cost = float(rho_of(steps))
+    return ((pair_of(exponential_blocks(steps, negligible, math.sqrt(max(1.0, -math.log(negligible)) / cost))), 1),)
+
+
+def _halves(steps: Steps) -> list[tuple[Pure, int]]:
+    """What they may be: randomised response is an exponential mechanism."""
+    halves = [(float(spread / 2), spread, count) for spread, count in by_range(steps).items()]
+    return [
+        (Pure(half if 2 * Fraction(half) <= spread else math.nextafter(half, 0.0)), count)
+        for half, spread, count in halves
+    ]
 
 
 def fronts(fixed: Fixed, *, negligible: float, lattice: bool = False) -> tuple[Front, Front]:
@@ -163,7 +189,7 @@ def _loss_on_sample(use: Sampled) -> Fraction:
     """About the largest loss of the mechanisms of bounded loss on a sample."""
     sizes = Fraction(0)
     for branch in [use.of] if use.absent is None else [use.of, use.absent]:
-        sizes += sum((spread * n for spread, n in branch.steps), Fraction(0))
+        sizes += 0 if _in_blocks(branch.steps) else sum((spread * n for spread, n in branch.steps), Fraction(0))
         for leaf, n in branch.fixed.uses:
             match leaf:
                 case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon):
@@ -264,15 +290,16 @@ def _found_on_sample(branch: Branch, forward: bool, negligible: float, bits: int
     cut = negligible * SHARE
     direction = _direction(branch, forward=forward, lattice=True, negligible=cut)
     match direction:
-        case Direction(upper=((above, 1),), lower=lower, binomials=(), plain=beside):
+        case Direction(upper=((above, 1),), lower=lower, binomials=(), plain=beside) if len(lower) < 2:
             below = lower[0][0] if lower else IDLE
             if not beside:
                 return above, below
             atoms = _product(beside)
             if len(atoms.losses) <= FEW_LOSSES or isinstance(above, ExponentialPair):
                 one = Beside(atoms, above)
-                if branch.steps:  # few losses are better kept apart
-                    return one, Finite(_product([*beside, (_half(branch.steps[0][0]), 1)]))
+                all_few = [*beside, *_halves(branch.steps)]
+                if branch.steps and losses_of(all_few) <= MOST_LOSSES:  # they are better kept apart
+                    return one, Finite(_product(all_few))
                 return one, one if below is above else Beside(atoms, below)
     return computed(Front(direction, cut, bits))
 

@@ -29,7 +29,7 @@ from affidavit.accountant.verifier.adaptive import AdaptiveCurve
 from affidavit.accountant.verifier.balls import Array, ball, precision
 from affidavit.accountant.verifier.exponential_use import FLOOR, LIBM, Lines
 
-__all__ = ["MOST_USES", "staged_curve"]
+__all__ = ["MOST_USES", "best_share", "staged_curve"]
 
 MOST_USES = 10_000
 """Uses beyond which choosing gains next to nothing."""
@@ -61,7 +61,7 @@ class _Lines(NamedTuple):
         return inside, weight
 
 
-def _best_share(eta: float, tilt: float) -> Fraction:
+def best_share(eta: float, tilt: float) -> Fraction:
     """About the t of the largest E e^{tilt L}, in η."""
     tilt = max(tilt, -0.9) if abs(tilt) > 1e-9 else 1e-9
     # log u, u = tilt (E - E^-tilt) / ((1 + tilt)(1 - E^-tilt)).
@@ -103,7 +103,7 @@ def staged_curve(
     costs = {count: eta * eta / 8.0 * count + beside for count in counts}
     deviation = math.sqrt(2.0 * costs[uses])
     top = costs[uses] * (1.0 + 2.0 * tilt) + WIDTH * deviation  # x is near the middle of it, and falls like the cost
-    middles = [spread * _best_share(eta, tilt)] * (len(counts) - 1)
+    middles = [spread * best_share(eta, tilt)] * (len(counts) - 1)
     moves = [(after - before) * (t - spread) for (before, after), t in zip(pairwise(counts), middles, strict=True)]
     offset = -sum(moves, Fraction(0)) % step
     side = SIDE * deviation + eta
@@ -115,7 +115,7 @@ def staged_curve(
             first, last = 0, math.ceil(top / float(step))
         apart = CHOICES * math.sqrt((1.0 - costs[after] / costs[uses] + 1e-3) / (2.0 * costs[after]))
         tilts = (tilt + apart).tolist()
-        lines = _stage(lines, spread, after - before, t, move, [_best_share(eta, one) for one in tilts], first, last)
+        lines = _stage(lines, spread, after - before, t, move, [best_share(eta, one) for one in tilts], first, last)
     return AdaptiveCurve(float(step), np.ones(len(lines.inside)), Lines(lines.inside, lines.weight))
 
 

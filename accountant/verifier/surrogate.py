@@ -104,23 +104,6 @@ class Law(NamedTuple):
                 return total or self
             power = power.plus(power).kept(small)
 
-    def moved(self, step: float, other: float) -> Law:
-        """From a lattice of ``step`` to any other: masses are split so that P's and Q's are kept.
-
-        A loss is off by a few of its units, the share of its cell's right end by that over the cell: it is raised by
-        more, into the next cell where it comes out above 1. Mass that moves up raises F.
-        """
-        losses = np.arange(self.first, self.last + 1) * step
-        cells = np.floor(losses / other)
-        slack = 8.0 * UNIT * np.abs(losses) / -math.expm1(-other) + SMOOTHED
-        share = np.maximum(np.expm1(cells * other - losses) / math.expm1(-other), 0.0) + slack
-        cells, share = cells + (share > 1.0), np.where(share > 1.0, slack, share)
-        places = (cells - cells[0]).astype(np.intp)
-        masses = np.zeros(int(places[-1]) + 2)
-        np.add.at(masses, places, self.masses * (1.0 - share))
-        np.add.at(masses, places + 1, self.masses * share)
-        return Law(int(cells[0]), masses * (1.0 + SMOOTHED), self.infinite)
-
 
 _NO_USE = Law(0, np.ones(1), 0.0)
 

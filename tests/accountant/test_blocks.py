@@ -20,7 +20,6 @@ from affidavit.accountant.verifier import exponential_samples, recompute
 from affidavit.accountant.verifier.adaptive import adaptive_curve, spacing
 from affidavit.accountant.verifier.bracket import epsilon_bracket
 from affidavit.accountant.verifier.memoryless import UnderSampling, memoryless_profile
-from affidavit.accountant.verifier.profile import Goal
 
 
 @pytest.mark.parametrize(("eta", "uses"), [(0.3, 60), (0.05, 400), (1.0, 30)])
@@ -89,7 +88,7 @@ def test_one_choice_on_samples_is_below_the_exact_profile(removed: bool) -> None
     """And not far below: the recursion's own strategies gain little by adapting."""
     exact = recompute(Repeat(50, Poisson(0.2, Exponential(0.5))), relation="zero-out", delta=1e-4)
     sampled = UnderSampling(Fraction(1, 5), removed)
-    profile = memoryless_profile(Fraction(1, 2), 50, Goal(delta=1e-4), budget=1e-20, sampled=sampled)
+    profile = memoryless_profile(Fraction(1, 2), 50, 0.3, budget=1e-20, sampled=sampled)
     lower, upper = epsilon_bracket(profile, 1e-4)
     assert lower <= exact.epsilon_upper
     assert upper - lower <= 1e-9

@@ -103,3 +103,42 @@ def _as_pure(plan: Plan) -> Plan:
         case WithoutReplacement(population=population, sample=sample, of=of):
             return WithoutReplacement(population, sample, _as_pure(of))
     return plan
+
+
+def most_of(count: int, eta: float, x: np.ndarray) -> np.ndarray:
+    """The largest hockey-stick at e^x after so many uses, by trying 200 t at each, on a grid."""
+    found = np.maximum(0.0, -np.expm1(x))
+    for _ in range(count):
+        best = np.zeros_like(x)
+        for t in np.linspace(0.0, eta, 200):
+            p = math.expm1(eta - t) / (math.exp(-t) * math.expm1(eta))
+            left, right = (np.interp(x - loss, x, found, left=np.nan, right=0.0) for loss in (t, t - eta))
+            left, right = (
+                np.where(np.isnan(one), -np.expm1(np.minimum(x - loss, 0.0)), one)
+                for one, loss in ((left, t), (right, t - eta))
+            )
+            best = np.maximum(best, p * left + (1 - p) * right)
+        found = best
+    return found
+
+
+@pytest.mark.parametrize(("count", "eta"), [(2, 1.5), (3, 0.5), (20, 0.3)])
+@pytest.mark.parametrize("rate", [0.1, 0.7])
+def test_several_on_one_sample_cost_what_they_cost_together(count: int, eta: float, rate: float) -> None:
+    """Envelopes, one for each, are above by 2 % and more."""
+    x = np.linspace(-count * eta - eta, count * eta + eta, 6001)
+    curve, delta = most_of(count, eta, x), 1e-4
+
+    def exceeds(epsilon: float) -> bool:
+        rest = 1 - math.exp(epsilon) * (1 - rate)
+        removed = rate * np.interp(math.log1p(math.expm1(epsilon) / rate), x, curve)
+        added = rest * np.interp(epsilon + math.log(rate / rest), x, curve) if rest > 0 else 0.0
+        return bool(max(removed, added) > delta)
+
+    low, high = 0.0, count * eta
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if exceeds(middle) else (low, middle)
+    found = recompute(Poisson(rate, Repeat(count, Exponential(eta))), relation="add-remove", delta=delta)
+    assert found.epsilon_lower <= low
+    assert low * (1 - 1e-5) <= found.epsilon_upper <= low * (1 + 2e-3)
