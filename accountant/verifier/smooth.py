@@ -157,7 +157,7 @@ class Piece:
         r = min(self.sigma, self.sigma**2 / width)
         if frequency > 0.0:
             r = min(r, 40.0 * self.sigma**2 / (0.75 * width * frequency))
-        return r / max(1.0, 0.35 * math.sqrt(tilt)) if self.q.share > 0.0 else r
+        return r / max(1.0, 0.15 * math.sqrt(tilt)) if self.q.share > 0.0 else r
 
     def panels(self, tilt: float, frequency: float) -> Panels:
         """Nodes that integrate p e^{sL} for Re s = ``tilt``, |Im s| <= ``frequency``."""
