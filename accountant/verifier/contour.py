@@ -268,6 +268,11 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
     errors = 0.0
     block, k, tail, work = 8, 0, math.inf, 0.0
     while True:
+        for piece in (piece for part in whole.parts for piece in part.law.pieces):
+            finer = piece.half_width(tilt, 0.0) / piece.half_width(tilt, step * (k + block))
+            work += block * int(len(piece.panels(tilt, 0.0).x) * finer)
+        if work > _WORK_LIMIT:
+            return None
         index = np.arange(k, k + block)
         t = step * index
         product = np.exp(whole.precision * (0.5 * (1j * t) ** 2 + 1j * t * (tilt + 0.5)))
@@ -293,11 +298,6 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
             tail = _rest(whole, joint_atom, step * (k - 1), goal)
             if tail <= goal:
                 break
-        for piece in (piece for part in whole.parts for piece in part.law.pieces):
-            finer = piece.half_width(tilt, 0.0) / piece.half_width(tilt, step * k)
-            work += block * int(len(piece.panels(tilt, 0.0).x) * finer)
-        if work > _WORK_LIMIT:
-            return None
         block = min(2 * block, 2048)
     terms = np.concatenate(values)
     return ContourProfile(tilt, step, terms, whole.log_peak, tail, errors, second.tilt, second.log_chernoff)

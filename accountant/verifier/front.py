@@ -20,9 +20,10 @@ from affidavit.accountant.verifier.balls import Array, Ball, ball, precision
 from affidavit.accountant.verifier.convolve import Composed, TooLong, Uses, compose, log_tail_bound, losses, window_of
 from affidavit.accountant.verifier.discrete import DiscretePair
 from affidavit.accountant.verifier.envelope import ExponentialPair
+from affidavit.accountant.verifier.finite_losses import losses_of
 from affidavit.accountant.verifier.lattice import LEAST, LatticeMasses, anchors, from_above, from_below, on_grid, reach
 from affidavit.accountant.verifier.mixture import LossMasses, two_point_masses
-from affidavit.accountant.verifier.pairs import LaplacePair, Mixed, Pair, Reversed
+from affidavit.accountant.verifier.pairs import Beside, LaplacePair, Mixed, Pair, Reversed
 from affidavit.accountant.verifier.product import Atoms, ProductProfile, TwoValued, two_point_product
 from affidavit.accountant.verifier.replaced import ReplacedPair
 from affidavit.accountant.verifier.single import SingleProfile
@@ -35,6 +36,8 @@ COARSE_CELLS, MOST_COARSE = 600, 8
 MAX_SIZE, MAX_TAILS = 1 << 16, 20_000
 """Places of a transform, fewer of more than 128 bits, and lattice points at which tails are evaluated for one side."""
 STEP_BITS, HALVED = 34, 3
+FEW_BESIDE = 64
+"""Losses at which the closed form of one use is evaluated."""
 LATTICE_BELOW_ZERO = 1.2
 """Cells between a mixture's smallest loss and 0: without a lattice point there its bulk has no place below."""
 
@@ -103,10 +106,16 @@ class Front:
         return self.direction.upper is self.direction.lower
 
     def single(self) -> SingleProfile | None:
-        """The exact profile, when there is only one use."""
+        """The exact profile, when there is only one use, and few two-valued losses beside it."""
         match self.direction:
-            case Direction(mu=None, upper=((above, 1),), lower=((below, 1),), binomials=(), plain=()):
-                return SingleProfile(above, above if reached(above) else below, self.bits)
+            case Direction(mu=None, upper=((above, 1),), lower=((below, 1),), binomials=binomials, plain=plain):
+                if not (binomials or plain):
+                    return SingleProfile(above, above if reached(above) else below, self.bits)
+                if losses_of(plain) * math.prod(pair.count + 1 for pair in binomials) <= FEW_BESIDE:
+                    with precision(self.bits):
+                        upper = Beside(self.atoms(), above)
+                        lower = upper if below is above else Beside(self.atoms(), below)
+                    return SingleProfile(upper, lower, self.bits)
         return None
 
     @property
