@@ -16,7 +16,7 @@ import numpy as np
 from flint import arb
 
 from affidavit.accountant.plan import Approximate, Pure
-from affidavit.accountant.verifier.balls import Array, Ball, ball, precision
+from affidavit.accountant.verifier.balls import Array, Ball, ball, precision, up
 from affidavit.accountant.verifier.convolve import Composed, TooLong, Uses, compose, log_tail_bound, losses, window_of
 from affidavit.accountant.verifier.discrete import DiscretePair
 from affidavit.accountant.verifier.envelope import ExponentialPair
@@ -123,6 +123,22 @@ class Front:
         """Whether the upper pairs depend on the direction."""
         return any(pair.directed for pair, _ in self.direction.upper) or bool(self.direction.binomials)
 
+    @property
+    def largest(self) -> float:
+        """No loss is above it: minus the smallest ones of the other direction."""
+        uses, plain = self.direction.upper, self.direction.plain
+        if self.direction.mu is not None or any(isinstance(use, Approximate) and use.delta > 0.0 for use, _ in plain):
+            return math.inf
+        with precision(self.bits):
+            total = sum((count * ball(use.epsilon) for use, count in plain), arb(0))
+            total += sum((pair.count * pair.high for pair in self.direction.binomials), arb(0))
+            for pair, count in uses:
+                least = pair.reverse().bottom
+                if least is None or not pair.infinite.is_zero():
+                    return math.inf
+                total -= count * least
+            return up(total)
+
     def spacing(self, width: float, *, resolve: bool = True) -> float:
         """A spacing for which the bracket is about ``width`` of ε wide at the mass asked for.
 
@@ -152,17 +168,19 @@ class Front:
 
     def resolution(self, cells: int) -> float:
         """A spacing of so many places for what one use spans, where all of them add up their squares."""
-        total = sum(count for _, count in self.direction.upper)
-        with precision(self.bits):
-            spans = [(self._reach(pair, total), count) for pair, count in self.direction.upper]
-        return math.sqrt(sum(count * (high - low) ** 2 for (low, high), count in spans) / total) / cells
+        counts = [count for _, count in self.direction.upper]
+        squares = sum(count * span**2 for count, span in zip(counts, self.spans(), strict=True))
+        return math.sqrt(squares / sum(counts)) / cells
 
     def tails(self, step: float) -> float:
         """At how many lattice points tails are evaluated for one side, over ``MAX_TAILS``."""
+        return sum(self.spans()) / step / MAX_TAILS
+
+    def spans(self) -> list[float]:
+        """How far the losses of one use of each are apart."""
         total = sum(count for _, count in self.direction.upper)
         with precision(self.bits):
-            spans = [self._reach(pair, total) for pair, _ in self.direction.upper]
-        return sum(high - low for low, high in spans) / step / MAX_TAILS
+            return [high - low for low, high in (self._reach(pair, total) for pair, _ in self.direction.upper)]
 
     def _reach(self, pair: Pair, total: int) -> tuple[float, float]:
         """Of one of so many uses."""
@@ -209,18 +227,13 @@ class Front:
                 result = result.times(two_point_masses(self.atoms()))
             return result
 
-    def _widest(self) -> float:
-        """How far the losses of one use are apart: a lattice that is coarser tells nothing of it."""
-        total = sum(count for _, count in self.direction.upper)
-        return max(high - low for low, high in (self._reach(pair, total) for pair, _ in self.direction.upper))
-
     def _lattice(self, spacing: float, *, keep: Kept) -> LossMasses:
         upper: tuple[Array, Array, float] = (np.zeros(1), np.zeros(1), 1.0)
         lower: tuple[Array, Array, float] = (np.zeros(1), np.zeros(1), 0.0)
         if keep != "lower":
             grid = self._grid(spacing, upward=True)
             above = self._composed(grid, upward=True)
-            while above is None and spacing <= self._widest():
+            while above is None and spacing <= max(self.spans()):  # a coarser lattice tells nothing
                 spacing *= 2
                 grid = self._grid(spacing, upward=True)
                 above = self._composed(grid, upward=True)
@@ -228,7 +241,7 @@ class Front:
                 upper = above.masses, losses(above, grid.step, upward=True), above.infinite
         grid = self._grid(spacing, upward=False)
         below = self._composed(grid, upward=False) if keep != "upper" else None
-        while below is None and keep != "upper" and spacing <= self._widest():
+        while below is None and keep != "upper" and spacing <= max(self.spans()):
             spacing *= 2
             grid = self._grid(spacing, upward=False)
             below = self._composed(grid, upward=False)

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
+from affidavit.accountant.verifier.beside import beside_others
 from affidavit.accountant.verifier.bracket import Sides, epsilon_bracket
 from affidavit.accountant.verifier.branches import Fixed
 from affidavit.accountant.verifier.front import Front, Kept
@@ -17,6 +18,7 @@ from affidavit.accountant.verifier.profile import (
     NARROW_DELTA,
     SMALLEST,
     TAIL,
+    AtMost,
     Best,
     Goal,
     OneSide,
@@ -48,12 +50,13 @@ def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
     pending: list[_Look] = []
     forward, backward = fronts(fixed, negligible=tail)
     for front in (forward, backward) if forward.directed else (forward,):
-        exact = front.closed_form() or front.single()
+        exact = front.closed_form() or front.single() or _narrow(beside_others(front), goal)
         if exact is not None:
             found.append(exact)
         elif forward.directed or goal.keep != "both":
             # A quick look at the upper side: it may show that this direction does not matter.
-            pending.append(_Look.at(front, goal))
+            largest = front.largest if goal.delta is not None else math.inf
+            pending.append(_Look.at(front, goal) if largest == math.inf else _Look(front, math.inf, None, largest))
         else:
             pending.append(_Look(front, math.inf, None, math.inf))
     if not (forward.attained or forward.directed or found):
@@ -62,6 +65,11 @@ def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
     for look in sorted(pending, key=lambda look: -look.upper):
         floor, top = (max((sides[i] for sides in known), default=0.0) for i in (0, 1))
         most = top if goal.keep == "upper" else min(top, floor + HARDLY * (top - floor))
+        if goal.delta is not None and look.front.largest <= max(most, goal.enough):
+            found.append(AtMost(look.front.largest))
+            continue
+        if look.step == math.inf and forward.directed:
+            look = _Look.at(look.front, goal)
         if look.profile is not None and look.upper <= max(most, goal.enough):
             found.append(look.profile)
             continue
@@ -72,6 +80,12 @@ def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
         return result
     other = _lattice_profile(backward, backward.spacing(NARROW / 2), keep="lower")
     return Best((result, OneSide(other, "lower")))
+
+
+def _narrow(profile: Profile | None, goal: Goal) -> Profile | None:
+    """The profile if its bracket is."""
+    lower, upper = (0.0, 1.0) if profile is None else _asked(profile, goal)
+    return profile if upper - lower <= (NARROW if goal.delta is not None else NARROW_DELTA) * upper else None
 
 
 def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:

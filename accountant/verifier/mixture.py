@@ -63,6 +63,19 @@ class LossMasses:
     lower_loss: Array
     infinite_lower: float = 0.0
 
+    def gathered(self, cells: int) -> LossMasses:
+        """In so many cells."""
+        upper = self.upper_mass > 0.0
+        lower = (self.lower_mass > 0.0) & np.isfinite(self.lower_loss)
+        above, below = (
+            (self.upper_mass[upper], self.upper_loss[upper]),
+            (self.lower_mass[lower], self.lower_loss[lower]),
+        )
+        grids = [np.linspace(losses.min(), losses.max(), cells + 1) for _, losses in (above, below)]
+        return LossMasses(
+            *_split([above], grids[0]), self.infinite_upper, *_merged([below], grids[1]), self.infinite_lower
+        )
+
     def times(self, other: LossMasses) -> LossMasses:
         """The product with an independent one."""
         return LossMasses(
