@@ -62,14 +62,13 @@ def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
     if not (forward.attained or forward.directed or found):
         return _two_lattices(forward, backward, goal)
     known = [_asked(profile, goal) for profile in found] if pending else []
-    for look in sorted(pending, key=lambda look: -look.upper):
+    for first in sorted(pending, key=lambda look: -look.upper):
         floor, top = (max((sides[i] for sides in known), default=0.0) for i in (0, 1))
         most = top if goal.keep == "upper" else min(top, floor + HARDLY * (top - floor))
-        if goal.delta is not None and look.front.largest <= max(most, goal.enough):
-            found.append(AtMost(look.front.largest))
+        if goal.delta is not None and first.front.largest <= max(most, goal.enough):
+            found.append(AtMost(first.front.largest))
             continue
-        if look.step == math.inf and forward.directed:
-            look = _Look.at(look.front, goal)
+        look = _Look.at(first.front, goal) if first.upper < math.inf and first.profile is None else first
         if look.profile is not None and look.upper <= max(most, goal.enough):
             found.append(look.profile)
             continue

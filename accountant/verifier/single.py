@@ -35,7 +35,10 @@ class SingleProfile:
 
 
 def _stick(pair: Pair, epsilon: float, bits: int) -> Bracket:
-    """With few bits, or all where those lose it; at most P(L > ε): times e^ε, a Q that may be 0 or 1e-77 is anything."""
+    """With few bits, or all where those lose it.
+
+    At most P(L > ε), too: times e^ε, a Q that may be 0 or 1e-77 is anything.
+    """
     found = Bracket(0.0, 1.0)
     for enough in (min(FEW_BITS, bits), bits):
         with precision(enough):
