@@ -23,7 +23,7 @@ from affidavit.accountant.verifier.envelope import ExponentialPair
 from affidavit.accountant.verifier.finite_losses import losses_of
 from affidavit.accountant.verifier.lattice import LEAST, LatticeMasses, anchors, from_above, from_below, on_grid, reach
 from affidavit.accountant.verifier.mixture import LossMasses, two_point_masses
-from affidavit.accountant.verifier.pairs import Beside, LaplacePair, Mixed, Pair, Reversed
+from affidavit.accountant.verifier.pairs import Beside, GaussianPair, LaplacePair, Mixed, OnSample, Pair, Reversed
 from affidavit.accountant.verifier.product import Atoms, ProductProfile, TwoValued, two_point_product
 from affidavit.accountant.verifier.replaced import ReplacedPair
 from affidavit.accountant.verifier.single import SingleProfile
@@ -36,6 +36,8 @@ COARSE_CELLS, MOST_COARSE = 600, 8
 MAX_SIZE, MAX_TAILS = 1 << 16, 20_000
 """Places of a transform, fewer of more than 128 bits, and lattice points at which tails are evaluated for one side."""
 STEP_BITS, HALVED = 34, 3
+CELL_BITS = 128
+"""Of a sampled Gaussian's masses, beside those that the rate and differences lose."""
 FEW_BESIDE = 64
 """Losses at which the closed form of one use is evaluated."""
 LATTICE_BELOW_ZERO = 1.2
@@ -209,8 +211,18 @@ class Front:
                 continue
             low, high = self._reach(pair, total)
             fitted = pair.aligned(grid.step, upward=upward) if isinstance(pair, LaplacePair) else pair
-            made.append(((from_above if upward else from_below)(fitted, grid.step, low, high, anchors(pair)[0]), count))
+            with precision(self._bits(pair, grid.step)):
+                side = (from_above if upward else from_below)(fitted, grid.step, low, high, anchors(pair)[0])
+            made.append((side, count))
         return made
+
+    def _bits(self, pair: Pair, step: Ball) -> int:
+        """Enough for masses that are known to a part of the tail there: those of a Gaussian's tails fall with it."""
+        match pair:
+            case OnSample(on_sample=GaussianPair(), rate=rate):
+                lost = math.ceil(-math.log2(float(rate)) - 2.0 * math.log2(min(float(step), 1.0)))
+                return min(self.bits, CELL_BITS + lost)
+        return self.bits
 
     def atoms(self) -> Atoms:
         """The two-point losses."""
