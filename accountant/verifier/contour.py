@@ -35,7 +35,7 @@ __all__ = ["ContourProfile", "TailProfile", "contour_profile"]
 _UNIT = 2.0**-53
 _RUN = 64
 _STRIDE = 1.4
-_WORK_LIMIT = 2e7
+_WORK_LIMIT = 4e7
 """Evaluations of a loss: about a second. What needs more decays too slowly for this formula."""
 _SMALLEST_TILT, _LARGEST_TILT = 1e-4, 1e5
 _FAR_BELOW = 20.0

@@ -29,8 +29,8 @@ from affidavit.accountant.verifier.sampled import expected_delta, fronts
 
 __all__ = ["lattice_above", "sampled_profile"]
 
-COARSE_WIDTH, ROUGH_DELTA = 2e-3, 3e-2
-"""Relative bracket widths: of a first look, and of a rough curve."""
+COARSE_WIDTH, ROUGH_DELTA, SHARP = 2e-3, 3e-2, 1e-6
+"""Relative bracket widths: of a first look, of a rough curve, and what needs no lattice."""
 REFINEMENTS, HALVINGS, MAX_WORK = 4, 4, 128 << 15
 """Refinements and halvings at most; places times bits of a refined sum."""
 QUICK = 4_000
@@ -50,7 +50,7 @@ def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
     pending: list[_Look] = []
     forward, backward = fronts(fixed, negligible=tail)
     for front in (forward, backward) if forward.directed else (forward,):
-        exact = front.closed_form() or front.single() or _narrow(beside_others(front), goal)
+        exact = front.closed_form() or front.single() or _sharp(beside_others(front), goal)
         if exact is not None:
             found.append(exact)
         elif forward.directed or goal.keep != "both":
@@ -81,10 +81,10 @@ def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
     return Best((result, OneSide(other, "lower")))
 
 
-def _narrow(profile: Profile | None, goal: Goal) -> Profile | None:
-    """The profile if its bracket is."""
+def _sharp(profile: Profile | None, goal: Goal) -> Profile | None:
+    """The profile if a lattice is hardly narrower."""
     lower, upper = (0.0, 1.0) if profile is None else _asked(profile, goal)
-    return profile if upper - lower <= (NARROW if goal.delta is not None else NARROW_DELTA) * upper else None
+    return profile if upper - lower <= SHARP * upper else None
 
 
 def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:

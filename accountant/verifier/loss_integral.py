@@ -25,7 +25,7 @@ from affidavit.accountant.verifier.loss_cells import UNIT, Kind, Panels
 __all__ = ["Integral", "Lifted", "Outline", "Part", "Transforms", "log_c", "turned"]
 
 LEAST_LOG = -690.0
-MOST_TERMS, MOST_WORK = 60_000, 2e8
+MOST_TERMS, MOST_WORK = 60_000, 1.2e9
 STRIDE, FINE, FINER = 2.0, 1.05, 30
 DROPPED = 1e-25
 """Of all nodes' weight: what a node adds that is left out (it is charged)."""
