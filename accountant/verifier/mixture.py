@@ -64,17 +64,10 @@ class LossMasses:
     infinite_lower: float = 0.0
 
     def gathered(self, cells: int) -> LossMasses:
-        """In so many cells."""
-        upper = self.upper_mass > 0.0
-        lower = (self.lower_mass > 0.0) & np.isfinite(self.lower_loss)
-        above, below = (
-            (self.upper_mass[upper], self.upper_loss[upper]),
-            (self.lower_mass[lower], self.lower_loss[lower]),
-        )
-        grids = [np.linspace(losses.min(), losses.max(), cells + 1) for _, losses in (above, below)]
-        return LossMasses(
-            *_split([above], grids[0]), self.infinite_upper, *_merged([below], grids[1]), self.infinite_lower
-        )
+        """In so many cells, or fewer losses."""
+        above = _gathered((self.upper_mass, self.upper_loss), cells, upward=True)
+        below = _gathered((self.lower_mass, self.lower_loss), cells, upward=False)
+        return LossMasses(*above, self.infinite_upper, *below, self.infinite_lower)
 
     def times(self, other: LossMasses) -> LossMasses:
         """The product with an independent one."""
@@ -106,6 +99,15 @@ def _product(one: Points, other: Points, *, upward: bool) -> Points:
         for i in range(0, len(other[0]), width)
     )
     return (_split if upward else _merged)(parts, grid)
+
+
+def _gathered(points: Points, cells: int, *, upward: bool) -> Points:
+    masses, losses = points
+    kept = (masses > 0.0) & np.isfinite(losses)
+    masses, losses = masses[kept], losses[kept]
+    if len(losses) <= cells:
+        return masses, losses
+    return (_split if upward else _merged)([(masses, losses)], np.linspace(losses.min(), losses.max(), cells + 1))
 
 
 def _outer(one: Points, other: Points, *, upward: bool) -> Points:
