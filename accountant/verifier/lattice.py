@@ -11,10 +11,11 @@ little below e^l. Going up, the group of lattice point l gets what is left of it
 much of the next one (or ones, where they are light) as makes its ratio e^l. Groups are (randomised)
 functions of the outcome, so their pair is dominated by (P, Q) (data processing), and both sides are
 O(h²) from the truth. What is left at the upper end goes to a lattice point below its loss, which only
-lowers every hockey-stick.
+lowers every hockey-stick. A pair whose loss is bounded above (``Reversed``) is grouped from the
+other end: it is the mirror image of the groups of its reverse, losses negated and P and Q exchanged.
 
 A lattice that begins just below a heavy loss (``anchors``) meets it from the safe side: mass p at a loss l' <= l has
-more Q-mass, which lowers every hockey-stick.
+more Q-mass, which lowers every hockey-stick. In the mirror image, P and Q exchanged, Q is kept and P is enlarged.
 
 Everything is an enclosure of exact real masses, and a lattice mass p has Q-mass e^{-l} p exactly. A Gaussian's cells
 are integrated in float64 instead, each mass rounded to its side (``gaussian_cells``), unless they are wide, and so few.
@@ -204,6 +205,15 @@ def _between(lower: Tails, upper: Tails) -> Tails:
 
 def from_below(pair: Pair, step: Ball, low: float, high: float, offset: Ball = ZERO) -> LatticeMasses:
     """A pair at losses i step + ``offset`` that ``pair`` dominates."""
+    if isinstance(pair, Reversed):
+        first, masses, (p, q) = _grouped(
+            Mixed(pair.on_sample.reverse(), pair.rate), step, -high, -low, -offset, mirrored=True
+        )
+        ceiling = ((first + len(masses) - 1) * step - offset).exp()
+        if p <= ceiling * q:
+            masses[-1] += ceiling * q
+        mirrored = [mass * (offset - (first + i) * step).exp() for i, mass in enumerate(masses)]
+        return LatticeMasses(-(first + len(masses) - 1), tuple(reversed(mirrored)), arb(0), offset)
     if isinstance(pair, GaussianPair) and offset.is_zero():
         mu, first = down(pair.mu), _index(low, step) - 1
         found = grouped(mu, places(mu, step, first, _index(high, step) + 1, upward=True)) if mu > 0.0 else None
@@ -217,18 +227,20 @@ def from_below(pair: Pair, step: Ball, low: float, high: float, offset: Ball = Z
     return LatticeMasses(first, tuple(masses), pair.infinite, offset)
 
 
-def _grouped(pair: Pair, step: Ball, low: float, high: float, offset: Ball) -> tuple[int, list[Ball], Tails]:
+def _grouped(
+    pair: Pair, step: Ball, low: float, high: float, offset: Ball, *, mirrored: bool = False
+) -> tuple[int, list[Ball], Tails]:
     """The groups' P-masses on the lattice points from the first one up, and what is left above.
 
     Loss +inf is a group of its own, left out here. Where rounding keeps a group's ratio from being e^l, P is brought
-    down to e^l Q.
+    down to e^l Q; for the mirror image, of which Q is the P, the ratio is at most e^l instead, and Q is brought down.
     """
     first, last = _index(low - offset, step) - 1, _index(high - offset, step) + 1
     edge = step * (0.5 - BELOW_CENTRE) + offset
     atoms = {
         place: atom
         for atom in pair.atoms
-        if (place := _place(atom.loss - offset, step)) is not None and first <= place <= last
+        if (place := _place(atom.loss - offset, step, mirrored=mirrored)) is not None and first <= place <= last
     }
     tails = []
     for i in range(first, last + 1):
@@ -242,39 +254,39 @@ def _grouped(pair: Pair, step: Ball, low: float, high: float, offset: Ball) -> t
     whole_q = sum((atom.mass * (-atom.loss).exp() for atom in atoms.values()), arb(0))
     grown = [(i * step + offset).exp() for i in range(first, last + 1)]
     masses = [arb(0)] * len(grown)
-    for place, atom in atoms.items():
-        masses[place - first] += atom.mass
+    for place, atom in atoms.items():  # Q-mass is kept where the pair is turned, P-mass otherwise
+        masses[place - first] += atom.mass * (place * step + offset - atom.loss).exp() if mirrored else atom.mass
     share, cell = arb(1), (1 - pair.infinite - whole - tails[0][0], 1 - whole_q - tails[0][1])
     target = 0
     for i, (lower, upper) in enumerate(pairwise(tails), start=1):
         above = _between(lower, upper)
         lacking = share * (grown[target] * cell[1] - cell[0])
-        if lacking < 0 and -lacking <= NEARLY * share * cell[0]:  # as good as at its place
+        if not mirrored and lacking < 0 and -lacking <= NEARLY * share * cell[0]:  # as good as at its place
             masses[target] += share * grown[target] * cell[1]
             share, cell, target = arb(1), above, i
             continue
-        while lacking < 0 and target < i:
+        while (not lacking >= 0 if mirrored else lacking < 0) and target < i:
             target += 1
             lacking = share * (grown[target] * cell[1] - cell[0])
         surplus = above[0] - grown[target] * above[1]
         # Rounded to an exact number, by which errors do not travel upwards.
         taken = lacking.nonnegative_part() / surplus if surplus > 0 else arb.nan()
-        taken = taken.upper()
-        if lacking < 0 or not taken <= 1:
+        taken = taken.nonnegative_part().lower() if mirrored else taken.upper()
+        if lacking < 0 or (mirrored and not lacking >= 0) or not taken <= 1:
             share, cell = arb(1), (share * cell[0] + above[0], share * cell[1] + above[1])
             continue
         group = share * cell[0] + taken * above[0], share * cell[1] + taken * above[1]
-        masses[target] += grown[target] * group[1]
+        masses[target] += group[0] if mirrored else grown[target] * group[1]
         share, cell, target = 1 - taken, above, i
     return first, masses, (share * cell[0], share * cell[1])
 
 
-def _place(loss: Ball, step: Ball) -> int | None:
-    """The lattice index of a loss, if it is on the lattice or just above."""
+def _place(loss: Ball, step: Ball, *, mirrored: bool) -> int | None:
+    """The lattice index of a loss, if it is on the lattice or just above (``mirrored``: just below)."""
     cells = loss / step
     index = cells.unique_fmpz()
     if index is None:
-        index = cells.floor().unique_fmpz()
+        index = (cells.ceil() if mirrored else cells.floor()).unique_fmpz()
         if index is None or not abs(cells - index) <= ALMOST:
             return None
     return int(index)
