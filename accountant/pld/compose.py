@@ -215,13 +215,15 @@ def compose_masses(parts: Sequence[tuple[Masses, int]], saddle: Saddle, side: Si
 
 
 def _discounted(weight: Array, step: float) -> Array:
-    """Σ_{j >= i} w_j e^{−(j − i) step}, by doubling how far it reaches: e^{−x} is off by x u, below 800 u in all.
-
-    What is left out or underflows is below 1e-23 of Σ_{j >= i} w_j, which is charged its rounding: every w is 0 or at
-    least ``LEAST``.
-    """
-    result, reach = weight.copy(), 1
-    while reach < weight.size and step * reach < 745.0:
-        result[:-reach] += math.exp(-step * reach) * result[reach:]
-        reach *= 2
+    """Σ_{j >= i} w_j e^{−(j − i) step}, relative error a few u a term."""
+    # In blocks across which e^{step} stays in float64, from the top down.
+    block = max(1, int(600.0 / step)) if step > 0.0 else weight.size
+    result = np.empty_like(weight)
+    carried = 0.0
+    for end in range(weight.size, 0, -block):
+        start = max(0, end - block)
+        growth = np.exp(step * np.arange(end - start, dtype=np.float64)) if end - start > 1 else np.ones(1)
+        sums = np.cumsum((weight[start:end] / growth)[::-1])[::-1] * growth
+        result[start:end] = sums + carried * growth * math.exp(-min(step * (end - start), 745.0))
+        carried = float(result[start])
     return result
