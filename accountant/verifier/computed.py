@@ -15,10 +15,11 @@ from flint import arb
 
 from affidavit.accountant.verifier.balls import Array, Ball
 from affidavit.accountant.verifier.front import Front
+from affidavit.accountant.verifier.mixture import LossMasses
 from affidavit.accountant.verifier.pairs import Atom, Finite, Pair
 from affidavit.accountant.verifier.product import Atoms
 
-__all__ = ["DISJOINT", "IDLE", "Computed", "computed"]
+__all__ = ["DISJOINT", "IDLE", "Computed", "atoms_of", "computed"]
 
 DISJOINT = Finite(Atoms((arb(0),), (arb(1),), arb(1), arb(0)))
 """Laws without a common outcome: what has no noise."""
@@ -67,13 +68,20 @@ def computed(front: Front) -> tuple[Pair, Pair]:
         return exact, exact
     many = sum(count for _, count in direction.upper) > MANY
     found = front.masses(front.resolution(CELLS_OF_MANY if many else CELLS))
-    above = _pair(found.upper_mass, found.upper_loss, found.infinite_upper, directed=front.directed)
-    below = _pair(found.lower_mass, found.lower_loss, max(0.0, found.infinite_lower), directed=front.directed)
-    return above or DISJOINT, below or IDLE
+    above, below = atoms_of(found)
+    return (
+        Computed(above, front.directed) if above else DISJOINT,
+        Computed(below, front.directed) if below else IDLE,
+    )
 
 
-def _pair(masses: Array, losses: Array, infinite: float, *, directed: bool) -> Computed | None:
-    """None where all mass is on +inf, or nowhere."""
+def atoms_of(found: LossMasses) -> tuple[Atoms | None, Atoms | None]:
+    """Each side's losses; None where all mass is on +inf, or nowhere."""
+    below = _atoms(found.lower_mass, found.lower_loss, max(0.0, found.infinite_lower))
+    return _atoms(found.upper_mass, found.upper_loss, found.infinite_upper), below
+
+
+def _atoms(masses: Array, losses: Array, infinite: float) -> Atoms | None:
     kept = (masses > 0.0) & np.isfinite(losses)
     order = np.argsort(-losses[kept], kind="stable")
     if infinite >= 1.0 or not order.size:
@@ -81,4 +89,4 @@ def _pair(masses: Array, losses: Array, infinite: float, *, directed: bool) -> C
     whole = 1 - arb(infinite)
     balls = tuple(arb(float(loss)) for loss in losses[kept][order])
     shares = tuple(arb(float(mass)) / whole for mass in masses[kept][order])
-    return Computed(Atoms(balls, shares, arb(infinite), arb(0)), directed)
+    return Atoms(balls, shares, arb(infinite), arb(0))

@@ -35,7 +35,7 @@ __all__ = ["ContourProfile", "TailProfile", "contour_profile"]
 _UNIT = 2.0**-53
 _RUN = 64
 _STRIDE = 1.4
-_WORK_LIMIT = 2e7
+_WORK_LIMIT = 4e7
 """Evaluations of a loss: about a second. What needs more decays too slowly for this formula."""
 _SMALLEST_TILT, _LARGEST_TILT = 1e-4, 1e5
 _FAR_BELOW = 20.0
@@ -268,6 +268,11 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
     errors = 0.0
     block, k, tail, work = 8, 0, math.inf, 0.0
     while True:
+        for piece in (piece for part in whole.parts for piece in part.law.pieces):
+            finer = piece.half_width(tilt, 0.0) / piece.half_width(tilt, step * (k + block))
+            work += block * int(len(piece.panels(tilt, 0.0).x) * finer)
+        if work > _WORK_LIMIT:
+            return None
         index = np.arange(k, k + block)
         t = step * index
         product = np.exp(whole.precision * (0.5 * (1j * t) ** 2 + 1j * t * (tilt + 0.5)))
@@ -293,11 +298,6 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
             tail = _rest(whole, joint_atom, step * (k - 1), goal)
             if tail <= goal:
                 break
-        for piece in (piece for part in whole.parts for piece in part.law.pieces):
-            finer = piece.half_width(tilt, 0.0) / piece.half_width(tilt, step * k)
-            work += block * int(len(piece.panels(tilt, 0.0).x) * finer)
-        if work > _WORK_LIMIT:
-            return None
         block = min(2 * block, 2048)
     terms = np.concatenate(values)
     return ContourProfile(tilt, step, terms, whole.log_peak, tail, errors, second.tilt, second.log_chernoff)

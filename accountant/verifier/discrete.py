@@ -46,6 +46,11 @@ class DiscretePair(Pair):
     def spacing(self) -> Fraction:
         return self.shift / self.variance
 
+    @property
+    def finite(self) -> Ball:
+        """All of it, however far."""
+        return arb(1)
+
     def tail(self, index: int) -> Ball:
         """P(N_Z(0, variance) > index)."""
         if index >= self.reach:

@@ -16,13 +16,14 @@ import numpy as np
 from flint import arb
 
 from affidavit.accountant.plan import Approximate, Pure
-from affidavit.accountant.verifier.balls import Array, Ball, ball, precision
+from affidavit.accountant.verifier.balls import Array, Ball, ball, precision, up
 from affidavit.accountant.verifier.convolve import Composed, TooLong, Uses, compose, log_tail_bound, losses, window_of
 from affidavit.accountant.verifier.discrete import DiscretePair
 from affidavit.accountant.verifier.envelope import ExponentialPair
+from affidavit.accountant.verifier.finite_losses import losses_of
 from affidavit.accountant.verifier.lattice import LEAST, LatticeMasses, anchors, from_above, from_below, on_grid, reach
 from affidavit.accountant.verifier.mixture import LossMasses, two_point_masses
-from affidavit.accountant.verifier.pairs import LaplacePair, Mixed, Pair, Reversed
+from affidavit.accountant.verifier.pairs import Beside, GaussianPair, LaplacePair, Mixed, OnSample, Pair, Reversed
 from affidavit.accountant.verifier.product import Atoms, ProductProfile, TwoValued, two_point_product
 from affidavit.accountant.verifier.replaced import ReplacedPair
 from affidavit.accountant.verifier.single import SingleProfile
@@ -35,6 +36,10 @@ COARSE_CELLS, MOST_COARSE = 600, 8
 MAX_SIZE, MAX_TAILS = 1 << 16, 20_000
 """Places of a transform, fewer of more than 128 bits, and lattice points at which tails are evaluated for one side."""
 STEP_BITS, HALVED = 34, 3
+CELL_BITS = 128
+"""Of a sampled Gaussian's masses, beside those that the rate and differences lose."""
+FEW_BESIDE = 64
+"""Losses at which the closed form of one use is evaluated."""
 LATTICE_BELOW_ZERO = 1.2
 """Cells between a mixture's smallest loss and 0: without a lattice point there its bulk has no place below."""
 
@@ -103,16 +108,38 @@ class Front:
         return self.direction.upper is self.direction.lower
 
     def single(self) -> SingleProfile | None:
-        """The exact profile, when there is only one use."""
+        """The exact profile, when there is only one use, and few two-valued losses beside it."""
         match self.direction:
-            case Direction(mu=None, upper=((above, 1),), lower=((below, 1),), binomials=(), plain=()):
-                return SingleProfile(above, above if reached(above) else below, self.bits)
+            case Direction(mu=None, upper=((above, 1),), lower=((below, 1),), binomials=binomials, plain=plain):
+                if not (binomials or plain):
+                    return SingleProfile(above, above if reached(above) else below, self.bits)
+                if losses_of(plain) * math.prod(pair.count + 1 for pair in binomials) <= FEW_BESIDE:
+                    with precision(self.bits):
+                        upper = Beside(self.atoms(), above)
+                        lower = upper if below is above else Beside(self.atoms(), below)
+                    return SingleProfile(upper, lower, self.bits)
         return None
 
     @property
     def directed(self) -> bool:
         """Whether the upper pairs depend on the direction."""
         return any(pair.directed for pair, _ in self.direction.upper) or bool(self.direction.binomials)
+
+    @property
+    def largest(self) -> float:
+        """No loss is above it: minus the smallest ones of the other direction."""
+        uses, plain = self.direction.upper, self.direction.plain
+        if self.direction.mu is not None or any(isinstance(use, Approximate) and use.delta > 0.0 for use, _ in plain):
+            return math.inf
+        with precision(self.bits):
+            total = sum((count * ball(use.epsilon) for use, count in plain), arb(0))
+            total += sum((pair.count * pair.high for pair in self.direction.binomials), arb(0))
+            for pair, count in uses:
+                least = pair.reverse().bottom
+                if least is None or not pair.infinite.is_zero():
+                    return math.inf
+                total -= count * least
+            return up(total)
 
     def spacing(self, width: float, *, resolve: bool = True) -> float:
         """A spacing for which the bracket is about ``width`` of ε wide at the mass asked for.
@@ -143,17 +170,19 @@ class Front:
 
     def resolution(self, cells: int) -> float:
         """A spacing of so many places for what one use spans, where all of them add up their squares."""
-        total = sum(count for _, count in self.direction.upper)
-        with precision(self.bits):
-            spans = [(self._reach(pair, total), count) for pair, count in self.direction.upper]
-        return math.sqrt(sum(count * (high - low) ** 2 for (low, high), count in spans) / total) / cells
+        counts = [count for _, count in self.direction.upper]
+        squares = sum(count * span**2 for count, span in zip(counts, self.spans(), strict=True))
+        return math.sqrt(squares / sum(counts)) / cells
 
     def tails(self, step: float) -> float:
         """At how many lattice points tails are evaluated for one side, over ``MAX_TAILS``."""
+        return sum(self.spans()) / step / MAX_TAILS
+
+    def spans(self) -> list[float]:
+        """How far the losses of one use of each are apart."""
         total = sum(count for _, count in self.direction.upper)
         with precision(self.bits):
-            spans = [self._reach(pair, total) for pair, _ in self.direction.upper]
-        return sum(high - low for low, high in spans) / step / MAX_TAILS
+            return [high - low for low, high in (self._reach(pair, total) for pair, _ in self.direction.upper)]
 
     def _reach(self, pair: Pair, total: int) -> tuple[float, float]:
         """Of one of so many uses."""
@@ -182,8 +211,18 @@ class Front:
                 continue
             low, high = self._reach(pair, total)
             fitted = pair.aligned(grid.step, upward=upward) if isinstance(pair, LaplacePair) else pair
-            made.append(((from_above if upward else from_below)(fitted, grid.step, low, high, anchors(pair)[0]), count))
+            with precision(self._bits(pair, grid.step)):
+                side = (from_above if upward else from_below)(fitted, grid.step, low, high, anchors(pair)[0])
+            made.append((side, count))
         return made
+
+    def _bits(self, pair: Pair, step: Ball) -> int:
+        """Enough for masses that are known to a part of the tail there: those of a Gaussian's tails fall with it."""
+        match pair:
+            case OnSample(on_sample=GaussianPair(), rate=rate):
+                lost = math.ceil(-math.log2(float(rate)) - 2.0 * math.log2(min(float(step), 1.0)))
+                return min(self.bits, CELL_BITS + lost)
+        return self.bits
 
     def atoms(self) -> Atoms:
         """The two-point losses."""
@@ -200,18 +239,13 @@ class Front:
                 result = result.times(two_point_masses(self.atoms()))
             return result
 
-    def _widest(self) -> float:
-        """How far the losses of one use are apart: a lattice that is coarser tells nothing of it."""
-        total = sum(count for _, count in self.direction.upper)
-        return max(high - low for low, high in (self._reach(pair, total) for pair, _ in self.direction.upper))
-
     def _lattice(self, spacing: float, *, keep: Kept) -> LossMasses:
         upper: tuple[Array, Array, float] = (np.zeros(1), np.zeros(1), 1.0)
         lower: tuple[Array, Array, float] = (np.zeros(1), np.zeros(1), 0.0)
         if keep != "lower":
             grid = self._grid(spacing, upward=True)
             above = self._composed(grid, upward=True)
-            while above is None and spacing <= self._widest():
+            while above is None and spacing <= max(self.spans()):  # a coarser lattice tells nothing
                 spacing *= 2
                 grid = self._grid(spacing, upward=True)
                 above = self._composed(grid, upward=True)
@@ -219,7 +253,7 @@ class Front:
                 upper = above.masses, losses(above, grid.step, upward=True), above.infinite
         grid = self._grid(spacing, upward=False)
         below = self._composed(grid, upward=False) if keep != "upper" else None
-        while below is None and keep != "upper" and spacing <= self._widest():
+        while below is None and keep != "upper" and spacing <= max(self.spans()):
             spacing *= 2
             grid = self._grid(spacing, upward=False)
             below = self._composed(grid, upward=False)

@@ -48,8 +48,6 @@ from affidavit.accountant.verifier.product import Atoms, Tails
 
 __all__ = ["LEAST", "LatticeMasses", "anchors", "from_above", "from_below", "on_grid", "reach"]
 
-FARTHEST = 2.0**60
-"""What is farther below counts as -inf."""
 TINY = 1e-12
 ALMOST = 1e-6
 """How far from its place an atom may be, on the safe side, in units of the spacing."""
@@ -136,9 +134,7 @@ def reach(pair: Pair, negligible: float, light: float = 0.0) -> tuple[float, flo
     Below them there may be ``light``, which goes up to the lowest place (above) or is left out (below).
     """
 
-    finite: Ball = arb(1)
-    if pair.bottom is None and not isinstance(pair, DiscretePair):
-        finite = pair.above(arb(-FARTHEST))[0]  # the rest may be on -inf
+    finite = pair.finite
 
     def beyond(loss: float) -> bool:
         tail = pair.above(arb(loss))[0]

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
+from affidavit.accountant.verifier.beside import beside_others
 from affidavit.accountant.verifier.bracket import Sides, epsilon_bracket
 from affidavit.accountant.verifier.branches import Fixed
 from affidavit.accountant.verifier.front import Front, Kept
@@ -17,6 +18,7 @@ from affidavit.accountant.verifier.profile import (
     NARROW_DELTA,
     SMALLEST,
     TAIL,
+    AtMost,
     Best,
     Goal,
     OneSide,
@@ -27,8 +29,8 @@ from affidavit.accountant.verifier.sampled import expected_delta, fronts
 
 __all__ = ["lattice_above", "sampled_profile"]
 
-COARSE_WIDTH, ROUGH_DELTA = 2e-3, 3e-2
-"""Relative bracket widths: of a first look, and of a rough curve."""
+COARSE_WIDTH, ROUGH_DELTA, SHARP = 2e-3, 3e-2, 1e-6
+"""Relative bracket widths: of a first look, of a rough curve, and what needs no lattice."""
 REFINEMENTS, HALVINGS, MAX_WORK = 4, 4, 128 << 15
 """Refinements and halvings at most; places times bits of a refined sum."""
 QUICK = 4_000
@@ -48,20 +50,25 @@ def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
     pending: list[_Look] = []
     forward, backward = fronts(fixed, negligible=tail)
     for front in (forward, backward) if forward.directed else (forward,):
-        exact = front.closed_form() or front.single()
+        exact = front.closed_form() or front.single() or _sharp(beside_others(front), goal)
         if exact is not None:
             found.append(exact)
         elif forward.directed or goal.keep != "both":
             # A quick look at the upper side: it may show that this direction does not matter.
-            pending.append(_Look.at(front, goal))
+            largest = front.largest if goal.delta is not None else math.inf
+            pending.append(_Look.at(front, goal) if largest == math.inf else _Look(front, math.inf, None, largest))
         else:
             pending.append(_Look(front, math.inf, None, math.inf))
     if not (forward.attained or forward.directed or found):
         return _two_lattices(forward, backward, goal)
     known = [_asked(profile, goal) for profile in found] if pending else []
-    for look in sorted(pending, key=lambda look: -look.upper):
+    for first in sorted(pending, key=lambda look: -look.upper):
         floor, top = (max((sides[i] for sides in known), default=0.0) for i in (0, 1))
         most = top if goal.keep == "upper" else min(top, floor + HARDLY * (top - floor))
+        if goal.delta is not None and first.front.largest <= max(most, goal.enough):
+            found.append(AtMost(first.front.largest))
+            continue
+        look = _Look.at(first.front, goal) if first.upper < math.inf and first.profile is None else first
         if look.profile is not None and look.upper <= max(most, goal.enough):
             found.append(look.profile)
             continue
@@ -72,6 +79,12 @@ def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
         return result
     other = _lattice_profile(backward, backward.spacing(NARROW / 2), keep="lower")
     return Best((result, OneSide(other, "lower")))
+
+
+def _sharp(profile: Profile | None, goal: Goal) -> Profile | None:
+    """The profile if a lattice is hardly narrower."""
+    lower, upper = (0.0, 1.0) if profile is None else _asked(profile, goal)
+    return profile if upper - lower <= SHARP * upper else None
 
 
 def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:

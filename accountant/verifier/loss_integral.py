@@ -25,9 +25,8 @@ from affidavit.accountant.verifier.loss_cells import UNIT, Kind, Panels
 __all__ = ["Integral", "Lifted", "Outline", "Part", "Transforms", "log_c", "turned"]
 
 LEAST_LOG = -690.0
-MOST_TERMS, MOST_WORK = 60_000, 2e9
+MOST_TERMS, MOST_WORK = 60_000, 1.2e9
 STRIDE, FINE, FINER = 2.0, 1.05, 30
-BLOCK = 128
 DROPPED = 1e-25
 """Of all nodes' weight: what a node adds that is left out (it is charged)."""
 
@@ -266,10 +265,11 @@ def _end(log_rest: Callable[[float], float], log_room: float, *, start: float, m
 
 def turned(weight: Array, loss: Array, step: float, count: int) -> tuple[ComplexArray, Array]:
     """Σ weight (e^{iktl} − 1) at t = ``step``, k < ``count``, and the weights of what was left out."""
-    rows = -(-count // BLOCK)
+    block = math.isqrt(count) + 1
+    rows = -(-count // block)
     kept = weight * loss > DROPPED * float(weight @ loss)
-    coarse = _turned(np.outer(step * BLOCK * np.arange(rows), loss[kept]))
-    fine = _turned(np.outer(step * np.arange(BLOCK), loss[kept]))
+    coarse = _turned(np.outer(step * block * np.arange(rows), loss[kept]))
+    fine = _turned(np.outer(step * np.arange(block), loss[kept]))
     heavy = weight[kept]
     found = (coarse * heavy) @ fine.T + (coarse @ heavy)[:, None] + (fine @ heavy)[None, :]
     result: ComplexArray = found.ravel()[:count]

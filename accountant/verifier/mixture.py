@@ -63,6 +63,12 @@ class LossMasses:
     lower_loss: Array
     infinite_lower: float = 0.0
 
+    def gathered(self, cells: int) -> LossMasses:
+        """In so many cells, or fewer losses."""
+        above = _gathered((self.upper_mass, self.upper_loss), cells, upward=True)
+        below = _gathered((self.lower_mass, self.lower_loss), cells, upward=False)
+        return LossMasses(*above, self.infinite_upper, *below, self.infinite_lower)
+
     def times(self, other: LossMasses) -> LossMasses:
         """The product with an independent one."""
         return LossMasses(
@@ -93,6 +99,15 @@ def _product(one: Points, other: Points, *, upward: bool) -> Points:
         for i in range(0, len(other[0]), width)
     )
     return (_split if upward else _merged)(parts, grid)
+
+
+def _gathered(points: Points, cells: int, *, upward: bool) -> Points:
+    masses, losses = points
+    kept = (masses > 0.0) & np.isfinite(losses)
+    masses, losses = masses[kept], losses[kept]
+    if len(losses) <= cells:
+        return masses, losses
+    return (_split if upward else _merged)([(masses, losses)], np.linspace(losses.min(), losses.max(), cells + 1))
 
 
 def _outer(one: Points, other: Points, *, upward: bool) -> Points:

@@ -55,6 +55,8 @@ __all__ = [
 
 NEARLY = 1e-6
 """A Laplace width this close to a whole number of lattice cells is moved onto the lattice."""
+FARTHEST = 2.0**60
+"""What is farther below counts as -inf."""
 
 
 class Atom(NamedTuple):
@@ -83,6 +85,11 @@ class Pair(ABC):
     def infinite(self) -> Ball:
         """P(L = inf)."""
         return arb(0)
+
+    @property
+    def finite(self) -> Ball:
+        """P(L > -inf)."""
+        return arb(1) if self.bottom is not None else self.above(arb(-FARTHEST))[0]
 
     @property
     def directed(self) -> bool:

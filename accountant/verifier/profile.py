@@ -21,6 +21,7 @@ __all__ = [
     "NARROW_DELTA",
     "SMALLEST",
     "TAIL",
+    "AtMost",
     "Beside",
     "Best",
     "Blatant",
@@ -88,6 +89,17 @@ class Blatant:
 
     def delta(self, epsilon: float) -> Sides:  # noqa: ARG002
         return 1.0, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """No loss is above ``largest``; nothing is said below it."""
+
+    largest: float
+    method: str = "largest loss"
+
+    def delta(self, epsilon: float) -> Sides:
+        return 0.0, 0.0 if epsilon >= self.largest else 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,8 @@ def rare_profile(kinds: Sequence[Kind], *, delta: float | None, epsilon: float |
         else:
             sides = epsilon_bracket(found, delta, start=aim)
             low, high = max(low, sides.lower), min(high, sides.upper)
+            if low == 0.0 and high == math.inf:
+                break
         width = (sides.upper - sides.lower) / max(sides.upper, 1e-300) if sides.upper < math.inf else math.inf
         if math.isfinite(width) and (best is None or width < 0.5 * best[0]):
             best = (width, found.around(sides.upper if epsilon is None else aim))

@@ -15,6 +15,9 @@ from affidavit.accountant.verifier.pairs import Pair
 
 __all__ = ["SingleProfile", "one_exponential"]
 
+FEW_BITS, SHARP = 128, 1e-14
+"""Bits that are tried first, and the relative width with which they are enough."""
+
 
 @dataclass(frozen=True, slots=True)
 class SingleProfile:
@@ -26,17 +29,25 @@ class SingleProfile:
     method: str = "closed form of one use"
 
     def delta(self, epsilon: float) -> Sides:
-        with precision(self.bits):
-            high = _stick(self.upper, epsilon)
-            low = high if self.lower is self.upper else _stick(self.lower, epsilon)
-            return low.lower, high.upper
+        high = _stick(self.upper, epsilon, self.bits)
+        low = high if self.lower is self.upper else _stick(self.lower, epsilon, self.bits)
+        return low.lower, high.upper
 
 
-def _stick(pair: Pair, epsilon: float) -> Bracket:
-    """At most P(L > ε), too: times e^ε, a Q that may be 0 or 1e-77 is anything."""
-    p, q = pair.above(ball(epsilon))
-    found = clipped(p - ball(epsilon).exp() * q)
-    return Bracket(found.lower, min(found.upper, up(p)))
+def _stick(pair: Pair, epsilon: float, bits: int) -> Bracket:
+    """With few bits, or all where those lose it.
+
+    At most P(L > ε), too: times e^ε, a Q that may be 0 or 1e-77 is anything.
+    """
+    found = Bracket(0.0, 1.0)
+    for enough in (min(FEW_BITS, bits), bits):
+        with precision(enough):
+            p, q = pair.above(ball(epsilon))
+            found = clipped(p - ball(epsilon).exp() * q)
+            found = Bracket(found.lower, min(found.upper, up(p)))
+        if found.upper - found.lower <= SHARP * found.upper:
+            break
+    return found
 
 
 def one_exponential(spread: Fraction) -> SingleProfile:

@@ -95,8 +95,12 @@ class Component:
         if self.share == 1.0:
             return moved
         small = self.share * np.expm1(np.minimum(z, 30.0))
-        posterior = 1.0 / (1.0 + (1.0 - self.share) / self.share * np.exp(-np.clip(z, -700.0, 700.0)))
-        return np.abs(self.log_ratio(x, sigma)) + np.abs(small) / (1.0 + small) + posterior * moved
+        return np.abs(self.log_ratio(x, sigma)) + np.abs(small) / (1.0 + small) + self._posterior(z) * moved
+
+    def _posterior(self, z: Array) -> Array:
+        """How much of the density the second mean has."""
+        result: Array = self.share / (self.share + (1.0 - self.share) * np.exp(-np.clip(z, -700.0, 700.0)))
+        return result
 
     def complex_log_ratio(self, x: ComplexArray, sigma: float) -> ComplexArray:
         """``log_ratio`` at complex x with |Im x| < π σ²/|mean|."""
@@ -112,9 +116,7 @@ class Component:
         if self.share == 0.0:
             return np.zeros_like(x)
         z = (self.mean * x - 0.5 * self.mean**2) / sigma**2
-        odds = math.inf if self.share == 1.0 else self.share / (1.0 - self.share)
-        result: Array = 1.0 / (1.0 + np.exp(-np.clip(z, -700.0, 700.0)) / odds) * self.mean / sigma**2
-        return result
+        return self._posterior(z) * self.mean / sigma**2
 
     def tail(self, x: mpmath.mpf, sigma: float) -> mpmath.mpf:
         """Probability of (x, ∞)."""
@@ -157,7 +159,7 @@ class Piece:
         r = min(self.sigma, self.sigma**2 / width)
         if frequency > 0.0:
             r = min(r, 40.0 * self.sigma**2 / (0.75 * width * frequency))
-        return r / max(1.0, 0.35 * math.sqrt(tilt)) if self.q.share > 0.0 else r
+        return r / max(1.0, 0.15 * math.sqrt(tilt)) if self.q.share > 0.0 else r
 
     def panels(self, tilt: float, frequency: float) -> Panels:
         """Nodes that integrate p e^{sL} for Re s = ``tilt``, |Im s| <= ``frequency``."""
