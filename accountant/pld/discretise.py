@@ -40,7 +40,7 @@ import numpy as np
 
 from affidavit.accountant.pld.curve import Array, Curve, Logs
 
-__all__ = ["LEAST", "Masses", "Side", "discretise_lower", "discretise_upper", "loss_rounding"]
+__all__ = ["LEAST", "Masses", "Side", "bins", "discretise_lower", "discretise_upper", "loss_rounding"]
 
 Side = Literal["upper", "lower"]
 
@@ -83,7 +83,7 @@ def discretise_upper(curve: Curve, *, origin: float, step: float, points: int) -
     result = np.zeros(points)
     result[0] = math.exp(float(logs.p_head[0]))
     if points > 1:
-        p, scaled, error = _bins(logs, grid[:-1], curve.accuracy)
+        p, scaled, error = bins(logs, grid[:-1], curve.accuracy)
         right = (p - scaled + error) / -math.expm1(-step)
         if curve.convex:
             right = np.clip(right, 0.0, np.maximum(p, 0.0))
@@ -110,7 +110,7 @@ def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -
         return _one_loss(curve, step, logs)
     inner = Logs(*(part[first:last] for part in logs))
     at = grid[first : last + 1]
-    p, scaled, error = _bins(inner, at[1:-1], curve.accuracy)
+    p, scaled, error = bins(inner, at[1:-1], curve.accuracy)
     # Left of the first kink: the line 1 − α if losses can be negative there, else the first chord.
     closed = at[0] <= 0.0
     head, head_scaled = (_exp(inner.p_head[0]), _exp(at[0] + inner.q_head[0])) if closed else (0.0, 0.0)
@@ -166,7 +166,7 @@ def _rounded_down(curve: Curve, grid: Array, step: float) -> Masses:
     """Losses rounded down to the grid, O(h): for steps so wide that a tangent leaves the profile at once."""
     # Bins [l_i, l_{i+1}): an atom on a point, up to rounding, stays there.
     logs = curve.logs(grid - loss_rounding(grid))
-    p, _, _ = _bins(logs, grid[:-1], curve.accuracy)
+    p, _, _ = bins(logs, grid[:-1], curve.accuracy)
     last = max(math.exp(float(logs.p_tail[-1])) - curve.infinity, 0.0)
     result = np.maximum(np.concatenate((p, [last])), 0.0)
     return Masses(float(grid[0]), step, result, curve.infinity, _rounding(logs) + curve.accuracy)
@@ -176,7 +176,7 @@ def _exp(log_value: float) -> float:
     return math.exp(min(float(log_value), 700.0))
 
 
-def _bins(logs: Logs, at: Array, accuracy: float) -> tuple[Array, Array, Array]:
+def bins(logs: Logs, at: Array, accuracy: float) -> tuple[Array, Array, Array]:
     """Bin masses P_i, e^{at_i} Q_i and a bound on the rounding of their difference.
 
     Bin i lies between the points i and i+1 of ``logs``; for P and for Q apart, tails or heads

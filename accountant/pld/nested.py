@@ -32,7 +32,7 @@ from affidavit.accountant.pld.grid import CurveParts, aligned, lattice, masses, 
 from affidavit.accountant.pld.saddle import Sketch, cumulants, sketch
 from affidavit.accountant.pld.transform import convolve, log_mgf, loss_shift, mass_at_infinity
 
-__all__ = ["Law", "composed_curve", "composed_law", "composed_step"]
+__all__ = ["Law", "composed_curve", "composed_law", "composed_step", "product"]
 
 PRODUCT_LOSSES = 20_000
 """Most losses of an exact product."""
@@ -74,8 +74,8 @@ def _direction(parts: Sequence[tuple[Direction, int]]) -> Direction:
     lower = merged([(direction.lower, count) for direction, count in parts if direction.lower is not None])
     if len(upper) == 1 and upper[0][1] == 1:
         return Direction(upper[0][0], upper[0][0] if upper == lower else None)
-    if upper == lower and (product := _product(upper)) is not None:
-        return Direction(product, product)
+    if upper == lower and (exact := product(upper)) is not None:
+        return Direction(exact, exact)
     return Direction(composed_curve(upper, side="upper"), composed_curve(lower, side="lower") if lower else None)
 
 
@@ -86,7 +86,7 @@ def _log_binomials(count: int) -> Array:
 
 
 @lru_cache(maxsize=16)
-def _product(parts: CurveParts) -> Curve | None:
+def product(parts: CurveParts) -> Atomic | None:
     """The exact composition of curves with one or two atoms, if it has few losses."""
     losses, log_p = np.zeros(1), np.zeros(1)
     if math.prod(count + 1 for _, count in parts) > PRODUCT_LOSSES:
@@ -105,11 +105,11 @@ def _product(parts: CurveParts) -> Curve | None:
         max(0.0, -math.expm1(math.fsum(count * math.log1p(-mass) for mass, count in masses)))
         for masses in ([(curve.infinity, n) for curve, n in parts], [(curve.bottom, n) for curve, n in parts])
     )
-    product = Atomic(losses[order], log_p[order], infinity=infinity, q_missing=missing, atoms=())
+    result = Atomic(losses[order], log_p[order], infinity=infinity, q_missing=missing, atoms=())
     # The relative error of a mass is the error of its logarithm: a few roundings a part.
     size = float(np.max(-log_p[log_p > -750.0], initial=0.0))
-    product.accuracy = 2.0**-50 * (len(parts) + 1) * (1.0 + size)
-    return product
+    result.accuracy = 2.0**-50 * (len(parts) + 1) * (1.0 + size)
+    return result
 
 
 @lru_cache(maxsize=16)
@@ -117,9 +117,9 @@ def composed_curve(parts: CurveParts, *, side: Side) -> Curve:
     """The composition of ``parts`` as a curve, from one side."""
     if any(curve.infinity >= 1.0 for curve, _ in parts):
         return FullLoss()
-    product = _product(parts)
-    if product is not None:
-        return product
+    exact = product(parts)
+    if exact is not None:
+        return exact
     law = composed_law(parts, side=side, log_nothing=LOG_NOTHING)
     kept = law.masses > 0.0
     if not kept.any():

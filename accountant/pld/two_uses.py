@@ -1,0 +1,149 @@
+r"""Two uses: the losses of one merged over uneven bins, the profile of the other by its closed form.
+
+δ(ε) = Σ p_i δ₂(ε − l_i) + P₁(L = ∞) for a law of losses l_i with masses p_i. Few losses (pure and approximate
+mechanisms, multiplied out) are summed exactly. Else, with the masses (P, Q) of a bin (l, r]:
+
+- **lower**: the bin as one outcome, a post-processing, of loss ln(P/Q);
+- **upper**: split between its ends with both totals kept, which spreads the likelihood ratio as far as the bin allows.
+  What lies above the last bin counts as infinite, what lies below the first as its left end.
+
+A bin's part of δ is P δ₂(ε − ln(P/Q)), which rises in P and falls in Q: so rounding is charged by more P and less Q
+above, and the reverse below. Bins are divided where the two sides differ most at the target, so the scales of the two
+uses may be as far apart as they like; both sides converge like the square of the bins' widths.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from affidavit.accountant.pld.atomic import Atomic
+from affidavit.accountant.pld.curve import ROUNDING, Array, Curve
+from affidavit.accountant.pld.discretise import LEAST, bins
+from affidavit.accountant.pld.grid import CurveParts
+from affidavit.accountant.pld.inverse import inverse
+from affidavit.accountant.pld.nested import product
+from affidavit.accountant.pld.saddle import sketch
+
+__all__ = ["two_uses"]
+
+ROUNDS, MOST_BINS = 12, 2**14
+NEGLIGIBLE, LEAST_LOG = -35.0, -690.0
+"""ln of what may lie outside the bins, relative to δ; and at least, for an ε whose δ is not known."""
+FURTHEST = 1e300
+INTO, SHARE = 4, 0.05
+"""Pieces of a bin that is divided; what share of the two sides' difference need not be looked at."""
+Narrow = Callable[[tuple[float, float]], bool]
+
+
+def two_uses(
+    parts: CurveParts, *, delta: float | None, epsilon: float | None, narrow: Narrow
+) -> tuple[float, float] | None:
+    """(lower, upper) of ε at ``delta`` or of δ at ``epsilon``, as soon as it is ``narrow``; None for other ``parts``."""
+    atoms = tuple((curve, count) for curve, count in parts if isinstance(curve, Atomic) and curve.polygon)
+    rest = [curve for curve, count in parts if (curve, count) not in atoms for _ in range(min(count, 3))]
+    if not all(curve.convex for curve in rest):
+        return None
+    first = product(atoms) if atoms else None
+    if isinstance(first, Atomic) and len(rest) == 1 and first.losses.size <= MOST_BINS:
+        return _answer(_Sum.exact(first, rest[0]), delta, epsilon)
+    if atoms or len(rest) != 2:
+        return None
+    log_nothing = LEAST_LOG if delta is None else max(math.log(delta) + NEGLIGIBLE, LEAST_LOG)
+    reaches = [sketch(curve).reach(log_low=log_nothing, log_tail=log_nothing) for curve in rest]
+    if reaches[1][1] - reaches[1][0] < reaches[0][1] - reaches[0][0]:  # the narrower one takes fewer bins
+        rest, reaches = rest[::-1], reaches[::-1]
+    bottom, top = reaches[0]
+    known = sketch(rest[0]).edges
+    edges = np.unique(np.concatenate(([bottom], known[(known > bottom) & (known < top)], [top])))
+    best: tuple[float, float] = (0.0, math.inf)
+    for _ in range(ROUNDS):
+        merged = _Sum.merged(rest[0], rest[1], edges)
+        found = _answer(merged, delta, epsilon, near=best[1])
+        best = max(best[0], found[0]), min(best[1], found[1])
+        if narrow(best) or not math.isfinite(best[1]):
+            break
+        gaps = merged.gaps(best[1] if epsilon is None else epsilon)
+        order = np.argsort(gaps)
+        wide = order[np.cumsum(gaps[order]) > SHARE * float(gaps.sum())]
+        shares = np.arange(1, INTO) / INTO
+        added = (edges[wide, None] + shares * (edges[wide + 1] - edges[wide])[:, None]).ravel()
+        edges = np.union1d(edges, added)
+        if edges.size > MOST_BINS:
+            break
+    return best
+
+
+def _answer(
+    one: _Sum, delta: float | None, epsilon: float | None, near: float = math.inf
+) -> tuple[float, float]:
+    if epsilon is not None:
+        return one.delta(epsilon)
+    start = {"near": near} if math.isfinite(near) and near > 0.0 else {}
+    return inverse(one.delta, delta or 0.0, furthest=min(one.furthest, FURTHEST), **start)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """δ of ``other`` beside a law from either side: ``low`` and ``high`` hold losses and masses."""
+
+    other: Curve
+    low: tuple[Array, Array]
+    high: tuple[Array, Array]
+    infinity: tuple[float, float]
+    split: tuple[Array, Array]
+    furthest: float
+
+    @classmethod
+    def exact(cls, law: Atomic, other: Curve) -> _Sum:
+        """The losses of ``law`` as they are."""
+        masses = np.exp(law.log_p)
+        error = masses * (law.accuracy + 4.0 * ROUNDING * (2.0 + np.abs(law.log_p)))
+        infinity = law.infinity * (1.0 - 1e-14), law.infinity * (1.0 + 1e-14)
+        low, high = (law.losses, masses - error), (law.losses, masses + error)
+        return cls(other, low, high, infinity, (masses, masses), law.high + other.high)
+
+    @classmethod
+    def merged(cls, curve: Curve, other: Curve, edges: Array) -> _Sum:
+        """The losses of ``curve`` merged over the bins between ``edges``."""
+        logs = curve.logs(edges)
+        p, scaled, error = bins(logs, edges[:-1], curve.accuracy)
+        width = np.diff(edges)
+        fewer, most = np.maximum(p - error, 0.0), np.maximum(p, 0.0) + error
+        with np.errstate(divide="ignore"):
+            gain = np.clip(np.log(fewer) - np.log(np.maximum(scaled, 0.0) + error), 0.0, width)
+        right = np.clip((p - scaled + error) / -np.expm1(-width), 0.0, most)
+        left = most - right
+        masses = np.append(left, 0.0)
+        masses[1:] += right
+        masses[0] += math.exp(float(logs.p_head[0])) * (1.0 + 1e-12)
+        beyond = max(math.exp(float(logs.p_tail[-1])), curve.infinity) * (1.0 + 1e-12)
+        infinity = curve.infinity * (1.0 - 1e-14), beyond + LEAST * edges.size
+        furthest = float(edges[-1]) + other.high
+        return cls(other, (edges[:-1] + gain, fewer), (edges, masses), infinity, (left, right), furthest)
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """(lower, upper) δ at ``epsilon`` >= 0."""
+        lower, upper = (float(terms.sum()) for terms in self._terms(epsilon))
+        rounding = ROUNDING * (8.0 + self.high[0].size)
+        return (
+            min(1.0, self.infinity[0] + lower * (1.0 - rounding)),
+            min(1.0, self.infinity[1] + upper * (1.0 + rounding)),
+        )
+
+    def gaps(self, epsilon: float) -> Array:
+        """By how much the sides of each bin differ."""
+        each = self.other.deltas(epsilon - self.high[0])[1]
+        upper = self.split[0] * each[:-1] + self.split[1] * each[1:]
+        return np.maximum(upper - self._terms(epsilon)[0], 0.0)
+
+    def _terms(self, epsilon: float) -> tuple[Array, Array]:
+        result = []
+        for side, (losses, masses) in enumerate((self.low, self.high)):
+            rounding = 4.0 * ROUNDING * (abs(epsilon) + np.abs(losses))
+            at = epsilon - losses + (rounding if side == 0 else -rounding)
+            result.append(masses * self.other.deltas(at)[side])
+        return result[0], result[1]
