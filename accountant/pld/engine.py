@@ -270,10 +270,10 @@ def _at_once(parts: CurveParts, target: Target, tolerance: float, enough: float)
         parts,
         delta=target.delta,
         epsilon=target.epsilon,
-        narrow=lambda bracket: bracket[1] <= enough or bracket[1] - bracket[0] <= _goal(bracket, target, tolerance),
+        narrow=lambda bracket: bracket[1] <= enough or bracket[1] - bracket[0] <= tolerance * bracket[1],
     )
     if found is not None:
-        return found
+        return found[0], min(found[1], _limit(parts, target))
     if any(curve.low < -HUGE or HUGE < curve.high < math.inf for curve, _ in parts if math.isfinite(curve.low)):
         return 0.0, _limit(parts, target)
     return None
@@ -339,7 +339,8 @@ def _single(curve: Curve, target: Target) -> tuple[float, float]:
     delta = target.delta or 0.0
     if delta < curve.infinity:
         return math.inf, math.inf
-    return inverse(curve.delta, delta, furthest=min(curve.high, FURTHEST))
+    lower, upper = inverse(curve.delta, delta, furthest=min(curve.high, FURTHEST))
+    return lower, min(upper, max(curve.high, 0.0))
 
 
 def composed_losses(

@@ -50,7 +50,10 @@ class Gaussian(Curve):
             slack = front * ((at_a + at_b) * 2.0**-50 + (at_a - at_b) * relative)
             value = front * (at_a - at_b)
         gone = front == 0.0
-        lower, upper = np.where(gone, 0.0, np.maximum(value - slack, 0.0)), np.where(gone, 0.0, np.minimum(value + slack, 1.0))
+        lower, upper = (
+            np.where(gone, 0.0, np.maximum(value - slack, 0.0)),
+            np.where(gone, 0.0, np.minimum(value + slack, 1.0)),
+        )
         if np.all(shift >= 0.0):
             return lower, upper
         near = super().deltas(epsilon)

@@ -34,8 +34,9 @@ ROUNDS, MOST_BINS = 12, 2**14
 NEGLIGIBLE, LEAST_LOG = -35.0, -690.0
 """ln of what may lie outside the bins, relative to δ; and at least, for an ε whose δ is not known."""
 FURTHEST = 1e300
-INTO, SHARE = 4, 0.05
-"""Pieces of a bin that is divided; what share of the two sides' difference need not be looked at."""
+INTO, SHARE, WORTH = 4, 0.05, 0.5
+"""Pieces of a bin that is divided; what share of the two sides' difference need not be looked at; what a round must
+make of the width, else rounding keeps it."""
 Narrow = Callable[[tuple[float, float]], bool]
 
 
@@ -63,8 +64,8 @@ def two_uses(
     for _ in range(ROUNDS):
         merged = _Sum.merged(rest[0], rest[1], edges)
         found = _answer(merged, delta, epsilon, near=best[1])
-        best = max(best[0], found[0]), min(best[1], found[1])
-        if narrow(best) or not math.isfinite(best[1]):
+        before, best = best, (max(best[0], found[0]), min(best[1], found[1]))
+        if narrow(best) or not math.isfinite(best[1]) or best[1] - best[0] > WORTH * (before[1] - before[0]):
             break
         gaps = merged.gaps(best[1] if epsilon is None else epsilon)
         order = np.argsort(gaps)
@@ -77,9 +78,7 @@ def two_uses(
     return best
 
 
-def _answer(
-    one: _Sum, delta: float | None, epsilon: float | None, near: float = math.inf
-) -> tuple[float, float]:
+def _answer(one: _Sum, delta: float | None, epsilon: float | None, near: float = math.inf) -> tuple[float, float]:
     if epsilon is not None:
         return one.delta(epsilon)
     start = {"near": near} if math.isfinite(near) and near > 0.0 else {}
@@ -104,14 +103,14 @@ class _Sum:
         error = masses * (law.accuracy + 4.0 * ROUNDING * (2.0 + np.abs(law.log_p)))
         infinity = law.infinity * (1.0 - 1e-14), law.infinity * (1.0 + 1e-14)
         low, high = (law.losses, masses - error), (law.losses, masses + error)
-        return cls(other, low, high, infinity, (masses, masses), law.high + other.high)
+        return cls(other, low, high, infinity, (masses, masses), _beyond(law, other))
 
     @classmethod
     def merged(cls, curve: Curve, other: Curve, edges: Array) -> _Sum:
         """The losses of ``curve`` merged over the bins between ``edges``."""
         logs = curve.logs(edges)
         p, scaled, error = bins(logs, edges[:-1], curve.accuracy)
-        width = np.diff(edges)
+        width, rounding = np.diff(edges), 1e-12 + curve.accuracy
         fewer, most = np.maximum(p - error, 0.0), np.maximum(p, 0.0) + error
         with np.errstate(divide="ignore"):
             gain = np.clip(np.log(fewer) - np.log(np.maximum(scaled, 0.0) + error), 0.0, width)
@@ -119,11 +118,14 @@ class _Sum:
         left = most - right
         masses = np.append(left, 0.0)
         masses[1:] += right
-        masses[0] += math.exp(float(logs.p_head[0])) * (1.0 + 1e-12)
-        beyond = max(math.exp(float(logs.p_tail[-1])), curve.infinity) * (1.0 + 1e-12)
+        masses[0] += math.exp(float(logs.p_head[0])) * (1.0 + rounding)
+        beyond = max(math.exp(float(logs.p_tail[-1])), curve.infinity) * (1.0 + rounding)
         infinity = curve.infinity * (1.0 - 1e-14), beyond + LEAST * edges.size
-        furthest = float(edges[-1]) + other.high
-        return cls(other, (edges[:-1] + gain, fewer), (edges, masses), infinity, (left, right), furthest)
+        # All below the first bin is one outcome.
+        lowest = min(float(edges[0]), float(logs.p_head[0] - logs.q_head[0])) if logs.p_head[0] > -math.inf else 0.0
+        losses = np.append(lowest - 2.0 * rounding, edges[:-1] + gain)
+        fewer = np.append(math.exp(float(logs.p_head[0])) * (1.0 - rounding), fewer)
+        return cls(other, (losses, fewer), (edges, masses), infinity, (left, right), _beyond(curve, other))
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """(lower, upper) δ at ``epsilon`` >= 0."""
@@ -138,7 +140,7 @@ class _Sum:
         """By how much the sides of each bin differ."""
         each = self.other.deltas(epsilon - self.high[0])[1]
         upper = self.split[0] * each[:-1] + self.split[1] * each[1:]
-        return np.maximum(upper - self._terms(epsilon)[0], 0.0)
+        return np.maximum(upper - self._terms(epsilon)[0][1:], 0.0)
 
     def _terms(self, epsilon: float) -> tuple[Array, Array]:
         result = []
@@ -147,3 +149,8 @@ class _Sum:
             at = epsilon - losses + (rounding if side == 0 else -rounding)
             result.append(masses * self.other.deltas(at)[side])
         return result[0], result[1]
+
+
+def _beyond(one: Curve, other: Curve) -> float:
+    """Where no loss is above, whatever rounding does."""
+    return one.high + other.high + 64.0 * ROUNDING * (abs(one.high) + abs(other.high))
