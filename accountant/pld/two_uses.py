@@ -43,7 +43,7 @@ Narrow = Callable[[tuple[float, float]], bool]
 def two_uses(
     parts: CurveParts, *, delta: float | None, epsilon: float | None, narrow: Narrow
 ) -> tuple[float, float] | None:
-    """(lower, upper) of ε at ``delta`` or of δ at ``epsilon``, as soon as it is ``narrow``; None for other ``parts``."""
+    """(lower, upper) of ε at ``delta`` or of δ at ``epsilon``, once it is ``narrow``; None for other ``parts``."""
     atoms = tuple((curve, count) for curve, count in parts if isinstance(curve, Atomic) and curve.polygon)
     rest = [curve for curve, count in parts if (curve, count) not in atoms for _ in range(min(count, 3))]
     if not all(curve.convex for curve in rest):
