@@ -16,7 +16,7 @@ from affidavit.accountant.pld.curve import ROUNDING, Array, Curve, Logs
 
 __all__ = ["Atomic", "approximate", "pure"]
 
-MOST_TERMS = 1e7
+MOST_TERMS = 2**18
 """Beyond so many δ is the difference of two tails."""
 
 
