@@ -31,6 +31,8 @@ from affidavit.accountant.pld.saddle import sketch
 __all__ = ["two_uses"]
 
 ROUNDS, MOST_BINS = 12, 2**14
+MOST_ATOMS = {1: MOST_BINS, 2: 16}
+"""Sums of few losses, by how many uses have others."""
 NEGLIGIBLE, LEAST_LOG = -35.0, -690.0
 """ln of what may lie outside the bins, relative to δ; and at least, for an ε whose δ is not known."""
 FURTHEST = 1e300
@@ -48,11 +50,11 @@ def two_uses(
     rest = [curve for curve, count in parts if (curve, count) not in atoms for _ in range(min(count, 3))]
     if not all(curve.convex for curve in rest):
         return None
-    first = product(atoms) if atoms else None
-    if isinstance(first, Atomic) and len(rest) == 1 and first.losses.size <= MOST_BINS:
-        return _answer(_Sum.exact(first, rest[0]), delta, epsilon)
-    if atoms or len(rest) != 2:
+    few = product(atoms)
+    if few is None or few.losses.size > MOST_ATOMS.get(len(rest), 0):
         return None
+    if len(rest) == 1:
+        return _answer(_Sum.exact(few, rest[0]), delta, epsilon)
     log_nothing = LEAST_LOG if delta is None else max(math.log(delta) + NEGLIGIBLE, LEAST_LOG)
     reaches = [sketch(curve).reach(log_low=log_nothing, log_tail=log_nothing) for curve in rest]
     if reaches[1][1] - reaches[1][0] < reaches[0][1] - reaches[0][0]:  # the narrower one takes fewer bins
@@ -60,9 +62,9 @@ def two_uses(
     bottom, top = reaches[0]
     known = sketch(rest[0]).edges
     edges = np.unique(np.concatenate(([bottom], known[(known > bottom) & (known < top)], [top])))
-    best: tuple[float, float] = (0.0, math.inf)
+    beside, best = _Sum.exact(few, rest[1]), (0.0, math.inf)
     for _ in range(ROUNDS):
-        merged = _Sum.merged(rest[0], rest[1], edges)
+        merged = _Sum.merged(rest[0], beside, edges)
         found = _answer(merged, delta, epsilon, near=best[1])
         before, best = best, (max(best[0], found[0]), min(best[1], found[1]))
         if narrow(best) or not math.isfinite(best[1]) or best[1] - best[0] > WORTH * (before[1] - before[0]):
@@ -82,19 +84,19 @@ def _answer(one: _Sum, delta: float | None, epsilon: float | None, near: float =
     if epsilon is not None:
         return one.delta(epsilon)
     start = {"near": near} if math.isfinite(near) and near > 0.0 else {}
-    return inverse(one.delta, delta or 0.0, furthest=min(one.furthest, FURTHEST), **start)
+    return inverse(one.delta, delta or 0.0, furthest=min(one.highest, FURTHEST), **start)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
     """δ of ``other`` beside a law from either side: ``low`` and ``high`` hold losses and masses."""
 
-    other: Curve
+    other: Curve | _Sum
     low: tuple[Array, Array]
     high: tuple[Array, Array]
     infinity: tuple[float, float]
     split: tuple[Array, Array]
-    furthest: float
+    highest: float
 
     @classmethod
     def exact(cls, law: Atomic, other: Curve) -> _Sum:
@@ -103,10 +105,10 @@ class _Sum:
         error = masses * (law.accuracy + 4.0 * ROUNDING * (2.0 + np.abs(law.log_p)))
         infinity = law.infinity * (1.0 - 1e-14), law.infinity * (1.0 + 1e-14)
         low, high = (law.losses, masses - error), (law.losses, masses + error)
-        return cls(other, low, high, infinity, (masses, masses), _beyond(law, other))
+        return cls(other, low, high, infinity, (masses, masses), _beyond(law.high, other.high))
 
     @classmethod
-    def merged(cls, curve: Curve, other: Curve, edges: Array) -> _Sum:
+    def merged(cls, curve: Curve, other: _Sum, edges: Array) -> _Sum:
         """The losses of ``curve`` merged over the bins between ``edges``."""
         logs = curve.logs(edges)
         p, scaled, error = bins(logs, edges[:-1], curve.accuracy)
@@ -125,32 +127,37 @@ class _Sum:
         lowest = min(float(edges[0]), float(logs.p_head[0] - logs.q_head[0])) if logs.p_head[0] > -math.inf else 0.0
         losses = np.append(lowest - 2.0 * rounding, edges[:-1] + gain)
         fewer = np.append(math.exp(float(logs.p_head[0])) * (1.0 - rounding), fewer)
-        return cls(other, (losses, fewer), (edges, masses), infinity, (left, right), _beyond(curve, other))
+        return cls(other, (losses, fewer), (edges, masses), infinity, (left, right), _beyond(curve.high, other.highest))
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """(lower, upper) δ at ``epsilon`` >= 0."""
-        lower, upper = (float(terms.sum()) for terms in self._terms(epsilon))
+        lower, upper = self.deltas(np.array([epsilon]))
+        return float(lower[0]), float(upper[0])
+
+    def deltas(self, epsilon: Array) -> tuple[Array, Array]:
+        """The same at several ε."""
         rounding = ROUNDING * (8.0 + self.high[0].size)
+        lower, upper = (terms.sum(axis=1) for terms in self._terms(epsilon))
         return (
-            min(1.0, self.infinity[0] + lower * (1.0 - rounding)),
-            min(1.0, self.infinity[1] + upper * (1.0 + rounding)),
+            np.minimum(1.0, self.infinity[0] + lower * (1.0 - rounding)),
+            np.minimum(1.0, self.infinity[1] + upper * (1.0 + rounding)),
         )
 
     def gaps(self, epsilon: float) -> Array:
         """By how much the sides of each bin differ."""
         each = self.other.deltas(epsilon - self.high[0])[1]
         upper = self.split[0] * each[:-1] + self.split[1] * each[1:]
-        return np.maximum(upper - self._terms(epsilon)[0][1:], 0.0)
+        return np.maximum(upper - self._terms(np.array([epsilon]))[0][0, 1:], 0.0)
 
-    def _terms(self, epsilon: float) -> tuple[Array, Array]:
+    def _terms(self, epsilon: Array) -> tuple[Array, Array]:
         result = []
         for side, (losses, masses) in enumerate((self.low, self.high)):
-            rounding = 4.0 * ROUNDING * (abs(epsilon) + np.abs(losses))
-            at = epsilon - losses + (rounding if side == 0 else -rounding)
-            result.append(masses * self.other.deltas(at)[side])
+            rounding = 4.0 * ROUNDING * np.add.outer(np.abs(epsilon), np.abs(losses))
+            at = np.subtract.outer(epsilon, losses) + (rounding if side == 0 else -rounding)
+            result.append(masses * self.other.deltas(at.ravel())[side].reshape(at.shape))
         return result[0], result[1]
 
 
-def _beyond(one: Curve, other: Curve) -> float:
+def _beyond(one: float, other: float) -> float:
     """Where no loss is above, whatever rounding does."""
-    return one.high + other.high + 64.0 * ROUNDING * (abs(one.high) + abs(other.high))
+    return one + other + 64.0 * ROUNDING * (abs(one) + abs(other))
