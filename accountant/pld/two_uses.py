@@ -30,7 +30,7 @@ from affidavit.accountant.pld.saddle import sketch
 
 __all__ = ["two_uses"]
 
-ROUNDS, MOST_BINS = 12, 2**14
+ROUNDS, MOST_BINS = 12, 2**13
 MOST_ATOMS = {1: MOST_BINS, 2: 16}
 """Sums of few losses, by how many uses have others."""
 NEGLIGIBLE, LEAST_LOG = -35.0, -690.0
