@@ -19,8 +19,8 @@ from affidavit.accountant.validate import Relation
 __all__ = ["PldMethod", "PldProfile", "has_zcdp", "holds_zcdp", "pair_gap"]
 
 ROUNDING = 4e-12
-NEGLIGIBLE, ROUGH = 21.0, Target(delta=0.5)
-"""ln of the share of δ that truncation may cost; a target that costs little, to see whether all have pairs."""
+NEGLIGIBLE = 21.0
+"""ln of the share of δ that truncation may cost."""
 
 
 class PldProfile:
@@ -97,11 +97,14 @@ class PldMethod:
 
     def why_not(self, scenario: Scenario, relation: Relation) -> str:
         """Applies unless a mechanism has no dominating pair."""
+        from affidavit.accountant.pld.steps import one_step
+
         rho, rest = concentrated(scenario.nodes())
         if rho > 0.0 and not rest:
             return "of zCDP guarantees alone the pair is that of the zcdp method"
         try:
-            PldProfile(scenario, relation, ROUGH)
+            for node, _ in rest:
+                one_step(node, relation, log_nothing=0.0)
         except NotSupported as error:
             return error.message
         return ""

@@ -141,8 +141,8 @@ def composed_law(
     """The composed loss of ``parts``, dominating (upper) or dominated (lower).
 
     ``log_nothing`` is ln of the mass that may be truncated at either end; ``step`` is the grid's, by
-    default such that about ``POINTS`` points cover the range, or the one where ``resolved`` is that logarithm. Upper: P-masses on the grid
-    whose tail sums, with ``infinity``, are at least the true ones; lower: at most.
+    default such that about ``POINTS`` points cover the range, or the one where ``resolved`` is that logarithm.
+    Upper: P-masses on the grid whose tail sums, with ``infinity``, are at least the true ones; lower: at most.
     """
     upper = side == "upper"
     sketches = [(sketch(curve), count) for curve, count in parts]

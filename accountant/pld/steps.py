@@ -50,7 +50,8 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False, log_noth
     side composes the explicit pair (γP + (1−γ)Q, Q) of data sets whose other records are all equal,
     so what it exceeds is refuted.
 
-    ``log_nothing`` is ln of the mass beyond which what is composed on a sample is truncated.
+    ``log_nothing`` is ln of the mass beyond which what is composed on a sample is truncated; 0: it is not
+    composed at all, to see whether it could be.
 
     Raises ``NotSupported`` for ``parallel`` inside a sample, and for nestings that no theorem covers.
     """
@@ -75,6 +76,8 @@ def _one_step(node: Plan, relation: Relation, explicit: bool, log_nothing: float
             parts = flatten(node, relation, explicit=explicit, log_nothing=log_nothing)
             if len(parts) == 1 and parts[0][1] == 1:
                 return parts[0][0]
+            if log_nothing >= 0.0:
+                return EVERYTHING
             return composed_step(tuple(parts), log_nothing) if parts else NOTHING
         case AnyOrder(of=of):  # every mechanism has a pair here
             return one_step(of, relation, explicit=explicit, log_nothing=log_nothing)
