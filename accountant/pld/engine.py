@@ -34,8 +34,8 @@ HUGE, FURTHEST = 1e12, 1e300
 """Losses beyond which float64 has no digits left for a grid; beyond which no ε of one use is sought."""
 ROUNDED = 1e-4
 """Widths of a contour integral that a lattice hardly improves."""
-APART = 1e-4
-"""Tolerance of a lower side that is not the upper side's own."""
+CHEAP, APART = 1e-6, 1e-4
+"""Tolerances of the upper side of two uses, without a lattice; of a lower side that is not the upper side's own."""
 NARROW, FINE_POINTS = 1e-3, 2**18
 """Relative width of a bracket that is narrow enough for lattices of more than so many points not to be worth it."""
 LONG, FAIR, WORTH, AGAIN = 2**16, 1e-2, 0.5, 0.85
@@ -218,7 +218,7 @@ def _upper_only(parts: CurveParts, target: Target, tolerance: float, enough: flo
 
     How far it is from the curves' own is judged by how far it fell when the step was last refined, like its square.
     """
-    found = _at_once(parts, target, tolerance, enough)
+    found = _at_once(parts, target, min(tolerance, CHEAP), enough)
     if found is not None:
         return found[1]
     problem = None if target.delta is None else Problem.of(parts, target)
