@@ -6,6 +6,8 @@ it count as concentrated, where that is less than their envelope.
 
 from __future__ import annotations
 
+import math
+
 from affidavit.accountant.cases.case import OneOf
 from affidavit.accountant.cases.choices import concentrated
 from affidavit.accountant.cases.scenario import Scenario
@@ -17,6 +19,8 @@ from affidavit.accountant.validate import Relation
 __all__ = ["PldMethod", "PldProfile", "has_zcdp", "holds_zcdp", "pair_gap"]
 
 ROUNDING = 4e-12
+NEGLIGIBLE = 21.0
+"""ln of the share of δ that truncation may cost."""
 
 
 class PldProfile:
@@ -31,9 +35,13 @@ class PldProfile:
         from affidavit.accountant.pld.steps import one_step
 
         rho, nodes = concentrated(scenario.nodes())
-        explicit = [(one_step(node, relation, explicit=True), count) for node, count in nodes]
+        deep = _log_nothing(target, scenario.uses)
+        explicit = [(one_step(node, relation, explicit=True, log_nothing=deep), count) for node, count in nodes]
         self.attained = all(step.tight for step, _ in explicit)
-        self._parts = explicit if target.explicit else [(one_step(node, relation), count) for node, count in nodes]
+        if not target.explicit:
+            self._parts = [(one_step(node, relation, log_nothing=deep), count) for node, count in nodes]
+        else:
+            self._parts = explicit
         if rho > 0.0:
             self._parts = [*self._parts, (concentrated_step(rho), 1)]
         self._tolerance = target.tolerance
@@ -48,6 +56,11 @@ class PldProfile:
         from affidavit.accountant.pld.engine import epsilon_bracket
 
         return _widened(*epsilon_bracket(self._parts, delta=delta, tolerance=self._tolerance))
+
+
+def _log_nothing(target: Target, uses: int) -> float:
+    """ln of a mass that is nothing beside δ, in each of so many uses."""
+    return math.log(max(target.delta or 0.0, 1e-300) / max(uses, 1)) - NEGLIGIBLE
 
 
 def has_zcdp(scenario: Scenario) -> bool:
@@ -84,11 +97,14 @@ class PldMethod:
 
     def why_not(self, scenario: Scenario, relation: Relation) -> str:
         """Applies unless a mechanism has no dominating pair."""
+        from affidavit.accountant.pld.steps import one_step
+
         rho, rest = concentrated(scenario.nodes())
         if rho > 0.0 and not rest:
             return "of zCDP guarantees alone the pair is that of the zcdp method"
         try:
-            PldProfile(scenario, relation, Target())
+            for node, _ in rest:
+                one_step(node, relation, log_nothing=0.0)
         except NotSupported as error:
             return error.message
         return ""

@@ -12,9 +12,12 @@ import math
 
 import numpy as np
 
-from affidavit.accountant.pld.curve import Array, Curve, Logs
+from affidavit.accountant.pld.curve import ROUNDING, Array, Curve, Logs
 
 __all__ = ["Atomic", "approximate", "pure"]
+
+MOST_TERMS = 2**18
+"""Beyond so many δ is the difference of two tails."""
 
 
 class Atomic(Curve):
@@ -54,19 +57,21 @@ class Atomic(Curve):
         at = np.searchsorted(self.losses, loss, side="right")
         return Logs(self._high_p[at], self._high_q[at], self._low_p[at], self._low_q[at])
 
-    def delta(self, epsilon: float) -> tuple[float, float]:
-        """δ(ε) as a sum of positive terms, so accurate between the last two losses too."""
-        if epsilon >= self.high:
-            return self.infinity, self.infinity
-        above = self.losses > epsilon
-        terms = np.exp(self.log_p[above]) * -np.expm1(epsilon - self.losses[above])
-        value = float(np.sum(terms)) + self.infinity
-        slack = (
-            value * 2.0**-52 * (8.0 + math.log2(terms.size + 1) + float(np.max(np.abs(self.log_p[above]), initial=0.0)))
-        )
+    def deltas(self, epsilon: Array) -> tuple[Array, Array]:
+        """δ(ε) as sums of positive terms, so accurate between the last two losses too."""
+        if epsilon.size * self.losses.size > MOST_TERMS:
+            return super().deltas(epsilon)
+        gaps = np.minimum(np.subtract.outer(epsilon, self.losses), 0.0)
+        masses = np.exp(self.log_p)
+        value = -np.expm1(gaps) @ masses
+        above = gaps < 0.0
+        size = np.max(np.where(above, np.abs(self.log_p), 0.0), axis=1, initial=0.0)
+        slack = (value + self.infinity) * ROUNDING * (8.0 + math.log2(self.losses.size + 1) + size)
         # The rounding of ε − l matters where the gap is small.
-        gap = 2.0**-52 * (abs(epsilon) + abs(self.high)) * float(np.sum(np.exp(self.log_p[above])))
-        return max(0.0, value - slack - gap), min(1.0, value + slack + gap)
+        slack += ROUNDING * (np.abs(epsilon) + abs(self.high)) * (above @ masses)
+        slack = np.where(epsilon >= self.high, 0.0, slack)
+        value += self.infinity
+        return np.maximum(value - slack, 0.0), np.minimum(value + slack, 1.0)
 
 
 def _tails(log_mass: Array, log_start: float) -> Array:

@@ -43,6 +43,7 @@ from affidavit.accountant.pld.common_part import Common, Pairs, common_part, log
 from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.gaussian_pair import ComplexArray, Pair, TooFineError
 from affidavit.accountant.pld.grid import CurveParts
+from affidavit.accountant.pld.inverse import inverse
 from affidavit.accountant.pld.mixture import UNIT
 from affidavit.accountant.pld.terms import Split, Use, Whole, summed
 
@@ -69,8 +70,6 @@ OTHER_TILTS = (1.03, 1.1, 1.25, 1.6, 2.5)
 STEEPEST = 5e3
 """θε beyond which ε is settled long before δ is."""
 FURTHEST = 1e12
-NEAR = 1e-14
-"""First step outwards from a root, relative."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,33 +124,8 @@ class Contour:
         return (upper - lower) / max(upper, 1e-300) if math.isfinite(upper) else math.inf
 
     def epsilon(self, delta: float) -> tuple[float, float]:
-        """(lower, upper) ε >= 0 at ``delta``; the lower one is sought near the upper one."""
-        above = self._upper(delta)
-        if math.isinf(above):
-            return 0.0, above
-        below, step = above, NEAR * above
-        while below > 0.0 and self.delta(below)[0] <= delta:
-            below, step = below - step, 2.0 * step
-        return max(0.0, below), above
-
-    def _upper(self, delta: float) -> float:
-        from scipy.optimize import brentq
-
-        def excess(epsilon: float) -> float:
-            return math.log(max(self.delta(epsilon)[1], 1e-323) / delta)
-
-        if excess(0.0) <= 0.0:
-            return 0.0
-        high = 1.0
-        while excess(high) > 0.0:
-            high *= 2.0
-            if high > FURTHEST:
-                return math.inf
-        above = float(brentq(excess, 0.0, high, rtol=8.0 * UNIT))
-        step = NEAR * above
-        while excess(above) > 0.0:
-            above, step = above + step, 2.0 * step
-        return above
+        """(lower, upper) ε >= 0 at ``delta``."""
+        return inverse(self.delta, delta, furthest=FURTHEST)
 
 
 class Inverted(NamedTuple):

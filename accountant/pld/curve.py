@@ -88,24 +88,28 @@ class Curve(ABC):
         """Tails and heads at ``loss`` (finite or ±inf)."""
 
     def delta(self, epsilon: float) -> tuple[float, float]:
-        """δ(ε) of one use as (lower, upper): the float64 value, widened by its rounding error."""
-        if epsilon >= self.high:
-            return self.infinity, self.infinity
-        at = self.logs(np.array([epsilon]))
-        log_p, log_q = float(at.p_tail[0]), float(at.q_tail[0])
-        p = math.exp(log_p)
-        q = math.exp(min(epsilon + log_q, 0.0)) if log_q > -math.inf else 0.0
-        slack = 8.0 * ROUNDING * (p * (4.0 + _size(log_p)) + q * (4.0 + _size(log_q) + abs(epsilon)))
+        """δ(ε) of one use as (lower, upper)."""
+        lower, upper = self.deltas(np.array([epsilon]))
+        return float(lower[0]), float(upper[0])
+
+    def deltas(self, epsilon: Array) -> tuple[Array, Array]:
+        """The same at several ε: the float64 values, widened by their rounding errors."""
+        at = self.logs(epsilon)
+        p, q = np.exp(at.p_tail), np.exp(np.minimum(epsilon + at.q_tail, 0.0))
+        slack = 8.0 * ROUNDING * (p * (4.0 + _size(at.p_tail)) + q * (4.0 + _size(at.q_tail) + np.abs(epsilon)))
         slack += self.accuracy * (p + q)
-        return max(self.infinity, p - q - slack, 0.0), min(1.0, max(self.infinity, p - q + slack))
+        # Nothing but the mass at +inf is above the largest loss.
+        left = np.where(epsilon >= self.high, 0.0, p - q)
+        slack = np.where(epsilon >= self.high, 0.0, slack)
+        return np.maximum(left - slack, self.infinity), np.minimum(np.maximum(left + slack, self.infinity), 1.0)
 
     def swapped(self) -> Curve:
         """The same pair in the other order, (Q, P)."""
         return self if self.symmetric else Swapped(self)
 
 
-def _size(log_mass: float) -> float:
-    return abs(log_mass) if math.isfinite(log_mass) else 0.0
+def _size(log_mass: Array) -> Array:
+    return np.where(np.isfinite(log_mass), np.abs(log_mass), 0.0)
 
 
 class Swapped(Curve):

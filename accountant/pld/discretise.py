@@ -40,7 +40,7 @@ import numpy as np
 
 from affidavit.accountant.pld.curve import Array, Curve, Logs
 
-__all__ = ["LEAST", "Masses", "Side", "discretise_lower", "discretise_upper", "loss_rounding"]
+__all__ = ["LEAST", "Masses", "Side", "bins", "discretise_lower", "discretise_upper", "loss_rounding"]
 
 Side = Literal["upper", "lower"]
 
@@ -83,7 +83,7 @@ def discretise_upper(curve: Curve, *, origin: float, step: float, points: int) -
     result = np.zeros(points)
     result[0] = math.exp(float(logs.p_head[0]))
     if points > 1:
-        p, scaled, error = _bins(logs, grid[:-1], curve.accuracy)
+        p, scaled, error = bins(logs, grid[:-1], curve.accuracy)
         right = (p - scaled + error) / -math.expm1(-step)
         if curve.convex:
             right = np.clip(right, 0.0, np.maximum(p, 0.0))
@@ -110,7 +110,7 @@ def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -
         return _one_loss(curve, step, logs)
     inner = Logs(*(part[first:last] for part in logs))
     at = grid[first : last + 1]
-    p, scaled, error = _bins(inner, at[1:-1], curve.accuracy)
+    p, scaled, error = bins(inner, at[1:-1], curve.accuracy)
     # Left of the first kink: the line 1 − α if losses can be negative there, else the first chord.
     closed = at[0] <= 0.0
     head, head_scaled = (_exp(inner.p_head[0]), _exp(at[0] + inner.q_head[0])) if closed else (0.0, 0.0)
@@ -166,7 +166,7 @@ def _rounded_down(curve: Curve, grid: Array, step: float) -> Masses:
     """Losses rounded down to the grid, O(h): for steps so wide that a tangent leaves the profile at once."""
     # Bins [l_i, l_{i+1}): an atom on a point, up to rounding, stays there.
     logs = curve.logs(grid - loss_rounding(grid))
-    p, _, _ = _bins(logs, grid[:-1], curve.accuracy)
+    p, _, _ = bins(logs, grid[:-1], curve.accuracy)
     last = max(math.exp(float(logs.p_tail[-1])) - curve.infinity, 0.0)
     result = np.maximum(np.concatenate((p, [last])), 0.0)
     return Masses(float(grid[0]), step, result, curve.infinity, _rounding(logs) + curve.accuracy)
@@ -176,7 +176,7 @@ def _exp(log_value: float) -> float:
     return math.exp(min(float(log_value), 700.0))
 
 
-def _bins(logs: Logs, at: Array, accuracy: float) -> tuple[Array, Array, Array]:
+def bins(logs: Logs, at: Array, accuracy: float) -> tuple[Array, Array, Array]:
     """Bin masses P_i, e^{at_i} Q_i and a bound on the rounding of their difference.
 
     Bin i lies between the points i and i+1 of ``logs``; for P and for Q apart, tails or heads
@@ -242,40 +242,46 @@ def _make_convex(masses: Array, step: float, *, side: Side) -> None:
     end only rounding makes one negative: above, it counts as 0; below, the first kink's
     negative mass goes to the next one, which moves positive mass to a lower loss.
     """
-    negative = masses < 0.0
-    if not negative.any():
+    if not (masses < 0.0).any():
         return
     # So small beside the tail that ``rounding`` covers all of them together.
     tails = np.abs(np.cumsum(masses[::-1])[::-1])
-    masses[negative & (-masses <= UNIT * 2.0**-20 * tails)] = 0.0
-    queue = [int(i) for i in np.flatnonzero(masses < 0.0)]
-    left: dict[int, int] = {}
-    right: dict[int, int] = {}
-    gone: set[int] = set()
+    masses[np.abs(masses) <= 8.0 * UNIT / masses.size * tails] = 0.0
+    places = np.flatnonzero(masses)
+    values = masses[places]
+    masses[places] = 0.0
+    # What is negative now is no vertex, whatever becomes of the others: all at once, and then one by one.
+    removed, kept = np.flatnonzero(values < 0.0), np.flatnonzero(values > 0.0)
+    after = np.searchsorted(kept, removed)
+    first, last = after == 0, after == kept.size
+    below, above = places[kept[np.maximum(after - 1, 0)]], places[kept[np.minimum(after, kept.size - 1)]]
+    at, mass = places[removed], np.where(last | (first & (side == "upper")), 0.0, values[removed])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(first | last, mass, mass * np.expm1((below - at) * step) / np.expm1((below - above) * step))
+    places, values = places[kept], values[kept] + np.bincount(after, share, kept.size + 1)[:-1]
+    values += np.bincount(after, mass - share, kept.size + 1)[1:]
+    left, right = list(range(-1, values.size - 1)), list(range(1, values.size + 1))
+    queue = np.flatnonzero(values < 0.0).tolist()
     while queue:
         i = queue.pop()
-        if i in gone or masses[i] >= 0.0:
+        mass_here, values[i] = float(values[i]), 0.0
+        lo, hi = left[i], right[i]
+        if mass_here >= 0.0 or hi >= values.size or (lo < 0 and side == "upper"):
+            values[i] = max(mass_here, 0.0)
             continue
-        lo, hi = left.get(i, i - 1), right.get(i, i + 1)
-        if lo < 0 or hi >= masses.size:
-            if side == "lower" and hi < masses.size:
-                masses[hi] += masses[i]
-                left[hi] = lo
-                queue.extend(j for j in (hi,) if masses[j] < 0.0)
-                gone.add(i)
-            masses[i] = 0.0
-            continue
-        share = masses[i] * math.expm1(-(i - lo) * step) / math.expm1(-(hi - lo) * step)
-        masses[hi] += share
-        masses[lo] += masses[i] - share
-        masses[i] = 0.0
-        gone.add(i)
-        right[lo], left[hi] = hi, lo
-        queue.extend(j for j in (lo, hi) if masses[j] < 0.0)
+        part = mass_here
+        if lo >= 0:
+            part *= math.expm1((places[lo] - places[i]) * step) / math.expm1((places[lo] - places[hi]) * step)
+            values[lo] += mass_here - part
+            right[lo] = hi
+        values[hi] += part
+        left[hi] = lo
+        queue.extend(j for j in (lo, hi) if j >= 0 and values[j] < 0.0)
+    masses[places] = values
 
 
 def _rounding(logs: Logs) -> float:
     """Relative error of the tail sums: of exp(ln tail) above ``LEAST``, and of each difference of two."""
     finite = logs.p_tail[np.isfinite(logs.p_tail)]
     size = float(np.max(np.abs(finite), initial=0.0))
-    return 8.0 * UNIT * (4.0 + min(size, 750.0)) + UNIT * logs.p_tail.size
+    return 8.0 * UNIT * (5.0 + min(size, 750.0)) + UNIT * logs.p_tail.size

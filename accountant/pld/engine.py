@@ -12,7 +12,7 @@ it is valid either way.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -22,18 +22,20 @@ from affidavit.accountant.pld.contour import Contour, chernoff, contour
 from affidavit.accountant.pld.curve import Curve, OneStep
 from affidavit.accountant.pld.discretise import Side
 from affidavit.accountant.pld.grid import MAX_POINTS, CurveParts, aligned, merged
+from affidavit.accountant.pld.inverse import inverse
 from affidavit.accountant.pld.nested import Law, composed_curve, composed_law
 from affidavit.accountant.pld.problem import Problem, Target
+from affidavit.accountant.pld.two_uses import two_uses
 
 __all__ = ["composed_losses", "delta_bracket", "epsilon_bracket"]
 
 ROUNDS = 20
-HUGE = 1e12
-"""Losses beyond which float64 has no digits left for a grid."""
+HUGE, FURTHEST = 1e12, 1e300
+"""Losses beyond which float64 has no digits left for a grid; beyond which no ε of one use is sought."""
 ROUNDED = 1e-4
 """Widths of a contour integral that a lattice hardly improves."""
-APART = 1e-4
-"""Tolerance of a lower side that is not the upper side's own."""
+CHEAP, APART = 1e-6, 1e-4
+"""Tolerances of the upper side of two uses, without a lattice; of a lower side that is not the upper side's own."""
 NARROW, FINE_POINTS = 1e-3, 2**18
 """Relative width of a bracket that is narrow enough for lattices of more than so many points not to be worth it."""
 LONG, FAIR, WORTH, AGAIN = 2**16, 1e-2, 0.5, 0.85
@@ -174,7 +176,7 @@ def _split(parts: CurveParts, side: Side) -> CurveParts:
 @lru_cache(maxsize=256)
 def _refine(parts: CurveParts, target: Target, tolerance: float, enough: float) -> tuple[float, float]:
     """Both sides of one direction, one set of curves."""
-    found = _at_once(parts, target)
+    found = _at_once(parts, target, tolerance, enough)
     if found is not None:
         return found
     limit = _limit(parts, target)
@@ -216,7 +218,7 @@ def _upper_only(parts: CurveParts, target: Target, tolerance: float, enough: flo
 
     How far it is from the curves' own is judged by how far it fell when the step was last refined, like its square.
     """
-    found = _at_once(parts, target)
+    found = _at_once(parts, target, min(tolerance, CHEAP), enough)
     if found is not None:
         return found[1]
     problem = None if target.delta is None else Problem.of(parts, target)
@@ -257,13 +259,21 @@ def _upper_only(parts: CurveParts, target: Target, tolerance: float, enough: flo
     return best
 
 
-def _at_once(parts: CurveParts, target: Target) -> tuple[float, float] | None:
+def _at_once(parts: CurveParts, target: Target, tolerance: float, enough: float) -> tuple[float, float] | None:
     """Both sides where no composition is needed, or none can be had."""
     known = _trivial(parts, target)
     if known is not None:
         return _widened(known)
     if len(parts) == 1 and parts[0][1] == 1:
         return _single(parts[0][0], target)
+    found = two_uses(
+        parts,
+        delta=target.delta,
+        epsilon=target.epsilon,
+        narrow=lambda bracket: bracket[1] <= enough or bracket[1] - bracket[0] <= tolerance * bracket[1],
+    )
+    if found is not None:
+        return found[0], min(found[1], _limit(parts, target))
     if any(curve.low < -HUGE or HUGE < curve.high < math.inf for curve, _ in parts if math.isfinite(curve.low)):
         return 0.0, _limit(parts, target)
     return None
@@ -323,39 +333,14 @@ def _widened(value: float) -> tuple[float, float]:
 
 
 def _single(curve: Curve, target: Target) -> tuple[float, float]:
-    """One use: the closed form, inverted by bisection on its two sides."""
+    """One use: the closed form, inverted."""
     if target.epsilon is not None:
         return curve.delta(target.epsilon)
     delta = target.delta or 0.0
     if delta < curve.infinity:
         return math.inf, math.inf
-    return (
-        _invert(lambda epsilon: curve.delta(epsilon)[0] > delta, curve.high)[0],
-        _invert(lambda epsilon: curve.delta(epsilon)[1] > delta, curve.high)[1],
-    )
-
-
-def _invert(exceeds: Callable[[float], bool], highest: float) -> tuple[float, float]:
-    """The ends of a narrow interval at whose left ``exceeds`` holds and at whose right it does not."""
-    if not exceeds(0.0):
-        return 0.0, 0.0
-    low, high = 0.0, 1e-6
-    while high < highest and exceeds(high):
-        low, high = high, high * 4.0
-        if high > 1e300:
-            return low, math.inf
-    high = min(high, highest)
-    while high - low > 1e-13 * high:
-        middle = math.sqrt(low * high) if 0.0 < 2.0 * low < high else 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        if exceeds(middle):
-            low = middle
-        else:
-            high = middle
-        if high < 1e-300:
-            break
-    return low, high
+    lower, upper = inverse(curve.delta, delta, furthest=min(curve.high, FURTHEST))
+    return lower, min(upper, max(curve.high, 0.0))
 
 
 def composed_losses(

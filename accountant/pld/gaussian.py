@@ -33,23 +33,28 @@ class Gaussian(Curve):
         half = 0.5 * self.mu
         return Logs(log_ndtr(half - scaled), log_ndtr(-half - scaled), log_ndtr(scaled - half), log_ndtr(scaled + half))
 
-    def delta(self, epsilon: float) -> tuple[float, float]:
+    def deltas(self, epsilon: Array) -> tuple[Array, Array]:
         """δ(ε) without the cancellation of the general formula (Balle, Wang 2018, theorem 8).
 
         With a = ε/μ − μ/2 and b = ε/μ + μ/2: δ = ½ e^{−a²/2} (w(a) − w(b)), w(x) = erfcx(x/√2),
         because e^{ε − b²/2} = e^{−a²/2}.
         """
-        epsilon = float(epsilon)  # numpy's would warn where a² overflows
-        a = epsilon / self.mu - 0.5 * self.mu
-        if a < 0.0:
-            return super().delta(epsilon)
-        b = epsilon / self.mu + 0.5 * self.mu
-        at_a, at_b = float(erfcx(a / math.sqrt(2.0))), float(erfcx(b / math.sqrt(2.0)))
-        front = 0.5 * math.exp(-0.5 * a * a)
-        if front == 0.0:
-            return 0.0, 0.0
-        # a carries a relative error of about (1 + |ε|/(μ a)) u, which a²/2 in the exponent magnifies.
-        relative = 2.0**-50 * (4.0 + a * (a + epsilon / self.mu + self.mu))
-        slack = front * ((at_a + at_b) * 2.0**-50 + (at_a - at_b) * relative)
-        value = front * (at_a - at_b)
-        return max(0.0, value - slack), min(1.0, value + slack)
+        with np.errstate(over="ignore", invalid="ignore"):
+            shift = epsilon / self.mu - 0.5 * self.mu
+            a = np.maximum(shift, 0.0)
+            b = a + self.mu
+            at_a, at_b = erfcx(a / math.sqrt(2.0)), erfcx(b / math.sqrt(2.0))
+            front = 0.5 * np.exp(-0.5 * a * a)
+            # a carries a relative error of about (1 + |ε|/(μ a)) u, which a²/2 in the exponent magnifies.
+            relative = 2.0**-50 * (4.0 + a * (a + np.abs(epsilon) / self.mu + self.mu))
+            slack = front * ((at_a + at_b) * 2.0**-50 + (at_a - at_b) * relative)
+            value = front * (at_a - at_b)
+        gone = front == 0.0
+        lower, upper = (
+            np.where(gone, 0.0, np.maximum(value - slack, 0.0)),
+            np.where(gone, 0.0, np.minimum(value + slack, 1.0)),
+        )
+        if np.all(shift >= 0.0):
+            return lower, upper
+        near = super().deltas(epsilon)
+        return np.where(shift < 0.0, near[0], lower), np.where(shift < 0.0, near[1], upper)

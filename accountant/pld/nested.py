@@ -32,7 +32,7 @@ from affidavit.accountant.pld.grid import CurveParts, aligned, lattice, masses, 
 from affidavit.accountant.pld.saddle import Sketch, cumulants, sketch
 from affidavit.accountant.pld.transform import convolve, log_mgf, loss_shift, mass_at_infinity
 
-__all__ = ["Law", "composed_curve", "composed_law", "composed_step"]
+__all__ = ["LOG_NOTHING", "Law", "composed_curve", "composed_law", "composed_step", "product"]
 
 PRODUCT_LOSSES = 20_000
 """Most losses of an exact product."""
@@ -40,7 +40,7 @@ POINTS = 2**15
 FINER = 4.0
 """How much finer than that a grid may be, to resolve one use."""
 LOG_NOTHING = -240.0
-"""ln of the mass beyond which a nested composition is truncated."""
+"""ln of the mass beyond which a nested composition is truncated, where no δ says better; ``POINTS`` are for that."""
 SPACING = 5.0
 """Standard deviations between the means of neighbouring tilts."""
 FINEST = 2.0**-40
@@ -58,25 +58,28 @@ class Law(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def composed_step(parts: tuple[tuple[OneStep, int], ...]) -> OneStep:
+def composed_step(parts: tuple[tuple[OneStep, int], ...], log_nothing: float = LOG_NOTHING) -> OneStep:
     """``parts``, run one after another on the same data, as one step."""
-    forward = _direction([(step.forward, count) for step, count in parts])
+    forward = _direction([(step.forward, count) for step, count in parts], log_nothing)
     if all(step.symmetric for step, _ in parts):
         return OneStep(forward, forward)
-    return OneStep(forward, _direction([(step.backward, count) for step, count in parts]))
+    return OneStep(forward, _direction([(step.backward, count) for step, count in parts], log_nothing))
 
 
-def _direction(parts: Sequence[tuple[Direction, int]]) -> Direction:
+def _direction(parts: Sequence[tuple[Direction, int]], log_nothing: float) -> Direction:
     upper = merged([(direction.upper, count) for direction, count in parts])
     if any(isinstance(curve, Concentrated) for curve, _ in upper):
         # What is reached is asked with other leaves in the place of zcdp ones (``methods.zcdp.stand_in``).
-        return Direction(composed_curve(upper, side="upper"), None)
+        return Direction(composed_curve(upper, side="upper", log_nothing=log_nothing), None)
     lower = merged([(direction.lower, count) for direction, count in parts if direction.lower is not None])
     if len(upper) == 1 and upper[0][1] == 1:
         return Direction(upper[0][0], upper[0][0] if upper == lower else None)
-    if upper == lower and (product := _product(upper)) is not None:
-        return Direction(product, product)
-    return Direction(composed_curve(upper, side="upper"), composed_curve(lower, side="lower") if lower else None)
+    if upper == lower and (exact := product(upper)) is not None:
+        return Direction(exact, exact)
+    return Direction(
+        composed_curve(upper, side="upper", log_nothing=log_nothing),
+        composed_curve(lower, side="lower", log_nothing=log_nothing) if lower else None,
+    )
 
 
 def _log_binomials(count: int) -> Array:
@@ -86,7 +89,7 @@ def _log_binomials(count: int) -> Array:
 
 
 @lru_cache(maxsize=16)
-def _product(parts: CurveParts) -> Curve | None:
+def product(parts: CurveParts) -> Atomic | None:
     """The exact composition of curves with one or two atoms, if it has few losses."""
     losses, log_p = np.zeros(1), np.zeros(1)
     if math.prod(count + 1 for _, count in parts) > PRODUCT_LOSSES:
@@ -105,22 +108,22 @@ def _product(parts: CurveParts) -> Curve | None:
         max(0.0, -math.expm1(math.fsum(count * math.log1p(-mass) for mass, count in masses)))
         for masses in ([(curve.infinity, n) for curve, n in parts], [(curve.bottom, n) for curve, n in parts])
     )
-    product = Atomic(losses[order], log_p[order], infinity=infinity, q_missing=missing, atoms=())
+    result = Atomic(losses[order], log_p[order], infinity=infinity, q_missing=missing, atoms=())
     # The relative error of a mass is the error of its logarithm: a few roundings a part.
     size = float(np.max(-log_p[log_p > -750.0], initial=0.0))
-    product.accuracy = 2.0**-50 * (len(parts) + 1) * (1.0 + size)
-    return product
+    result.accuracy = 2.0**-50 * (len(parts) + 1) * (1.0 + size)
+    return result
 
 
 @lru_cache(maxsize=16)
-def composed_curve(parts: CurveParts, *, side: Side) -> Curve:
+def composed_curve(parts: CurveParts, *, side: Side, log_nothing: float = LOG_NOTHING) -> Curve:
     """The composition of ``parts`` as a curve, from one side."""
     if any(curve.infinity >= 1.0 for curve, _ in parts):
         return FullLoss()
-    product = _product(parts)
-    if product is not None:
-        return product
-    law = composed_law(parts, side=side, log_nothing=LOG_NOTHING)
+    exact = product(parts)
+    if exact is not None:
+        return exact
+    law = composed_law(parts, side=side, log_nothing=log_nothing, resolved=LOG_NOTHING)
     kept = law.masses > 0.0
     if not kept.any():
         # Only a lower side can be left with nothing.
@@ -132,22 +135,20 @@ def composed_curve(parts: CurveParts, *, side: Side) -> Curve:
     return curve
 
 
-def composed_law(parts: CurveParts, *, side: Side, log_nothing: float, step: float | None = None) -> Law:
+def composed_law(
+    parts: CurveParts, *, side: Side, log_nothing: float, step: float | None = None, resolved: float | None = None
+) -> Law:
     """The composed loss of ``parts``, dominating (upper) or dominated (lower).
 
     ``log_nothing`` is ln of the mass that may be truncated at either end; ``step`` is the grid's, by
-    default such that about ``POINTS`` points cover the range. Upper: P-masses on the grid
-    whose tail sums, with ``infinity``, are at least the true ones; lower: at most.
+    default such that about ``POINTS`` points cover the range, or the one where ``resolved`` is that logarithm.
+    Upper: P-masses on the grid whose tail sums, with ``infinity``, are at least the true ones; lower: at most.
     """
     upper = side == "upper"
     sketches = [(sketch(curve), count) for curve, count in parts]
-    log_share = log_nothing - math.log(sum(count for _, count in parts))
-    reaches = [part.reach(log_low=log_share, log_tail=log_share) for part, _ in sketches]
-    cut = [(part.within(*ends), count) for (part, count), ends in zip(sketches, reaches, strict=True)]
-    lowest = math.fsum(count * low for (low, _), (_, count) in zip(reaches, parts, strict=True))
-    highest = math.fsum(count * high for (_, high), (_, count) in zip(reaches, parts, strict=True))
-    bottom, top, exponents = _range(cut, log_nothing, lowest, highest)
-    span = max(min(top, highest) - max(bottom, lowest), POINTS * FINEST * max(abs(lowest), abs(highest)), 1e-280)
+    cut, reaches, (bottom, top, exponents), span = _cut(parts, sketches, log_nothing)
+    if resolved is not None:
+        span = max(span, _cut(parts, sketches, resolved)[-1])
     if step is None:
         step = span / POINTS
         # Many uses of small losses: the grid must resolve one use, as far as the size allows.
@@ -199,6 +200,20 @@ def _beyond(
     t = np.asarray(exponents)
     bounds = (moments - log_moment - (t - theta) * end)[t > theta if above else t < theta]
     return math.exp(min(float(bounds.min(initial=0.0)), 0.0)) * (1.0 + 1e-9)
+
+
+def _cut(
+    parts: CurveParts, sketches: Sequence[tuple[Sketch, int]], log_nothing: float
+) -> tuple[list[tuple[Sketch, int]], list[tuple[float, float]], tuple[float, float, list[float]], float]:
+    """The sketches without what is nothing, their reaches, what ``_range`` says, and how wide that is."""
+    log_share = log_nothing - math.log(sum(count for _, count in parts))
+    reaches = [part.reach(log_low=log_share, log_tail=log_share) for part, _ in sketches]
+    cut = [(part.within(*reach), count) for (part, count), reach in zip(sketches, reaches, strict=True)]
+    lowest = math.fsum(count * low for (low, _), (_, count) in zip(reaches, parts, strict=True))
+    highest = math.fsum(count * high for (_, high), (_, count) in zip(reaches, parts, strict=True))
+    ends = _range(cut, log_nothing, lowest, highest)
+    span = max(min(ends[1], highest) - max(ends[0], lowest), POINTS * FINEST * max(abs(lowest), abs(highest)), 1e-280)
+    return cut, reaches, ends, span
 
 
 def _range(

@@ -26,7 +26,7 @@ from affidavit.accountant.pld.discrete_gaussian import discrete_gaussian
 from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.laplace import Laplace
 from affidavit.accountant.pld.largest import Largest
-from affidavit.accountant.pld.nested import composed_step
+from affidavit.accountant.pld.nested import LOG_NOTHING, composed_step
 from affidavit.accountant.pld.replaced import replaced_step
 from affidavit.accountant.pld.subsample import Combined, Diluted, Lesser, Mixed, PoissonSubstitution
 from affidavit.accountant.pld.three_gaussians import gaussian_shifts, replaced_gaussian
@@ -38,7 +38,7 @@ NOTHING = OneStep.attained(NoLoss(), symmetric=True)
 EVERYTHING = OneStep.attained(FullLoss(), symmetric=True)
 
 
-def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneStep:
+def one_step(node: Plan, relation: Relation, *, explicit: bool = False, log_nothing: float = LOG_NOTHING) -> OneStep:
     """Both directions of what one use of ``node`` costs under ``relation``.
 
     Leaves state their parameters for ``relation`` (under sampling without replacement: for
@@ -50,33 +50,39 @@ def one_step(node: Plan, relation: Relation, *, explicit: bool = False) -> OneSt
     side composes the explicit pair (γP + (1−γ)Q, Q) of data sets whose other records are all equal,
     so what it exceeds is refuted.
 
+    ``log_nothing`` is ln of the mass beyond which what is composed on a sample is truncated; 0: it is not
+    composed at all, to see whether it could be.
+
     Raises ``NotSupported`` for ``parallel`` inside a sample, and for nestings that no theorem covers.
     """
     by_data = explicit and any(isinstance(below, nodes.WithoutReplacement) for below in nodes.walk(node))
-    return _one_step(node, relation, by_data)
+    nested = any(isinstance(below, (nodes.Compose, nodes.Repeat)) for below in nodes.walk(node))
+    return _one_step(node, relation, by_data, log_nothing if nested else LOG_NOTHING)
 
 
 @lru_cache(maxsize=256)
-def _one_step(node: Plan, relation: Relation, explicit: bool) -> OneStep:
+def _one_step(node: Plan, relation: Relation, explicit: bool, log_nothing: float) -> OneStep:
     match node:
         case Moved(node=sample, leaves=leaves):
             both_costs = isinstance(sample, nodes.Poisson) and sample.absent is not None
             read: Relation = "substitution" if both_costs else "zero-out"
-            left = one_step(sample, read, explicit=explicit)
+            left = one_step(sample, read, explicit=explicit, log_nothing=log_nothing)
             return left if leaves else OneStep(left.backward, left.forward)
         case nodes.Poisson():
-            return _poisson(node, relation, explicit)
+            return _poisson(node, relation, explicit, log_nothing)
         case nodes.WithoutReplacement():
-            return _without_replacement(node, relation, explicit)
+            return _without_replacement(node, relation, explicit, log_nothing)
         case nodes.Repeat() | nodes.Compose():
-            parts = flatten(node, relation, explicit=explicit)
+            parts = flatten(node, relation, explicit=explicit, log_nothing=log_nothing)
             if len(parts) == 1 and parts[0][1] == 1:
                 return parts[0][0]
-            return composed_step(tuple(parts)) if parts else NOTHING
+            if log_nothing >= 0.0:
+                return EVERYTHING
+            return composed_step(tuple(parts), log_nothing) if parts else NOTHING
         case AnyOrder(of=of):  # every mechanism has a pair here
-            return one_step(of, relation, explicit=explicit)
+            return one_step(of, relation, explicit=explicit, log_nothing=log_nothing)
         case OneOf(options=options):
-            return _largest([one_step(option, relation) for option in options])
+            return _largest([one_step(option, relation, log_nothing=log_nothing) for option in options])
         case nodes.Parallel():
             raise NotSupported(
                 "a parallel node has no single privacy loss distribution",
@@ -94,10 +100,12 @@ def _largest(steps: list[OneStep]) -> OneStep:
     return OneStep(forward, Direction(Largest(tuple(step.backward.upper for step in steps)), None))
 
 
-def flatten(node: Plan, relation: Relation, *, explicit: bool = False) -> list[tuple[OneStep, int]]:
+def flatten(
+    node: Plan, relation: Relation, *, explicit: bool = False, log_nothing: float = LOG_NOTHING
+) -> list[tuple[OneStep, int]]:
     """``compose`` and ``repeat`` unrolled into one-step curves with counts; what is concentrated is one, the last."""
     rho, rest = concentrated(nodes.unrolled(node))
-    steps = [(one_step(one, relation, explicit=explicit), count) for one, count in rest]
+    steps = [(one_step(one, relation, explicit=explicit, log_nothing=log_nothing), count) for one, count in rest]
     return [*steps, (concentrated_step(rho), 1)] if rho > 0.0 else steps
 
 
@@ -132,17 +140,17 @@ def _noise(noise: float, curve: Callable[[], Curve]) -> OneStep:
     return OneStep.attained(curve(), symmetric=True)
 
 
-def _poisson(node: nodes.Poisson, relation: Relation, explicit: bool) -> OneStep:
+def _poisson(node: nodes.Poisson, relation: Relation, explicit: bool, log_nothing: float) -> OneStep:
     rate, of = node.rate, node.of
     check_no_inner_population(of)
     if rate == 0.0:
         return NOTHING
-    inner = one_step(of, relation, explicit=explicit)
+    inner = one_step(of, relation, explicit=explicit, log_nothing=log_nothing)
     if rate == 1.0 or inner is NOTHING:
         return inner
     if relation == "substitution":
         if node.absent is not None:
-            return _poisson_substitution(node, node.absent, inner, explicit)
+            return _poisson_substitution(node, node.absent, inner, explicit, log_nothing)
         return _diluted(inner, rate)
     forward = _amplified(inner.forward, lambda curve: Mixed(curve, rate))
     backward = _amplified(inner.backward, lambda curve: Mixed(curve.swapped(), rate).swapped())
@@ -152,7 +160,9 @@ def _poisson(node: nodes.Poisson, relation: Relation, explicit: bool) -> OneStep
     return OneStep(forward, backward)
 
 
-def _poisson_substitution(node: nodes.Poisson, absent: Plan, inner: OneStep, explicit: bool) -> OneStep:
+def _poisson_substitution(
+    node: nodes.Poisson, absent: Plan, inner: OneStep, explicit: bool, log_nothing: float
+) -> OneStep:
     """Both costs on the sample known; the lower side is that of a record replaced by one that contributes nothing.
 
     Of two pure mechanisms and of two Gaussians the curve is exact (``replaced``, ``three_gaussians``).
@@ -163,7 +173,7 @@ def _poisson_substitution(node: nodes.Poisson, absent: Plan, inner: OneStep, exp
     shifts = gaussian_shifts(node.of, absent)
     if shifts is not None and shifts[1] < shifts[0]:
         return replaced_gaussian(replaced=shifts[0], absent=shifts[1], rate=node.rate)
-    gone = one_step(absent, "zero-out", explicit=explicit)
+    gone = one_step(absent, "zero-out", explicit=explicit, log_nothing=log_nothing)
     if gone is NOTHING:
         return NOTHING if inner is NOTHING else _diluted(inner, node.rate)
     change = _either_order(inner)
@@ -195,18 +205,24 @@ def _diluted(inner: OneStep, rate: float) -> OneStep:
     return OneStep(forward, _amplified(inner.backward, lambda curve: Diluted(curve, rate)))
 
 
-def _without_replacement(node: nodes.WithoutReplacement, relation: Relation, explicit: bool) -> OneStep:
+def _without_replacement(
+    node: nodes.WithoutReplacement, relation: Relation, explicit: bool, log_nothing: float
+) -> OneStep:
     check_inner_populations(node, node.of)
     if node.sample == 0:
         return NOTHING
-    inner = one_step(node.of, "substitution", explicit=explicit)
+    inner = one_step(node.of, "substitution", explicit=explicit, log_nothing=log_nothing)
     rate = node.sample / node.population
     if rate == 1.0 or inner is NOTHING:
         return inner
     curve, attained = _either_order(inner), inner.forward.lower
     if any(isinstance(one, nodes.Poisson) for one in nodes.walk(node.of)):
         # Whom the inner sample leaves out is not alone in it: reached is what a record that contributes nothing does.
-        attained = None if _replaces_both(node.of) else one_step(node.of, "zero-out", explicit=True).forward.lower
+        attained = (
+            None
+            if _replaces_both(node.of)
+            else one_step(node.of, "zero-out", explicit=True, log_nothing=log_nothing).forward.lower
+        )
     tight = attained is curve
     if relation == "add-remove":
         mixed = Mixed(curve, rate)

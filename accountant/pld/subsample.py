@@ -123,16 +123,17 @@ class Mixed(Curve):
         mixed = Logs(p_tail, inner.q_tail, p_head, inner.q_head)
         return mixed.ended(loss < math.log1p(-self.rate), np.zeros_like(loss, dtype=np.bool_))
 
-    def delta(self, epsilon: float) -> tuple[float, float]:
+    def deltas(self, epsilon: Array) -> tuple[Array, Array]:
         """γ h(1 + (e^ε − 1)/γ): the inner curve's accuracy is kept."""
-        if epsilon < math.log1p(-self.rate) + 1e-9 or epsilon >= self.high:
-            return super().delta(epsilon)
-        inner = float(_inner_loss(np.array([epsilon]), self.rate)[0])
+        inner = _inner_loss(epsilon, self.rate)
+        at = np.where(np.isfinite(inner), inner, 0.0)
         # Moving the inner loss by its own rounding moves δ by at most that times the mass above.
-        low, high = self.curve.delta(inner)
-        mass = math.exp(float(self.logs(np.array([epsilon])).p_tail[0]))
-        slack = 2.0**-50 * (1.0 + abs(inner)) * mass + high * self.rate * 2.0**-50
-        return max(0.0, self.rate * low - slack), min(1.0, self.rate * high + slack)
+        low, high = self.curve.deltas(at)
+        slack = 2.0**-50 * ((1.0 + np.abs(at)) * np.exp(self.logs(epsilon).p_tail) + high * self.rate)
+        other = super().deltas(epsilon)
+        plain = (epsilon < math.log1p(-self.rate) + 1e-9) | (epsilon >= self.high)
+        sides = np.maximum(self.rate * low - slack, 0.0), np.minimum(self.rate * high + slack, 1.0)
+        return np.where(plain, other[0], sides[0]), np.where(plain, other[1], sides[1])
 
 
 class TwoSided(Curve):
@@ -155,8 +156,10 @@ class TwoSided(Curve):
         outer = self.half.logs(np.where(negative, np.nextafter(-loss, -math.inf), loss))
         return Logs.reflected(negative, outer.p_tail, outer.q_tail)
 
-    def delta(self, epsilon: float) -> tuple[float, float]:
-        return self.half.delta(epsilon) if epsilon >= 0.0 else super().delta(epsilon)
+    def deltas(self, epsilon: Array) -> tuple[Array, Array]:
+        sides = zip(self.half.deltas(np.maximum(epsilon, 0.0)), super().deltas(epsilon), strict=True)
+        low, high = (np.where(epsilon >= 0.0, one, other) for one, other in sides)
+        return low, high
 
 
 class Combined(TwoSided):
@@ -184,11 +187,10 @@ class Diluted(Curve):
         ends = zip(inner, (tail, tail, head, head), strict=True)
         return Logs(*(np.minimum(np.logaddexp(kept + part, still), 0.0) for part, still in ends))
 
-    def delta(self, epsilon: float) -> tuple[float, float]:
-        if epsilon < 0.0:
-            return super().delta(epsilon)
-        low, high = self.curve.delta(epsilon)
-        return self.rate * low * (1.0 - 2.0**-52), min(1.0, self.rate * high * (1.0 + 2.0**-52))
+    def deltas(self, epsilon: Array) -> tuple[Array, Array]:
+        near, (low, high) = super().deltas(epsilon), self.curve.deltas(np.maximum(epsilon, 0.0))
+        low, high = self.rate * low * (1.0 - 2.0**-52), np.minimum(self.rate * high * (1.0 + 2.0**-52), 1.0)
+        return np.where(epsilon < 0.0, near[0], low), np.where(epsilon < 0.0, near[1], high)
 
     def swapped(self) -> Curve:
         other = self.curve.swapped()
