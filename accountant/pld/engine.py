@@ -270,7 +270,8 @@ def _at_once(parts: CurveParts, target: Target, tolerance: float, enough: float)
         parts,
         delta=target.delta,
         epsilon=target.epsilon,
-        narrow=lambda bracket: bracket[1] <= enough or bracket[1] - bracket[0] <= tolerance * bracket[1],
+        tolerance=tolerance,
+        enough=enough,
     )
     if found is not None:
         return found[0], min(found[1], _limit(parts, target))

@@ -7,27 +7,34 @@ from collections.abc import Callable
 
 from affidavit.accountant.pld.curve import ROUNDING
 
-__all__ = ["inverse"]
+__all__ = ["EXACT", "FIRST", "inverse"]
 
 NEAR = 1e-14
 """First step outwards from a root, relative."""
-FIRST, LARGER, CLOSE = 1e-6, 4.0, 0.05
-"""Where to begin, by what factor to go on, and how well the lower side is found, relative to the bracket."""
-LEAST, TINY = 1e-323, 1e-290
+FIRST, LARGER, OUTWARDS, CLOSE = 1e-6, 4.0, 8.0, 0.05
+"""Where to begin, by what factors to go on, and how well the lower side is found, relative to the bracket."""
+EXACT = 4.0 * ROUNDING
+LEAST, TINY, TURNS = 1e-323, 1e-290, 200
 
 
 def inverse(
-    sides: Callable[[float], tuple[float, float]], delta: float, *, furthest: float, near: float = FIRST
+    sides: Callable[[float], tuple[float, float]],
+    delta: float,
+    *,
+    furthest: float,
+    near: float = FIRST,
+    close: float = EXACT,
 ) -> tuple[float, float]:
     """(lower, upper) of the least ε >= 0 whose δ is at most ``delta`` > 0, from the ``sides`` of δ(ε), which falls.
 
     An ε where the upper side is at most ``delta`` is an upper one, whatever rounding did elsewhere; one where the
     lower side is above it is a lower one, sought near the upper one, which is inf if there is none up to ``furthest``.
+    Either may be off by ``close``, relative, on its own side.
     """
-    from scipy.optimize import brentq
 
     def excess(epsilon: float) -> float:
-        return math.log(max(sides(epsilon)[1], LEAST) / delta)
+        upper = sides(epsilon)[1]
+        return math.log(max(upper, LEAST) / delta) if upper >= 0.0 else math.inf
 
     if excess(0.0) <= 0.0:
         return 0.0, 0.0
@@ -38,18 +45,36 @@ def inverse(
     if excess(high) <= 0.0:
         while low == 0.0 and high > TINY:
             low, high = (high / LARGER, high) if excess(high / LARGER) > 0.0 else (0.0, high / LARGER)
-        above = float(brentq(excess, low, high, xtol=1e-3 * TINY, rtol=4.0 * ROUNDING))
+        above = _root(excess, low, high, close)
         step = max(NEAR * above, TINY)
         while excess(above) > 0.0:
             above, step = min(above + step, high), 2.0 * step
         last = above
-    below, step, shrunk = last, NEAR * last, LARGER
-    while sides(below)[0] <= delta:
+    below, step, shrunk = last, max(NEAR, close) * last, LARGER
+    while not sides(below)[0] > delta:
         if below < TINY:
             return 0.0, above
-        last, below, step = below, max(below - step, below / shrunk), 2.0 * step
+        last, below, step = below, max(below - step, below / shrunk), OUTWARDS * step
         shrunk = min(shrunk * shrunk, 1e150) if 2.0 * below < last else shrunk
-    while last - below > CLOSE * (above - below):
+    while last - below > max(CLOSE * (above - below), close * below):
         middle = 0.5 * (last + below)
-        last, below = (middle, below) if sides(middle)[0] <= delta else (last, middle)
+        if not below < middle < last:
+            break
+        last, below = (last, middle) if sides(middle)[0] > delta else (middle, below)
     return below, above
+
+
+def _root(excess: Callable[[float], float], low: float, high: float, close: float) -> float:
+    """Just beyond where ``excess``, above 0 at ``low`` and not at ``high``, changes its sign."""
+    left, right = excess(low), excess(high)
+    for turn in range(TURNS):
+        if high - low <= close * high:
+            break
+        middle = 0.5 * (low + high) if turn % 3 == 2 else high - right * (high - low) / (right - left)
+        middle = min(max(middle, low + ROUNDING * high), high - ROUNDING * high)
+        found = excess(middle)
+        if found > 0.0:
+            low, left = middle, found
+        else:
+            high, right = middle, found
+    return high

@@ -15,23 +15,22 @@ uses may be as far apart as they like; both sides converge like the square of th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from affidavit.accountant.pld.atomic import Atomic
 from affidavit.accountant.pld.curve import ROUNDING, Array, Curve
-from affidavit.accountant.pld.discretise import LEAST, bins
+from affidavit.accountant.pld.discretise import LEAST, bins, loss_rounding
 from affidavit.accountant.pld.grid import CurveParts
-from affidavit.accountant.pld.inverse import inverse
+from affidavit.accountant.pld.inverse import EXACT, FIRST, inverse
 from affidavit.accountant.pld.nested import product
 from affidavit.accountant.pld.saddle import sketch
 
 __all__ = ["two_uses"]
 
 ROUNDS, MOST_BINS = 12, 2**13
-MOST_ATOMS = {1: MOST_BINS, 2: 16}
+MOST_ATOMS = {1: MOST_BINS, 2: 4}
 """Sums of few losses, by how many uses have others."""
 NEGLIGIBLE, LEAST_LOG = -35.0, -690.0
 """ln of what may lie outside the bins, relative to δ; and at least, for an ε whose δ is not known."""
@@ -39,13 +38,15 @@ FURTHEST = 1e300
 INTO, SHARE, WORTH = 4, 0.05, 0.5
 """Pieces of a bin that is divided; what share of the two sides' difference need not be looked at; what a round must
 make of the width, else rounding keeps it."""
-Narrow = Callable[[tuple[float, float]], bool]
 
 
 def two_uses(
-    parts: CurveParts, *, delta: float | None, epsilon: float | None, narrow: Narrow
+    parts: CurveParts, *, delta: float | None, epsilon: float | None, tolerance: float, enough: float
 ) -> tuple[float, float] | None:
-    """(lower, upper) of ε at ``delta`` or of δ at ``epsilon``, once it is ``narrow``; None for other ``parts``."""
+    """(lower, upper) of ε at ``delta`` or of δ at ``epsilon``; None for other ``parts``, or if no upper side is found.
+
+    As wide as ``tolerance``, relative, or at most ``enough``.
+    """
     atoms = tuple((curve, count) for curve, count in parts if isinstance(curve, Atomic) and curve.polygon)
     rest = [curve for curve, count in parts if (curve, count) not in atoms for _ in range(min(count, 3))]
     if not all(curve.convex for curve in rest):
@@ -54,20 +55,26 @@ def two_uses(
     if few is None or few.losses.size > MOST_ATOMS.get(len(rest), 0):
         return None
     if len(rest) == 1:
-        return _answer(_Sum.exact(few, rest[0]), delta, epsilon)
+        return _answer(_Sum.exact(few, rest[0]), delta, epsilon, close=EXACT)
     log_nothing = LEAST_LOG if delta is None else max(math.log(delta) + NEGLIGIBLE, LEAST_LOG)
     reaches = [sketch(curve).reach(log_low=log_nothing, log_tail=log_nothing) for curve in rest]
     if reaches[1][1] - reaches[1][0] < reaches[0][1] - reaches[0][0]:  # the narrower one takes fewer bins
         rest, reaches = rest[::-1], reaches[::-1]
     bottom, top = reaches[0]
     known = sketch(rest[0]).edges
+    top += loss_rounding(np.array([bottom, top]))
     edges = np.unique(np.concatenate(([bottom], known[(known > bottom) & (known < top)], [top])))
     beside, best = _Sum.exact(few, rest[1]), (0.0, math.inf)
     for _ in range(ROUNDS):
         merged = _Sum.merged(rest[0], beside, edges)
-        found = _answer(merged, delta, epsilon, near=best[1])
+        found = _answer(merged, delta, epsilon, close=SHARE * SHARE * tolerance, near=best[1])
         before, best = best, (max(best[0], found[0]), min(best[1], found[1]))
-        if narrow(best) or not math.isfinite(best[1]) or best[1] - best[0] > WORTH * (before[1] - before[0]):
+        if (
+            best[1] <= enough
+            or best[1] - best[0] <= tolerance * best[1]
+            or not math.isfinite(best[1])
+            or best[1] - best[0] > WORTH * (before[1] - before[0])
+        ):
             break
         gaps = merged.gaps(best[1] if epsilon is None else epsilon)
         order = np.argsort(gaps)
@@ -77,14 +84,16 @@ def two_uses(
         edges = np.union1d(edges, added)
         if edges.size > MOST_BINS:
             break
-    return best
+    return best if math.isfinite(best[1]) else None
 
 
-def _answer(one: _Sum, delta: float | None, epsilon: float | None, near: float = math.inf) -> tuple[float, float]:
+def _answer(
+    one: _Sum, delta: float | None, epsilon: float | None, *, close: float, near: float = math.inf
+) -> tuple[float, float]:
     if epsilon is not None:
         return one.delta(epsilon)
-    start = {"near": near} if math.isfinite(near) and near > 0.0 else {}
-    return inverse(one.delta, delta or 0.0, furthest=min(one.highest, FURTHEST), **start)
+    near = near if 0.0 < near < math.inf else FIRST
+    return inverse(one.delta, delta or 0.0, furthest=min(one.highest, FURTHEST), near=near, close=close)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +124,8 @@ class _Sum:
         width, rounding = np.diff(edges), 1e-12 + curve.accuracy
         fewer, most = np.maximum(p - error, 0.0), np.maximum(p, 0.0) + error
         with np.errstate(divide="ignore"):
-            gain = np.clip(np.log(fewer) - np.log(np.maximum(scaled, 0.0) + error), 0.0, width)
+            ratio = np.log(fewer) - np.log(np.where(fewer > 0.0, np.maximum(scaled, 0.0) + error, 1.0))
+        gain = np.clip(ratio, 0.0, width)
         right = np.clip((p - scaled + error) / -np.expm1(-width), 0.0, most)
         left = most - right
         masses = np.append(left, 0.0)
