@@ -97,11 +97,11 @@ class PldMethod:
 
     def why_not(self, scenario: Scenario, relation: Relation) -> str:
         """Applies unless a mechanism has no dominating pair."""
-        from affidavit.accountant.pld.steps import one_step
-
         rho, rest = concentrated(scenario.nodes())
         if rho > 0.0 and not rest:
             return "of zCDP guarantees alone the pair is that of the zcdp method"
+        from affidavit.accountant.pld.steps import one_step
+
         try:
             for node, _ in rest:
                 one_step(node, relation, log_nothing=0.0)

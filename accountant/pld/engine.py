@@ -34,7 +34,7 @@ HUGE, FURTHEST = 1e12, 1e300
 """Losses beyond which float64 has no digits left for a grid; beyond which no ε of one use is sought."""
 ROUNDED = 1e-4
 """Widths of a contour integral that a lattice hardly improves."""
-CHEAP, APART = 1e-6, 1e-4
+CHEAP, APART = 1e-5, 1e-4
 """Tolerances of the upper side of two uses, without a lattice; of a lower side that is not the upper side's own."""
 NARROW, FINE_POINTS = 1e-3, 2**18
 """Relative width of a bracket that is narrow enough for lattices of more than so many points not to be worth it."""

@@ -49,7 +49,7 @@ def two_uses(
     """
     atoms = tuple((curve, count) for curve, count in parts if isinstance(curve, Atomic) and curve.polygon)
     rest = [curve for curve, count in parts if (curve, count) not in atoms for _ in range(min(count, 3))]
-    if not all(curve.convex for curve in rest):
+    if not all(curve.convex for curve in rest) or all(curve.polygon for curve in rest):
         return None
     few = product(atoms)
     if few is None or few.losses.size > MOST_ATOMS.get(len(rest), 0):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from affidavit.accountant.cases import changes
-from affidavit.accountant.verifier import branches, reading
+from affidavit.accountant.verifier import branches, listing
 
 __all__ = ["listed_at_most"]
 
@@ -19,9 +19,9 @@ def listed_at_most(most: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(changes, "MAX_CASES", most)
         patch.setattr(branches, "MAX_BRANCHES", most)
-        patch.setattr(reading, "MAX_BRANCHES", most)
-        patch.setattr(reading, "_MAX_PRODUCT", most)
-        patch.setattr(reading, "_FEW_ORDERS", most)
+        patch.setattr(listing, "MAX_BRANCHES", most)
+        patch.setattr(listing, "_MAX_PRODUCT", most)
+        patch.setattr(listing, "_FEW_ORDERS", most)
         changes.cases.cache_clear()
         yield
     changes.cases.cache_clear()

@@ -20,7 +20,7 @@ from affidavit.accountant.pld.two_uses import two_uses
 def test_two_gaussians_are_one(other: float, delta: float) -> None:
     """N(0, 1) at distances μ and ν is one at distance √(μ² + ν²) (Dong, Roth and Su 2022)."""
     parts = (Gaussian(0.7), 1), (Gaussian(other), 1)
-    found = two_uses(parts, delta=delta, epsilon=None, narrow=lambda found: found[1] - found[0] <= 1e-6 * found[1])
+    found = two_uses(parts, delta=delta, epsilon=None, tolerance=1e-6, enough=0.0)
     known = inverse(Gaussian(math.hypot(0.7, other)).delta, delta, furthest=1e9)
     assert found is not None
     assert found[0] <= known[1]
@@ -38,7 +38,7 @@ def test_few_losses_are_summed(epsilon: float) -> None:
     high = math.e / (1.0 + math.e)
     truth = high * laplace(epsilon - one) + (1.0 - high) * laplace(epsilon + one)
     parts = (pure(one), 1), (Laplace(eta), 1)
-    found = two_uses(parts, delta=None, epsilon=epsilon, narrow=lambda _: False)
+    found = two_uses(parts, delta=None, epsilon=epsilon, tolerance=0.0, enough=0.0)
     assert found is not None
     assert found[0] <= truth * (1.0 + 1e-13)
     assert truth <= found[1] * (1.0 + 1e-13)
@@ -46,8 +46,13 @@ def test_few_losses_are_summed(epsilon: float) -> None:
 
 
 def test_others_are_left_to_the_lattice() -> None:
-    assert two_uses(((Laplace(0.1), 3),), delta=1e-6, epsilon=None, narrow=lambda _: True) is None
-    assert two_uses(((Mixed(Gaussian(1.0), 0.1), 2), (Laplace(1.0), 1)), delta=1e-6, epsilon=None, narrow=bool) is None
+    assert two_uses(((Laplace(0.1), 3),), delta=1e-6, epsilon=None, tolerance=1e-3, enough=0.0) is None
+    assert (
+        two_uses(
+            ((Mixed(Gaussian(1.0), 0.1), 2), (Laplace(1.0), 1)), delta=1e-6, epsilon=None, tolerance=1e-3, enough=0.0
+        )
+        is None
+    )
 
 
 def test_scales_far_apart_are_no_wider() -> None:
