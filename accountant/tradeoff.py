@@ -13,7 +13,7 @@ Su 2019, Proposition 2.5). f is convex, and valid for all x at once since each p
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +23,9 @@ from affidavit.accountant.plan import Plan
 from affidavit.accountant.settle import known
 from affidavit.accountant.show import Facts, Shown, upper
 from affidavit.accountant.validate import Relation
-from affidavit.accountant.verifier import recompute, recomputed_curve
+from affidavit.accountant.verifier import recomputed_curve
 
-__all__ = ["PrivacyCurve", "privacy_curve", "verified_points"]
+__all__ = ["PrivacyCurve", "privacy_curve"]
 
 POINTS = 49
 TOLERANCE = 1e-3
@@ -87,13 +87,6 @@ def epsilon_grid(epsilon_upper: float) -> tuple[float, ...]:
     return (*inner[:-1], top, *(top * s for s in (1.1, 1.25, 1.5)))
 
 
-def verified_points(plan: Plan, *, relation: Relation, points: Sequence[float]) -> dict[float, float]:
-    """The verifier's upper side of δ at each ε: by one profile, or each alone where a contour is quick and sharp."""
-    if points and "contour" in recompute(plan, relation=relation, epsilon=max(points)).method:
-        return {point: recompute(plan, relation=relation, epsilon=point).delta_upper for point in points}
-    return dict(recomputed_curve(plan, relation=relation, points=points))
-
-
 def privacy_curve(plan: Plan | Mapping[str, Any], *, relation: Relation, delta: float) -> PrivacyCurve:
     """Upper profile of ``plan`` on a grid of ε chosen around its settled ε at ``delta``; each point by both engines.
 
@@ -105,7 +98,7 @@ def privacy_curve(plan: Plan | Mapping[str, Any], *, relation: Relation, delta: 
     grid = epsilon_grid(claim.epsilon_upper)
     issued = profile_points(plan, relation=relation, delta=claim.delta_upper, epsilons=grid, tolerance=TOLERANCE)
     try:
-        verified = {} if gap else verified_points(claim.plan, relation=relation, points=grid)
+        verified = {} if gap else dict(recomputed_curve(claim.plan, relation=relation, points=grid))
     except NotSupported:
         return PrivacyCurve(((claim.epsilon_upper, claim.delta_upper),))
     settled = {point: max(each, verified.get(point, 0.0)) for point, each in issued}

@@ -23,8 +23,8 @@ from affidavit.accountant.errors import ClaimRefused, NotSupported
 from affidavit.accountant.filters.again import understated
 from affidavit.accountant.plan import core, to_dict
 from affidavit.accountant.risk import risk_limits
-from affidavit.accountant.tradeoff import PrivacyCurve, verified_points
-from affidavit.accountant.verifier import ClaimCheck, check_claim
+from affidavit.accountant.tradeoff import PrivacyCurve
+from affidavit.accountant.verifier import ClaimCheck, check_claim, recomputed_curve
 
 __all__ = ["confirm", "recheck", "statement_sha256", "verifier"]
 
@@ -126,7 +126,7 @@ def _curve(certificate: Certificate) -> str:
     if any(point.epsilon < 0 for point in points):
         return "δ at an ε below 0"
     places = [decimals.float_at_most(point.epsilon) for point in points]
-    found = verified_points(certificate.plan, relation=certificate.relation, points=places)
+    found = dict(recomputed_curve(certificate.plan, relation=certificate.relation, points=places))
     for point, place in zip(points, places, strict=True):
         if point.delta < found[place] and _recomputed(certificate, Claim(point.epsilon, point.delta)).answer != "holds":
             return f"δ at ε = {decimals.show(point.epsilon)}"

@@ -22,8 +22,8 @@ from affidavit.accountant.verifier.smooth import SmoothLaw, diluted_pair, remova
 
 __all__ = ["gaussian_samples"]
 
-_ACCURACY, _SHARP = 1e-7, 1e-10
-"""Relative, of ε: where δ is given, and where ε is."""
+_ACCURACY, _SHARP, _WIDE = 1e-7, 1e-10, 1e-3
+"""Relative, of ε: where δ is given, and where ε is; of a curve's δ."""
 
 Laws = tuple[tuple[SmoothLaw, int], ...]
 Part = tuple[Laws, float]
@@ -44,6 +44,25 @@ class GaussianSamples:
         return max(found[id(profile)][0] for profile in self.lower), max(
             found[id(profile)][1] for profile in self.upper
         )
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianCurve:
+    """A curve: each integral that was ``found`` is valid at any ε, and another is taken where the last one is wide."""
+
+    fixed: Fixed
+    found: list[GaussianSamples]
+    method: str = "contour integral"
+
+    def delta(self, epsilon: float) -> Sides:
+        lower, upper = self.found[-1].delta(epsilon)
+        if upper - lower <= _WIDE * upper:
+            return lower, upper
+        own = gaussian_samples(self.fixed, Goal(epsilon=epsilon))
+        if not isinstance(own, GaussianSamples):
+            return lower, upper
+        self.found.append(own)
+        return own.delta(epsilon)
 
 
 def _profile(part: Part, goal: Goal, others: Iterable[Profile]) -> Profile | None:
@@ -84,13 +103,13 @@ def _kinds(laws: Laws) -> tuple[Kind, ...] | None:
     return tuple(found)
 
 
-def gaussian_samples(fixed: Fixed, goal: Goal) -> GaussianSamples | None:
+def gaussian_samples(fixed: Fixed, goal: Goal) -> GaussianSamples | GaussianCurve | None:
     """The profile of Gaussians and samples of Gaussians.
 
     None if there is something else or no sample, or if a lattice is quicker.
     """
     sampled = [(use, count) for use, count in fixed.uses if isinstance(use, Sampled) and _smooth(use)]
-    if not sampled or len(sampled) < len(fixed.uses) or goal.rough:
+    if not sampled or len(sampled) < len(fixed.uses):
         return None
     known: dict[Part, Profile] = {}
     sides: list[list[Profile]] = []
@@ -103,7 +122,8 @@ def gaussian_samples(fixed: Fixed, goal: Goal) -> GaussianSamples | None:
                     return None
                 known[part] = profile
         sides.append([known[part] for part in parts])
-    return GaussianSamples(sides[0], sides[1])
+    found = GaussianSamples(sides[0], sides[1])
+    return GaussianCurve(fixed, [found]) if goal.rough else found
 
 
 def _part(mu_squared: Fraction, sampled: Sequence[tuple[Sampled, int]], *, forward: bool, upper: bool) -> Part:
