@@ -231,5 +231,5 @@ def test_where_the_verifier_knows_no_profile_the_curve_is_the_claim(monkeypatch)
     def unknown(*_, **__):
         raise NotSupported("no formula", hint="none")
 
-    monkeypatch.setattr("affidavit.accountant.tradeoff.verified_points", unknown)
+    monkeypatch.setattr("affidavit.accountant.tradeoff.recomputed_curve", unknown)
     assert privacy_curve(plan, relation="add-remove", delta=1e-5).points == ((0.0, 1e-5),)
