@@ -100,9 +100,9 @@ def _settled(plan: Plan, relation: Relation, delta: float | None, epsilon: float
     _check((least, high), (low, most))
     side, largest = ("epsilon", math.inf) if epsilon is None else ("delta", 1.0)
     upper = min(most if high <= most else high * (1.0 + MARGIN), largest)
-    sides = {f"{side}_lower": min(max(least, low), upper), f"{side}_upper": upper}
-    facts = {field.name: getattr(issued, field.name) for field in fields(issued)}
-    return Settled(**facts | sides, recomputed=found)
+    facts: dict[str, Any] = {field.name: getattr(issued, field.name) for field in fields(issued)}
+    facts.update({f"{side}_lower": min(max(least, low), upper), f"{side}_upper": upper})
+    return Settled(**facts, recomputed=found)
 
 
 def issue(
