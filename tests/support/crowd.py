@@ -20,7 +20,7 @@ import random
 import signal
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -57,6 +57,7 @@ class Crowd:
     faults: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
+    ends: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
     _refused: set[int] = field(default_factory=set)
 
     @property
@@ -116,8 +117,10 @@ class Crowd:
             self.check("the end")
         for each in range(self.folders):
             receipt = self.out(each) / "receipt.json"
-            if (self.out(each) / NAME).exists() or not (receipt.exists() or each in self._refused):
-                self.faults.append(f"folder {each} comes to no end")
+            # A run that was killed before it was charged, and then refused, waits for room: its journal may stay.
+            if each not in self._refused and ((self.out(each) / NAME).exists() or not receipt.exists()):
+                there = sorted(path.name for path in self.out(each).glob("*"))
+                self.faults.append(f"folder {each} comes to no end: {there}, {self.ends[each]}")
             elif receipt.exists():
                 words = ("verify", self.place.certificate, "--receipt", receipt, "--ledger", "--text")
                 if self.place.command(*words, receipt.with_name("synthetic.jsonl")).code:
@@ -188,11 +191,12 @@ class Crowd:
             file: Path = self.place.folder / f"said{pid}"
             said = file.read_text("utf-8") if file.exists() else ""
             file.unlink(missing_ok=True)
-            if os.WIFSIGNALED(status):
-                self.counts["killed"] += 1
-                continue
             code = os.waitstatus_to_exitcode(status)
-            self.counts[f"exit {code}"] += 1
+            end = "killed" if code < 0 else f"exit {code}"
+            self.counts[end] += 1
+            self.ends[number].append(end)
+            if code < 0:
+                continue
             if code == BUDGET:
                 self._refused.add(number)
             elif code == USAGE and not any(words in said for words in EXPECTED):
