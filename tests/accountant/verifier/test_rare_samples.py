@@ -257,3 +257,11 @@ def test_many_that_share_the_record_have_two_sides(count: int, rate: float, sigm
 def test_nothing_is_lost_where_epsilon_is_zero() -> None:
     found = recompute(Repeat(10**6, Poisson(4e-8, Gaussian(3.6))), relation="zero-out", delta=1e-4)
     assert (found.epsilon_lower, found.epsilon_upper) == (0.0, 0.0)
+
+
+def test_an_added_record_is_no_wider_than_its_contour() -> None:
+    """Frequent samples of small losses: the bound by the largest loss is 5 % above what the contour shows."""
+    of = {"kind": "gaussian", "noise_multiplier": 153.0}
+    sample = {"kind": "subsample", "scheme": "without-replacement", "population": 460, "sample": 171, "of": of}
+    found = recompute({"kind": "repeat", "count": 2680, "of": sample}, relation="add-remove", delta=1.14e-10)
+    assert 0.7265498 < found.epsilon_lower <= found.epsilon_upper < 0.7265499
