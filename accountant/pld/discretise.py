@@ -252,6 +252,8 @@ def _make_convex(masses: Array, step: float, *, side: Side) -> None:
     masses[places] = 0.0
     # What is negative now is no vertex, whatever becomes of the others: all at once, and then one by one.
     removed, kept = np.flatnonzero(values < 0.0), np.flatnonzero(values > 0.0)
+    if kept.size == 0:
+        return
     after = np.searchsorted(kept, removed)
     first, last = after == 0, after == kept.size
     below, above = places[kept[np.maximum(after - 1, 0)]], places[kept[np.minimum(after, kept.size - 1)]]

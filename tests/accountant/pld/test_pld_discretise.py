@@ -13,7 +13,7 @@ from affidavit.accountant.pld.atomic import approximate, pure
 from affidavit.accountant.pld.bounded_range import BoundedRange
 from affidavit.accountant.pld.curve import Curve
 from affidavit.accountant.pld.discrete_gaussian import _pair
-from affidavit.accountant.pld.discretise import Masses, discretise_lower, discretise_upper, loss_rounding
+from affidavit.accountant.pld.discretise import Masses, _make_convex, discretise_lower, discretise_upper, loss_rounding
 from affidavit.accountant.pld.gaussian import Gaussian
 from affidavit.accountant.pld.grid import anchor, masses
 from affidavit.accountant.pld.laplace import Laplace
@@ -180,3 +180,26 @@ def test_losses_far_from_zero_do_not_overflow() -> None:
     assert profile(lower, 5.0e5) <= curve.delta(5.0e5 - shift)[1]
     assert profile(upper, 5.0e5) >= curve.delta(5.0e5 + shift)[0]
     assert profile(upper, 5.0e5) - profile(lower, 5.0e5) < 1e-3
+
+
+@pytest.mark.parametrize("side", ["upper", "lower"])
+@pytest.mark.parametrize("seed", range(20))
+def test_kinks_that_are_no_vertices_go_and_the_profile_only_falls(side, seed):
+    """Both totals stay, no mass is negative, and no point of the profile rises."""
+    draws, step, size = np.random.default_rng(seed), 0.05, 60
+    masses = draws.random(size) * np.where(draws.random(size) < 0.3, -0.2, 1.0)
+    masses[[0, -1]] = 1.0
+    ratio = np.exp(-step * np.arange(size))
+    kinks = np.maximum(1.0 - np.divide.outer(1.0 / ratio, 1.0 / ratio), 0.0)  # of α_i in mass j
+    before, totals = kinks @ masses, (masses.sum(), ratio @ masses)
+    _make_convex(masses, step, side=side)
+    assert masses.min() >= 0.0
+    assert np.all(kinks @ masses <= before + 1e-12)
+    assert (masses.sum(), ratio @ masses) == pytest.approx(totals, rel=1e-12)
+
+
+@pytest.mark.parametrize("side", ["upper", "lower"])
+def test_a_grid_of_which_rounding_leaves_nothing_is_empty(side):
+    masses = np.array([0.0, -1e-20, 0.0])
+    _make_convex(masses, 0.1, side=side)
+    assert not masses.any()
