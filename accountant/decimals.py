@@ -28,6 +28,7 @@ __all__ = [
     "round_up",
     "show",
     "subtract",
+    "within",
 ]
 
 PATTERN = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?(e-?[1-9][0-9]*)?$"
@@ -67,6 +68,14 @@ def as_written(value: str | float | Decimal, *, path: str) -> Decimal:
     if not result.is_finite():
         raise PlanError(path, "not finite", allowed="a finite number")
     return _bounded(result, path)
+
+
+def within(value: Decimal, *, path: str, most: int | None = None) -> Decimal:
+    """A finite number from 0 to ``most``. Raises ``PlanError``."""
+    if not value.is_finite() or value < 0 or (most is not None and value > most):
+        allowed = "a finite number >= 0" if most is None else f"a number in [0, {most}]"
+        raise PlanError(path, f"{value} is out of range", allowed=allowed)
+    return value
 
 
 def _rounded(value: float | Decimal | Fraction, digits: int, rounding: str) -> Decimal:

@@ -25,42 +25,12 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Literal, cast
 
-from affidavit.accountant import remedies, validate
+from affidavit.accountant import nodes, remedies, validate
 from affidavit.accountant.errors import PlanError
-from affidavit.accountant.nodes import (
-    Approximate,
-    Compose,
-    DiscreteGaussian,
-    Envelope,
-    Exponential,
-    Gaussian,
-    Laplace,
-    Leaf,
-    Parallel,
-    Plan,
-    Poisson,
-    Pure,
-    Repeat,
-    WithoutReplacement,
-    ZeroConcentrated,
-)
+from affidavit.accountant.nodes import *  # noqa: F403  (whoever has a plan has its nodes)
+from affidavit.accountant.nodes import Leaf, Plan
 
 __all__ = [
-    "Approximate",
-    "Compose",
-    "DiscreteGaussian",
-    "Envelope",
-    "Exponential",
-    "Gaussian",
-    "Laplace",
-    "Leaf",
-    "Parallel",
-    "Plan",
-    "Poisson",
-    "Pure",
-    "Repeat",
-    "WithoutReplacement",
-    "ZeroConcentrated",
     "canonical_json",
     "core",
     "freeze_leaves",
@@ -74,6 +44,7 @@ __all__ = [
     "value_at",
     "with_value",
 ]
+__all__ += nodes.__all__
 
 MAX_DEPTH = 64
 MAX_USES = 10**12
@@ -177,7 +148,7 @@ def _parts(obj: Mapping[str, Any], key: str, path: str, depth: int, *, least: in
 
 def _compose(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
     _keys(obj, path, ("parts",))
-    return Compose(_parts(obj, "parts", path, depth))
+    return nodes.Compose(_parts(obj, "parts", path, depth))
 
 
 def _repeat(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
@@ -187,15 +158,15 @@ def _repeat(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
     if count > (most := MAX_USES // max(1, _uses(of))):
         problem = f"{count} times what is repeated below: more than {MAX_USES} uses in all"
         raise PlanError(f"{path}.count", problem, allowed=f"a whole number >= 0 and <= {most}")
-    return Repeat(count, of)
+    return nodes.Repeat(count, of)
 
 
 def _uses(plan: Plan) -> int:
     """How often a node below runs at most, by the counts of repeats in each other."""
     values = (getattr(plan, field.name) for field in fields(plan))
     inside = (value if isinstance(value, tuple) else (value,) for value in values)
-    most = max((_uses(node) for nodes in inside for node in nodes if isinstance(node, Plan)), default=1)
-    return most * plan.count if isinstance(plan, Repeat) else most
+    most = max((_uses(node) for several in inside for node in several if isinstance(node, Plan)), default=1)
+    return most * plan.count if isinstance(plan, nodes.Repeat) else most
 
 
 def _parallel(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
@@ -208,7 +179,7 @@ def _parallel(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
     if moves is not None and len(moves) != len(parts):
         hint = f"Remove `{path}.moves`, or give each part its own."
         raise PlanError(f"{path}.moves", f"{len(moves)} plans", allowed=f"one plan a part: {len(parts)}", hint=hint)
-    return Parallel(parts, cast("Literal['moving', 'fixed']", membership), moves)
+    return nodes.Parallel(parts, cast("Literal['moving', 'fixed']", membership), moves)
 
 
 def _subsample(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
@@ -219,11 +190,11 @@ def _subsample(obj: Mapping[str, Any], path: str, depth: int) -> Plan:
         _keys(obj, path, ("scheme", "rate", "of"), ("absent",))
         rate = validate.rate(obj["rate"], path=f"{path}.rate")
         absent = None if obj.get("absent") is None else _parse(obj["absent"], f"{path}.absent", depth + 1)
-        return Poisson(rate, _parse(obj["of"], f"{path}.of", depth + 1), absent)
+        return nodes.Poisson(rate, _parse(obj["of"], f"{path}.of", depth + 1), absent)
     _keys(obj, path, ("scheme", "population", "sample", "of"))
     population = validate.whole(obj["population"], path=f"{path}.population", maximum=int(1 / validate.LEAST))
     sample = validate.whole(obj["sample"], path=f"{path}.sample", maximum=population)
-    return WithoutReplacement(population, sample, _parse(obj["of"], f"{path}.of", depth + 1))
+    return nodes.WithoutReplacement(population, sample, _parse(obj["of"], f"{path}.of", depth + 1))
 
 
 _INNER: dict[str, Callable[[Mapping[str, Any], str, int], Plan]] = {
@@ -233,15 +204,14 @@ _INNER: dict[str, Callable[[Mapping[str, Any], str, int], Plan]] = {
     "subsample": _subsample,
 }
 
-register_leaf(Gaussian, {"noise_multiplier": validate.size})
-register_leaf(
-    DiscreteGaussian, {"noise_multiplier": validate.size, "granularity": partial(validate.size, minimum=validate.LEAST)}
-)
-register_leaf(Laplace, {"noise_multiplier": validate.size})
-register_leaf(Pure, {"epsilon": validate.size})
-register_leaf(Approximate, {"epsilon": validate.size, "delta": validate.fraction})
-register_leaf(Exponential, {"range": validate.size})
-register_leaf(ZeroConcentrated, {"rho": validate.size})
+register_leaf(nodes.Gaussian, {"noise_multiplier": validate.size})
+_step = partial(validate.size, minimum=validate.LEAST)
+register_leaf(nodes.DiscreteGaussian, {"noise_multiplier": validate.size, "granularity": _step})
+register_leaf(nodes.Laplace, {"noise_multiplier": validate.size})
+register_leaf(nodes.Pure, {"epsilon": validate.size})
+register_leaf(nodes.Approximate, {"epsilon": validate.size, "delta": validate.fraction})
+register_leaf(nodes.Exponential, {"range": validate.size})
+register_leaf(nodes.ZeroConcentrated, {"rho": validate.size})
 
 
 def _parse(obj: object, path: str, depth: int) -> Plan:
@@ -269,7 +239,7 @@ def parse_plan(obj: object, *, path: str = "plan") -> Plan:
     return _parse(obj, path, 0)
 
 
-def parse_envelope(obj: object) -> Envelope:
+def parse_envelope(obj: object) -> nodes.Envelope:
     """Read ``{"relation", "delta"?, "plan"}``. Raises ``PlanError`` naming the field."""
     if not isinstance(obj, Mapping):
         hint = f"For example `{json.dumps({'relation': 'add-remove', 'delta': 1e-5, 'plan': _EXAMPLES['of']})}`"
@@ -282,7 +252,7 @@ def parse_envelope(obj: object) -> Envelope:
         hint = f"For example {remedies.setting('plan', _EXAMPLES['of'])}."
         raise PlanError("plan", "missing", allowed="a plan node", hint=hint)
     delta = obj.get("delta")
-    return Envelope(
+    return nodes.Envelope(
         relation=validate.relation(obj.get("relation")),
         plan=parse_plan(obj["plan"]),
         delta=None if delta is None else validate.fraction(delta, path="delta"),
@@ -292,7 +262,7 @@ def parse_envelope(obj: object) -> Envelope:
 def to_dict(plan: Plan) -> dict[str, Any]:
     """The JSON form; ``parse_plan(to_dict(p)) == p``."""
     result: dict[str, Any] = {"kind": plan.kind}
-    if isinstance(plan, (Poisson, WithoutReplacement)):
+    if isinstance(plan, (nodes.Poisson, nodes.WithoutReplacement)):
         result["scheme"] = plan.scheme
     for field in fields(plan):
         value = getattr(plan, field.name)
@@ -314,9 +284,10 @@ def canonical_json(plan: Plan) -> str:
 def located(plan: Plan, *, path: str = "plan", uses: int = 1) -> Iterator[tuple[str, Plan, int]]:
     """Every node in declared order as (path, node, number of uses); ``moves`` and ``absent`` are not walked."""
     yield path, plan, uses
-    if isinstance(plan, Repeat):
+    if isinstance(plan, nodes.Repeat):
         uses *= plan.count
-    steps = [f".parts[{i}]" for i in range(len(plan.below))] if isinstance(plan, (Compose, Parallel)) else [".of"]
+    several = isinstance(plan, (nodes.Compose, nodes.Parallel))
+    steps = [f".parts[{i}]" for i in range(len(plan.below))] if several else [".of"]
     for step, node in zip(steps, plan.below, strict=False):
         yield from located(node, path=path + step, uses=uses)
 

@@ -13,14 +13,14 @@ trusted key has to be right even if another one is.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from affidavit.accountant import strictjson
 from affidavit.accountant.attestation.keys import Signer, TrustedKeys
 from affidavit.accountant.errors import PlanError, SignatureInvalid, UntrustedKey
+from affidavit.accountant.strictjson import forms_of, listed, record
 
 __all__ = ["Verified", "add_signature", "pae", "sign", "verify"]
 
@@ -35,20 +35,26 @@ class Verified:
     keyids: tuple[str, ...]
 
 
+class _Signature(NamedTuple):
+    keyid: str
+    sig: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class _Envelope:
-    """``signatures``: keyid and value."""
-
     payload: bytes
     payload_type: str
-    signatures: tuple[tuple[str, bytes], ...] = ()
+    signatures: tuple[_Signature, ...] = ()
 
     def signed(self, signer: Signer) -> bytes:
         """As JSON without spaces, with one more signature."""
-        made = (signer.keyid, signer.sign(pae(self.payload_type, self.payload)))
-        signatures = [{"keyid": keyid, "sig": _encode(value)} for keyid, value in (*self.signatures, made)]
-        obj = {"payload": _encode(self.payload), "payloadType": self.payload_type, "signatures": signatures}
-        return json.dumps(obj, separators=(",", ":")).encode("ascii")
+        made = _Signature(signer.keyid, signer.sign(pae(self.payload_type, self.payload)))
+        whole = replace(self, signatures=(*self.signatures, made))
+        return json.dumps(_FORM.show(whole), separators=(",", ":")).encode("ascii")
+
+
+_SIGNATURES = listed(record(_Signature, later={"keyid": ""}))
+_FORM = record(_Envelope, forms_of(_Envelope) | {"signatures": _SIGNATURES}, called={"payload_type": "payloadType"})
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
@@ -107,39 +113,15 @@ def _invalid(problem: str) -> SignatureInvalid:
     )
 
 
-def _encode(value: bytes) -> str:
-    return base64.b64encode(value).decode("ascii")
-
-
-def _decode(text: object, what: str) -> bytes:
-    """Standard base64 with exact padding; one spelling a value."""
-    if not isinstance(text, str):
-        raise _invalid(f"{what} is not a string")
-    try:
-        value = base64.b64decode(text.encode("ascii"), validate=True)
-    except (binascii.Error, ValueError):
-        raise _invalid(f"{what} is not base64") from None
-    if _encode(value) != text:
-        raise _invalid(f"{what} is not base64 in its one exact spelling")
-    return value
-
-
 def _parse(envelope: bytes) -> _Envelope:
     if len(envelope) > _MAX_BYTES:
         raise _invalid("the envelope is too large")
-    signatures = []
     try:
-        stated = strictjson.fields(strictjson.parse(envelope), "envelope", "payload payloadType signatures")
-        kind = strictjson.text(stated["payloadType"], "envelope.payloadType")
-        for path, item in strictjson.items(stated["signatures"], "envelope.signatures"):
-            names = "keyid sig" if isinstance(item, dict) and "keyid" in item else "sig"
-            signature = strictjson.fields(item, path, names)
-            keyid = strictjson.text(signature.get("keyid", ""), f"{path}.keyid")
-            signatures.append((keyid, _decode(signature["sig"], "a signature")))
+        parsed = _FORM.read(strictjson.parse(envelope), path="envelope")
     except PlanError as error:
         raise _invalid(f"not a DSSE envelope: {error.path} is {error.problem}") from None
     except ValueError:
         raise _invalid("not a DSSE envelope: not JSON, or a repeated field") from None
-    if not signatures:
+    if not parsed.signatures:
         raise _invalid("the envelope has no signatures")
-    return _Envelope(_decode(stated["payload"], "the payload"), kind, tuple(signatures))
+    return parsed

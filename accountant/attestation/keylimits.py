@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from affidavit.accountant import decimals, strictjson, validate
+from affidavit.accountant import decimals, strictjson
 from affidavit.accountant.clock import show_instant
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.validate import Relation
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 __all__ = ["UNLIMITED", "KeyLimits", "Trust", "limits_of"]
-
-_FIELDS = "accounts relation epsilon delta expires revoked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +59,7 @@ class KeyLimits:
 
     def to_json(self) -> str:
         """The file's content."""
-        facts: dict[str, Any] = {
-            "accounts": list(self.accounts),
-            "relation": self.relation,
-            "epsilon": None if self.epsilon is None else decimals.show(self.epsilon),
-            "delta": None if self.delta is None else decimals.show(self.delta),
-            "expires": None if self.expires is None else show_instant(self.expires),
-            "revoked": None if self.revoked is None else show_instant(self.revoked),
-        }
-        return json.dumps(facts, indent=2) + "\n"
+        return json.dumps(_FORM.show(self), indent=2) + "\n"
 
     @classmethod
     def read(cls, content: bytes, *, path: str) -> KeyLimits:
@@ -78,27 +68,10 @@ class KeyLimits:
             parsed = strictjson.parse(content)
         except ValueError:
             raise PlanError(path, "not JSON, or a repeated field", allowed="a key's limits") from None
-        stated = strictjson.fields(parsed, path, _FIELDS)
-        names = strictjson.items(stated["accounts"], f"{path}.accounts")
-        expires, revoked = (
-            None if stated[name] is None else strictjson.instant(stated[name], f"{path}.{name}")
-            for name in ("expires", "revoked")
-        )
-        epsilon, delta = (
-            None if stated[name] is None else decimals.parse(stated[name], path=f"{path}.{name}")
-            for name in ("epsilon", "delta")
-        )
-        relation = stated["relation"]
-        return cls(
-            tuple(strictjson.text(name, place) for place, name in names),
-            None if relation is None else validate.relation(relation, path=f"{path}.relation"),
-            epsilon,
-            delta,
-            expires,
-            revoked,
-        )
+        return _FORM.read(parsed, path=path)
 
 
+_FORM = strictjson.record(KeyLimits)
 UNLIMITED = KeyLimits()
 
 

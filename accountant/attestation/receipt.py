@@ -9,9 +9,9 @@ signer's word, as with a certificate.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,15 +24,32 @@ from affidavit.accountant.attestation.keys import Signer, TrustedKeys
 from affidavit.accountant.attestation.statement import Certificate
 from affidavit.accountant.errors import PlanError, SignatureInvalid, UntrustedKey, WrongRun
 from affidavit.accountant.plan import leaves
+from affidavit.accountant.strictjson import BASE64, COUNT, FLAG, TEXT, by_name, exactly, optional, record
 
 __all__ = ["SCHEMA", "Receipt", "check_receipt", "check_text", "read", "render"]
 
 SCHEMA = "affidavit/receipt/v3"
 _TYPE = "application/vnd.affidavit.receipt+json"
-_FIELDS = (
-    "guarantee schema protected generator certificate_sha256 ledger_entry ledger_head sampler noise draws_per_node "
-    "resumed lost_draws closed outputs_sha256 versions ended signature"
-)
+_ANY = re.compile("")
+_TEXT, _SIGNATURE = optional(TEXT), record(dict, {"keyid": TEXT, "sig": BASE64})
+_FORM = {
+    "guarantee": TEXT,
+    "schema": exactly(SCHEMA),
+    "protected": FLAG,
+    "generator": TEXT,
+    "certificate_sha256": _TEXT,
+    "ledger_entry": _TEXT,
+    "ledger_head": optional(record(dict, {"count": COUNT, "mac": TEXT})),
+    "sampler": _TEXT,
+    "noise": _TEXT,
+    "draws_per_node": by_name(COUNT, names=_ANY),
+    "resumed": COUNT,
+    "lost_draws": COUNT,
+    "closed": FLAG,
+    "outputs_sha256": by_name(TEXT),
+    "versions": by_name(TEXT, names=_ANY),
+    "ended": TEXT,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +88,13 @@ def read(content: bytes, *, trusted: TrustedKeys) -> Receipt:
 
     try:
         facts = strictjson.parse(content)
-        strictjson.fields(facts, "receipt", _FIELDS)
-        stated = strictjson.fields(facts["signature"], "receipt.signature", "keyid sig")
-        keyid, value = str(stated["keyid"]), base64.b64decode(str(stated["sig"]), validate=True)
+        strictjson.fields(facts, path="receipt", names=(*_FORM, "signature"))
+        stated = _SIGNATURE.read(facts["signature"], path="receipt.signature")
     except PlanError as error:
         raise _invalid(f"not a signed receipt: {error.path} is {error.problem}") from None
     except ValueError:
         raise _invalid("not a signed receipt") from None
+    keyid, value = stated["keyid"], stated["sig"]
     body = {name: item for name, item in facts.items() if name != "signature"}
     if keyid not in trusted:
         raise UntrustedKey(
@@ -92,7 +109,7 @@ def read(content: bytes, *, trusted: TrustedKeys) -> Receipt:
     if _signed(body, keyid, value) != content:
         raise _invalid("the receipt is not spelled as it was signed: it was changed")
     try:
-        _check_types(body)
+        record(dict, _FORM).read(body, path="receipt")
     except PlanError as error:
         raise _invalid(f"not a receipt, though signed: {error.path} is {error.problem}") from None
     return Receipt(body, keyid)
@@ -126,46 +143,12 @@ def check_text(receipt: Receipt, content: bytes, *, name: str = "synthetic.jsonl
         raise WrongRun("text", f"{name} is not the text of its receipt", hint="Restore the file that was generated.")
 
 
-def _check_types(facts: Mapping[str, Any]) -> None:
-    """What is read further on, by type. Raises ``PlanError``."""
-    strictjson.exactly(facts["schema"], "receipt.schema", SCHEMA)
-    for name in ("protected", "closed"):
-        strictjson.flag(facts[name], f"receipt.{name}")
-    for name in ("resumed", "lost_draws"):
-        _check_count(facts[name], f"receipt.{name}")
-    for name in ("guarantee", "generator", "ended"):
-        strictjson.text(facts[name], f"receipt.{name}")
-    for name in ("certificate_sha256", "ledger_entry", "sampler", "noise"):
-        if facts[name] is not None:
-            strictjson.text(facts[name], f"receipt.{name}")
-    for _, path, value in strictjson.named(facts["outputs_sha256"], "receipt.outputs_sha256"):
-        strictjson.text(value, path)
-    if not isinstance(facts["versions"], dict):
-        raise PlanError("receipt.versions", "not an object", allowed="versions by name")
-    for value in facts["versions"].values():
-        strictjson.text(value, "receipt.versions")
-    if facts["ledger_head"] is not None:
-        end = strictjson.fields(facts["ledger_head"], "receipt.ledger_head", "count mac")
-        strictjson.text(end["mac"], "receipt.ledger_head.mac")
-        _check_count(end["count"], "receipt.ledger_head.count")
-    draws = facts["draws_per_node"]
-    if not isinstance(draws, dict):
-        raise PlanError("receipt.draws_per_node", "not an object", allowed="counts by path")
-    for uses in draws.values():
-        _check_count(uses, "receipt.draws_per_node")
-
-
-def _check_count(value: object, path: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise PlanError(path, "not a count", allowed="whole numbers >= 0")
-
-
 def _spelled(facts: Mapping[str, Any]) -> bytes:
     return (json.dumps(dict(facts), ensure_ascii=False, indent=2) + "\n").encode()
 
 
 def _signed(facts: Mapping[str, Any], keyid: str, value: bytes) -> bytes:
-    return _spelled({**facts, "signature": {"keyid": keyid, "sig": base64.b64encode(value).decode("ascii")}})
+    return _spelled({**facts, "signature": {"keyid": keyid, "sig": BASE64.show(value)}})
 
 
 def _invalid(problem: str) -> SignatureInvalid:

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from affidavit.accountant import validate
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.plan import Plan, parse_plan
+from affidavit.accountant.strictjson import hexadecimal
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
 
-__all__ = ["RunSubject", "check_digest"]
-
-_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
-
-
-def check_digest(value: object, *, path: str) -> str:
-    """A SHA-256 sized digest in lower-case hexadecimal. Raises ``PlanError``."""
-    if not isinstance(value, str) or not _DIGEST.match(value):
-        raise PlanError(path, "not a digest", allowed="64 lower-case hexadecimal digits")
-    return value
+__all__ = ["RunSubject"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +37,7 @@ class RunSubject:
         validate.relation(self.relation)
         validate.whole(self.size, path="size", minimum=0)
         for name in ("config_sha256", "model_sha256", "data_hmac"):
-            check_digest(getattr(self, name), path=name)
+            hexadecimal(getattr(self, name), path=name)
         if not isinstance(self.unit, Unit):
             raise PlanError("unit", "not a unit of protection", allowed="a Unit; see parse_unit")
         if parse_plan(self.plan) != self.plan:

@@ -14,25 +14,11 @@ from typing import Any
 
 from mpmath import mp, mpf
 
+from affidavit.accountant import nodes
 from affidavit.accountant.digits import alone
 from affidavit.accountant.filters.costs import Costs
-from affidavit.accountant.nodes import outermost, walk
-from affidavit.accountant.plan import (
-    Approximate,
-    Compose,
-    DiscreteGaussian,
-    Exponential,
-    Gaussian,
-    Laplace,
-    Parallel,
-    Plan,
-    Poisson,
-    Pure,
-    Repeat,
-    WithoutReplacement,
-    ZeroConcentrated,
-    core,
-)
+from affidavit.accountant.nodes import Plan, outermost, walk
+from affidavit.accountant.plan import core
 from affidavit.accountant.validate import Relation
 
 __all__ = ["understated"]
@@ -51,7 +37,7 @@ class _NoTheorem(Exception):
 def understated(plan: Plan, costs: Costs, *, relation: Relation) -> str:
     """The first stated cost that is below what is found here; empty where each holds."""
     tree = core(plan)
-    padded = len({node.population for node in outermost(tree, WithoutReplacement)}) > 1
+    padded = len({node.population for node in outermost(tree, nodes.WithoutReplacement)}) > 1
     with alone, mp.workdps(_DIGITS):
         for point in costs.renyi:
             if not _covers(point.rho, partial(_renyi, tree, _inside(relation) if padded else relation, point.order)):
@@ -78,29 +64,29 @@ def _inside(relation: Relation) -> Relation:
 @lru_cache(maxsize=8192)
 def _renyi(plan: Plan, relation: Relation, order: Decimal) -> Any:
     match plan:
-        case Poisson(rate=rate, of=of):
+        case nodes.Poisson(rate=rate, of=of):
             if relation == "substitution" and 0 < rate < 1:
                 raise _NoTheorem
             return _on_sample(mpf(rate), of, relation, order, swapped=False)
-        case WithoutReplacement(population=population, sample=sample, of=of):
+        case nodes.WithoutReplacement(population=population, sample=sample, of=of):
             if relation == "zero-out" and 0 < sample < population:
                 raise _NoTheorem
             rate = mpf(sample) / population if population else mpf(0)
             return _on_sample(rate, of, "substitution", order, swapped=relation != "add-remove")
-        case Parallel():
+        case nodes.Parallel():
             return _tree(plan, relation, lambda part: _renyi(part, _inside(relation), order))
-        case Compose() | Repeat():
+        case nodes.Compose() | nodes.Repeat():
             return _tree(plan, relation, lambda part: _renyi(part, relation, order))
     return _divergence(plan, mpf(str(order)))
 
 
 def _tree(plan: Plan, relation: Relation, part: _Leaf) -> Any:
     match plan:
-        case Compose(parts=parts):
+        case nodes.Compose(parts=parts):
             return mp.fsum(part(one) for one in parts)
-        case Repeat(count=count, of=of):
+        case nodes.Repeat(count=count, of=of):
             return count * part(of) if count else mpf(0)
-        case Parallel(parts=parts, membership=membership):
+        case nodes.Parallel(parts=parts, membership=membership):
             found = sorted((part(one) for one in parts), reverse=True)
             moving = relation == "substitution" and membership == "moving"
             return mp.fsum(found[: 2 if moving else 1])
@@ -109,9 +95,9 @@ def _tree(plan: Plan, relation: Relation, part: _Leaf) -> Any:
 
 def _divergence(leaf: Plan, order: Any) -> Any:
     match leaf:
-        case Exponential(range=eta):
+        case nodes.Exponential(range=eta):
             return _worst_range(mpf(eta), order) if eta > 0 else mpf(0)
-        case Laplace(noise_multiplier=scale) if scale > 0:
+        case nodes.Laplace(noise_multiplier=scale) if scale > 0:
             # P around 0, Q around 1: both tails and the stretch between, where the loss is linear.
             shift = 1 / mpf(scale)
             low = mp.exp((order - 1) * shift) / 2
@@ -119,7 +105,7 @@ def _divergence(leaf: Plan, order: Any) -> Any:
             slope = 1 - 2 * order
             between = (mp.exp((order - 1) * shift) - mp.exp(-order * shift)) / (-2 * slope)
             return mp.log(low + between + high) / (order - 1)
-        case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon, delta=0.0):
+        case nodes.Pure(epsilon=epsilon) | nodes.Approximate(epsilon=epsilon, delta=0.0):
             odds = mp.exp(mpf(epsilon))
             p = odds / (1 + odds)
             q = 1 - p
@@ -144,7 +130,7 @@ def _worst_range(eta: Any, order: Any) -> Any:
 
 
 def _on_sample(rate: Any, of: Plan, relation: Relation, order: Decimal, *, swapped: bool) -> Any:
-    if any(isinstance(node, (Poisson, WithoutReplacement, Parallel)) for node in walk(of)):
+    if any(isinstance(node, (nodes.Poisson, nodes.WithoutReplacement, nodes.Parallel)) for node in walk(of)):
         raise _NoTheorem
     if rate == 0:
         return mpf(0)
@@ -184,12 +170,12 @@ def _moments(rate: Any, of: Plan, relation: Relation, *, swapped: bool) -> Calla
 
 def _gaussians(plan: Plan) -> Any:
     match plan:
-        case Gaussian(noise_multiplier=sigma) if sigma > 0:
+        case nodes.Gaussian(noise_multiplier=sigma) if sigma > 0:
             return mpf(sigma) ** -2
-        case Repeat(count=count, of=of):
+        case nodes.Repeat(count=count, of=of):
             inner = _gaussians(of)
             return None if inner is None else count * inner
-        case Compose(parts=parts):
+        case nodes.Compose(parts=parts):
             found = [_gaussians(part) for part in parts]
             return None if any(x is None for x in found) else mp.fsum(found)
     return None
@@ -197,32 +183,32 @@ def _gaussians(plan: Plan) -> Any:
 
 def _sum(plan: Plan, relation: Relation, leaf: _Leaf) -> Any:
     match plan:
-        case Compose() | Repeat() | Parallel():
+        case nodes.Compose() | nodes.Repeat() | nodes.Parallel():
             return _tree(plan, relation, lambda part: _sum(part, relation, leaf))
-        case Poisson() | WithoutReplacement():
+        case nodes.Poisson() | nodes.WithoutReplacement():
             raise _NoTheorem
     return leaf(plan)
 
 
 def _rho(leaf: Plan) -> Any:
     match leaf:
-        case Gaussian(noise_multiplier=sigma) if sigma > 0:
+        case nodes.Gaussian(noise_multiplier=sigma) if sigma > 0:
             return mpf(sigma) ** -2 / 2
-        case DiscreteGaussian(noise_multiplier=sigma, granularity=granularity) if sigma > 0:
+        case nodes.DiscreteGaussian(noise_multiplier=sigma, granularity=granularity) if sigma > 0:
             step = mpf(granularity)
             whole = mp.nint(1 / step)
             near = whole > 0 and abs(1 - whole * step) <= mpf("1e-9")  # a grid written in decimals
             return ((1 if near else mp.ceil(1 / step) * step) / mpf(sigma)) ** 2 / 2
-        case Exponential(range=eta):
+        case nodes.Exponential(range=eta):
             return mpf(eta) ** 2 / 8
-        case ZeroConcentrated(rho=rho):
+        case nodes.ZeroConcentrated(rho=rho):
             return mpf(rho)
     return _pure(leaf) ** 2 / 2
 
 
 def _square(leaf: Plan) -> Any:
     match leaf:
-        case Gaussian(noise_multiplier=sigma) if sigma > 0:
+        case nodes.Gaussian(noise_multiplier=sigma) if sigma > 0:
             return mpf(sigma) ** -2
     # Φ(μ/2) = e^ε/(1 + e^ε), that is erf(μ/√8) = tanh(ε/2).
     return 8 * mp.erfinv(mp.tanh(_pure(leaf) / 2)) ** 2
@@ -230,10 +216,10 @@ def _square(leaf: Plan) -> Any:
 
 def _pure(leaf: Plan) -> Any:
     match leaf:
-        case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon, delta=0.0):
+        case nodes.Pure(epsilon=epsilon) | nodes.Approximate(epsilon=epsilon, delta=0.0):
             return mpf(epsilon)
-        case Laplace(noise_multiplier=scale) if scale > 0:
+        case nodes.Laplace(noise_multiplier=scale) if scale > 0:
             return 1 / mpf(scale)
-        case Exponential(range=eta):
+        case nodes.Exponential(range=eta):
             return mpf(eta)
     raise _NoTheorem

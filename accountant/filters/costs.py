@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Annotated
 
-from affidavit.accountant import decimals, strictjson
+from affidavit.accountant import strictjson
 from affidavit.accountant.errors import PlanError
+from affidavit.accountant.strictjson import AT_LEAST_0
 
-__all__ = ["NO_COSTS", "ORDERS", "Costs", "RenyiPoint", "decode", "encode"]
+__all__ = ["FORM", "NO_COSTS", "ORDERS", "Costs", "RenyiPoint"]
 
 _ORDERS = (1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, *range(4, 9), *range(10, 17, 2), *range(20, 33, 4), 40, 48, 56, 64)
 ORDERS: tuple[Decimal, ...] = tuple(map(Decimal, (*_ORDERS, 80, 96, 128, 192, 256, 384, 512)))
@@ -25,7 +26,7 @@ class RenyiPoint:
     """The run's Rényi divergence of ``order``, in both directions, is at most ``rho``."""
 
     order: Decimal
-    rho: Decimal
+    rho: Annotated[Decimal, AT_LEAST_0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ class Costs:
     """renyi: at rising orders, of ``ORDERS``. zcdp: ρ of ρ-zCDP. gdp: μ of μ-GDP. Empty or None: no theorem."""
 
     renyi: tuple[RenyiPoint, ...] = ()
-    zcdp: Decimal | None = None
-    gdp: Decimal | None = None
+    zcdp: Annotated[Decimal, AT_LEAST_0] | None = None
+    gdp: Annotated[Decimal, AT_LEAST_0] | None = None
 
     def rho_at(self, order: Decimal) -> Decimal | None:
         """ρ at a stored order."""
@@ -44,32 +45,16 @@ class Costs:
 NO_COSTS = Costs()
 
 
-def encode(costs: Costs) -> dict[str, Any]:
-    """As a certificate spells it."""
-    shown = [{"order": decimals.show(point.order), "rho": decimals.show(point.rho)} for point in costs.renyi]
-    return {
-        "renyi": shown,
-        "zcdp": None if costs.zcdp is None else decimals.show(costs.zcdp),
-        "gdp": None if costs.gdp is None else decimals.show(costs.gdp),
-    }
+_COSTS = strictjson.record(Costs)
 
 
-def decode(value: object, path: str) -> Costs:
-    """Read strictly. Raises ``PlanError`` naming the field."""
-    stated = strictjson.fields(value, path, "renyi zcdp gdp")
-    points: list[RenyiPoint] = []
-    for place, item in strictjson.items(stated["renyi"], f"{path}.renyi"):
-        pair = strictjson.fields(item, place, "order rho")
-        order = decimals.parse(pair["order"], path=f"{place}.order")
-        if order not in ORDERS or (points and order <= points[-1].order):
-            raise PlanError(f"{place}.order", "not a stored order, or not above the one before", allowed="2")
-        points.append(RenyiPoint(order, _cost(pair["rho"], f"{place}.rho")))
-    zcdp, gdp = (None if stated[name] is None else _cost(stated[name], f"{path}.{name}") for name in ("zcdp", "gdp"))
-    return Costs(tuple(points), zcdp, gdp)
+def _read(value: object, *, path: str) -> Costs:
+    costs = _COSTS.read(value, path=path)
+    orders = [point.order for point in costs.renyi]
+    if not set(orders) <= set(ORDERS) or orders != sorted(set(orders)):
+        raise PlanError(f"{path}.renyi", "not at stored orders, or not at rising ones", allowed="orders such as 2")
+    return costs
 
 
-def _cost(value: object, path: str) -> Decimal:
-    cost = decimals.parse(value, path=path)
-    if cost < 0:
-        raise PlanError(path, f"{cost} is out of range", allowed="a number >= 0")
-    return cost
+FORM = strictjson.Form(_read, _COSTS.show)
+"""As a certificate spells it."""

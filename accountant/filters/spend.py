@@ -28,29 +28,14 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from flint import arb, fmpz
 
-from affidavit.accountant import decimals
+from affidavit.accountant import decimals, nodes
 from affidavit.accountant.filters.costs import ORDERS, Costs, RenyiPoint
-from affidavit.accountant.nodes import outermost, unrolled, walk
-from affidavit.accountant.plan import (
-    Approximate,
-    Compose,
-    DiscreteGaussian,
-    Exponential,
-    Gaussian,
-    Laplace,
-    Parallel,
-    Plan,
-    Poisson,
-    Pure,
-    Repeat,
-    WithoutReplacement,
-    ZeroConcentrated,
-    core,
-)
+from affidavit.accountant.nodes import Plan, outermost, unrolled, walk
+from affidavit.accountant.plan import core
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier.balls import Ball, ball, normal_tail, precision, up
 from affidavit.accountant.verifier.discrete import NEARLY_WHOLE
@@ -67,7 +52,7 @@ class _NoTheorem(Exception):
 def costs_of(plan: Plan, *, relation: Relation) -> Costs:
     """The plan's costs, each rounded up to 12 digits."""
     tree = core(plan)
-    populations = {node.population for node in outermost(tree, WithoutReplacement)}
+    populations = {node.population for node in outermost(tree, nodes.WithoutReplacement)}
     seen: Relation = "zero-out" if relation == "add-remove" and len(populations) > 1 else relation
     with precision():
         points = _known(lambda: tuple(_point(tree, seen, order) for order in ORDERS))
@@ -89,28 +74,28 @@ def _point(plan: Plan, relation: Relation, order: Decimal) -> RenyiPoint:
 
 
 def _decimal(value: Ball) -> Decimal:
+    return decimals.round_up(max(_finite(value), 0.0))
+
+
+def _finite(value: Ball) -> float:
     above = up(value)
     if not math.isfinite(above):
         raise _NoTheorem
-    return decimals.round_up(max(above, 0.0))
+    return above
 
 
 def _renyi(plan: Plan, relation: Relation, order: Fraction) -> Ball:
     match plan:
-        case Compose(parts=parts):
-            return sum((_renyi(part, relation, order) for part in parts), ball(0))
-        case Repeat(count=count, of=of):
-            return ball(0) if count == 0 else count * _renyi(of, relation, order)
-        case Parallel(parts=parts):
+        case nodes.Compose() | nodes.Repeat():
+            return ball(_composed(plan, relation, lambda part: _renyi(part, relation, order)))
+        case nodes.Parallel():
             inside: Relation = "zero-out" if relation == "add-remove" else relation
-            found = sorted((up(_renyi(part, inside, order)) for part in parts), reverse=True)
-            met = 2 if relation == "substitution" and plan.membership != "fixed" else 1
-            return sum((ball(one) for one in found[:met]), ball(0))
-        case Poisson(rate=rate, of=of):
+            return ball(_composed(plan, relation, lambda part: Fraction(_finite(_renyi(part, inside, order)))))
+        case nodes.Poisson(rate=rate, of=of):
             if relation == "substitution" and 0.0 < rate < 1.0:
                 raise _NoTheorem
             return _sampled(Fraction(rate), of, relation, order, poisson=True)
-        case WithoutReplacement(population=population, sample=sample, of=of):
+        case nodes.WithoutReplacement(population=population, sample=sample, of=of):
             if relation == "zero-out" and 0 < sample < population:
                 raise _NoTheorem
             part = Fraction(sample, population) if population else Fraction(0)
@@ -118,13 +103,26 @@ def _renyi(plan: Plan, relation: Relation, order: Fraction) -> Ball:
     return _leaf(plan, order)
 
 
+def _composed(plan: Plan, relation: Relation, part: Callable[[Plan], Any]) -> Any:
+    """What all parts cost together; of parallel ones, which the costliest and, where a record moves, two of them."""
+    match plan:
+        case nodes.Compose(parts=parts):
+            return sum(map(part, parts))
+        case nodes.Repeat(count=count, of=of):
+            return count * part(of) if count else 0
+        case nodes.Parallel(parts=parts):
+            met = 2 if relation == "substitution" and plan.membership != "fixed" else 1
+            return sum(sorted(map(part, parts), reverse=True)[:met])
+    return part(plan)
+
+
 def _leaf(leaf: Plan, order: Fraction) -> Ball:
     match leaf:
-        case Exponential(range=eta):
+        case nodes.Exponential(range=eta):
             return _bounded_range(Fraction(eta), order)
-        case Laplace(noise_multiplier=scale) if scale > 0.0:
+        case nodes.Laplace(noise_multiplier=scale) if scale > 0.0:
             return _laplace(1 / Fraction(scale), order)
-        case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon, delta=0.0):
+        case nodes.Pure(epsilon=epsilon) | nodes.Approximate(epsilon=epsilon, delta=0.0):
             return _pure(Fraction(epsilon), order)
     return ball(order * _concentrated(leaf))
 
@@ -155,7 +153,7 @@ def _bounded_range(eta: Fraction, order: Fraction) -> Ball:
 
 
 def _sampled(rate: Fraction, of: Plan, relation: Relation, order: Fraction, *, poisson: bool) -> Ball:
-    if any(isinstance(node, (Poisson, WithoutReplacement, Parallel)) for node in walk(of)):
+    if any(isinstance(node, (nodes.Poisson, nodes.WithoutReplacement, nodes.Parallel)) for node in walk(of)):
         raise _NoTheorem
     if rate == 0:
         return ball(0)
@@ -172,37 +170,26 @@ def _sampled(rate: Fraction, of: Plan, relation: Relation, order: Fraction, *, p
 
 
 def _whole(rate: Fraction, of: Plan, relation: Relation, order: int, *, poisson: bool) -> Ball:
-    """(α−1)ρ(α) at a whole order α >= 2."""
-    square = _square(of)
-    if poisson and square is not None:
-        q, s = ball(rate), ball(square)
-        terms = (
-            _choose(order, k) * (1 - q) ** (order - k) * q**k * (ball(k * (k - 1)) * s / 2).exp()
-            for k in range(order + 1)
-        )
-        total: Ball = sum(terms, ball(0))
-        return total.log()
-    if poisson:
-        return _poisson_any(rate, of, relation, order)
-    return _fixed_size_any(rate, of, relation, order)
+    """(α−1)ρ(α) at a whole order α >= 2.
 
+    Of a sample of fixed size, without the theorem's terms in ρ(∞): min(4(e^{ρ(2)} − 1), 2e^{ρ(2)}) first, then
+    2e^{(j−1)ρ(j)}.
+    """
+    q, square = ball(rate), _square(of) if poisson else None
 
-def _poisson_any(rate: Fraction, of: Plan, relation: Relation, order: int) -> Ball:
-    q = ball(rate)
-    moment = (1 - q) ** (order - 1) * (1 + (order - 1) * q)
-    for k in range(2, order + 1):
-        inner = ((k - 1) * _renyi(of, relation, Fraction(k))).exp()
-        moment += (1 if k == 2 else 3) * _choose(order, k) * (1 - q) ** (order - k) * q**k * inner
-    return moment.log()
+    def inner(k: int) -> Ball:
+        """E of the likelihood ratio's k-th power."""
+        gaussian = None if square is None else ball(k * (k - 1)) * ball(square) / 2
+        return (gaussian if gaussian is not None else (k - 1) * _renyi(of, relation, Fraction(k))).exp()
 
-
-def _fixed_size_any(rate: Fraction, of: Plan, relation: Relation, order: int) -> Ball:
-    """Without the theorem's terms in ρ(∞): min(4(e^{ρ(2)} − 1), 2e^{ρ(2)}) first, then 2e^{(j−1)ρ(j)}."""
-    q, second = ball(rate), _renyi(of, relation, Fraction(2)).exp()
-    moment = 1 + q**2 * _choose(order, 2) * arb.min(4 * (second - 1), 2 * second)
-    for k in range(3, order + 1):
-        moment += 2 * q**k * _choose(order, k) * ((k - 1) * _renyi(of, relation, Fraction(k))).exp()
-    return moment.log()
+    if not poisson:
+        second = inner(2)
+        moment = 1 + q**2 * _choose(order, 2) * arb.min(4 * (second - 1), 2 * second)
+        return sum((2 * q**k * _choose(order, k) * inner(k) for k in range(3, order + 1)), moment).log()
+    spread = 1 if square is not None else 3
+    moment = (1 - q) ** (order - 1) * (1 + (order - 1) * q)  # of k = 0 and 1
+    terms = (_choose(order, k) * (1 - q) ** (order - k) * q**k * inner(k) for k in range(2, order + 1))
+    return sum(((1 if k == 2 else spread) * term for k, term in enumerate(terms, start=2)), moment).log()
 
 
 def _choose(n: int, k: int) -> Ball:
@@ -213,7 +200,7 @@ def _square(plan: Plan) -> Fraction | None:
     """Σ 1/σ² if ``plan`` is Gaussian leaves only: together one Gaussian."""
     total = Fraction(0)
     for leaf, count in unrolled(plan):
-        if not isinstance(leaf, Gaussian) or leaf.noise_multiplier == 0.0:
+        if not isinstance(leaf, nodes.Gaussian) or leaf.noise_multiplier == 0.0:
             return None
         total += count / Fraction(leaf.noise_multiplier) ** 2
     return total
@@ -222,15 +209,9 @@ def _square(plan: Plan) -> Fraction | None:
 def _added(plan: Plan, relation: Relation, leaf: Callable[[Plan], Fraction]) -> Fraction:
     """The sum over ``plan`` of what each leaf costs."""
     match plan:
-        case Compose(parts=parts):
-            return sum((_added(part, relation, leaf) for part in parts), Fraction(0))
-        case Repeat(count=count, of=of):
-            return Fraction(0) if count == 0 else count * _added(of, relation, leaf)
-        case Parallel(parts=parts):
-            found = sorted((_added(part, relation, leaf) for part in parts), reverse=True)
-            met = 2 if relation == "substitution" and plan.membership != "fixed" else 1
-            return sum(found[:met], Fraction(0))
-        case Poisson() | WithoutReplacement():
+        case nodes.Compose() | nodes.Repeat() | nodes.Parallel():
+            return Fraction(_composed(plan, relation, lambda part: _added(part, relation, leaf)))
+        case nodes.Poisson() | nodes.WithoutReplacement():
             raise _NoTheorem
     return leaf(plan)
 
@@ -238,16 +219,16 @@ def _added(plan: Plan, relation: Relation, leaf: Callable[[Plan], Fraction]) -> 
 def _concentrated(leaf: Plan) -> Fraction:
     """ρ of ρ-zCDP."""
     match leaf:
-        case Gaussian(noise_multiplier=sigma) if sigma > 0.0:
+        case nodes.Gaussian(noise_multiplier=sigma) if sigma > 0.0:
             return 1 / (2 * Fraction(sigma) ** 2)
-        case DiscreteGaussian(noise_multiplier=sigma, granularity=granularity) if sigma > 0.0:
+        case nodes.DiscreteGaussian(noise_multiplier=sigma, granularity=granularity) if sigma > 0.0:
             steps = 1 / Fraction(granularity)
             whole = round(steps)
             shift = Fraction(1) if abs(steps - whole) <= NEARLY_WHOLE * steps else math.ceil(steps) / steps
             return (shift / Fraction(sigma)) ** 2 / 2
-        case Exponential(range=eta):
+        case nodes.Exponential(range=eta):
             return Fraction(eta) ** 2 / 8
-        case ZeroConcentrated(rho=rho):
+        case nodes.ZeroConcentrated(rho=rho):
             return Fraction(rho)
     return _pure_epsilon(leaf) ** 2 / 2
 
@@ -255,7 +236,7 @@ def _concentrated(leaf: Plan) -> Fraction:
 def _gaussian_square(leaf: Plan) -> Fraction:
     """μ² of μ-GDP, rounded up where it is that of ε-DP; there is none of the discrete Gaussian or of ρ-zCDP here."""
     match leaf:
-        case Gaussian(noise_multiplier=sigma) if sigma > 0.0:
+        case nodes.Gaussian(noise_multiplier=sigma) if sigma > 0.0:
             return 1 / Fraction(sigma) ** 2
     epsilon = _pure_epsilon(leaf)
     if epsilon == 0:
@@ -274,10 +255,10 @@ def _gaussian_square(leaf: Plan) -> Fraction:
 
 def _pure_epsilon(leaf: Plan) -> Fraction:
     match leaf:
-        case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon, delta=0.0):
+        case nodes.Pure(epsilon=epsilon) | nodes.Approximate(epsilon=epsilon, delta=0.0):
             return Fraction(epsilon)
-        case Laplace(noise_multiplier=scale) if scale > 0.0:
+        case nodes.Laplace(noise_multiplier=scale) if scale > 0.0:
             return 1 / Fraction(scale)
-        case Exponential(range=eta):
+        case nodes.Exponential(range=eta):
             return Fraction(eta)
     raise _NoTheorem

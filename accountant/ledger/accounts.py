@@ -13,17 +13,18 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from affidavit.accountant import decimals, validate
+from affidavit.accountant import decimals
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.filters.costs import NO_COSTS, Costs
 from affidavit.accountant.ledger.approvals import check_approved
 from affidavit.accountant.ledger.chain import Row, altered
 from affidavit.accountant.ledger.parts import Part
 from affidavit.accountant.ledger.sketch import merge
-from affidavit.accountant.unit import Unit, parse_unit
+from affidavit.accountant.strictjson import forms_of, record
+from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
 
-__all__ = ["Account", "History", "Reservation", "opened", "raised"]
+__all__ = ["Account", "History", "Reservation", "opened", "raised", "stated"]
 
 NEVER_COMMITTED = "reserved, never committed: spent"
 
@@ -200,7 +201,7 @@ class History:
             case "checkpoint":
                 self.officers = dict(facts.get("officers", {}))
                 for sums in facts["accounts"]:
-                    self._accounts[sums["dataset"]] = _with_sums(sums)
+                    self._accounts[sums["dataset"]] = _WITH_SUMS.read(sums, path="checkpoint")
             case _:
                 raise ValueError("a ledger begins with its id")
         self.identity = str(facts["id"])
@@ -252,21 +253,23 @@ class History:
         items[entry] = replace(items[entry], ended=facts["at"], receipt_sha256=facts["receipt_sha256"])
 
 
+_KEPT = {name: form for name, form in forms_of(Account).items() if name != "reservations"}
+_SUMS = {"spent_epsilon", "spent_delta", "runs", "charged", "data", "records"}
+_OPENED = {name: form for name, form in _KEPT.items() if name not in _SUMS}
+_CALLED = {"opened": "at", "identity": "account"}
+_LATER = {"order": None, "holding": None, "part": None}
+_FORM = record(Account, _OPENED, called=_CALLED, later=_LATER | {"identity": ""})
+_WITH_SUMS = record(Account, _KEPT, called=_CALLED, later=_LATER | {"charged": Decimal(0)})
+
+
 def opened(facts: dict[str, Any]) -> Account:
     """The account that an entry opens."""
-    return Account(
-        dataset=facts["dataset"],
-        relation=validate.relation(facts["relation"]),
-        unit=parse_unit(facts["unit"]),
-        epsilon=decimals.parse(facts["epsilon"], path="epsilon"),
-        delta=decimals.parse(facts["delta"], path="delta"),
-        filter=facts["filter"],
-        opened=facts["at"],
-        identity=facts.get("account", ""),
-        order=_number(facts, "order"),
-        holding=_number(facts, "holding"),
-        part=Part.of_json(facts["part"]) if "part" in facts else None,
-    )
+    return _FORM.read({name: value for name, value in facts.items() if name not in {"kind", "approvals"}}, path="entry")
+
+
+def stated(account: Account) -> dict[str, Any]:
+    """What the entry that opens it says of it, but for the time."""
+    return {name: value for name, value in _FORM.show(account).items() if name != "at"}
 
 
 def raised(account: Account, facts: dict[str, Any]) -> Account:
@@ -286,35 +289,5 @@ def _number(facts: dict[str, Any], name: str) -> Decimal | None:
 
 
 def _sums(account: Account) -> dict[str, Any]:
-    own_unit = {"order": account.order, "holding": account.holding}
-    if account.holding is not None:
-        own_unit["charged"] = account.charged
-    return {
-        **({} if account.part is None else {"part": account.part.to_json()}),
-        **{name: decimals.show(value) for name, value in own_unit.items() if value is not None},
-        "account": account.identity,
-        "data": list(account.data),
-        "dataset": account.dataset,
-        "relation": account.relation,
-        "unit": account.unit.to_json(),
-        "epsilon": decimals.show(account.epsilon),
-        "delta": decimals.show(account.delta),
-        "filter": account.filter,
-        "at": account.opened,
-        "spent_epsilon": decimals.show(account.spent_epsilon),
-        "spent_delta": decimals.show(account.spent_delta),
-        "runs": account.runs,
-        "records": list(account.records),
-    }
-
-
-def _with_sums(sums: dict[str, Any]) -> Account:
-    return replace(
-        opened(sums),
-        spent_epsilon=decimals.parse(sums["spent_epsilon"], path="spent_epsilon"),
-        spent_delta=decimals.parse(sums["spent_delta"], path="spent_delta"),
-        runs=sums["runs"],
-        charged=_number(sums, "charged") or Decimal(0),
-        data=tuple(sums.get("data", ())),
-        records=tuple(sums["records"]),
-    )
+    charged = {} if account.holding is None else {"charged": decimals.show(account.charged)}
+    return _WITH_SUMS.show(account) | charged

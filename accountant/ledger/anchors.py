@@ -18,10 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from affidavit.accountant import files, strictjson
-from affidavit.accountant.errors import BudgetError
+from affidavit.accountant.errors import BudgetError, PlanError
 from affidavit.accountant.ledger.chain import Head, altered
+from affidavit.accountant.strictjson import COUNT, TEXT, listed, record
 
 __all__ = ["Anchor", "Anchors"]
+
+_FORM = record(dict, {"id": TEXT, "count": COUNT, "mac": TEXT, "addresses": listed(TEXT), "data": listed(TEXT)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +106,12 @@ class Anchors:
 
 def _parsed(path: Path) -> Anchor:
     try:
-        obj = dict(strictjson.parse(files.read_bytes(path)))
-        head = Head(strictjson.count(obj["count"]), str(obj["mac"]))
-        addresses, data = (tuple(map(str, obj[name])) for name in ("addresses", "data"))
-        return Anchor(str(obj["id"]), head, addresses, path, data)
+        stated = _FORM.read(strictjson.parse(files.read_bytes(path)), path=path.name)
     except OSError as error:
         raise _unreadable(path, error) from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, PlanError):
         raise altered(f"its anchor {path} is damaged") from None
+    return Anchor(stated["id"], Head(stated["count"], stated["mac"]), stated["addresses"], path, stated["data"])
 
 
 def _unreadable(path: Path, error: OSError) -> BudgetError:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, NotRequired, TypedDict
 
 from affidavit.accountant import decimals, remedies, validate
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.filters.budgets import checked_filter, holding
-from affidavit.accountant.ledger.accounts import Account
+from affidavit.accountant.ledger.accounts import Account, stated
 from affidavit.accountant.ledger.parts import Part
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
@@ -40,33 +41,27 @@ def opening(dataset: str, budget: Budget, *, key: str = "") -> dict[str, Any]:
     Raises as ``Ledger.init_account``.
     """
     relation, unit, name = budget["relation"], budget["unit"], budget.get("filter", "basic")
-    part, order = budget.get("part"), budget.get("order")
-    parted = {} if part is None else {"part": Part.read(part, key=key, relation=relation, unit=unit).to_json()}
-    facts: dict[str, Any] = {
-        "kind": "open",
-        "dataset": account_name(dataset),
-        "relation": validate.relation(relation),
-        "unit": unit.to_json(),
-        "epsilon": decimals.show(amount(budget["epsilon"], path="epsilon")),
-        "delta": decimals.show(amount(budget["delta"], path="delta", maximum=Decimal(1))),
-        "filter": checked_filter(name),
-        "account": secrets.token_hex(16),
-        **parted,
-    }
+    written, order = budget.get("part"), budget.get("order")
+    part = None if written is None else Part.read(written, key=key, relation=relation, unit=unit)
+    account = Account(
+        dataset=account_name(dataset),
+        relation=validate.relation(relation),
+        unit=unit,
+        epsilon=amount(budget["epsilon"], path="epsilon"),
+        delta=amount(budget["delta"], path="delta", maximum=1),
+        filter=checked_filter(name),
+        opened="",
+        identity=secrets.token_hex(16),
+        part=part,
+    )
     found_order = None if order is None else decimals.as_written(order, path="--order")
-    held = holding(name, epsilon=Decimal(facts["epsilon"]), delta=Decimal(facts["delta"]), order=found_order)
-    if held is not None:
-        facts |= {
-            name: decimals.show(value)
-            for name, value in zip(("order", "holding"), held, strict=True)
-            if value is not None
-        }
-    return facts
+    held = holding(name, epsilon=account.epsilon, delta=account.delta, order=found_order) or (None, None)
+    return {"kind": "open", **stated(replace(account, order=held[0], holding=held[1]))}
 
 
 def raising(account: Account, *, epsilon: str | float | Decimal, delta: str | float | Decimal) -> dict[str, Any]:
     """The facts of an entry that raises ``account`` to (ε, δ) in all. Raises ``PlanError`` for less than it has."""
-    larger = amount(epsilon, path="--epsilon"), amount(delta, path="--delta", maximum=Decimal(1))
+    larger = amount(epsilon, path="--epsilon"), amount(delta, path="--delta", maximum=1)
     if larger[0] < account.epsilon or larger[1] < account.delta:
         allowed = f"at least ({decimals.show(account.epsilon)}, {decimals.show(account.delta)})"
         hint = f"For example `--epsilon {decimals.show(account.epsilon)} --delta {decimals.show(account.delta)}`."
@@ -100,10 +95,6 @@ def account_name(dataset: str, *, path: str = "dataset") -> str:
     return dataset
 
 
-def amount(value: str | float | Decimal, *, path: str, maximum: Decimal | None = None) -> Decimal:
+def amount(value: str | float | Decimal, *, path: str, maximum: int | None = None) -> Decimal:
     """A number as it is written, from 0 to ``maximum``. Raises ``PlanError``."""
-    found = decimals.as_written(value, path=path)
-    if found < 0 or (maximum is not None and found > maximum):
-        allowed = "a finite number >= 0" if maximum is None else f"a number in [0, {maximum}]"
-        raise PlanError(path, f"{found} is out of range", allowed=allowed)
-    return found
+    return decimals.within(decimals.as_written(value, path=path), path=path, most=maximum)

@@ -17,7 +17,6 @@ import hmac
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from affidavit.accountant.errors import NotSupported, PlanError
 from affidavit.accountant.ledger.sketch import DIGITS, place
@@ -44,6 +43,10 @@ class Part:
     count: int
     key: str
 
+    def __post_init__(self) -> None:
+        if not 1 <= self.index <= self.count <= MOST:
+            raise ValueError("no part")
+
     @classmethod
     def read(cls, written: str, *, key: str, relation: Relation, unit: Unit) -> Part:
         """Such as ``3/8``. Raises ``PlanError``, ``NotSupported`` where parts would not be disjoint."""
@@ -58,17 +61,6 @@ class Part:
                 hint="Remove `--part`; runs on all the data then add up.",
             )
         return cls(index, count, key)
-
-    @classmethod
-    def of_json(cls, facts: Any) -> Part:
-        """As an entry spells it. Raises ``ValueError``, ``KeyError``, ``TypeError``."""
-        part = cls(facts["index"], facts["count"], facts["key"])
-        if not (type(part.index) is type(part.count) is int and 1 <= part.index <= part.count <= MOST):
-            raise ValueError("no part")
-        return part
-
-    def to_json(self) -> dict[str, Any]:
-        return {"index": self.index, "count": self.count, "key": self.key}
 
     def __str__(self) -> str:
         return f"{self.index}/{self.count}"

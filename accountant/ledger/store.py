@@ -273,7 +273,7 @@ class Ledger(Book):
 
 def _amounts(charge: Charge) -> tuple[Decimal, Decimal]:
     """(ε, δ) as they were written. Raises ``PlanError``."""
-    return amount(charge["epsilon"], path="epsilon"), amount(charge["delta"], path="delta", maximum=Decimal(1))
+    return amount(charge["epsilon"], path="epsilon"), amount(charge["delta"], path="delta", maximum=1)
 
 
 def _unused(entry: str, found: Verified) -> str:

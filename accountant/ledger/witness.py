@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from affidavit.accountant import files, strictjson
-from affidavit.accountant.errors import BudgetError
+from affidavit.accountant import files
+from affidavit.accountant.errors import BudgetError, PlanError
 from affidavit.accountant.ledger.chain import Head
+from affidavit.accountant.strictjson import COUNT
 
 __all__ = ["Witness", "default_witness"]
 
@@ -64,8 +65,8 @@ class Witness:
             try:
                 facts = json.loads(line) if line.strip() else {"ledger": ""}
                 if facts["ledger"] == identity:
-                    yield Head(strictjson.count(facts["count"]), str(facts["mac"]))
-            except (ValueError, KeyError, TypeError, RecursionError):
+                    yield Head(COUNT.read(facts["count"], path="count"), str(facts["mac"]))
+            except (ValueError, KeyError, TypeError, RecursionError, PlanError):
                 raise self._unusable(f"line {number} is damaged") from None
 
     @property

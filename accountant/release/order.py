@@ -23,19 +23,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from affidavit.accountant import nodes
 from affidavit.accountant.errors import PermitViolation
-from affidavit.accountant.plan import (
-    Compose,
-    Exponential,
-    Leaf,
-    Parallel,
-    Plan,
-    Poisson,
-    Repeat,
-    WithoutReplacement,
-    leaves,
-    located,
-)
+from affidavit.accountant.nodes import Plan
+from affidavit.accountant.plan import leaves, located
 
 __all__ = ["Order", "order_free"]
 
@@ -69,26 +60,27 @@ class _Node:
 
 def _compiled(plan: Plan) -> _Node:
     match plan:
-        case Leaf():
+        case nodes.Leaf():
             return _Node(0, ())
-        case Compose(parts=parts) | Parallel(parts=parts):
-            nodes = tuple(map(_compiled, parts))
-            empty = all(node.empty for node in nodes)
-            return _Node(len(nodes), nodes, parallel=isinstance(plan, Parallel) and order_free(plan), empty=empty)
-        case Repeat(count=count, of=of):
+        case nodes.Compose(parts=parts) | nodes.Parallel(parts=parts):
+            children = tuple(map(_compiled, parts))
+            empty = all(child.empty for child in children)
+            parallel = isinstance(plan, nodes.Parallel) and order_free(plan)
+            return _Node(len(children), children, parallel=parallel, empty=empty)
+        case nodes.Repeat(count=count, of=of):
             node = _compiled(of)
             return _Node(count, (node,), repeated=True, empty=count == 0 or node.empty)
-        case Poisson(of=of) | WithoutReplacement(of=of):
+        case nodes.Poisson(of=of) | nodes.WithoutReplacement(of=of):
             node = _compiled(of)
             return _Node(1, (node,), repeated=True, empty=node.empty)
         case _:
             raise TypeError(f"no order is defined for a {plan.kind} node")
 
 
-def order_free(plan: Parallel) -> bool:
+def order_free(plan: nodes.Parallel) -> bool:
     """Whether the cost is the same in any order: exponential leaves all of one range, or none at all."""
     costs = {leaf for part in (*plan.parts, *(plan.moves or ())) for _, leaf, uses in leaves(part) if uses}
-    return len(costs) <= 1 or not any(isinstance(leaf, Exponential) for leaf in costs)
+    return len(costs) <= 1 or not any(isinstance(leaf, nodes.Exponential) for leaf in costs)
 
 
 class _Cursor:
@@ -173,12 +165,12 @@ class Order:
     @property
     def paths(self) -> tuple[str, ...]:
         """The leaves' paths, in declared order."""
-        return tuple(path for path, (node, _) in self._nodes.items() if isinstance(node, Leaf))
+        return tuple(path for path, (node, _) in self._nodes.items() if isinstance(node, nodes.Leaf))
 
-    def use(self, path: str) -> Leaf:
+    def use(self, path: str) -> nodes.Leaf:
         """Move past one use of the leaf at ``path``. Raises ``PermitViolation``, and then nothing moved."""
         node, way = self._nodes.get(path, (None, ()))
-        if not isinstance(node, Leaf):
+        if not isinstance(node, nodes.Leaf):
             raise _violation(f"{str(path)[:80]!r} is not a mechanism of the certified plan")
         self._root.use(way, path)
         return node

@@ -84,7 +84,7 @@ def trust(
         None if relation is None else validate.relation(relation, path="--relation"),
         None if max_epsilon is None else decimals.as_written(max_epsilon, path="--max-epsilon"),
         None if max_delta is None else decimals.as_written(max_delta, path="--max-delta"),
-        None if expires is None else strictjson.instant(expires, "--expires"),
+        None if expires is None else strictjson.instant(expires, path="--expires"),
     )
     click.echo(Keyring.default().trust(read_pem(public_key), limits=limits))
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from remedy_cases import Api
 
 from affidavit.accountant import bound, decimals, strictjson, verifier
-from affidavit.accountant.attestation import subject
 from affidavit.accountant.plan import parse_plan
 from affidavit.accountant.release import randomness
 from affidavit.accountant.tradeoff import privacy_curve
@@ -60,8 +61,12 @@ def _neighbour(*, secret: str) -> object:
     return neighbour.neighbour_test(lambda *_: seen, (), (), secrets=[secret])
 
 
-def _subject(*, config: str) -> object:
-    return subject.check_digest(config, path="config")
+class _One(NamedTuple):
+    a: bool
+
+
+def _read_json(form: strictjson.Form[Any], *, value: object) -> object:
+    return form.read(value, path="value")
 
 
 CASES = [
@@ -90,45 +95,34 @@ CASES = [
     Api(
         "accountant/decimals.py:as_written#2", lambda *, value: decimals.as_written(value, path="value"), {"value": "x"}
     ),
-    Api(
-        "accountant/strictjson.py:fields",
-        lambda *, value: strictjson.fields(value, "value", "a"),
-        {"value": []},
-        {"value": {"a": 1}},
-    ),
-    Api(
-        "accountant/strictjson.py:fields#2",
-        lambda *, value: strictjson.fields(value, "value", "a"),
-        {"value": {"a": 1, "b": 2}},
-        {"value": {"a": 1}},
-    ),
-    Api(
-        "accountant/strictjson.py:fields#3",
-        lambda *, value: strictjson.fields(value, "value", "a"),
-        {"value": {}},
-        {"value": {"a": 1}},
-    ),
-    Api(
-        "accountant/strictjson.py:items", lambda *, value: strictjson.items(value, "value"), {"value": 1}, {"value": []}
-    ),
-    Api(
-        "accountant/strictjson.py:named", lambda *, value: strictjson.named(value, "value"), {"value": 1}, {"value": {}}
-    ),
-    Api("accountant/strictjson.py:text", lambda *, value: strictjson.text(value, "value"), {"value": 1}, {"value": ""}),
-    Api("accountant/strictjson.py:flag", lambda *, value: strictjson.flag(value, "value"), {"value": 1}),
-    Api(
-        "accountant/strictjson.py:exactly",
-        lambda *, value: strictjson.exactly(value, "value", "this"),
-        {"value": 1},
-        {"value": "this"},
+    *(
+        Api(f"accountant/strictjson.py:{at}", partial(_read_json, form), {"value": wrong}, {"value": right})
+        for at, form, wrong, right in (
+            ("fields", strictjson.record(_One), [], {"a": True}),
+            ("fields#2", strictjson.record(_One), {"a": True, "b": 2}, {"a": True}),
+            ("fields#3", strictjson.record(_One), {}, {"a": True}),
+            ("read", strictjson.listed(strictjson.TEXT), 1, []),
+            ("read#2", strictjson.by_name(strictjson.TEXT), 1, {}),
+            ("read#3", strictjson.exactly("this"), 1, "this"),
+            ("_text", strictjson.TEXT, 1, ""),
+            ("_flag", strictjson.FLAG, 1, True),
+            ("_count", strictjson.COUNT, -1, 1),
+            ("_decoded", strictjson.BASE64, "x", "eA=="),
+            ("hexadecimal", strictjson.DIGEST, "x", "ab" * 32),
+        )
     ),
     Api(
         "accountant/strictjson.py:instant",
-        lambda *, value: strictjson.instant(value, "value"),
+        lambda *, value: strictjson.instant(value, path="value"),
         {"value": 1},
         {"value": "2026-01-31T12:00:00Z"},
     ),
-    Api("accountant/attestation/subject.py:check_digest", _subject, {"config": "x"}, {"config": "ab" * 32}),
+    Api(
+        "accountant/decimals.py:within",
+        lambda *, value: decimals.within(Decimal(value), path="value"),
+        {"value": "-1"},
+        {"value": "1"},
+    ),
     Api(
         "accountant/release/randomness.py:noise_source",
         lambda *, randomness: source(randomness),

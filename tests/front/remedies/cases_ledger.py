@@ -271,10 +271,8 @@ CASES = [
     Case(
         "accountant/decimals.py:as_written#3", OPEN.replace("--epsilon 4", "--epsilon nan"), lambda place: place.keys()
     ),
-    Case(
-        "accountant/ledger/opening.py:amount", OPEN.replace("--epsilon 4", "--epsilon -4"), lambda place: place.keys()
-    ),
-    Case("accountant/ledger/opening.py:amount", OPEN.replace("--delta 0.001", "--delta 2"), lambda place: place.keys()),
+    Case("accountant/decimals.py:within", OPEN.replace("--epsilon 4", "--epsilon -4"), lambda place: place.keys()),
+    Case("accountant/decimals.py:within", OPEN.replace("--delta 0.001", "--delta 2"), lambda place: place.keys()),
     Case(
         "accountant/decimals.py:_bounded",
         OPEN.replace("--epsilon 4", "--epsilon 1" + "0" * 400),

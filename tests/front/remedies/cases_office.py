@@ -20,6 +20,7 @@ from cases_ledger import GENERATE, OPEN, _foreign
 from cases_runs import FEW_SHOT, with_settings
 from remedy_cases import INSTALLING, Api, Case, Place, nothing
 
+from affidavit.accountant import strictjson
 from affidavit.accountant.attestation import receipt, recheck
 from affidavit.accountant.attestation.keylimits import KeyLimits
 from affidavit.accountant.attestation.keys import Keyring
@@ -73,7 +74,7 @@ def _named(place: Place) -> None:
 def _understated(*, rho: str) -> None:
     """A certificate whose ρ is signed, whatever it is."""
     office = Office()
-    stated = costs.decode({"renyi": [], "zcdp": rho, "gdp": None}, "costs")
+    stated = costs.FORM.read({"renyi": [], "zcdp": rho, "gdp": None}, path="costs")
     recheck.confirm(office.read(office.issue(costs=stated)))
 
 
@@ -93,7 +94,7 @@ def _revoke_again(*, twice: bool) -> None:
 
 
 def _costs(**changes: Any) -> object:
-    return costs.decode({**COSTS, **changes}, "costs")
+    return costs.FORM.read({**COSTS, **changes}, path="costs")
 
 
 def _limits(*, content: bytes) -> object:
@@ -119,7 +120,7 @@ def _receipt(**changes: object) -> None:
         "outputs_sha256": {},
         "versions": {},
     } | changes
-    receipt._check_types(facts)
+    strictjson.record(dict, receipt._FORM).read(facts, path="receipt")
 
 
 def _compared(*, low: float, high: float) -> None:
@@ -329,8 +330,8 @@ _TABLE: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]] 
     ("attestation/keys.py:revoke", _revoke, {"whose": "nobody's"}, {"whose": "theirs"}),
     ("attestation/keys.py:revoke#2", _revoke, {"whose": "ours"}, {"whose": "theirs"}),
     ("attestation/keys.py:_refuse_revoked", _revoke_again, {"twice": True}, {"twice": False}),
-    ("filters/costs.py:_cost", _costs, {"zcdp": "-1"}, {"zcdp": "1"}),
-    ("filters/costs.py:decode", _costs, {"renyi": [{"order": "7.3", "rho": "1"}]}, {"renyi": []}),
+    ("decimals.py:within", _costs, {"zcdp": "-1"}, {"zcdp": "1"}),
+    ("filters/costs.py:_read", _costs, {"renyi": [{"order": "7.3", "rho": "1"}]}, {"renyi": []}),
     (
         "attestation/keylimits.py:read",
         _limits,
@@ -338,15 +339,9 @@ _TABLE: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]] 
         {"content": KeyLimits().to_json().encode()},
     ),
     ("ledger/store.py:end_after", _end, {"entry": "0" * 32}, {"entry": ""}),
-    (
-        "attestation/receipt.py:_check_count",
-        _receipt,
-        {"draws_per_node": {"plan": -1}},
-        {"draws_per_node": {"plan": 1}},
-    ),
-    ("attestation/receipt.py:_check_types", _receipt, {"versions": []}, {"versions": {}}),
-    ("attestation/receipt.py:_check_types#2", _receipt, {"draws_per_node": []}, {"draws_per_node": {}}),
-    ("attestation/statement.py:_account", _decoded, {"account": "letters"}, {"account": "0" * 32}),
+    ("strictjson.py:_count", _receipt, {"draws_per_node": {"plan": -1}}, {"draws_per_node": {"plan": 1}}),
+    ("strictjson.py:read#2", _receipt, {"versions": []}, {"versions": {}}),
+    ("strictjson.py:hexadecimal", _decoded, {"account": "letters"}, {"account": "0" * 32}),
 ]
 
 API = [Api(f"accountant/{at}", call, given, remedied) for at, call, given, remedied in _TABLE] + [
