@@ -25,7 +25,7 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Literal, cast
 
-from affidavit.accountant import nodes, remedies, validate
+from affidavit.accountant import nodes, remedies, strictjson, validate
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.nodes import *  # noqa: F403  (whoever has a plan has its nodes)
 from affidavit.accountant.nodes import Leaf, Plan
@@ -110,9 +110,8 @@ def leaf_kinds() -> tuple[str, ...]:
     return tuple(_LEAVES)
 
 
-# One value that each field takes; any other number may be 1.
 _NODE = {"kind": "gaussian", "noise_multiplier": 1.0}
-_EXAMPLES: dict[str, object] = {
+_EXAMPLES: Mapping[str, object] = {
     "of": _NODE,
     "parts": [_NODE],
     "count": 100,
@@ -121,20 +120,14 @@ _EXAMPLES: dict[str, object] = {
     "sample": 10,
     "delta": 1e-5,
     "monotone": False,
+    "plan": _NODE,
 }
+"""One value that each field takes; any other number may be 1."""
 
 
 def _keys(obj: Mapping[str, Any], path: str, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:
-    known = ("kind", *required, *optional)
-    for key in obj:
-        if key not in known:
-            shown = key if isinstance(key, str) and len(key) <= 40 else "a key"
-            hint = remedies.known_key(key, known, obj, path=f"{path}.{shown}")
-            raise PlanError(f"{path}.{shown}", "unknown key", allowed=", ".join(known), hint=hint)
-    for key in required:
-        if key not in obj:
-            hint = f"For example {remedies.setting(f'{path}.{key}', _EXAMPLES.get(key, 1.0))}."
-            raise PlanError(f"{path}.{key}", "missing", allowed="a node with " + ", ".join(known), hint=hint)
+    names = ("kind", *required, *optional)
+    strictjson.fields(obj, path=path, names=names, later=optional, examples=dict.fromkeys(names, 1.0) | _EXAMPLES)
 
 
 def _parts(obj: Mapping[str, Any], key: str, path: str, depth: int, *, least: int = 0) -> tuple[Plan, ...]:
@@ -244,13 +237,9 @@ def parse_envelope(obj: object) -> nodes.Envelope:
     if not isinstance(obj, Mapping):
         hint = f"For example `{json.dumps({'relation': 'add-remove', 'delta': 1e-5, 'plan': _EXAMPLES['of']})}`"
         raise PlanError("plan file", "not an object", allowed='{"relation": ..., "delta": ..., "plan": ...}', hint=hint)
-    for key in obj:
-        if key not in ("relation", "delta", "plan"):
-            hint = remedies.known_key(key, ("relation", "delta", "plan"), obj, path=str(key)[:40])
-            raise PlanError(str(key)[:40], "unknown key", allowed="relation, delta, plan", hint=hint)
-    if "plan" not in obj:
-        hint = f"For example {remedies.setting('plan', _EXAMPLES['of'])}."
-        raise PlanError("plan", "missing", allowed="a plan node", hint=hint)
+    strictjson.fields(
+        obj, path="", names=("relation", "delta", "plan"), later=("relation", "delta"), examples=_EXAMPLES
+    )
     delta = obj.get("delta")
     return nodes.Envelope(
         relation=validate.relation(obj.get("relation")),

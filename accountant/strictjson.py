@@ -16,7 +16,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin, get_type_hints
 
-from affidavit.accountant import decimals, validate
+from affidavit.accountant import decimals, remedies, validate
 from affidavit.accountant.clock import parse_instant, show_instant
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.unit import Unit, parse_unit
@@ -72,17 +72,31 @@ def parse(content: bytes) -> Any:
     return found
 
 
-def fields(value: object, *, path: str, names: Collection[str], later: Collection[str] = ()) -> dict[str, Any]:
-    """An object with exactly these fields; those that came ``later`` may be left out."""
-    allowed = ", ".join(names)
-    if not isinstance(value, dict):
+def fields(
+    value: object,
+    *,
+    path: str,
+    names: Collection[str],
+    later: Collection[str] = (),
+    examples: Mapping[str, object] = MappingProxyType({}),
+) -> Mapping[str, Any]:
+    """An object with exactly these fields; those that came ``later`` may be left out.
+
+    ``examples``: one value of each field, for the hint.
+    """
+    allowed, before = ", ".join(names), f"{path}." if path else ""
+    if not isinstance(value, Mapping):
         raise PlanError(path, "not an object", allowed=allowed)
     for name in value:
         if name not in names:
-            raise PlanError(f"{path}.{name[:40]}", "unknown field", allowed=allowed)
+            shown = before + (name if isinstance(name, str) and len(name) <= 40 else "a key")
+            hint = remedies.known_key(name, tuple(names), value, path=shown)
+            raise PlanError(shown, "unknown key", allowed=allowed, hint=hint)
     for name in names:
         if name not in value and name not in later:
-            raise PlanError(f"{path}.{name}", "missing", allowed=allowed)
+            at = f"{before}{name}"
+            hint = f"For example {remedies.setting(at, examples[name])}." if name in examples else ""
+            raise PlanError(at, "missing", allowed=allowed, hint=hint)
     return value
 
 

@@ -184,22 +184,15 @@ def check_subject(certificate: Certificate, subject: RunSubject) -> None:
     The particular facts come before the configuration's digest, which covers them too: whoever
     changed the size shall read "size", not "something in the run file".
     """
-    if subject.relation != certificate.relation:
-        raise _wrong("config", "relation", certificate.relation, subject.relation)
-    if subject.unit != certificate.unit:
-        raise _wrong("config", "unit", certificate.unit, subject.unit)
-    if subject.size != certificate.size:
-        raise _wrong("size", "size", certificate.size, subject.size)
-    if subject.model_sha256 != certificate.model_sha256:
-        raise _wrong("model", "model digest", certificate.model_sha256[:16], subject.model_sha256[:16])
+    for which, name in (("config", "relation"), ("config", "unit"), ("size", "size"), ("model", "model_sha256")):
+        _check_same(which, name, certificate, subject)
     if not hmac.compare_digest(commit(subject.data_hmac, salt=certificate.data_salt), certificate.data_commitment):
         raise WrongRun(
             "data",
             "the certificate is for other data: the file's bytes do not fit its commitment under this machine's key",
             hint=f"Restore the certified data file and commitment key, or certify the new data. {CERTIFY_HINT}",
         )
-    if subject.config_sha256 != certificate.config_sha256:
-        raise _wrong("config", "configuration digest", certificate.config_sha256[:16], subject.config_sha256[:16])
+    _check_same("config", "config_sha256", certificate, subject)
     if subject.plan != certificate.plan:
         raise WrongRun(
             "config",
@@ -208,9 +201,13 @@ def check_subject(certificate: Certificate, subject: RunSubject) -> None:
         )
 
 
-def _wrong(subject: str, what: str, certified: object, found: object) -> WrongRun:
-    return WrongRun(
-        subject,
-        f"the certificate is for another {subject}: certified {what} {certified}, this run's {found}",
-        hint=f"Undo the change, or certify this run. {CERTIFY_HINT}",
-    )
+def _check_same(which: str, name: str, certificate: Certificate, subject: RunSubject) -> None:
+    certified, found = getattr(certificate, name), getattr(subject, name)
+    if certified != found:
+        what = {"config_sha256": "configuration digest", "model_sha256": "model digest"}.get(name, name)
+        told, this = (str(value)[:16] if what != name else value for value in (certified, found))
+        raise WrongRun(
+            which,
+            f"the certificate is for another {which}: certified {what} {told}, this run's {this}",
+            hint=f"Undo the change, or certify this run. {CERTIFY_HINT}",
+        )

@@ -157,8 +157,7 @@ class History:
         self.latest = ""
         self.officers: dict[str, str] = {}
         self._accounts: dict[str, Account] = {}
-        self._reservations: dict[str, dict[str, Reservation]] = {}
-        self._owner: dict[str, str] = {}
+        self._reservations: dict[str, tuple[str, Reservation]] = {}
         self._whole = False
 
     @classmethod
@@ -183,10 +182,10 @@ class History:
     @property
     def accounts(self) -> dict[str, Account]:
         """By name, in order of opening; with their reservations if the history is whole."""
-        return {
-            name: replace(account, reservations=tuple(self._reservations.get(name, {}).values()))
-            for name, account in self._accounts.items()
-        }
+        made: dict[str, list[Reservation]] = {name: [] for name in self._accounts}
+        for name, item in self._reservations.values():
+            made[name].append(item)
+        return {name: replace(one, reservations=tuple(made[name])) for name, one in self._accounts.items()}
 
     def checkpoint(self) -> dict[str, Any]:
         """The facts of an entry that stands for all before it."""
@@ -217,7 +216,7 @@ class History:
             case "raise" if self.officers:
                 check_approved(facts, ledger=self.identity, officers=self.officers)
                 self._accounts[facts["dataset"]] = raised(self._accounts[facts["dataset"]], facts)
-            case "reserve" if facts["entry"] not in self._owner:
+            case "reserve" if facts["entry"] not in self._reservations:
                 self._reserve(facts)
             case "commit":
                 self._commit(facts)
@@ -229,30 +228,29 @@ class History:
                 raise ValueError("unknown, repeated, or another sum")
 
     def _reserve(self, facts: dict[str, Any]) -> None:
-        item = Reservation(
-            entry=facts["entry"],
-            certificate_sha256=facts["certificate_sha256"],
-            epsilon=decimals.parse(facts["epsilon"], path="epsilon"),
-            delta=decimals.parse(facts["delta"], path="delta"),
-            reserved=facts["at"],
-            charge=_number(facts, "charge"),
-        )
+        item = _RESERVED.read({name: value for name, value in facts.items() if name not in _CHARGED_TO}, path="entry")
         dataset = facts["dataset"]
         known = {"records": facts.get("records", ()), "data": facts.get("data", "")}
         self._accounts[dataset] = self._accounts[dataset].with_run(item, **known)
-        self._reservations.setdefault(dataset, {})[item.entry] = item
-        self._owner[item.entry] = dataset
+        self._reservations[item.entry] = dataset, item
 
     def _commit(self, facts: dict[str, Any]) -> None:
         entry = facts["entry"]
-        if entry not in self._owner and not self._whole:
+        if entry not in self._reservations and not self._whole:
             return  # reserved before the checkpoint; it was looked up when this was written
-        items = self._reservations[self._owner[entry]]
-        if items[entry].ended is not None:
+        dataset, item = self._reservations[entry]
+        if item.ended is not None:
             raise ValueError("committed twice")
-        items[entry] = replace(items[entry], ended=facts["at"], receipt_sha256=facts["receipt_sha256"])
+        self._reservations[entry] = dataset, replace(item, ended=facts["at"], receipt_sha256=facts["receipt_sha256"])
 
 
+_CHARGED_TO = {"kind", "dataset", "records", "data"}
+_RESERVED = record(
+    Reservation,
+    {name: form for name, form in forms_of(Reservation).items() if name not in {"ended", "receipt_sha256"}},
+    called={"reserved": "at"},
+    later={"charge": None},
+)
 _KEPT = {name: form for name, form in forms_of(Account).items() if name != "reservations"}
 _SUMS = {"spent_epsilon", "spent_delta", "runs", "charged", "data", "records"}
 _OPENED = {name: form for name, form in _KEPT.items() if name not in _SUMS}

@@ -195,23 +195,11 @@ class Journal:
         """How many 64-bit words of noise the old part had used: a seeded source goes on there."""
         return max((int(event["words"]) for event in self._past.events if "words" in event), default=0)
 
-    def intend(self, path: str, **where: str) -> None:
-        self.write("intent", durable=True, path=path, **where)
+    def intended(self) -> None:
+        """One draw more is about to be made: counted outside the file as well."""
         with self._writing:
             self._intents += 1
             self._count()
-
-    @contextmanager
-    def open(self) -> Iterator[None]:
-        self.drawing = True
-        try:
-            yield
-        finally:
-            self.drawing = False
-
-    def lose(self, path: str, **where: str) -> None:
-        self.write("lost", durable=True, path=path, **where)
-        self.lost += 1
 
     def write(self, event: str, *, durable: bool = False, **facts: Any) -> None:
         line = json.dumps({"event": event, **facts}, ensure_ascii=False, separators=(",", ":")) + "\n"

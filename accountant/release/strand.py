@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -42,11 +42,17 @@ class Strand:
 
     def intend(self, path: str) -> None:
         """A draw at ``path`` is about to be made: that is on the disk when this returns."""
-        self._journal.intend(path, **self._where)
+        self.write("intent", durable=True, path=path)
+        self._journal.intended()
 
-    def open(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def open(self) -> Iterator[None]:
         """Noise may be asked for."""
-        return self._journal.open()
+        self._journal.drawing = True
+        try:
+            yield
+        finally:
+            self._journal.drawing = False
 
     @property
     def replaying(self) -> bool:
@@ -97,7 +103,8 @@ class Strand:
         if self.recall("intent", path=path) is None:
             return None
         if not self.replaying:
-            self._journal.lose(path, **self._where)
+            self.write("lost", durable=True, path=path)
+            self._journal.lost += 1
             raise DrawLost(path)
         found = self._old[self._next]
         self._next += 1

@@ -340,9 +340,9 @@ CASES = [
     Case("accountant/attestation/dsse.py:_invalid", GENERATE, _after(_tampered), code=3),
     Case("accountant/attestation/dsse.py:_invalid", GENERATE, _after(_write("certificate.json", b"{}")), code=3),
     Case("accountant/attestation/dsse.py:verify", GENERATE, _foreign, code=3),
-    Case("accountant/attestation/certificate.py:_wrong", GENERATE, _another("generator.temperature", 1.1), code=3),
+    Case("accountant/attestation/certificate.py:_check_same", GENERATE, _another("generator.temperature", 1.1), code=3),
     Case(
-        "accountant/attestation/certificate.py:_wrong",
+        "accountant/attestation/certificate.py:_check_same",
         GENERATE,
         _another("relation", "add-remove"),
         code=3,

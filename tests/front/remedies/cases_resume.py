@@ -162,7 +162,7 @@ def _noise(*, in_a_draw: bool) -> None:
         ledger = _ledger(place, keyring)
         with open_permit(certificate, subject, "letters", ledger, trusted=keyring.trusted(), journal=journal) as permit:
             if in_a_draw:
-                with journal.open():
+                with journal.whole.open():
                     permit.noise.random()
             else:
                 permit.noise.random()
