@@ -17,36 +17,26 @@ from affidavit.accountant.errors import PackageMissing
 
 __all__ = ["EXTRAS", "install", "pip_install", "require"]
 
-_AUDIT = {
-    "email_validator": "email-validator",
-    "idna": "idna",
-    "jinja2": "jinja2",
-    "linkify_it": "linkify-it-py",
-    "markupsafe": "markupsafe",
-    "matplotlib": "matplotlib",
-    "phonenumbers": "phonenumbers",
-    "stdnum": "python-stdnum",
+_AUDIT = "email_validator idna jinja2 linkify_it markupsafe matplotlib phonenumbers stdnum"
+_LLM = "accelerate safetensors torch transformers"
+_MODULES = {
+    "audit": _AUDIT,
+    "icl": "jsonschema matplotlib nltk rouge_score sacrebleu",
+    "server": "httpx2",
+    "inspect": "inspect_ai",
+    "cluster": "ray",
+    "llm": _LLM,
+    "demo": f"{_AUDIT} {_LLM} gguf",
+    "names": "presidio_analyzer spacy",
+    "postgres": "psycopg",
+    "parquet": "pyarrow",
+    "opinions": "autodp prv_accountant",
 }
-_LLM = {"accelerate": "accelerate", "safetensors": "safetensors", "torch": "torch", "transformers": "transformers"}
+_INSTALLED_AS = {"linkify_it": "linkify-it-py", "stdnum": "python-stdnum"}
 
 EXTRAS: Mapping[str, Mapping[str, str]] = {
-    "audit": _AUDIT,
-    "icl": {
-        "jsonschema": "jsonschema",
-        "matplotlib": "matplotlib",
-        "nltk": "nltk",
-        "rouge_score": "rouge-score",
-        "sacrebleu": "sacrebleu",
-    },
-    "server": {"httpx2": "httpx2"},
-    "inspect": {"inspect_ai": "inspect-ai"},
-    "cluster": {"ray": "ray"},
-    "llm": _LLM,
-    "demo": {**_AUDIT, **_LLM, "gguf": "gguf"},
-    "names": {"presidio_analyzer": "presidio-analyzer", "spacy": "spacy"},
-    "postgres": {"psycopg": "psycopg"},
-    "parquet": {"pyarrow": "pyarrow"},
-    "opinions": {"autodp": "autodp", "prv_accountant": "prv-accountant"},
+    extra: {name: _INSTALLED_AS.get(name, name.replace("_", "-")) for name in names.split()}
+    for extra, names in _MODULES.items()
 }
 """Each extra's modules, as they are imported and as they are installed."""
 

@@ -14,22 +14,32 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
-from affidavit.accountant import files
+from affidavit.accountant import files, validate
 from affidavit.accountant.attestation import dsse
 from affidavit.accountant.attestation.commitment import commit, new_salt
 from affidavit.accountant.attestation.keylimits import limits_of
 from affidavit.accountant.attestation.keys import Signer, TrustedKeys
 from affidavit.accountant.attestation.statement import Certificate, Claim, CurvePoint, MethodSummary, decode, encode
-from affidavit.accountant.attestation.subject import RunSubject
 from affidavit.accountant.clock import Clock, parse_instant, show_instant, utc_now
 from affidavit.accountant.decimals import round_up
-from affidavit.accountant.errors import CertificateExpired, CertificateMissing, NotSupported, UntrustedKey, WrongRun
+from affidavit.accountant.errors import (
+    CertificateExpired,
+    CertificateMissing,
+    NotSupported,
+    PlanError,
+    UntrustedKey,
+    WrongRun,
+)
 from affidavit.accountant.filters.costs import NO_COSTS, Costs
+from affidavit.accountant.plan import Plan, parse_plan
+from affidavit.accountant.strictjson import hexadecimal
+from affidavit.accountant.unit import Unit
+from affidavit.accountant.validate import Relation
 
 __all__ = [
     "LIFE",
@@ -51,6 +61,36 @@ LIFE = timedelta(days=90)
 """How long a certificate is valid."""
 
 CERTIFY_HINT = "Run: `affidavit certify RUN.toml -o CERT.json`"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSubject:
+    """The facts that bind a certificate to a run; built anew from the run file each time.
+
+    config_sha256: digest of the run file as parsed, in one spelling, without private data.
+    model_sha256: digest of the model's *source* weights, before any conversion.
+    data_hmac: the private fingerprint of the data (``commitment.fingerprint``); a certificate
+    publishes only a salted commitment to it.
+    size: the declared number of records, a public fact that is never read from the data.
+    """
+
+    relation: Relation
+    unit: Unit
+    plan: Plan
+    config_sha256: str
+    model_sha256: str
+    data_hmac: str = field(repr=False)
+    size: int
+
+    def __post_init__(self) -> None:
+        validate.relation(self.relation)
+        validate.whole(self.size, path="size", minimum=0)
+        for name in ("config_sha256", "model_sha256", "data_hmac"):
+            hexadecimal(getattr(self, name), path=name)
+        if not isinstance(self.unit, Unit):
+            raise PlanError("unit", "not a unit of protection", allowed="a Unit; see parse_unit")
+        if parse_plan(self.plan) != self.plan:
+            raise PlanError("plan", "not in the form that parse_plan returns", allowed="a parsed plan")
 
 
 def issue(

@@ -17,6 +17,8 @@ import json
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from cryptography.exceptions import InvalidSignature
+
 from affidavit.accountant import strictjson
 from affidavit.accountant.attestation.keys import Signer, TrustedKeys
 from affidavit.accountant.errors import PlanError, SignatureInvalid, UntrustedKey
@@ -80,8 +82,6 @@ def verify(envelope: bytes, *, payload_type: str, trusted: TrustedKeys) -> Verif
     malformed, of another type, or carries a wrong signature in a trusted key's name;
     ``UntrustedKey`` if no trusted key is named (or, without keyids, none fits).
     """
-    from cryptography.exceptions import InvalidSignature
-
     parsed = _parse(envelope)
     message = pae(parsed.payload_type, parsed.payload)
     keyids: list[str] = []

@@ -11,15 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from affidavit.accountant import decimals, strictjson
 from affidavit.accountant.clock import show_instant
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.validate import Relation
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 __all__ = ["UNLIMITED", "KeyLimits", "Trust", "limits_of"]
 
@@ -75,7 +73,7 @@ _FORM = strictjson.record(KeyLimits)
 UNLIMITED = KeyLimits()
 
 
-class Trust(dict[str, "Ed25519PublicKey"]):
+class Trust(dict[str, Ed25519PublicKey]):
     """Trusted keys by keyid, and what each may sign. Revoked ones are not among them."""
 
     def __init__(self, keys: Mapping[str, Ed25519PublicKey], limits: Mapping[str, KeyLimits]) -> None:

@@ -24,15 +24,23 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
 
 from affidavit.accountant import files
 from affidavit.accountant.attestation.keylimits import UNLIMITED, KeyLimits, Trust
 from affidavit.accountant.clock import Clock, show_instant, utc_now
 from affidavit.accountant.errors import UsageError
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 __all__ = [
     "KeyInfo",
@@ -46,7 +54,7 @@ __all__ = [
     "read_public_key",
 ]
 
-TrustedKeys = Mapping[str, "Ed25519PublicKey"]
+TrustedKeys = Mapping[str, Ed25519PublicKey]
 SecretName = Literal["commitment", "assignment", "ledger"]
 
 _SIGNING_KEY = "signing-key.pem"
@@ -67,22 +75,15 @@ def home_folder() -> Path:
 
 def keyid_of(key: Ed25519PublicKey) -> str:
     """SHA-256 of the key's SubjectPublicKeyInfo in DER, hexadecimal."""
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
     return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
 def _public_pem(key: Ed25519PublicKey) -> bytes:
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
 def _new_pem() -> tuple[Signer, bytes]:
     """A new key, and the file's content."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
     key = Ed25519PrivateKey.generate()
     return Signer.of(key), key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
@@ -97,10 +98,6 @@ def read_pem(path: Path) -> bytes:
 
 def read_public_key(pem: bytes) -> Ed25519PublicKey:
     """Read an Ed25519 public key in PEM. Raises ``UsageError``, also on a private key."""
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
     if b"PRIVATE KEY" in pem:
         raise UsageError(
             "this file holds a private key, which nobody else should have",
@@ -181,10 +178,6 @@ class Keyring:
 
     def signer(self) -> Signer:
         """Our signing key. Raises ``UsageError`` if it is missing, damaged or readable by others."""
-        from cryptography.exceptions import UnsupportedAlgorithm
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
         path = self.home / _SIGNING_KEY
         pem = _read_private(path)
         try:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from cryptography.exceptions import InvalidSignature
+
 from affidavit.accountant import strictjson
 from affidavit.accountant.attestation import dsse
 from affidavit.accountant.attestation.certificate import check_limits
@@ -84,8 +86,6 @@ def read(content: bytes, *, trusted: TrustedKeys) -> Receipt:
 
     Raises ``SignatureInvalid`` for a file that was changed, is not signed or is no receipt, ``UntrustedKey``.
     """
-    from cryptography.exceptions import InvalidSignature
-
     try:
         facts = strictjson.parse(content)
         strictjson.fields(facts, path="receipt", names=(*_FORM, "signature"))

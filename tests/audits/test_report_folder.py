@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from affidavit.accountant.attestation.certificate import Claim, issue
+from affidavit.accountant.attestation.certificate import Claim, RunSubject, issue
 from affidavit.accountant.attestation.keys import Signer
 from affidavit.accountant.attestation.receipt import SCHEMA, render
-from affidavit.accountant.attestation.subject import RunSubject
 from affidavit.accountant.errors import (
     CertificateExpired,
     CertificateMissing,

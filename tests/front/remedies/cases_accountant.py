@@ -19,11 +19,10 @@ from typing import Any
 from remedy_cases import Api, Case, Place
 
 from affidavit.accountant.attestation import keys, recheck, statement
-from affidavit.accountant.attestation.certificate import check_subject, issue, verify_envelope
+from affidavit.accountant.attestation.certificate import RunSubject, check_subject, issue, verify_envelope
 from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.attestation.receipt import SCHEMA, check_receipt, read, render
 from affidavit.accountant.attestation.statement import Certificate, Claim, CurvePoint
-from affidavit.accountant.attestation.subject import RunSubject
 from affidavit.accountant.ledger import Ledger
 from affidavit.accountant.nodes import Compose, Gaussian, WithoutReplacement
 from affidavit.accountant.plan import parse_plan
@@ -248,13 +247,13 @@ REFUSED: list[tuple[str, Callable[..., object], dict[str, Any], dict[str, Any]]]
     ),
     ("attestation/statement.py:decode", _decoded, {"schema": "affidavit/v99"}, {"schema": statement.SCHEMA}),
     (
-        "attestation/subject.py:__post_init__",
+        "attestation/certificate.py:__post_init__",
         lambda *, unit: replace(SUBJECT, unit=unit),
         {"unit": "record"},
         {"unit": RECORD},
     ),
     (
-        "attestation/subject.py:__post_init__#2",
+        "attestation/certificate.py:__post_init__#2",
         lambda *, plan: replace(SUBJECT, plan=plan),
         {"plan": Compose([PLAN])},
         {"plan": PLAN},
