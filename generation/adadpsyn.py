@@ -47,7 +47,7 @@ from affidavit.generation.probabilities import GRID, Grid, on_simplex, total
 from affidavit.generation.subsampled import (
     SubsampledConfig,
     change_on_sample,
-    check_model,
+    check,
     sample_size,
     steps_plan,
     trial_size,
@@ -225,11 +225,6 @@ def plan(config: AdaDPSynConfig, *, relation: Relation, size: int) -> Plan:
     return steps_plan(config, lambda change: adaptive_mean(config, change).plan(), relation=relation, size=size)
 
 
-def check(config: AdaDPSynConfig, model: LanguageModel, *, public: Sequence[Record]) -> None:  # noqa: ARG001
-    """Raises ``RunFileError`` where the model cannot serve the settings; before anything is charged."""
-    check_model(config, model)
-
-
 def run(
     permit: GeneratorPermit,
     config: AdaDPSynConfig,
@@ -238,7 +233,7 @@ def run(
     *,
     size: int,
     progress: Callable[[Progress], None] | None = None,
-    public: Sequence[Record] = (),  # noqa: ARG001
+    public: Sequence[Record] = (),
 ) -> Generated:
     """Generate every text through ``permit``. ``size``: the declared size; public records are not used.
 
@@ -247,7 +242,7 @@ def run(
     """
     from affidavit.generation.token_steps import write_texts
 
-    check_model(config, model)
+    check(config, model, public=public)
     step = adaptive_mean(config, change_on_sample(config, permit.relation))
     return write_texts(permit, config, step, records, model, kind=config.kind, size=size, progress=progress)
 

@@ -47,7 +47,7 @@ __all__ = [
     "Progress",
     "Writer",
     "bucket_count",
-    "check_model",
+    "check",
     "label_rows",
     "parallel_plan",
     "sample_size",
@@ -160,9 +160,10 @@ def label_rows(config: BatchedConfig, model: LanguageModel) -> dict[str, PromptR
     return rows
 
 
-def check_model(config: BatchedConfig, model: LanguageModel, *, top_k: int = 0) -> None:
+def check(config: BatchedConfig, model: LanguageModel, *, public: Sequence[Record]) -> None:  # noqa: ARG001
     """Raises ``RunFileError`` where prompts or ``top_k`` do not fit the model, ``NotSupported`` where it does not keep
     private rows apart; before anything is charged."""
+    top_k = getattr(config, "top_k", 0)
     if top_k > model.vocabulary_size:
         raise RunFileError(
             "generator.top_k",

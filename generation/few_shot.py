@@ -42,7 +42,7 @@ from affidavit.generation.probabilities import GRID, Grid, on_simplex, scaled_to
 from affidavit.generation.subsampled import (
     SubsampledConfig,
     change_on_sample,
-    check_model,
+    check,
     sample_size,
     steps_plan,
     trial_size,
@@ -162,11 +162,6 @@ def plan(config: FewShotConfig, *, relation: Relation, size: int) -> Plan:
     return steps_plan(config, lambda change: _step(config, change).leaf(), relation=relation, size=size)
 
 
-def check(config: FewShotConfig, model: LanguageModel, *, public: Sequence[Record]) -> None:  # noqa: ARG001
-    """Raises ``RunFileError`` where the model cannot serve the settings; before anything is charged."""
-    check_model(config, model)
-
-
 def run(
     permit: GeneratorPermit,
     config: FewShotConfig,
@@ -175,7 +170,7 @@ def run(
     *,
     size: int,
     progress: Callable[[Progress], None] | None = None,
-    public: Sequence[Record] = (),  # noqa: ARG001
+    public: Sequence[Record] = (),
 ) -> Generated:
     """Generate every text through ``permit``, one release a token. ``size``: declared; public records are not used.
 
@@ -184,7 +179,7 @@ def run(
     """
     from affidavit.generation.token_steps import write_texts
 
-    check_model(config, model)
+    check(config, model, public=public)
     step = _step(config, change_on_sample(config, permit.relation))
     return write_texts(permit, config, step, records, model, kind=config.kind, size=size, progress=progress)
 

@@ -43,7 +43,7 @@ from affidavit.generation.aggregate import Measure
 from affidavit.generation.batched import (
     BatchedConfig,
     Writer,
-    check_model,
+    check,
     parallel_plan,
     sample_size,
     trial_size,
@@ -164,11 +164,6 @@ def plan(config: InvisibleInkConfig, *, relation: Relation, size: int) -> Plan:
     return parallel_plan(config, part, relation=relation, size=size)
 
 
-def check(config: InvisibleInkConfig, model: LanguageModel, *, public: Sequence[Record]) -> None:  # noqa: ARG001
-    """Raises ``RunFileError`` where the prompts or ``top_k`` do not fit the model."""
-    check_model(config, model, top_k=config.top_k)
-
-
 def run(
     permit: GeneratorPermit,
     config: InvisibleInkConfig,
@@ -177,14 +172,14 @@ def run(
     *,
     size: int,
     progress: Callable[[Any], None] | None = None,
-    public: Sequence[Record] = (),  # noqa: ARG001
+    public: Sequence[Record] = (),
 ) -> Generated:
     """Generate every text through ``permit``; one release a token at ``plan.parts[i].of``.
 
     ``size`` is the declared size; public records are not used. Raises ``PermitViolation`` where the permit's
     plan is not this configuration's, ``RunFileError`` where settings do not fit the model.
     """
-    check_model(config, model, top_k=config.top_k)
+    check(config, model, public=public)
     return write_batches(permit, config, records, model, _Writer, kind=config.kind, size=size, progress=progress)
 
 

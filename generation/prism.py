@@ -40,7 +40,7 @@ from affidavit.generation.batched import (
     Progress,
     Writer,
     bucket_count,
-    check_model,
+    check,
     label_rows,
     parallel_plan,
     sample_size,
@@ -143,11 +143,6 @@ def plan(config: PrismConfig, *, relation: Relation, size: int) -> Plan:
         return Repeat(config.max_tokens, mechanism(config, relation=relation).leaf())
 
     return parallel_plan(config, part, relation=relation, size=size)
-
-
-def check(config: PrismConfig, model: LanguageModel, *, public: Sequence[Record]) -> None:  # noqa: ARG001
-    """Raises ``RunFileError`` where the prompts do not fit the model, ``NotSupported`` where it mixes rows."""
-    check_model(config, model)
 
 
 def run(

@@ -44,7 +44,7 @@ from affidavit.accountant.validate import Relation
 from affidavit.generation.batched import (
     BatchedConfig,
     Writer,
-    check_model,
+    check,
     parallel_plan,
     sample_size,
     trial_size,
@@ -201,11 +201,6 @@ def plan(config: PrivatePredictionConfig, *, relation: Relation, size: int) -> P
     return parallel_plan(config, part, relation=relation, size=size)
 
 
-def check(config: PrivatePredictionConfig, model: LanguageModel, *, public: Sequence[Record]) -> None:  # noqa: ARG001
-    """Raises ``RunFileError`` where the prompts or ``top_k`` do not fit the model."""
-    check_model(config, model, top_k=config.top_k)
-
-
 def run(
     permit: GeneratorPermit,
     config: PrivatePredictionConfig,
@@ -214,7 +209,7 @@ def run(
     *,
     size: int,
     progress: Callable[[Any], None] | None = None,
-    public: Sequence[Record] = (),  # noqa: ARG001
+    public: Sequence[Record] = (),
 ) -> Generated:
     """Generate every text through ``permit``: sparse-vector runs at ``plan.parts[i].of.parts[0]``, private tokens
     at ``plan.parts[i].of.parts[1]`` (or at ``plan.parts[i].of`` without public tokens).
@@ -222,7 +217,7 @@ def run(
     ``size`` is the declared size; public records are not used. Raises ``PermitViolation`` where the permit's
     plan is not this configuration's, ``RunFileError`` where settings do not fit the model.
     """
-    check_model(config, model, top_k=config.top_k)
+    check(config, model, public=public)
     return write_batches(permit, config, records, model, _Writer, kind=config.kind, size=size, progress=progress)
 
 

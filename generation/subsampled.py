@@ -60,6 +60,7 @@ from affidavit.generation.remedies import shorter_records
 from affidavit.generation.shots import ShotRows, shot_rows
 
 if TYPE_CHECKING:
+    from affidavit.generation.dataset import Record
     from affidavit.generation.models.base import LanguageModel
     from affidavit.mechanisms.projected_mean import Change
 
@@ -67,7 +68,7 @@ __all__ = [
     "Sampling",
     "SubsampledConfig",
     "change_on_sample",
-    "check_model",
+    "check",
     "check_padding",
     "group_count",
     "label_rows",
@@ -254,7 +255,7 @@ def _check_scheme(config: SubsampledConfig, relation: Relation) -> None:
         )
 
 
-def check_model(config: SubsampledConfig, model: LanguageModel) -> None:
+def check(config: SubsampledConfig, model: LanguageModel, *, public: Sequence[Record]) -> None:  # noqa: ARG001
     """Raises ``RunFileError`` where the model cannot serve the settings, ``NotSupported`` where it does not keep
     private rows apart; before anything is charged."""
     if not callable(getattr(model, "start", None)):

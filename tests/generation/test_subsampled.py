@@ -21,7 +21,7 @@ from affidavit.generation.few_shot import FewShotConfig
 from affidavit.generation.models.toy import ToyModel
 from affidavit.generation.probabilities import GRID, Grid, on_simplex
 from affidavit.generation.recorder import Recorder
-from affidavit.generation.subsampled import change_on_sample, check_model, steps_plan
+from affidavit.generation.subsampled import change_on_sample, check, steps_plan
 from affidavit.generation.subsets import draw_subsets, fixed_groups, shown
 from affidavit.generation.token_steps import write_texts
 
@@ -137,18 +137,18 @@ def test_a_wrong_setting_is_refused(changes: dict[str, Any]) -> None:
 
 
 def test_a_model_that_cannot_serve_the_settings_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_model(_config(), ToyModel())
+    check(_config(), ToyModel(), public=())
     with pytest.raises(RunFileError, match=r"generator\.top_k.*\d+ tokens of a vocabulary"):
-        check_model(_config(top_k=10_000), ToyModel())
+        check(_config(top_k=10_000), ToyModel(), public=())
 
     class TextOnly:
         name = "somewhere"
 
     with pytest.raises(RunFileError, match="text only"):
-        check_model(_config(), TextOnly())  # type: ignore[arg-type]
+        check(_config(), TextOnly(), public=())  # type: ignore[arg-type]
     monkeypatch.setattr(ToyModel, "context_length", 60)
     with pytest.raises(RunFileError, match=r"generator\.max_record_tokens"):
-        check_model(_config(), ToyModel())
+        check(_config(), ToyModel(), public=())
 
 
 @pytest.mark.parametrize("shots", [1, 2])

@@ -218,7 +218,7 @@ CASES = [
         file="schema.json",
         past=True,
     ),
-    refused_by_model("generation/batched.py:check_model", INK, generator__top_k=100_000),
+    refused_by_model("generation/batched.py:check", INK, generator__top_k=100_000),
     Case(
         "generation/ksa/texts.py:_checked",
         GENERATE,
@@ -366,8 +366,8 @@ API = [
         {"size": 5},
     ),
     Api(
-        "generation/subsampled.py:check_model",
-        lambda *, model: subsampled.check_model(SUBSETS, model),
+        "generation/subsampled.py:check",
+        lambda *, model: subsampled.check(SUBSETS, model, public=()),
         {"model": SimpleNamespace(name="text")},
         {"model": ToyModel()},
     ),

@@ -237,7 +237,7 @@ CASES = [
     ),
     _generate("generation/batched.py:label_rows", context=150, generator__max_record_tokens=96),
     _generate("generation/subsampled.py:label_rows", FEW_SHOT, context=150, generator__max_record_tokens=96),
-    _generate("generation/subsampled.py:check_model#2", FEW_SHOT, generator__top_k=100_000),
+    _generate("generation/subsampled.py:check#2", FEW_SHOT, generator__top_k=100_000),
     _generate("generation/ksa/topics.py:topics", KSA, context=150, generator__max_record_tokens=96),
     _generate("generation/ensemble.py:check_lengths", SGA, context=150, generator__max_record_tokens=96),
     _generate("generation/ksa/texts.py:_checked#3", KSA, generator__keywords=60, data__size=24),
