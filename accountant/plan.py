@@ -111,7 +111,7 @@ def leaf_kinds() -> tuple[str, ...]:
 
 
 _NODE = {"kind": "gaussian", "noise_multiplier": 1.0}
-_EXAMPLES: Mapping[str, object] = {
+_EXAMPLES: dict[str, object] = {
     "of": _NODE,
     "parts": [_NODE],
     "count": 100,

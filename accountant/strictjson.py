@@ -56,7 +56,7 @@ class Form(Generic[_T]):
     """
 
     read: Callable[..., _T]
-    show: Callable[[_T], Any]
+    show: Callable[[Any], Any]
     states: bool = True
 
 

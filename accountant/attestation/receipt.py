@@ -26,15 +26,16 @@ from affidavit.accountant.attestation.keys import Signer, TrustedKeys
 from affidavit.accountant.attestation.statement import Certificate
 from affidavit.accountant.errors import PlanError, SignatureInvalid, UntrustedKey, WrongRun
 from affidavit.accountant.plan import leaves
-from affidavit.accountant.strictjson import BASE64, COUNT, FLAG, TEXT, by_name, exactly, optional, record
+from affidavit.accountant.strictjson import BASE64, COUNT, FLAG, TEXT, Form, by_name, exactly, optional, record
 
 __all__ = ["SCHEMA", "Receipt", "check_receipt", "check_text", "read", "render"]
 
 SCHEMA = "affidavit/receipt/v3"
 _TYPE = "application/vnd.affidavit.receipt+json"
 _ANY = re.compile("")
-_TEXT, _SIGNATURE = optional(TEXT), record(dict, {"keyid": TEXT, "sig": BASE64})
-_FORM = {
+_TEXT = optional(TEXT)
+_SIGNATURE: Form[dict[str, Any]] = record(dict, {"keyid": TEXT, "sig": BASE64})
+_FORM: dict[str, Form[Any]] = {
     "guarantee": TEXT,
     "schema": exactly(SCHEMA),
     "protected": FLAG,

@@ -16,6 +16,7 @@ import platform
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from affidavit.accountant import decimals
 from affidavit.accountant.attestation.statement import Certificate, Claim, CurvePoint, encode
@@ -26,7 +27,7 @@ from affidavit.accountant.risk import risk_limits
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.accountant.verifier import ClaimCheck, check_claim, recomputed_curve
 
-__all__ = ["confirm", "recheck", "statement_sha256", "verifier"]
+__all__ = ["confirm", "note", "recheck", "statement_sha256", "verifier"]
 
 _confirmed: set[str] = set()
 """Statements that hold, by this process's own computation; never by a ledger's note, which counts there only."""
@@ -90,6 +91,22 @@ def confirm(certificate: Certificate) -> None:
     if len(_confirmed) >= _MOST:
         _confirmed.clear()
     _confirmed.add(statement)
+
+
+def note(certificate: Certificate, *, ledger: str) -> dict[str, Any]:
+    """What an entry of the ledger with this id says: the numbers were derived again here, by this verifier.
+
+    Nobody makes one without ``ledger.key``; with the ledger's id, so that a row copied from another ledger under the
+    same key says nothing here. It is found by an id that all of these determine.
+    """
+    facts = {
+        "ledger": ledger,
+        "certificate_sha256": certificate.sha256,
+        "statement_sha256": statement_sha256(certificate),
+        "verifier": verifier(),
+    }
+    named = "\0".join(facts.values()).encode()
+    return {"kind": "confirm", "entry": hashlib.sha256(named).hexdigest()[:32], **facts}
 
 
 def _recomputed(certificate: Certificate, claim: Claim) -> ClaimCheck:

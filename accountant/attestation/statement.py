@@ -199,14 +199,14 @@ def _read_subjects(value: object, *, path: str) -> list[dict[str, Any]]:
 
 
 _ELSEWHERE = {"config_sha256", "model_sha256", "data_salt", "data_commitment", "sha256", "keyids"}
-_PREDICATE = record(
+_PREDICATE: Form[dict[str, Any]] = record(
     dict,
     {name: form for name, form in forms_of(Certificate).items() if name not in _ELSEWHERE}
     | {"schema": exactly(SCHEMA), "costs": filter_costs.FORM},
     called={"not_before": "notBefore", "not_after": "notAfter"},
     later={"costs": NO_COSTS, "account": ""},  # so that earlier certificates stand
 )
-_STATEMENT = record(
+_STATEMENT: Form[dict[str, Any]] = record(
     dict,
     {
         "_type": exactly(STATEMENT_TYPE),

@@ -4,13 +4,12 @@ accounts and reservations are read from a chain of entries, each keyed to the on
 
     chain.py     one entry's bytes, its link to the one before, and the seal on the last
     accounts.py  what a chain of entries means: accounts, reservations, what is left
-    tables.py    the two tables, and the triggers that refuse to change or delete an entry
+    tables.py    the two tables, their layout, and the triggers that refuse to change or delete an entry
     database.py  SQLite or PostgreSQL: made once, opened for one transaction at a time
     sketch.py    which accounts hold the same records, whatever they are called
     anchors.py   how long each ledger was when this machine last wrote it
     book.py      every transaction verifies first, and is remembered afterwards
     opening.py   what an entry says that opens or raises an account
-    confirmed.py which certificates were recomputed at the gate
     grants.py    whether an account pays for a run
     store.py     ``Ledger``: open, reserve, commit, verify
 

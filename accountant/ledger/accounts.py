@@ -288,4 +288,4 @@ def _number(facts: dict[str, Any], name: str) -> Decimal | None:
 
 def _sums(account: Account) -> dict[str, Any]:
     charged = {} if account.holding is None else {"charged": decimals.show(account.charged)}
-    return _WITH_SUMS.show(account) | charged
+    return {**_WITH_SUMS.show(account), **charged}

@@ -16,15 +16,19 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from affidavit.accountant import files, strictjson
 from affidavit.accountant.errors import BudgetError, PlanError
 from affidavit.accountant.ledger.chain import Head, altered
-from affidavit.accountant.strictjson import COUNT, TEXT, listed, record
+from affidavit.accountant.strictjson import COUNT, TEXT, Form, listed, record
 
 __all__ = ["Anchor", "Anchors"]
 
-_FORM = record(dict, {"id": TEXT, "count": COUNT, "mac": TEXT, "addresses": listed(TEXT), "data": listed(TEXT)})
+_NAMES = listed(TEXT)
+_FORM: Form[dict[str, Any]] = record(
+    dict, {"id": TEXT, "count": COUNT, "mac": TEXT, "addresses": _NAMES, "data": _NAMES}
+)
 
 
 @dataclass(frozen=True, slots=True)

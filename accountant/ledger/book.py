@@ -20,8 +20,7 @@ from affidavit.accountant.ledger.anchors import Anchor, Anchors
 from affidavit.accountant.ledger.chain import GENESIS, Head, Row, altered, link, seal, walk
 from affidavit.accountant.ledger.database import Database
 from affidavit.accountant.ledger.grants import INIT_HINT
-from affidavit.accountant.ledger.migrations import by_id
-from affidavit.accountant.ledger.tables import entries, head
+from affidavit.accountant.ledger.tables import by_id, entries, head
 from affidavit.accountant.ledger.witness import Witness, default_witness
 
 __all__ = ["CATCH_UP", "CHECKPOINT_EVERY", "MAX_CLOCK_SKEW", "Book", "Verified", "default_url", "read_rows"]

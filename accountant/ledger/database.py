@@ -24,7 +24,7 @@ from sqlalchemy.pool import NullPool
 
 from affidavit.accountant.errors import BudgetError, UsageError
 from affidavit.accountant.extras import require
-from affidavit.accountant.ledger import migrations
+from affidavit.accountant.ledger import tables
 from affidavit.accountant.ledger.chain import altered
 
 __all__ = ["Database"]
@@ -74,9 +74,9 @@ class Database:
         if not self._is_file():
             return False
         with self._transaction("BEGIN") as connection:
-            version = migrations.version_of(connection)
+            version = tables.version_of(connection)
         if version:
-            migrations.check_version(version)
+            tables.check_version(version)
         return version > 0
 
     def create(self) -> int:
@@ -87,7 +87,7 @@ class Database:
             if connection.dialect.name == "postgresql":
                 # Of two that make the same tables at once, the second would fail instead of waiting.
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({_MAKING})"))
-            return migrations.upgrade(connection)
+            return tables.upgrade(connection)
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Connection]:

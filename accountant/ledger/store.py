@@ -20,12 +20,11 @@ from affidavit.accountant.ledger.accounts import Account, Reservation
 from affidavit.accountant.ledger.approvals import approved, officers_of, request_bytes
 from affidavit.accountant.ledger.book import Book, Verified, default_url
 from affidavit.accountant.ledger.chain import altered
-from affidavit.accountant.ledger.confirmed import is_noted, note
 from affidavit.accountant.ledger.grants import Charge, account_of, check_owner, grant
-from affidavit.accountant.ledger.migrations import VERSION
 from affidavit.accountant.ledger.opening import Budget, account_name, amount, fits_now, opening, raising
 from affidavit.accountant.ledger.parts import key_id
 from affidavit.accountant.ledger.sketch import merge
+from affidavit.accountant.ledger.tables import VERSION
 from affidavit.accountant.ledger.witness import Witness
 
 __all__ = ["Ledger", "account_name", "default_url"]
@@ -181,17 +180,17 @@ class Ledger(Book):
     def confirm(self, certificate: Certificate) -> bool:
         """``recheck.confirm`` once for each certificate on this ledger; whether it was recomputed now.
 
-        What was noted counts while the verifier's code is the same (``confirmed``). Raises ``ClaimRefused``;
+        What was noted counts while the verifier's code is the same (``recheck.note``). Raises ``ClaimRefused``;
         ``LedgerMissing``, ``LedgerAltered``.
         """
         with self._verified(write=False) as found:
-            if is_noted(certificate, found):
+            if _is_noted(certificate, found):
                 return False
         recheck.confirm(certificate)
         with suppress(BudgetError):  # where nothing can be noted, it is recomputed the next time
             with self._verified(write=True) as found:
-                known = is_noted(certificate, found)
-                state = found if known else found.append(**note(certificate, ledger=found.history.identity))
+                known = _is_noted(certificate, found)
+                state = found if known else found.append(**recheck.note(certificate, ledger=found.history.identity))
             self._remember(state)
         return True
 
@@ -274,6 +273,15 @@ class Ledger(Book):
 def _amounts(charge: Charge) -> tuple[Decimal, Decimal]:
     """(ε, δ) as they were written. Raises ``PlanError``."""
     return amount(charge["epsilon"], path="epsilon"), amount(charge["delta"], path="delta", maximum=1)
+
+
+def _is_noted(certificate: Certificate, found: Verified) -> bool:
+    """Whether this ledger has the note. Raises ``LedgerAltered`` for one that was changed."""
+    wanted = recheck.note(certificate, ledger=found.history.identity)
+    for _, facts in found.about(wanted["entry"]):
+        if {name: facts.get(name) for name in wanted} == wanted:
+            return bool(wanted["verifier"])
+    return False
 
 
 def _unused(entry: str, found: Verified) -> str:

@@ -1,13 +1,19 @@
-"""The ledger's tables. The database itself refuses to change or delete an entry.
+"""The ledger's tables, which layout they have, and how an older one becomes this one.
 
-``ledger_entries`` and ``ledger_head`` are the ledger; ``ledger_schema`` says which layout they have (``migrations``).
+The database itself refuses to change or delete an entry. ``ledger_entries`` and ``ledger_head`` are the ledger;
+``ledger_schema`` says which layout they have. Entries are never rewritten: a step adds tables or indexes beside them,
+and their chain verifies as before. There are two dialects and two tables, so the steps are these few statements;
+Alembic would bring a template engine and a folder of scripts for them.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import DDL, CheckConstraint, Column, Integer, MetaData, String, Table, Text, event
+import sqlalchemy as sql
+from sqlalchemy import DDL, CheckConstraint, Column, Connection, Integer, MetaData, String, Table, Text, event
 
-__all__ = ["METADATA", "entries", "head", "schema"]
+from affidavit.accountant.errors import BudgetError
+
+__all__ = ["METADATA", "VERSION", "by_id", "check_version", "entries", "head", "schema", "upgrade", "version_of"]
 
 METADATA = MetaData()
 
@@ -79,3 +85,62 @@ for _table, _action, _each, _condition in _ON_POSTGRESQL:
         f"FOR EACH {_each} {_condition} EXECUTE FUNCTION ledger_refuse()"
     )
     event.listen(_table, "after_create", _ddl(_trigger).execute_if(dialect="postgresql"))
+
+VERSION = 2
+"""1: entries and their seal. 2: the version is written down, and rows are found by the id of their reservation."""
+
+_POSITION = {"sqlite": "instr", "postgresql": "strpos"}
+_MARK = '"entry":"'
+
+
+def by_id(dialect: str) -> str:
+    """The SQL of the id that a row is about, cut out of its text: to find rows by, never to believe.
+
+    Within a JSON text the mark cannot stand in a string, where its quotation marks would be escaped.
+    """
+    return f"substr(body, {_POSITION[dialect]}(body, '{_MARK}') + {len(_MARK)}, 32)"
+
+
+def version_of(connection: Connection) -> int:
+    """The layout's number; 0 where there is no ledger."""
+    found = sql.inspect(connection)
+    if not found.has_table(head.name):
+        return 0
+    if not found.has_table(schema.name):
+        return 1
+    return int(connection.execute(sql.select(schema.c.version)).scalar() or 1)
+
+
+def check_version(version: int) -> None:
+    """Raises ``BudgetError`` for a ledger that another version of affidavit keeps."""
+    if version < VERSION:
+        raise BudgetError(
+            f"the ledger's tables are of layout {version}, this version of affidavit keeps layout {VERSION}",
+            hint="Bring them up to date, which changes no entry: `affidavit ledger upgrade`",
+        )
+    if version > VERSION:
+        raise BudgetError(
+            f"the ledger's tables are of layout {version}, newer than this version of affidavit knows",
+            hint="Run `pip install --upgrade affidavit`; nothing was charged.",
+        )
+
+
+def upgrade(connection: Connection) -> int:
+    """Make what is missing; returns the layout's number before. The caller holds the database's write lock.
+
+    Raises ``BudgetError`` for a newer layout than is known.
+    """
+    before = version_of(connection)
+    if before > VERSION:
+        check_version(before)
+    if before < 1:
+        METADATA.create_all(connection, tables=[entries, head])
+    if before < 2:
+        found = by_id(connection.dialect.name)
+        connection.execute(sql.text(f"CREATE INDEX IF NOT EXISTS ledger_entries_by_id ON ledger_entries ({found})"))
+        METADATA.create_all(connection, tables=[schema])
+    if connection.execute(sql.select(schema.c.version)).scalar() is None:
+        connection.execute(sql.insert(schema).values(id=1, version=VERSION))
+    else:
+        connection.execute(sql.update(schema).values(version=VERSION))
+    return before

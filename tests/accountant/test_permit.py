@@ -21,6 +21,7 @@ import pytest
 from affidavit.accountant.attestation import dsse
 from affidavit.accountant.attestation.certificate import PAYLOAD_TYPE, Claim, verify_envelope
 from affidavit.accountant.attestation.keys import Keyring
+from affidavit.accountant.attestation.recheck import note
 from affidavit.accountant.errors import (
     BudgetExceeded,
     CertificateError,
@@ -36,7 +37,6 @@ from affidavit.accountant.errors import (
     WrongRun,
 )
 from affidavit.accountant.ledger import Ledger
-from affidavit.accountant.ledger.confirmed import note
 from affidavit.accountant.plan import Exponential, parse_plan
 from affidavit.accountant.release.order import Order
 from affidavit.accountant.release.permit import Permit, open_permit

@@ -21,7 +21,7 @@ class Planted:
 _DATABASE, _STORE, _ACCOUNTS = (f"accountant/ledger/{name}.py" for name in ("database", "store", "accounts"))
 _BOOK, _GRANTS = (f"accountant/ledger/{name}.py" for name in ("book", "grants"))
 _CHAIN, _ANCHORS, _ROLES = (f"accountant/ledger/{name}.py" for name in ("chain", "anchors", "roles"))
-_CONFIRMED = "accountant/ledger/confirmed.py"
+_RECHECK = "accountant/attestation/recheck.py"
 _PERMIT, _NOISE = (f"accountant/release/{name}.py" for name in ("permit", "randomness"))
 _KEYS, _FILES = "accountant/attestation/keys.py", "accountant/files.py"
 _SESSION = "ledger/test_ledger_postgresql.py::test_the_session_sets_what_a_grant_rests_on"
@@ -83,10 +83,10 @@ FAULTS = (
             "test_permit.py::test_a_certificate_signed_again_with_a_smaller_claim_opens_nothing"),
     Planted("a ledger notes what nobody recomputed", _STORE, "        recheck.confirm(certificate)\n", "",
             "test_permit.py::test_a_trusted_signature_under_a_wrong_number_opens_nothing"),
-    Planted("a note counts for another verifier", _CONFIRMED, '"verifier": recheck.verifier(),', '"verifier": "any",',
+    Planted("a note counts for another verifier", _RECHECK, '"verifier": verifier(),', '"verifier": "any",',
             "ledger/test_ledger_confirmed.py::test_another_version_of_the_verifier_recomputes"),
-    Planted("a note counts for another statement", _CONFIRMED,
-            '"statement_sha256": recheck.statement_sha256(certificate),', '"statement_sha256": "any",',
+    Planted("a note counts for another statement", _RECHECK,
+            '"statement_sha256": statement_sha256(certificate),', '"statement_sha256": "any",',
             "ledger/test_ledger_confirmed.py::test_a_wrong_number_is_refused_each_time_and_noted_never"),
     Planted("the gate takes any run", _PERMIT, "    check_subject(verified, run)\n", "",
             "test_permit.py::test_another_run_is_refused_and_charged_nothing"),

@@ -16,10 +16,10 @@ from affidavit.accountant.attestation import certificate as certificates
 from affidavit.accountant.attestation import recheck
 from affidavit.accountant.attestation.certificate import Certificate, Claim, CurvePoint
 from affidavit.accountant.attestation.keys import Keyring
+from affidavit.accountant.attestation.recheck import note
 from affidavit.accountant.errors import BudgetError, ClaimRefused, LedgerAltered
 from affidavit.accountant.filters.costs import Costs
 from affidavit.accountant.ledger import Ledger, book
-from affidavit.accountant.ledger.confirmed import note
 from affidavit.accountant.risk import risk_limits
 from affidavit.accountant.tradeoff import PrivacyCurve
 from affidavit.accountant.verifier import recomputed_curve

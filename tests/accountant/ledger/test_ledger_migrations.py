@@ -8,7 +8,7 @@ import pytest
 
 from affidavit.accountant.errors import BudgetError, LedgerAltered, LedgerMissing
 from affidavit.accountant.ledger import Ledger
-from affidavit.accountant.ledger.migrations import VERSION, by_id
+from affidavit.accountant.ledger.tables import VERSION, by_id
 from support.ledgers import contents, destroy, edit, init, is_sqlite, reserve, run_sql
 
 # A ledger as the first versions made it: these two tables, and no word about their layout.

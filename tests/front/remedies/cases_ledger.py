@@ -314,7 +314,7 @@ CASES = [
             place.monkeypatch.setenv("AFFIDAVIT_LEDGER", f"sqlite:///{place.folder}/file/ledger.db"),
         ),
     ),
-    Case("accountant/ledger/migrations.py:check_version", "ledger show", _older_layout, code=4),
+    Case("accountant/ledger/tables.py:check_version", "ledger show", _older_layout, code=4),
     Case(
         "accountant/ledger/database.py:_is_file",
         "ledger show",

@@ -26,8 +26,8 @@ from affidavit.accountant.attestation.keylimits import KeyLimits
 from affidavit.accountant.attestation.keys import Keyring
 from affidavit.accountant.bound import bound
 from affidavit.accountant.filters import costs
-from affidavit.accountant.ledger import Ledger, migrations
-from affidavit.accountant.ledger.migrations import VERSION
+from affidavit.accountant.ledger import Ledger, tables
+from affidavit.accountant.ledger.tables import VERSION
 from affidavit.accountant.nodes import Gaussian
 from affidavit.accountant.unit import RECORD
 from affidavit.second_opinion import SecondOpinion, check_opinions
@@ -208,7 +208,7 @@ def _newer_layout(place: Place) -> None:
         wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{about}/RECORD", "")
     INSTALLING.update(PIP_FIND_LINKS=str(wheels), PIP_TARGET=INSTALLING["PYTHONPATH"])
-    place.monkeypatch.setattr(migrations, "VERSION", _Known())
+    place.monkeypatch.setattr(tables, "VERSION", _Known())
 
 
 def _another_ledger(place: Place) -> None:
@@ -279,7 +279,7 @@ CASES = [
     Case("accountant/ledger/approvals.py:_refused", "ledger apply request.json", _asked, code=4, then=()),
     Case("accountant/ledger/approvals.py:approve", "ledger approve certificate.json", _certificate, then=()),
     Case("accountant/ledger/database.py:_check_session", OPEN, _careless_server, code=4),
-    Case("accountant/ledger/migrations.py:check_version#2", "ledger show", _newer_layout, code=4),
+    Case("accountant/ledger/tables.py:check_version#2", "ledger show", _newer_layout, code=4),
     Case("accountant/ledger/grants.py:grant", GENERATE, _another_ledger, code=4),
     Case(
         "accountant/ledger/grants.py:check_pays",
