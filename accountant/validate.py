@@ -107,9 +107,9 @@ def number(value: object, *, path: str, allowed: str) -> float:
     return result
 
 
-def real(value: object, *, path: str, minimum: float = 0.0, allowed: str = "") -> float:
+def real(value: object, *, path: str, minimum: float = 0.0) -> float:
     """A finite real number at least ``minimum``."""
-    allowed = allowed or f"a finite number >= {minimum:g}"
+    allowed = f"a finite number >= {minimum:g}"
     result = number(value, path=path, allowed=allowed)
     if result < minimum:
         raise PlanError(path, f"{_shown(value)} is too small", allowed=allowed)

@@ -17,7 +17,7 @@ from mpmath import mp, mpf
 from affidavit.accountant import nodes
 from affidavit.accountant.digits import alone
 from affidavit.accountant.filters.costs import Costs
-from affidavit.accountant.nodes import Plan, outermost, walk
+from affidavit.accountant.nodes import Plan, outermost, unrolled, walk
 from affidavit.accountant.plan import core
 from affidavit.accountant.validate import Relation
 
@@ -169,16 +169,13 @@ def _moments(rate: Any, of: Plan, relation: Relation, *, swapped: bool) -> Calla
 
 
 def _gaussians(plan: Plan) -> Any:
-    match plan:
-        case nodes.Gaussian(noise_multiplier=sigma) if sigma > 0:
-            return mpf(sigma) ** -2
-        case nodes.Repeat(count=count, of=of):
-            inner = _gaussians(of)
-            return None if inner is None else count * inner
-        case nodes.Compose(parts=parts):
-            found = [_gaussians(part) for part in parts]
-            return None if any(x is None for x in found) else mp.fsum(found)
-    return None
+    """Σ 1/σ² of Gaussian leaves alone; None where there is anything else."""
+    total = mpf(0)
+    for leaf, count in unrolled(plan):
+        if not isinstance(leaf, nodes.Gaussian) or leaf.noise_multiplier == 0:
+            return None
+        total += count * mpf(leaf.noise_multiplier) ** -2
+    return total
 
 
 def _sum(plan: Plan, relation: Relation, leaf: _Leaf) -> Any:

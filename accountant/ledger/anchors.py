@@ -25,9 +25,8 @@ from affidavit.accountant.strictjson import COUNT, TEXT, Form, listed, record
 
 __all__ = ["Anchor", "Anchors"]
 
-_NAMES = listed(TEXT)
 _FORM: Form[dict[str, Any]] = record(
-    dict, {"id": TEXT, "count": COUNT, "mac": TEXT, "addresses": _NAMES, "data": _NAMES}
+    dict, {"id": TEXT, "count": COUNT, "mac": TEXT, "addresses": listed(TEXT), "data": listed(TEXT)}
 )
 
 

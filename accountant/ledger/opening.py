@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, NotRequired, TypedDict
@@ -16,7 +15,7 @@ from affidavit.accountant.ledger.parts import Part
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
 
-__all__ = ["Budget", "account_name", "amount", "fits_now", "opening", "raising"]
+__all__ = ["Budget", "account_name", "amount", "opening", "raising"]
 
 
 class Budget(TypedDict):
@@ -76,14 +75,6 @@ def raising(account: Account, *, epsilon: str | float | Decimal, delta: str | fl
         "from_delta": decimals.show(account.delta),
         **({} if held is None else {"holding": decimals.show(held[1])}),
     }
-
-
-def fits_now(facts: Mapping[str, Any], account: Account | None) -> bool:
-    """Whether an account is as it was when ``facts`` were asked for: not there, or with the budget to start from."""
-    if facts.get("kind") != "raise":
-        return account is None
-    began = (facts.get("from_epsilon"), facts.get("from_delta"))
-    return account is not None and (decimals.show(account.epsilon), decimals.show(account.delta)) == began
 
 
 def account_name(dataset: str, *, path: str = "dataset") -> str:

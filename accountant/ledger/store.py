@@ -14,14 +14,14 @@ from typing import Any, Unpack
 from affidavit.accountant import decimals
 from affidavit.accountant.attestation import recheck
 from affidavit.accountant.attestation.statement import Certificate
-from affidavit.accountant.errors import BudgetError, UsageError
+from affidavit.accountant.errors import BudgetError, LedgerAltered, UsageError
 from affidavit.accountant.filters.costs import NO_COSTS
 from affidavit.accountant.ledger.accounts import Account, Reservation
 from affidavit.accountant.ledger.approvals import approved, officers_of, request_bytes
 from affidavit.accountant.ledger.book import Book, Verified, default_url
 from affidavit.accountant.ledger.chain import altered
 from affidavit.accountant.ledger.grants import Charge, account_of, check_owner, grant
-from affidavit.accountant.ledger.opening import Budget, account_name, amount, fits_now, opening, raising
+from affidavit.accountant.ledger.opening import Budget, account_name, amount, opening, raising
 from affidavit.accountant.ledger.parts import key_id
 from affidavit.accountant.ledger.sketch import merge
 from affidavit.accountant.ledger.tables import VERSION
@@ -111,12 +111,13 @@ class Ledger(Book):
             history = found.history
             facts = approved(request, ledger=history.identity, officers=history.officers)
             dataset = str(facts.get("dataset"))
-            if not fits_now(facts, found.accounts.get(dataset)):
+            try:
+                state = found.append(**facts, approvals=request.decode("ascii"))
+            except LedgerAltered:  # no entry that can follow: nothing was written
                 raise BudgetError(
                     f"the account {dataset} is not as it was when this was asked for: done before, or another was",
                     hint=f"See it: `affidavit ledger show {shlex.quote(dataset)}`",
-                )
-            state = found.append(**facts, approvals=request.decode("ascii"))
+                ) from None
         self._remember(state)
         return state.accounts[dataset]
 

@@ -37,6 +37,7 @@ from affidavit.generation.registry import generator
 from affidavit.mechanisms import above_threshold, propose_test_release
 from affidavit.neighbours import Trial, try_neighbours
 from affidavit.trial import TrialPermit
+from support.odd_rows import Longest, Ragged, WithPublic
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 24
@@ -297,48 +298,15 @@ def test_labels_lengths_and_support_read_from_private_data_3(run):
 
 
 def _public_with_private(permit, config, records, model, *, size, public=()):
-    return _run_with(_PaddedTogether, permit, config, records, model, size)
+    return _run_with(WithPublic, permit, config, records, model, size)
 
 
 def _padded_to_the_longest(permit, config, records, model, *, size, public=()):
-    return _run_with(_PaddedToLongest, permit, config, records, model, size)
+    return _run_with(Longest, permit, config, records, model, size)
 
 
 def _shape_of_the_rest(permit, config, records, model, *, size, public=()):
-    return _run_with(_RaggedMinibatch, permit, config, records, model, size)
-
-
-class _OnePart(batches.PrivateRows):
-    """All rows in one part, of a shape that ``shape`` takes from the records."""
-
-    def __init__(self, model, rows, texts, *, minibatch_rows, max_tokens):
-        chosen = [rows.row(model.encode(text)) for text in texts] or [rows.row(())]
-        chosen, width = self.shape(rows, chosen, minibatch_rows)
-        self.truncated = self.summed = self._unsound = 0
-        self._minibatch_rows = len(chosen)
-        self._parts = [(model.start_apart(chosen, width=width, steps=max_tokens), len(texts))]
-
-
-class _PaddedToLongest(_OnePart):
-    """Padded to the longest record that is there."""
-
-    def shape(self, rows, chosen, minibatch_rows):
-        filled = [*chosen, *[rows.row(())] * (-len(chosen) % minibatch_rows)]
-        return filled, max(map(len, filled))
-
-
-class _RaggedMinibatch(_OnePart):
-    """As many rows as there are records."""
-
-    def shape(self, rows, chosen, minibatch_rows):  # noqa: ARG002
-        return chosen, rows.width
-
-
-class _PaddedTogether(_OnePart):
-    """The public row stands last in the private batch."""
-
-    def shape(self, rows, chosen, minibatch_rows):  # noqa: ARG002
-        return [*chosen, rows.public], rows.width
+    return _run_with(Ragged, permit, config, records, model, size)
 
 
 def _run_with(rows: type[batches.PrivateRows], permit, config, records, model, size):

@@ -11,6 +11,7 @@ from planted_audits import Case, Plant
 from affidavit.generation import aggregate, batched, batches, invisible_ink, prism, private_prediction, probabilities
 from affidavit.generation.recorder import Recorder
 from affidavit.mechanisms import above_threshold
+from support.odd_rows import Longest, Ragged, WithPublic
 
 Patch = pytest.MonkeyPatch
 
@@ -215,41 +216,16 @@ def last_minibatch_lost(patch: Patch) -> None:
     patch.setattr(batches.PrivateRows, "__init__", init)
 
 
-class _OnePart(batches.PrivateRows):
-    def __init__(self, model, rows, texts, *, minibatch_rows, max_tokens):
-        chosen = [rows.row(model.encode(text)) for text in texts] or [rows.row(())]
-        chosen, width = self.shape(rows, chosen, minibatch_rows)
-        self.truncated = self.summed = self._unsound = 0
-        self._minibatch_rows = len(chosen)
-        self._parts = [(model.start_apart(chosen, width=width, steps=max_tokens), len(texts))]
-
-
-class _Longest(_OnePart):
-    def shape(self, rows, chosen, minibatch_rows):
-        filled = [*chosen, *[rows.row(())] * (-len(chosen) % minibatch_rows)]
-        return filled, max(map(len, filled))
-
-
-class _Ragged(_OnePart):
-    def shape(self, rows, chosen, minibatch_rows):  # noqa: ARG002
-        return chosen, rows.width
-
-
-class _WithPublic(_OnePart):
-    def shape(self, rows, chosen, minibatch_rows):  # noqa: ARG002
-        return [*chosen, rows.public], max(rows.width, len(rows.public))
-
-
 def padded_to_the_longest(patch: Patch) -> None:
-    patch.setattr(batches, "PrivateRows", _Longest)
+    patch.setattr(batches, "PrivateRows", Longest)
 
 
 def minibatches_of_the_rows_that_are_there(patch: Patch) -> None:
-    patch.setattr(batches, "PrivateRows", _Ragged)
+    patch.setattr(batches, "PrivateRows", Ragged)
 
 
 def public_prompt_in_the_private_batch(patch: Patch) -> None:
-    patch.setattr(batches, "PrivateRows", _WithPublic)
+    patch.setattr(batches, "PrivateRows", WithPublic)
 
 
 def _at_temperature(value: float):
