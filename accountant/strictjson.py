@@ -90,13 +90,14 @@ def fields(
     for name in value:
         if name not in names:
             shown = before + (name if isinstance(name, str) and len(name) <= 40 else "a key")
-            hint = remedies.known_key(name, tuple(names), value, path=shown)
-            raise PlanError(shown, "unknown key", allowed=allowed, hint=hint)
+            meant = remedies.known_key(name, tuple(names), value, path=shown)
+            raise PlanError(shown, "unknown key", allowed=allowed, hint=meant)
     for name in names:
         if name not in value and name not in later:
             at = f"{before}{name}"
-            hint = f"For example {remedies.setting(at, examples[name])}." if name in examples else ""
-            raise PlanError(at, "missing", allowed=allowed, hint=hint)
+            known = name in examples
+            example = f"For example {remedies.setting(at, examples[name])}." if known else remedies.example(at, allowed)
+            raise PlanError(at, "missing", allowed=allowed, hint=example)
     return value
 
 
