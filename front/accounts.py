@@ -13,7 +13,6 @@ from affidavit.accountant.errors import BudgetError, BudgetExceeded, LedgerMissi
 from affidavit.accountant.filters.budgets import FILTERS, checked_filter
 from affidavit.accountant.filters.costs import NO_COSTS, Costs
 from affidavit.accountant.ledger import Account, Ledger
-from affidavit.accountant.ledger.accounts import opened
 from affidavit.accountant.ledger.grants import check_pays
 from affidavit.accountant.ledger.opening import Budget, opening
 from affidavit.accountant.ledger.sketch import sketch
@@ -140,7 +139,7 @@ def _new(
 
     def account(epsilon: Decimal) -> Account:
         budget = Budget(relation=relation, unit=RECORD, epsilon=epsilon, delta=delta, filter=filter_name)
-        return opened({**opening(name, budget), "at": ""})
+        return opening(name, budget)
 
     if asked[0] is not None:
         return account(asked[0])

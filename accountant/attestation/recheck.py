@@ -13,6 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+from collections.abc import Callable
+from decimal import Decimal
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -110,21 +112,14 @@ def note(certificate: Certificate, *, ledger: str) -> dict[str, Any]:
 
 
 def _recomputed(certificate: Certificate, claim: Claim) -> ClaimCheck:
-    """The claim as written, with both numbers rounded against it."""
-    check = check_claim(
-        certificate.plan,
-        relation=certificate.relation,
-        epsilon=decimals.float_at_most(claim.epsilon),
-        delta=decimals.float_at_most(claim.delta),
-    )
-    if check.answer != "does not hold":
-        return check
-    return check_claim(
-        certificate.plan,
-        relation=certificate.relation,
-        epsilon=decimals.float_at_least(claim.epsilon),
-        delta=decimals.float_at_least(claim.delta),
-    )
+    """The claim as written, with both numbers rounded against it; or for it, where it does not hold then."""
+
+    def at(rounded: Callable[[Decimal], float]) -> ClaimCheck:
+        epsilon, delta = rounded(claim.epsilon), rounded(claim.delta)
+        return check_claim(certificate.plan, relation=certificate.relation, epsilon=epsilon, delta=delta)
+
+    check = at(decimals.float_at_most)
+    return at(decimals.float_at_least) if check.answer == "does not hold" else check
 
 
 def _refuse(below: str, first: str) -> None:

@@ -266,8 +266,8 @@ def opened(facts: dict[str, Any]) -> Account:
 
 
 def stated(account: Account) -> dict[str, Any]:
-    """What the entry that opens it says of it, but for the time."""
-    return {name: value for name, value in _FORM.show(account).items() if name != "at"}
+    """What the entry that opens it says, but for the time."""
+    return {"kind": "open", **{name: value for name, value in _FORM.show(account).items() if name != "at"}}
 
 
 def raised(account: Account, facts: dict[str, Any]) -> Account:

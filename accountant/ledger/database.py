@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,6 +21,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
+from affidavit.accountant import files
 from affidavit.accountant.errors import BudgetError, UsageError
 from affidavit.accountant.extras import require
 from affidavit.accountant.ledger import tables
@@ -207,18 +207,17 @@ def _new_file(path: Path) -> None:
     """An empty SQLite database in WAL mode, 0600, put in place whole; the first of several wins."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        made = files.draft(path, b"")
     except OSError as error:
         raise UsageError(
             f"no ledger can be made at {path}: {error.strerror}",
             hint="Name a place that can be written: `export AFFIDAVIT_LEDGER=sqlite:///ledger.db`",
         ) from None
-    os.close(descriptor)
     try:
-        connection = sqlite3.connect(temporary)
+        connection = sqlite3.connect(made)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.close()
         with suppress(FileExistsError):
-            os.link(temporary, path)
+            os.link(made, path)
     finally:
-        os.unlink(temporary)
+        made.unlink()

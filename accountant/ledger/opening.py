@@ -10,7 +10,7 @@ from typing import Any, NotRequired, TypedDict
 from affidavit.accountant import decimals, remedies, validate
 from affidavit.accountant.errors import PlanError
 from affidavit.accountant.filters.budgets import checked_filter, holding
-from affidavit.accountant.ledger.accounts import Account, stated
+from affidavit.accountant.ledger.accounts import Account
 from affidavit.accountant.ledger.parts import Part
 from affidavit.accountant.unit import Unit
 from affidavit.accountant.validate import Relation
@@ -34,8 +34,8 @@ class Budget(TypedDict):
     part: NotRequired[str | None]
 
 
-def opening(dataset: str, budget: Budget, *, key: str = "") -> dict[str, Any]:
-    """The facts of an entry that opens an account; ``key``: the id of what parts are made with.
+def opening(dataset: str, budget: Budget, *, key: str = "") -> Account:
+    """An account that is to be opened; ``key``: the id of what parts are made with.
 
     Raises as ``Ledger.init_account``.
     """
@@ -55,7 +55,7 @@ def opening(dataset: str, budget: Budget, *, key: str = "") -> dict[str, Any]:
     )
     found_order = None if order is None else decimals.as_written(order, path="--order")
     held = holding(name, epsilon=account.epsilon, delta=account.delta, order=found_order) or (None, None)
-    return {"kind": "open", **stated(replace(account, order=held[0], holding=held[1]))}
+    return replace(account, order=held[0], holding=held[1])
 
 
 def raising(account: Account, *, epsilon: str | float | Decimal, delta: str | float | Decimal) -> dict[str, Any]:

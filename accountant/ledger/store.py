@@ -16,7 +16,7 @@ from affidavit.accountant.attestation import recheck
 from affidavit.accountant.attestation.statement import Certificate
 from affidavit.accountant.errors import BudgetError, LedgerAltered, UsageError
 from affidavit.accountant.filters.costs import NO_COSTS
-from affidavit.accountant.ledger.accounts import Account, Reservation
+from affidavit.accountant.ledger.accounts import Account, Reservation, stated
 from affidavit.accountant.ledger.approvals import approved, officers_of, request_bytes
 from affidavit.accountant.ledger.book import Book, Verified, default_url
 from affidavit.accountant.ledger.chain import altered
@@ -168,7 +168,7 @@ class Ledger(Book):
         return grant(found.accounts, dataset, charge, *_amounts(charge), key)
 
     def _opening(self, dataset: str, budget: Budget) -> dict[str, Any]:
-        return opening(dataset, budget, key="" if budget.get("part") is None else self._key_id())
+        return stated(opening(dataset, budget, key="" if budget.get("part") is None else self._key_id()))
 
     def _key_id(self) -> str:
         return key_id(self._keyring.secret("commitment"))
