@@ -11,42 +11,18 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from affidavit.accountant.plan import Leaf, Plan
-from affidavit.accountant.release.order import Order
-from affidavit.accountant.release.randomness import NoiseSource, SecureNoise
-from affidavit.accountant.validate import Relation
+from affidavit.accountant.release.randomness import SecureNoise
 from affidavit.generation import prism
 from affidavit.generation.dataset import Record
 from affidavit.generation.models import load_model
 from affidavit.generation.models.base import LanguageModel
 from affidavit.generation.models.counted import CountedModel
 from affidavit.generation.models.remembering import RememberingModel
+from affidavit.trial import TrialPermit
 
 SENTENCE = "Shares of the harbour company rose by a tenth after it said that its new ferry would sail in May. "
 PLAIN_TRIALS = 6
-
-
-@dataclass(slots=True)
-class Trial:
-    """A permit for one trial: the plan's order, no ledger."""
-
-    plan: Plan
-    relation: Relation
-    noise: NoiseSource
-    _order: Order = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._order = Order(self.plan)
-
-    def use(self, path: str) -> Leaf:
-        """As a real permit."""
-        return self._order.use(path)
-
-    def finish(self, path: str) -> None:
-        """As a real permit."""
-        self._order.finish(path)
 
 
 class Bench:
@@ -74,7 +50,7 @@ class Bench:
 
     def _release(self, model: LanguageModel, records: Sequence[Record]) -> None:
         plan = prism.plan(self._config, relation="zero-out", size=self._size)
-        permit = Trial(plan, "zero-out", SecureNoise())
+        permit = TrialPermit(plan, "zero-out", SecureNoise())
         prism.run(permit, self._config, records, model, size=self._size)
 
 

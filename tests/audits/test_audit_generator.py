@@ -7,21 +7,19 @@ the clip allows, and the public row leans half as far to the other side, so that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from affidavit.accountant.plan import Leaf, Plan
-from affidavit.accountant.release.order import Order
 from affidavit.accountant.release.randomness import NoiseSource, SeededNoise
-from affidavit.accountant.validate import Relation
 from affidavit.audits.certified import Certified
 from affidavit.audits.statistics.clopper_pearson import Counts
 from affidavit.audits.statistics.joint import violation_test
 from affidavit.generation import prism
 from affidavit.generation.dataset import Record
 from affidavit.generation.models.base import Decoding, Frame, Logits, Template, TokenModel
+from affidavit.trial import TrialPermit
 
 CLIP = 4.0
 ALPHA = 0.05
@@ -64,27 +62,10 @@ class _Chosen:
         raise NotImplementedError
 
 
-@dataclass
-class _Trial:
-    plan: Plan
-    relation: Relation
-    noise: NoiseSource
-    _order: Order = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._order = Order(self.plan)
-
-    def use(self, path: str) -> Leaf:
-        return self._order.use(path)
-
-    def finish(self, path: str) -> None:
-        self._order.finish(path)
-
-
 def _hits(records: Sequence[Record], noise: NoiseSource) -> int:
     model = ChosenLogits()
     texts = (
-        prism.run(_Trial(PLAN, "zero-out", noise), CONFIG, records, model, size=1).samples[0].text  # type: ignore[arg-type]
+        prism.run(TrialPermit(PLAN, "zero-out", noise), CONFIG, records, model, size=1).samples[0].text  # type: ignore[arg-type]
         for _ in range(TRIALS)
     )
     return sum(text == "A" for text in texts)
