@@ -123,6 +123,7 @@ class Journal:
         held = (one for one in past.events if one["event"] != "resumed" and "part" not in one)
         self.whole = Strand(self, held)
         self._past = past
+        self.path = past.path
         self.header = past.header
         self._anchor = anchor
         self._file, self._count_file = descriptors
@@ -176,10 +177,6 @@ class Journal:
         journal._count()
         journal.resumed += 1
         return journal
-
-    @property
-    def path(self) -> Path:
-        return self._past.path
 
     def part(self, path: str) -> Strand:
         """What was done, and is to be done, for the part of the plan at ``path``."""

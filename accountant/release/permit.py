@@ -63,10 +63,16 @@ class Permit:
             raise PermitViolation("a permit is not made by hand", hint="Use: `with open_permit(...) as permit:`")
         self.certificate = certificate
         """What was certified."""
+        self.plan: Plan = certificate.plan
+        self.relation: Relation = certificate.relation
         self.entry = entry
         """The ledger entry that this run is charged to: a random id."""
         self.journal = journal
         """Where draws are kept as they are made, if they are; then the noise answers inside such a draw only."""
+        self.sampler = noise.description
+        """One line about the noise, for the receipt."""
+        self.guarantee = noise.guarantee
+        """False for a seeded run: reproducible noise protects nobody."""
         self._noise = GuardedNoise(noise, check=self._check_draw)
         if journal is not None:
             self._noise.skip(journal.words)
@@ -76,14 +82,6 @@ class Permit:
         self._open = True
         self._process = os.getpid()
         self._lock = threading.Lock()
-
-    @property
-    def plan(self) -> Plan:
-        return self.certificate.plan
-
-    @property
-    def relation(self) -> Relation:
-        return self.certificate.relation
 
     @property
     def uses(self) -> dict[str, int]:
@@ -104,16 +102,6 @@ class Permit:
         """
         self._check_live()
         return self._noise
-
-    @property
-    def sampler(self) -> str:
-        """One line about the noise, for the receipt."""
-        return self._noise.description
-
-    @property
-    def guarantee(self) -> bool:
-        """False for a seeded run: reproducible noise protects nobody."""
-        return self._noise.guarantee
 
     def use(self, path: str) -> Leaf:
         """Charge one use of the leaf at ``path`` and return it, with its certified parameters.
