@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import accumulate, pairwise
 
 from affidavit.accountant.plan import Approximate, Laplace, Pure
 from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Steps, Use, by_range, rho_of
@@ -133,13 +134,9 @@ def _costliest(kinds: Sequence[Fixed]) -> tuple[Fixed, ...]:
 
 def _layers(rests: Sequence[Counter[Fixed]], kinds: Sequence[Fixed]) -> list[tuple[int, int]]:
     """(j, m_j − m_{j−1}), where that is not 0."""
-    found, before = [], 0
-    for j in range(len(kinds)):
-        most = max(sum(rest[kind] for kind in kinds[: j + 1]) for rest in rests)
-        if most > before:
-            found.append((j, most - before))
-        before = most
-    return found
+    sums = [accumulate([rest[kind] for kind in kinds]) for rest in rests]
+    most = [0, *map(max, zip(*sums, strict=True))]
+    return [(j, after - before) for j, (before, after) in enumerate(pairwise(most)) if after > before]
 
 
 def _likely_size(fixed: Fixed) -> float:
