@@ -20,7 +20,7 @@ from itertools import accumulate, pairwise
 
 from affidavit.accountant.plan import Approximate, Laplace, Pure
 from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Steps, Use, by_range, rho_of
-from affidavit.accountant.verifier.ceiling import likely_cost
+from affidavit.accountant.verifier.ceiling import likely_cost, stated
 
 __all__ = ["any_of"]
 
@@ -96,12 +96,9 @@ def _with_all(stated: Sequence[Fraction], paired: Sequence[Fixed]) -> Fixed:
 def _rho_of(use: Use) -> tuple[Fraction, Use | None]:
     """ρ, and what has none (ε²/2 of ε-DP: Bun and Steinke 2016)."""
     match use:
-        case Pure(epsilon=epsilon):
-            return Fraction(epsilon) ** 2 / 2, None
-        case Approximate(epsilon=epsilon, delta=delta):
-            return Fraction(epsilon) ** 2 / 2, Approximate(0.0, delta) if delta > 0.0 else None
-        case Laplace(noise_multiplier=scale):
-            return 1 / Fraction(scale) ** 2 / 2, None
+        case Pure() | Approximate() | Laplace():
+            epsilon, delta = stated(use)
+            return epsilon**2 / 2, Approximate(0.0, float(delta)) if delta else None
     return Fraction(0), use
 
 
