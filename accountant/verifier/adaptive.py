@@ -32,6 +32,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -54,25 +55,30 @@ __all__ = [
     "AdaptiveCurve",
     "Side",
     "adaptive_curve",
-    "after_another",
-    "after_one",
     "cost_in_seconds",
-    "lattice_points",
-    "mirror_of",
+    "recursion",
     "spacing",
 ]
 
 MOST_PARTS = 2_000
 """Lattice points to a range beyond which none is looked for that suits the other ranges."""
+KEPT = 16
+"""Every so many uses what a recursion found is kept."""
 SECONDS_PER_CELL = 1.8e-8
 """Measured on one core: time of one (lattice point, piece, step)."""
 
 
 class Side(NamedTuple):
-    """One direction's curve at α >= 1, on ``lattice_points`` points: from above, and lines below it."""
+    """One direction's curve at α >= 1: from above, and lines below it."""
 
     upper: Array
     lines: Lines
+
+    def padded(self, points: int) -> Side:
+        """On so many lattice points at least, continued."""
+        more = max(0, points - len(self.upper))
+        lines = Lines(*(np.pad(values, (0, more)) for values in self.lines))
+        return Side(np.pad(self.upper, (0, more), mode="edge"), lines) if more else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,20 +125,6 @@ class AdaptiveCurve:
         mirrored = (np.exp(-far) * best - np.expm1(-far)) * (1 - LIBM)
         return np.where(x >= 0, best, np.maximum(mirrored, 0.0))
 
-    def on(self, step: Fraction, points: int) -> Side:
-        """On another lattice: values there, and the nearest lines."""
-        x: Array = np.arange(points, dtype=np.float64) * float(step)
-        return Side(np.minimum.accumulate(self.upper(x * (1 - STEP))), self.lines_at(x))
-
-    def lines_at(self, x: Array) -> Lines:
-        """Lines at any x >= 0, known to 2^-50 of it: those of the nearest lattice points, moved; else none."""
-        nearest = np.minimum(np.rint(x / self.spacing), len(self.lines.inside) - 1.0).astype(np.int64)
-        beside = x - nearest * self.spacing + 2 * STEP * x
-        weight = self.lines.weight[nearest] * np.exp(np.minimum(beside, 600.0)) * (1 + LIBM) + FLOOR
-        inside = np.where(beside < 600.0, self.lines.inside[nearest], 0.0)
-        none = inside <= weight
-        return Lines(np.where(none, 0.0, inside), np.where(none, FLOOR, weight))
-
 
 def spacing(steps: Steps, cells: int) -> Fraction:
     """A lattice spacing that divides the most used range, about ``cells`` points to the largest.
@@ -161,31 +153,80 @@ def cost_in_seconds(steps: Steps, step: Fraction, top: float) -> float:
     return SECONDS_PER_CELL * sum(count * (points + float(r / step)) * float(r / step) for r, count in steps)
 
 
-def lattice_points(steps: Steps, step: Fraction, top: float) -> int:
-    """How many lattice points cover 0 .. top and leave room for one step of any range."""
-    return max(math.ceil(top / float(step)), 5 + max(math.floor(spread / step) for spread, _ in steps)) + 1
-
-
 def adaptive_curve(
-    steps: Steps, step: Fraction, top: float, *, negligible: float = 0.0, start: Side | None = None
+    steps: Steps, step: Fraction, *, negligible: float = 0.0, start: Side | None = None
 ) -> AdaptiveCurve:
-    """The recursion over ``steps`` (in time order) on lattice points 0 .. top.
+    """The recursion over ``steps`` (in time order).
 
-    ``negligible``: where the upper side falls below this value, the lattice is cut for the step:
-    the curve is continued by its value there (above) and by 0 (below). ``start``: what runs after
-    all the steps, in place of H_0; its pair must be symmetric (as Gaussians and two-point pairs are).
+    ``negligible``: where the upper side falls below this value, the lattice ends: the curve is continued by its value
+    there (above) and by 0 (below). ``start``: what runs after all the steps, in place of H_0, as far as it matters; its
+    pair must be symmetric (as Gaussians and two-point pairs are).
     """
-    points = lattice_points(steps, step, top)
-    with precision():
-        ways = {spread: ways_of(spread, Fraction(1), step) for spread, _ in steps}
-        mirror = mirror_of([way for pair in ways.values() for way in pair], step)
-        sides = (start,) if start is not None else after_one(steps[-1][0], Fraction(1), step, points)
-    done = 0 if start is not None else 1
-    for spread, count in reversed(steps):
-        for _ in range(count - done):
-            sides = after_another(sides, ways[spread], mirror, negligible)
-        done = 0
+    *before, (spread, count) = steps
+    if start is None:
+        sides, done = recursion(spread, Fraction(1), step, negligible).after(count), [(spread, count)]
+    else:
+        sides, before, done = (start,), [*steps], []
+    for spread, count in reversed(before):
+        ways, mirror = _use(spread, Fraction(1), step)
+        for i in range(count):
+            top = _top_of((*done, (spread, i + 1)), negligible)
+            most = math.ceil(top / step) + 1 if start is None else len(start.upper)
+            sides = _after_another(sides, ways, mirror, negligible, most)
+        done.append((spread, count))
     return AdaptiveCurve(float(step), *sides[0])
+
+
+def _top_of(steps: Sequence[tuple[Fraction, int]], negligible: float) -> float:
+    """An ε at which these have at most a negligible δ: all they lose, or by the zCDP of bounded range (``zcdp``)."""
+    whole = math.fsum(float(spread) * count for spread, count in steps)
+    if negligible <= 0.0:
+        return whole
+    rho = math.fsum(float(spread) ** 2 * count for spread, count in steps) / 8.0
+    return min(whole, rho + 2.0 * math.sqrt(-rho * math.log(negligible)))
+
+
+@dataclass(frozen=True, slots=True)
+class Recursion:
+    """Uses of one kind: both directions after so many of them; ``states`` keeps some, for cases with other numbers.
+
+    On lattice points up to ``top`` at most; what it returns does not depend on what was asked before.
+    """
+
+    range: Fraction
+    ways: tuple[Way, ...]
+    mirror: Mirror
+    step: Fraction
+    negligible: float
+    top: float
+    states: dict[int, tuple[Side, ...]]
+
+    def after(self, count: int) -> tuple[Side, ...]:
+        """The record removed, and added, after ``count`` >= 1 uses; without a sample they are one."""
+        known = max(done for done in tuple(self.states) if done <= count)
+        sides = self.states[known]
+        for done in range(known, count):
+            top = min(self.top, _top_of([(self.range, done + 1)], self.negligible))
+            most = math.ceil(top / self.step) + 1
+            sides = _after_another(sides, self.ways, self.mirror, self.negligible, most)
+            if (done + 1) % KEPT == 0:
+                self.states.setdefault(done + 1, sides)
+        return self.states.setdefault(count, sides)
+
+
+@lru_cache(maxsize=2)
+def recursion(spread: Fraction, rate: Fraction, step: Fraction, negligible: float, top: float = math.inf) -> Recursion:
+    """Of range ``spread`` on fresh samples of this rate."""
+    ways, mirror = _use(spread, rate, step)
+    first = _after_one(spread, rate, step, len(mirror.fall) + 2)
+    return Recursion(spread, ways, mirror, step, negligible, top, {1: first})
+
+
+@lru_cache(maxsize=64)
+def _use(spread: Fraction, rate: Fraction, step: Fraction) -> tuple[tuple[Way, ...], Mirror]:
+    with precision():
+        ways = ways_of(spread, rate, step)
+        return ways, _mirror_of(ways, step)
 
 
 class Mirror(NamedTuple):
@@ -195,35 +236,36 @@ class Mirror(NamedTuple):
     fall: Array
 
 
-def mirror_of(ways: Sequence[Way], step: Fraction) -> Mirror:
+def _mirror_of(ways: Sequence[Way], step: Fraction) -> Mirror:
     """For uses of all these ways."""
     shrink = [ball(-i * step).exp() for i in range(3 + max(max(way.reach) for way in ways))]
     return Mirror(up_array([1 - value for value in shrink]), up_array(shrink))
 
 
-def after_another(sides: tuple[Side, ...], ways: Sequence[Way], mirror: Mirror, negligible: float) -> tuple[Side, ...]:
-    """After one use more, in each direction; the other one continues each to the left."""
+def _after_another(
+    sides: tuple[Side, ...], ways: Sequence[Way], mirror: Mirror, negligible: float, most: int
+) -> tuple[Side, ...]:
+    """After one use more, each direction on so many points at ``most``; the other one continues it to the left."""
     rise, fall = mirror
-    margin, points = len(fall) - 1, len(sides[0].upper)
+    margin = len(fall) - 1
+    sides = tuple(side.padded(margin + 1) for side in sides)
     made = []
     for way, one, other in zip(ways, sides, reversed(sides), strict=True):
         # Beyond this width every value, old or new, is negligible.
-        width = min(points, int(np.count_nonzero(one.upper > negligible)) + margin)
+        width = min(int(np.count_nonzero(one.upper > negligible)), max(most - margin, 0)) + margin
+        known, below = one.padded(width)
         mirrored = np.minimum((rise + fall * other.upper[: margin + 1]) * (1 + STEP), 1.0)
-        extended = extended_by(one.upper[:width], mirrored, margin, float(one.upper[width - 1]))
+        extended = extended_by(known[:width], mirrored, margin, float(known[width - 1]))
         values, best = raised(extended, width, margin, way)
-        falling = np.minimum(np.minimum.accumulate(values), 1.0)
-        upper = np.concatenate([falling, np.full(points - width, falling[-1])])
+        upper = np.minimum(np.minimum.accumulate(values), 1.0)
         inside = (1 - other.lines.weight[: margin + 1] * fall * (1 + STEP)) * (1 - STEP)
         weight = (1 - other.lines.inside[: margin + 1]) * fall * (1 + STEP)
-        lines = Lines(
-            extended_by(one.lines.inside, inside, margin, 0.0), extended_by(one.lines.weight, weight, margin, 0.0)
-        )
-        made.append(Side(upper, lowered(lines, best, margin, way, points)))
+        lines = Lines(extended_by(below.inside, inside, margin, 0.0), extended_by(below.weight, weight, margin, 0.0))
+        made.append(Side(upper, lowered(lines, best, margin, way)))
     return tuple(made)
 
 
-def after_one(spread: Fraction, share: Fraction, step: Fraction, points: int) -> tuple[Side, ...]:
+def _after_one(spread: Fraction, share: Fraction, step: Fraction, points: int) -> tuple[Side, ...]:
     """F_1 and B_1 of a sample of rate ``share`` on the lattice, with the lines of their best u; H_1 without one."""
     upper = np.full((2, points), FLOOR)
     inside, weight = np.zeros((2, points)), np.full((2, points), FLOOR)

@@ -30,7 +30,7 @@ from affidavit.accountant.verifier.adaptive import (
     spacing,
 )
 from affidavit.accountant.verifier.balls import Array, Ball, ball, precision, up
-from affidavit.accountant.verifier.branches import Steps, by_range
+from affidavit.accountant.verifier.branches import Steps, by_range, rho_of
 from affidavit.accountant.verifier.convolve import Masses, compose, sum_of
 from affidavit.accountant.verifier.exponential_use import STEP, Lines, Way, ways_of
 from affidavit.accountant.verifier.lattice import LatticeMasses
@@ -40,7 +40,7 @@ from affidavit.accountant.verifier.profile import SMALLEST
 from affidavit.accountant.verifier.surrogate import Law, Surrogate, law_of, refined, surrogate, values_of
 from affidavit.accountant.verifier.zcdp import zcdp_top
 
-__all__ = ["BLOCK", "CELLS", "Run", "block_lengths", "composed_blocks", "exponential_blocks", "pair_of"]
+__all__ = ["Directions", "Run", "block_lengths", "composed_blocks", "exponential_blocks", "pair_of"]
 
 BLOCK, CELLS = 50, 24
 """Uses of a block, lattice points to a range in it; of fewer uses more."""
@@ -56,8 +56,8 @@ UNEVEN, COPIES, UNEVEN_STAGE = 4.0, 3, 0.5
 uses of a stage to one behind it."""
 LOOSE = 0.05
 """How much the pair's slack may raise ln δ; beyond, all uses are in blocks."""
-SUMMED = 400
-"""Lattice points to the deviation of all ranges together."""
+SUMMED, PLACES = 400, 40_000
+"""Lattice points to the deviation of all ranges together; fewer where so many do not reach all that is lost."""
 LEAST_BITS, BITS_A_BIT = 64, 1.2
 """Working precision: at least, and more for each bit of the smallest mass that matters."""
 PARTS = 8
@@ -65,7 +65,7 @@ PARTS = 8
 POINTS = 3_000
 """Of a curve that becomes a pair, about, on either side."""
 PER_DEVIATION = 40
-"""Lattice points to a block's deviation when blocks are summed."""
+"""Lattice points at least to the deviation of what is summed, of blocks and of ranges."""
 TAIL = 1e-3
 """What all blocks may leave out, relative to what is negligible."""
 
@@ -94,7 +94,8 @@ def exponential_blocks(steps: Steps, tail: float, tilt: float) -> AdaptiveCurve:
     if len(runs) == 1:
         return _one_range(*runs[0], small, tilt)
     deviation = 0.5 * math.sqrt(sum(count * float(spread) ** 2 for spread, count in runs))
-    step = Fraction(deviation / SUMMED)
+    top = zcdp_top(float(rho_of(steps)), small)
+    step = Fraction(max(deviation / SUMMED, min(deviation / PER_DEVIATION, top / PLACES)))
     summed: list[tuple[Directions, int]] = []
     for spread, count in runs:
         curve = _one_range(spread, count, small, tilt)
@@ -109,9 +110,7 @@ def _one_range(spread: Fraction, count: int, small: float, tilt: float) -> Adapt
     step = spacing(((spread, 1),), round(CELLS * math.sqrt(BLOCK / length)))
 
     def block(size: int) -> AdaptiveCurve:
-        rho = Fraction(size) * spread * spread / 8
-        top = min(float(size * spread), zcdp_top(float(rho), small))
-        return adaptive_curve(((spread, size),), step, top, negligible=small)
+        return adaptive_curve(((spread, size),), step, negligible=small)
 
     first = block(length)
     if count == length:

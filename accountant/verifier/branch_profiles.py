@@ -6,9 +6,9 @@ import math
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import cycle
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -19,14 +19,13 @@ from affidavit.accountant.verifier.adaptive import (
     Side,
     adaptive_curve,
     cost_in_seconds,
-    lattice_points,
     spacing,
 )
 from affidavit.accountant.verifier.balls import ball, precision
-from affidavit.accountant.verifier.blocks import BLOCK, exponential_blocks
-from affidavit.accountant.verifier.blocks import CELLS as CELLS_IN_BLOCK
-from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled, Steps, Use, by_range, rho_of
-from affidavit.accountant.verifier.ceiling import most_taken
+from affidavit.accountant.verifier.blocks import exponential_blocks
+from affidavit.accountant.verifier.branches import Branch, Fixed, Steps, Use, by_range, rho_of
+from affidavit.accountant.verifier.ceiling import stated
+from affidavit.accountant.verifier.envelope import ExponentialPair
 from affidavit.accountant.verifier.exponential_samples import exponential_samples
 from affidavit.accountant.verifier.exponential_use import LEAST_RANGE, Lines
 from affidavit.accountant.verifier.failure import failure, is_unbounded
@@ -34,25 +33,29 @@ from affidavit.accountant.verifier.finite_losses import losses_of, most_atoms
 from affidavit.accountant.verifier.front import Front, Kept
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
 from affidavit.accountant.verifier.lattice_profiles import sampled_profile
-from affidavit.accountant.verifier.memoryless import MOST_USES, memoryless_profile
-from affidavit.accountant.verifier.mixture import LossMasses, MixtureProfile, begun, gaussian_masses, two_point_masses
+from affidavit.accountant.verifier.memoryless import METHOD, MOST_USES, Kind, estimate, memoryless_profile
+from affidavit.accountant.verifier.mixture import (
+    LossMasses,
+    MixtureProfile,
+    NoSteps,
+    begun,
+    gaussian_masses,
+    two_point_masses,
+)
 from affidavit.accountant.verifier.product import ProductProfile, two_point_product
 from affidavit.accountant.verifier.profile import (
     LOUD,
     TAIL,
-    Beside,
     Best,
     Blatant,
     Goal,
     OneSide,
     Profile,
-    Untaken,
+    epsilon_of,
     worst,
 )
 from affidavit.accountant.verifier.sampled import fronts
-from affidavit.accountant.verifier.single import one_exponential
-from affidavit.accountant.verifier.staged import MOST_USES as MOST_STAGED
-from affidavit.accountant.verifier.staged import best_share, staged_curve
+from affidavit.accountant.verifier.single import SingleProfile
 from affidavit.accountant.verifier.zcdp import zcdp_curve, zcdp_top
 
 __all__ = ["profile_of"]
@@ -64,29 +67,31 @@ ENOUGH, LOUD_ENOUGH, FINER = 40, 16, 2.5
 all of it costs more than ``LOUD``; times these for 1e-4."""
 QUICK, AFFORDABLE = 0.5, 2.0
 """Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
-FAR = 1_000
-"""An ε of so many times what exponential steps lose is far beyond their lattice."""
 WEAK = 1e-4
 """Share of the cost that exponential mechanisms have, below which pure ones in their place cost hardly more."""
 LARGEST_RANGE = 690
 """Larger ranges leave float64: such a mechanism counts as pure."""
 SECONDS_PER_TAIL = 3e-5
 """Of what runs after all steps, at one lattice point."""
+NEARLY_MET = 5e-3
+"""Relative width of zCDP's upper side over a Gaussian on one lattice, which finer ones would not narrow by much."""
 FRONT_WIDTH = 4e-4
 """Relative bracket width of lattices in front of exponential steps."""
+SHARED = 16.0
+"""What recursions leave out is a power of it, so that cases that differ by what runs beside them share theirs."""
 UNRESOLVED = 0.4
 """Of the places that a lattice may have at most."""
-START_TERMS, START_BITS, PER_DEVIATION = 200_000, 96, 40
+START_TERMS, START_BITS = 2_000_000, 96
 MANY_STEPS, MANY_BESIDE = 250, 600
 """Exponential steps from which on blocks of them are as sharp as the recursion over all of them; the second where
 others run between or after them, which blocks have in front."""
 SHORTEST_RUN = 100
-"""Steps of one range from which on a block of them is nearly as sharp."""
-SPARE = 0.9
-"""Of δ: what samples may take for the others' cost to be looked at alone."""
+"""Steps of one range from which on a block of them is nearly as sharp; of several, in proportion to their cost."""
 LEAST_TILT = 1e-6
-NEGLIGIBLE_COST = Fraction(1, 1_000)
-"""Of a range's steps, of the sum of squared ranges: a lower side does without them."""
+NEGLIGIBLE_COST, GATHERED = Fraction(1, 1_000), 700
+"""Of a range's steps, of the sum of squared ranges: a lower side does without them. Cells of what is summed there."""
+SHIFTS, FINE = (0.0, 0.25, 0.5, 0.75), 1e-4
+"""Of all losses, in ranges; none where the range is so little of ε."""
 
 
 def _two_point(fixed: Fixed) -> list[tuple[Pure | Approximate, int]]:
@@ -117,7 +122,7 @@ def _on_lattice(fixed: Fixed) -> bool:
 
 
 @lru_cache(maxsize=4)
-def _masses(fixed: Fixed, tail: float, keep: Kept = "both") -> tuple[LossMasses | None, ...]:
+def _masses(fixed: Fixed, tail: float, keep: Kept) -> tuple[LossMasses | None, ...]:
     """The loss distribution of fixed pairs, in each direction where the two differ."""
     if fixed.empty:
         return (None,)
@@ -161,79 +166,54 @@ def _lattice(branch: Branch, tail: float) -> Fraction | None:
     return None
 
 
-def _start(last: Fixed, steps: Steps, step: Fraction, top: float, tail: float) -> Side | None:
+def _start(last: Fixed, step: Fraction, top: float, tail: float) -> Side | None:
     """The recursion's start: ``last``, after all steps; None if it is empty, costs too much, or is not symmetric."""
     if last.empty or _on_lattice(last):
         return None
-    product = _product(last, tail)
-    every = 1
-    if product.mu is not None:  # nothing in it is narrower
-        every = max(1, math.floor(float(product.mu) / PER_DEVIATION / float(step)))
-    points = math.ceil(lattice_points(steps, step, top) / every) + 1
+    product, points = _product(last, tail), math.ceil(top / float(step)) + 1
     if product.mu is not None and points * len(product.atoms.losses) > START_TERMS:
         return None
     bits = min(BITS, START_BITS - math.floor(math.log2(tail)))
-    inside, weight, upper = begun(product, every * step, points, bits)
-    side = Side(np.minimum.accumulate(np.clip(upper, 0.0, 1.0)), Lines(inside, weight))
-    return side if every == 1 else AdaptiveCurve(float(every * step), *side).on(step, every * (points - 1) + 1)
+    inside, weight, upper = begun(product, step, points, bits)
+    return Side(np.minimum.accumulate(np.clip(upper, 0.0, 1.0)), Lines(inside, weight))
 
 
+@lru_cache(maxsize=4)
 def _ended(steps: Steps, step: Fraction, last: Fixed, tail: float) -> tuple[AdaptiveCurve, bool]:
     """The curve of all steps followed by ``last``, and whether ``last`` is really in it."""
-    whole = float(sum(count * spread for spread, count in steps))
-    if not last.empty:
-        top = zcdp_top(_rho(last, steps), tail)
-        start = _start(last, steps, step, top, tail) if cost_in_seconds(steps, step, top) <= 2 * AFFORDABLE else None
-        if start is not None:
-            return adaptive_curve(steps, step, top, negligible=tail, start=start), True
-    top = min(whole, zcdp_top(_rho(Fixed(), steps), tail))
-    return adaptive_curve(steps, step, top, negligible=tail), last.empty
+    top = zcdp_top(_rho(last, steps), tail)
+    start = _start(last, step, top, tail) if cost_in_seconds(steps, step, top) <= 2 * AFFORDABLE else None
+    small = SHARED ** math.floor(math.log(tail, SHARED))
+    return adaptive_curve(steps, step, negligible=small, start=start), start is not None or last.empty
 
 
 def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
-    """Exponential steps between fixed pairs; None when no lattice is affordable."""
-    steps = branch.steps
+    """Exponential steps between fixed pairs; None when no lattice is affordable.
+
+    Above, what runs between the steps is moved before them; below, after them, as far as its pairs are symmetric.
+    """
+    steps, after = branch.steps, branch.between.plus(branch.last)
     tail = goal.tail(_rho(branch.fixed, steps))
     step = _lattice(branch, tail)
     if step is None:
         return None
-    apart = not branch.between.empty or (branch.interleaved and not branch.last.empty)
-    below = _in_the_end(branch, step, tail) if apart and goal.keep != "upper" else None
-    above = _in_front(branch, step, tail) if goal.keep != "lower" or below is None else below
-    if below is None:
-        below = above if above.exact or goal.keep == "upper" else _in_the_end(branch, step, tail)
+    curve, ended = _ended(steps, step, Fixed() if branch.interleaved else branch.last, tail)
+    front = branch.first.plus(branch.between) if ended and not branch.interleaved else branch.fixed
+    masses = _masses(front, tail, "both")
+    below, others = curve, masses
+    moved = not ended or not branch.between.empty or (branch.interleaved and not branch.last.empty)
+    if moved and goal.keep != "upper":
+        below, _ = _ended(steps, step, replace(after, uses=tuple(_two_point(after))), tail)
+        others = _masses(branch.first, tail, "both")
     method = f"exact adaptive composition of exponential mechanisms{'' if branch.fixed.empty else ' with fixed pairs'}"
-    pairs = zip(above.masses, cycle(below.masses), strict=False)
-    found = worst([MixtureProfile(above.curve, one, below.curve, other, method) for one, other in pairs])
+    pairs = zip(masses, cycle(others), strict=False)
+    found = worst([MixtureProfile(curve, one, below, other, method) for one, other in pairs])
     if goal.keep != "both":
         found = OneSide(found, goal.keep)
-    if goal.keep == "upper" or not _on_lattice(branch.between.plus(branch.last)):
+    if goal.keep == "upper" or not _on_lattice(after):
         return found
     # Pairs that are not symmetric cannot start the recursion; a strategy without memory can wait for them.
-    below_it = profile_of(_pure_steps(branch, 2), replace(goal, keep="lower"))
-    return Best((found, OneSide(below_it, "lower")))
-
-
-class _Ordered(NamedTuple):
-    """The curve of the steps and what runs after them, the losses of what runs before; ``exact``: nothing was moved."""
-
-    curve: AdaptiveCurve
-    masses: tuple[LossMasses | None, ...]
-    exact: bool
-
-
-def _in_front(branch: Branch, step: Fraction, tail: float) -> _Ordered:
-    """An upper side: what runs between the steps is moved before them."""
-    curve, ended = _ended(branch.steps, step, Fixed() if branch.interleaved else branch.last, tail)
-    front = branch.first.plus(branch.between)
-    return _Ordered(curve, _masses(front if ended and not branch.interleaved else branch.fixed, tail), ended)
-
-
-def _in_the_end(branch: Branch, step: Fraction, tail: float) -> _Ordered:
-    """A lower side: what runs between the steps is moved after them, as far as its pairs are symmetric."""
-    after = branch.between.plus(branch.last)
-    curve, _ = _ended(branch.steps, step, replace(after, uses=tuple(_two_point(after))), tail)
-    return _Ordered(curve, _masses(branch.first, tail), exact=False)
+    return Best((found, _without_memory(branch, goal, tail)))
 
 
 def zcdp_profile(branch: Branch, goal: Goal) -> Profile:
@@ -264,68 +244,64 @@ def _pure_steps(branch: Branch, share: int) -> Branch:
 def _in_blocks(branch: Branch, goal: Goal) -> Profile:
     """Very many steps: blocks of them above, everything else in front; below a strategy without memory."""
     tail = goal.tail(rho := _rho(branch.fixed, branch.steps))
-    tilt = max(LEAST_TILT, math.sqrt(max(1.0, -math.log(tail / TAIL)) / rho))
-    curve = exponential_blocks(branch.steps, tail, tilt)
-    method = "blocks of exponential mechanisms, each by its largest curve"
-    after = branch.between.plus(branch.last)
-    below = _staged(branch.steps, replace(after, uses=tuple(_two_point(after))), tail, tilt)
-    if below is not None:
-        first, masses = _masses(branch.first, tail), _masses(branch.fixed, tail)
-        pairs = zip(masses, cycle(first), strict=False)
-        return worst([MixtureProfile(curve, one, below, other, method) for one, other in pairs])
-    masses = _masses(branch.fixed, tail, "upper")
-    above = worst([MixtureProfile(curve, one, curve, None, method) for one in masses])
-    sides: list[Profile] = [OneSide(above, "upper")]
-    without = _memoryless(branch, goal, tail, tilt) if goal.keep != "upper" else None
-    if without is not None:
-        sides.append(OneSide(without, "lower"))
-    elif branch.fixed.empty:  # so many steps that zCDP may be sharper
-        sides.append(zcdp_profile(branch, goal))
+    sides: list[Profile] = [] if goal.keep == "upper" else [_without_memory(branch, goal, tail)]
+    if goal.keep != "lower":
+        tilt = max(LEAST_TILT, math.sqrt(max(1.0, -math.log(tail / TAIL)) / rho))
+        curve = exponential_blocks(branch.steps, tail, tilt)
+        method = "blocks of exponential mechanisms, each by its largest curve"
+        masses = _masses(branch.fixed, tail, goal.keep)
+        sides.append(OneSide(worst([MixtureProfile(curve, one, curve, None, method) for one in masses]), "upper"))
+        if branch.fixed.empty:  # of so many steps that zCDP may be sharper
+            sides.append(zcdp_profile(branch, goal))
     return Best(tuple(sides))
 
 
-def _staged(steps: Steps, after: Fixed, tail: float, tilt: float) -> AdaptiveCurve | None:
-    """Lower lines of not too many steps of one range and then ``after``; None where they would take long, or its
-    pairs cannot start them."""
-    (spread, count), *others = by_range(steps).items()
-    if others or count > MOST_STAGED:
-        return None
-    last = ((spread, min(count, BLOCK)),)
-    step, top = spacing(last, CELLS_IN_BLOCK), zcdp_top(_rho(after, last), tail)
-    if cost_in_seconds(last, step, top) + SECONDS_PER_TAIL * top / float(step) > QUICK:
-        return None
-    start = _start(after, last, step, top, tail)
-    if start is None and not after.empty:
-        return None
-    curve = adaptive_curve(last, step, top, negligible=tail, start=start)
-    if count == last[0][1]:
-        return curve
-    return staged_curve(spread, count, curve, last[0][1], tilt=tilt, beside=_rho(after, ()))
+def _without_memory(branch: Branch, goal: Goal, tail: float) -> Profile:
+    """A lower side: one choice for all steps of a range, each a pair that may run anywhere between the others.
 
-
-def _memoryless(branch: Branch, goal: Goal, tail: float, tilt: float) -> Profile | None:
-    """The same choice at every step; t = range/2 unless there is nothing but one range. None: too many losses.
-
-    Ranges that are a negligible part of the cost reveal nothing: that is a strategy too, and its lattice is coarser.
+    Ranges that are a negligible part of the cost reveal nothing, nor do a few of very many steps: that is a strategy
+    too. A range's losses are one range apart, so a choice is sharper or less by where they lie; ``SHIFTS`` are tried.
     """
-    uses = by_range(branch.steps)
+    fixed, uses = branch.fixed, by_range(branch.steps)
     cost = sum(count * spread * spread for spread, count in uses.items())
-    steps = tuple(
-        (spread, count) for spread, count in uses.items() if count * spread * spread > NEGLIGIBLE_COST * cost
-    ) or tuple(uses.items())
-    (spread, count), *others = steps
-    try:
-        if not others and branch.fixed.empty and count <= MOST_USES:
-            return memoryless_profile(spread, count, float(spread * best_share(float(spread), tilt)), budget=tail)
-        return profile_of(_pure_steps(replace(branch, steps=steps), 2), replace(goal, keep="lower"))
-    except NotSupported:
-        return None
+    kinds = [
+        Kind(spread, Fraction(1), count)
+        for spread, count in uses.items()
+        if count * spread * spread > NEGLIGIBLE_COST * cost / len(uses)
+    ]
+    near = estimate(kinds, goal, beside=_rho(fixed, ()))
+    smooth = fixed.mu_squared > 0 or _on_lattice(fixed) or max(uses) < FINE * near.epsilon
+    found: list[Profile] = []
+    for shift in SHIFTS[:1] if smooth else SHIFTS:
+        losses = []
+        for kind, t in zip(kinds, near.choices, strict=True):
+            parts, eta = -(-kind.uses // MOST_USES), float(kind.range)
+            choice = min(t + shift * eta / kind.uses, (1.0 - shift / 512.0) * eta)
+            try:
+                one = memoryless_profile(kind._replace(uses=kind.uses // parts), choice, budget=tail)
+            except NotSupported:  # too many losses
+                return OneSide(profile_of(_pure_steps(branch, 2), replace(goal, keep="lower")), "lower")
+            losses.append(_power(two_point_masses(one.atoms).gathered(GATHERED), parts))
+        for front in _masses(fixed, tail, goal.keep):
+            masses = reduce(_plus, losses if front is None else [front.gathered(GATHERED), *losses])
+            found.append(MixtureProfile(NoSteps(), masses, NoSteps(), masses, METHOD))
+    return OneSide(worst(found), "lower")
+
+
+def _plus(one: LossMasses, other: LossMasses) -> LossMasses:
+    return one.times(other).gathered(GATHERED)
+
+
+def _power(one: LossMasses, count: int) -> LossMasses:
+    if count == 1:
+        return one
+    twice = _plus(half := _power(one, count // 2), half)
+    return _plus(twice, one) if count % 2 else twice
 
 
 def _weak(steps: Steps, fixed: Fixed) -> bool:
     """Whether the steps are so little of the cost that it hardly matters what is said of them."""
-    losses = [(use.epsilon, n) for use, n in _two_point(fixed)]
-    losses += [(1.0 / use.noise_multiplier, n) for use, n in fixed.uses if isinstance(use, Laplace)]
+    losses = [(float(stated(use)[0]), n) for use, n in fixed.uses if isinstance(use, (Pure, Approximate, Laplace))]
     alone = math.fsum(min(loss, loss * loss / 2) * n for loss, n in losses)
     return _rho(Fixed(), steps) < WEAK * (_rho(replace(fixed, uses=()), ()) + alone)
 
@@ -337,31 +313,6 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
     """
     if branch.blatant:
         return Blatant()
-    rare = _untaken(branch, goal) if goal.keep != "lower" else None
-    if rare is None:
-        return _composed(branch, goal)
-    return rare if goal.delta is not None and rare.rest is None else Best((rare, _composed(branch, goal)))
-
-
-def _untaken(branch: Branch, goal: Goal) -> Untaken | None:
-    """An upper side where samples take the record so rarely that δ forgives it, or where there are samples only."""
-    taken = most_taken(branch)
-    if taken == 0.0 or (goal.delta is not None and taken > goal.delta):
-        return None
-    first, between, last = (
-        replace(fixed, uses=tuple((use, count) for use, count in fixed.uses if not isinstance(use, Sampled)))
-        for fixed in (branch.first, branch.between, branch.last)
-    )
-    rest = replace(branch, first=first, between=between, last=last)
-    if not rest.steps and rest.fixed.empty:
-        return Untaken(taken, None)
-    if goal.delta is None or taken >= SPARE * goal.delta:
-        return None
-    return Untaken(taken, profile_of(rest, replace(goal, delta=goal.delta - taken, keep="upper")))
-
-
-def _composed(branch: Branch, goal: Goal) -> Profile:
-    """``profile_of`` by composing all of it."""
     fixed = branch.fixed
     if goal.delta is not None and (failed := failure(fixed)) > 0.0:
         if failed > goal.delta or (failed == goal.delta and is_unbounded(fixed)):
@@ -375,13 +326,21 @@ def _composed(branch: Branch, goal: Goal) -> Profile:
         )
         if goal.keep == "upper" or goal.met(above):
             return above
-        return Best((above, OneSide(profile_of(branch.as_gaussian, replace(goal, keep="lower")), "lower")))
+        gaussian = branch.as_gaussian
+        if fixed.rho and goal.delta is not None and not gaussian.steps and _on_lattice(gaussian.fixed):
+            masses = _masses(gaussian.fixed, goal.tail(_rho(gaussian.fixed, ())), "lower")
+            method = "privacy loss distribution, grouped cells"
+            below = worst([MixtureProfile(NoSteps(), one, NoSteps(), one, method) for one in masses])
+            quick = Best((above, OneSide(below, "lower")))
+            lower, upper = epsilon_of(quick, goal.delta, start=1.0)
+            if upper - lower <= NEARLY_MET * upper:
+                return quick
+        return Best((above, OneSide(profile_of(gaussian, replace(goal, keep="lower")), "lower")))
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
-        return one_exponential(branch.steps[0][0])
+        with precision(BITS):  # each point of the envelope is reached (Dong, Durfee, Rogers 2020, Lemma 3.3)
+            pair = ExponentialPair(ball(branch.steps[0][0]))
+        return SingleProfile(pair, pair, BITS, "closed form of one exponential mechanism")
     if branch.steps:
-        most = sum(count * spread for spread, count in branch.steps)
-        if (goal.epsilon or 0.0) > FAR * max(most, LOUD):
-            return Beside(profile_of(Branch(first=fixed), goal), math.nextafter(float(most), math.inf))
         if goal.enough > 0.0 and goal.met(quick := zcdp_profile(branch, goal)):
             return quick
         spreads = [spread for spread, _ in branch.steps]
@@ -398,7 +357,9 @@ def _composed(branch: Branch, goal: Goal) -> Profile:
         ordered = not branch.interleaved or len({spread for spread, _ in branch.steps}) == 1
         uses = by_range(branch.steps)
         many = MANY_STEPS if branch.between.plus(branch.last).empty else MANY_BESIDE
-        if ordered and (uses.total() < many or min(uses.values()) < SHORTEST_RUN):
+        squares = [spread * spread for spread in uses]
+        uneven = SHORTEST_RUN * sum(squares) > sum(uses[spread] * spread * spread for spread in uses)
+        if ordered and (uses.total() < many or uneven):
             return _adaptive(branch, goal) or _in_blocks(branch, goal)
         return _in_blocks(branch, goal)
     if samples := gaussian_samples(fixed, goal) or exponential_samples(fixed, goal):

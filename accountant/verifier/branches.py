@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import lru_cache
 from operator import eq
@@ -273,8 +273,12 @@ def _use_covers(larger: Use, smaller: Use) -> bool:
         case nodes.Approximate(epsilon=a, delta=d), nodes.Approximate(epsilon=b, delta=e):
             return a >= b and d >= e
         case Sampled(of=inner), Sampled(of=other):
-            return replace(larger, of=other) == smaller and inner.covers(other)
+            alike = all(getattr(larger, name) == getattr(smaller, name) for name in _OF_A_SAMPLE)
+            return alike and inner.covers(other)
     return larger == smaller
+
+
+_OF_A_SAMPLE = tuple(one.name for one in fields(Sampled) if one.name != "of")
 
 
 @lru_cache(maxsize=1024)

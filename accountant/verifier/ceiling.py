@@ -11,7 +11,7 @@ from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sample
 from affidavit.accountant.verifier.replaced import PureCost, largest_loss
 from affidavit.accountant.verifier.zcdp import zcdp_delta
 
-__all__ = ["costs_at_most", "likely_cost", "most_taken", "pure_epsilon"]
+__all__ = ["costs_at_most", "likely_cost", "most_taken", "pure_epsilon", "stated"]
 
 
 def _largest_loss(branch: Branch, *, forward: bool) -> Ball | None:
@@ -22,10 +22,8 @@ def _largest_loss(branch: Branch, *, forward: bool) -> Ball | None:
     total = ball(sum((count * spread for spread, count in branch.steps), Fraction(0)))
     for use, count in fixed.uses:
         match use:
-            case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon, delta=0.0):
-                total += count * ball(epsilon)
-            case Laplace(noise_multiplier=scale):
-                total += ball(count / Fraction(scale))
+            case Pure() | Approximate(delta=0.0) | Laplace():
+                total += count * ball(stated(use)[0])
             case Either(of=kinds):
                 each = [_largest_loss(Branch(first=kind), forward=forward) for kind in kinds]
                 known = [one for one in each if one is not None]
@@ -67,20 +65,18 @@ def _has_coarse(branch: Branch) -> bool:
 
 
 def most_taken(branch: Branch) -> float:
-    """At least the probability that a sample takes the changed record, as far down as there are samples."""
+    """At least the probability that a sample takes the changed record; 1 where not all of it is on samples."""
     with precision():
-        return min(1.0, up(1 - _left_out(branch.fixed)))
+        return min(1.0, up(1 - _left_out(branch)))
 
 
-def _left_out(fixed: Fixed) -> Ball:
-    """At most the probability that no sample takes the record, whatever is not sampled."""
-    result = ball(1)
+def _left_out(branch: Branch) -> Ball:
+    """At most the probability that no sample takes the record."""
+    fixed, result = branch.fixed, ball(1)
+    if branch.blatant or branch.steps or fixed.mu_squared or fixed.rho:
+        return ball(0)
     for use, count in fixed.uses:
-        if isinstance(use, Sampled):
-            of, inner = use.of, use.of.fixed
-            is_sampled = all(isinstance(below, Sampled) for below, _ in inner.uses)
-            is_sampled = is_sampled and not (of.blatant or of.steps or inner.mu_squared or inner.rho)
-            result *= (1 - ball(use.rate) * (1 - _left_out(inner) if is_sampled else 1)) ** count
+        result *= (1 - ball(use.rate) * (1 - _left_out(use.of))) ** count if isinstance(use, Sampled) else 0
     return result
 
 
@@ -134,16 +130,24 @@ def _costs(branch: Branch) -> list[tuple[_Exact, _Exact, float]]:
     found += [(count * spread, count * spread * spread / 8, float(spread)) for spread, count in branch.steps]
     for use, count in fixed.uses:
         match use:
-            case Pure(epsilon=size) | Approximate(epsilon=size, delta=0.0):
-                epsilon = Fraction(size)
-            case Laplace(noise_multiplier=scale):
-                epsilon = 1 / Fraction(scale)
+            case Pure() | Approximate(delta=0.0) | Laplace():
+                epsilon, _ = stated(use)
+                found.append((count * epsilon, count * epsilon**2 / 2, float(epsilon)))
             case _:
                 most = pure_epsilon(Branch(first=Fixed(uses=((use, count),))))[1]
                 found.append((most if most == math.inf else Fraction(most), math.inf, most / count))
-                continue
-        found.append((count * epsilon, count * epsilon**2 / 2, float(epsilon)))
     return found
+
+
+def stated(use: Pure | Approximate | Laplace) -> tuple[Fraction, Fraction]:
+    """The ε and δ of which it is (ε, δ)-DP; Laplace noise is 1/scale-DP."""
+    match use:
+        case Pure(epsilon=epsilon):
+            return Fraction(epsilon), Fraction(0)
+        case Approximate(epsilon=epsilon, delta=delta):
+            return Fraction(epsilon), Fraction(delta)
+        case Laplace(noise_multiplier=scale):
+            return 1 / Fraction(scale), Fraction(0)
 
 
 def likely_cost(branch: Branch) -> tuple[float, float]:
@@ -161,10 +165,8 @@ def _size(branch: Branch) -> _Exact:
     found += rho_of(branch.steps)
     for use, count in fixed.uses:
         match use:
-            case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon):
-                found += count * Fraction(epsilon) ** 2 / 2
-            case Laplace(noise_multiplier=scale):
-                found += count / Fraction(scale) ** 2 / 2
+            case Pure() | Approximate() | Laplace():
+                found += count * stated(use)[0] ** 2 / 2
             case Sampled(of=of, rate=rate):
                 found += count * rate**2 * _size(of)
             case Either(of=kinds):

@@ -16,10 +16,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import accumulate, pairwise
 
 from affidavit.accountant.plan import Approximate, Laplace, Pure
 from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Steps, Use, by_range, rho_of
-from affidavit.accountant.verifier.ceiling import likely_cost
+from affidavit.accountant.verifier.ceiling import likely_cost, stated
 
 __all__ = ["any_of"]
 
@@ -95,12 +96,9 @@ def _with_all(stated: Sequence[Fraction], paired: Sequence[Fixed]) -> Fixed:
 def _rho_of(use: Use) -> tuple[Fraction, Use | None]:
     """ρ, and what has none (ε²/2 of ε-DP: Bun and Steinke 2016)."""
     match use:
-        case Pure(epsilon=epsilon):
-            return Fraction(epsilon) ** 2 / 2, None
-        case Approximate(epsilon=epsilon, delta=delta):
-            return Fraction(epsilon) ** 2 / 2, Approximate(0.0, delta) if delta > 0.0 else None
-        case Laplace(noise_multiplier=scale):
-            return 1 / Fraction(scale) ** 2 / 2, None
+        case Pure() | Approximate() | Laplace():
+            epsilon, delta = stated(use)
+            return epsilon**2 / 2, Approximate(0.0, float(delta)) if delta else None
     return Fraction(0), use
 
 
@@ -133,13 +131,9 @@ def _costliest(kinds: Sequence[Fixed]) -> tuple[Fixed, ...]:
 
 def _layers(rests: Sequence[Counter[Fixed]], kinds: Sequence[Fixed]) -> list[tuple[int, int]]:
     """(j, m_j − m_{j−1}), where that is not 0."""
-    found, before = [], 0
-    for j in range(len(kinds)):
-        most = max(sum(rest[kind] for kind in kinds[: j + 1]) for rest in rests)
-        if most > before:
-            found.append((j, most - before))
-        before = most
-    return found
+    sums = [accumulate([rest[kind] for kind in kinds]) for rest in rests]
+    most = [0, *map(max, zip(*sums, strict=True))]
+    return [(j, after - before) for j, (before, after) in enumerate(pairwise(most)) if after > before]
 
 
 def _likely_size(fixed: Fixed) -> float:

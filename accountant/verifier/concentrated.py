@@ -21,17 +21,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
+import numpy as np
 from flint import arb
 
-from affidavit.accountant.verifier.balls import Ball, ball
+from affidavit.accountant.verifier.balls import Array, Ball, ball
 from affidavit.accountant.verifier.pairs import Reflected
 from affidavit.accountant.verifier.product import Tails
+from affidavit.accountant.verifier.zcdp import LOG_T, best_at
 
 __all__ = ["ConcentratedPair"]
 
-DIGITS, STEPS = 2.0**-90, 6
-"""How well log t is known, and Newton's steps for it at most."""
 HALVINGS = 48
 
 
@@ -78,34 +79,29 @@ def _tails(rho: Ball, loss: Ball) -> Tails:
 
 
 def _log_t(rho: Ball, loss: Ball) -> Ball:
-    """u = log t: Newton's steps from a float, then a radius.
+    """u = log t: one of Newton's steps from a float, and a radius.
 
-    F(u) = ρ + 2ρe^u - log(1 + e^-u) - loss has F'(u) = 2ρe^u + 1/(1 + e^u), which changes at most by e^{|v|} from u to
-    u + v. So where r = 2|F(u)|/F'(u) <= 1/2, F has a zero within r of u: there |F| has risen by F'(u) e^{-1/2} r.
+    F(u) = ρ + 2ρe^u - log(1 + e^-u) - loss has F'(u) = 2ρe^u + 1/(1 + e^u), and |F''| <= F', so F' changes at most by
+    e^{|v|} from u to u + v. After a step v = -F(u)/F'(u), |F| is at most F'(u) v² e^{|v|}/2, and F' within v² of there
+    at least F'(u) e^{-|v| - v²}. So where |v| <= 1/4, F has a zero within v² of u + v.
     """
     u = arb(_roughly(float(rho), float(loss)))
-    for _ in range(STEPS):
-        t = u.exp()
-        step = (rho + 2 * rho * t - (1 / t).log1p() - loss) / (2 * rho * t + 1 / (1 + t))
-        radius = 2 * abs(step).upper()
-        found = u + radius * arb(0, 1) if radius <= 0.5 else arb.neg_inf().union(arb.pos_inf())
-        if radius <= DIGITS:
-            break
-        u = (u - step).mid()
-    return found
+    t = u.exp()
+    step = (loss - rho - 2 * rho * t + (1 / t).log1p()) / (2 * rho * t + 1 / (1 + t))
+    size = abs(step).upper()
+    return u + step + size * size * arb(0, 1) if size <= 0.25 else arb.neg_inf().union(arb.pos_inf())
+
+
+@lru_cache(maxsize=64)
+def _table(rho: float) -> Array:
+    return best_at(rho, np.exp(LOG_T))
 
 
 def _roughly(rho: float, loss: float) -> float:
-    """``_log_t`` in floats, by Newton's steps in a bracket (search only)."""
-    low, high = min(loss - 3.0 * rho, 0.0) - 1.0, max(math.log(max(abs(loss) / rho, 1.0)), -0.5 * math.log(rho)) + 1.0
-    u = high
-    for _ in range(80):
-        t = math.exp(min(u, 700.0))
-        value = rho + 2.0 * rho * t - (math.log1p(1.0 / t) if t > 0.0 else -u) - loss
-        low, high = (u, high) if value < 0.0 else (low, u)
-        moved = u - value / (2.0 * rho * t + 1.0 / (1.0 + t))
-        moved = moved if low < moved < high else (low + high) / 2
-        if abs(moved - u) <= 1e-14 * (1.0 + abs(u)):
-            return moved
-        u = moved
+    """``_log_t`` in floats (search only)."""
+    losses = _table(rho)
+    u = float(np.interp(loss, losses, LOG_T)) if loss < losses[-1] else math.log(loss / (2.0 * rho))
+    for _ in range(2):
+        t = math.exp(u)
+        u -= (rho + 2.0 * rho * t - float(np.logaddexp(0.0, -u)) - loss) / (2.0 * rho * t + 1.0 / (1.0 + t))
     return u

@@ -6,23 +6,17 @@ Beyond some thousand uses, blocks above (``blocks``) and one choice at every use
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
-from itertools import islice
-from typing import NamedTuple
 
-import numpy as np
-
-from affidavit.accountant.verifier.adaptive import AdaptiveCurve, Side, after_another, after_one, mirror_of
-from affidavit.accountant.verifier.balls import precision
-from affidavit.accountant.verifier.blocks import Run, block_lengths, composed_blocks
+from affidavit.accountant.verifier.adaptive import AdaptiveCurve, recursion
+from affidavit.accountant.verifier.blocks import Directions, Run, block_lengths, composed_blocks
 from affidavit.accountant.verifier.bracket import epsilon_bracket
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
 from affidavit.accountant.verifier.exponential_use import LEAST_RANGE, Way, ways_of
-from affidavit.accountant.verifier.memoryless import UnderSampling, memoryless_profile
+from affidavit.accountant.verifier.memoryless import Estimate, Kind, estimate, memoryless_profile
 from affidavit.accountant.verifier.mixture import MixtureProfile
-from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Best, Goal, OneSide, Profile, worst
+from affidavit.accountant.verifier.profile import SMALLEST, TAIL, Best, Blatant, Goal, OneSide, Profile, worst
 
 __all__ = ["exponential_samples"]
 
@@ -43,74 +37,16 @@ FINER, ROUNDS = 2.5, 3
 METHOD = "exact adaptive composition of exponential mechanisms on samples"
 
 
-def _curves(
-    eta: Fraction, rate: Fraction, uses: int, step: Fraction, top: float, negligible: float
-) -> list[AdaptiveCurve]:
-    """The record removed, and added, after ``uses``."""
-    *_, sides = islice(_recursion(eta, rate, step, top, negligible), uses)
-    return [AdaptiveCurve(float(step), *side) for side in sides]
-
-
-def _recursion(
-    eta: Fraction, rate: Fraction, step: Fraction, top: float, negligible: float
-) -> Iterator[tuple[Side, ...]]:
-    """The record removed, and added, after one use, after two, ..., on lattice points 0 .. ``top``."""
-    with precision():
-        ways = ways_of(eta, rate, step)
-        mirror = mirror_of(ways, step)
-        points = max(math.ceil(top / float(step)), 2 * len(mirror.fall)) + 1
-        sides = after_one(eta, rate, step, points)
-    while True:
-        yield sides
-        sides = after_another(sides, ways, mirror, negligible)
-
-
-class _Estimate(NamedTuple):
-    """Where one direction's answer lies, in floats: it sizes the lattice, never a bound."""
-
-    epsilon: float
-    log_delta: float
-    tilt: float
-    deviation: float
-    gap: float
-    """How far the two losses are apart."""
-    t: float
-    """The choice of the largest moment."""
-
-
-def _estimate(eta: float, rate: float, uses: int, goal: Goal, *, removed: bool) -> _Estimate:
-    """By Chernoff's bound: the largest moment of one use over u, to the power ``uses``."""
-    u = np.exp(eta * np.linspace(0.0, 1.0, 202)[1:-1])
-    chance = (1.0 / u - math.exp(-eta)) / -math.expm1(-eta)
-    losses = np.stack([np.log1p(rate * (u - 1.0)), np.log1p(rate * (u * math.exp(-eta) - 1.0))])
-    tilts = np.geomspace(1e-2, 1e6, 240)
-    power = 1.0 + tilts if removed else -tilts
-    terms = np.multiply.outer(power, losses) + np.log(np.stack([chance, 1.0 - chance]))
-    logs = np.logaddexp(terms[:, 0], terms[:, 1])
-    best = logs.argmax(axis=1)
-    places = np.arange(len(tilts))
-    moment = uses * logs[places, best] + tilts * np.log(tilts) - (1.0 + tilts) * np.log1p(tilts)
-    log_delta = min(0.0, math.log(goal.expected or goal.delta or 1.0))
-    if goal.delta is None:
-        epsilon = goal.epsilon or 0.0
-        at = int(np.argmin(moment - tilts * epsilon))
-        log_delta = max(math.log(SMALLEST), float(moment[at]) - float(tilts[at]) * epsilon)
-    else:
-        crossed = (moment - log_delta) / tilts
-        at = int(np.argmin(crossed))
-        epsilon = max(0.0, float(crossed[at]))
-    share = float(np.exp(terms[at, 0, best[at]] - logs[at, best[at]]))
-    gap = float(losses[0, best[at]] - losses[1, best[at]])
-    tilt = min(float(tilts[at]), 300.0 / float(losses.max()))
-    deviation = gap * math.sqrt(share * (1.0 - share))
-    return _Estimate(epsilon, log_delta, tilt, deviation, gap, math.log(u[best[at]]))
-
-
-def _spacing(eta: float, rate: float, uses: int, near: _Estimate, top: float, *, share: float) -> Fraction:
+def _spacing(kind: Kind, near: Estimate, top: float, *, share: float) -> Fraction:
     """About ``share`` deviations."""
-    reach = math.log1p(rate * math.expm1(eta))
-    affordable = math.sqrt(uses * top * reach / MOST_WORK)
-    return Fraction(min(max(share * near.deviation, affordable, reach / MOST), reach / FEWEST))
+    reach = _most(kind)
+    affordable = math.sqrt(kind.uses * top * reach / MOST_WORK)
+    return Fraction(min(max(share * near.deviations[0], affordable, reach / MOST), reach / FEWEST))
+
+
+def _most(kind: Kind) -> float:
+    """The largest loss of one use."""
+    return math.log1p(float(kind.rate) * math.expm1(float(kind.range)))
 
 
 def exponential_samples(fixed: Fixed, goal: Goal) -> Profile | None:
@@ -137,58 +73,53 @@ def exponential_samples(fixed: Fixed, goal: Goal) -> Profile | None:
             return None
     if uses == 1 or not LEAST_RANGE <= eta <= LARGEST_RANGE:
         return None
-    if uses > min(float(MOST_USES), FEW_USES * max(1.0, float(eta) ** 2)):
-        return _in_blocks(eta, rate, uses, goal) if eta <= LARGEST_IN_BLOCKS else None
-    found = [_estimate(float(eta), float(rate), uses, goal, removed=removed) for removed in (True, False)]
-    tail = max(SMALLEST, TAIL * math.exp(max(one.log_delta for one in found)) * (1.0 if goal.delta else 1e-2))
-    reach = uses * math.log1p(float(rate) * math.expm1(float(eta)))
-    edges = [
-        _estimate(float(eta), float(rate), uses, Goal(delta=tail), removed=removed).epsilon for removed in (True, False)
-    ]
-    top = min(reach, max(*edges, 1.01 * (goal.epsilon or 0.0)))
+    few = uses <= min(float(MOST_USES), FEW_USES * max(1.0, float(eta) ** 2))
+    if not few and eta > LARGEST_IN_BLOCKS:
+        return None
+    length = uses if few else max(length for length, _ in block_lengths(uses, BLOCK))
+    whole, kind = (Kind(eta, rate, count) for count in (uses, length))
+    found = [estimate([whole], goal, removed=removed) for removed in (True, False)]
     near = max(found, key=lambda one: (one.log_delta, one.epsilon))
-    share = ROUGH if goal.rough else PER_DEVIATION
-    found_step: Fraction | None = None
-    profile: Profile
+    tail = max(SMALLEST, TAIL * math.exp(near.log_delta) * (1.0 if goal.delta else 1e-2))
+    small = max(SMALLEST, tail * BLOCK / uses) if length < uses else tail
+    edges = [estimate([kind], Goal(delta=small), removed=removed).epsilon for removed in (True, False)]
+    top = min(length * _most(kind), max(edges))
+    if few:
+        return _exact(eta, rate, kind, goal, near, top, tail)
+    step = _spacing(kind, near, top, share=IN_BLOCKS if uses > MANY else SHARP_IN_BLOCKS)
+    run = recursion(eta, rate, step, small, top)
+    blocks = [(run.after(size), number) for size, number in block_lengths(uses, BLOCK)]
+    deviation, method = near.deviations[0], "blocks of exponential mechanisms on samples, each by its largest curve"
+    profiles: list[Profile] = []
+    for way, one in enumerate(found):
+        every: list[tuple[Directions, int]] = [((state[way].upper, state[1 - way].upper), n) for state, n in blocks]
+        charged = Run(every[-1][0], step, length, uses, deviation, near.tilt, near.gaps[0])
+        curve = charged.charged(partial(_way, eta, rate, way), small)
+        if curve is None:
+            curve = composed_blocks(every, step, deviation=deviation * math.sqrt(length), negligible=small)
+        above = OneSide(MixtureProfile(curve, None, curve, None, method), "upper")
+        below = memoryless_profile(whole, one.choices[0], budget=tail, removed=way == 0)
+        profiles.append(Best((above, OneSide(below, "lower"))))
+    return worst(profiles)
+
+
+def _exact(
+    eta: Fraction, rate: Fraction, kind: Kind, goal: Goal, near: Estimate, top: float, negligible: float
+) -> Profile:
+    """The recursion over all uses, on finer lattices until it is narrow."""
+    share, last = ROUGH if goal.rough else PER_DEVIATION, math.inf
+    profile: Profile = Blatant()
     for _ in range(1 if goal.rough else ROUNDS):
-        step = _spacing(float(eta), float(rate), uses, near, top, share=share)
-        if found_step is not None and step > 0.8 * found_step:
+        step = _spacing(kind, near, top, share=share)
+        if step > 0.8 * last:
             break
-        curves = _curves(eta, rate, uses, step, top, tail)
+        sides = recursion(eta, rate, step, negligible, top).after(kind.uses)
+        curves = [AdaptiveCurve(float(step), *side) for side in sides]
         profile = worst([MixtureProfile(curve, None, curve, None, METHOD) for curve in curves])
         if _narrow(profile, goal):
             break
-        found_step, share = step, share / FINER
+        last, share = float(step), share / FINER
     return profile
-
-
-def _in_blocks(eta: Fraction, rate: Fraction, uses: int, goal: Goal) -> Profile:
-    """Very many uses: blocks of them above, one choice at every use below."""
-    found = [_estimate(float(eta), float(rate), uses, goal, removed=removed) for removed in (True, False)]
-    tail = max(SMALLEST, TAIL * math.exp(max(one.log_delta for one in found)) * (1.0 if goal.delta else 1e-2))
-    small = max(SMALLEST, tail * BLOCK / uses)
-    longest = max(length for length, _ in block_lengths(uses, BLOCK))
-    at_most = Goal(delta=small)
-    edges = [_estimate(float(eta), float(rate), longest, at_most, removed=removed) for removed in (True, False)]
-    top = min(longest * math.log1p(float(rate) * math.expm1(float(eta))), max(one.epsilon for one in edges))
-    near = max(found, key=lambda one: (one.log_delta, one.epsilon))
-    step = _spacing(float(eta), float(rate), longest, near, top, share=IN_BLOCKS if uses > MANY else SHARP_IN_BLOCKS)
-    states = dict(enumerate(islice(_recursion(eta, rate, step, top, small), longest), start=1))
-    method = "blocks of exponential mechanisms on samples, each by its largest curve"
-    profiles: list[Profile] = []
-    for way, one in enumerate(found):
-        sides = {length: (state[way].upper, state[1 - way].upper) for length, state in states.items()}
-        run = Run(sides[longest], step, longest, uses, near.deviation, near.tilt, near.gap)
-        curve = run.charged(partial(_way, eta, rate, way), small)
-        if curve is None:
-            every = [(sides[length], count) for length, count in block_lengths(uses, BLOCK)]
-            deviation = near.deviation * math.sqrt(longest)
-            curve = composed_blocks(every, step, deviation=deviation, negligible=small)
-        above = OneSide(MixtureProfile(curve, None, curve, None, method), "upper")
-        sampled = UnderSampling(rate, removed=way == 0)
-        below = OneSide(memoryless_profile(eta, uses, one.t, budget=tail, sampled=sampled), "lower")
-        profiles.append(Best((above, below)))
-    return worst(profiles)
 
 
 def _way(eta: Fraction, rate: Fraction, way: int, step: Fraction) -> Way:

@@ -250,8 +250,8 @@ def raised(extended: Array, width: int, margin: int, way: Way) -> tuple[Array, I
     return peak * (1 + STEP) + FLOOR, best
 
 
-def lowered(lines: Lines, best: Indices, margin: int, way: Way, points: int) -> Lines:
-    """The lines after one use, u at the best of the cuts tried; 0 beyond the points they are given for."""
+def lowered(lines: Lines, best: Indices, margin: int, way: Way) -> Lines:
+    """The lines after one use, u at the best of the cuts tried."""
     place = np.arange(len(best)) + margin
     inside, weight = np.zeros(len(best)), np.full(len(best), FLOOR)
     for beside in TRIED if way.far.share.any() else TRIED[:1]:
@@ -262,11 +262,7 @@ def lowered(lines: Lines, best: Indices, margin: int, way: Way, points: int) -> 
         w += way.fine.other[cut, 0] * lines.weight[two] * way.far.drift[cut]
         better = a - w > inside - weight
         inside, weight = np.where(better, a, inside), np.where(better, w, weight)
-    padding = np.zeros(points - len(best))
-    return Lines(
-        np.concatenate([np.maximum(inside * (1 - STEP), 0.0), padding]),
-        np.concatenate([weight * (1 + STEP) + FLOOR, padding]),
-    )
+    return Lines(np.maximum(inside * (1 - STEP), 0.0), weight * (1 + STEP) + FLOOR)
 
 
 def extended_by(right: Array, left: Array, margin: int, beyond: float) -> Array:

@@ -22,13 +22,11 @@ __all__ = [
     "SMALLEST",
     "TAIL",
     "AtMost",
-    "Beside",
     "Best",
     "Blatant",
     "Goal",
     "OneSide",
     "Profile",
-    "Untaken",
     "epsilon_of",
     "worst",
 ]
@@ -100,40 +98,6 @@ class AtMost:
 
     def delta(self, epsilon: float) -> Sides:
         return 0.0, 0.0 if epsilon >= self.largest else 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Untaken:
-    """An upper side: where no sample takes the record, the others (``rest``) are all that is seen of it.
-
-    A sample of rate q is (1-q)M + q(...) on both sides, so all samples together are (1-p)M + p(...), with
-    1 - p = Π(1-q). The hockey-stick is jointly convex and at most 1: δ(ε) <= p + (1-p) δ_rest(ε). ``taken``: p.
-    """
-
-    taken: float
-    rest: Profile | None
-    method: str = "no sample takes the record, but for a share of δ"
-
-    def delta(self, epsilon: float) -> Sides:
-        """(0, upper) δ at ε >= 0."""
-        others = 0.0 if self.rest is None else self.rest.delta(epsilon)[1]
-        return 0.0, min(1.0, self.taken if others == 0.0 else math.nextafter(self.taken + others, 2.0))
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """``profile`` with mechanisms beside it, in any order, whose losses are ``most`` in all: δ(ε) .. δ(ε − most)."""
-
-    profile: Profile
-    most: float
-
-    @property
-    def method(self) -> str:
-        return f"{self.profile.method} (losses of {self.most:.3g} at most beside it)"
-
-    def delta(self, epsilon: float) -> Sides:
-        inside = math.nextafter(epsilon - self.most, -math.inf)
-        return self.profile.delta(epsilon)[0], self.profile.delta(inside)[1] if inside >= 0.0 else 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,9 @@ checks are shared with the issuing engine.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import flint
 
@@ -38,12 +38,14 @@ from affidavit.accountant.show import Facts, Shown, between
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier.balls import BITS
 from affidavit.accountant.verifier.bracket import Sides
-from affidavit.accountant.verifier.branch_profiles import profile_of
+from affidavit.accountant.verifier.branch_profiles import profile_of, zcdp_profile
 from affidavit.accountant.verifier.branches import Branch
-from affidavit.accountant.verifier.ceiling import costs_at_most, likely_cost, pure_epsilon
-from affidavit.accountant.verifier.covers import FEW, HARDLY, WIDER, groups_of, together
-from affidavit.accountant.verifier.profile import NARROW, NARROW_DELTA, SMALLEST, Goal, epsilon_of
+from affidavit.accountant.verifier.ceiling import costs_at_most, likely_cost, most_taken, pure_epsilon
+from affidavit.accountant.verifier.choices import any_of
+from affidavit.accountant.verifier.lattice_profiles import lattice_above
+from affidavit.accountant.verifier.profile import NARROW, NARROW_DELTA, SMALLEST, TAIL, Goal, epsilon_of, worst
 from affidavit.accountant.verifier.reading import cases
+from affidavit.accountant.verifier.sampled import expected_delta, fronts
 from affidavit.accountant.verifier.zcdp import zcdp_top
 
 ROUNDS, STRIDE = 4, 1e-12
@@ -51,6 +53,9 @@ ROUNDS, STRIDE = 4, 1e-12
 
 FORGIVEN = 0.1
 """Of δ."""
+ALONE, FEW, WIDER, HARDLY = 3, 3, 1.0005, 1.0005
+"""So many branches are bounded each alone, the others in groups. A group of more than so few is halved where its upper
+side is so much above that of the costliest branch, and so much above the plan's that is known."""
 LEAST = math.ulp(0.0)
 """No upper side of δ is smaller where some loss may exceed ε: float64 loses what is."""
 
@@ -101,45 +106,33 @@ _Found = tuple[Sides, str]
 """Both sides of one branch, and the theorems."""
 
 
-class _Ask(NamedTuple):
-    """How a branch is asked, at a given δ or ε: ``alone`` with the upper side that is enough, or many ``together``."""
-
-    alone: Callable[[Branch, Side, float], _Found]
-    together: Callable[[Sequence[Branch]], _Found | None]
-    stays_below: Callable[[Branch, float], bool]
-    narrow: float
-    forgiven: float
-    """A failure less likely than that says little of the cost."""
-
-    def cost(self, branch: Branch) -> tuple[float, float]:
-        """By which branches are put in order."""
-        failures, size = likely_cost(branch)
-        return (failures if failures >= self.forgiven else 0.0), size
-
-
 class _Answers:
     """The largest lower side of the branches that are reached, the largest upper side of those that bound the plan."""
 
-    def __init__(self, plan: Plan | Mapping[str, Any], relation: Relation, ask: _Ask) -> None:
+    def __init__(self, plan: Plan | Mapping[str, Any], relation: Relation, goal: Goal) -> None:
         found = cases(core(parse_plan(plan)), validate.relation(relation))
-        self.ask, self.upper, self.lower = ask, dict.fromkeys(found.upper), dict.fromkeys(found.lower)
+        self.goal, self.upper, self.lower = goal, dict.fromkeys(found.upper), dict.fromkeys(found.lower)
         self.low = self.alone = self.high = 0.0
         self.methods: list[str] = []
         branches = [*dict.fromkeys((*found.upper, *found.lower))]
-        order = sorted(branches, key=ask.cost, reverse=True) if len(branches) > 1 else branches
-        alone, groups = groups_of(order)
-        if not any(branch in self.upper for branch in alone):
-            alone, groups = order, []
-        for branch in alone:
+        order = sorted(branches, key=self.cost, reverse=True) if len(branches) > 1 else branches
+        alone = ALONE if any(branch in self.upper for branch in order[:ALONE]) else len(order)
+        for branch in order[:alone]:
             self.add(branch)
-        for group in reversed(groups):  # the upper side of the largest one shows how narrow the others need be
-            self.add_group([one for one in group if one in self.upper])
+        self.add_group([one for one in order[alone:] if one in self.upper])
+
+    def cost(self, branch: Branch) -> tuple[float, float]:
+        """By which branches are put in order; a failure that is unlikely beside δ says little."""
+        failures, size = likely_cost(branch)
+        return (failures if failures >= FORGIVEN * (self.goal.delta or 0.0) else 0.0), size
 
     def stays_below(self, branch: Branch) -> bool:
         """Whether it costs, at a glance, no more than a lower side that is known: then it changes neither side."""
-        return bool(self.methods) and (
-            self.low == math.inf or (self.low > 0.0 and self.ask.stays_below(branch, self.low))
-        )
+        if not self.methods or self.low in {0.0, math.inf}:
+            return bool(self.methods) and self.low == math.inf
+        if self.goal.delta is not None:
+            return costs_at_most(branch, epsilon=self.low, delta=self.goal.delta)
+        return costs_at_most(branch, epsilon=self.goal.epsilon or 0.0, delta=self.low)
 
     def add(self, branch: Branch) -> None:
         """A branch alone."""
@@ -162,21 +155,22 @@ class _Answers:
 
     def one(self, branch: Branch, keep: Side) -> _Found:
         """Both sides of one; an upper side alone where the bracket is narrow, and stays so with it."""
+        ask = _epsilon if self.goal.delta is not None else _delta
         if keep != "lower" and 0.0 < self.high < math.inf and self.is_narrow(self.high):
-            found = self.ask.alone(branch, "upper", self.high)
+            found = ask(branch, replace(self.goal, keep="upper", enough=self.high))
             if found[0][1] <= self.high or self.is_narrow(found[0][1]):
                 return found
-        return self.ask.alone(branch, keep, self.low)
+        return ask(branch, replace(self.goal, keep=keep, enough=self.low))
 
     def is_narrow(self, upper: float) -> bool:
-        return upper - self.low <= self.ask.narrow * upper
+        return upper - self.low <= (NARROW if self.goal.delta is not None else NARROW_DELTA) * upper
 
     def add_group(self, group: Sequence[Branch]) -> None:
         """An upper side of all, or of either half where that is too wide."""
         left = [branch for branch in group if not self.stays_below(branch)]
         if len(left) < len(group):
             self.high = max(self.high, self.low)
-        covered = self.ask.together(left) if len(left) > FEW else None
+        covered = _together(left, self.goal) if len(left) > FEW else None
         if covered is None:
             for branch in left:
                 self.add(branch)
@@ -208,27 +202,13 @@ def recompute(
         raise UsageError("give either delta or epsilon", hint="For example `delta = 1e-05` and `epsilon = None`.")
     if delta is not None:
         delta = validate.fraction(delta, path="delta")
-        ask = _Ask(
-            lambda branch, keep, enough: _epsilon(branch, Goal(delta=delta, keep=keep, enough=enough)),
-            lambda group: _together(group, Goal(delta=delta)),
-            lambda branch, low: costs_at_most(branch, epsilon=low, delta=delta),
-            NARROW,
-            FORGIVEN * delta,
-        )
-        found = _Answers(plan, relation, ask)
-        low, high = found.low, found.high
-        return Recomputed(low, high, delta, delta, _joined(found.methods), _arithmetic(found.methods), relation)
-    epsilon = validate.real(epsilon, path="epsilon")
-    ask = _Ask(
-        lambda branch, keep, enough: _delta(branch, Goal(epsilon=epsilon, keep=keep, enough=enough)),
-        lambda group: _together(group, Goal(epsilon=epsilon)),
-        lambda branch, low: costs_at_most(branch, epsilon=epsilon, delta=low),
-        NARROW_DELTA,
-        0.0,
-    )
-    found = _Answers(plan, relation, ask)
-    low, high = found.low, found.high
-    return Recomputed(epsilon, epsilon, low, high, _joined(found.methods), _arithmetic(found.methods), relation)
+    else:
+        epsilon = validate.real(epsilon, path="epsilon")
+    found = _Answers(plan, relation, Goal(delta=delta, epsilon=epsilon))
+    low, high, method = found.low, found.high, _joined(found.methods)
+    lower, upper = (low, high) if epsilon is None else (epsilon, epsilon)
+    least, most = (low, high) if delta is None else (delta, delta)
+    return Recomputed(lower, upper, least, most, method, _arithmetic(found.methods), relation)
 
 
 def _epsilon(branch: Branch, goal: Goal) -> _Found:
@@ -239,6 +219,8 @@ def _epsilon(branch: Branch, goal: Goal) -> _Found:
     largest = pure_epsilon(branch)
     if delta == 0.0:
         return largest, "largest loss"
+    if most_taken(branch) <= delta:  # samples are (1-p)M + p(...) on both sides, p = 1 - Π(1-q): δ(0) <= p
+        return (0.0, 0.0), "no sample takes the record, but for a share of δ"
     profile = profile_of(branch, goal)
     if goal.met(profile):
         return (0.0, goal.enough), profile.method
@@ -249,15 +231,22 @@ def _epsilon(branch: Branch, goal: Goal) -> _Found:
 
 
 def _together(group: Sequence[Branch], goal: Goal) -> _Found | None:
-    """One upper side of a group of branches."""
-    if goal.delta in {0.0, 1.0}:
+    """One upper side of a group of branches, as that of any one of them once; None where something has no noise.
+
+    On a lattice where all of it has pairs, as zCDP otherwise; ``branch_profiles`` has the sharper ones for one alone.
+    """
+    if goal.delta in {0.0, 1.0} or any(branch.blatant for branch in group):
         return None
-    profile = together(group, goal)
-    if profile is None:
-        return None
-    delta = goal.delta
-    if delta is not None:
-        return epsilon_of(profile, delta, start=1.0), profile.method
+    whole = any_of(group, 1)
+    if whole.steps or whole.fixed.rho:
+        profile = zcdp_profile(whole, replace(goal, keep="upper"))
+    else:
+        delta = goal.expected or goal.delta or expected_delta(whole.first, goal.epsilon or 0.0)
+        forward, backward = fronts(whole.first, negligible=max(SMALLEST, delta * TAIL))
+        found = (forward, backward) if forward.directed else (forward,)
+        profile = worst([front.closed_form() or lattice_above(front) for front in found])
+    if goal.delta is not None:
+        return epsilon_of(profile, goal.delta, start=1.0), profile.method
     lower, upper = profile.delta(goal.epsilon or 0.0)
     return (lower, max(upper, LEAST)), profile.method
 

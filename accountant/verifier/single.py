@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
-from affidavit.accountant.verifier.balls import BITS, ball, precision, up
+from affidavit.accountant.verifier.balls import ball, precision, up
 from affidavit.accountant.verifier.bracket import Bracket, Sides, clipped
-from affidavit.accountant.verifier.envelope import ExponentialPair
 from affidavit.accountant.verifier.pairs import Pair
 
-__all__ = ["SingleProfile", "one_exponential"]
+__all__ = ["SingleProfile"]
 
 FEW_BITS, SHARP = 128, 1e-14
 """Bits that are tried first, and the relative width with which they are enough."""
@@ -48,10 +46,3 @@ def _stick(pair: Pair, epsilon: float, bits: int) -> Bracket:
         if found.upper - found.lower <= SHARP * found.upper:
             break
     return found
-
-
-def one_exponential(spread: Fraction) -> SingleProfile:
-    """One exponential mechanism: each point of its envelope is reached (Dong, Durfee, Rogers 2020, Lemma 3.3)."""
-    with precision():
-        pair = ExponentialPair(ball(spread))
-    return SingleProfile(pair, pair, BITS, "closed form of one exponential mechanism")

@@ -19,7 +19,7 @@ from affidavit.accountant.verifier import blocks as verified
 from affidavit.accountant.verifier import exponential_samples, recompute
 from affidavit.accountant.verifier.adaptive import adaptive_curve, spacing
 from affidavit.accountant.verifier.bracket import epsilon_bracket
-from affidavit.accountant.verifier.memoryless import UnderSampling, memoryless_profile
+from affidavit.accountant.verifier.memoryless import Kind, memoryless_profile
 
 
 @pytest.mark.parametrize(("eta", "uses"), [(0.3, 60), (0.05, 400), (1.0, 30)])
@@ -58,8 +58,8 @@ def test_blocks_add_up(uses: int, most: int) -> None:
 def test_verified_blocks_are_above_the_recursion(eta: Fraction) -> None:
     steps = ((eta, 20),)
     step = spacing(steps, 32)
-    block = adaptive_curve(steps, step, float(20 * eta))
-    whole = adaptive_curve(((eta, 60),), step, float(20 * eta))
+    block = adaptive_curve(steps, step)
+    whole = adaptive_curve(((eta, 60),), step)
     sides = block.upper_values, block.upper_values
     one = verified.composed_blocks([(sides, 1)], step, deviation=float(40 * step), negligible=1e-20)
     at = np.arange(0, 200) * float(step)
@@ -87,8 +87,7 @@ def test_verified_blocks_on_samples_enclose_the_recursion(monkeypatch: pytest.Mo
 def test_one_choice_on_samples_is_below_the_exact_profile(removed: bool) -> None:
     """And not far below: the recursion's own strategies gain little by adapting."""
     exact = recompute(Repeat(50, Poisson(0.2, Exponential(0.5))), relation="zero-out", delta=1e-4)
-    sampled = UnderSampling(Fraction(1, 5), removed)
-    profile = memoryless_profile(Fraction(1, 2), 50, 0.3, budget=1e-20, sampled=sampled)
+    profile = memoryless_profile(Kind(Fraction(1, 2), Fraction(1, 5), 50), 0.3, budget=1e-20, removed=removed)
     lower, upper = epsilon_bracket(profile, 1e-4)
     assert lower <= exact.epsilon_upper
     assert upper - lower <= 1e-9

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from affidavit.accountant.plan import Compose, Exponential, Plan, Poisson, Repea
 from affidavit.accountant.settle import settle
 from affidavit.accountant.verifier import blocks as verified
 from affidavit.accountant.verifier import exponential_samples, recompute, surrogate
-from affidavit.accountant.verifier.adaptive import adaptive_curve
+from affidavit.accountant.verifier.adaptive import adaptive_curve, recursion
 from affidavit.accountant.verifier.balls import precision
 from affidavit.accountant.verifier.exponential_use import ways_of
 
@@ -79,12 +78,12 @@ def test_the_issued_law_is_above_every_choice(use: tuple[float, float], seed: in
 def test_the_verified_pair_is_above_every_choice(use: tuple[float, float], seed: int) -> None:
     eta, rate = (Fraction(value).limit_denominator(1000) for value in use)
     if rate == 1:
-        curve = adaptive_curve(((eta, 100),), eta / 16, float(25 * eta), negligible=1e-12)
+        curve = adaptive_curve(((eta, 100),), eta / 16, negligible=1e-12)
         sides, step = [(curve.upper_values, curve.upper_values)], eta / 16
     else:
         deviation = float(rate) * 2 * math.sinh(float(eta) / 4)
         step = Fraction(deviation / 5)
-        *_, both = islice(exponential_samples._recursion(eta, rate, step, 60 * deviation, 1e-12), 100)
+        both = recursion(eta, rate, step, 1e-12, 60 * deviation).after(100)
         sides = [(both[way].upper, both[1 - way].upper) for way in (0, 1)]
     for way, (right, left) in enumerate(sides):
         with precision():

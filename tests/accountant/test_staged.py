@@ -1,4 +1,4 @@
-"""Strategies that choose at a few times, of both engines: below the exact recursion, above one choice throughout."""
+"""Strategies that choose at a few times: below the exact recursion, above one choice throughout."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from affidavit.accountant.methods.recursion_window import whole
 from affidavit.accountant.plan import Compose, Exponential, Gaussian, Plan, Pure, Repeat
 from affidavit.accountant.settle import settle
 from affidavit.accountant.verifier import recompute
-from affidavit.accountant.verifier.adaptive import AdaptiveCurve, adaptive_curve, spacing
-from affidavit.accountant.verifier.staged import staged_curve
+from affidavit.accountant.verifier.adaptive import adaptive_curve, spacing
 
 RANGES = st.fractions(Fraction(1, 50), Fraction(4), max_denominator=100)
 
@@ -38,20 +37,9 @@ def one_choice(eta: float, uses: int, share: float, epsilon: float) -> float:
 
 @settings(max_examples=12, deadline=None)
 @given(eta=RANGES, behind=st.integers(2, 12), more=st.integers(1, 40), tilt=st.floats(0.01, 20.0))
-def test_verified_lines_are_below_the_recursion(eta: Fraction, behind: int, more: int, tilt: float) -> None:
-    uses, step = behind + more, spacing(((eta, 1),), 16)
-    start = adaptive_curve(((eta, behind),), step, float(behind * eta))
-    exact = adaptive_curve(((eta, uses),), step, float(uses * eta))
-    found = staged_curve(eta, uses, start, behind, tilt=tilt)
-    x = np.linspace(-0.9, 0.9, 200) * float(uses * eta)
-    assert np.all(found.lower(x) <= exact.upper(x))
-
-
-@settings(max_examples=12, deadline=None)
-@given(eta=RANGES, behind=st.integers(2, 12), more=st.integers(1, 40), tilt=st.floats(0.01, 20.0))
 def test_issued_profiles_are_below_the_recursion(eta: Fraction, behind: int, more: int, tilt: float) -> None:
     uses, step = behind + more, spacing(((eta, 1),), 16)
-    exact = adaptive_curve(((eta, uses),), step, float(uses * eta))
+    exact = adaptive_curve(((eta, uses),), step)
     runs = ((float(eta), behind),)
     window = whole(runs, float(eta) / 16, width=float(behind * eta), bounded=True, slope=1.0)
     found = issued.staged_profile(float(eta), uses, lower_profile(runs, window), behind, tilt=tilt)
@@ -63,28 +51,13 @@ def test_issued_profiles_are_below_the_recursion(eta: Fraction, behind: int, mor
 @pytest.mark.parametrize(("eta", "uses"), [(0.1, 300), (1.0, 300), (3.0, 120)])
 def test_they_reach_more_than_one_choice(eta: float, uses: int) -> None:
     """At δ = 1e-6 and at the best share of a grid."""
-    exact = Fraction(eta)
     answer = recompute(Repeat(uses, Exponential(eta)), relation="zero-out", delta=1e-6).epsilon_upper
     best = max(one_choice(eta, uses, share, answer) for share in np.linspace(0.4, 0.9, 51))
     rho = uses * eta * eta / 8.0
     tilt = math.sqrt(math.log(1e6) / rho)
-    start = adaptive_curve(((exact, 40),), spacing(((exact, 1),), 24), 40 * eta, negligible=1e-16)
-    lines = staged_curve(exact, uses, start, 40, tilt=tilt)
-    assert best < float(lines.lower(np.array([answer]))[0]) <= 1e-6
     runs = ((eta, 40),)
     last = lower_profile(runs, whole(runs, eta / 24, width=40 * eta, bounded=True, slope=tilt))
     assert best < issued.staged_profile(eta, uses, last, 40, tilt=tilt).delta(answer) <= 1e-6
-
-
-def test_a_curve_on_another_lattice_encloses_it() -> None:
-    eta = Fraction(1, 2)
-    curve = adaptive_curve(((eta, 12),), eta / 8, 6.0)
-    side = curve.on(eta / 29, 300)
-    moved = AdaptiveCurve(float(eta / 29), side.upper, side.lines)
-    x = np.linspace(-5.0, 5.0, 801)
-    assert np.all(moved.lower(x) <= curve.upper(x))
-    assert np.all(moved.upper(x) >= curve.lower(x))
-    assert np.all(moved.upper(x) <= 1.05 * curve.upper(x) + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +65,7 @@ def test_a_curve_on_another_lattice_encloses_it() -> None:
     [
         (Repeat(1_000, Exponential(0.1)), 7e-4),
         (Repeat(1_000, Exponential(4.0)), 1.2e-3),  # 6e-2 by one choice
-        (Compose((Repeat(784, Exponential(1.84)), Pure(3.12))), 1.2e-3),
+        (Compose((Repeat(784, Exponential(1.84)), Pure(3.12))), 1.7e-3),  # one choice throughout
         (Compose((Gaussian(2.0), Repeat(600, Exponential(0.3)))), 8e-4),
     ],
     ids=str,

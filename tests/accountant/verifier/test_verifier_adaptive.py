@@ -14,7 +14,7 @@ import pytest
 from affidavit.accountant.bound import bound
 from affidavit.accountant.plan import Exponential, Repeat
 from affidavit.accountant.verifier import recompute, recomputed_curve
-from affidavit.accountant.verifier.adaptive import adaptive_curve, spacing
+from affidavit.accountant.verifier.adaptive import adaptive_curve, recursion, spacing
 from support.references import claims
 
 
@@ -99,7 +99,7 @@ def test_prism_rows(row: dict, relation: str, widths: int) -> None:
 def sides(eta: float, count: int, cells: int) -> tuple[float, float]:
     """(lower, upper) at α = e^{1.01} on a lattice of ``cells`` points to a range."""
     coded = ((Fraction(eta), count),)
-    curve = adaptive_curve(coded, spacing(coded, cells), 6.0)
+    curve = adaptive_curve(coded, spacing(coded, cells))
     x = np.array([1.01])
     return float(curve.lower(x)[0]), float(curve.upper(x)[0])
 
@@ -111,11 +111,24 @@ def test_finer_lattices_stay_inside_coarser_ones() -> None:
         assert fine_high - fine_low <= 0.3 * (coarse_high - coarse_low)
 
 
+def test_what_was_asked_before_changes_nothing() -> None:
+    """Cases that differ by how often a mechanism runs share its recursion, whatever their order."""
+    asked = []
+    for counts in ((7, 40, 33), (33, 40, 7), (40, 33, 7)):
+        recursion.cache_clear()
+        shared = recursion(Fraction(1, 2), Fraction(1), Fraction(1, 40), 1e-12)
+        asked.append({count: shared.after(count)[0] for count in counts})
+    for count in (7, 33, 40):
+        for other in asked[1:]:
+            assert np.array_equal(asked[0][count].upper, other[count].upper)
+            assert np.array_equal(asked[0][count].lines.inside, other[count].lines.inside)
+
+
 def test_a_lattice_that_does_not_divide_the_range() -> None:
     """The same steps on an aligned and on a skew lattice: both brackets hold the same truth."""
     coded = ((Fraction(0.5), 20),)
-    aligned = adaptive_curve(coded, Fraction(1, 64), 4.0)
-    skew = adaptive_curve(coded, Fraction(1, 61), 4.0)
+    aligned = adaptive_curve(coded, Fraction(1, 64))
+    skew = adaptive_curve(coded, Fraction(1, 61))
     x = np.linspace(-3.0, 4.0, 57)
     assert np.all(aligned.lower(x) <= skew.upper(x))
     assert np.all(skew.lower(x) <= aligned.upper(x))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -12,8 +11,10 @@ import pytest
 from affidavit.accountant.bound import bound
 from affidavit.accountant.plan import Exponential, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.settle import settle
-from affidavit.accountant.verifier import blocks, exponential_samples, recompute
+from affidavit.accountant.verifier import blocks, recompute
+from affidavit.accountant.verifier.adaptive import AdaptiveCurve, recursion
 from affidavit.accountant.verifier.exponential_use import ways_of
+from affidavit.accountant.verifier.memoryless import Kind, estimate
 from affidavit.accountant.verifier.profile import Goal
 
 RECURSION = "exact adaptive composition of exponential mechanisms on samples"
@@ -107,12 +108,13 @@ def test_one_use_on_a_sample_is_in_closed_form() -> None:
 def test_uses_in_stages_are_above_the_recursion_and_near_it() -> None:
     """Uses of range 4, whose larger loss comes once in fifty: three blocks of a hundred, then two stages."""
     eta, rate, uses, length, small = Fraction(4), Fraction(1, 100), 700, 100, 1e-12
-    near = exponential_samples._estimate(4.0, 0.01, uses, Goal(delta=1e-6), removed=True)
-    assert near.gap > blocks.UNEVEN * near.deviation
-    step = Fraction(near.deviation * 0.15)
-    exact = exponential_samples._curves(eta, rate, uses, 2 * step, 8.0, small)[0]
-    one, other = next(islice(exponential_samples._recursion(eta, rate, step, 4.0, small), length - 1, None))
-    run = blocks.Run((one.upper, other.upper), step, length, uses, near.deviation, near.tilt, near.gap)
+    near = estimate([Kind(eta, rate, uses)], Goal(delta=1e-6), removed=True)
+    (deviation,), (gap,) = near.deviations, near.gaps
+    assert gap > blocks.UNEVEN * deviation
+    step = Fraction(deviation * 0.15)
+    exact = AdaptiveCurve(float(2 * step), *recursion(eta, rate, 2 * step, small, 8.0).after(uses)[0])
+    one, other = recursion(eta, rate, step, small, 4.0).after(length)
+    run = blocks.Run((one.upper, other.upper), step, length, uses, deviation, near.tilt, gap)
     staged = run.charged(lambda fine: ways_of(eta, rate, fine)[0], small)
     assert staged is not None
     x = np.arange(0, int(3.0 / exact.spacing), 8) * exact.spacing

@@ -102,7 +102,7 @@ def exact_recursion(eta: mp.mpf, count: int, cells: int, points: int) -> list[mp
 @pytest.mark.parametrize(("eta", "count", "cells"), [(0.5, 6, 8), (2.0, 4, 20), (0.01, 6, 8), (1e-5, 4, 16)])
 def test_the_float64_recursion_is_above_the_exact_one(eta: float, count: int, cells: int) -> None:
     spread = Fraction(eta)
-    curve = adaptive_curve(((spread, count),), spread / cells, float(spread * count))
+    curve = adaptive_curve(((spread, count),), spread / cells)
     with mp.workdps(60):
         exact = exact_recursion(mp.mpf(eta), count, cells, len(curve.upper_values))
         for value, truth in zip(curve.upper_values, exact, strict=True):
@@ -113,8 +113,8 @@ def test_the_float64_recursion_is_above_the_exact_one(eta: float, count: int, ce
 def test_the_bound_on_a_piece_holds_at_every_point_of_it(eta: float, count: int, cells: int) -> None:
     """Random t's inside the pieces, H by chords of the upper side: never above the next upper side."""
     spread = Fraction(eta)
-    before = adaptive_curve(((spread, count),), spread / cells, float(spread * (count + 1)))
-    after = adaptive_curve(((spread, count + 1),), spread / cells, float(spread * (count + 1)))
+    before = adaptive_curve(((spread, count),), spread / cells)
+    after = adaptive_curve(((spread, count + 1),), spread / cells)
     rng = np.random.default_rng(7)
     for i in range(0, len(after.upper_values) - cells, 3):
         t = rng.uniform(0.0, eta, 500)
@@ -126,7 +126,7 @@ def test_the_bound_on_a_piece_holds_at_every_point_of_it(eta: float, count: int,
 
 def test_off_lattice_values_lie_between_their_neighbours() -> None:
     spread = Fraction(1, 2)
-    curve = adaptive_curve(((spread, 6),), spread / 16, 3.0)
+    curve = adaptive_curve(((spread, 6),), spread / 16)
     x = np.linspace(0.0, 3.0, 1009)
     upper, lower = curve.upper(x), curve.lower(x)
     assert np.all(lower <= upper)
@@ -143,8 +143,8 @@ def test_off_lattice_values_lie_between_their_neighbours() -> None:
 def test_a_line_is_below_the_curve_everywhere() -> None:
     """Each stored line P(S) - α Q(S) is a strategy, so it bounds the curve at every α, near or far."""
     spread = Fraction(1, 2)
-    fine = adaptive_curve(((spread, 5),), spread / 64, 2.5)
-    coarse = adaptive_curve(((spread, 5),), spread / 8, 2.5)
+    fine = adaptive_curve(((spread, 5),), spread / 64)
+    coarse = adaptive_curve(((spread, 5),), spread / 8)
     x = np.linspace(-2.0, 2.5, 91)
     truth = fine.upper(x)
     for i in range(0, len(coarse.lines.inside), 5):
