@@ -331,10 +331,10 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
             masses = _masses(gaussian.fixed, goal.tail(_rho(gaussian.fixed, ())), "lower")
             method = "privacy loss distribution, grouped cells"
             below = worst([MixtureProfile(NoSteps(), one, NoSteps(), one, method) for one in masses])
-            quick = Best((above, OneSide(below, "lower")))
-            lower, upper = epsilon_of(quick, goal.delta, start=1.0)
+            both = Best((above, OneSide(below, "lower")))
+            lower, upper = epsilon_of(both, goal.delta, start=1.0)
             if upper - lower <= NEARLY_MET * upper:
-                return quick
+                return both
         return Best((above, OneSide(profile_of(gaussian, replace(goal, keep="lower")), "lower")))
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
         with precision(BITS):  # each point of the envelope is reached (Dong, Durfee, Rogers 2020, Lemma 3.3)

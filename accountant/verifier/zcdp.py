@@ -65,6 +65,6 @@ def zcdp_delta(rho: Fraction, epsilon: float) -> float:
 def zcdp_curve(rho: Fraction, top: float) -> AdaptiveCurve:
     """The curve on ε = 0 .. top; its lower side is empty."""
     step = top / POINTS
-    values = np.minimum(_converted(rho, np.arange(POINTS + 1) * step), 1.0)
+    values = np.minimum(_converted(rho, np.arange(POINTS + 1, dtype=np.float64) * step), 1.0)
     zeros = np.zeros(POINTS + 1)
     return AdaptiveCurve(step, np.minimum.accumulate(values), Lines(zeros, zeros))
