@@ -182,6 +182,9 @@ CASES = [
     ),
     _audit("audits/auditfile.py:_consistent#8", {"thresholds": [0.5]}, of=MEMBERSHIP, past=True),
     _audit("audits/auditfile.py:_consistent#9", {"game": "per-run", "runs": 3}, of=MEMBERSHIP, past=True),
+    _audit(
+        "audits/auditfile.py:_consistent#10", {"game": "per-run", "runs": None, "members": 1}, of=MEMBERSHIP, past=True
+    ),
     _audit("audits/experiments/run_membership.py:run_membership", {"members": 50}, of=MEMBERSHIP),
     _audit(
         "audits/auditfile.py:_consistent",
