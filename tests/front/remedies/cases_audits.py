@@ -284,10 +284,11 @@ CASES = [
     Case("audits/findings.py:merge", "report . --format json", _reported(nothing)),
     Case(
         "accountant/attestation/certificate.py:read#2",
-        "report .",
+        "report . --certificate certificate.json",
         _reported(lambda place: (place.folder / "certificate.json").unlink()),
         code=3,
     ),
+    Case("audits/report/folder.py:read_folder", "report out", _reported(nothing), code=3),
     Case(
         "audits/report/folder.py:_findings",
         "report .",
