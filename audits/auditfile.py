@@ -193,6 +193,14 @@ class AuditFile(_Table):
             raise RunFileError(
                 "runs", "in the per-run game members and non_members count the runs", hint="Remove `runs`."
             )
+        for key in ("members", "non_members"):
+            if self.game == "per-run" and getattr(self, key) < 2:
+                raise RunFileError(
+                    key,
+                    "one run a side: the self-tests choose a threshold on half of the runs, and test it on the others",
+                    allowed="2 or more",
+                    hint=f"At least `{key} = 2`; an ε takes dozens.",
+                )
         return self
 
     def _sized(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -256,6 +256,9 @@ def sourced(findings: Findings, path: Path | None, *, base: Path | None = None) 
 def merge(parts: Iterable[Findings]) -> Findings:
     """Several audits of one certificate as one file, under the strictest of their policies.
 
+    An audit whose self-test failed goes by a name of its own where another made the same attack: it casts doubt on
+    itself alone, and a claim that the other refuted stays refuted.
+
     Raises ``UsageError`` when they are bound to different certificates, or when there is none.
     """
     collected = tuple(parts)
@@ -268,10 +271,11 @@ def merge(parts: Iterable[Findings]) -> Findings:
             "the findings are bound to different certificates",
             hint="Name one of them: `--certificate CERT.json`",
         )
+    apart = [_named_apart(collected, number) for number in range(len(collected))]
     return Findings(
         certificate_sha256=collected[0].certificate_sha256,
-        items=tuple(item for part in collected for item in part.items),
-        self_tests=tuple(test for part in collected for test in part.self_tests),
+        items=tuple(item for part in apart for item in part.items),
+        self_tests=tuple(test for part in apart for test in part.self_tests),
         policy=Policy(
             max_leaked=min(part.policy.max_leaked for part in collected),
             allow_underpowered=all(part.policy.allow_underpowered for part in collected),
@@ -279,6 +283,24 @@ def merge(parts: Iterable[Findings]) -> Findings:
             max_extractable=min(part.policy.max_extractable for part in collected),
             max_near_copies=min(part.policy.max_near_copies for part in collected),
         ),
+    )
+
+
+def _named_apart(parts: Sequence[Findings], number: int) -> Findings:
+    """One of the parts, with a number at those of its attacks that failed a self-test and were made in others too."""
+    made = [{item.attack for item in part.items} for part in parts]
+    failed = {test.attack for test in parts[number].self_tests if not test.passed}
+    names = {
+        attack: f"{attack}, audit {1 + sum(attack in each for each in made[:number])}"
+        for attack in failed
+        if any(attack in each for place, each in enumerate(made) if place != number)
+    }
+
+    part = parts[number]
+    return replace(
+        part,
+        items=tuple(replace(item, attack=names.get(item.attack, item.attack)) for item in part.items),
+        self_tests=tuple(replace(test, attack=names.get(test.attack, test.attack)) for test in part.self_tests),
     )
 
 

@@ -107,7 +107,7 @@ class Table:
         self._name = name
         self._model = model
         self._shown = remembering_model(model)
-        lines = (asked.data / name / "train.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = (asked.data / name / "train.jsonl").read_bytes().splitlines()
         found = [json.loads(line) for line in lines]
         records = drop_near_copies([Record(each["id"], each["text"], each["label"]) for each in found], ()).kept
         self._labels = tuple(sorted({record.label or "" for record in records}))

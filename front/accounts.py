@@ -104,8 +104,7 @@ def plan_account(
     ledger = Ledger(keyring=keyring)
     try:
         if records and keyring.exists():
-            known = sketch((one.text for one in records), key=keyring.secret("commitment"))
-            ledger.check_owner(name, records=known)
+            _check_owner(ledger, name, sketch((one.text for one in records), key=keyring.secret("commitment")))
         found = ledger.account(name)
     except LedgerMissing:
         account = _new(name, relation, checked_filter(filter_name or "basic"), asked, cost, costs, _runs(size, cost[1]))
@@ -118,6 +117,16 @@ def plan_account(
     elif not found.admits(*cost):
         raise _cannot_pay(found, cost)
     return AccountPlan(found, cost, costs, exists=True)
+
+
+def _check_owner(ledger: Ledger, name: str, records: Sequence[str]) -> None:
+    """As ``Ledger.check_owner``; there is no run file yet that could name the account."""
+    try:
+        ledger.check_owner(name, records=records)
+    except LedgerMissing:
+        raise
+    except BudgetError as error:
+        raise BudgetError(error.message, hint=error.hint.replace("`data.name", "`name")) from None
 
 
 def _runs(size: int, delta: Decimal) -> int:

@@ -139,8 +139,8 @@ class _Setting:
                 after = self._rehearse(model, (*before[:where], *before[where + 1 :]), seed, history, removed=where)
             else:
                 other = self._record(where, "replacement", longer=place != "last")
-                if change == "moved":
-                    label = next(label for label in self.invented.labels if label != mine.label)
+                if change == "moved" or not _label_is_slot(self.config):
+                    label = next((label for label in self.invented.labels if label != mine.label), mine.label)
                     other = dataclasses.replace(other, label=label)
                 after = self._rehearse(model, (*before[:where], other, *before[where + 1 :]), seed, history)
             yield Neighbours(name, change, rehearse, after)
@@ -182,8 +182,14 @@ def _changes(rehearsed: Rehearsed) -> Iterator[Change]:
     yield "dropped"
     if rehearsed.relation == "substitution" or _draws_without_replacement(rehearsed.plan):
         yield "replaced"
-        if isinstance(rehearsed.plan, Parallel) and len(getattr(rehearsed.config, "labels", ())) > 1:
+        labels = getattr(rehearsed.config, "labels", ())
+        if isinstance(rehearsed.plan, Parallel) and len(labels) > 1 and _label_is_slot(rehearsed.config):
             yield "moved"
+
+
+def _label_is_slot(config: GeneratorConfig) -> bool:
+    """Whether a record's label decides in which part it is; else it may change as its text does."""
+    return not getattr(config, "across_labels", False)
 
 
 def _histories(plan: Plan) -> tuple[History, ...]:

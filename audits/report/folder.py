@@ -25,7 +25,7 @@ from affidavit.accountant.attestation.keys import TrustedKeys
 from affidavit.accountant.attestation.receipt import Receipt
 from affidavit.accountant.attestation.statement import Certificate
 from affidavit.accountant.clock import Clock, utc_now
-from affidavit.accountant.errors import CertificateExpired, UsageError
+from affidavit.accountant.errors import CertificateExpired, CertificateMissing, UsageError
 from affidavit.audits import findings as records
 from affidavit.audits.findings import Findings
 from affidavit.audits.report.inputs import Chapter, ReportInput, Run, Sample
@@ -48,11 +48,17 @@ def read_folder(
 
     Signatures are checked first. A certificate that has expired meanwhile is shown as expired:
     the past is reported, not relied upon. Raises ``CertificateError`` and its kinds, and
-    ``UsageError`` where files contradict one another: findings of a certificate that is not
-    there. Receipts are read as certificates are: ``SignatureInvalid``, ``UntrustedKey``, and ``WrongRun`` for
-    text that is not the receipt's.
+    ``CertificateMissing`` where there is none, and ``UsageError`` where files contradict one another: findings of a
+    certificate that is not there. Receipts are read as certificates are: ``SignatureInvalid``, ``UntrustedKey``, and
+    ``WrongRun`` for text that is not the receipt's.
     """
-    paths = [certificate] if certificate is not None else _paths(folder, "certificate") or [folder / "certificate.json"]
+    paths = [certificate] if certificate is not None else _paths(folder, "certificate")
+    if not paths:
+        raise CertificateMissing(
+            f"there is no certificate in {folder}",
+            hint="Name the one that the run was made under: `--certificate CERT.json`; "
+            "a new one would not fit its text.",
+        )
     found = {each.sha256: each for each in (_certificate(path, trusted, clock) for path in paths)}
     runs, findings = _runs(folder, found, trusted, clock()), _findings(folder, found, only=certificate is not None)
     return ReportInput(

@@ -63,7 +63,7 @@ def labels_of(path: Path | None) -> tuple[str, ...]:
     if path is None:
         return ()
     try:
-        lines = read_bytes(path).decode("utf-8-sig").splitlines()
+        lines = [line.decode("utf-8-sig") for line in read_bytes(path).splitlines()]  # U+2028 may stand in a label
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint="One label a line, in UTF-8.") from None
     except UnicodeDecodeError:

@@ -169,7 +169,7 @@ def _measured(
 
 def _scored_answers(cell: Cell, attempt: Path) -> dict[str, float]:
     """The answers that the generator gave to the test questions, scored as a model's would be."""
-    lines = (attempt / "synthetic.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (attempt / "synthetic.jsonl").read_bytes().splitlines()  # of text, U+2028 would end a line as well
     given = {line["query"]: line["text"] for line in map(json.loads, lines)}
     examples = cell.test_examples()
     found = tuple(named_label(cell.task, " ".join(given[one.input].split())) for one in examples)

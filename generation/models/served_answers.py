@@ -1,7 +1,8 @@
 """What an OpenAI-compatible server's answers hold: text, likely tokens, scores of given text.
 
 Every function takes an answer as it was parsed from JSON and raises ``ModelUnavailable`` where it is not what
-was asked for, without showing any of it.
+was asked for, without showing any of it. What it gives is text: no halves of characters, at which whoever reads an
+answer would fail, and so a run by what a private prompt was answered.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from affidavit.accountant.errors import ModelUnavailable, NotSupported
+from affidavit.generation.models.served_pieces import whole
 
 __all__ = ["END", "distinct", "echoed_score", "likely_chat_tokens", "likely_tokens", "text_at"]
 
@@ -58,7 +60,7 @@ def text_at(answer: Any, *path: str | int) -> str:
             f"the server's answer has no text at {'.'.join(map(str, path))}",
             hint='Name an OpenAI-compatible server, up to its /v1: `model.name = "http://localhost:8000/v1"`',
         )
-    return answer
+    return whole(answer)
 
 
 def _scores_of(answer: Any) -> Mapping[str, Any]:
@@ -101,7 +103,7 @@ def _merged(shown: Iterable[tuple[str, float]]) -> dict[str, float]:
     found: dict[str, float] = {}
     for string, value in shown:
         if value > -math.inf:
-            name = END if string in _END_STRINGS else string
+            name = END if string in _END_STRINGS else whole(string)
             found[name] = float(np.logaddexp(found.get(name, -math.inf), value))
     return found
 

@@ -11,12 +11,17 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["BYTES", "pieces", "weight"]
+__all__ = ["BYTES", "pieces", "weight", "whole"]
 
 BYTES = 4
 """What a piece weighs at most; an English token has about as many bytes."""
 
 _SURROGATES = re.compile("[\\ud800-\\udfff]")
+
+
+def whole(text: str) -> str:
+    """``text``; halves of characters, which JSON can say and which are no text, become U+FFFD."""
+    return _SURROGATES.sub("\ufffd", text)
 
 
 def weight(text: str) -> int:
@@ -27,13 +32,11 @@ def weight(text: str) -> int:
 
 
 def pieces(text: str) -> list[str]:
-    """``text``, cut. A character that is heavier than a piece has empty pieces before it, so that a cut drops it whole.
-
-    Halves of characters, which are no text, become U+FFFD.
-    """
+    """``text``, made ``whole`` and cut. A character that is heavier than a piece has empty pieces before it, so that a
+    cut drops it whole."""
     found: list[str] = []
     held, heavy = "", 0
-    for character in _SURROGATES.sub("\ufffd", text):
+    for character in whole(text):
         here = _weight(character)
         if held and heavy + here > BYTES:
             found.append(held)

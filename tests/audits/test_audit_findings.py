@@ -246,6 +246,22 @@ def test_merging_keeps_everything_under_the_strictest_policy() -> None:
     assert both.self_tests == two.self_tests
 
 
+def test_an_audit_that_failed_its_self_test_casts_no_doubt_on_another() -> None:
+    """The other refuted the claim, by the same attack: exit 1 alone, and it was 5 beside the first."""
+    sound = _findings(_item(verdict="VIOLATION", epsilon_lower=9.0), tests=(_test(),))
+    alarmed = _findings(
+        _item(verdict="VIOLATION", epsilon_lower=9.0), tests=(_test(name="null pair", expected="not caught"),)
+    )
+    assert (sound.exit_code, alarmed.exit_code) == (1, 5)
+    for parts in ([sound, alarmed], [alarmed, sound]):
+        both = merge(parts)
+        assert both.exit_code == 1
+        assert len({item.attack for item in both.items}) == 2
+        assert [outcome for outcome, _ in both.outcomes()] == ["refuted", "inconclusive"]
+    assert merge([alarmed, alarmed]).exit_code == 5
+    assert merge([alarmed, _findings(_item(attack="one-step"))]).items[0].attack == "extraction"
+
+
 def test_merging_needs_one_certificate() -> None:
     with pytest.raises(UsageError, match="different certificates"):
         merge([_findings(_item()), replace(_findings(_item()), certificate_sha256="cd" * 32)])

@@ -64,6 +64,16 @@ def _less(plan):
     return replace(plan, **changes)
 
 
+@pytest.mark.parametrize("kind", ["prism", "invisible-ink", "private-prediction"])
+def test_where_batches_cut_across_labels_another_label_is_a_replacement_in_place(kind, case_of):
+    """It was taken for a move to another batch, which costs half as much: sound code was accused."""
+    case, relation, changes = case_of(kind), "substitution", {"across_labels": True, "samples_per_label": 1}
+    rehearsed = Rehearsed(case.source, case.config(**changes), relation, case.plan(relation, **changes))
+    report = try_sensitivity(rehearsed)
+    assert not report.faults, report.faults
+    assert min(float(found.group(1)) for check in report.checks if (found := _SHARE.search(check.detail))) >= 0.95
+
+
 def test_less_is_less():
     assert _less(Pure(3.0)) == Pure(2.0)
 

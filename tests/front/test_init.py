@@ -7,6 +7,7 @@ import re
 import shlex
 import stat
 import threading
+import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -142,6 +143,13 @@ def test_labels_from_a_file(fresh):
         refused = fresh.command("init", fresh.data, *BASE, "--labels-file", "labels.txt", "-o", "b.toml")
         assert refused.code == 2
         assert problem in refused.err
+
+
+def test_a_label_of_a_file_ends_where_its_line_does(fresh):
+    (fresh.folder / "labels.txt").write_bytes("\ufeffnorth\r\nwest\u2028and so\n".encode())
+    done = fresh.command("init", fresh.data, *BASE, "--size", "24", "--labels-file", "labels.txt")
+    assert done.code == 0, done.err
+    assert tomllib.loads(fresh.run_file.read_text())["generator"]["labels"] == ["north", "west\u2028and so"]
 
 
 def test_labels_that_no_record_has_are_refused_before_anything_is_written(fresh):

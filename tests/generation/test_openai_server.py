@@ -274,6 +274,19 @@ def test_a_private_prompt_that_is_refused_is_a_row_of_nothing(fault: Any, servic
             model.answer_rows(rows[:1], max_tokens=3, private=False)
 
 
+@pytest.mark.parametrize("private", [True, False])
+def test_halves_of_characters_in_an_answer_become_replacement_characters(service: Any, *, private: bool) -> None:
+    """JSON can say them, and no UTF-8: an embedding fails at such a private answer, a run's files at a public one."""
+    model = _model(service.url, retries=0)
+    rows = [model.encode(PROMPT)]
+    service.faults = [(200, {}, rb'{"choices": [{"text": "half \ud83d of it"}]}')]
+    assert model.answer_rows(rows, max_tokens=3, private=private) == ["half \ufffd of it"]
+    service.faults = [(200, {}, rb'{"choices": [{"logprobs": {"top_logprobs": [{"\ud83d": -1.0, "\udc00": -1.0}]}}]}')]
+    logits = model.start(rows, width=50).logits[0]
+    shown = {model.decode([int(token)]): float(logits[token]) for token in np.flatnonzero(logits > -100.0)}
+    assert shown == {"\ufffd": pytest.approx(math.log(2.0) - 1.0)}
+
+
 def test_private_rows_name_no_token(service: Any) -> None:
     """So how many strings private rows have shown can change nothing, and never fills the table."""
     model = _model(service.url)

@@ -13,6 +13,7 @@ import pytest
 from affidavit.experiments.cells import expand
 from affidavit.experiments.gridfile import Dataset, load_grid, parse_grid
 from affidavit.experiments.runner import run_experiment
+from affidavit.experiments.running import _scored_answers
 from affidavit.generation.icl.examples import load_examples
 from affidavit.generation.icl.tasks import task as named_task
 from affidavit.generation.registry import kinds
@@ -124,6 +125,15 @@ def test_a_generator_that_answers_is_asked_the_test_questions(tmp_path: Path) ->
     asked = cells[0].run().generator.model_dump()["queries"]
     assert list(asked) == [one.input for one in cells[0].test_examples()]
     assert len(asked) == 2
+
+
+def test_answers_with_line_separators_are_scored(tmp_path: Path) -> None:
+    """As ``outputs.write`` writes them: a model may say U+2028 or U+0085, which JSON leaves as they are."""
+    cell = expand(_grid("sga", tmp_path, test=2))[0]
+    lines = ({"query": one.input, "text": f"{one.answers[0]}\u2028\u0085."} for one in cell.test_examples())
+    content = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    (tmp_path / "synthetic.jsonl").write_text(content, encoding="utf-8")
+    assert _scored_answers(cell, tmp_path)["accuracy"] == 1.0
 
 
 def _write(path: Path, labels: tuple[str, ...], count: int) -> None:

@@ -182,6 +182,9 @@ CASES = [
     ),
     _audit("audits/auditfile.py:_consistent#8", {"thresholds": [0.5]}, of=MEMBERSHIP, past=True),
     _audit("audits/auditfile.py:_consistent#9", {"game": "per-run", "runs": 3}, of=MEMBERSHIP, past=True),
+    _audit(
+        "audits/auditfile.py:_consistent#10", {"game": "per-run", "runs": None, "members": 1}, of=MEMBERSHIP, past=True
+    ),
     _audit("audits/experiments/run_membership.py:run_membership", {"members": 50}, of=MEMBERSHIP),
     _audit(
         "audits/auditfile.py:_consistent",
@@ -281,10 +284,11 @@ CASES = [
     Case("audits/findings.py:merge", "report . --format json", _reported(nothing)),
     Case(
         "accountant/attestation/certificate.py:read#2",
-        "report .",
+        "report . --certificate certificate.json",
         _reported(lambda place: (place.folder / "certificate.json").unlink()),
         code=3,
     ),
+    Case("audits/report/folder.py:read_folder", "report out", _reported(nothing), code=3),
     Case(
         "audits/report/folder.py:_findings",
         "report .",

@@ -198,6 +198,13 @@ CASES = [
         by_hand=lambda place: ((place.folder / "letters.csv").unlink(), WHOLE(place)),
     ),
     # accounts
+    Case(
+        "front/accounts.py:_check_owner",
+        f"init train.jsonl {PUBLIC}",
+        lambda place: place.generated(),
+        code=4,
+        past=True,
+    ),
     Case("front/accounts.py:_refuse_small", f"init train.jsonl {PUBLIC} --account-epsilon 0.5"),
     Case("front/accounts.py:_refuse_small", f"init train.jsonl {PUBLIC} --account-delta 1e-9"),
     Case(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import sys
 from collections import Counter
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from affidavit.accountant import errors
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ("front", "accountant", "mechanisms", "generation", "audits")
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 KINDS = {name: kind for name in errors.__all__ if issubclass(kind := getattr(errors, name), errors.AffidavitError)}
 
 
@@ -48,18 +50,21 @@ def _of(path: Path) -> list[Site]:
     found: list[Site] = []
     counts: Counter[str] = Counter()
 
-    def visit(node: ast.AST, function: str, texts: dict[str, str]) -> None:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            function, texts = node.name, texts | _texts(node)
+    def visit(node: ast.AST, within: tuple[Function, ...]) -> None:
+        if isinstance(node, Function):
+            within = (*within, node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in KINDS:
-            base = f"{path.relative_to(ROOT).as_posix()}:{function}"
+            base = f"{path.relative_to(ROOT).as_posix()}:{within[-1].name if within else ''}"
             counts[base] += 1
             name = base if counts[base] == 1 else f"{base}#{counts[base]}"
-            found.append(_site(node, node.func.id, name, path, texts))
+            known = texts
+            for function in within:
+                known = known | _texts(function, before=node.lineno)
+            found.append(_site(node, node.func.id, name, path, known))
         for child in ast.iter_child_nodes(node):
-            visit(child, function, texts)
+            visit(child, within)
 
-    visit(tree, "", texts)
+    visit(tree, ())
     return found
 
 
@@ -81,11 +86,12 @@ def _site(node: ast.Call, kind: str, name: str, path: Path, texts: dict[str, str
     )
 
 
-def _texts(scope: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
-    """What names stand for, where they are given a text in the file or function."""
+def _texts(scope: ast.Module | Function, *, before: float = math.inf) -> dict[str, str]:
+    """What names stand for, where they are given a text in the file or function: the last one ``before`` a line."""
     found: dict[str, str] = {}
-    for node in scope.body if isinstance(scope, ast.Module) else ast.walk(scope):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+    nodes = scope.body if isinstance(scope, ast.Module) else ast.walk(scope)
+    for node in sorted((each for each in nodes if isinstance(each, ast.Assign)), key=lambda each: each.lineno):
+        if isinstance(node.targets[0], ast.Name) and node.lineno < before:
             text = _text(node.value, found)
             if text != "…":
                 found[node.targets[0].id] = text

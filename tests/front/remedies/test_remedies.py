@@ -41,3 +41,10 @@ def test_every_error_has_a_hint() -> None:
 
 def test_the_page_of_refusals_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "python tests/front/remedies/remedy_catalogue.py"
+
+
+def test_a_remedy_is_the_one_that_stands_before_its_refusal() -> None:
+    """Several stand under one name in a function: the page gave all of them the last one."""
+    hints = {site.name: site.hint for site in sites()}
+    assert hints["audits/auditfile.py:_consistent#2"] == 'For example `kinds = ["email"]`.'
+    assert hints["audits/auditfile.py:_consistent#8"] == 'Remove `thresholds`, or play `game = "per-run"`.'
