@@ -8,8 +8,7 @@ outside the sum, as exact binomials.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -103,11 +102,6 @@ class Front:
             return None
         with precision(self.bits):
             return ProductProfile(self.direction.mu, self.atoms(), "two-point losses of a sample", self.bits)
-
-    def beside(self, parts: Sequence[tuple[Pair, int]]) -> Front:
-        """An upper side of this with others."""
-        upper = (*self.direction.upper, *parts)
-        return replace(self, direction=replace(self.direction, upper=upper, lower=()))
 
     @property
     def attained(self) -> bool:

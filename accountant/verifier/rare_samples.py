@@ -39,7 +39,6 @@ FIRST_LOOK, ACCURACY = 1e-3, 1e-10
 """Of δ, relative: what each cut may miss."""
 RAMP, HEIGHT = 0.08, 40.0
 """A window's width in log a: this, or less where tilts would lift the end of the middle by more than e to this."""
-NEAR = (0.0, 1e-6, 1e-4, 1e-3, 0.01, 0.05)
 NEAREST, FURTHEST = -6.0, 45.0
 """Where big windows stand, in σ: below, hardly anything is common; beyond there is no noise."""
 LEAST_LOG = -690.0
@@ -58,7 +57,7 @@ LOWEST, HALVINGS = 30.0, 10
 
 @dataclass(frozen=True, slots=True)
 class RareProfile:
-    """The four summands; sharp near one ε. Beyond each of ``known`` (ε, δ_upper), δ is at most what it is there."""
+    """The four summands; sharp near one ε. Beyond the ``known`` (ε, δ_upper), δ is at most what it is there."""
 
     parts: tuple[Windowed, ...]
     integrals: tuple[Integral, ...]
@@ -67,22 +66,16 @@ class RareProfile:
     outside: float
     event: tuple[Ball, Ball]
     """P and Q of: some use is big."""
-    known: tuple[tuple[float, float], ...] = ()
-
-    @property
-    def aim(self) -> float:
-        return self.known[0][0]
+    known: tuple[float, float] = (math.inf, 1.0)
 
     def around(self, epsilon: float) -> RareProfile:
-        """With what is known a little beyond ``epsilon``."""
-        room = epsilon + largest_loss([part.kind for part in self.parts])
-        points = [epsilon + share * room for share in NEAR]
-        return replace(self, known=tuple((point, self.delta(point).upper) for point in points))
+        """With what is known at ``epsilon``."""
+        return replace(self, known=(epsilon, self.delta(epsilon).upper))
 
     def delta(self, epsilon: float) -> Bracket:
         """δ at ``epsilon`` >= 0."""
         lower, upper = self._sides(epsilon)
-        return Bracket(lower, min([upper, *(least for point, least in self.known if point <= epsilon)]))
+        return Bracket(lower, min(upper, self.known[1]) if epsilon >= self.known[0] else upper)
 
     def _sides(self, epsilon: float) -> tuple[float, float]:
         shift = epsilon + largest_loss([part.kind for part in self.parts])
