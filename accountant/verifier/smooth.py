@@ -36,7 +36,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from affidavit.accountant.verifier.balls import Array, Ball, ComplexArray, ball, normal_tail, precision
+from affidavit.accountant.verifier.balls import Array, Ball, ComplexArray, ball, down, normal_tail, precision
 from affidavit.accountant.verifier.bracket import Bracket, clipped
 from affidavit.accountant.verifier.loss_cells import legendre
 
@@ -57,6 +57,8 @@ _NEGLIGIBLE = 60.0
 """Natural logarithms below the peak at which a panel is dropped."""
 _FARTHEST = 1e200
 """No threshold is farther out."""
+_BITS, _SHARP = (256, 2_048), 1e-12
+"""Of one use: what is tried, the second where its terms cancel; the relative width that is enough."""
 _MOST_PANELS = 1_000_000
 
 
@@ -279,16 +281,33 @@ class SmoothLaw:
             high *= 2.0
         while low < (middle := 0.5 * (low + high)) < high:
             low, high = (low, middle) if exceeds(middle) else (middle, high)
-        with precision():
-            growth, sigma, step = ball(epsilon).exp(), ball(piece.sigma), math.ulp(low)
-            while True:
-                (p, above), (q, below) = (_in_balls(c, ball(low), sigma, sign) for c in (piece.p, piece.q))
-                if above <= growth * below:
-                    break
-                low, step = low - step, 2.0 * step
-            missed = (growth - above / below) * q
-            value = piece.weight * (p - growth * q)
-            return Bracket(clipped(value).lower, clipped(value + piece.weight * missed).upper)
+        mixture, exponent = (piece.p, epsilon) if piece.q.share == 0.0 else (piece.q, -epsilon)
+        if 0.0 in (piece.p.share, piece.q.share):  # explicit, where the loss loses its digits in float64
+            with precision(_BITS[1]):
+                inner = 1 + ball(exponent).expm1() / ball(mixture.share)
+                if inner <= 0:
+                    return Bracket(0.0, 0.0)
+                mean = ball(mixture.mean)
+                low = down(sign * (mean / 2 + ball(piece.sigma) ** 2 * inner.log() / mean))
+        found = Bracket(0.0, 1.0)
+        for bits in _BITS:
+            with precision(bits):
+                found = _beyond(piece, ball(epsilon).exp(), low, sign)
+            if found.upper - found.lower <= _SHARP * found.upper:
+                break
+        return found
+
+
+def _beyond(piece: Piece, growth: Ball, low: float, sign: int) -> Bracket:
+    """P − e^ε Q beyond a point that is about ``low`` and before the threshold, and what it lacks."""
+    sigma, step = ball(piece.sigma), math.ulp(low)
+    while True:
+        (p, above), (q, below) = (_in_balls(c, ball(low), sigma, sign) for c in (piece.p, piece.q))
+        if above <= growth * below:
+            break
+        low, step = low - step, 2.0 * step
+    value, missed = p - growth * q, (growth - above / below) * q
+    return Bracket(clipped(piece.weight * value).lower, clipped(piece.weight * (value + missed)).upper)
 
 
 def _in_balls(component: Component, at: Ball, sigma: Ball, sign: int) -> tuple[Ball, Ball]:
