@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from affidavit.accountant.verifier.balls import Array
-from affidavit.accountant.verifier.bracket import Bracket, epsilon_bracket
+from affidavit.accountant.verifier.bracket import Bracket, Falling, Profile, epsilon_bracket
 from affidavit.accountant.verifier.loss_cells import FALLING_CELLS, START, UNIT, Kind, Panels, cells_of
 from affidavit.accountant.verifier.loss_integral import Integral, Lifted, Outline, Transforms, log_c, turned
 from affidavit.accountant.verifier.loss_windows import GROWTH, MISSED, lifts
@@ -138,7 +138,7 @@ class AddedProfile:
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is beyond float64 ends in None
-def added_profile(kinds: Sequence[Kind], *, aim: float, delta: float, is_epsilon: bool) -> AddedProfile | None:
+def added_profile(kinds: Sequence[Kind], *, aim: float, delta: float, is_epsilon: bool) -> Profile | None:
     """The profile near ``aim``, where δ is to be compared with ``delta``: the bound, if it is at most that there.
 
     Else, where an ε is asked for and is larger, near that ε. None where the transform decays too slowly, or is so small
@@ -148,7 +148,7 @@ def added_profile(kinds: Sequence[Kind], *, aim: float, delta: float, is_epsilon
     if bound.delta(aim).upper <= delta:
         return bound
     parts, log_goal = [Added(kind) for kind in kinds], math.log(max(delta, 1e-300)) + math.log(ACCURACY)
-    for _ in range(ROUNDS):
+    for turn in range(ROUNDS):
         outline = Outline.of(parts, aim - bound.largest, bound.tilts, log_goal) if aim < bound.largest else None
         integral = outline.summed() if outline else None
         if integral is None:
@@ -156,8 +156,9 @@ def added_profile(kinds: Sequence[Kind], *, aim: float, delta: float, is_epsilon
         found = replace(bound, integral=integral)
         here = found.delta(aim)
         sides = epsilon_bracket(found, delta, start=aim) if is_epsilon else here
-        if here.upper <= delta or sides.upper - sides.lower <= SHARP * sides.upper:
-            return found
+        is_sharp = sides.upper - sides.lower <= SHARP * sides.upper
+        if is_sharp or (turn == 0 and here.upper <= delta):
+            return Falling.of(found, sides.upper if is_sharp and is_epsilon else aim)
         if not is_epsilon:
             return None
         aim = sides.upper

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from affidavit.accountant.verifier.balls import Ball, down, up
 
-__all__ = ["Bracket", "Profile", "Sides", "clipped", "epsilon_bracket"]
+__all__ = ["Bracket", "Falling", "Profile", "Sides", "clipped", "epsilon_bracket"]
 
 RELATIVE, MOST_TURNS = 1e-13, 400
 LARGEST = 1.7e308
@@ -32,6 +33,23 @@ class Profile(Protocol):
     """(lower, upper) δ of one composition at any real ε."""
 
     def delta(self, epsilon: float) -> Sides: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Falling:
+    """A profile whose upper side may rise beyond where it is sharp: from ``at`` on, δ is at most ``most``, as there."""
+
+    profile: Profile
+    at: float
+    most: float
+
+    @staticmethod
+    def of(profile: Profile, at: float) -> Falling:
+        return Falling(profile, at, profile.delta(at)[1])
+
+    def delta(self, epsilon: float) -> Bracket:
+        lower, upper = self.profile.delta(epsilon)
+        return Bracket(lower, min(upper, self.most) if epsilon >= self.at else upper)
 
 
 def clipped(value: Ball) -> Bracket:

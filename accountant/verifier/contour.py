@@ -28,11 +28,12 @@ import numpy as np
 
 from affidavit.accountant.verifier.balls import ComplexArray
 from affidavit.accountant.verifier.bracket import Bracket
+from affidavit.accountant.verifier.loss_cells import UNIT
+from affidavit.accountant.verifier.loss_integral import Integral
 from affidavit.accountant.verifier.smooth import Panels, SmoothLaw, TooFineError
 
-__all__ = ["ContourProfile", "TailProfile", "contour_profile"]
+__all__ = ["TailProfile", "contour_profile"]
 
-_UNIT = 2.0**-53
 _RUN = 64
 _STRIDE = 1.4
 _WORK_LIMIT = 4e7
@@ -44,41 +45,6 @@ _LOG_SMALLEST = -690.0
 
 
 @dataclass(frozen=True, slots=True)
-class ContourProfile:
-    """The sum's terms; one multiplication by e^{−sε} and one sum give δ at any ε near the aim."""
-
-    tilt: float
-    step: float
-    terms: ComplexArray  # f(θ + ikτ) / e^{log_scale}
-    log_scale: float
-    tail: float  # bound of the truncated rest, same scale
-    rounding: float  # bound of Σ |error of a term|, same scale
-    second_tilt: float
-    log_chernoff: float  # log of c(θ₂) M(θ₂)
-
-    def delta(self, epsilon: float) -> Bracket:
-        """δ at ``epsilon`` >= 0 with all errors charged."""
-        k = np.arange(len(self.terms))
-        phases = np.exp(-1j * (self.step * epsilon) * k)
-        real = (self.terms * phases).real
-        real[0] *= 0.5
-        log_factor = self.log_scale - self.tilt * epsilon
-        if log_factor > 600.0:  # far below the aim the images are all there is, and beyond float64
-            return Bracket(0.0, 1.0)
-        factor = self.step / math.pi * math.exp(log_factor)
-        value = factor * math.fsum(real.tolist())
-        period = 2.0 * math.pi / self.step
-        from_below = 1.0 / math.expm1(min(self.tilt * period, 700.0))
-        gap = self.second_tilt - self.tilt
-        from_above = math.exp(min(self.log_chernoff - self.second_tilt * epsilon - gap * period, 700.0))
-        from_above /= -math.expm1(-gap * period)
-        absolute, log_sizes = float(np.sum(np.abs(self.terms))), abs(self.log_scale) + self.tilt * epsilon
-        error = factor * (self.tail / self.step + self.rounding)
-        error += factor * absolute * _UNIT * (8.0 + 4.0 * log_sizes + 4.0 * self.step * epsilon * len(k))
-        return Bracket(max(0.0, value - error - from_below - from_above), min(1.0, value + error))
-
-
-@dataclass(frozen=True, slots=True)
 class TailProfile:
     """Chernoff's bound at one tilt; its lower side is 0."""
 
@@ -87,7 +53,7 @@ class TailProfile:
 
     def delta(self, epsilon: float) -> Bracket:
         shift = self.tilt * epsilon
-        log_bound = self.log_chernoff - shift + 4.0 * _UNIT * (abs(self.log_chernoff) + shift)
+        log_bound = self.log_chernoff - shift + 4.0 * UNIT * (abs(self.log_chernoff) + shift)
         return Bracket(0.0, min(1.0, math.exp(min(log_bound, 0.0)) * (1.0 + 1e-9)))
 
 
@@ -177,10 +143,10 @@ class _Whole:
         shape = self.tilt * math.log(self.tilt) - (1.0 + self.tilt) * math.log1p(self.tilt)
         sizes = math.fsum(p.uses * abs(p.log_peak) for p in self.parts) + 2.0 * self.precision * self.tilt
         sizes += self.precision * self.tilt**2 + (1.0 + self.tilt) * (1.0 + abs(math.log(self.tilt)))
-        rounding = 4.0 * _UNIT * sizes
+        rounding = 4.0 * UNIT * sizes
         for part in self.parts:
             at_once, by_loss = _rounding(part, self.tilt)
-            rounding += part.uses * 4.0 * _UNIT * (at_once + self.tilt * by_loss)
+            rounding += part.uses * 4.0 * UNIT * (at_once + self.tilt * by_loss)
         return self.log_peak + shape + rounding
 
     @property
@@ -203,7 +169,7 @@ def contour_profile(
     delta: float,
     epsilon: float | None,
     accuracy: float = 1e-7,
-) -> ContourProfile | TailProfile | None:
+) -> Integral | TailProfile | None:
     """The profile of ``laws`` = (law, uses), and Gaussians of Σ 1/σ² = ``precision``.
 
     Sharp near ``epsilon`` if given, else near the ε of ``delta``, to a relative ``accuracy`` of ε. Where
@@ -256,7 +222,7 @@ def _second_tilt(at: Callable[[float], _Whole], tilt: float, target: float, log_
     return best, max(needed, (-log_goal + 1.0) / tilt, 1e-6)
 
 
-def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal: float) -> ContourProfile | None:
+def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal: float) -> Integral | None:
     tilt = whole.tilt
     # Allowed rest of ∫ |f| dt, in units of M(θ): goal · π · e^{θε} / M(θ).
     goal = math.exp(min(log_goal + math.log(math.pi) + tilt * target - whole.log_peak, 700.0))
@@ -278,12 +244,12 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
         product = np.exp(whole.precision * (0.5 * (1j * t) ** 2 + 1j * t * (tilt + 0.5)))
         # |(m + e)^n − m^n| <= (|m| + |e|)^n − |m|^n, also where m is less than its rounding errors.
         log_size = -0.5 * whole.precision * t * t
-        growth = 4.0 * _UNIT * whole.precision * t * (t + tilt + 1.0)
+        growth = 4.0 * UNIT * whole.precision * t * (t + tilt + 1.0)
         for part, (at_once, by_loss) in zip(whole.parts, roundings, strict=True):
             m = _transform(part, tilt, k, k + block, step)
             size = np.maximum(np.abs(m), 1e-300)
             product = product * np.exp(part.uses * np.log(np.where(m == 0.0, 1e-300, m)))
-            rounding = 4.0 * _UNIT * (at_once + (t + tilt) * by_loss)
+            rounding = 4.0 * UNIT * (at_once + (t + tilt) * by_loss)
             log_size += part.uses * np.log(size)
             growth += part.uses * np.log1p(rounding / size)
         small = np.exp(log_size) * np.expm1(np.minimum(growth, 1.0))
@@ -299,8 +265,15 @@ def _summed(whole: _Whole, second: _Whole, step: float, target: float, log_goal:
             if tail <= goal:
                 break
         block = min(2 * block, 2048)
-    terms = np.concatenate(values)
-    return ContourProfile(tilt, step, terms, whole.log_peak, tail, errors, second.tilt, second.log_chernoff)
+    return Integral(
+        tilt,
+        step,
+        np.concatenate(values),
+        whole.log_peak,
+        tail / step + errors,
+        (second.tilt, second.log_chernoff),
+        0.0,
+    )
 
 
 def _rest(whole: _Whole, joint_atom: float, start: float, goal: float) -> float:

@@ -65,7 +65,7 @@ FEWEST_PLACES = 300
 SHARE = 1.0
 """What coarser places may add, relative to what the lattice adds to each use; not where there are so few."""
 IDLE = 0.5
-"""Mass that may move down by a step for nothing, in steps."""
+"""Mass that may move down by a step for nothing, in steps, over 1 + θ: ε moves by the mean, and θ/2 of the variance."""
 
 
 class Window(NamedTuple):
@@ -216,7 +216,8 @@ class _Sums:
                 kept *= 1.0 + STEP
             else:
                 raised = _raised(others.tolist(), up(step.exp()) * (1.0 + STEP), down((-step).exp()) * (1.0 - STEP))
-                if float(np.sum(others - 2.0 * raised)) > IDLE * float(step):
+                tilt = -2.0 * math.log(self.cut) / (len(law.masses) * float(step) * math.sqrt(times))
+                if float(np.sum(others - 2.0 * raised)) > IDLE * float(step) * (1.0 + tilt):
                     break  # much mass would move down for nothing
                 kept[:-1] += others - raised
                 kept[1:] += raised

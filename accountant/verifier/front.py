@@ -8,8 +8,7 @@ outside the sum, as exact binomials.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -36,12 +35,19 @@ COARSE_CELLS, MOST_COARSE = 600, 8
 MAX_SIZE, MAX_TAILS = 1 << 16, 20_000
 """Places of a transform, fewer of more than 128 bits, and lattice points at which tails are evaluated for one side."""
 STEP_BITS, HALVED = 34, 3
+MANY = 256
+"""Uses of which all span so much more than one that fewer places for one are enough."""
 CELL_BITS = 128
 """Of a sampled Gaussian's masses, beside those that the rate and differences lose."""
 FEW_BESIDE = 64
 """Losses at which the closed form of one use is evaluated."""
 LATTICE_BELOW_ZERO = 1.2
 """Cells between a mixture's smallest loss and 0: without a lattice point there its bulk has no place below."""
+
+NOTHING: dict[bool, tuple[Array, Array, float]] = {
+    upward: (np.zeros(1), np.zeros(1), float(upward)) for upward in (True, False)
+}
+"""A side that says nothing: all mass on +inf above, none below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +102,6 @@ class Front:
             return None
         with precision(self.bits):
             return ProductProfile(self.direction.mu, self.atoms(), "two-point losses of a sample", self.bits)
-
-    def beside(self, parts: Sequence[tuple[Pair, int]]) -> Front:
-        """An upper side of this with others."""
-        upper = (*self.direction.upper, *parts)
-        return replace(self, direction=replace(self.direction, upper=upper, lower=()))
 
     @property
     def attained(self) -> bool:
@@ -169,10 +170,10 @@ class Front:
             )
 
     def resolution(self, cells: int) -> float:
-        """A spacing of so many places for what one use spans, where all of them add up their squares."""
+        """A spacing of so many places for what one use spans, fewer where many span more: their squares add up."""
         counts = [count for _, count in self.direction.upper]
         squares = sum(count * span**2 for count, span in zip(counts, self.spans(), strict=True))
-        return math.sqrt(squares / sum(counts)) / cells
+        return math.sqrt(squares / sum(counts)) / cells * max(1.0, sum(counts) / MANY) ** (1.0 / 3.0)
 
     def tails(self, step: float) -> float:
         """At how many lattice points tails are evaluated for one side, over ``MAX_TAILS``."""
@@ -229,37 +230,27 @@ class Front:
         return two_point_product(self.direction.plain, budget=self.negligible, others=self.direction.binomials)
 
     def masses(self, spacing: float, *, keep: Kept = "both") -> LossMasses:
-        """The loss distribution on a lattice of about that spacing, times the two-point losses.
-
-        A side that is not kept says nothing: all mass on +inf above, none below.
-        """
+        """The loss distribution on a lattice of about that spacing, times the two-point losses."""
         with precision(self.bits):
-            result = self._lattice(spacing, keep=keep)
+            above, below = (
+                NOTHING[upward] if keep == other else self._side(spacing, upward=upward)
+                for upward, other in ((True, "lower"), (False, "upper"))
+            )
+            result = LossMasses(*above, *below)
             if self.direction.binomials or self.direction.plain:
                 result = result.times(two_point_masses(self.atoms()))
             return result
 
-    def _lattice(self, spacing: float, *, keep: Kept) -> LossMasses:
-        upper: tuple[Array, Array, float] = (np.zeros(1), np.zeros(1), 1.0)
-        lower: tuple[Array, Array, float] = (np.zeros(1), np.zeros(1), 0.0)
-        if keep != "lower":
-            grid = self._grid(spacing, upward=True)
-            above = self._composed(grid, upward=True)
-            while above is None and spacing <= max(self.spans()):  # a coarser lattice tells nothing
-                spacing *= 2
-                grid = self._grid(spacing, upward=True)
-                above = self._composed(grid, upward=True)
-            if above is not None:
-                upper = above.masses, losses(above, grid.step, upward=True), above.infinite
-        grid = self._grid(spacing, upward=False)
-        below = self._composed(grid, upward=False) if keep != "upper" else None
-        while below is None and keep != "upper" and spacing <= max(self.spans()):
+    def _side(self, spacing: float, *, upward: bool) -> tuple[Array, Array, float]:
+        """Masses, losses and the mass on +inf, on that lattice or the first coarser one that is not too long."""
+        while True:
+            grid = self._grid(spacing, upward=upward)
+            found = self._composed(grid, upward=upward)
+            if found is not None:
+                return found.masses, losses(found, grid.step, upward=upward), found.infinite
+            if spacing > max(self.spans()):  # a coarser lattice tells nothing
+                return NOTHING[upward]
             spacing *= 2
-            grid = self._grid(spacing, upward=False)
-            below = self._composed(grid, upward=False)
-        if below is not None:
-            lower = below.masses, losses(below, grid.step, upward=False), below.infinite
-        return LossMasses(*upper, *lower)
 
     def _grid(self, spacing: float, *, upward: bool) -> Grid:
         """A lattice of about the given spacing, with lattice points where much of the mass sits.

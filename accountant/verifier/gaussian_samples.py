@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from affidavit.accountant.verifier.added_samples import added_profile
-from affidavit.accountant.verifier.bracket import Profile, Sides, epsilon_bracket
+from affidavit.accountant.verifier.bracket import Falling, Profile, Sides, epsilon_bracket
 from affidavit.accountant.verifier.branches import Fixed, Sampled
 from affidavit.accountant.verifier.contour import contour_profile
 from affidavit.accountant.verifier.loss_cells import Kind
 from affidavit.accountant.verifier.profile import Goal
-from affidavit.accountant.verifier.rare_samples import RareProfile, rare_profile
+from affidavit.accountant.verifier.rare_samples import rare_profile
 from affidavit.accountant.verifier.smooth import SmoothLaw, diluted_pair, removal_pair, replaced_curve
 
 __all__ = ["gaussian_samples"]
@@ -75,7 +75,7 @@ def _profile(part: Part, goal: Goal, others: Iterable[Profile]) -> Profile | Non
             aim = epsilon_bracket(removed, goal.delta).lower if goal.delta is not None else goal.epsilon or 0.0
             least = goal.delta or max(removed.delta(aim)[0], 1e-300)
             added = added_profile(kinds, aim=aim, delta=least, is_epsilon=goal.delta is not None)
-            if added is not None and (isinstance(removed, RareProfile) or added.delta(aim).upper <= least):
+            if added is not None and (isinstance(removed, Falling) or added.delta(aim)[1] <= least):
                 return added
     elif kinds is not None:
         profile = rare_profile(kinds, delta=goal.expected or goal.delta, epsilon=goal.epsilon)

@@ -88,34 +88,22 @@ def _sharp(profile: Profile | None, goal: Goal) -> Profile | None:
 
 
 def _two_lattices(forward: Front, backward: Front, goal: Goal) -> Profile:
-    """One upper side for both directions, and the explicit pairs below it, which need a finer lattice.
+    """One upper side for both directions, and the explicit pairs of each below it, which need a finer lattice.
 
-    Those differ by direction; a quick look from above may show that the second one does not matter. A rough curve is an
-    upper side only.
+    A rough curve is an upper side only.
     """
     step = forward.spacing(NARROW / 2, resolve=False)
     above = _lattice_profile(forward, step, keep="upper")
-    if not goal.rough:
-        above, step = _halved(forward, step, above, goal)
+    above = above if goal.rough else _halved(forward, step, above, goal)
     sides: list[Profile] = [OneSide(above, "upper")]
-    reached = 0.0
-    for front in () if goal.rough or goal.keep == "upper" or goal.met(above) else (forward, backward):
-        if len(sides) > 1:
-            if not front.direction.lower:  # nothing that the first direction does not have
-                break
-            alone = replace(front, direction=replace(front.direction, upper=front.direction.lower))
-            wide = max(step, alone.spacing(COARSE_WIDTH, resolve=False))
-            look = _lattice_profile(alone, wide, keep="upper")
-            if _asked(look, goal)[1] <= reached:
-                break
-        below = _lattice_profile(front, front.spacing(NARROW / 2), keep="lower")
-        reached = max(reached, _asked(below, goal)[0])
-        sides.append(OneSide(below, "lower"))
+    if not (goal.rough or goal.keep == "upper" or goal.met(above)):
+        for front in (forward, backward):
+            sides.append(OneSide(_lattice_profile(front, front.spacing(NARROW / 2), keep="lower"), "lower"))
     return Best(tuple(sides))
 
 
-def _halved(front: Front, step: float, above: MixtureProfile, goal: Goal) -> tuple[MixtureProfile, float]:
-    """An upper side on finer lattices, as long as it falls, and the last spacing.
+def _halved(front: Front, step: float, above: MixtureProfile, goal: Goal) -> MixtureProfile:
+    """An upper side on finer lattices, as long as it falls.
 
     It is O(spacing²) above the truth, so the step to half of it shows three quarters of the error.
     """
@@ -130,7 +118,7 @@ def _halved(front: Front, step: float, above: MixtureProfile, goal: Goal) -> tup
             above = finer
         if before - upper <= (2 * NARROW if goal.delta is not None else NARROW_DELTA) * upper:
             break
-    return above, step
+    return above
 
 
 def lattice_above(front: Front) -> Profile:
@@ -178,7 +166,7 @@ def _refined(look: _Look, goal: Goal, floor: float, top: float) -> Profile:
     """The profile on finer and finer lattices, until it is narrow or another direction's sides make it so."""
     front = look.front
     if goal.keep == "upper" and look.profile is not None:
-        return _halved(front, look.step, look.profile, goal)[0]
+        return _halved(front, look.step, look.profile, goal)
     aim = NARROW if goal.delta is not None else ROUGH_DELTA if goal.rough else NARROW_DELTA
     aim += COARSE_WIDTH if goal.keep == "lower" else 0.0  # the upper side is that of the look
     step = front.spacing(COARSE_WIDTH if front.attained else NARROW / 2)

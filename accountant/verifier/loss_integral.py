@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from affidavit.accountant.verifier.balls import Array, ComplexArray
+from affidavit.accountant.verifier.bracket import Sides
 from affidavit.accountant.verifier.loss_cells import UNIT, Kind, Panels
 
 __all__ = ["Integral", "Lifted", "Outline", "Part", "Transforms", "log_c", "turned"]
@@ -78,7 +79,7 @@ def log_c(theta: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Integral:
-    """Terms of the sum over t, divided by e^{``log_scale``}."""
+    """Terms f(θ + ikτ) of the sum over t, divided by e^{``log_scale``}: δ at any ε near the aim."""
 
     tilt: float
     step: float
@@ -88,21 +89,18 @@ class Integral:
     second: tuple[float, float]  # another tilt, and log of Chernoff's constant there
     log_mass: float
 
-    def delta(self, shift: float, size: float) -> tuple[float, float]:
-        """(lower, upper) at c = ``shift``, a sum of numbers up to ``size``."""
+    def delta(self, shift: float, size: float = 0.0) -> Sides:
+        """(lower, upper) at c = ``shift``, which may be a sum of numbers up to ``size``; all errors are charged."""
         log_factor = self.log_scale - self.tilt * shift
-        if log_factor > 600.0:
+        if log_factor > 600.0:  # far below the aim the images are all there is, and beyond float64
             return 0.0, 1.0
+        size += abs(shift)
         phase = self.step * shift * np.arange(len(self.terms))
         real = (self.terms * np.exp(-1j * phase)).real
         real[0] *= 0.5
         factor = self.step / math.pi * math.exp(log_factor)
         value = factor * math.fsum(real.tolist())
-        rounded = (
-            16.0
-            + 8.0 * self.step * (abs(shift) + size) * np.arange(len(phase))
-            + 8.0 * (abs(self.log_scale) + self.tilt * size)
-        )
+        rounded = 16.0 + 8.0 * (self.step * size * np.arange(len(phase)) + abs(self.log_scale) + self.tilt * size)
         error = factor * (self.error + UNIT * float(np.abs(self.terms) @ rounded))
         period = 2.0 * math.pi / self.step
         other, constant = self.second
@@ -110,7 +108,7 @@ class Integral:
         log_images = constant - other * shift - gap
         images = math.exp(log_images) / -math.expm1(-gap) if log_images < 700.0 else math.inf
         images += math.exp(self.log_mass) / math.expm1(min(self.tilt * period, 700.0))
-        return max(0.0, value - error - images * (1.0 + 1e-9)), max(0.0, value + error)
+        return max(0.0, value - error - images * (1.0 + 1e-9)), min(1.0, max(0.0, value + error))
 
 
 def _log_measure(parts: Sequence[Part], tilts: Array) -> Array:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from flint import arb
 
 from affidavit.accountant.verifier.added_samples import SPREADS, largest_loss, short_of
 from affidavit.accountant.verifier.balls import Array, Ball, ball, down, precision, up
-from affidavit.accountant.verifier.bracket import Bracket, epsilon_bracket
+from affidavit.accountant.verifier.bracket import Bracket, Falling, epsilon_bracket
 from affidavit.accountant.verifier.loss_cells import Kind
 from affidavit.accountant.verifier.loss_integral import Integral, Outline, log_c
 from affidavit.accountant.verifier.loss_windows import APART, CUT, Windowed
@@ -39,7 +39,6 @@ FIRST_LOOK, ACCURACY = 1e-3, 1e-10
 """Of δ, relative: what each cut may miss."""
 RAMP, HEIGHT = 0.08, 40.0
 """A window's width in log a: this, or less where tilts would lift the end of the middle by more than e to this."""
-NEAR = (0.0, 1e-6, 1e-4, 1e-3, 0.01, 0.05)
 NEAREST, FURTHEST = -6.0, 45.0
 """Where big windows stand, in σ: below, hardly anything is common; beyond there is no noise."""
 LEAST_LOG = -690.0
@@ -58,7 +57,7 @@ LOWEST, HALVINGS = 30.0, 10
 
 @dataclass(frozen=True, slots=True)
 class RareProfile:
-    """The four summands; sharp near one ε. Beyond each of ``known`` (ε, δ_upper), δ is at most what it is there."""
+    """The four summands; sharp near one ε."""
 
     parts: tuple[Windowed, ...]
     integrals: tuple[Integral, ...]
@@ -67,24 +66,9 @@ class RareProfile:
     outside: float
     event: tuple[Ball, Ball]
     """P and Q of: some use is big."""
-    known: tuple[tuple[float, float], ...] = ()
-
-    @property
-    def aim(self) -> float:
-        return self.known[0][0]
-
-    def around(self, epsilon: float) -> RareProfile:
-        """With what is known a little beyond ``epsilon``."""
-        room = epsilon + largest_loss([part.kind for part in self.parts])
-        points = [epsilon + share * room for share in NEAR]
-        return replace(self, known=tuple((point, self.delta(point).upper) for point in points))
 
     def delta(self, epsilon: float) -> Bracket:
         """δ at ``epsilon`` >= 0."""
-        lower, upper = self._sides(epsilon)
-        return Bracket(lower, min([upper, *(least for point, least in self.known if point <= epsilon)]))
-
-    def _sides(self, epsilon: float) -> tuple[float, float]:
         shift = epsilon + largest_loss([part.kind for part in self.parts])
         with precision():
             linear = self.event[0] - ball(epsilon).exp() * self.event[1]
@@ -104,17 +88,17 @@ class RareProfile:
         theta, constant = self.common
         log_common = constant - theta * shift
         if log_missing > 0.0 or log_common > 0.0:
-            return lower, 1.0
+            return Bracket(lower, 1.0)
         more = (math.exp(log_common) + math.exp(log_missing)) * (1.0 + 1e-9) + self.outside
-        return lower, min(1.0, max(0.0, high + most + more) * (1.0 + 1e-14))
+        return Bracket(lower, min(1.0, max(0.0, high + most + more) * (1.0 + 1e-14)))
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is beyond float64 ends in None
-def rare_profile(kinds: Sequence[Kind], *, delta: float | None, epsilon: float | None) -> RareProfile | None:
+def rare_profile(kinds: Sequence[Kind], *, delta: float | None, epsilon: float | None) -> Falling | None:
     """The profile near ``epsilon``, or near the ε of ``delta``; None where the windows do not stand apart enough."""
     aim, largest = epsilon if epsilon is not None else _guess(kinds, delta or 0.0), largest_loss(kinds)
     log_delta = math.log(delta) if delta else _log_guess(kinds, aim, short_of(kinds, aim + largest, -1.0)[0])
-    best: tuple[float, RareProfile] | None = None
+    best: tuple[float, Falling] | None = None
     low, high, last, is_lost = 0.0, math.inf, aim, False
     for turn in range(PASSES):
         accuracy = FIRST_LOOK if turn == 0 else ACCURACY
@@ -135,7 +119,7 @@ def rare_profile(kinds: Sequence[Kind], *, delta: float | None, epsilon: float |
                 break
         width = (sides.upper - sides.lower) / max(sides.upper, 1e-300) if sides.upper < math.inf else math.inf
         if math.isfinite(width) and (best is None or width < 0.5 * best[0]):
-            best = (width, found.around(sides.upper if epsilon is None else aim))
+            best = (width, Falling.of(found, sides.upper if epsilon is None else aim))
         elif best is not None and best[0] <= ROUGH:
             break
         if width <= SHARP:
@@ -145,7 +129,7 @@ def rare_profile(kinds: Sequence[Kind], *, delta: float | None, epsilon: float |
     return None if best is None or best[0] > ROUGH else best[1]
 
 
-def _closer(found: RareProfile, aim: float, delta: float, low: float, high: float) -> float:
+def _closer(found: Falling, aim: float, delta: float, low: float, high: float) -> float:
     """Where the line through log δ at ``aim``, over log ε, meets ``delta``; else between what is known of ε."""
     here, further = found.delta(aim).upper, found.delta(BESIDE * aim).upper
     if 0.0 < further < here:
@@ -186,7 +170,7 @@ def _log_expm1(x: float) -> float:
     return x + math.log(-math.expm1(-x))
 
 
-def _near(kinds: Sequence[Kind], epsilon: float, log_delta: float, accuracy: float) -> RareProfile | None:
+def _near(kinds: Sequence[Kind], epsilon: float, log_delta: float, accuracy: float) -> Falling | None:
     shift, log_goal = epsilon + largest_loss(kinds), log_delta + math.log(accuracy)
     if not 0.0 < shift < 600.0:
         return None
@@ -217,7 +201,7 @@ def _near(kinds: Sequence[Kind], epsilon: float, log_delta: float, accuracy: flo
     cuts = dict.fromkeys((found.parts, *found.summed))
     outside = math.fsum(math.exp(part.log_beyond()) for parts in cuts for part in parts)
     integrals = tuple(one for one in sums if one)
-    return RareProfile(found.parts, integrals, found.common, rest, outside, event).around(epsilon)
+    return Falling.of(RareProfile(found.parts, integrals, found.common, rest, outside, event), epsilon)
 
 
 class _Cut(NamedTuple):

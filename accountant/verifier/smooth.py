@@ -34,12 +34,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import mpmath
 import numpy as np
 
-from affidavit.accountant.digits import alone
-from affidavit.accountant.verifier.balls import Array, ComplexArray
-from affidavit.accountant.verifier.bracket import Bracket
+from affidavit.accountant.verifier.balls import Array, Ball, ComplexArray, ball, down, normal_tail, precision
+from affidavit.accountant.verifier.bracket import Bracket, clipped
 from affidavit.accountant.verifier.loss_cells import legendre
 
 __all__ = [
@@ -57,10 +55,10 @@ _LIFTS = (0.02, 0.06, 0.15, 0.35, 0.7, 1.2, 2.0)
 """Heights of the moved path in units of σ."""
 _NEGLIGIBLE = 60.0
 """Natural logarithms below the peak at which a panel is dropped."""
-_DIGITS, _GUARD, _LEAST = 60, 20, mpmath.mpf("1e-330")
-"""One use: the digits that it begins with, those that must be left, and what is nothing even beside a denormal."""
 _FARTHEST = 1e200
 """No threshold is farther out."""
+_BITS, _SHARP = (256, 2_048), 1e-12
+"""Of one use: what is tried, the second where its terms cancel; the relative width that is enough."""
 _MOST_PANELS = 1_000_000
 
 
@@ -117,12 +115,6 @@ class Component:
             return np.zeros_like(x)
         z = (self.mean * x - 0.5 * self.mean**2) / sigma**2
         return self._posterior(z) * self.mean / sigma**2
-
-    def tail(self, x: mpmath.mpf, sigma: float) -> mpmath.mpf:
-        """Probability of (x, ∞)."""
-        root = sigma * mpmath.sqrt(2)
-        near, far = mpmath.erfc(x / root) / 2, mpmath.erfc((x - self.mean) / root) / 2
-        return near + self.share * (far - near)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,68 +264,57 @@ class SmoothLaw:
         return 1.01 * float(weights @ size)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ of one use: the likelihood-ratio test with threshold ε, with more digits where its terms cancel."""
-        digits = _DIGITS
-        while True:
-            with alone, mpmath.workdps(digits):
-                found = [_one_use(piece, epsilon) for piece in self.pieces]
-                value = mpmath.fsum(one for one, _ in found)
-                lost = mpmath.fsum(size for _, size in found) * mpmath.mpf(10) ** (_GUARD - digits)
-                if epsilon < 0.0:
-                    value -= self.atom * mpmath.expm1(epsilon)
-                if lost <= max(value * mpmath.mpf(10) ** -_GUARD, _LEAST):
-                    nearest = float(value)
-                    break
-            digits *= 2
-        return Bracket(max(0.0, math.nextafter(nearest, -math.inf)), min(1.0, math.nextafter(nearest, math.inf)))
+        """δ of one use at ``epsilon`` >= 0: that of {L > ε}, which is x > a threshold, or below it, as L is monotone.
 
+        Only the first piece has such losses. At a point before the threshold, η = ε − L there, what is between the two
+        lowers P − e^ε Q by at most e^ε (1 − e^{−η}) of Q beyond the point.
+        """
+        piece = self.pieces[0]
+        sign, low, high = (-1 if piece.falls else 1), -1.0, 1.0
 
-def _one_use(piece: Piece, epsilon: float) -> tuple[mpmath.mpf, mpmath.mpf]:
-    """P(A) − e^ε Q(A) for A = {x > low: L(x) > ε}, and the size of its terms; L is monotone, so A is one interval."""
-    growth = mpmath.exp(epsilon)
-    low, at = mpmath.mpf(piece.low), _threshold(piece, epsilon)
-    start, end = (low, at) if piece.falls else (max(low, at), mpmath.inf)
-    if end <= start:
-        return mpmath.mpf(0), mpmath.mpf(0)
-    (p, p_size), (q, q_size) = _mass(piece.p, start, end, piece.sigma), _mass(piece.q, start, end, piece.sigma)
-    return piece.weight * max(mpmath.mpf(0), p - growth * q), piece.weight * (p_size + growth * q_size)
+        def exceeds(x: float) -> bool:
+            return bool(piece.loss(np.asarray(sign * x)) > epsilon)
 
-
-def _mass(c: Component, start: mpmath.mpf, end: mpmath.mpf, sigma: float) -> tuple[mpmath.mpf, mpmath.mpf]:
-    """Probability of (start, end), and the size of its terms."""
-    if mpmath.isinf(start):
-        below = Component(c.share, -c.mean).tail(-end, sigma)
-        return below, below
-    beyond = c.tail(start, sigma)
-    return beyond - c.tail(end, sigma), beyond
-
-
-def _threshold(piece: Piece, epsilon: float) -> mpmath.mpf:
-    """The x at which L = ``epsilon`` (±∞ if it is nowhere reached).
-
-    For N(0) and one mixture explicit. Else by bisection in float64: at the exact threshold δ is
-    stationary in x, so an error of 1e-15 there changes it by about 1e-30 only.
-    """
-    variance = mpmath.mpf(piece.sigma) ** 2
-    if 0.0 in (piece.p.share, piece.q.share):
+        while exceeds(low) and low > -_FARTHEST:
+            low *= 2.0
+        while not exceeds(high) and high < _FARTHEST:
+            high *= 2.0
+        while low < (middle := 0.5 * (low + high)) < high:
+            low, high = (low, middle) if exceeds(middle) else (middle, high)
         mixture, exponent = (piece.p, epsilon) if piece.q.share == 0.0 else (piece.q, -epsilon)
-        inner = mpmath.expm1(exponent) / mpmath.mpf(mixture.share)
-        if inner <= -1:
-            return -mpmath.inf if mixture.mean > 0.0 else mpmath.inf
-        z = mpmath.log1p(inner)
-        return mpmath.mpf(mixture.mean) / 2 + variance * z / mixture.mean
+        if 0.0 in (piece.p.share, piece.q.share):  # explicit, where the loss loses its digits in float64
+            with precision(_BITS[1]):
+                inner = 1 + ball(exponent).expm1() / ball(mixture.share)
+                if inner <= 0:
+                    return Bracket(0.0, 0.0)
+                mean = ball(mixture.mean)
+                low = down(sign * (mean / 2 + ball(piece.sigma) ** 2 * inner.log() / mean))
+        found = Bracket(0.0, 1.0)
+        for bits in _BITS:
+            with precision(bits):
+                found = _beyond(piece, ball(epsilon).exp(), low, sign)
+            if found.upper - found.lower <= _SHARP * found.upper:
+                break
+        return found
 
-    def exceeds(x: float) -> bool:
-        return bool(piece.loss(np.asarray(x)) > epsilon) != piece.falls
 
-    low, high = -1.0, 1.0
-    while exceeds(low) and low > -_FARTHEST:
-        low *= 2.0
-    while not exceeds(high) and high < _FARTHEST:
-        high *= 2.0
-    while low < (middle := 0.5 * (low + high)) < high:
-        low, high = (low, middle) if exceeds(middle) else (middle, high)
-    return mpmath.mpf(high)
+def _beyond(piece: Piece, growth: Ball, low: float, sign: int) -> Bracket:
+    """P − e^ε Q beyond a point that is about ``low`` and before the threshold, and what it lacks."""
+    sigma, step = ball(piece.sigma), math.ulp(low)
+    while True:
+        (p, above), (q, below) = (_in_balls(c, ball(low), sigma, sign) for c in (piece.p, piece.q))
+        if above <= growth * below:
+            break
+        low, step = low - step, 2.0 * step
+    value, missed = p - growth * q, (growth - above / below) * q
+    return Bracket(clipped(piece.weight * value).lower, clipped(piece.weight * (value + missed)).upper)
+
+
+def _in_balls(component: Component, at: Ball, sigma: Ball, sign: int) -> tuple[Ball, Ball]:
+    """Mass beyond ``at``, x turned by ``sign``, and the density there against N(0, σ²)."""
+    share, mean = ball(component.share), sign * ball(component.mean)
+    ratio = (1 - share) + share * (mean * (at - mean / 2) / sigma**2).exp()
+    return (1 - share) * normal_tail(at / sigma) + share * normal_tail((at - mean) / sigma), ratio
 
 
 def removal_pair(*, rate: float, sigma: float, removed: bool, before: float = 1.0) -> SmoothLaw:
@@ -347,8 +328,9 @@ def replaced_curve(*, rate: float, sigma: float, before: float = 1.0) -> SmoothL
     old, new = _mixtures(rate, before)
     middle = before - 0.5  # where the loss is 0
     halves = Piece(old, new, sigma, middle), Piece(new, old, sigma, middle)
-    tails = (float(component.tail(mpmath.mpf(middle), sigma)) for component in (old, new))
-    return SmoothLaw(halves, max(0.0, 1.0 - math.fsum(tails)))
+    with precision():
+        beyond = sum(_in_balls(component, ball(middle), ball(sigma), 1)[0] for component in (old, new))
+        return SmoothLaw(halves, max(0.0, float(1 - beyond)))
 
 
 def _mixtures(rate: float, before: float) -> tuple[Component, Component]:

@@ -9,8 +9,11 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from affidavit.accountant.verifier.balls import ball, precision
 from affidavit.accountant.verifier.bracket import epsilon_bracket
 from affidavit.accountant.verifier.contour import TailProfile, _part, contour_profile
+from affidavit.accountant.verifier.pairs import Combined, GaussianPair, Mixed, Reversed
+from affidavit.accountant.verifier.single import SingleProfile
 from affidavit.accountant.verifier.smooth import diluted_pair, removal_pair, replaced_curve
 
 
@@ -49,29 +52,46 @@ def test_contour_of_two_uses_against_direct_integration(removed: bool) -> None:
         base = norm.pdf(x, scale=sigma)
         return base * (1.0 + rate * math.expm1((x - 0.5) / sigma**2)) if removed else base
 
-    expected, error = quad(lambda x: density(x) * law.delta(epsilon - loss(x)).upper, -9.0, 10.0, limit=200)
+    pair = (Mixed if removed else Reversed)(GaussianPair(ball(1.0)), ball(rate))
+    second = SingleProfile(pair, pair, 128)
+    expected, error = quad(lambda x: density(x) * second.delta(epsilon - loss(x))[1], -9.0, 10.0, limit=200)
     found = contour_profile([(law, 2)], precision=0.0, delta=expected, epsilon=epsilon).delta(epsilon)
-    assert found.lower <= expected + error
-    assert found.upper >= expected - error
-    assert found.upper - found.lower < 1e-5 * expected
+    assert found[0] <= expected + error
+    assert found[1] >= expected - error
+    assert found[1] - found[0] < 1e-5 * expected
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0])
 def test_replaced_curve_of_one_use_is_its_formula(epsilon: float) -> None:
-    """γ h(1 + (α−1)/γ) for α >= 1, and its reflection (DESIGN's theory, section 4)."""
+    """γ h(1 + (α−1)/γ) for α >= 1 (docs/theory/sampling.md)."""
     rate, sigma = 0.1, 0.7
     law = replaced_curve(rate=rate, sigma=sigma)
     above = rate * gaussian(1 / sigma, math.log1p(math.expm1(epsilon) / rate))
     assert law.delta(epsilon).upper == pytest.approx(above, rel=1e-12)
-    assert law.delta(-epsilon).upper == pytest.approx(1.0 - math.exp(-epsilon) + math.exp(-epsilon) * above, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("rate", "sigma", "epsilon"), [(7e-10, 2.54, 6e-4), (0.0107, 2.733, 8.44), (0.3, 0.05, 0.0), (0.9, 40.0, 0.01)]
+)
+def test_one_use_is_the_closed_form_in_balls(rate: float, sigma: float, epsilon: float) -> None:
+    """As low as 4e-277; the threshold is found in float64."""
+    with precision():
+        inner = GaussianPair(1 / ball(sigma))
+        pairs = Mixed(inner, ball(rate)), Reversed(inner, ball(rate)), Combined(inner, ball(rate))
+    laws = (*(removal_pair(rate=rate, sigma=sigma, removed=removed) for removed in (True, False)),)
+    for law, pair in zip((*laws, replaced_curve(rate=rate, sigma=sigma)), pairs, strict=True):
+        lower, upper = law.delta(epsilon)
+        least, most = SingleProfile(pair, pair, 256).delta(epsilon)
+        assert lower <= most
+        assert least <= upper <= max(lower * (1.0 + 1e-12), 1e-300)
 
 
 def test_nothing_is_lost_beyond_the_largest_loss() -> None:
     """Added at rate 0.2 the loss never exceeds −log 0.8 a use."""
     law = removal_pair(rate=0.2, sigma=1.0, removed=False)
     found = contour_profile([(law, 2)], precision=0.0, delta=1e-9, epsilon=0.6).delta(0.6)
-    assert found.lower == 0.0
-    assert found.upper < 1e-100
+    assert found[0] == 0.0
+    assert found[1] < 1e-100
 
 
 def test_tiny_delta_keeps_relative_accuracy() -> None:
@@ -84,8 +104,8 @@ def test_tiny_delta_keeps_relative_accuracy() -> None:
 
 def test_poisson_under_substitution_is_the_diluted_curve() -> None:
     law = diluted_pair(rate=0.2, sigma=1.5)
-    for epsilon in (-0.4, 0.0, 0.7):
-        expected = 0.8 * max(0.0, -math.expm1(epsilon)) + 0.2 * gaussian(1 / 1.5, epsilon)
+    for epsilon in (0.0, 0.7):
+        expected = 0.2 * gaussian(1 / 1.5, epsilon)
         assert law.delta(epsilon).upper == pytest.approx(expected, rel=1e-12)
 
 
@@ -103,8 +123,8 @@ def test_rounding_at_large_losses_is_charged(rate: float, sigma: float, epsilon:
             shift = mpmath.mpf(epsilon) / mu
             delta = mpmath.ncdf(mu / 2 - shift) - mpmath.exp(mpmath.mpf(epsilon)) * mpmath.ncdf(-mu / 2 - shift)
             total += mpmath.binomial(33, k) * q**k * (1 - q) ** (33 - k) * delta
-        assert found.lower <= total <= found.upper
-    assert found.upper - found.lower < 1e-6 * found.upper
+        assert found[0] <= total <= found[1]
+    assert found[1] - found[0] < 1e-6 * found[1]
 
 
 def test_chernoffs_bound_of_many_uses_is_charged_for_the_rounding_of_each() -> None:
