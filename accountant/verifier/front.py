@@ -165,9 +165,8 @@ class Front:
                 sum(high - low for low, high in spans) / MAX_TAILS,
                 1.5 * (window.last - window.first) * coarse * len(uses) / self._most_places,
             )
-            return max(
-                least, min([wanted, min(MOST_COARSE, 2.0 * math.sqrt(total)) * coarse, *(floors if resolve else [])])
-            )
+            most = min(MOST_COARSE, 2.0 * math.sqrt(total)) * coarse
+            return float(max(least, min([wanted, most, *(floors if resolve else [])])))
 
     def resolution(self, cells: int) -> float:
         """A spacing of so many places for what one use spans, fewer where many span more: their squares add up."""
