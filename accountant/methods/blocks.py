@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from affidavit.accountant.cases.choices import likely_size
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.adaptive import recursion_points, tail_bound
+from affidavit.accountant.methods.adaptive import recursion_points, tail_bound, typical_range
 from affidavit.accountant.methods.base import LEAST_RANGE, LOUD, Interval, Target
-from affidavit.accountant.methods.discrete import DiscreteProfile
+from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, curve_below
 from affidavit.accountant.methods.one_law import FINE, Law, law_above, longer, start_aligned, start_of
 from affidavit.accountant.methods.recursion import lower_profile, upper_profile
 from affidavit.accountant.methods.recursion_window import Corridor, estimate_at, whole
@@ -71,6 +71,8 @@ CELLS = 24
 """Lattice spacings to a range in a block: the chords add 1.5/cells² to its ρ."""
 LARGEST_RANGE = 4.0
 LEAST_TILT = 1e-6
+COARSE = 1.0 / 32.0
+"""Ranges this much smaller than the root of their mean square are lost in the cells of a recursion."""
 ADAPTED = 100
 """Uses that adapt, below."""
 TAIL = 1e-6
@@ -162,7 +164,8 @@ class BlocksMethod:
             sums = scenario.fixed and scenario.order != "fixed-first"
             if recursion_points(scenario) <= (MANY_BESIDE if sums else MANY_POINTS):
                 return "few enough uses for the recursion"
-            if any(uses < SHORTEST_RUN for _, uses in _by_range(scenario)):
+            short = any(uses < SHORTEST_RUN for _, uses in _by_range(scenario))
+            if short and min(eta for eta, _ in scenario.exponentials) > COARSE * typical_range(scenario):
                 return f"a range of fewer than {SHORTEST_RUN} uses: blocks would be loose"
         ranges = [eta for eta, _ in scenario.exponentials]
         for node, uses in sampled:
@@ -232,16 +235,9 @@ class _Above(NamedTuple):
 @lru_cache(maxsize=32)
 def _adapted(eta: float, uses: int, small: float) -> OneStep:
     """The recursion's strategy."""
-    import numpy as np
+    from affidavit.accountant.pld.curve import OneStep
 
-    from affidavit.accountant.pld.atomic import Atomic
-    from affidavit.accountant.pld.curve import Direction, OneStep
-
-    found = lower_profile(((eta, uses),), _window(eta, uses, small))
-    kept = found.masses > 0.0
-    curve = Atomic(found.losses[kept], np.log(found.masses[kept]), atoms=())
-    curve.accuracy = ROUNDING
-    return OneStep(Direction(curve, curve), Direction(curve, curve))
+    return OneStep.attained(curve_below(lower_profile(((eta, uses),), _window(eta, uses, small))), symmetric=True)
 
 
 def _window(eta: float, uses: int, small: float) -> Corridor:
@@ -295,7 +291,7 @@ def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Ab
     parts = []
     for size, count in _lengths(uses, length):
         sides = _sides(eta, rate, size, small / count, SHARP_SPACING)
-        parts.append((_step([_curve(block, spacing) for _, block, spacing in sides]), count))
+        parts.append((_step([curve_above(block, spacing) for _, block, spacing in sides]), count))
     return _Above(tuple(parts))
 
 
@@ -317,24 +313,9 @@ def _step(curves: list[Curve]) -> OneStep:
     return OneStep(Direction(curves[0], None), Direction(curves[-1], None))
 
 
-def _curve(profile: DiscreteProfile, spacing: float) -> Curve:
-    """A profile on a lattice as losses."""
-    import numpy as np
-
-    from affidavit.accountant.pld.atomic import Atomic
-
-    kept = profile.masses > 0.0
-    losses, masses = profile.losses[kept], profile.masses[kept]
-    masses[0] += max(0.0, 1.0 - profile.infinite - float(masses.sum()))
-    atoms = (float(losses[0]), float(losses[0]) + spacing)
-    curve = Atomic(losses, np.log(masses), infinity=profile.infinite, atoms=atoms)
-    curve.accuracy = ROUNDING
-    return curve
-
-
 def _atoms(law: Law) -> Curve:
     """A law as losses."""
-    return _curve(DiscreteProfile(law.losses(), law.masses, law.infinite), law.spacing)
+    return curve_above(DiscreteProfile(law.losses(), law.masses, law.infinite), law.spacing)
 
 
 def _one_choice(eta: float, rate: float, share: float) -> OneStep:

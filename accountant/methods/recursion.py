@@ -30,6 +30,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from affidavit.accountant.methods.chords import Use, prepare
@@ -68,6 +69,7 @@ class Last(Protocol):
         ...
 
 
+@lru_cache(maxsize=16)
 def upper_profile(runs: Runs, corridor: Corridor, *, last: Last | None = None) -> DiscreteProfile:
     """Profile above the adaptive composition of ``runs`` = (range, uses) in order, then ``last``."""
     if last is None:
@@ -81,6 +83,7 @@ def upper_profile(runs: Runs, corridor: Corridor, *, last: Last | None = None) -
     return chord_profile(*side.end())
 
 
+@lru_cache(maxsize=16)
 def lower_profile(runs: Runs, corridor: Corridor, *, last: Last | None = None) -> DiscreteProfile:
     """Profile of an explicit strategy for ``runs`` then ``last``; below the adaptive composition."""
     import numpy as np

@@ -33,6 +33,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["Corridor", "Estimate", "Runs", "estimate_at", "narrow", "whole"]
 
 Runs = Sequence[tuple[float, int]]
-"""(range, uses) in the order of execution."""
+"""(range, uses) in the order of execution. Of equal arguments a corridor is one object: recursions are kept by it."""
 
 ROUNDING = 1e-13
 
@@ -92,6 +93,7 @@ def _cumulative(runs: Runs) -> tuple[Array, Array]:
     )
 
 
+@lru_cache(maxsize=32)
 def whole(runs: Runs, spacing: float, *, width: float, bounded: bool, slope: float) -> Corridor:
     """The same window −``width`` … ``width`` at every step; if ``bounded``, from 0 to what the uses can reach."""
     import numpy as np
@@ -104,6 +106,7 @@ def whole(runs: Runs, spacing: float, *, width: float, bounded: bool, slope: flo
     return Corridor(spacing, low, high, rho, bounded, slope)
 
 
+@lru_cache(maxsize=32)
 def narrow(runs: Runs, spacing: float, *, between: tuple[float, float], near: Estimate, depth: float) -> Corridor:
     """The corridor for the answers at ε ``between`` two values, ``near`` some estimate."""
     import numpy as np
