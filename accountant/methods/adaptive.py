@@ -38,7 +38,7 @@ from affidavit.accountant.methods.base import (
 from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, curve_below
 from affidavit.accountant.methods.pair_profiles import FixedProfile, fixed_profile
 from affidavit.accountant.methods.pld import pair_gap
-from affidavit.accountant.methods.recursion import OneUse, lower_profile, upper_profile
+from affidavit.accountant.methods.recursion import lower_profile, upper_profile
 from affidavit.accountant.methods.recursion_window import Corridor, estimate_at, narrow, whole
 from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, sampled_gap
 from affidavit.accountant.methods.zcdp import ZcdpProfile
@@ -67,7 +67,7 @@ STALLED, CHEAP = 0.8, 3e5
 """A refinement of more than so many points that leaves more than this share of the width has met another limit."""
 LOOK = 0.02
 """How well a width is known by which a grid is judged, in units of the tolerance."""
-ROUNDING, RANGE_ROUNDING = 1e-10, 1e-15
+ROUNDING = 1e-10
 LEAST_REACH, FURTHEST, REACHES = 1e-6, 1e4, 96
 """Losses, from the first to the second, that are tried as the reach of a profile."""
 NOTHING = 1e-6
@@ -147,7 +147,7 @@ def _epsilon(composed: _Composed, delta: float) -> float:
     return epsilon_bracket(composed.parts, delta=delta, tolerance=composed.tolerance)[composed.is_upper]
 
 
-_Side = DiscreteProfile | OneUse | _Composed
+_Side = DiscreteProfile | _Composed
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +184,11 @@ class AdaptiveProfile:
                 self._last = fixed_profile(self._others, target, near=self._estimate.epsilon)
         self._everywhere: _Sides | None = None
         self._near: _Sides | None = None
-        if not self._others and scenario.uses == 1:
-            eta = self._runs[0][0]
-            lower, upper = OneUse(eta * (1.0 - RANGE_ROUNDING)), OneUse(eta * (1.0 + RANGE_ROUNDING))
-            self._near = _Sides(lower, upper, (-math.inf, math.inf))
+        if self._last is None and self._runs[0][1] == len(self._runs) == 1:
+            from affidavit.accountant.pld.bounded_range import BoundedRange
+
+            # The envelope of one use is reached by what has seen all else.
+            self._near = self._beside(BoundedRange(self._runs[0][0]), BoundedRange(self._runs[0][0]))
         elif not self._others and scenario.uses > FEW_USES and (target.epsilon or 0.0) >= 0.0:
             self._near = self._refined(self._corridor)
         if self._near is None or not (target.delta is None or self._answers(self._near, target.delta)):
@@ -261,6 +262,8 @@ class AdaptiveProfile:
     def _refined(self, grid: Callable[[int], _Grid]) -> _Sides:
         """Both sides, with more cells until the target is met or the work is too much."""
         cells = self._first_cells()
+        if self._others and grid(2 * cells).points <= CHEAP:  # then the engine takes longer
+            cells = _even(2 * cells)
         while cells > LEAST_CELLS and grid(cells).points > MAX_POINTS:
             cells = _even(cells * 0.8 - 1.0)
         sides, width, before = None, math.inf, math.inf
@@ -273,19 +276,26 @@ class AdaptiveProfile:
             width, before = self._width(sides), width
             if cells == MOST_CELLS:
                 break
-            cells = _even(cells * min(1.4, max(1.1, 1.05 * math.sqrt(width / self._tolerance))))
+            most = 2.0 if found.points <= CHEAP else 1.4
+            cells = _even(cells * min(most, max(1.1, 1.05 * math.sqrt(width / self._tolerance))))
         return sides
 
     def _recurse(self, grid: _Grid) -> _Sides:
         lower: _Side = lower_profile(self._runs, grid.below, last=self._last)
         upper: _Side = upper_profile(self._runs, grid.above, last=self._last if self._order == "fixed-last" else None)
-        share = SHARE * self._tolerance
-        if self._others and self._order == "fixed-first":
-            lower = _Composed.of(self._others, curve_below(lower), is_upper=False, tolerance=share)
-        if self._others and self._order != "fixed-last":
-            curve = curve_above(upper, grid.above.spacing)
-            upper = _Composed.of(self._others, curve, is_upper=True, tolerance=share)
+        beside = self._beside(curve_below(lower), curve_above(upper, grid.above.spacing)) if self._others else None
+        if beside is not None and self._order == "fixed-first":
+            return beside
+        if beside is not None and self._order == "mixed":
+            upper = beside.upper
         return _Sides(lower, upper, grid.zone)
+
+    def _beside(self, below: Curve, above: Curve) -> _Sides:
+        """With what runs before the exponential mechanisms, whose curves are given."""
+        share = SHARE * self._tolerance
+        lower = _Composed.of(self._others, below, is_upper=False, tolerance=share)
+        upper = _Composed.of(self._others, above, is_upper=True, tolerance=share)
+        return _Sides(lower, upper, (-math.inf, math.inf))
 
     def _width(self, sides: _Sides) -> float:
         """Relative width of the bracket at the target; 0 below the absolute floor on ε."""

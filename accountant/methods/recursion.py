@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[float64]
 
-__all__ = ["Last", "OneUse", "lower_profile", "planes_of", "upper_profile"]
+__all__ = ["Last", "lower_profile", "planes_of", "upper_profile"]
 
 OFTEN, MOST_STEPS_BETWEEN = 8, 64
 """The best t is looked for anew after a share of the steps since the range has changed, and after so many at least."""
@@ -126,18 +126,6 @@ def _one_use(eta: float, x: Array) -> tuple[Array, Array]:
     before = x < -eta
     values = np.where(before, -np.expm1(np.minimum(x, 0.0)), np.exp(inside) * gap * gap * scale)
     return values, np.where(before, np.exp(np.minimum(x, 0.0)), np.exp(inside) * gap * scale)
-
-
-class OneUse(NamedTuple):
-    """The profile of a single use, in closed form."""
-
-    eta: float
-
-    def delta(self, epsilon: float) -> float:
-        """H_1(e^ε)."""
-        import numpy as np
-
-        return float(_one_use(self.eta, np.array([epsilon]))[0][0])
 
 
 class _Move(NamedTuple):
