@@ -17,7 +17,7 @@ from affidavit.accountant.methods.adaptive import AdaptiveMethod, recursion_poin
 from affidavit.accountant.methods.advanced import AdvancedMethod
 from affidavit.accountant.methods.base import LOUD, LOUD_WIDTH, Interval, Method, Profile, Target, certain_delta
 from affidavit.accountant.methods.basic import BasicMethod
-from affidavit.accountant.methods.blocks import BlocksMethod
+from affidavit.accountant.methods.blocks import BlocksMethod, BlocksProfile
 from affidavit.accountant.methods.failure import costs_infinity, most_taken
 from affidavit.accountant.methods.gaussian import GaussianMethod
 from affidavit.accountant.methods.optimal import OptimalMethod
@@ -220,6 +220,8 @@ def _alike(scenario: Scenario, relation: Relation, target: Target) -> float:
         return 0.0
     chosen = replace(scenario, fixed=tuple(fixed.items()))
     rough = replace(target, tolerance=max(target.tolerance, ALIKE), explicit=True)
+    if not BlocksMethod().why_not(chosen, "add-remove"):
+        return BlocksProfile(chosen, "add-remove", rough).least(rough)
     try:
         return best(chosen, "add-remove", rough).interval.lower
     except NotSupported:

@@ -120,31 +120,45 @@ class BlocksProfile:
                 alone = SampledAdaptiveProfile(Scenario(fixed=((node, uses),)), target)
                 strategies = [[(_one_choice(node.of.range, node.rate, share), uses)] for share in alone.shares()]
                 tilt = alone.tilt
-        above = [_above(eta, rate, uses, small / len(runs), float(f"{tilt:.1e}")) for eta, rate, uses in runs]
-        self._growth = sum(one.growth for one in above)
-        self._constant = sum(one.constant for one in above)
-        self._upper = [*(part for one in above for part in one.parts), *others]
+        self._runs = [(eta, rate, uses, small / len(runs), float(f"{tilt:.1e}")) for eta, rate, uses in runs]
+        self._others = others
         self._lower = [[*strategy, *others] for strategy in strategies]
+
+    def _bound(self) -> _Above:
+        """Above all of it."""
+        each = [_above(*run) for run in self._runs]
+        parts = (*(part for one in each for part in one.parts), *self._others)
+        return _Above(parts, sum(one.growth for one in each), sum(one.constant for one in each))
+
+    def least(self, target: Target) -> float:
+        """The lower side alone."""
+        from affidavit.accountant.pld.engine import delta_bracket, epsilon_bracket
+
+        if target.delta is not None:
+            found = [epsilon_bracket(one, delta=target.delta, tolerance=self._tolerance) for one in self._lower]
+        else:
+            asked = target.epsilon or 0.0
+            found = [delta_bracket(one, epsilon=asked, tolerance=self._tolerance) for one in self._lower]
+        return max(lower for lower, _ in found) * (1.0 - ROUNDING)
 
     def epsilon(self, delta: float) -> Interval:
         """Larger direction at ``delta``."""
         from affidavit.accountant.pld.engine import epsilon_bracket
 
-        left = delta * math.exp(-self._growth) * (1.0 - ROUNDING) - self._constant
-        above = math.inf
+        parts, growth, constant = self._bound()
+        left, most = delta * math.exp(-growth) * (1.0 - ROUNDING) - constant, math.inf
         if left > 0.0:
-            above = epsilon_bracket(self._upper, delta=left, tolerance=0.5 * self._tolerance)[1] * (1.0 + ROUNDING)
-        below = max(epsilon_bracket(parts, delta=delta, tolerance=self._tolerance)[0] for parts in self._lower)
-        return Interval(below * (1.0 - ROUNDING), min(above, self._total))
+            most = epsilon_bracket(parts, delta=left, tolerance=0.5 * self._tolerance)[1] * (1.0 + ROUNDING)
+        return Interval(self.least(Target(delta=delta)), min(most, self._total))
 
     def delta(self, epsilon: float) -> Interval:
         """Larger direction at ``epsilon``."""
         from affidavit.accountant.pld.engine import delta_bracket
 
-        above = delta_bracket(self._upper, epsilon=epsilon, tolerance=0.5 * self._tolerance)[1]
-        above = (above + self._constant) * math.exp(self._growth) * (1.0 + ROUNDING)
-        below = max(delta_bracket(parts, epsilon=epsilon, tolerance=self._tolerance)[0] for parts in self._lower)
-        return Interval(below * (1.0 - ROUNDING), min(1.0, above))
+        parts, growth, constant = self._bound()
+        most = delta_bracket(parts, epsilon=epsilon, tolerance=0.5 * self._tolerance)[1] + constant
+        most *= math.exp(growth) * (1.0 + ROUNDING)
+        return Interval(self.least(Target(epsilon=epsilon)), min(1.0, most))
 
 
 class BlocksMethod:
