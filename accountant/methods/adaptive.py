@@ -36,9 +36,9 @@ from affidavit.accountant.methods.base import (
     smallest_epsilon,
 )
 from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, curve_below
-from affidavit.accountant.methods.pair_profiles import FixedProfile, fixed_profile
+from affidavit.accountant.methods.pair_profiles import fixed_profile
 from affidavit.accountant.methods.pld import pair_gap
-from affidavit.accountant.methods.recursion import lower_profile, upper_profile
+from affidavit.accountant.methods.recursion import Last, lower_profile, upper_profile
 from affidavit.accountant.methods.recursion_window import Corridor, estimate_at, narrow, whole
 from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, sampled_gap
 from affidavit.accountant.methods.zcdp import ZcdpProfile
@@ -99,7 +99,7 @@ class _Grid(NamedTuple):
         return max(self.below.points, self.above.points)
 
 
-def _reach(fixed: FixedProfile, small: float) -> float:
+def _reach(fixed: Last, small: float) -> float:
     """The loss beyond which δ hardly falls any more. On the other side it is 1 − α from there on: P and Q exchanged."""
     import numpy as np
 
@@ -171,7 +171,7 @@ class AdaptiveProfile:
         self._order = scenario.order
         self._target = target
         self._others: Parts = ()
-        self._last: FixedProfile | None = None
+        self._last: Last | None = None
         self._total = sum(eta * uses for eta, uses in self._runs)
         self._estimate = estimate_at(self._runs, delta=target.delta, epsilon=target.epsilon or 0.0)
         loud = target.delta is not None and self._estimate.epsilon > LOUD

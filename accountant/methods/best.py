@@ -219,6 +219,7 @@ def _alike(scenario: Scenario, relation: Relation, target: Target) -> float:
     if not found:
         return 0.0
     chosen = replace(scenario, fixed=tuple(fixed.items()))
+    chosen = stand_in(chosen) or chosen
     rough = replace(target, tolerance=max(target.tolerance, ALIKE), explicit=True)
     if not BlocksMethod().why_not(chosen, "add-remove"):
         return BlocksProfile(chosen, "add-remove", rough).least(rough)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant.methods.base import Target
+from affidavit.accountant.methods.recursion import Last
 
 if TYPE_CHECKING:
     from affidavit.accountant.pld.curve import Direction, OneStep
@@ -22,28 +23,12 @@ if TYPE_CHECKING:
 
     Parts = tuple[tuple[OneStep, int], ...]
 
-__all__ = ["ComposedProfile", "FixedProfile", "fixed_profile"]
+__all__ = ["ComposedProfile", "fixed_profile"]
 
 Array = NDArray[np.float64]
 
 ROUGH = 0.1
 """How well δ must be known by which one of two directions is chosen."""
-
-
-class FixedProfile(Protocol):
-    """δ as a function of an array of ε, from both sides, and the slope of the lower side."""
-
-    def upper(self, epsilon: Array) -> Array:
-        """At or above δ(ε)."""
-        ...
-
-    def lower(self, epsilon: Array) -> Array:
-        """At or below δ(ε)."""
-        ...
-
-    def lower_slope(self, epsilon: Array) -> Array:
-        """−d lower/dε: a supporting slope of the lower side as a function of e^ε, times e^ε."""
-        ...
 
 
 class ComposedProfile:
@@ -131,7 +116,7 @@ def _cost(parts: tuple[tuple[Direction, int], ...], epsilon: float) -> float:
     return delta_bracket([(OneStep(way, way), count) for way, count in parts], epsilon=epsilon, tolerance=ROUGH)[0]
 
 
-def fixed_profile(parts: Parts, target: Target, *, near: float) -> FixedProfile:
+def fixed_profile(parts: Parts, target: Target, *, near: float) -> Last:
     """The profile of the mechanisms with a dominating pair, sharp near ε = ``near``."""
     if all(step.symmetric for step, _ in parts):
         return ComposedProfile(parts, target, direction="forward")

@@ -54,7 +54,7 @@ UNEVEN = 8
 
 
 class Last(Protocol):
-    """What runs after all exponential steps (H_0), as in ``pair_profiles.FixedProfile``."""
+    """What runs after all exponential steps (H_0): δ at an array of ε, from both sides, and the slope of the lower one."""
 
     def upper(self, epsilon: Array) -> Array:
         """At or above δ."""
