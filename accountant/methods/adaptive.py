@@ -9,15 +9,11 @@ mechanisms with one dominating pair and loss L:
 - run last: they are the innermost profile, H_0 = δ of the fixed part;
 - run in between: the first form is an upper side (E[sup] >= sup E, docs/theory/exponential.md), the second a lower
   side (the strategy that ignores the fixed outputs), and both are valid.
-
-Many exponential mechanisms alone are composed in the corridor of losses that matter near the answer
-(``recursion_window``); the whole curve is composed only when it is asked for elsewhere.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -39,7 +35,7 @@ from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, 
 from affidavit.accountant.methods.pair_profiles import fixed_profile
 from affidavit.accountant.methods.pld import pair_gap
 from affidavit.accountant.methods.recursion import Last, lower_profile, upper_profile
-from affidavit.accountant.methods.recursion_window import Corridor, estimate_at, narrow, whole
+from affidavit.accountant.methods.recursion_window import Corridor, estimate_at, whole
 from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, sampled_gap
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.validate import Relation
@@ -57,12 +53,6 @@ MAX_POINTS = 4e6
 MAX_RANGE = 60.0
 WIDTH = 1.5
 """Bracket on the sum of ρ times cells², relative (measured below 1.55, T = 10 to 5000): the chords add up to η²/m²."""
-FEW_USES = 16
-"""The whole curve of so few uses is as cheap as a corridor."""
-ZONE, ZONE_OF_USES = 3e-3, 1.0
-"""Half the width of the final grid, relative to ε: some 0.6/T is what the estimate was seen to miss."""
-DEPTH = -1.0
-"""ln of the mass left out, in units of tolerance × δ: the bounds that choose the corridor are some e³ too large."""
 STALLED, CHEAP = 0.8, 3e5
 """A refinement of more than so many points that leaves more than this share of the width has met another limit."""
 LOOK = 0.02
@@ -87,11 +77,10 @@ def _even(cells: float) -> int:
 
 
 class _Grid(NamedTuple):
-    """Where the lower and the upper side are kept, and for which ε they are good."""
+    """Where the lower and the upper side are kept."""
 
     below: Corridor
     above: Corridor
-    zone: tuple[float, float]
 
     @property
     def points(self) -> int:
@@ -152,14 +141,10 @@ _Side = DiscreteProfile | _Composed
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """Both profiles of all that runs, good for ε in ``zone``."""
+    """Both profiles of all that runs."""
 
     lower: _Side
     upper: _Side
-    zone: tuple[float, float]
-
-    def holds(self, epsilon: float) -> bool:
-        return self.zone[0] <= epsilon <= self.zone[1]
 
 
 class AdaptiveProfile:
@@ -182,41 +167,16 @@ class AdaptiveProfile:
             self._others = tuple((one_step(node, relation, explicit=True), count) for node, count in scenario.fixed)
             if self._order != "fixed-first":
                 self._last = fixed_profile(self._others, target, near=self._estimate.epsilon)
-        self._everywhere: _Sides | None = None
-        self._near: _Sides | None = None
         if self._last is None and self._runs[0][1] == len(self._runs) == 1:
             from affidavit.accountant.pld.bounded_range import BoundedRange
 
             # The envelope of one use is reached by what has seen all else.
-            self._near = self._beside(BoundedRange(self._runs[0][0]), BoundedRange(self._runs[0][0]))
-        elif not self._others and scenario.uses > FEW_USES and (target.epsilon or 0.0) >= 0.0:
-            self._near = self._refined(self._corridor)
-        if self._near is None or not (target.delta is None or self._answers(self._near, target.delta)):
-            self._near = None
-            self._everywhere = self._refined(self._window)
-
-    def _answers(self, sides: _Sides, delta: float) -> bool:
-        """Whether ε at ``delta`` lies inside the zone."""
-        low, high = sides.zone
-        if math.isinf(high):
-            return True
-        return self._bracket(sides, high).upper <= delta < self._bracket(sides, low).lower
-
-    def _corridor(self, cells: int) -> _Grid:
-        """Near the target."""
-        spacing = self._spacing(cells)
-        found, target = self._estimate, self._target
-        if target.delta is None:
-            zone = (target.epsilon or 0.0, target.epsilon or 0.0)
+            self._sides = self._beside(BoundedRange(self._runs[0][0]), BoundedRange(self._runs[0][0]))
         else:
-            reserve = ZONE + ZONE_OF_USES / self._scenario.uses
-            zone = (found.epsilon * (1.0 - reserve), found.epsilon * (1.0 + reserve))
-        depth = DEPTH - math.log(min(0.5, target.tolerance))
-        corridor = narrow(self._runs, spacing, between=zone, near=found, depth=depth)
-        return _Grid(corridor, corridor, zone)
+            self._sides = self._refined()
 
     def _window(self, cells: int) -> _Grid:
-        """Everywhere: the mass beyond the ends is far below the δ asked for.
+        """The mass beyond the ends is far below the δ asked for.
 
         What runs before all exponential uses is no part of the recursion, which then reaches as far as they do; what
         runs after them reaches as far as its own profile, and they from there.
@@ -236,7 +196,7 @@ class AdaptiveProfile:
             width = min(width, self._spacing(LEAST_CELLS) * MAX_POINTS / (2.0 * steps))
             below = whole(self._runs, spacing, width=width, bounded=False, slope=slope)
             above = below if self._order == "fixed-last" else above
-        return _Grid(below, above, (-math.inf, math.inf))
+        return _Grid(below, above)
 
     def _spacing(self, cells: int) -> float:
         """About ``cells`` lattice spacings to the root of the mean square range; the costliest range is a multiple."""
@@ -259,16 +219,16 @@ class AdaptiveProfile:
             effect = max(0.5, (epsilon * epsilon - rho * rho) / (4.0 * rho))
         return _even(math.sqrt(WIDTH * effect / self._tolerance))
 
-    def _refined(self, grid: Callable[[int], _Grid]) -> _Sides:
+    def _refined(self) -> _Sides:
         """Both sides, with more cells until the target is met or the work is too much."""
         cells = self._first_cells()
-        if self._others and grid(2 * cells).points <= CHEAP:  # then the engine takes longer
+        if self._others and self._window(2 * cells).points <= CHEAP:  # then the engine takes longer
             cells = _even(2 * cells)
-        while cells > LEAST_CELLS and grid(cells).points > MAX_POINTS:
+        while cells > LEAST_CELLS and self._window(cells).points > MAX_POINTS:
             cells = _even(cells * 0.8 - 1.0)
         sides, width, before = None, math.inf, math.inf
         while sides is None or width > self._tolerance:
-            found = grid(cells)
+            found = self._window(cells)
             stalled = width > STALLED * before and (found.points > CHEAP or self._order == "mixed")
             if sides is not None and (stalled or found.points > MAX_POINTS):
                 break
@@ -288,14 +248,14 @@ class AdaptiveProfile:
             return beside
         if beside is not None and self._order == "mixed":
             upper = beside.upper
-        return _Sides(lower, upper, grid.zone)
+        return _Sides(lower, upper)
 
     def _beside(self, below: Curve, above: Curve) -> _Sides:
         """With what runs before the exponential mechanisms, whose curves are given."""
         share = SHARE * self._tolerance
         lower = _Composed.of(self._others, below, is_upper=False, tolerance=share)
         upper = _Composed.of(self._others, above, is_upper=True, tolerance=share)
-        return _Sides(lower, upper, (-math.inf, math.inf))
+        return _Sides(lower, upper)
 
     def _width(self, sides: _Sides) -> float:
         """Relative width of the bracket at the target; 0 below the absolute floor on ε."""
@@ -327,22 +287,13 @@ class AdaptiveProfile:
         upper = root(sides.upper, 1)
         return Interval(min(root(sides.lower, 0), upper), upper)
 
-    def _whole(self) -> _Sides:
-        if self._everywhere is None:
-            self._everywhere = self._refined(self._window)
-        return self._everywhere
-
     def delta(self, epsilon: float) -> Interval:
         """Both sides at ``epsilon``."""
-        sides = self._near if self._near is not None and self._near.holds(epsilon) else self._whole()
-        return self._bracket(sides, epsilon)
+        return self._bracket(self._sides, epsilon)
 
     def epsilon(self, delta: float) -> Interval:
         """Both sides by bisection, each safe."""
-        near = self._near
-        if near is not None and not self._answers(near, delta):
-            near = None
-        found = self._crossing(near or self._whole(), delta)
+        found = self._crossing(self._sides, delta)
         if not self._others:
             upper = min(found.upper, self._total * (1.0 + 1e-15))
             found = Interval(min(found.lower, upper), upper)

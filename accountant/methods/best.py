@@ -53,7 +53,7 @@ EXACT: tuple[Method, ...] = (
 WORTH_A_LOOK = 2e5
 """Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first; where what
 runs beside them has to be composed, finely and everywhere, before the recursion begins, it always is."""
-SHORT, STEP = 1e6, 1e3
+SHORT, STEP = 7e5, 1e3
 """Points of a recursion that is asked as well where blocks are wider than asked; how many a use is worth besides."""
 RANGE_ROUNDING = 1e-15
 ALIKE = 1e-2

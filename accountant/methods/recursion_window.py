@@ -1,30 +1,21 @@
-"""The corridor of losses that matter at each step of the adaptive recursion, and moment bounds.
+"""The corridor of losses that matter in the adaptive recursion, and moment bounds.
 
-The recursion (``recursion``) starts from H_0 and ends with H_T at α = e^ε. Read forwards in time, the
-adversary begins at x = ε and each use moves x down by its loss, so that x = ε − (losses so far) when k uses are
-still to come. For the answer at ε, H_k matters only where that walk is likely to pass *and* H_k
-is not negligible. Both follow from moments: the loss L of a mechanism of bounded range η has, for every λ > 0,
-
-    E_P[e^{λL}] <= e^{λ(λ+1) η²/8}
-
-(bounded range η implies η²/8-zCDP: Cesar and Rogers 2021, Lemma 3.4), adaptively composed by adding ρ = Σ η²/8
-(Bun and Steinke 2016, Lemma 2.3). So with ρ_k of the k last uses and r = ρ_T − ρ_k of the others, about
-
-    log P(the walk passes x)  =  −(ε − x − r)² / (4r),
-    log H_k(e^x)              =  −(x − ρ_k)² / (4ρ_k)    for x >= ρ_k,   0 otherwise.
-
-The corridor holds the x where the sum of the two is at least log δ − ``depth``. It decides how narrow the result is,
-never whether it is valid: outside, the recursion continues both sides by bounds that hold for every x. On
-the upper side that is, for any λ > 0,
+The recursion (``recursion``) starts from H_0 and ends with H_T at α = e^ε. The corridor holds at each step the losses
+that the uses still to come can reach, as far as they are likely to. It decides how narrow the result is, never whether
+it is valid: outside, the recursion continues both sides by bounds that hold for every x = ln α. On the upper side that
+is, for any λ > 0,
 
     H_k(α) <= E_P[(1 − α e^{−L})₊] <= e^{λ(λ+1)ρ_k} α^{−λ} λ^λ / (1 + λ)^{1+λ},
 
-because (1 − 1/y)₊ <= y^λ λ^λ/(1+λ)^{1+λ} for y > 0 (the conversion of Canonne, Kamath and Steinke 2020).
+because (1 − 1/y)₊ <= y^λ λ^λ/(1+λ)^{1+λ} for y > 0 (the conversion of Canonne, Kamath and Steinke 2020), and because
+the loss L of a mechanism of bounded range η has, for every λ > 0,
 
-Where the walk stays near x >= 0, that is for ε >= ρ_T, nothing left of x = 0 is kept: it follows from the right
-(``recursion``).
+    E_P[e^{λL}] <= e^{λ(λ+1) η²/8}
 
-``estimate`` says, without guarantee, where ε will be: the saddle point of the worst moments
+(bounded range η implies η²/8-zCDP: Cesar and Rogers 2021, Lemma 3.4), adaptively composed by adding: ρ_k is Σ η²/8 of
+the k last uses (Bun and Steinke 2016, Lemma 2.3).
+
+``estimate_at`` says, without guarantee, where ε will be: the saddle point of the worst moments
 M(θ) = max over t of E[e^{θL}] = (θ/B)^θ (A/(1+θ))^{1+θ}, A = (E − E^{−θ})/(E − 1), B = (1 − E^{−θ})/(E − 1).
 """
 
@@ -42,7 +33,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[float64]
 
-__all__ = ["Corridor", "Estimate", "Runs", "estimate_at", "narrow", "whole"]
+__all__ = ["Corridor", "Estimate", "Runs", "estimate_at", "whole"]
 
 Runs = Sequence[tuple[float, int]]
 """(range, uses) in the order of execution. Of equal arguments a corridor is one object: recursions are kept by it."""
@@ -102,44 +93,9 @@ def whole(runs: Runs, spacing: float, *, width: float, bounded: bool, slope: flo
     lows, highs = np.full(len(rho), -width - spacing), np.full(len(rho), width + spacing)
     if bounded:
         lows, highs = np.zeros(len(rho)), np.minimum(highs, reach + spacing)
-    low, high = _lattice(spacing, lows, highs)
+    low = np.floor(lows / spacing).astype(np.int64)
+    high = np.maximum(np.ceil(highs / spacing).astype(np.int64), low + 1)  # two points at least
     return Corridor(spacing, low, high, rho, bounded, slope)
-
-
-@lru_cache(maxsize=32)
-def narrow(runs: Runs, spacing: float, *, between: tuple[float, float], near: Estimate, depth: float) -> Corridor:
-    """The corridor for the answers at ε ``between`` two values, ``near`` some estimate."""
-    import numpy as np
-
-    rho, reach = _cumulative(runs)
-    total, past = rho[-1], np.maximum(rho[-1] - rho, 0.0)
-    budget = depth - near.log_delta
-
-    def edge(epsilon: float, sign: float) -> Array:
-        # Where both bounds bite their sum is a parabola about the straight line ρ_k ε/ρ_T.
-        middle = rho * (epsilon / total)
-        spread = 4.0 * rho * past / total * (budget - (epsilon - total) ** 2 / (4.0 * total))
-        both = middle + sign * np.sqrt(np.maximum(spread, 0.0))
-        alone = np.minimum(rho, epsilon - past + sign * np.sqrt(4.0 * past * budget))
-        edges: Array = np.where((spread >= 0.0) & (both >= rho), both, alone)
-        return edges
-
-    # One point in reserve; no further than the uses reach.
-    lows = np.maximum(edge(between[0], -1.0), -reach) - spacing
-    highs = np.minimum(edge(between[1], 1.0), reach) + spacing
-    if between[0] >= total:
-        lows = np.maximum(lows, 0.0)
-    low, high = _lattice(spacing, lows, highs)
-    return Corridor(spacing, low, high, rho, True, near.slope)
-
-
-def _lattice(spacing: float, lows: Array, highs: Array) -> tuple[NDArray[int64], NDArray[int64]]:
-    """The lattice points that enclose them, two at least."""
-    import numpy as np
-
-    first = np.floor(lows / spacing).astype(np.int64)
-    last = np.maximum(np.ceil(highs / spacing).astype(np.int64), first + 1)
-    return first, last
 
 
 @dataclass(frozen=True, slots=True)
