@@ -14,6 +14,7 @@ mechanisms with one dominating pair and loss L:
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,8 +36,9 @@ from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, 
 from affidavit.accountant.methods.pair_profiles import fixed_profile
 from affidavit.accountant.methods.pld import pair_gap
 from affidavit.accountant.methods.recursion import Last, lower_profile, upper_profile
-from affidavit.accountant.methods.recursion_window import Corridor, estimate_at, whole
+from affidavit.accountant.methods.recursion_window import Corridor, whole
 from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, sampled_gap
+from affidavit.accountant.methods.sampled_use import Estimate, SampledUse, estimate
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.validate import Relation
 
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 
     Parts = tuple[tuple[OneStep, int], ...]
 
-__all__ = ["AdaptiveMethod", "AdaptiveProfile", "recursion_points", "typical_range"]
+__all__ = ["AdaptiveMethod", "AdaptiveProfile", "likely", "recursion_points", "typical_range"]
 
 LEAST_CELLS, MOST_CELLS = 8, 256
 MAX_POINTS = 4e6
@@ -69,6 +71,15 @@ SHARE = 0.2
 def tail_bound(scenario: Scenario) -> ZcdpProfile:
     """The zCDP profile of the exponential part, for choosing where the grid ends."""
     return ZcdpProfile(sum(eta * eta / 8.0 * uses for eta, uses in scenario.exponentials))
+
+
+def likely(scenario: Scenario, target: Target) -> Estimate:
+    """About where the answer lies for the exponential mechanisms alone."""
+    uses = Counter[float]()
+    for eta, count in scenario.exponentials:
+        uses[eta] += count
+    each = ((SampledUse(eta, 1.0, "forward"), count) for eta, count in uses.items())
+    return estimate(each, delta=target.delta, epsilon=target.epsilon or 0.0)
 
 
 def _even(cells: float) -> int:
@@ -158,7 +169,7 @@ class AdaptiveProfile:
         self._others: Parts = ()
         self._last: Last | None = None
         self._total = sum(eta * uses for eta, uses in self._runs)
-        self._estimate = estimate_at(self._runs, delta=target.delta, epsilon=target.epsilon or 0.0)
+        self._estimate = likely(scenario, target)
         loud = target.delta is not None and self._estimate.epsilon > LOUD
         self._tolerance = max(target.tolerance, LOUD_WIDTH) if loud else target.tolerance
         if scenario.fixed:

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from affidavit.accountant.cases.choices import likely_size
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.adaptive import recursion_points, tail_bound, typical_range
+from affidavit.accountant.methods.adaptive import likely, recursion_points, tail_bound, typical_range
 from affidavit.accountant.methods.base import LEAST_RANGE, LOUD, Interval, Target
 from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, curve_below
 from affidavit.accountant.methods.one_law import FINE, Law, law_above, longer, start_aligned, start_of
 from affidavit.accountant.methods.recursion import lower_profile, upper_profile
-from affidavit.accountant.methods.recursion_window import Corridor, estimate_at, whole
+from affidavit.accountant.methods.recursion_window import Corridor, whole
 from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, are_weak, few_uses
 from affidavit.accountant.methods.sampled_use import SampledUse
 from affidavit.accountant.methods.zcdp import ZcdpProfile
@@ -59,9 +59,9 @@ STAGE, LAST_STAGE, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
 many. On samples, all."""
 SOME, ROUGH = 700, 28
 """Not on samples, of more uses than the first: lattice points to the deviation of one use that are enough."""
-UNEVEN, COPIES_IN_STAGES, UNEVEN_STAGE = 1.0 / 16.0, 3, 0.5
-"""Variance of which of a use's two losses it is, below which there are many stages on samples, too: blocks before the
-first, uses added to one behind them."""
+UNEVEN, RARE, COPIES_IN_STAGES, UNEVEN_STAGE = 1.0 / 16.0, 0.01, 3, 0.5
+"""Variance of which of a use's two losses it is, and a rate, below which there are many stages on samples, too: blocks
+before the first, uses added to one behind them."""
 LOOSE = 0.05
 """ln of how much all growth may raise δ; beyond, all uses are in blocks."""
 SHORTEST, SHORTEST_RUN = 25, 100
@@ -103,7 +103,7 @@ class BlocksProfile:
         strategies: list[Parts] = []
         tilt = 1.0
         if scenario.exponentials:
-            tilt = estimate_at(each, delta=target.delta, epsilon=target.epsilon or 0.0).slope
+            tilt = likely(scenario, target).slope
             own, beside = tail_bound(scenario).rho, math.fsum(count * likely_size(node) for node, count in rest)
             tilt = max(tilt * math.sqrt(own / (own + beside)), LEAST_TILT)
             best = [SampledUse(eta, 1.0, "forward").best_share(tilt) for eta, _ in each]
@@ -268,7 +268,7 @@ def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Ab
     use = SampledUse(eta, rate, "forward")
     chance, one, other = (float(part[0]) for part in use.pair(np.array([math.exp(use.best_share(tilt) * eta)])))
     gap, near = abs(one - other), abs(other if chance < 0.5 else one)
-    is_uneven = rate < 1.0 and chance * (1.0 - chance) < UNEVEN
+    is_uneven = rate < RARE and chance * (1.0 - chance) < UNEVEN
     copies, stage, last, enough = 1, STAGE, LAST_STAGE, min(math.sqrt(ENOUGH * uses), MOST_BEHIND)
     if is_uneven:
         copies, stage, last, enough = COPIES_IN_STAGES, UNEVEN_STAGE, 1.0, math.inf

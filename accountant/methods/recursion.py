@@ -12,12 +12,12 @@ convex and decreasing in α with H_k(0) = 1 and H_k(α) >= 1 − α. One step in
 sides start: H_1(α) = (√E − √α)²/(E − 1) for 1/E <= α <= E.
 
 H_k is kept on the lattice points of a ``Corridor``, which leaves out what the answer hardly depends on. With nothing
-else beside the exponential uses, H_k(1/α) = 1 − 1/α + H_k(α)/α (P and Q may be exchanged), so where the corridor begins
-at α = 1 the mirror continues it, exactly.
+else beside the exponential uses, H_k(1/α) = 1 − 1/α + H_k(α)/α (P and Q may be exchanged), so the corridor begins at
+α = 1, and the mirror continues it, exactly.
 
 Upper side. H_{k−1} is replaced by its chords between lattice points, and the maximum over *all* t is bounded in closed
-form (``chords``). Elsewhere the corridor is continued by one more chord, to the last point looked at, where H_{k−1} is
-at most the least of the chord from (0, 1), a moment bound and, on the right, the last value.
+form (``chords``). Elsewhere the corridor is continued by one more chord: from (0, 1), and to the last point looked at,
+where H_{k−1} is at most the less of a moment bound and the last value.
 
 Lower side. t is restricted to breakpoints of the lattice, 1 − α is taken left of the corridor and 0 right of it:
 the value of an explicit strategy. Its slope is carried along: S = −α dH/dα obeys the same recursion, so
@@ -54,7 +54,7 @@ UNEVEN = 8
 
 
 class Last(Protocol):
-    """What runs after all exponential steps (H_0): δ at an array of ε, from both sides, and the slope of the lower one."""
+    """What runs after all exponential steps (H_0): δ from both sides, and the slope of the lower one."""
 
     def upper(self, epsilon: Array) -> Array:
         """At or above δ."""
@@ -186,7 +186,7 @@ class _Side(ABC):
         if last > known_last:
             self._continue_right(known_last, last)
         if first < known_first:
-            if self._corridor.alone and known_first == 0:
+            if self._corridor.alone:
                 self._at(first, -1)[:] = self._mirrored(-first)
             else:
                 self._continue_left(first, known_first)
@@ -198,7 +198,7 @@ class _Side(ABC):
 
         first, last = self._known
         rows = self._at(first, last)
-        if self._corridor.alone and first == 0:
+        if self._corridor.alone:
             first, rows = -last, np.hstack((self._mirrored(last), rows))
         points: Array = np.arange(first, last + 1, dtype=np.float64) * self._corridor.spacing
         return points, *rows
@@ -239,28 +239,21 @@ class _UpperSide(_Side):
         return mirrored[None]
 
     def _continue_left(self, first: int, known: int) -> None:
-        """The chord from ``first``, where the chord from (0, 1) and the moment bound lie above H_k, which falls."""
-        h, value = self._corridor.spacing, float(self._at(known, known)[0, 0])
-        chord = 1.0 + (value - 1.0) * math.exp((first - known) * h)
-        height = max(value, min(chord, self._moments(first)))
-        self._at(first, known - 1)[0] = self._chord(first, known, height, value)[:-1]
+        """The chord from (0, 1)."""
+        import numpy as np
+
+        x = np.arange(first - known, 0) * self._corridor.spacing
+        self._at(first, known - 1)[0] = 1.0 + (float(self._at(known, known)[0, 0]) - 1.0) * np.exp(x)
 
     def _continue_right(self, known: int, last: int) -> None:
         """The chord to ``last``, where the last value and the moment bound lie above H_k."""
-        value = float(self._at(known, known)[0, 0])
-        self._at(known + 1, last)[0] = self._chord(known, last, value, min(value, self._moments(last)))[1:]
-
-    def _moments(self, point: int) -> float:
-        x = point * self._corridor.spacing
-        constant, rate = self._corridor.tail(self._uses, x)
-        return math.exp(min(constant - rate * x, 0.0))
-
-    def _chord(self, first: int, last: int, start: float, end: float) -> Array:
         import numpy as np
 
-        share = np.expm1(np.arange(last - first + 1) * self._corridor.spacing)
-        chord: Array = start + (end - start) * (share / share[-1])
-        return chord
+        x, value = last * self._corridor.spacing, float(self._at(known, known)[0, 0])
+        constant, rate = self._corridor.tail(self._uses, x)
+        end = min(value, math.exp(min(constant - rate * x, 0.0)))
+        share = np.expm1(np.arange(1, last - known + 1) * self._corridor.spacing)
+        self._at(known + 1, last)[0] = value + (end - value) * (share / share[-1])
 
 
 def planes_of(values: Array, use: Use) -> Array:

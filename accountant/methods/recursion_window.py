@@ -14,9 +14,6 @@ the loss L of a mechanism of bounded range η has, for every λ > 0,
 
 (bounded range η implies η²/8-zCDP: Cesar and Rogers 2021, Lemma 3.4), adaptively composed by adding: ρ_k is Σ η²/8 of
 the k last uses (Bun and Steinke 2016, Lemma 2.3).
-
-``estimate_at`` says, without guarantee, where ε will be: the saddle point of the worst moments
-M(θ) = max over t of E[e^{θL}] = (θ/B)^θ (A/(1+θ))^{1+θ}, A = (E − E^{−θ})/(E − 1), B = (1 − E^{−θ})/(E − 1).
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[float64]
 
-__all__ = ["Corridor", "Estimate", "Runs", "estimate_at", "whole"]
+__all__ = ["Corridor", "Runs", "whole"]
 
 Runs = Sequence[tuple[float, int]]
 """(range, uses) in the order of execution. Of equal arguments a corridor is one object: recursions are kept by it."""
@@ -96,59 +93,3 @@ def whole(runs: Runs, spacing: float, *, width: float, bounded: bool, slope: flo
     low = np.floor(lows / spacing).astype(np.int64)
     high = np.maximum(np.ceil(highs / spacing).astype(np.int64), low + 1)  # two points at least
     return Corridor(spacing, low, high, rho, bounded, slope)
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """About where the answer lies; no bound."""
-
-    epsilon: float
-    log_delta: float
-    slope: float
-    """−d ln δ/dε."""
-
-
-def _log_moment(runs: Runs, theta: float) -> float:
-    """log of the largest E[e^{θL}] of the composition, θ > −1."""
-    if theta == 0.0:
-        return 0.0
-    total = 0.0
-    for eta, uses in runs:
-        span = math.expm1(eta)
-        rest = -math.expm1(-theta * eta) / span
-        total += uses * (theta * math.log(theta / rest) + (1.0 + theta) * math.log((1.0 + rest) / (1.0 + theta)))
-    return total
-
-
-def _scaled_erfc(x: float) -> float:
-    """e^{x²} erfc(x), x >= 0."""
-    return math.exp(x * x) * math.erfc(x) if x < 20.0 else (1.0 - 0.5 / (x * x)) / (x * math.sqrt(math.pi))
-
-
-def _saddle(runs: Runs, theta: float) -> Estimate:
-    """ε and log δ at the saddle point θ, where the tilted losses are taken as normal."""
-    width = 1e-3 * (1.0 + theta)  # or the uses, times rounding, are more than what they change
-    before, here, after = (_log_moment(runs, theta + move) for move in (-width, 0.0, width))
-    mean = (after - before) / (2.0 * width)
-    spread = math.sqrt(max((after - 2.0 * here + before) / (2.0 * width * width), 1e-12))
-    # E[e^{−θz} (1 − e^{−z})₊] for normal z.
-    factor = 0.5 * (_scaled_erfc(theta * spread) - _scaled_erfc((1.0 + theta) * spread))
-    return Estimate(mean, min(0.0, here - theta * mean + math.log(max(factor, 1e-300))), theta)
-
-
-def estimate_at(runs: Runs, *, delta: float | None, epsilon: float) -> Estimate:
-    """The saddle point at ``delta``, or at ``epsilon`` where ``delta`` is None. δ = 0 has none: as for 1e-300."""
-    merged: dict[float, int] = {}
-    for eta, uses in runs:
-        merged[eta] = merged.get(eta, 0) + uses
-    each = tuple(merged.items())
-    wanted = None if delta is None else math.log(max(delta, 1e-300))
-    low, high = 1e-6, 1e6
-    while high > low * (1.0 + 1e-9):
-        theta = math.sqrt(low * high)
-        found = _saddle(each, theta)
-        if found.log_delta > wanted if wanted is not None else found.epsilon < epsilon:
-            low = theta
-        else:
-            high = theta
-    return _saddle(each, high)
