@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.methods import staged as issued
-from affidavit.accountant.methods.recursion import lower_profile
-from affidavit.accountant.methods.recursion_window import whole
+from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.methods.base import Target
+from affidavit.accountant.methods.blocks import BlocksProfile
 from affidavit.accountant.plan import Compose, Exponential, Gaussian, Plan, Pure, Repeat
 from affidavit.accountant.settle import settle
 from affidavit.accountant.verifier import recompute
@@ -47,19 +47,6 @@ def test_verified_lines_are_below_the_recursion(eta: Fraction, behind: int, more
     assert np.all(found.lower(x) <= exact.upper(x))
 
 
-@settings(max_examples=12, deadline=None)
-@given(eta=RANGES, behind=st.integers(2, 12), more=st.integers(1, 40), tilt=st.floats(0.01, 20.0))
-def test_issued_profiles_are_below_the_recursion(eta: Fraction, behind: int, more: int, tilt: float) -> None:
-    uses, step = behind + more, spacing(((eta, 1),), 16)
-    exact = adaptive_curve(((eta, uses),), step, float(uses * eta))
-    runs = ((float(eta), behind),)
-    window = whole(runs, float(eta) / 16, width=float(behind * eta), bounded=True, slope=1.0)
-    found = issued.staged_profile(float(eta), uses, lower_profile(runs, window), behind, tilt=tilt)
-    x = np.linspace(-0.9, 0.9, 60) * float(uses * eta)
-    upper = exact.upper(x)
-    assert all(found.delta(float(at)) <= most * (1.0 + 1e-10) + 1e-15 for at, most in zip(x, upper, strict=True))
-
-
 @pytest.mark.parametrize(("eta", "uses"), [(0.1, 300), (1.0, 300), (3.0, 120)])
 def test_they_reach_more_than_one_choice(eta: float, uses: int) -> None:
     """At δ = 1e-6 and at the best share of a grid."""
@@ -71,9 +58,8 @@ def test_they_reach_more_than_one_choice(eta: float, uses: int) -> None:
     start = adaptive_curve(((exact, 40),), spacing(((exact, 1),), 24), 40 * eta, negligible=1e-16)
     lines = staged_curve(exact, uses, start, 40, tilt=tilt)
     assert best < float(lines.lower(np.array([answer]))[0]) <= 1e-6
-    runs = ((eta, 40),)
-    last = lower_profile(runs, whole(runs, eta / 24, width=40 * eta, bounded=True, slope=tilt))
-    assert best < issued.staged_profile(eta, uses, last, 40, tilt=tilt).delta(answer) <= 1e-6
+    issued = BlocksProfile(Scenario(exponentials=((eta, uses),)), "zero-out", Target(delta=1e-6, tolerance=1e-4))
+    assert best < issued.least(Target(epsilon=answer)) <= 1e-6
 
 
 def test_a_curve_on_another_lattice_encloses_it() -> None:
