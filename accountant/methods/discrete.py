@@ -105,8 +105,12 @@ def tangent_profile(x: Array, values: Array, slopes: Array) -> DiscreteProfile:
 def curve_above(profile: DiscreteProfile, spacing: float) -> Curve:
     """A profile on a lattice, from above, as the engine's losses."""
     from affidavit.accountant.pld.atomic import Atomic
+    from affidavit.accountant.pld.curve import FullLoss
 
+    if profile.infinite >= 1.0:
+        return FullLoss()
     kept = profile.masses > 0.0
+    kept[0] |= not kept.any()
     losses, masses = profile.losses[kept], profile.masses[kept]
     masses[0] += max(0.0, 1.0 - profile.infinite - float(masses.sum()))
     atoms = (float(losses[0]), float(losses[0]) + spacing)
@@ -118,8 +122,11 @@ def curve_above(profile: DiscreteProfile, spacing: float) -> Curve:
 def curve_below(profile: DiscreteProfile) -> Curve:
     """A profile from below as the engine's losses."""
     from affidavit.accountant.pld.atomic import Atomic
+    from affidavit.accountant.pld.curve import NoLoss
 
     kept = profile.masses > 0.0
+    if not kept.any():
+        return NoLoss()
     curve = Atomic(profile.losses[kept], np.log(profile.masses[kept]), atoms=())
     curve.accuracy = ROUNDING
     return curve

@@ -47,10 +47,6 @@ __all__ = ["Last", "lower_profile", "planes_of", "upper_profile"]
 
 OFTEN, MOST_STEPS_BETWEEN = 8, 64
 """The best t is looked for anew after a share of the steps since the range has changed, and after so many at least."""
-SLOW, EVERY = 3, (0, 2**31)
-"""Cells by which the best t moves, at most, until it is looked for again; all breakpoints."""
-UNEVEN = 8
-"""Before so many uses the objective may have several maxima in t: all breakpoints are looked at."""
 
 
 class Last(Protocol):
@@ -278,8 +274,6 @@ class _LowerSide(_Side):
         super().__init__(runs, corridor, 2)
         self._choice: NDArray[intp] | None = None
         self._chosen: _Move
-        self._use: Use | None = None
-        self._among = EVERY
 
     def step(self, move: _Move) -> None:
         """One use more."""
@@ -288,10 +282,7 @@ class _LowerSide(_Side):
         use, points = move.use, move.points
         planes = self._planes(self._reach(move), use)
         if move.fresh or self._choice is None:
-            found = use.best(planes[0], self._among if self._use is use else EVERY)
-            self._choice, self._chosen, self._use = found, move, use
-            reserve = SLOW * (2 if use.inside else 1) if move.k > UNEVEN else len(use.times)
-            self._among = int(found.min()) - reserve, int(found.max()) + reserve
+            self._choice, self._chosen = use.best(planes[0]), move
         at = np.arange(points)
         # The best t depends on x and k by about x/ρ_k.
         same = ((at + move.low) * (self._chosen.rho / move.rho)).astype(np.intp) - self._chosen.low

@@ -115,7 +115,7 @@ def test_the_best_breakpoint_is_found_among_all() -> None:
         use = prepare(eta, eta / cells)
         around = (np.arange(20 + 2 * use.margin) - use.margin - 10) * use.spacing
         values = planes(use, convex(rng.uniform(-1.0, 1.0, 9), rng.dirichlet(np.ones(9)), around))
-        found = use.best(values, (0, len(use.times)))
+        found = use.best(values)
         at = np.arange(20) + use.margin
         rows = []
         for choice, chance in enumerate(use.chance):
