@@ -33,10 +33,9 @@ from affidavit.accountant.methods.base import (
     smallest_epsilon,
 )
 from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, curve_below
-from affidavit.accountant.methods.pair_profiles import fixed_profile
+from affidavit.accountant.methods.pair_profiles import Last
 from affidavit.accountant.methods.pld import pair_gap
-from affidavit.accountant.methods.recursion import Last, lower_profile, upper_profile
-from affidavit.accountant.methods.recursion_window import Corridor, whole
+from affidavit.accountant.methods.recursion import Corridor, lower_profile, upper_profile, whole
 from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, sampled_gap
 from affidavit.accountant.methods.sampled_use import Estimate, SampledUse, estimate
 from affidavit.accountant.methods.zcdp import ZcdpProfile
@@ -177,7 +176,7 @@ class AdaptiveProfile:
 
             self._others = tuple((one_step(node, relation, explicit=True), count) for node, count in scenario.fixed)
             if self._order != "fixed-first":
-                self._last = fixed_profile(self._others, target, near=self._estimate.epsilon)
+                self._last = Last(self._others, target, near=self._estimate.epsilon)
         if self._last is None and self._runs[0][1] == len(self._runs) == 1:
             from affidavit.accountant.pld.bounded_range import BoundedRange
 
@@ -198,14 +197,14 @@ class AdaptiveProfile:
         else:
             small = max(tail.delta(max(0.0, target.epsilon or 0.0)).upper, 1e-280) * 1e-6
         width = tail.epsilon(small).upper
-        spacing, slope = self._spacing(cells), self._estimate.slope
-        below = above = whole(self._runs, spacing, width=width, bounded=True, slope=slope)
+        spacing = self._spacing(cells)
+        below = above = whole(self._runs, spacing, width=width, bounded=True)
         if self._last is not None:
             back = min(width, self._total, -math.log(small))  # P(all losses <= −y) <= e^{−y}
             width = _reach(self._last, small * NOTHING) + min(width, self._total) + back
             steps = 1 + sum(uses for _, uses in self._runs)
             width = min(width, self._spacing(LEAST_CELLS) * MAX_POINTS / (2.0 * steps))
-            below = whole(self._runs, spacing, width=width, bounded=False, slope=slope)
+            below = whole(self._runs, spacing, width=width, bounded=False)
             above = below if self._order == "fixed-last" else above
         return _Grid(below, above)
 

@@ -29,8 +29,7 @@ from affidavit.accountant.methods.adaptive import likely, recursion_points, tail
 from affidavit.accountant.methods.base import LEAST_RANGE, LOUD, Interval, Target
 from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, curve_below
 from affidavit.accountant.methods.one_law import FINE, Law, law_above, longer, start_aligned, start_of
-from affidavit.accountant.methods.recursion import lower_profile, upper_profile
-from affidavit.accountant.methods.recursion_window import Corridor, whole
+from affidavit.accountant.methods.recursion import Corridor, lower_profile, upper_profile, whole
 from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, are_weak, few_uses
 from affidavit.accountant.methods.sampled_use import SampledUse
 from affidavit.accountant.methods.zcdp import ZcdpProfile
@@ -38,8 +37,6 @@ from affidavit.accountant.plan import Exponential, Plan, Poisson, leaves
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from affidavit.accountant.pld.curve import Curve, OneStep
 
 __all__ = ["BlocksMethod", "BlocksProfile"]
@@ -64,9 +61,8 @@ UNEVEN, RARE, COPIES_IN_STAGES, UNEVEN_STAGE = 1.0 / 16.0, 0.01, 3, 0.5
 before the first, uses added to one behind them."""
 LOOSE = 0.05
 """ln of how much all growth may raise δ; beyond, all uses are in blocks."""
-SHORTEST, SHORTEST_RUN = 25, 100
-"""Uses of a block from which on a law may follow it; of one range from which on that is nearly as sharp as the
-recursion."""
+SHORTEST_RUN = 100
+"""Uses of one range from which on blocks and a law are nearly as sharp as the recursion."""
 CELLS = 24
 """Lattice spacings to a range in a block: the chords add 1.5/cells² to its ρ."""
 LARGEST_RANGE = 4.0
@@ -228,16 +224,6 @@ def _smallest(scenario: Scenario, target: Target) -> float:
     return max(ZcdpProfile(rho).delta(max(target.epsilon or 0.0, 0.0)).upper, 1e-270)
 
 
-def _lengths(uses: int, most: int) -> Iterator[tuple[int, int]]:
-    """(length, blocks of it): as few blocks as there may be, of two lengths at most."""
-    blocks = -(-uses // most)
-    length, longer = divmod(uses, blocks)
-    if longer:
-        yield length + 1, longer
-    if blocks > longer:
-        yield length, blocks - longer
-
-
 class _Above(NamedTuple):
     """δ of the uses is at most e^``growth`` × (that of ``parts`` + ``constant``)."""
 
@@ -256,7 +242,7 @@ def _adapted(eta: float, uses: int, small: float) -> OneStep:
 
 def _window(eta: float, uses: int, small: float) -> Corridor:
     width = ZcdpProfile(eta * eta / 8.0 * uses).epsilon(small).upper
-    return whole(((eta, uses),), eta / CELLS, width=width, bounded=True, slope=1.0)
+    return whole(((eta, uses),), eta / CELLS, width=width, bounded=True)
 
 
 @lru_cache(maxsize=32)
@@ -275,7 +261,7 @@ def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Ab
     elif rate < 1.0:
         copies, enough = min(MOST_COPIES, max(1, round(math.sqrt(COPIES * uses / length)))), 0.0
     copies = min(uses // length, copies)
-    if (rest := uses - copies * length) > 0 and length >= SHORTEST:
+    if (rest := uses - copies * length) > 0:
         sides = _sides(eta, rate, length, small / copies, SPACING if uses > MANY else SHARP_SPACING)
         if is_uneven:
             starts = [
@@ -303,7 +289,11 @@ def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Ab
             first = _step([_atoms(start.law) for start in starts])
             return _Above(((first, 1), (_step([_atoms(law.law) for law in laws]), rest)), growth, constant)
     parts = []
-    for size, count in _lengths(uses, length):
+    blocks = -(-uses // length)  # as few as there may be, of two lengths at most
+    short, longer_ones = divmod(uses, blocks)
+    for size, count in ((short + 1, longer_ones), (short, blocks - longer_ones)):
+        if not count:
+            continue
         sides = _sides(eta, rate, size, small / count, SHARP_SPACING)
         parts.append((_step([curve_above(block, spacing) for _, block, spacing in sides]), count))
     return _Above(tuple(parts))

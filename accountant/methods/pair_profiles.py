@@ -14,48 +14,55 @@ import numpy as np
 from numpy.typing import NDArray
 
 from affidavit.accountant.methods.base import Target
-from affidavit.accountant.methods.recursion import Last
 
 if TYPE_CHECKING:
-    from affidavit.accountant.pld.curve import Direction, OneStep
+    from affidavit.accountant.pld.curve import OneStep
     from affidavit.accountant.pld.discretise import Side
     from affidavit.accountant.pld.nested import Law
 
     Parts = tuple[tuple[OneStep, int], ...]
 
-__all__ = ["ComposedProfile", "fixed_profile"]
+__all__ = ["Last"]
 
 Array = NDArray[np.float64]
+Way = Literal["forward", "backward"]
 
-ROUGH = 0.1
-"""How well δ must be known by which one of two directions is chosen."""
+ROUNDING, ROUGH = 1e-11, 0.1
+"""Relative; how well δ must be known by which one of two directions is chosen."""
 
 
-class ComposedProfile:
-    """Anything with dominating pairs, in one direction, as the PLD engine composes it.
+class Last:
+    """What runs after all exponential steps (H_0): anything with dominating pairs, as the PLD engine composes it.
 
     With masses p_i at losses l_i, δ(ε) = p_∞ + Σ_{l_i > ε} p_i (1 − e^{ε − l_i}): two sums from the right, all of
-    positive terms, so that each is known to ``_ROUNDING`` of P(L > ε).
+    positive terms, so that each is known to ``ROUNDING`` of P(L > ε). The larger upper side of both directions; the
+    lower side of the one that costs more ``near`` an ε: a mean over what runs beside must be of one pair of data sets.
     """
 
-    _ROUNDING = 1e-11
-
-    def __init__(self, parts: Parts, target: Target, *, direction: Literal["forward", "backward"]) -> None:
-        small = math.log(max(target.delta or 1e-12, 1e-280)) - 15.0
-        self._sums = lambda side: _sums(parts, direction, side, small)
+    def __init__(self, parts: Parts, target: Target, *, near: float) -> None:
+        self._parts, self._small = parts, math.log(max(target.delta or 1e-12, 1e-280)) - 15.0
+        symmetric = all(step.symmetric for step, _ in parts)
+        self._ways: tuple[Way, ...] = ("forward",) if symmetric else ("forward", "backward")
+        self._costliest = self._ways[0] if symmetric else max(self._ways, key=lambda way: _cost(parts, way, near))
 
     def upper(self, epsilon: Array) -> Array:
-        law = self._sums("upper")
-        above, scaled = law.at(epsilon)
-        return np.minimum(1.0, law.infinite + above * (1.0 + self._ROUNDING) - scaled)
+        """At or above δ."""
+        result = np.zeros_like(epsilon)
+        for way in self._ways:
+            law = _sums(self._parts, way, "upper", self._small)
+            above, scaled = law.at(epsilon)
+            result = np.maximum(result, law.infinite + above * (1.0 + ROUNDING) - scaled)
+        return np.minimum(1.0, result)
 
     def lower(self, epsilon: Array) -> Array:
-        law = self._sums("lower")
+        """At or below δ."""
+        law = _sums(self._parts, self._costliest, "lower", self._small)
         above, scaled = law.at(epsilon)
-        return np.maximum(0.0, law.infinite + above * (1.0 - self._ROUNDING) - scaled)
+        return np.maximum(0.0, law.infinite + above * (1.0 - ROUNDING) - scaled)
 
     def lower_slope(self, epsilon: Array) -> Array:
-        return self._sums("lower").at(epsilon)[1]
+        """−dδ/dε of the lower side."""
+        return _sums(self._parts, self._costliest, "lower", self._small).at(epsilon)[1]
 
 
 class _Sums:
@@ -82,42 +89,16 @@ class _Sums:
 
 
 @lru_cache(maxsize=8)
-def _sums(parts: Parts, direction: Literal["forward", "backward"], side: Side, log_nothing: float) -> _Sums:
+def _sums(parts: Parts, direction: Way, side: Side, log_nothing: float) -> _Sums:
     from affidavit.accountant.pld.engine import composed_losses
 
     return _Sums(composed_losses(parts, direction=direction, side=side, log_nothing=log_nothing))
 
 
-class LargerProfile:
-    """Both directions of a composition: the larger upper side everywhere, the lower side of the one that costs more."""
-
-    def __init__(self, parts: Parts, target: Target, *, near: float) -> None:
-        self._both = tuple(ComposedProfile(parts, target, direction=way) for way in ("forward", "backward"))
-        costs = (_cost(tuple((getattr(step, way), n) for step, n in parts), near) for way in ("forward", "backward"))
-        self._lower = max(zip(costs, self._both, strict=True), key=lambda direction: direction[0])[1]
-
-    def upper(self, epsilon: Array) -> Array:
-        one, other = (direction.upper(epsilon) for direction in self._both)
-        return np.maximum(one, other)
-
-    def lower(self, epsilon: Array) -> Array:
-        """Of one direction: a mean over what runs beside it must be over one pair of data sets."""
-        return self._lower.lower(epsilon)
-
-    def lower_slope(self, epsilon: Array) -> Array:
-        return self._lower.lower_slope(epsilon)
-
-
-def _cost(parts: tuple[tuple[Direction, int], ...], epsilon: float) -> float:
+def _cost(parts: Parts, way: Way, epsilon: float) -> float:
     """About δ at ``epsilon`` in one direction."""
     from affidavit.accountant.pld.curve import OneStep
     from affidavit.accountant.pld.engine import delta_bracket
 
-    return delta_bracket([(OneStep(way, way), count) for way, count in parts], epsilon=epsilon, tolerance=ROUGH)[0]
-
-
-def fixed_profile(parts: Parts, target: Target, *, near: float) -> Last:
-    """The profile of the mechanisms with a dominating pair, sharp near ε = ``near``."""
-    if all(step.symmetric for step, _ in parts):
-        return ComposedProfile(parts, target, direction="forward")
-    return LargerProfile(parts, target, near=near)
+    steps = [(OneStep(getattr(step, way), getattr(step, way)), count) for step, count in parts]
+    return delta_bracket(steps, epsilon=epsilon, tolerance=ROUGH)[0]

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.methods.chords import Use, prepare
-from affidavit.accountant.methods.recursion import lower_profile, upper_profile
-from affidavit.accountant.methods.recursion_window import Corridor, whole
+from affidavit.accountant.methods.recursion import Corridor, lower_profile, upper_profile, whole
 from affidavit.accountant.methods.sampled_use import SampledUse, estimate
 
 
@@ -139,8 +138,8 @@ def test_a_corridor_of_any_width_is_valid(
     """However much a corridor leaves out, its sides enclose what the whole window's sides enclose."""
     spacing, uses = max(eta for eta, _ in runs) / cells, tuple(runs)
     total = sum(eta * uses for eta, uses in runs)
-    full = whole(uses, spacing, width=total, bounded=True, slope=1.0)
-    part = whole(uses, spacing, width=share * total, bounded=True, slope=1.0)
+    full = whole(uses, spacing, width=total, bounded=True)
+    part = whole(uses, spacing, width=share * total, bounded=True)
     for at in (0.5 * epsilon, epsilon, 0.0):
         lowest, highest = lower_profile(uses, full).delta(at), upper_profile(uses, full).delta(at)
         assert lower_profile(uses, part).delta(at) <= highest * (1.0 + 1e-10)
@@ -150,7 +149,7 @@ def test_a_corridor_of_any_width_is_valid(
 def test_the_moment_bound_holds_for_randomised_response() -> None:
     """H_k is at least what k uses at t = η/2 reach, by the binomial sum; the tail bound is above that everywhere."""
     eta, uses = 0.4, 50
-    corridor: Corridor = whole(((eta, uses),), 0.1, width=20.0, bounded=True, slope=1.0)
+    corridor: Corridor = whole(((eta, uses),), 0.1, width=20.0, bounded=True)
     yes = math.exp(eta / 2.0) / (1.0 + math.exp(eta / 2.0))
     for k in (1, 7, 50):
         heads = np.arange(k + 1)
@@ -176,7 +175,7 @@ def test_the_estimate_is_near(eta: float, uses: int) -> None:
     """Within 1/T of a bracket of width 1 %."""
     found = estimate([(SampledUse(eta, 1.0, "forward"), uses)], delta=1e-6, epsilon=0.0)
     runs = ((eta, uses),)
-    corridor = whole(runs, eta / 12, width=1.5 * found.epsilon, bounded=True, slope=found.slope)
+    corridor = whole(runs, eta / 12, width=1.5 * found.epsilon, bounded=True)
     reserve = 3e-3 + 1.0 / uses
     assert upper_profile(runs, corridor).delta(found.epsilon * (1.0 + reserve + 5e-3)) <= 1e-6
     assert lower_profile(runs, corridor).delta(found.epsilon * (1.0 - reserve - 5e-3)) >= 1e-6
