@@ -1,7 +1,20 @@
-"""Which of two cases costs more: sufficient tests, by which cases that cannot be the costliest are dropped."""
+r"""Which of two cases costs more: sufficient tests, by which cases that cannot be the costliest are dropped.
+
+**Gaussian, Laplace, pure.** Each of their pairs dominates the next exactly where its δ(0), t, is as large. A pair that
+is the same in both orders has a profile D in x = e^ε with D(x) = 1 − x + x D(1/x), so −(1 − t)/2 is a slope of it at
+x = 1; D is above that tangent and above 0, and the larger of the two is, from x = 1 on, the profile of the pure pair of
+tanh(ε/2) = t. Laplace noise has 1 − D = (1 − t) e^{ε/2} up to its largest loss. For a Gaussian of shift μ, with
+u = ε/μ + μ/2 and v = ε/μ − μ/2, g(ε) = (1 − D) e^{−ε/2} is 1 − t at 0 and falls:
+
+    2 g' = e^{ε/2} Φ(−u) − e^{−ε/2} Φ(v) <= 0,
+
+as Φ(v) − e^ε Φ(−u) is 0 at 0 and has the derivative e^ε φ(u) (2/μ − Φ(−u)/φ(u)), where Mills' ratio is below
+1/u <= 2/μ. What is ρ-zCDP may be the Gaussian of ρ = μ²/2.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -32,6 +45,8 @@ __all__ = ["at_least_as_costly", "covers", "maximal", "undominated"]
 
 NEARLY = 1.0 - 1e-12
 """Counts of uses are sums in float64."""
+CLOSE, LEAST, LARGEST = 1e-10, 1e-200, 1e9
+"""Room for float64, relative, and what is too small for it, in the comparison of ln(1 − δ(0)); the largest loss."""
 # For each leaf: the fields whose growth costs more (+1) or less (-1).
 _COST_SIGN: dict[type[Plan], dict[str, int]] = {
     Gaussian: {"noise_multiplier": -1},
@@ -95,6 +110,8 @@ def _admits(a: Plan, b: Plan) -> bool:
     match a, b:
         case ZeroConcentrated(rho=rho), Gaussian(noise_multiplier=sigma):
             return 2 * Fraction(rho) * Fraction(sigma) ** 2 >= 1
+        case Gaussian() | ZeroConcentrated(), Laplace() if _dominates(a, b):
+            return True
     match b:
         case Pure(epsilon=epsilon) | Exponential(range=epsilon):
             most = Fraction(epsilon)
@@ -105,9 +122,50 @@ def _admits(a: Plan, b: Plan) -> bool:
     match a:
         case Exponential(range=eta):
             return Fraction(eta) >= 2 * most
-        case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon):
-            return Fraction(epsilon) >= most
-    return False
+        case Pure(epsilon=epsilon) | Approximate(epsilon=epsilon) if Fraction(epsilon) >= most:
+            return True
+    return most < LARGEST and _dominates(a, Pure(float(most)))
+
+
+def _dominates(a: Plan, b: Plan) -> bool:
+    """Whether the pair of ``a`` has as large a δ(0) as that of ``b``, in float64 with room for its rounding."""
+    kept = _log_kept(b)
+    return math.isfinite(kept) and kept < 0.0 and _log_kept(a) <= kept * (1.0 + CLOSE)
+
+
+def _log_kept(leaf: Plan) -> float:
+    """ln(1 − δ(0)) of a leaf's pair; 0 where it is too small for a test, and for any other leaf."""
+    match leaf:
+        case Pure(epsilon=epsilon):
+            kept = _log_kept_of_pure(epsilon)
+        case Approximate(epsilon=epsilon, delta=delta):
+            kept = _log_kept_of_pure(epsilon) + (math.log1p(-delta) if delta < 1.0 else -math.inf)
+        case Laplace(noise_multiplier=scale):
+            kept = -0.5 / scale if scale > 0.0 else -math.inf
+        case Gaussian(noise_multiplier=sigma):
+            kept = _log_kept_of_gaussian(1.0 / sigma) if sigma > 0.0 else -math.inf
+        case ZeroConcentrated(rho=rho):
+            kept = _log_kept_of_gaussian(math.sqrt(2.0 * rho))
+        case _:
+            return 0.0
+    return kept if kept < -LEAST else 0.0
+
+
+def _log_kept_of_pure(epsilon: float) -> float:
+    """ln(2/(1 + e^ε))."""
+    return math.log1p(-math.tanh(0.5 * epsilon)) if epsilon < 1.0 else math.log(2.0) - epsilon - _log_tail(epsilon)
+
+
+def _log_tail(epsilon: float) -> float:
+    return math.log1p(math.exp(-epsilon))
+
+
+def _log_kept_of_gaussian(mu: float) -> float:
+    """ln erfc(μ/√8), and no more than −μ²/8 where that is nothing in float64."""
+    at = mu / math.sqrt(8.0)
+    if at > 20.0:
+        return -at * at
+    return math.log1p(-math.erf(at)) if at < 0.5 else math.log(math.erfc(at))
 
 
 def covers(a: Plan, b: Plan, *, gaussians: bool = False) -> bool:

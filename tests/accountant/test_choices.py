@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from affidavit.accountant.bound import bound
+from affidavit.accountant.cases.dominance import at_least_as_costly
 from affidavit.accountant.cases.scenario import scenarios
 from affidavit.accountant.plan import (
     Approximate,
@@ -146,7 +147,7 @@ def equally_far(shift: float) -> tuple[float, float, float]:
 
 @pytest.mark.parametrize("shift", [1e-3, 0.02, 0.3, 1.0, 3.0, 8.0])
 def test_a_gaussian_dominates_laplace_and_pure_of_its_total_variation(shift: float) -> None:
-    """By the curves, at every ε; and the verifier's rule says so, and hardly more."""
+    """By the curves, at every ε; and the rule says so, hardly more, and not the other way round."""
     mu, loss, epsilon = equally_far(shift)
     nodes = Gaussian(1.0 / mu), Laplace(1.0 / loss), Pure(epsilon)
     curves = [one_step(node, "zero-out").forward.upper for node in nodes]
@@ -154,6 +155,14 @@ def test_a_gaussian_dominates_laplace_and_pure_of_its_total_variation(shift: flo
         gaussian, laplace, pure = (curve.delta(float(at)) for curve in curves)
         assert gaussian[1] >= laplace[0] * (1.0 - 1e-9)
         assert laplace[1] >= pure[0] * (1.0 - 1e-9)
+    little = 1.0 + 1e-6
+    larger = Gaussian(1.0 / (mu * little)), Laplace(1.0 / (loss * little)), Pure(epsilon * little)
+    for i in range(3):
+        for j in range(i + 1, 3):
+            assert at_least_as_costly(larger[i], nodes[j])
+            assert not at_least_as_costly(nodes[i], larger[j])
+    assert at_least_as_costly(ZeroConcentrated((mu * little) ** 2 / 2.0), nodes[1])
+    assert not at_least_as_costly(nodes[1], Gaussian(1e3))
     for node in nodes[1:]:
         found = enough(node)  # the verifier's own way
         assert found is not None
