@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from affidavit.accountant.nodes import Compose, Exponential, Plan, Poisson, Repeat, WithoutReplacement
 
-__all__ = ["NOTHING", "AnyOrder", "Moved", "OneOf", "exponential_uses", "is_nothing", "only"]
+__all__ = ["NOTHING", "AnyOrder", "Moved", "OneOf", "exponential_uses", "fixed", "is_nothing", "only", "uses_of"]
 
 NOTHING = Compose(())
 
@@ -53,37 +54,45 @@ class OneOf(Plan):
         return self.options
 
 
-def exponential_uses(plan: Plan, uses: int = 1) -> dict[float, int]:
+def exponential_uses(plan: Plan) -> dict[float, int]:
     """Uses of exponential mechanisms by range, outside samples; ranges of 0 left out."""
+    return {one.range: n for one, n in uses_of(plan).items() if isinstance(one, Exponential) and one.range > 0.0}
+
+
+def uses_of(plan: Plan, uses: int = 1) -> Counter[Plan]:
+    """Every mechanism of a case with how often it is used, in whatever order."""
     match plan:
-        case Exponential(range=eta):
-            return {eta: uses} if eta > 0.0 and uses else {}
+        case _ if uses == 0:
+            return Counter()
         case Repeat(count=count, of=of):
-            return exponential_uses(of, uses * count)
+            return uses_of(of, uses * count)
         case AnyOrder(of=of):
-            return exponential_uses(of, uses)
+            return uses_of(of, uses)
         case Compose(parts=parts):
-            total = Counter[float]()
+            total = Counter[Plan]()
             for part in parts:
-                total.update(exponential_uses(part, uses))
-            return dict(total)
-    return {}
+                total.update(uses_of(part, uses))
+            return total
+    return Counter({plan: uses})
 
 
-def only(plan: Plan, *, exponential: bool) -> Plan:
-    """The exponential leaves of a case alone, or all but them."""
+def only(plan: Plan, kept: Callable[[Plan], bool]) -> Plan:
+    """A case without the mechanisms that are not ``kept``."""
     match plan:
-        case Exponential(range=eta):
-            return plan if exponential and eta > 0.0 else NOTHING
         case Repeat(count=count, of=of):
-            inner = only(of, exponential=exponential)
+            inner = only(of, kept)
             return NOTHING if count == 0 or is_nothing(inner) else Repeat(count, inner)
         case AnyOrder(of=of):
-            return only(of, exponential=exponential)
+            return only(of, kept)
         case Compose(parts=parts):
-            kept = (only(part, exponential=exponential) for part in parts)
-            return Compose(tuple(part for part in kept if not is_nothing(part)))
-    return NOTHING if exponential else plan
+            left = (only(part, kept) for part in parts)
+            return Compose(tuple(part for part in left if not is_nothing(part)))
+    return plan if kept(plan) else NOTHING
+
+
+def fixed(plan: Plan) -> Plan:
+    """A case without its exponential mechanisms."""
+    return only(plan, lambda one: not isinstance(one, Exponential))
 
 
 def is_nothing(plan: Plan) -> bool:

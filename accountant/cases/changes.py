@@ -58,7 +58,7 @@ from functools import lru_cache
 from itertools import islice, product
 from typing import Literal
 
-from affidavit.accountant.cases.case import NOTHING, AnyOrder, Moved, exponential_uses, is_nothing, only
+from affidavit.accountant.cases.case import NOTHING, AnyOrder, Moved, exponential_uses, fixed, is_nothing, only
 from affidavit.accountant.cases.choices import any_of, likely_size
 from affidavit.accountant.cases.dominance import covers, maximal, undominated
 from affidavit.accountant.cases.moves import pairs_of_parts, reached_moves, reached_parts
@@ -272,18 +272,22 @@ def _any_sequence(chosen: Sequence[Plan]) -> list[Plan]:
         uses.update(exponential_uses(one))
     if not uses:
         return [Compose(tuple(chosen))]
-    fixed = tuple(part for one in chosen if not is_nothing(part := only(one, exponential=False)))
-    steps = tuple(part for one in chosen if not is_nothing(part := only(one, exponential=True)))
+    pairs = tuple(part for one in chosen if not is_nothing(part := fixed(one)))
+    steps = tuple(part for one in chosen if not is_nothing(part := only(one, _is_exponential)))
     if len(uses) == 1:
-        return [Compose((*fixed, *steps))]
-    if not fixed and sum(uses.values()) == 2:
+        return [Compose((*pairs, *steps))]
+    if not pairs and sum(uses.values()) == 2:
         return [Compose(steps), Compose(steps[::-1])]
-    return [AnyOrder(Compose((*fixed, *steps)))]
+    return [AnyOrder(Compose((*pairs, *steps)))]
+
+
+def _is_exponential(one: Plan) -> bool:
+    return isinstance(one, Exponential) and one.range > 0.0
 
 
 def _has_exponentials(plan: Plan) -> tuple[bool, bool]:
     """First what has none, then what has others too, then what has nothing else."""
-    return bool(exponential_uses(plan)), is_nothing(only(plan, exponential=False))
+    return bool(exponential_uses(plan)), is_nothing(fixed(plan))
 
 
 def _poisson(node: Poisson, change: _Change) -> Cases:

@@ -17,7 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from affidavit.accountant.cases.case import AnyOrder, Moved, OneOf
+from affidavit.accountant.cases.case import AnyOrder, Moved, OneOf, uses_of
 from affidavit.accountant.cases.dominance import at_least_as_costly, maximal
 from affidavit.accountant.nodes import (
     Approximate,
@@ -76,23 +76,6 @@ def likely_size(node: Plan) -> float:
         case Moved(node=sample):
             return likely_size(sample)
     return math.inf
-
-
-def uses_of(plan: Plan, uses: int = 1) -> Counter[Plan]:
-    """Every mechanism of a case with how often it is used, in whatever order."""
-    match plan:
-        case _ if uses == 0:
-            return Counter()
-        case Repeat(count=count, of=of):
-            return uses_of(of, uses * count)
-        case AnyOrder(of=of):
-            return uses_of(of, uses)
-        case Compose(parts=parts):
-            total = Counter[Plan]()
-            for part in parts:
-                total.update(uses_of(part, uses))
-            return total
-    return Counter({plan: uses})
 
 
 def any_of(cases: Sequence[Plan], count: int) -> tuple[Plan, ...]:

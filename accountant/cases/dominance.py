@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from affidavit.accountant.cases.case import AnyOrder, OneOf, exponential_uses, is_nothing, only
+from affidavit.accountant.cases.case import OneOf, exponential_uses, fixed, is_nothing, uses_of
 from affidavit.accountant.nodes import (
     Approximate,
     Compose,
@@ -97,7 +97,8 @@ class _Uses:
 
     @classmethod
     def of(cls, plan: Plan) -> _Uses:
-        return cls(plan, exponential_uses(plan), _fixed_uses(plan))
+        others = {node: n for node, n in uses_of(plan).items() if not isinstance(node, Exponential)}
+        return cls(plan, exponential_uses(plan), Counter(others))
 
 
 def _admits(a: Plan, b: Plan) -> bool:
@@ -223,38 +224,20 @@ def _noisy(node: Plan) -> bool:
     return isinstance(node, Gaussian) and 1e-100 < node.noise_multiplier < 1e100
 
 
-def _fixed_uses(plan: Plan, uses: int = 1) -> Counter[Plan]:
-    """Everything but exponential leaves, with how often it is used."""
-    total = Counter[Plan]()
-    match plan:
-        case Exponential():
-            pass
-        case Repeat(count=count, of=of):
-            return _fixed_uses(of, uses * count)
-        case AnyOrder(of=of):
-            return _fixed_uses(of, uses)
-        case Compose(parts=parts):
-            for part in parts:
-                total.update(_fixed_uses(part, uses))
-        case _:
-            total[plan] += uses
-    return +total
-
-
 def _fixed_first(plan: Plan) -> bool:
     """Whether everything with a pair runs before all exponential mechanisms."""
     match plan:
         case Compose(parts=parts):
             begun = False
             for part in parts:
-                if begun and not is_nothing(only(part, exponential=False)):
+                if begun and not is_nothing(fixed(part)):
                     return False
                 if not _fixed_first(part):
                     return False
                 begun = begun or bool(exponential_uses(part))
             return True
         case Repeat(count=count, of=of):
-            mixed = bool(exponential_uses(of)) and not is_nothing(only(of, exponential=False))
+            mixed = bool(exponential_uses(of)) and not is_nothing(fixed(of))
             return _fixed_first(of) and (count <= 1 or not mixed)
     return True
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from affidavit.accountant.cases.case import NOTHING, AnyOrder, Moved, OneOf, exponential_uses
+from affidavit.accountant.cases.case import AnyOrder, Moved, OneOf, exponential_uses, only
 from affidavit.accountant.cases.changes import cases
 from affidavit.accountant.plan import Compose, Exponential, Leaf, Plan, Poisson, Repeat, WithoutReplacement
 from affidavit.accountant.validate import Relation
@@ -153,14 +153,4 @@ def _of_one_range(plan: Plan) -> Plan:
     uses = exponential_uses(plan)
     kept = max(uses, key=lambda eta: uses[eta] * eta * eta)
 
-    def pruned(node: Plan) -> Plan:
-        match node:
-            case Exponential(range=eta):
-                return node if eta == kept else NOTHING
-            case Repeat(count=count, of=of):
-                return Repeat(count, pruned(of))
-            case Compose(parts=parts):
-                return Compose(tuple(map(pruned, parts)))
-        return node
-
-    return pruned(plan)
+    return only(plan, lambda one: not isinstance(one, Exponential) or one.range == kept)

@@ -3,23 +3,23 @@
 The recursion and its proof are in ``recursion``; on Poisson samples, alone, in ``sampled_recursion``. Beside it,
 mechanisms with one dominating pair and loss L:
 
-- run first: they are the outermost expectation, δ(ε) = E_P[H_T(e^{ε − L})];
+- run first: they are the outermost expectation, δ(ε) = E_P[H_T(e^{ε − L})]. H_T is the curve of a pair (convex in α,
+  H_T(0) = 1, H_T >= 1 − α), so this is a composition of pairs, which the PLD engine makes. The recursion is the same
+  whatever runs first, and is not made again for the next such case;
 - run last: they are the innermost profile, H_0 = δ of the fixed part;
 - run in between: the first form is an upper side (E[sup] >= sup E, docs/theory/exponential.md), the second a lower
   side (the strategy that ignores the fixed outputs), and both are valid.
-
-Many exponential mechanisms alone are composed in the corridor of losses that matter near the answer
-(``recursion_window``); the whole curve is composed only when it is asked for elsewhere.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from affidavit.accountant.cases.choices import likely_size
+from affidavit.accountant.cases.choices import likely_size, mean_loss
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import (
     EPSILON_FLOOR,
@@ -32,21 +32,21 @@ from affidavit.accountant.methods.base import (
     certain_delta,
     smallest_epsilon,
 )
-from affidavit.accountant.methods.discrete import DiscreteProfile, mixed_delta
-from affidavit.accountant.methods.optimal import support_size
-from affidavit.accountant.methods.pair_profiles import MAX_ATOMS, FixedProfile, fixed_gap, fixed_profile
-from affidavit.accountant.methods.recursion import OneUse, lower_profile, upper_profile
-from affidavit.accountant.methods.recursion_window import Corridor, estimate_at, narrow, whole
+from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, curve_below
+from affidavit.accountant.methods.pair_profiles import Last
+from affidavit.accountant.methods.pld import pair_gap
+from affidavit.accountant.methods.recursion import Corridor, lower_profile, upper_profile, whole
 from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, sampled_gap
+from affidavit.accountant.methods.sampled_use import Estimate, SampledUse, estimate
 from affidavit.accountant.methods.zcdp import ZcdpProfile
-from affidavit.accountant.plan import Approximate, Pure
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
-    from numpy import float64
-    from numpy.typing import NDArray
+    from affidavit.accountant.pld.curve import Curve, Direction, OneStep
 
-__all__ = ["AdaptiveMethod", "AdaptiveProfile", "recursion_points"]
+    Parts = tuple[tuple[OneStep, int], ...]
+
+__all__ = ["AdaptiveMethod", "AdaptiveProfile", "likely", "recursion_points", "typical_range"]
 
 LEAST_CELLS, MOST_CELLS = 8, 256
 MAX_POINTS = 4e6
@@ -54,28 +54,31 @@ MAX_POINTS = 4e6
 MAX_RANGE = 60.0
 WIDTH = 1.5
 """Bracket on the sum of ρ times cells², relative (measured below 1.55, T = 10 to 5000): the chords add up to η²/m²."""
-FEW_USES = 16
-"""The whole curve of so few uses is as cheap as a corridor."""
-ZONE, ZONE_OF_USES = 3e-3, 1.0
-"""Half the width of the final grid, relative to ε: some 0.6/T is what the estimate was seen to miss."""
-DEPTH = -1.0
-"""ln of the mass left out, in units of tolerance × δ: the bounds that choose the corridor are some e³ too large."""
 STALLED, CHEAP = 0.8, 3e5
 """A refinement of more than so many points that leaves more than this share of the width has met another limit."""
 LOOK = 0.02
 """How well a width is known by which a grid is judged, in units of the tolerance."""
-ROUNDING, RANGE_ROUNDING = 1e-10, 1e-15
+ROUNDING = 1e-10
 LEAST_REACH, FURTHEST, REACHES = 1e-6, 1e4, 96
 """Losses, from the first to the second, that are tried as the reach of a profile."""
 NOTHING = 1e-6
 """Of what may be left out elsewhere."""
-LOSSES = 64.0
-"""Losses of a mixture at which a profile takes as long to sum up as a lattice point otherwise takes."""
+SHARE = 0.2
+"""Of the tolerance, what the engine may leave open on either side."""
 
 
 def tail_bound(scenario: Scenario) -> ZcdpProfile:
     """The zCDP profile of the exponential part, for choosing where the grid ends."""
     return ZcdpProfile(sum(eta * eta / 8.0 * uses for eta, uses in scenario.exponentials))
+
+
+def likely(scenario: Scenario, target: Target) -> Estimate:
+    """About where the answer lies for the exponential mechanisms alone."""
+    uses = Counter[float]()
+    for eta, count in scenario.exponentials:
+        uses[eta] += count
+    each = ((SampledUse(eta, 1.0, "forward"), count) for eta, count in uses.items())
+    return estimate(each, delta=target.delta, epsilon=target.epsilon or 0.0)
 
 
 def _even(cells: float) -> int:
@@ -84,11 +87,10 @@ def _even(cells: float) -> int:
 
 
 class _Grid(NamedTuple):
-    """Where the lower and the upper side are kept, and for which ε they are good."""
+    """Where the lower and the upper side are kept."""
 
     below: Corridor
     above: Corridor
-    zone: tuple[float, float]
 
     @property
     def points(self) -> int:
@@ -96,25 +98,63 @@ class _Grid(NamedTuple):
         return max(self.below.points, self.above.points)
 
 
-def _reach(fixed: FixedProfile, small: float) -> float:
+def _reach(fixed: Last, small: float) -> float:
     """The loss beyond which δ hardly falls any more. On the other side it is 1 − α from there on: P and Q exchanged."""
     import numpy as np
 
     losses = np.geomspace(LEAST_REACH, FURTHEST, REACHES)
-    values = fixed.upper(losses)
+    values = fixed.lower(losses)
     return float(losses[np.count_nonzero(values > values[-1] + small)])
 
 
 @dataclass(frozen=True, slots=True)
+class _Composed:
+    """Mechanisms that run first, and the pair of the exponential ones, from one side."""
+
+    parts: Parts
+    is_upper: bool
+    tolerance: float
+
+    @classmethod
+    def of(cls, others: Parts, curve: Curve, *, is_upper: bool, tolerance: float) -> _Composed:
+        from affidavit.accountant.pld.curve import Direction, OneStep
+
+        def way(direction: Direction) -> Direction | None:
+            side = direction.upper if is_upper else direction.lower
+            return None if side is None else Direction(side, None if is_upper else side)
+
+        both = ((way(step.forward), way(step.backward), count) for step, count in others)
+        parts = [(OneStep(forward, backward), count) for forward, backward, count in both if forward and backward]
+        own = Direction(curve, None if is_upper else curve)
+        return cls((*parts, (OneStep(own, own), 1)), is_upper, tolerance)
+
+    def delta(self, epsilon: float) -> float:
+        """δ at ``epsilon``."""
+        from affidavit.accountant.pld.engine import delta_bracket
+
+        return delta_bracket(self.parts, epsilon=epsilon, tolerance=self.tolerance)[self.is_upper]
+
+    def epsilon(self, delta: float) -> float:
+        """ε at ``delta``."""
+        return _epsilon(self, delta) * (1.0 + (ROUNDING if self.is_upper else -ROUNDING))
+
+
+@lru_cache(maxsize=64)
+def _epsilon(composed: _Composed, delta: float) -> float:
+    from affidavit.accountant.pld.engine import epsilon_bracket
+
+    return epsilon_bracket(composed.parts, delta=delta, tolerance=composed.tolerance)[composed.is_upper]
+
+
+_Side = DiscreteProfile | _Composed
+
+
+@dataclass(frozen=True, slots=True)
 class _Sides:
-    """Both profiles of the exponential part, good for ε in ``zone``."""
+    """Both profiles of all that runs."""
 
-    lower: DiscreteProfile | OneUse
-    upper: DiscreteProfile | OneUse
-    zone: tuple[float, float]
-
-    def holds(self, epsilon: float) -> bool:
-        return self.zone[0] <= epsilon <= self.zone[1]
+    lower: _Side
+    upper: _Side
 
 
 class AdaptiveProfile:
@@ -125,47 +165,28 @@ class AdaptiveProfile:
         self._runs = scenario.exponentials
         self._order = scenario.order
         self._target = target
-        self._fixed: FixedProfile | None = None
+        self._others: Parts = ()
+        self._last: Last | None = None
         self._total = sum(eta * uses for eta, uses in self._runs)
-        self._estimate = estimate_at(self._runs, delta=target.delta, epsilon=target.epsilon or 0.0)
+        self._estimate = likely(scenario, target)
         loud = target.delta is not None and self._estimate.epsilon > LOUD
         self._tolerance = max(target.tolerance, LOUD_WIDTH) if loud else target.tolerance
         if scenario.fixed:
-            self._fixed = fixed_profile(scenario, relation, target, near=self._estimate.epsilon)
-        self._everywhere: _Sides | None = None
-        self._near: _Sides | None = None
-        if self._fixed is None and scenario.uses == 1:
-            eta = self._runs[0][0]
-            lower, upper = OneUse(eta * (1.0 - RANGE_ROUNDING)), OneUse(eta * (1.0 + RANGE_ROUNDING))
-            self._near = _Sides(lower, upper, (-math.inf, math.inf))
-        elif self._fixed is None and scenario.uses > FEW_USES and (target.epsilon or 0.0) >= 0.0:
-            self._near = self._refined(self._corridor)
-        if self._near is None or not (target.delta is None or self._answers(self._near, target.delta)):
-            self._near = None
-            self._everywhere = self._refined(self._window)
+            from affidavit.accountant.pld.steps import one_step
 
-    def _answers(self, sides: _Sides, delta: float) -> bool:
-        """Whether ε at ``delta`` lies inside the zone."""
-        low, high = sides.zone
-        if math.isinf(high):
-            return True
-        return self._bracket(sides, high).upper <= delta < self._bracket(sides, low).lower
+            self._others = tuple((one_step(node, relation, explicit=True), count) for node, count in scenario.fixed)
+            if self._order != "fixed-first":
+                self._last = Last(self._others, target, near=self._estimate.epsilon)
+        if self._last is None and self._runs[0][1] == len(self._runs) == 1:
+            from affidavit.accountant.pld.bounded_range import BoundedRange
 
-    def _corridor(self, cells: int) -> _Grid:
-        """Near the target."""
-        spacing = self._spacing(cells)
-        found, target = self._estimate, self._target
-        if target.delta is None:
-            zone = (target.epsilon or 0.0, target.epsilon or 0.0)
+            # The envelope of one use is reached by what has seen all else.
+            self._sides = self._beside(BoundedRange(self._runs[0][0]), BoundedRange(self._runs[0][0]))
         else:
-            reserve = ZONE + ZONE_OF_USES / self._scenario.uses
-            zone = (found.epsilon * (1.0 - reserve), found.epsilon * (1.0 + reserve))
-        depth = DEPTH - math.log(min(0.5, target.tolerance))
-        corridor = narrow(self._runs, spacing, between=zone, near=found, depth=depth)
-        return _Grid(corridor, corridor, zone)
+            self._sides = self._refined()
 
     def _window(self, cells: int) -> _Grid:
-        """Everywhere: the mass beyond the ends is far below the δ asked for.
+        """The mass beyond the ends is far below the δ asked for.
 
         What runs before all exponential uses is no part of the recursion, which then reaches as far as they do; what
         runs after them reaches as far as its own profile, and they from there.
@@ -176,24 +197,23 @@ class AdaptiveProfile:
         else:
             small = max(tail.delta(max(0.0, target.epsilon or 0.0)).upper, 1e-280) * 1e-6
         width = tail.epsilon(small).upper
-        spacing, slope = self._spacing(cells), self._estimate.slope
-        below = above = whole(self._runs, spacing, width=width, bounded=True, slope=slope)
-        if self._fixed is not None and self._order != "fixed-first":
+        spacing = self._spacing(cells)
+        below = above = whole(self._runs, spacing, width=width, bounded=True)
+        if self._last is not None:
             back = min(width, self._total, -math.log(small))  # P(all losses <= −y) <= e^{−y}
-            width = _reach(self._fixed, small * NOTHING) + min(width, self._total) + back
+            width = _reach(self._last, small * NOTHING) + min(width, self._total) + back
             steps = 1 + sum(uses for _, uses in self._runs)
             width = min(width, self._spacing(LEAST_CELLS) * MAX_POINTS / (2.0 * steps))
-            below = whole(self._runs, spacing, width=width, bounded=False, slope=slope)
+            below = whole(self._runs, spacing, width=width, bounded=False)
             above = below if self._order == "fixed-last" else above
-        return _Grid(below, above, (-math.inf, math.inf))
+        return _Grid(below, above)
 
     def _spacing(self, cells: int) -> float:
         """About ``cells`` lattice spacings to the root of the mean square range; the costliest range is a multiple."""
         cost: dict[float, float] = {}
         for eta, uses in self._runs:
             cost[eta] = cost.get(eta, 0.0) + eta * eta * uses
-        common = max(cost, key=lambda eta: cost[eta])
-        typical = math.sqrt(sum(cost.values()) / sum(uses for _, uses in self._runs))
+        common, typical = max(cost, key=lambda eta: cost[eta]), typical_range(self._scenario)
         return common / (2 * math.ceil(cells * common / typical / 2.0 - 1e-6))
 
     def _first_cells(self) -> int:
@@ -201,39 +221,51 @@ class AdaptiveProfile:
         rho = sum(eta * eta / 8.0 * uses for eta, uses in self._runs)
         target, epsilon = self._target, self._estimate.epsilon
         effect = 0.5 * (1.0 + min(1.0, rho / max(epsilon, 1e-300)))
-        if self._fixed is not None:
-            effect = 0.5  # of the little that these uses may be of the whole
+        if self._others:
+            beside = math.fsum(mean_loss(node) * count for node, count in self._scenario.fixed)
+            effect = 0.5 * rho / (rho + beside)
         elif target.delta is None:
             epsilon = max(target.epsilon or 0.0, 0.0)
             effect = max(0.5, (epsilon * epsilon - rho * rho) / (4.0 * rho))
         return _even(math.sqrt(WIDTH * effect / self._tolerance))
 
-    def _refined(self, grid: Callable[[int], _Grid]) -> _Sides:
+    def _refined(self) -> _Sides:
         """Both sides, with more cells until the target is met or the work is too much."""
         cells = self._first_cells()
-        most = MAX_POINTS / _weight(self._scenario)
-        while cells > LEAST_CELLS and grid(cells).points > most:
+        if self._others and self._window(2 * cells).points <= CHEAP:  # then the engine takes longer
+            cells = _even(2 * cells)
+        while cells > LEAST_CELLS and self._window(cells).points > MAX_POINTS:
             cells = _even(cells * 0.8 - 1.0)
         sides, width, before = None, math.inf, math.inf
         while sides is None or width > self._tolerance:
-            found = grid(cells)
+            found = self._window(cells)
             stalled = width > STALLED * before and (found.points > CHEAP or self._order == "mixed")
-            if sides is not None and (stalled or found.points > most):
+            if sides is not None and (stalled or found.points > MAX_POINTS):
                 break
             sides = self._recurse(found)
             width, before = self._width(sides), width
             if cells == MOST_CELLS:
                 break
-            cells = _even(cells * min(1.4, max(1.1, 1.05 * math.sqrt(width / self._tolerance))))
+            most = 2.0 if found.points <= CHEAP else 1.4
+            cells = _even(cells * min(most, max(1.1, 1.05 * math.sqrt(width / self._tolerance))))
         return sides
 
     def _recurse(self, grid: _Grid) -> _Sides:
-        innermost = self._fixed if self._order != "fixed-first" else None
-        return _Sides(
-            lower_profile(self._runs, grid.below, last=innermost),
-            upper_profile(self._runs, grid.above, last=innermost if self._order == "fixed-last" else None),
-            grid.zone,
-        )
+        lower: _Side = lower_profile(self._runs, grid.below, last=self._last)
+        upper: _Side = upper_profile(self._runs, grid.above, last=self._last if self._order == "fixed-last" else None)
+        beside = self._beside(curve_below(lower), curve_above(upper, grid.above.spacing)) if self._others else None
+        if beside is not None and self._order == "fixed-first":
+            return beside
+        if beside is not None and self._order == "mixed":
+            upper = beside.upper
+        return _Sides(lower, upper)
+
+    def _beside(self, below: Curve, above: Curve) -> _Sides:
+        """With what runs before the exponential mechanisms, whose curves are given."""
+        share = SHARE * self._tolerance
+        lower = _Composed.of(self._others, below, is_upper=False, tolerance=share)
+        upper = _Composed.of(self._others, above, is_upper=True, tolerance=share)
+        return _Sides(lower, upper)
 
     def _width(self, sides: _Sides) -> float:
         """Relative width of the bracket at the target; 0 below the absolute floor on ε."""
@@ -246,46 +278,33 @@ class AdaptiveProfile:
             found = self._bracket(sides, target.epsilon or 0.0)
         return (found.upper - found.lower) / found.upper if 0.0 < found.upper < math.inf else 0.0
 
-    def _bracket(self, sides: _Sides, epsilon: float) -> Interval:
-        first = self._fixed if self._order == "fixed-first" else None
-        lower = self._mixed(sides.lower, epsilon, first.lower if first else None)
-        outermost = self._fixed if self._order != "fixed-last" else None
-        upper = self._mixed(sides.upper, epsilon, outermost.upper if outermost else None)
+    @staticmethod
+    def _bracket(sides: _Sides, epsilon: float) -> Interval:
+        lower, upper = sides.lower.delta(epsilon), sides.upper.delta(epsilon)
         certain = certain_delta(epsilon)
         return Interval(max(certain, lower * (1.0 - ROUNDING)), max(certain, min(1.0, upper * (1.0 + ROUNDING))))
 
-    @staticmethod
-    def _mixed(
-        profile: DiscreteProfile | OneUse, epsilon: float, other: Callable[[NDArray[float64]], NDArray[float64]] | None
-    ) -> float:
-        if other is None or isinstance(profile, OneUse):
-            return profile.delta(epsilon)
-        return mixed_delta(profile, other, epsilon)
-
     def _crossing(self, sides: _Sides, delta: float, *, relative: float = 1e-10) -> Interval:
         """Where each side falls to ``delta``: each end is safe by itself."""
-        start = max(self._estimate.epsilon, 1e-9)
-        upper = smallest_epsilon(lambda e: self._bracket(sides, e).upper, delta, start=start, relative=relative).upper
-        lower = smallest_epsilon(lambda e: self._bracket(sides, e).lower, delta, start=start, relative=relative).lower
-        return Interval(min(lower, upper), upper)
 
-    def _whole(self) -> _Sides:
-        if self._everywhere is None:
-            self._everywhere = self._refined(self._window)
-        return self._everywhere
+        def root(side: _Side, which: int) -> float:
+            if isinstance(side, _Composed):
+                return side.epsilon(delta)
+            start = max(self._estimate.epsilon, 1e-9)
+            factor = 1.0 + ROUNDING if which else 1.0 - ROUNDING
+            return smallest_epsilon(lambda e: side.delta(e) * factor, delta, start=start, relative=relative)[which]
+
+        upper = root(sides.upper, 1)
+        return Interval(min(root(sides.lower, 0), upper), upper)
 
     def delta(self, epsilon: float) -> Interval:
         """Both sides at ``epsilon``."""
-        sides = self._near if self._near is not None and self._near.holds(epsilon) else self._whole()
-        return self._bracket(sides, epsilon)
+        return self._bracket(self._sides, epsilon)
 
     def epsilon(self, delta: float) -> Interval:
         """Both sides by bisection, each safe."""
-        near = self._near
-        if near is not None and not self._answers(near, delta):
-            near = None
-        found = self._crossing(near or self._whole(), delta)
-        if self._fixed is None:
+        found = self._crossing(self._sides, delta)
+        if not self._others:
             upper = min(found.upper, self._total * (1.0 + 1e-15))
             found = Interval(min(found.lower, upper), upper)
         return found
@@ -310,7 +329,7 @@ class AdaptiveMethod:
             return f"a range below {LEAST_RANGE:g}: a lattice of its losses is beyond float64"
         if recursion_points(scenario) > MAX_POINTS:
             return "too many uses for the recursion"
-        return fixed_gap(scenario, relation) if scenario.fixed else ""
+        return pair_gap(Scenario(fixed=scenario.fixed), relation) if scenario.fixed else ""
 
     def profile(self, scenario: Scenario, relation: Relation, target: Target) -> Profile:
         """The recursion, refined near ``target``."""
@@ -319,23 +338,21 @@ class AdaptiveMethod:
         return AdaptiveProfile(scenario, relation, target)
 
 
+def typical_range(scenario: Scenario) -> float:
+    """The root of the mean square."""
+    squares = sum(eta * eta * count for eta, count in scenario.exponentials)
+    return math.sqrt(squares / sum(count for _, count in scenario.exponentials))
+
+
 def recursion_points(scenario: Scenario) -> float:
     """About how many lattice points the coarsest recursion has, in units of work."""
     uses = sum(count for _, count in scenario.exponentials)
     squares = sum(eta * eta * count for eta, count in scenario.exponentials)
-    typical = math.sqrt(squares / uses)  # ``AdaptiveProfile`` takes its spacing from it
+    typical = typical_range(scenario)  # ``AdaptiveProfile`` takes its spacing from it
     width = 2.0 * math.sqrt(squares) if not scenario.fixed else 2.0 * tail_bound(scenario).epsilon(1e-9).upper
     ranges = min(width / typical, 2.0 * uses)
     if scenario.fixed and scenario.order != "fixed-first":
         beside = ZcdpProfile(math.fsum(count * likely_size(node) for node, count in scenario.fixed))
         reach = min(FURTHEST, beside.epsilon(1e-12).upper)
         ranges = 2.0 * (min(width, 2.0 * typical * uses) + reach) / typical  # as in ``_window``
-    return uses * (ranges * LEAST_CELLS + 2.0) * _weight(scenario)
-
-
-def _weight(scenario: Scenario) -> float:
-    """A lattice point's work in units of its own: a profile beside that is a mixture is a sum over its losses."""
-    if not scenario.fixed or scenario.order == "fixed-first":
-        return 1.0
-    pure = ((node.epsilon, count) for node, count in scenario.fixed if isinstance(node, (Pure, Approximate)))
-    return 1.0 + min(support_size([(epsilon, 0.0, count) for epsilon, count in pure]), MAX_ATOMS) / LOSSES
+    return uses * (ranges * LEAST_CELLS + 2.0)

@@ -17,11 +17,10 @@ from affidavit.accountant.methods.adaptive import AdaptiveMethod, recursion_poin
 from affidavit.accountant.methods.advanced import AdvancedMethod
 from affidavit.accountant.methods.base import LOUD, LOUD_WIDTH, Interval, Method, Profile, Target, certain_delta
 from affidavit.accountant.methods.basic import BasicMethod
-from affidavit.accountant.methods.blocks import BlocksMethod
+from affidavit.accountant.methods.blocks import BlocksMethod, BlocksProfile
 from affidavit.accountant.methods.failure import costs_infinity, most_taken
 from affidavit.accountant.methods.gaussian import GaussianMethod
 from affidavit.accountant.methods.optimal import OptimalMethod
-from affidavit.accountant.methods.pair_profiles import MixtureMethod
 from affidavit.accountant.methods.pld import PldMethod, has_zcdp, holds_zcdp
 from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.rdp import RenyiMethod
@@ -45,7 +44,6 @@ __all__ = ["ALL", "METHODS", "Found", "admitted", "ask", "best", "candidates", "
 EXACT: tuple[Method, ...] = (
     GaussianMethod(),
     OptimalMethod(),
-    MixtureMethod(),
     BlocksMethod(),
     AdaptiveMethod(),
     PldMethod(),
@@ -55,8 +53,8 @@ EXACT: tuple[Method, ...] = (
 WORTH_A_LOOK = 2e5
 """Points of the adaptive recursion above which the envelope of its exponential mechanisms is asked first; where what
 runs beside them has to be composed, finely and everywhere, before the recursion begins, it always is."""
-SHORT = 1e6
-"""Points of a recursion that is asked as well where blocks are wider than asked."""
+SHORT, STEP = 7e5, 1e3
+"""Points of a recursion that is asked as well where blocks are wider than asked; how many a use is worth besides."""
 RANGE_ROUNDING = 1e-15
 ALIKE = 1e-2
 """A relative width that is enough where the envelope above is wider."""
@@ -192,11 +190,6 @@ def _samples_zcdp(scenario: Scenario) -> bool:
     return holds_zcdp(Scenario(tuple(use for use in scenario.fixed if not isinstance(use[0], ZeroConcentrated))))
 
 
-def _is_mixture(scenario: Scenario, relation: Relation) -> bool:
-    """Whether what runs beside the exponential mechanisms need not be composed."""
-    return not scenario.fixed or not MixtureMethod().why_not(Scenario(fixed=scenario.fixed), relation)
-
-
 def _halved(scenario: Scenario) -> Scenario:
     """With randomised response of ε = range/2, one choice, for each exponential mechanism."""
     halved = ((Pure(eta / 2.0 * (1.0 - RANGE_ROUNDING)), uses) for eta, uses in scenario.exponentials)
@@ -226,7 +219,10 @@ def _alike(scenario: Scenario, relation: Relation, target: Target) -> float:
     if not found:
         return 0.0
     chosen = replace(scenario, fixed=tuple(fixed.items()))
+    chosen = stand_in(chosen) or chosen
     rough = replace(target, tolerance=max(target.tolerance, ALIKE), explicit=True)
+    if not BlocksMethod().why_not(chosen, "add-remove"):
+        return BlocksProfile(chosen, "add-remove", rough).least(rough)
     try:
         return best(chosen, "add-remove", rough).interval.lower
     except NotSupported:
@@ -258,7 +254,7 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> F
     method = PldMethod()
     if not scenario.exponentials or not scenario.fixed or has_zcdp(scenario) or method.why_not(scenario, relation):
         return None
-    if _is_mixture(scenario, relation) and recursion_points(scenario) <= WORTH_A_LOOK:
+    if scenario.order == "fixed-first" and recursion_points(scenario) <= WORTH_A_LOOK:
         return None
     found = _found(method, scenario, relation, target)
     explicit = replace(target, explicit=True)
@@ -275,7 +271,8 @@ def _wide(interval: Interval, target: Target) -> bool:
 def _is_short(scenario: Scenario, relation: Relation) -> bool:
     """Whether the recursion over all uses, which is as sharp as is asked, is bearable beside the blocks."""
     in_front = bool(scenario.exponentials) and (not scenario.fixed or scenario.order == "fixed-first")
-    return in_front and recursion_points(scenario) <= SHORT and not AdaptiveMethod().why_not(scenario, relation)
+    points = recursion_points(scenario) + STEP * scenario.uses if in_front else math.inf
+    return points <= SHORT and not AdaptiveMethod().why_not(scenario, relation)
 
 
 LEAST = 2.3e-308

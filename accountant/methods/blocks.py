@@ -13,7 +13,8 @@ the most that a uses of one and b of another reach in any order, also one that t
 induction V(a, b) <= H_a∗H′_b of their curves, because one use more of the first makes at most (MH_a)∗H′_b of it.
 
 The lower side is a strategy without memory, one t at every use, a mechanism with two losses: the t of the largest
-moment where the answer lies, or η/2. What adapting gains is a share of about 1/T (measured: 5e-5 of ε at 100,000 uses).
+moment where the answer lies, or η/2. Adapting gains where few uses are still to come, so the last ones are the
+recursion's where they may all run last (measured: all adapting gains 1e-4 of ε more at 700 uses).
 """
 
 from __future__ import annotations
@@ -24,22 +25,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from affidavit.accountant.cases.choices import likely_size
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.adaptive import recursion_points, tail_bound
+from affidavit.accountant.methods.adaptive import likely, recursion_points, tail_bound, typical_range
 from affidavit.accountant.methods.base import LEAST_RANGE, LOUD, Interval, Target
-from affidavit.accountant.methods.discrete import DiscreteProfile
+from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, curve_below
 from affidavit.accountant.methods.one_law import FINE, Law, law_above, longer, start_aligned, start_of
-from affidavit.accountant.methods.recursion import lower_profile, upper_profile
-from affidavit.accountant.methods.recursion_window import Corridor, estimate_at, whole
+from affidavit.accountant.methods.recursion import Corridor, lower_profile, upper_profile, whole
 from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, are_weak, few_uses
 from affidavit.accountant.methods.sampled_use import SampledUse
-from affidavit.accountant.methods.staged import staged_profile
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.plan import Exponential, Plan, Poisson, leaves
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from affidavit.accountant.pld.curve import Curve, OneStep
 
 __all__ = ["BlocksMethod", "BlocksProfile"]
@@ -49,7 +46,7 @@ MANY_POINTS, MANY_BESIDE = 7e4, 3e5
 whose profile is no sharper than blocks are."""
 BLOCK, SAMPLED_BLOCK = 50, 200
 """Uses of a block; the second on samples."""
-SPACING, SHARP_SPACING, MANY = 0.15, 0.08, 20_000
+SPACING, SHARP_SPACING, MANY = 0.15, 0.1, 20_000
 """Of a block's lattice on samples, in deviations of one use's loss; the second up to so many uses, where it weighs:
 what the law follows need not be sharp, only smooth."""
 COPIES, MOST_COPIES = 0.2, 12
@@ -57,22 +54,23 @@ COPIES, MOST_COPIES = 0.2, 12
 STAGE, LAST_STAGE, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
 """Uses that are added to one behind them, and in the end; all of them where √(``ENOUGH`` × uses) are behind, or so
 many. On samples, all."""
-SOME, OTHERS, ROUGH = 700, 4_000, 24
-"""Not on samples, of that many uses: lattice points to the deviation of one use that are enough."""
-UNEVEN, COPIES_IN_STAGES, UNEVEN_STAGE = 1.0 / 16.0, 3, 0.5
-"""Variance of which of a use's two losses it is, below which there are many stages on samples, too: blocks before the
-first, uses added to one behind them."""
+SOME, ROUGH = 700, 28
+"""Not on samples, of more uses than the first: lattice points to the deviation of one use that are enough."""
+UNEVEN, RARE, COPIES_IN_STAGES, UNEVEN_STAGE = 1.0 / 16.0, 0.01, 3, 0.5
+"""Variance of which of a use's two losses it is, and a rate, below which there are many stages on samples, too: blocks
+before the first, uses added to one behind them."""
 LOOSE = 0.05
 """ln of how much all growth may raise δ; beyond, all uses are in blocks."""
-SHORTEST, SHORTEST_RUN = 25, 100
-"""Uses of a block from which on a law may follow it; of one range from which on that is nearly as sharp as the
-recursion."""
+SHORTEST_RUN = 100
+"""Uses of one range from which on blocks and a law are nearly as sharp as the recursion."""
 CELLS = 24
 """Lattice spacings to a range in a block: the chords add 1.5/cells² to its ρ."""
 LARGEST_RANGE = 4.0
 LEAST_TILT = 1e-6
-MOST_STAGED = 10_000
-"""Uses beyond which a strategy that chooses at a few times is hardly better than one choice."""
+COARSE = 1.0 / 32.0
+"""Ranges this much smaller than the root of their mean square are lost in the cells of a recursion."""
+ADAPTED = 100
+"""Uses that adapt, below."""
 TAIL = 1e-6
 """What all blocks may leave out, in units of δ."""
 ROUNDING = 1e-10
@@ -101,47 +99,62 @@ class BlocksProfile:
         strategies: list[Parts] = []
         tilt = 1.0
         if scenario.exponentials:
-            tilt = estimate_at(each, delta=target.delta, epsilon=target.epsilon or 0.0).slope
+            tilt = likely(scenario, target).slope
             own, beside = tail_bound(scenario).rho, math.fsum(count * likely_size(node) for node, count in rest)
             tilt = max(tilt * math.sqrt(own / (own + beside)), LEAST_TILT)
             best = [SampledUse(eta, 1.0, "forward").best_share(tilt) for eta, _ in each]
+            last = min(each[0][1], ADAPTED) if len(each) == 1 and (not rest or scenario.order == "fixed-first") else 0
             loud = sum(eta * eta / 8.0 * uses for eta, uses in each) > LOUD
-            for shares in (best,) if loud else ([0.5] * len(best), best):
+            for shares in (best,) if loud or last else ([0.5] * len(best), best):
                 pairs = zip(each, shares, strict=True)
-                strategies.append([(_one_choice(eta, 1.0, share), uses) for (eta, uses), share in pairs])
+                strategies.append([(_one_choice(eta, 1.0, share), uses - last) for (eta, uses), share in pairs])
+            if last:
+                strategies[0].append((_adapted(each[0][0], last, small), 1))
         for node, uses in scenario.fixed:
             if isinstance(node, Poisson) and isinstance(node.of, Exponential):
                 runs.append((node.of.range, node.rate, uses))
                 alone = SampledAdaptiveProfile(Scenario(fixed=((node, uses),)), target)
                 strategies = [[(_one_choice(node.of.range, node.rate, share), uses)] for share in alone.shares()]
                 tilt = alone.tilt
-        if len(each) == 1 and each[0][1] <= MOST_STAGED and (not rest or scenario.order == "fixed-first"):
-            strategies = [[(_staged(*each[0], small, float(f"{tilt:.1e}")), 1)]]
-        above = [_above(eta, rate, uses, small / len(runs), float(f"{tilt:.1e}")) for eta, rate, uses in runs]
-        self._growth = sum(one.growth for one in above)
-        self._constant = sum(one.constant for one in above)
-        self._upper = [*(part for one in above for part in one.parts), *others]
+        self._runs = [(eta, rate, uses, small / len(runs), float(f"{tilt:.1e}")) for eta, rate, uses in runs]
+        self._others = others
         self._lower = [[*strategy, *others] for strategy in strategies]
+
+    def _bound(self) -> _Above:
+        """Above all of it."""
+        each = [_above(*run) for run in self._runs]
+        parts = (*(part for one in each for part in one.parts), *self._others)
+        return _Above(parts, sum(one.growth for one in each), sum(one.constant for one in each))
+
+    def least(self, target: Target) -> float:
+        """The lower side alone."""
+        from affidavit.accountant.pld.engine import delta_bracket, epsilon_bracket
+
+        if target.delta is not None:
+            found = [epsilon_bracket(one, delta=target.delta, tolerance=self._tolerance) for one in self._lower]
+        else:
+            asked = target.epsilon or 0.0
+            found = [delta_bracket(one, epsilon=asked, tolerance=self._tolerance) for one in self._lower]
+        return max(lower for lower, _ in found) * (1.0 - ROUNDING)
 
     def epsilon(self, delta: float) -> Interval:
         """Larger direction at ``delta``."""
         from affidavit.accountant.pld.engine import epsilon_bracket
 
-        left = delta * math.exp(-self._growth) * (1.0 - ROUNDING) - self._constant
-        above = math.inf
+        parts, growth, constant = self._bound()
+        left, most = delta * math.exp(-growth) * (1.0 - ROUNDING) - constant, math.inf
         if left > 0.0:
-            above = epsilon_bracket(self._upper, delta=left, tolerance=0.5 * self._tolerance)[1] * (1.0 + ROUNDING)
-        below = max(epsilon_bracket(parts, delta=delta, tolerance=self._tolerance)[0] for parts in self._lower)
-        return Interval(below * (1.0 - ROUNDING), min(above, self._total))
+            most = epsilon_bracket(parts, delta=left, tolerance=0.5 * self._tolerance)[1] * (1.0 + ROUNDING)
+        return Interval(self.least(Target(delta=delta)), min(most, self._total))
 
     def delta(self, epsilon: float) -> Interval:
         """Larger direction at ``epsilon``."""
         from affidavit.accountant.pld.engine import delta_bracket
 
-        above = delta_bracket(self._upper, epsilon=epsilon, tolerance=0.5 * self._tolerance)[1]
-        above = (above + self._constant) * math.exp(self._growth) * (1.0 + ROUNDING)
-        below = max(delta_bracket(parts, epsilon=epsilon, tolerance=self._tolerance)[0] for parts in self._lower)
-        return Interval(below * (1.0 - ROUNDING), min(1.0, above))
+        parts, growth, constant = self._bound()
+        most = delta_bracket(parts, epsilon=epsilon, tolerance=0.5 * self._tolerance)[1] + constant
+        most *= math.exp(growth) * (1.0 + ROUNDING)
+        return Interval(self.least(Target(epsilon=epsilon)), min(1.0, most))
 
 
 class BlocksMethod:
@@ -161,7 +174,8 @@ class BlocksMethod:
             sums = scenario.fixed and scenario.order != "fixed-first"
             if recursion_points(scenario) <= (MANY_BESIDE if sums else MANY_POINTS):
                 return "few enough uses for the recursion"
-            if any(uses < SHORTEST_RUN for _, uses in _by_range(scenario)):
+            short = any(uses < SHORTEST_RUN for _, uses in _by_range(scenario))
+            if short and min(eta for eta, _ in scenario.exponentials) > COARSE * typical_range(scenario):
                 return f"a range of fewer than {SHORTEST_RUN} uses: blocks would be loose"
         ranges = [eta for eta, _ in scenario.exponentials]
         for node, uses in sampled:
@@ -210,16 +224,6 @@ def _smallest(scenario: Scenario, target: Target) -> float:
     return max(ZcdpProfile(rho).delta(max(target.epsilon or 0.0, 0.0)).upper, 1e-270)
 
 
-def _lengths(uses: int, most: int) -> Iterator[tuple[int, int]]:
-    """(length, blocks of it): as few blocks as there may be, of two lengths at most."""
-    blocks = -(-uses // most)
-    length, longer = divmod(uses, blocks)
-    if longer:
-        yield length + 1, longer
-    if blocks > longer:
-        yield length, blocks - longer
-
-
 class _Above(NamedTuple):
     """δ of the uses is at most e^``growth`` × (that of ``parts`` + ``constant``)."""
 
@@ -229,26 +233,16 @@ class _Above(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def _staged(eta: float, uses: int, small: float, tilt: float) -> OneStep:
-    """A strategy that chooses at a few times."""
-    import numpy as np
+def _adapted(eta: float, uses: int, small: float) -> OneStep:
+    """The recursion's strategy."""
+    from affidavit.accountant.pld.curve import OneStep
 
-    from affidavit.accountant.pld.atomic import Atomic
-    from affidavit.accountant.pld.curve import Direction, OneStep
-
-    length = min(uses, BLOCK)
-    last = lower_profile(((eta, length),), _window(eta, length, small))
-    found = staged_profile(eta, uses, last, length, tilt=tilt)
-    kept = found.masses > 0.0
-    curve = Atomic(found.losses[kept], np.log(found.masses[kept]), atoms=())
-    curve.accuracy = ROUNDING
-    direction = Direction(curve, curve)
-    return OneStep(direction, direction)
+    return OneStep.attained(curve_below(lower_profile(((eta, uses),), _window(eta, uses, small))), symmetric=True)
 
 
 def _window(eta: float, uses: int, small: float) -> Corridor:
     width = ZcdpProfile(eta * eta / 8.0 * uses).epsilon(small).upper
-    return whole(((eta, uses),), eta / CELLS, width=width, bounded=True, slope=1.0)
+    return whole(((eta, uses),), eta / CELLS, width=width, bounded=True)
 
 
 @lru_cache(maxsize=32)
@@ -260,14 +254,14 @@ def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Ab
     use = SampledUse(eta, rate, "forward")
     chance, one, other = (float(part[0]) for part in use.pair(np.array([math.exp(use.best_share(tilt) * eta)])))
     gap, near = abs(one - other), abs(other if chance < 0.5 else one)
-    is_uneven = rate < 1.0 and chance * (1.0 - chance) < UNEVEN
+    is_uneven = rate < RARE and chance * (1.0 - chance) < UNEVEN
     copies, stage, last, enough = 1, STAGE, LAST_STAGE, min(math.sqrt(ENOUGH * uses), MOST_BEHIND)
     if is_uneven:
         copies, stage, last, enough = COPIES_IN_STAGES, UNEVEN_STAGE, 1.0, math.inf
     elif rate < 1.0:
         copies, enough = min(MOST_COPIES, max(1, round(math.sqrt(COPIES * uses / length)))), 0.0
     copies = min(uses // length, copies)
-    if (rest := uses - copies * length) > 0 and length >= SHORTEST:
+    if (rest := uses - copies * length) > 0:
         sides = _sides(eta, rate, length, small / copies, SPACING if uses > MANY else SHARP_SPACING)
         if is_uneven:
             starts = [
@@ -275,7 +269,7 @@ def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Ab
                 for _, block, spacing in sides
             ]
         else:
-            points = ROUGH if rate == 1.0 and SOME < uses <= OTHERS else FINE
+            points = ROUGH if rate == 1.0 and uses > SOME else FINE
             starts = [
                 start_of(use, block, spacing, copies=copies, small=small, points=points)
                 for use, block, spacing in sides
@@ -295,9 +289,13 @@ def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Ab
             first = _step([_atoms(start.law) for start in starts])
             return _Above(((first, 1), (_step([_atoms(law.law) for law in laws]), rest)), growth, constant)
     parts = []
-    for size, count in _lengths(uses, length):
+    blocks = -(-uses // length)  # as few as there may be, of two lengths at most
+    short, longer_ones = divmod(uses, blocks)
+    for size, count in ((short + 1, longer_ones), (short, blocks - longer_ones)):
+        if not count:
+            continue
         sides = _sides(eta, rate, size, small / count, SHARP_SPACING)
-        parts.append((_step([_curve(block, spacing) for _, block, spacing in sides]), count))
+        parts.append((_step([curve_above(block, spacing) for _, block, spacing in sides]), count))
     return _Above(tuple(parts))
 
 
@@ -319,24 +317,9 @@ def _step(curves: list[Curve]) -> OneStep:
     return OneStep(Direction(curves[0], None), Direction(curves[-1], None))
 
 
-def _curve(profile: DiscreteProfile, spacing: float) -> Curve:
-    """A profile on a lattice as losses."""
-    import numpy as np
-
-    from affidavit.accountant.pld.atomic import Atomic
-
-    kept = profile.masses > 0.0
-    losses, masses = profile.losses[kept], profile.masses[kept]
-    masses[0] += max(0.0, 1.0 - profile.infinite - float(masses.sum()))
-    atoms = (float(losses[0]), float(losses[0]) + spacing)
-    curve = Atomic(losses, np.log(masses), infinity=profile.infinite, atoms=atoms)
-    curve.accuracy = ROUNDING
-    return curve
-
-
 def _atoms(law: Law) -> Curve:
     """A law as losses."""
-    return _curve(DiscreteProfile(law.losses(), law.masses, law.infinite), law.spacing)
+    return curve_above(DiscreteProfile(law.losses(), law.masses, law.infinite), law.spacing)
 
 
 def _one_choice(eta: float, rate: float, share: float) -> OneStep:

@@ -195,9 +195,9 @@ class Use:
                 reached = found[n : n + len(value)]
                 np.maximum(reached, value, out=reached)
 
-    def best(self, planes: Array, among: tuple[int, int]) -> Indices:
-        """The best breakpoint, from ``among`` to ``among``, at every lattice point but the margins."""
-        rows = np.arange(max(0, among[0]), min(among[1], len(self.times) - 1) + 1)
+    def best(self, planes: Array) -> Indices:
+        """The best breakpoint at every lattice point but the margins."""
+        rows = np.arange(len(self.times))
         length = planes.shape[1]
         width = length - 2 * self.margin
         found = np.empty(width, dtype=np.intp)
@@ -210,7 +210,7 @@ class Use:
             near -= far
             near *= self.chance[rows, None]
             near += far
-            found[start : start + points] = near.argmax(axis=0) + rows[0]
+            found[start : start + points] = near.argmax(axis=0)
         return found
 
 

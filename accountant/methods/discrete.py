@@ -3,23 +3,27 @@
 A profile δ as a function of α = e^ε is convex and falls from 1 to its mass at infinity. If it is
 piecewise linear with kinks at α_i, then δ(ε) = p_∞ + Σ p_i (1 − e^{ε − l_i})₊ with l_i = ln α_i and
 p_i = α_i × (change of slope at α_i): a mechanism with losses l_i of probability p_i under P.
-Composing it with an independent mechanism of profile δ₀ is then a sum, outermost expectation:
-
-    δ(ε) = p_∞ + Σ p_i δ₀(ε − l_i).
+So the PLD engine composes it with others (``curve_above``, ``curve_below``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DiscreteProfile", "chord_profile", "mixed_delta", "tangent_profile"]
+if TYPE_CHECKING:
+    from affidavit.accountant.pld.curve import Curve
+
+__all__ = ["DiscreteProfile", "chord_profile", "curve_above", "curve_below", "tangent_profile"]
 
 Array = NDArray[np.float64]
+
+ROUNDING = 1e-10
+"""Relative, of the masses that the engine is handed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,11 +38,6 @@ class DiscreteProfile:
         """p_∞ + Σ p_i (1 − e^{ε − l_i})₊, all terms positive."""
         above = int(np.searchsorted(self.losses, epsilon, side="right"))
         return self.infinite + float(-(self.masses[above:] @ np.expm1(epsilon - self.losses[above:])))
-
-
-def mixed_delta(profile: DiscreteProfile, other: Callable[[Array], Array], epsilon: float) -> float:
-    """δ(ε) of ``profile`` composed with a mechanism whose vectorised profile is ``other``."""
-    return profile.infinite + float(profile.masses @ other(epsilon - profile.losses))
 
 
 def chord_profile(x: Array, values: Array) -> DiscreteProfile:
@@ -101,3 +100,33 @@ def tangent_profile(x: Array, values: Array, slopes: Array) -> DiscreteProfile:
     # Rounding may leave a sum above the first intercept, 1; scale down.
     total = float(masses.sum())
     return DiscreteProfile(losses, masses / max(1.0, total), 0.0)
+
+
+def curve_above(profile: DiscreteProfile, spacing: float) -> Curve:
+    """A profile on a lattice, from above, as the engine's losses."""
+    from affidavit.accountant.pld.atomic import Atomic
+    from affidavit.accountant.pld.curve import FullLoss
+
+    if profile.infinite >= 1.0:
+        return FullLoss()
+    kept = profile.masses > 0.0
+    kept[0] |= not kept.any()
+    losses, masses = profile.losses[kept], profile.masses[kept]
+    masses[0] += max(0.0, 1.0 - profile.infinite - float(masses.sum()))
+    atoms = (float(losses[0]), float(losses[0]) + spacing)
+    curve = Atomic(losses, np.log(masses), infinity=profile.infinite, atoms=atoms)
+    curve.accuracy = ROUNDING
+    return curve
+
+
+def curve_below(profile: DiscreteProfile) -> Curve:
+    """A profile from below as the engine's losses."""
+    from affidavit.accountant.pld.atomic import Atomic
+    from affidavit.accountant.pld.curve import NoLoss
+
+    kept = profile.masses > 0.0
+    if not kept.any():
+        return NoLoss()
+    curve = Atomic(profile.losses[kept], np.log(profile.masses[kept]), atoms=())
+    curve.accuracy = ROUNDING
+    return curve

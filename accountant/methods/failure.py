@@ -15,6 +15,7 @@ The other way round, all is as without the record where no sample takes it: what
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from affidavit.accountant.cases.case import Moved
 from affidavit.accountant.cases.scenario import Scenario
@@ -45,20 +46,30 @@ def _log_intact(node: Plan) -> float:
     """ln of the probability that one use does not fail."""
     match node:
         case Approximate(delta=delta):
-            failure = delta
-        case Poisson(rate=rate, of=of, absent=None):
-            failure = rate * -math.expm1(_log_intact(of))
-        case WithoutReplacement(population=population, sample=sample, of=of) if population:
-            failure = sample / population * -math.expm1(_log_intact(of))
-        case Moved(node=sample, leaves=True):
-            return _log_intact(sample)
-        case Repeat(count=count, of=of):
-            return count * _log_intact(of) if count else 0.0
-        case Compose(parts=parts):
-            return math.fsum(map(_log_intact, parts))
-        case _:
+            return _log_rest(delta)
+        case Poisson(absent=Plan()) | Moved(leaves=False):
             return 0.0
-    return math.log1p(-failure) if failure < 1.0 else -math.inf
+    return _log_without(node, _log_intact, 0.0)
+
+
+def _log_without(node: Plan, below: Callable[[Plan], float], other: float) -> float:
+    """ln of the probability that nothing happens in a node, from that ``below``; of any other node ``other``."""
+    match node:
+        case Poisson(rate=rate, of=of):
+            return _log_rest(rate * -math.expm1(below(of)))
+        case WithoutReplacement(population=population, sample=sample, of=of) if population:
+            return _log_rest(sample / population * -math.expm1(below(of)))
+        case Moved(node=sample):
+            return below(sample)
+        case Repeat(count=count, of=of):
+            return count * below(of) if count else 0.0
+        case Compose(parts=parts):
+            return math.fsum(map(below, parts))
+    return other
+
+
+def _log_rest(chance: float) -> float:
+    return math.log1p(-chance) if chance < 1.0 else -math.inf
 
 
 def costs_infinity(scenario: Scenario, delta: float) -> bool:
@@ -84,17 +95,4 @@ def most_taken(scenario: Scenario) -> float:
 
 def _log_left_out(node: Plan) -> float:
     """ln of at most the probability that the record is not in it."""
-    match node:
-        case Poisson(rate=rate, of=of):
-            taken = rate * -math.expm1(_log_left_out(of))
-        case WithoutReplacement(population=population, sample=sample, of=of) if population:
-            taken = sample / population * -math.expm1(_log_left_out(of))
-        case Moved(node=sample):
-            return _log_left_out(sample)
-        case Repeat(count=count, of=of):
-            return count * _log_left_out(of) if count else 0.0
-        case Compose(parts=parts):
-            return math.fsum(map(_log_left_out, parts))
-        case _:
-            return -math.inf
-    return math.log1p(-taken) if taken < 1.0 else -math.inf
+    return _log_without(node, _log_left_out, -math.inf)

@@ -1,138 +1,68 @@
-"""Profiles of mechanisms that have one dominating pair each, as vectorised functions of ε.
+"""Profiles of mechanisms that have one dominating pair each, as vectorised functions of ε: what a recursion ends with.
 
-Gaussians merge into one; pure and approximate leaves are two-point; their mixture is exact: with
-L the two-point loss, δ(ε) = 1 − κ + κ E_P[δ_Gauss(ε − L)], κ = Π(1 − δ_i). Everything else
-(Laplace, sampled mechanisms, very many two-point values) is composed by the PLD engine, one direction
-a profile. The slope S = −dδ/dε = e^ε Q(L > ε), which the adaptive recursion carries, is exact likewise.
+They are composed by the PLD engine, one direction and side at a time, when it is first asked for. The slope
+S = −dδ/dε = e^ε Q(L > ε), which the adaptive recursion carries, is a sum likewise.
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.base import Interval, Target, smallest_epsilon
-from affidavit.accountant.methods.gaussian import CANCELLATION, RELATIVE_ERROR, UNIT, gaussian_delta, total_mu
-from affidavit.accountant.methods.optimal import log_kept, pure_costs, support_size, two_point_losses
-from affidavit.accountant.plan import Approximate, Gaussian, Pure
-from affidavit.accountant.validate import Relation
+from affidavit.accountant.methods.base import Target
 
 if TYPE_CHECKING:
     from affidavit.accountant.pld.curve import OneStep
+    from affidavit.accountant.pld.discretise import Side
     from affidavit.accountant.pld.nested import Law
 
     Parts = tuple[tuple[OneStep, int], ...]
 
-__all__ = ["ComposedProfile", "FixedProfile", "MixtureMethod", "MixtureProfile", "fixed_gap", "fixed_profile"]
+__all__ = ["Last"]
 
 Array = NDArray[np.float64]
+Way = Literal["forward", "backward"]
 
-MAX_ATOMS = 1000
-
-
-class FixedProfile(Protocol):
-    """δ as a function of an array of ε, from both sides, and the slope of the lower side."""
-
-    def upper(self, epsilon: Array) -> Array:
-        """At or above δ(ε)."""
-        ...
-
-    def lower(self, epsilon: Array) -> Array:
-        """At or below δ(ε)."""
-        ...
-
-    def lower_slope(self, epsilon: Array) -> Array:
-        """−d lower/dε: a supporting slope of the lower side as a function of e^ε, times e^ε."""
-        ...
+ROUNDING, ROUGH = 1e-11, 0.1
+"""Relative; how well δ must be known by which one of two directions is chosen."""
 
 
-class MixtureProfile:
-    """One Gaussian and a two-point product, independent; either may be absent."""
-
-    def __init__(self, scenario: Scenario) -> None:
-        self.mu = total_mu(scenario)
-        rest = Scenario(fixed=tuple((n, c) for n, c in scenario.fixed if not isinstance(n, Gaussian)))
-        costs = pure_costs(rest) or []
-        log = log_kept(costs)
-        self.kept, self.revealed = math.exp(log), -math.expm1(log)
-        losses, logs, error = two_point_losses(costs)
-        self._atoms = losses
-        self._masses = np.exp(logs)
-        slack = 40.0 * (CANCELLATION / self.mu + 8.0 * UNIT * self.mu) if 0.0 < self.mu < math.inf else 0.0
-        self._error = error + RELATIVE_ERROR + slack
-
-    def _mean(self, epsilon: Array) -> Array:
-        with np.errstate(over="ignore"):
-            grid = np.subtract.outer(np.asarray(epsilon, dtype=float), self._atoms)
-        return self.revealed + self.kept * (gaussian_delta(grid, mu=self.mu) @ self._masses)
-
-    def upper(self, epsilon: Array) -> Array:
-        return np.minimum(1.0, self._mean(epsilon) * (1.0 + self._error))
-
-    def lower(self, epsilon: Array) -> Array:
-        return self._mean(epsilon) * (1.0 - self._error)
-
-    def lower_slope(self, epsilon: Array) -> Array:
-        """e^ε Q(L > ε), with e^ε Q = E over atoms of e^{ε − l} Q_Gauss(L > ε − l)."""
-        from scipy.special import log_ndtr
-
-        grid = np.subtract.outer(np.asarray(epsilon, dtype=float), self._atoms)
-        if self.mu == 0.0:
-            slopes = np.where(grid < 0.0, np.exp(np.minimum(grid, 0.0)), 0.0)
-        else:
-            slopes = np.exp(grid + log_ndtr(-self.mu / 2.0 - grid / self.mu))
-        return (1.0 - self._error) * self.kept * (slopes @ self._masses)
-
-    def delta(self, epsilon: float) -> Interval:
-        at = np.array([epsilon])
-        return Interval(float(self.lower(at)[0]), float(self.upper(at)[0]))
-
-    def epsilon(self, delta: float) -> Interval:
-        if math.isinf(self.mu):
-            return Interval(math.inf, math.inf)
-        start = self.mu * self.mu / 2.0 + self.mu + float(self._atoms.max())
-        upper, lower = math.inf, math.inf
-        if self.revealed * (1.0 + self._error) < delta:
-            upper = smallest_epsilon(lambda e: self.delta(e).upper, delta, start=start, relative=1e-11).upper
-        if self.revealed * (1.0 - self._error) < delta:
-            lower = smallest_epsilon(lambda e: self.delta(e).lower, delta, start=start, relative=1e-11).lower
-        return Interval(min(lower, upper), upper)
-
-
-class ComposedProfile:
-    """Anything with dominating pairs, in one direction, as the PLD engine composes it.
+class Last:
+    """What runs after all exponential steps (H_0): anything with dominating pairs, as the PLD engine composes it.
 
     With masses p_i at losses l_i, δ(ε) = p_∞ + Σ_{l_i > ε} p_i (1 − e^{ε − l_i}): two sums from the right, all of
-    positive terms, so that each is known to ``_ROUNDING`` of P(L > ε).
+    positive terms, so that each is known to ``ROUNDING`` of P(L > ε). The larger upper side of both directions; the
+    lower side of the one that costs more ``near`` an ε: a mean over what runs beside must be of one pair of data sets.
     """
 
-    _ROUNDING = 1e-11
-
-    def __init__(
-        self, scenario: Scenario, relation: Relation, target: Target, *, direction: Literal["forward", "backward"]
-    ) -> None:
-        from affidavit.accountant.pld.steps import one_step
-
-        parts = tuple((one_step(node, relation, explicit=True), count) for node, count in scenario.fixed)
-        small = math.log(max(target.delta or 1e-12, 1e-280)) - 15.0
-        self.symmetric = all(step.symmetric for step, _ in parts)
-        self._upper, self._lower = _both_sums(parts, direction, small)
+    def __init__(self, parts: Parts, target: Target, *, near: float) -> None:
+        self._parts, self._small = parts, math.log(max(target.delta or 1e-12, 1e-280)) - 15.0
+        symmetric = all(step.symmetric for step, _ in parts)
+        self._ways: tuple[Way, ...] = ("forward",) if symmetric else ("forward", "backward")
+        self._costliest = self._ways[0] if symmetric else max(self._ways, key=lambda way: _cost(parts, way, near))
 
     def upper(self, epsilon: Array) -> Array:
-        above, scaled = self._upper.at(epsilon)
-        return np.minimum(1.0, self._upper.infinite + above * (1.0 + self._ROUNDING) - scaled)
+        """At or above δ."""
+        result = np.zeros_like(epsilon)
+        for way in self._ways:
+            law = _sums(self._parts, way, "upper", self._small)
+            above, scaled = law.at(epsilon)
+            result = np.maximum(result, law.infinite + above * (1.0 + ROUNDING) - scaled)
+        return np.minimum(1.0, result)
 
     def lower(self, epsilon: Array) -> Array:
-        above, scaled = self._lower.at(epsilon)
-        return np.maximum(0.0, self._lower.infinite + above * (1.0 - self._ROUNDING) - scaled)
+        """At or below δ."""
+        law = _sums(self._parts, self._costliest, "lower", self._small)
+        above, scaled = law.at(epsilon)
+        return np.maximum(0.0, law.infinite + above * (1.0 - ROUNDING) - scaled)
 
     def lower_slope(self, epsilon: Array) -> Array:
-        return self._lower.at(epsilon)[1]
+        """−dδ/dε of the lower side."""
+        return _sums(self._parts, self._costliest, "lower", self._small).at(epsilon)[1]
 
 
 class _Sums:
@@ -158,70 +88,17 @@ class _Sums:
         return self._above[first], self._scaled[first] * np.exp(np.minimum(epsilon - nearest, 0.0))
 
 
-@lru_cache(maxsize=4)
-def _both_sums(parts: Parts, direction: Literal["forward", "backward"], log_nothing: float) -> tuple[_Sums, _Sums]:
-    """Of the upper and of the lower side."""
+@lru_cache(maxsize=8)
+def _sums(parts: Parts, direction: Way, side: Side, log_nothing: float) -> _Sums:
     from affidavit.accountant.pld.engine import composed_losses
 
-    upper, lower = (
-        _Sums(composed_losses(parts, direction=direction, side=side, log_nothing=log_nothing))
-        for side in ("upper", "lower")
-    )
-    return upper, lower
+    return _Sums(composed_losses(parts, direction=direction, side=side, log_nothing=log_nothing))
 
 
-class LargerProfile:
-    """Both directions of a composition: the larger upper side everywhere, the lower side of the one that costs more."""
+def _cost(parts: Parts, way: Way, epsilon: float) -> float:
+    """About δ at ``epsilon`` in one direction."""
+    from affidavit.accountant.pld.curve import OneStep
+    from affidavit.accountant.pld.engine import delta_bracket
 
-    def __init__(self, one: FixedProfile, other: FixedProfile, *, near: float) -> None:
-        self._both = one, other
-        at = np.array([near])
-        self._lower = max(self._both, key=lambda direction: float(direction.lower(at)[0]))
-
-    def upper(self, epsilon: Array) -> Array:
-        one, other = (direction.upper(epsilon) for direction in self._both)
-        return np.maximum(one, other)
-
-    def lower(self, epsilon: Array) -> Array:
-        """Of one direction: a mean over what runs beside it must be over one pair of data sets."""
-        return self._lower.lower(epsilon)
-
-    def lower_slope(self, epsilon: Array) -> Array:
-        return self._lower.lower_slope(epsilon)
-
-
-def fixed_gap(scenario: Scenario, relation: Relation) -> str:
-    """Empty if the mechanisms with a dominating pair have a profile, else why not."""
-    from affidavit.accountant.methods.pld import pair_gap
-
-    alone = Scenario(fixed=scenario.fixed)
-    return "" if not MixtureMethod().why_not(alone, relation) else pair_gap(alone, relation)
-
-
-def fixed_profile(scenario: Scenario, relation: Relation, target: Target, *, near: float) -> FixedProfile:
-    """The profile of the mechanisms with a dominating pair, sharp near ε = ``near``."""
-    alone = Scenario(fixed=scenario.fixed)
-    if not MixtureMethod().why_not(alone, relation):
-        return MixtureProfile(alone)
-    forward = ComposedProfile(alone, relation, target, direction="forward")
-    if forward.symmetric:
-        return forward
-    return LargerProfile(forward, ComposedProfile(alone, relation, target, direction="backward"), near=near)
-
-
-class MixtureMethod:
-    """Gaussian, pure and approximate leaves together, few enough values."""
-
-    name = "mixture"
-    exact = True
-
-    def why_not(self, scenario: Scenario, _relation: Relation) -> str:
-        if scenario.exponentials or any(not isinstance(n, (Gaussian, Pure, Approximate)) for n, _ in scenario.fixed):
-            return "needs gaussian, pure and approximate leaves only, unsampled"
-        two_point = [(n.epsilon, 0.0, c) for n, c in scenario.fixed if isinstance(n, (Pure, Approximate))]
-        if support_size(two_point) > MAX_ATOMS:
-            return f"more than {MAX_ATOMS} sums of two-point losses"
-        return ""
-
-    def profile(self, scenario: Scenario, _relation: Relation, _target: Target) -> MixtureProfile:
-        return MixtureProfile(scenario)
+    steps = [(OneStep(getattr(step, way), getattr(step, way)), count) for step, count in parts]
+    return delta_bracket(steps, epsilon=epsilon, tolerance=ROUGH)[0]

@@ -11,13 +11,19 @@ and δ(ε) = H_T(e^ε). It is attained: two tokens and suitable logits realise a
 convex and decreasing in α with H_k(0) = 1 and H_k(α) >= 1 − α. One step in closed form, where both
 sides start: H_1(α) = (√E − √α)²/(E − 1) for 1/E <= α <= E.
 
-H_k is kept on the lattice points of a ``Corridor``, which leaves out what the answer hardly depends on. With nothing
-else beside the exponential uses, H_k(1/α) = 1 − 1/α + H_k(α)/α (P and Q may be exchanged), so where the corridor begins
-at α = 1 the mirror continues it, exactly.
+H_k is kept on the lattice points of a ``Corridor``, which leaves out what the answer hardly depends on: that decides
+how narrow the result is, never whether it is valid. With nothing
+else beside the exponential uses, H_k(1/α) = 1 − 1/α + H_k(α)/α (P and Q may be exchanged), so the corridor begins at
+α = 1, and the mirror continues it, exactly.
 
 Upper side. H_{k−1} is replaced by its chords between lattice points, and the maximum over *all* t is bounded in closed
-form (``chords``). Elsewhere the corridor is continued by one more chord, to the last point looked at, where H_{k−1} is
-at most the least of the chord from (0, 1), a moment bound and, on the right, the last value.
+form (``chords``). Elsewhere the corridor is continued by one more chord: from (0, 1), and to the last point looked at,
+where H_{k−1} is at most the less of the last value and a moment bound: for any λ > 0,
+
+    H_k(α) <= E_P[(1 − α e^{−L})₊] <= e^{λ(λ+1)ρ_k} α^{−λ} λ^λ / (1 + λ)^{1+λ},
+
+because (1 − 1/y)₊ <= y^λ λ^λ/(1+λ)^{1+λ} for y > 0 (the conversion of Canonne, Kamath and Steinke 2020), and because
+the k last uses are ρ_k-zCDP, ρ_k = Σ η²/8 (Cesar and Rogers 2021, Lemma 3.4; Bun and Steinke 2016, Lemma 2.3).
 
 Lower side. t is restricted to breakpoints of the lattice, 1 − α is taken left of the corridor and 0 right of it:
 the value of an explicit strategy. Its slope is carried along: S = −α dH/dα obeys the same recursion, so
@@ -29,45 +35,78 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from affidavit.accountant.methods.chords import Use, prepare
 from affidavit.accountant.methods.discrete import DiscreteProfile, chord_profile, tangent_profile
-from affidavit.accountant.methods.recursion_window import Corridor, Runs
 
 if TYPE_CHECKING:
-    from numpy import float64, intp
+    from numpy import float64, int64, intp
     from numpy.typing import NDArray
+
+    from affidavit.accountant.methods.pair_profiles import Last
 
     Array = NDArray[float64]
 
-__all__ = ["Last", "OneUse", "lower_profile", "planes_of", "upper_profile"]
+__all__ = ["Corridor", "Runs", "lower_profile", "planes_of", "upper_profile", "whole"]
 
 OFTEN, MOST_STEPS_BETWEEN = 8, 64
 """The best t is looked for anew after a share of the steps since the range has changed, and after so many at least."""
-SLOW, EVERY = 3, (0, 2**31)
-"""Cells by which the best t moves, at most, until it is looked for again; all breakpoints."""
-UNEVEN = 8
-"""Before so many uses the objective may have several maxima in t: all breakpoints are looked at."""
 
 
-class Last(Protocol):
-    """What runs after all exponential steps (H_0), as in ``pair_profiles.FixedProfile``."""
+Runs = Sequence[tuple[float, int]]
+"""(range, uses) in the order of execution. Of equal arguments a corridor is one object: recursions are kept by it."""
 
-    def upper(self, epsilon: Array) -> Array:
-        """At or above δ."""
-        ...
-
-    def lower(self, epsilon: Array) -> Array:
-        """At or below δ."""
-        ...
-
-    def lower_slope(self, epsilon: Array) -> Array:
-        """−dδ/dε of the lower side."""
-        ...
+MOMENT_ROUNDING = 1e-13
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Corridor:
+    """Lattice points ``first`` to ``high[k]``, at spacing ``spacing``, for k = 0 … T uses still to come.
+
+    ``concentrated[k]`` is ρ_k of the exponential uses; ``alone`` says that nothing else runs after them, so that the
+    moment bound holds, and ``first`` is 0.
+    """
+
+    spacing: float
+    first: int
+    high: NDArray[int64]
+    concentrated: Array
+    alone: bool
+
+    @property
+    def points(self) -> int:
+        """Lattice points of all steps together: what the recursion's time is proportional to."""
+        return int((self.high - self.first + 1).sum())
+
+    def tail(self, k: int, x: float) -> tuple[float, float]:
+        """(c, λ) with H_k(e^y) <= e^{c − λ y} for every y, good near ``x``; λ = 0 if nothing is known."""
+        rho = float(self.concentrated[k]) * (1.0 + 1e-12)
+        if not self.alone or rho <= 0.0 or x <= rho:
+            return 0.0, 0.0
+        # A value of λ near the best one; any λ > 0 is valid.
+        rate = (x - rho) / (2.0 * rho)
+        terms = rate * (rate + 1.0) * rho, rate * math.log(rate), -(1.0 + rate) * math.log1p(rate)
+        return sum(terms) + MOMENT_ROUNDING * (1.0 + sum(map(abs, terms))), rate
+
+
+@lru_cache(maxsize=32)
+def whole(runs: Runs, spacing: float, *, width: float, bounded: bool) -> Corridor:
+    """The same window −``width`` … ``width`` at every step; if ``bounded``, from 0 to what the uses can reach."""
+    import numpy as np
+
+    steps = np.repeat([eta for eta, _ in reversed(runs)], [uses for _, uses in reversed(runs)])
+    rho, reach = (np.concatenate(([0.0], np.cumsum(each))) for each in (steps * steps / 8.0, steps))
+    first = 0 if bounded else math.floor(-width / spacing) - 1
+    ends = np.minimum(width, reach) if bounded else np.full(len(rho), width)
+    high = np.maximum(np.ceil(ends / spacing).astype(np.int64) + 1, first + 1)  # two points at least
+    return Corridor(spacing, first, high, rho, bounded)
+
+
+@lru_cache(maxsize=16)
 def upper_profile(runs: Runs, corridor: Corridor, *, last: Last | None = None) -> DiscreteProfile:
     """Profile above the adaptive composition of ``runs`` = (range, uses) in order, then ``last``."""
     if last is None:
@@ -81,6 +120,7 @@ def upper_profile(runs: Runs, corridor: Corridor, *, last: Last | None = None) -
     return chord_profile(*side.end())
 
 
+@lru_cache(maxsize=16)
 def lower_profile(runs: Runs, corridor: Corridor, *, last: Last | None = None) -> DiscreteProfile:
     """Profile of an explicit strategy for ``runs`` then ``last``; below the adaptive composition."""
     import numpy as np
@@ -101,7 +141,7 @@ def _points(corridor: Corridor, k: int) -> Array:
     """ln α of the lattice points with k uses still to come."""
     import numpy as np
 
-    points: Array = np.arange(corridor.low[k], corridor.high[k] + 1, dtype=np.float64) * corridor.spacing
+    points: Array = np.arange(corridor.first, corridor.high[k] + 1, dtype=np.float64) * corridor.spacing
     return points
 
 
@@ -114,27 +154,12 @@ def _nothing(x: Array) -> tuple[Array, Array]:
 
 
 def _one_use(eta: float, x: Array) -> tuple[Array, Array]:
-    """H_1 and −α dH_1/dα."""
+    """H_1 and −α dH_1/dα, x >= 0."""
     import numpy as np
 
-    inside = np.clip(x, -eta, eta)
-    gap = np.expm1((eta - inside) / 2.0)
-    scale = 1.0 / math.expm1(eta)
-    before = x < -eta
-    values = np.where(before, -np.expm1(np.minimum(x, 0.0)), np.exp(inside) * gap * gap * scale)
-    return values, np.where(before, np.exp(np.minimum(x, 0.0)), np.exp(inside) * gap * scale)
-
-
-class OneUse(NamedTuple):
-    """The profile of a single use, in closed form."""
-
-    eta: float
-
-    def delta(self, epsilon: float) -> float:
-        """H_1(e^ε)."""
-        import numpy as np
-
-        return float(_one_use(self.eta, np.array([epsilon]))[0][0])
+    inside = np.minimum(x, eta)
+    gap, scale = np.expm1((eta - inside) / 2.0), 1.0 / math.expm1(eta)
+    return np.exp(inside) * gap * gap * scale, np.exp(inside) * gap * scale
 
 
 class _Move(NamedTuple):
@@ -144,7 +169,6 @@ class _Move(NamedTuple):
     use: Use
     fresh: bool
     """The best t is to be looked for anew."""
-    low: int
     points: int
     rho: float
     """ρ_k."""
@@ -152,8 +176,7 @@ class _Move(NamedTuple):
 
 def _moves(runs: Runs, corridor: Corridor, done: int) -> Iterator[_Move]:
     """The uses from the last to the first, without the ``done`` last ones."""
-    rho, lows = corridor.concentrated.tolist(), corridor.low.tolist()
-    points = (corridor.high - corridor.low + 1).tolist()
+    rho, points = corridor.concentrated.tolist(), (corridor.high - corridor.first + 1).tolist()
     k = looked = 0
     for eta, uses in reversed(runs):
         use = prepare(eta, corridor.spacing)
@@ -162,7 +185,7 @@ def _moves(runs: Runs, corridor: Corridor, done: int) -> Iterator[_Move]:
             if k > done:
                 fresh = k - looked >= min(MOST_STEPS_BETWEEN, max(1, since // OFTEN))
                 looked = k if fresh else looked
-                yield _Move(k, use, fresh, lows[k], points[k], rho[k])
+                yield _Move(k, use, fresh, points[k], rho[k])
 
 
 class _Side(ABC):
@@ -172,16 +195,15 @@ class _Side(ABC):
         import numpy as np
 
         margin = max(prepare(eta, corridor.spacing).margin for eta, _ in runs)
-        self._corridor = corridor
-        self._origin = int(corridor.low.min()) - margin
+        self._corridor, self._first = corridor, corridor.first
+        self._origin = corridor.first - margin
         self._rows = np.zeros((rows, int(corridor.high.max()) + margin + 1 - self._origin))
-        self._uses, self._known = 0, (0, 0)
+        self._uses = 0
 
     def put(self, k: int, rows: Array) -> None:
         """The functions of k uses."""
         self._uses = k
-        self._known = first, last = int(self._corridor.low[k]), int(self._corridor.high[k])
-        self._rows[:, first - self._origin : last + 1 - self._origin] = rows
+        self._at(self._first, int(self._corridor.high[k]))[:] = rows
 
     def _at(self, first: int, last: int) -> Array:
         """Lattice points ``first`` to ``last``."""
@@ -189,25 +211,23 @@ class _Side(ABC):
 
     def _reach(self, move: _Move) -> Array:
         """What the use looks at, continued beyond what is known."""
-        margin = move.use.margin
-        first, last = move.low - margin, move.low + move.points - 1 + margin
-        known_first, known_last = self._known
-        if last > known_last:
-            self._continue_right(known_last, last)
-        if first < known_first:
-            if self._corridor.alone and known_first == 0:
-                self._at(first, -1)[:] = self._mirrored(-first)
-            else:
-                self._continue_left(first, known_first)
+        margin, known = move.use.margin, int(self._corridor.high[self._uses])
+        first, last = self._first - margin, self._first + move.points - 1 + margin
+        if last > known:
+            self._continue_right(known, last)
+        if self._corridor.alone:
+            self._at(first, -1)[:] = self._mirrored(-first)
+        else:
+            self._continue_left(first, self._first)
         return self._at(first, last)
 
     def end(self) -> tuple[Array, ...]:
         """ln α and the functions of all uses, on both sides of α = 1 if they begin there."""
         import numpy as np
 
-        first, last = self._known
+        first, last = self._first, int(self._corridor.high[self._uses])
         rows = self._at(first, last)
-        if self._corridor.alone and first == 0:
+        if self._corridor.alone:
             first, rows = -last, np.hstack((self._mirrored(last), rows))
         points: Array = np.arange(first, last + 1, dtype=np.float64) * self._corridor.spacing
         return points, *rows
@@ -236,7 +256,7 @@ class _UpperSide(_Side):
         import numpy as np
 
         planes = planes_of(self._reach(move)[0], move.use)
-        above = move.use.upper(planes, move.use.margin - move.low)
+        above = move.use.upper(planes, move.use.margin - self._first)
         self.put(move.k, np.minimum(above, 1.0, out=above)[None])  # coarse lattices of large ranges are far above
 
     def _mirrored(self, count: int) -> Array:
@@ -248,28 +268,21 @@ class _UpperSide(_Side):
         return mirrored[None]
 
     def _continue_left(self, first: int, known: int) -> None:
-        """The chord from ``first``, where the chord from (0, 1) and the moment bound lie above H_k, which falls."""
-        h, value = self._corridor.spacing, float(self._at(known, known)[0, 0])
-        chord = 1.0 + (value - 1.0) * math.exp((first - known) * h)
-        height = max(value, min(chord, self._moments(first)))
-        self._at(first, known - 1)[0] = self._chord(first, known, height, value)[:-1]
+        """The chord from (0, 1)."""
+        import numpy as np
+
+        x = np.arange(first - known, 0) * self._corridor.spacing
+        self._at(first, known - 1)[0] = 1.0 + (float(self._at(known, known)[0, 0]) - 1.0) * np.exp(x)
 
     def _continue_right(self, known: int, last: int) -> None:
         """The chord to ``last``, where the last value and the moment bound lie above H_k."""
-        value = float(self._at(known, known)[0, 0])
-        self._at(known + 1, last)[0] = self._chord(known, last, value, min(value, self._moments(last)))[1:]
-
-    def _moments(self, point: int) -> float:
-        x = point * self._corridor.spacing
-        constant, rate = self._corridor.tail(self._uses, x)
-        return math.exp(min(constant - rate * x, 0.0))
-
-    def _chord(self, first: int, last: int, start: float, end: float) -> Array:
         import numpy as np
 
-        share = np.expm1(np.arange(last - first + 1) * self._corridor.spacing)
-        chord: Array = start + (end - start) * (share / share[-1])
-        return chord
+        x, value = last * self._corridor.spacing, float(self._at(known, known)[0, 0])
+        constant, rate = self._corridor.tail(self._uses, x)
+        end = min(value, math.exp(min(constant - rate * x, 0.0)))
+        share = np.expm1(np.arange(1, last - known + 1) * self._corridor.spacing)
+        self._at(known + 1, last)[0] = value + (end - value) * (share / share[-1])
 
 
 def planes_of(values: Array, use: Use) -> Array:
@@ -294,8 +307,6 @@ class _LowerSide(_Side):
         super().__init__(runs, corridor, 2)
         self._choice: NDArray[intp] | None = None
         self._chosen: _Move
-        self._use: Use | None = None
-        self._among = EVERY
 
     def step(self, move: _Move) -> None:
         """One use more."""
@@ -304,13 +315,10 @@ class _LowerSide(_Side):
         use, points = move.use, move.points
         planes = self._planes(self._reach(move), use)
         if move.fresh or self._choice is None:
-            found = use.best(planes[0], self._among if self._use is use else EVERY)
-            self._choice, self._chosen, self._use = found, move, use
-            reserve = SLOW * (2 if use.inside else 1) if move.k > UNEVEN else len(use.times)
-            self._among = int(found.min()) - reserve, int(found.max()) + reserve
+            self._choice, self._chosen = use.best(planes[0]), move
         at = np.arange(points)
         # The best t depends on x and k by about x/ρ_k.
-        same = ((at + move.low) * (self._chosen.rho / move.rho)).astype(np.intp) - self._chosen.low
+        same = ((at + self._first) * (self._chosen.rho / move.rho)).astype(np.intp) - self._first
         choice = self._choice[np.clip(same, 0, len(self._choice) - 1)]
         length = planes.shape[2]
         at += use.margin

@@ -15,7 +15,7 @@ from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import EPSILON_FLOOR, Interval, Target, certain_delta, smallest_epsilon
 from affidavit.accountant.methods.discrete import DiscreteProfile, chord_profile, tangent_profile
 from affidavit.accountant.methods.sampled_recursion import Window, compose
-from affidavit.accountant.methods.sampled_use import SampledUse
+from affidavit.accountant.methods.sampled_use import SampledUse, estimate
 from affidavit.accountant.plan import Exponential, Poisson
 from affidavit.accountant.validate import Relation
 
@@ -201,24 +201,10 @@ class SampledAdaptiveProfile:
             spacing *= 1.02 * (work / WHOLE_WORK) ** (1.0 / 3.0)
 
     def _estimate(self, use: SampledUse, target: Target) -> _Estimate:
-        """The saddle point, where the tilted losses are taken as normal."""
-        import numpy as np
-        from scipy.special import erfcx
-
-        theta = np.geomspace(1e-3, 1e6, 500)
-        log_moment, mean, variance = (self._uses * part for part in use.moments(theta))
-        if target.delta is None:
-            at = int(np.argmin(np.abs(mean - (target.epsilon or 0.0))))
-            epsilon, reserve = target.epsilon or 0.0, 0.0
-        else:
-            s = np.sqrt(np.maximum(variance, 1e-300) / 2.0)
-            share = 0.5 * (erfcx(theta * s) - erfcx((1.0 + theta) * s))
-            log_delta = log_moment - theta * mean + np.log(np.maximum(share, 1e-300))
-            small = np.append(log_delta <= math.log(max(target.delta, 1e-300)), True)
-            at = min(int(np.argmax(small)), theta.size - 1)
-            epsilon, reserve = float(mean[at]), 0.02 + 0.6 / math.sqrt(self._uses)
-        deviation = max(math.sqrt(float(variance[at]) / self._uses), LEAST_DEVIATION * sum(use.swing))
-        return _Estimate(epsilon, float(theta[at]), deviation, reserve)
+        near = estimate(((use, self._uses),), delta=target.delta, epsilon=target.epsilon or 0.0)
+        deviation = max(math.sqrt(near.variance / self._uses), LEAST_DEVIATION * sum(use.swing))
+        reserve = 0.0 if target.delta is None else 0.02 + 0.6 / math.sqrt(self._uses)
+        return _Estimate(near.epsilon if reserve else target.epsilon or 0.0, near.slope, deviation, reserve)
 
     def _window(self, use: SampledUse, near: _Estimate, spacing: float) -> Window:
         import numpy as np

@@ -8,6 +8,7 @@ most what they are at one of its ends: that bounds M.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[float64]
 
-__all__ = ["Direction", "SampledUse", "Tail"]
+__all__ = ["Direction", "Estimate", "SampledUse", "Tail", "estimate"]
 
 Direction = Literal["forward", "backward"]
 
@@ -80,6 +81,7 @@ class SampledUse:
         import numpy as np
 
         terms, near, far = self._terms(theta, np.linspace(0.0, 1.0, 130)[1:-1])
+        far = np.maximum(far, -self.eta)
         logs = np.logaddexp(terms[0], terms[1])
         best = logs.argmax(axis=1)
         rows = np.arange(theta.size)
@@ -126,3 +128,31 @@ def _tail(use: SampledUse) -> Tail:
         terms = power(-rates, near[:-1]) + log_near, power(-rates, far[:-1]) + log_far
     logs = np.logaddexp(*terms).max(axis=1)
     return Tail(rates, logs + MOMENT_ROUNDING * (1.0 + np.abs(logs) + rates * use.eta))
+
+
+class Estimate(NamedTuple):
+    """About where the answer lies; no bound."""
+
+    epsilon: float
+    slope: float
+    """−d ln δ/dε."""
+    variance: float
+    """Of all losses together, on the way there."""
+
+
+def estimate(uses: Iterable[tuple[SampledUse, int]], *, delta: float | None, epsilon: float) -> Estimate:
+    """The saddle point at ``delta``, or at ``epsilon`` where that is None; the tilted losses are taken as normal."""
+    import numpy as np
+    from scipy.special import erfcx
+
+    theta = np.geomspace(1e-6, 1e6, 400)
+    log_moment, mean, variance = np.sum([[n * part for part in use.moments(theta)] for use, n in uses], axis=0)
+    above = epsilon - mean
+    if delta is not None:
+        s = np.sqrt(np.maximum(variance, 1e-300) / 2.0)
+        share = 0.5 * (erfcx(theta * s) - erfcx((1.0 + theta) * s))
+        above = log_moment - theta * mean + np.log(np.maximum(share, 1e-300)) - math.log(max(delta, 1e-300))
+    at = min(max(int(np.argmax(np.append(above <= 0.0, True))), 1), theta.size - 1)
+    part = float(np.clip(above[at - 1] / np.maximum(above[at - 1] - above[at], 1e-300), 0.0, 1.0))
+    found = ((1.0 - part) * side[at - 1] + part * side[at] for side in (mean, theta, variance))
+    return Estimate(*map(float, found))

@@ -156,7 +156,7 @@ class Front:
             window, theta = window_of(parts, coarse, math.sqrt(self.negligible))
             epsilon = max(window.last * coarse, coarse)
             wanted = math.sqrt(6 * width * epsilon / (total * (1 + theta)))
-            floors = [
+            floors: list[float] = [
                 -float((-pair.rate).log1p()) / LATTICE_BELOW_ZERO
                 for pair, _ in self.direction.lower
                 if isinstance(pair, (Mixed, Reversed))
@@ -166,7 +166,8 @@ class Front:
                 1.5 * (window.last - window.first) * coarse * len(uses) / self._most_places,
             )
             most = min(MOST_COARSE, 2.0 * math.sqrt(total)) * coarse
-            return float(max(least, min([wanted, most, *(floors if resolve else [])])))
+            finest = min(floors, default=math.inf) if resolve else math.inf
+            return max(least, min(wanted, most, finest))
 
     def resolution(self, cells: int) -> float:
         """A spacing of so many places for what one use spans, fewer where many span more: their squares add up."""

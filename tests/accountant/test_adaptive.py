@@ -11,8 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound, profile_points
-from affidavit.accountant.cases.scenario import Scenario, scenarios
-from affidavit.accountant.methods.adaptive import recursion_points
 from affidavit.accountant.plan import Compose, Exponential, Gaussian, Laplace, Plan, Poisson, Pure, Repeat
 from affidavit.accountant.validate import Relation
 from affidavit.accountant.verifier import recompute
@@ -296,7 +294,7 @@ def test_tiny_ranges_beside_large_losses_take_little_memory_and_time() -> None:
     """A lattice of a few range's cells across losses that are thousands of ranges wide."""
     plan = Compose((Exponential(0.0025), Exponential(0.0025), Pure(1.0)))
     found = bound(plan, relation="zero-out", delta=1e-29)
-    assert found.epsilon_lower <= 1.005 <= found.epsilon_upper <= 1.0051
+    assert found.epsilon_lower <= 1.005 <= found.epsilon_upper <= 1.0054
     assert bound(plan, relation="zero-out", epsilon=0.9).delta_lower > 0.0
 
 
@@ -311,12 +309,8 @@ def test_the_lattice_reaches_as_far_as_what_runs_after(noise: float, delta: floa
     assert found.epsilon_upper <= found.epsilon_lower * (1 + 2e-3)
 
 
-def test_many_losses_beside_count_as_work() -> None:
-    """Gaussian and 927 two-point uses: each lattice point is a sum over 928 losses. It took 1.8 GB."""
+def test_many_losses_beside_take_little_memory_and_time() -> None:
+    """Gaussian and 927 two-point uses. As a sum over 928 losses at each lattice point it took 1.8 GB."""
     plan = Compose((Repeat(6, Exponential(0.05)), Repeat(927, Pure(1.27)), Gaussian(71.0), Exponential(0.292)))
-    (scenario,) = scenarios(plan, "zero-out").upper
-    assert recursion_points(scenario) > 1e6
-    alone = Scenario(scenario.fixed[1:], scenario.exponentials, scenario.order)
-    assert recursion_points(alone) < recursion_points(scenario) / 10.0
     found = bound(plan, relation="zero-out", delta=1e-8)
     assert found.epsilon_upper <= found.epsilon_lower * 1.01

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.methods.chords import Use, prepare
-from affidavit.accountant.methods.recursion import lower_profile, upper_profile
-from affidavit.accountant.methods.recursion_window import Corridor, estimate_at, narrow, whole
+from affidavit.accountant.methods.recursion import Corridor, lower_profile, upper_profile, whole
+from affidavit.accountant.methods.sampled_use import SampledUse, estimate
 
 
 def convex(losses: np.ndarray, masses: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -114,7 +114,7 @@ def test_the_best_breakpoint_is_found_among_all() -> None:
         use = prepare(eta, eta / cells)
         around = (np.arange(20 + 2 * use.margin) - use.margin - 10) * use.spacing
         values = planes(use, convex(rng.uniform(-1.0, 1.0, 9), rng.dirichlet(np.ones(9)), around))
-        found = use.best(values, (0, len(use.times)))
+        found = use.best(values)
         at = np.arange(20) + use.margin
         rows = []
         for choice, chance in enumerate(use.chance):
@@ -128,30 +128,28 @@ def test_the_best_breakpoint_is_found_among_all() -> None:
 @settings(max_examples=30, deadline=None)
 @given(
     runs=st.lists(st.tuples(st.floats(0.05, 1.5), st.integers(1, 30)), min_size=1, max_size=3),
-    delta=st.floats(1e-12, 1e-2),
+    epsilon=st.floats(0.0, 6.0),
     cells=st.integers(6, 14),
-    depth=st.floats(-2.0, 12.0),
+    share=st.floats(0.02, 1.0),
 )
-def test_a_corridor_of_any_depth_is_valid(
-    runs: list[tuple[float, int]], delta: float, cells: int, depth: float
+def test_a_corridor_of_any_width_is_valid(
+    runs: list[tuple[float, int]], epsilon: float, cells: int, share: float
 ) -> None:
     """However much a corridor leaves out, its sides enclose what the whole window's sides enclose."""
-    spacing = max(eta for eta, _ in runs) / cells
-    near = estimate_at(runs, delta=delta, epsilon=0.0)
+    spacing, uses = max(eta for eta, _ in runs) / cells, tuple(runs)
     total = sum(eta * uses for eta, uses in runs)
-    full = whole(runs, spacing, width=total, bounded=True, slope=near.slope)
-    part = narrow(runs, spacing, between=(0.9 * near.epsilon, near.epsilon), near=near, depth=depth)
-    for epsilon in (0.9 * near.epsilon, near.epsilon, 0.0):
-        lowest = lower_profile(runs, full).delta(epsilon)
-        highest = upper_profile(runs, full).delta(epsilon)
-        assert lower_profile(runs, part).delta(epsilon) <= highest * (1.0 + 1e-10)
-        assert upper_profile(runs, part).delta(epsilon) >= lowest * (1.0 - 1e-10)
+    full = whole(uses, spacing, width=total, bounded=True)
+    part = whole(uses, spacing, width=share * total, bounded=True)
+    for at in (0.5 * epsilon, epsilon, 0.0):
+        lowest, highest = lower_profile(uses, full).delta(at), upper_profile(uses, full).delta(at)
+        assert lower_profile(uses, part).delta(at) <= highest * (1.0 + 1e-10)
+        assert upper_profile(uses, part).delta(at) >= lowest * (1.0 - 1e-10)
 
 
 def test_the_moment_bound_holds_for_randomised_response() -> None:
     """H_k is at least what k uses at t = η/2 reach, by the binomial sum; the tail bound is above that everywhere."""
     eta, uses = 0.4, 50
-    corridor: Corridor = whole([(eta, uses)], 0.1, width=20.0, bounded=True, slope=1.0)
+    corridor: Corridor = whole(((eta, uses),), 0.1, width=20.0, bounded=True)
     yes = math.exp(eta / 2.0) / (1.0 + math.exp(eta / 2.0))
     for k in (1, 7, 50):
         heads = np.arange(k + 1)
@@ -174,12 +172,10 @@ def test_the_moment_bound_holds_for_randomised_response() -> None:
 
 @pytest.mark.parametrize(("eta", "uses"), [(0.636, 100), (0.06, 300), (1.5, 40)])
 def test_the_estimate_is_near(eta: float, uses: int) -> None:
-    """Within 1/T of a bracket of width 1 %: what the narrow final grid relies on to be of use."""
-    found = estimate_at([(eta, uses)], delta=1e-6, epsilon=0.0)
-    spacing = eta / 12
-    corridor = narrow(
-        [(eta, uses)], spacing, between=(0.97 * found.epsilon, 1.03 * found.epsilon), near=found, depth=8.0
-    )
+    """Within 1/T of a bracket of width 1 %."""
+    found = estimate([(SampledUse(eta, 1.0, "forward"), uses)], delta=1e-6, epsilon=0.0)
+    runs = ((eta, uses),)
+    corridor = whole(runs, eta / 12, width=1.5 * found.epsilon, bounded=True)
     reserve = 3e-3 + 1.0 / uses
-    assert upper_profile([(eta, uses)], corridor).delta(found.epsilon * (1.0 + reserve + 5e-3)) <= 1e-6
-    assert lower_profile([(eta, uses)], corridor).delta(found.epsilon * (1.0 - reserve - 5e-3)) >= 1e-6
+    assert upper_profile(runs, corridor).delta(found.epsilon * (1.0 + reserve + 5e-3)) <= 1e-6
+    assert lower_profile(runs, corridor).delta(found.epsilon * (1.0 - reserve - 5e-3)) >= 1e-6

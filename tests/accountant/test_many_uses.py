@@ -1,25 +1,19 @@
-"""Strategies that choose at a few times: below the exact recursion, above one choice throughout."""
+"""Lower sides of many uses of one exponential mechanism: one choice, then the recursion over the last of them."""
 
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.methods import staged as issued
-from affidavit.accountant.methods.recursion import lower_profile
-from affidavit.accountant.methods.recursion_window import whole
+from affidavit.accountant.cases.scenario import Scenario
+from affidavit.accountant.methods.base import Target
+from affidavit.accountant.methods.blocks import BlocksProfile
 from affidavit.accountant.plan import Compose, Exponential, Gaussian, Plan, Pure, Repeat
 from affidavit.accountant.settle import settle
 from affidavit.accountant.verifier import recompute
-from affidavit.accountant.verifier.adaptive import adaptive_curve, spacing
-
-RANGES = st.fractions(Fraction(1, 50), Fraction(4), max_denominator=100)
 
 
 def one_choice(eta: float, uses: int, share: float, epsilon: float) -> float:
@@ -35,29 +29,13 @@ def one_choice(eta: float, uses: int, share: float, epsilon: float) -> float:
     return total
 
 
-@settings(max_examples=12, deadline=None)
-@given(eta=RANGES, behind=st.integers(2, 12), more=st.integers(1, 40), tilt=st.floats(0.01, 20.0))
-def test_issued_profiles_are_below_the_recursion(eta: Fraction, behind: int, more: int, tilt: float) -> None:
-    uses, step = behind + more, spacing(((eta, 1),), 16)
-    exact = adaptive_curve(((eta, uses),), step)
-    runs = ((float(eta), behind),)
-    window = whole(runs, float(eta) / 16, width=float(behind * eta), bounded=True, slope=1.0)
-    found = issued.staged_profile(float(eta), uses, lower_profile(runs, window), behind, tilt=tilt)
-    x = np.linspace(-0.9, 0.9, 60) * float(uses * eta)
-    upper = exact.upper(x)
-    assert all(found.delta(float(at)) <= most * (1.0 + 1e-10) + 1e-15 for at, most in zip(x, upper, strict=True))
-
-
 @pytest.mark.parametrize(("eta", "uses"), [(0.1, 300), (1.0, 300), (3.0, 120)])
-def test_they_reach_more_than_one_choice(eta: float, uses: int) -> None:
+def test_it_reaches_more_than_one_choice(eta: float, uses: int) -> None:
     """At δ = 1e-6 and at the best share of a grid."""
     answer = recompute(Repeat(uses, Exponential(eta)), relation="zero-out", delta=1e-6).epsilon_upper
     best = max(one_choice(eta, uses, share, answer) for share in np.linspace(0.4, 0.9, 51))
-    rho = uses * eta * eta / 8.0
-    tilt = math.sqrt(math.log(1e6) / rho)
-    runs = ((eta, 40),)
-    last = lower_profile(runs, whole(runs, eta / 24, width=40 * eta, bounded=True, slope=tilt))
-    assert best < issued.staged_profile(eta, uses, last, 40, tilt=tilt).delta(answer) <= 1e-6
+    issued = BlocksProfile(Scenario(exponentials=((eta, uses),)), "zero-out", Target(delta=1e-6, tolerance=1e-4))
+    assert best < issued.least(Target(epsilon=answer)) <= 1e-6
 
 
 @pytest.mark.parametrize(
