@@ -34,12 +34,11 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import expit, log_ndtr
 
 from affidavit.accountant.nodes import Gaussian, Plan, unrolled
 from affidavit.accountant.pld.curve import Array, Curve, Logs, OneStep
-from affidavit.accountant.pld.mixture import Mixture
-from affidavit.accountant.pld.subsample import TwoSided
+from affidavit.accountant.pld.subsample import TwoSided, log_mixed
 
 __all__ = ["ThreeGaussians", "gaussian_shifts", "replaced_gaussian"]
 
@@ -72,14 +71,17 @@ class ThreeGaussians(Curve):
 
     def __init__(self, *, right: float, left: float, rate: float) -> None:
         self.right, self.left, self.rate = right, left, rate
-        self.p, self.q = Mixture(rate, right), Mixture(rate, -left)
 
     def _loss(self, x: Array) -> Array:
-        return self.p.log_ratio(x) - self.q.log_ratio(x)
+        right, left = (mean * x - 0.5 * mean**2 for mean in (self.right, -self.left))
+        return log_mixed(right, self.rate) - log_mixed(left, self.rate)
 
     def _slope(self, x: Array) -> Array:
-        """d loss / dx."""
-        return self.right * self.p.second(x) + self.left * self.q.second(x)
+        """d loss / dx: each mean times its share of the density at x."""
+        odds = math.log(self.rate) - math.log1p(-self.rate)
+        right, left = (expit(mean * x - 0.5 * mean**2 + odds) for mean in (self.right, -self.left))
+        slope: Array = self.right * right + self.left * left
+        return slope
 
     def _point(self, loss: Array) -> Array:
         """Where the loss, which rises in x, is reached: halved, Newton's steps, and each root enclosed or halved on."""
