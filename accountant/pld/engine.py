@@ -30,8 +30,9 @@ __all__ = ["composed_losses", "delta_bracket", "epsilon_bracket"]
 ROUNDS = 20
 HUGE, FURTHEST = 1e12, 1e300
 """Losses beyond which float64 has no digits left for a grid; beyond which no ε of one use is sought."""
-CHEAP, APART = 1e-5, 1e-3
-"""Tolerances of the upper side of two uses, without a lattice; of a lower side that is not the upper side's own."""
+CHEAP, APART = 0.02, 1e-3
+"""How sharp the upper side of two uses is, in units of the tolerance; the tolerance of a lower side that is not the
+upper side's own."""
 NARROW, FINE_POINTS = 1e-3, 2**18
 """Relative width of a bracket that is narrow enough for lattices of many points, at least so many, not to be worth it:
 of as many as one law, transformed, may have, all laws together."""
@@ -143,7 +144,7 @@ def _refine(
     How far the upper side is from the curves' own is judged by the first bracket, and then by how far it fell when the
     step was last refined, like its square. Then the lower side is looked at, if the curves are ``reached``.
     """
-    found = _at_once(parts, target, min(tolerance, CHEAP), enough)
+    found = _at_once(parts, target, tolerance if reached else CHEAP * tolerance, enough)
     if found is not None:
         return found
     below, above = 0.0, _limit(parts, target)
