@@ -36,6 +36,8 @@ upper side's own."""
 NARROW, FINE_POINTS = 1e-3, 2**18
 """Relative width of a bracket that is narrow enough for lattices of many points, at least so many, not to be worth it:
 of as many as one law, transformed, may have, all laws together."""
+NARROWER, FEW_POINTS = 0.02, 2**14
+"""In units of the tolerance, how narrow lattices of so few points make a bracket, as they cost little."""
 AGAIN = 0.85
 """What is no finer lattice."""
 LARGE = 2**24
@@ -165,22 +167,26 @@ def _refine(
             problem, step = moved, max(aligned(parts, 0.5 * min(step, moved.first_step())), moved.least_step())
             before = NO_STEP
             continue
-        (coarser, higher), goal, narrow = before, _goal((above, above), target, tolerance), math.inf
-        width = SAFETY[reached] * abs(higher - here) / ((coarser / step) ** 2 - 1.0) if coarser > step else math.inf
+        coarser, higher = before
+        width, goal = math.inf, _goal((above, above), target, tolerance)
+        wanted = NARROWER * goal, goal, goal
+        if coarser > step:
+            width = SAFETY[reached] * abs(higher - here) / ((coarser / step) ** 2 - 1.0)
         share, looked = tail.outside_share(at), before is NO_STEP or width <= goal
         if looked and (reached or before is NO_STEP):
             tail = problem.tail("lower", step)
             below = max(below, problem.asked(tail, step))
             share = max(share, tail.outside_share(at))
-            width, narrow = above - below, target.goal((below, above), NARROW)
-            goal = max(_goal((below, above), target, tolerance), 0.0 if before is NO_STEP else narrow)
+            width, goal = above - below, _goal((below, above), target, tolerance)
+            narrow = max(goal, target.goal((below, above), NARROW))
+            wanted = NARROWER * goal, goal if before is NO_STEP else narrow, narrow
         # Where widening does not help, the side that is charged is too coarse to say anything.
         if problem.wants_room(share, goal) and share < 0.5 * outside:
             problem, outside = problem.widened(), share
             step, before = max(step, problem.least_step()), NO_STEP
             continue
         outside = math.inf
-        finer = step if width <= goal else _finer(problem, step, width, goal, narrow)
+        finer = _finer(problem, step, width, wanted, above > LOUD and target.epsilon is None)
         if finer > AGAIN * step:
             if reached and not looked:
                 below = max(below, problem.asked(problem.tail("lower", step), step))
@@ -224,16 +230,17 @@ def _goal(bracket: tuple[float, float], target: Target, tolerance: float) -> flo
     return target.goal(bracket, tolerance * (LOUD_SHARE if loud else 1.0))
 
 
-def _finer(problem: Problem, step: float, width: float, goal: float, narrow: float) -> float:
-    """The next step: the width falls like its square once it resolves the losses; long lattices make it ``narrow``."""
-
-    def towards(wanted: float, points: int) -> float:
-        ratio = math.sqrt(0.7 * wanted / width) if math.isfinite(width) else 0.25
-        ratio *= 0.85 if ratio < 0.125 else 1.0
-        return max(aligned(problem.parts, step * min(max(ratio, 0.03), 0.8)), problem.least_step(points))
-
-    finer = towards(goal, max(MAX_POINTS // len(problem.parts), FINE_POINTS))
-    return finer if width <= narrow else min(finer, towards(max(goal, narrow), MAX_POINTS))
+def _finer(problem: Problem, step: float, width: float, wanted: tuple[float, float, float], loud: bool) -> float:
+    """The next step: the width falls like its square once it resolves the losses; more points for a larger width."""
+    fine = max(MAX_POINTS // len(problem.parts), FINE_POINTS)
+    result = step
+    for most, points in zip(wanted, (FEW_POINTS, fine, FINE_POINTS if loud else MAX_POINTS), strict=True):
+        if width > most:
+            ratio = math.sqrt(0.7 * most / width) if math.isfinite(width) else 0.25
+            ratio *= 0.85 if ratio < 0.125 else 1.0
+            finer = aligned(problem.parts, step * min(max(ratio, 0.03), 0.8))
+            result = min(result, max(finer, problem.least_step(points)))
+    return result
 
 
 def _total_variation(parts: CurveParts) -> float:
