@@ -1,11 +1,12 @@
 r"""Two-sided ε and δ of a composition: grids, refinement, directions.
 
 Each direction is composed apart and the larger δ counts. A direction with one use left is answered by its curve's
-closed form, one with two uses by their losses merged (``two_uses``). Otherwise the saddle point of the target gives
-the tilt and the window; a cheap grid gives a first bracket, and its width the next step, since both sides converge
-like the square of the step. Where a side shows that the saddle point was guessed badly or the window is too narrow,
-these are corrected. It ends when the bracket is narrow enough, or when there would be too many points; it is valid
-either way.
+closed form, one with two uses by their losses merged (``two_uses``); Gaussians, their samples, Laplace noise and few
+atoms by a contour integral (``contour``), as far as the transform of all of them fades. Otherwise the saddle point of
+the target gives the tilt and the window; a cheap grid gives a first bracket, and its width the next step, since both
+sides converge like the square of the step. Where a side shows that the saddle point was guessed badly or the window is
+too narrow, these are corrected. It ends when the bracket is narrow enough, or when there would be too many points; it
+is valid either way.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Literal
 
 import numpy as np
 
+from affidavit.accountant.pld.contour import contour
 from affidavit.accountant.pld.curve import Curve, OneStep
 from affidavit.accountant.pld.discretise import Side
 from affidavit.accountant.pld.grid import MAX_POINTS, CurveParts, aligned, merged
@@ -30,6 +32,8 @@ __all__ = ["composed_losses", "delta_bracket", "epsilon_bracket"]
 ROUNDS = 20
 HUGE, FURTHEST = 1e12, 1e300
 """Losses beyond which float64 has no digits left for a grid; beyond which no ε of one use is sought."""
+ROUNDED = 1e-4
+"""Widths of a contour integral that a lattice hardly improves: rounding, not a grid, is what keeps it this wide."""
 CHEAP, APART = 0.02, 1e-3
 """How sharp the upper side of two uses is, in units of the tolerance; the tolerance of a lower side that is not the
 upper side's own."""
@@ -115,9 +119,30 @@ def _bracket(
     A lower side that the upper one is far from, whatever is computed, is as sharp as a lattice is at little cost.
     """
     if above == below and max((count for _, count in above), default=0) <= LARGE:
-        return _refine(above, target, tolerance, upper)
+        return _reached(above, target, tolerance, upper)
     found = _refine(_split(above, "upper"), target, 0.5 * tolerance, upper, reached=False)[1]
-    return _refine(_split(below, "lower"), target, max(tolerance, APART), lower)[0], found
+    return _reached(_split(below, "lower"), target, max(tolerance, APART), lower)[0], found
+
+
+def _reached(parts: CurveParts, target: Target, tolerance: float, enough: float) -> tuple[float, float]:
+    """Both sides of one set of curves: by the contour integral and, unless that is as narrow as can be, a lattice."""
+    lower, upper = _inverted(parts, target) or (0.0, math.inf)
+    goal = max(target.goal((lower, upper), ROUNDED), _goal((lower, upper), target, tolerance))
+    if upper - lower <= goal < math.inf:
+        return lower, upper
+    found = _refine(parts, target, tolerance, enough)
+    return max(found[0], lower), min(found[1], upper)
+
+
+@lru_cache(maxsize=64)
+def _inverted(parts: CurveParts, target: Target) -> tuple[float, float] | None:
+    """Both sides by the contour integral, where it applies; None for one use."""
+    if sum(count for _, count in parts) <= 1 or _trivial(parts, target) is not None or (target.epsilon or 0.0) < 0.0:
+        return None
+    found = contour(parts, delta=target.delta, epsilon=target.epsilon)
+    if found is None:
+        return None
+    return found.delta(target.epsilon) if target.epsilon is not None else found.epsilon(target.delta or 0.0)
 
 
 def _split(parts: CurveParts, side: Side) -> CurveParts:

@@ -1,0 +1,196 @@
+r"""Compositions by Fourier inversion: no grid of losses, whatever the number of uses.
+
+Of Gaussians, of Poisson samples of Gaussians, and of laws whose transform is a formula (``closed``).
+
+With M(s) = E_P e^{sL} of the whole composition and any θ > 0 (1/(s(s+1)) is the two-sided Laplace transform of
+(1 − e^{−l})₊, so M(s)/(s(s+1)) is that of δ),
+
+    δ(ε) = (1/2π) ∫ M(s) e^{−sε} / (s(s+1)) dt,   s = θ + it;
+
+θ is the saddle point of the target. Every error is charged:
+
+- *the sum over t* of step τ = 2π/W is Σ_n e^{θnW} δ(ε + nW) exactly (Poisson summation). Its surplus is positive:
+  from n < 0 at most 1/(e^{θW} − 1), from n > 0 a geometric series by Chernoff's bound at another tilt;
+- *the sum over x* in M(s), relative to M(θ): ``gaussian_pair``; a formula has rounding only;
+- *|t| beyond R*: on a line x + iy of the sign for which arg r_p >= arg r_q, |M| is at most the integral of the
+  integrand's size, which falls in t; it is a trapezoid sum again (``Pair.lifted``);
+- *rounding*, term by term, times the number of uses (``terms``).
+
+Of few rare samples M hardly decays: nearly all uses cost nearly nothing, almost an atom; these, and losses so rare and
+large that no tilt brings out what is common, are left to the lattice.
+
+The verifier has its own contour integral, with other quadratures; the lattice (``engine``) is a third way to the same.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from affidavit.accountant.pld.closed import Closed
+from affidavit.accountant.pld.gaussian import Gaussian
+from affidavit.accountant.pld.gaussian_pair import ComplexArray, Pair, TooFineError
+from affidavit.accountant.pld.grid import CurveParts
+from affidavit.accountant.pld.inverse import inverse
+from affidavit.accountant.pld.terms import Use, Whole, summed
+from affidavit.accountant.pld.transform import UNIT
+
+__all__ = ["Contour", "contour"]
+
+ACCURACY = 1e-9
+"""Of δ, relative: what each of the two sums over t may miss."""
+INFINITE, MOVED, MOST_USES = 1e-14, 1e-6, 1e9
+"""Relative error of the mass at +inf; what rounding may move all uses of a formula by, relative to M(θ)."""
+LEAST_LOG = -700.0
+"""ln of the smallest δ that this is asked for: float64 has no digits far below."""
+WORK, FEWER = 4e7, 1e6
+"""Multiplications of all; a use where formulas are among them. The lattice has the others."""
+LN_TILTS = (math.log(1e-4), math.log(1e5))
+CLOSE = 0.05
+"""How well ln θ is searched."""
+OTHER_TILTS = (1.03, 1.1, 1.25, 1.6, 2.5)
+STEEPEST = 5e3
+"""θε beyond which ε is settled long before δ is."""
+FURTHEST = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The terms of the sum over t; a phase a term and one sum give its part of δ at any ε."""
+
+    tilt: float
+    step: float
+    terms: ComplexArray  # M(s)/(s(s+1)) / e^{log_scale}
+    log_scale: float
+    error: float  # of the terms' sum, and of what was left out of it
+    beyond: tuple[float, float]  # the other tilt, and ln of Chernoff's constant there
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """(lower, upper) of its part."""
+        phase = self.step * epsilon * np.arange(len(self.terms))
+        turned = (self.terms * np.exp(-1j * phase)).real
+        log_factor = self.log_scale - self.tilt * epsilon
+        if log_factor > 600.0:  # what lies above the images' bound, capped below, would be said to be δ
+            return 0.0, 1.0
+        factor = self.step / math.pi * math.exp(log_factor)
+        value = factor * (float(turned.sum()) - 0.5 * float(turned[0]))
+        size = np.abs(self.terms)
+        exponents = abs(self.log_scale) + self.tilt * epsilon
+        error = self.error + UNIT * float(size @ (16.0 + len(size) + 4.0 * exponents + 4.0 * phase))
+        period = 2.0 * math.pi / self.step
+        other, log_constant = self.beyond
+        gap = (other - self.tilt) * period
+        surplus = math.exp(min(log_constant - other * epsilon - gap, 700.0)) / -math.expm1(-gap)
+        surplus += 1.0 / math.expm1(min(self.tilt * period, 708.0))
+        return max(0.0, value - factor * error - surplus * 1.001), value + factor * error
+
+
+@dataclass(frozen=True, slots=True)
+class Contour:
+    """The sum, and the mass at +inf."""
+
+    sum: Sum
+    infinity: float
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """(lower, upper) δ at ``epsilon`` >= 0."""
+        lower, upper = self.sum.delta(epsilon)
+        return lower + self.infinity * (1.0 - INFINITE), min(1.0, upper + self.infinity * (1.0 + INFINITE))
+
+    def epsilon(self, delta: float) -> tuple[float, float]:
+        """(lower, upper) ε >= 0 at ``delta``."""
+        return inverse(self.delta, delta, furthest=FURTHEST)
+
+
+class Inverted(NamedTuple):
+    """What a composition is of: ``uses`` with counts, Σ μ² of Gaussians, and the mass at +inf."""
+
+    uses: tuple[tuple[Use, int], ...]
+    precision: float
+    infinity: float
+
+
+def inverted(parts: CurveParts) -> Inverted | None:
+    """Samples of Gaussians, and laws whose transform is a formula; None with anything else, or of Gaussians alone."""
+    uses: list[tuple[Use, int]] = []
+    precisions: list[float] = []
+    infinite: list[float] = []
+    for curve, count in parts:
+        if isinstance(curve, Gaussian):
+            precisions.append(count * curve.mu**2)
+            continue
+        use: Use | None = Pair.of(curve) or Closed.of(curve)
+        if use is None or (isinstance(use, Closed) and (count > MOST_USES or use.infinity >= 1.0)):
+            return None
+        uses.append((use, count))
+        if isinstance(use, Closed) and use.infinity:
+            infinite.append(count * math.log1p(-use.infinity))
+    return Inverted(tuple(uses), math.fsum(precisions), -math.expm1(math.fsum(infinite))) if uses else None
+
+
+def contour(parts: CurveParts, *, delta: float | None, epsilon: float | None) -> Contour | None:
+    """The sum for ``parts`` near ``delta`` or ``epsilon``; None where it does not apply or would take too long."""
+    found = inverted(parts)
+    if found is None or (delta is not None and not delta > found.infinity * (1.0 + INFINITE)):
+        return None
+    uses, precision, infinity = found
+    left = None if delta is None else delta - infinity
+    try:
+        whole = _aimed(uses, precision, left, epsilon)
+        target = max(whole.epsilon if epsilon is None else epsilon, 0.0)
+        log_delta = min(whole.log_delta(target), 0.0 if left is None else math.log(left))
+        if log_delta < LEAST_LOG:
+            return None
+        formulas = any(isinstance(use, Closed) for use, _ in uses)
+        log_goal = max(log_delta + math.log(ACCURACY), LEAST_LOG)
+        summed_up = _around(whole, target, log_goal, FEWER * len(uses) if formulas else WORK)
+        return None if summed_up is None or (formulas and _moved(whole) > MOVED) else Contour(summed_up, infinity)
+    except TooFineError:
+        return None
+
+
+def _moved(whole: Whole) -> float:
+    """What rounding may move all uses by, relative to M(θ): Chernoff's constants allow a thousandth."""
+    each = (count * use.tilted(whole.tilt, 0.0).rounding(one.log_peak)[0] for use, count, one in whole.parts)
+    return math.fsum(each)
+
+
+def _around(whole: Whole, target: float, log_goal: float, limit: float) -> Sum | None:
+    """The sum whose errors are below e^``log_goal`` at ``target``; None beyond ``limit``."""
+    uses = tuple((use, count) for use, count, _ in whole.parts)
+    # Chernoff's bound at another tilt puts the period where the images above are negligible.
+    others = [Whole.at(factor * whole.tilt, uses, whole.precision) for factor in OTHER_TILTS]
+    period, other = _period(whole, others, target, log_goal)
+    step = 2.0 * math.pi / period
+    # What is left of ∫ |terms| dt may be this, in units of e^{log M(θ)}.
+    goal = math.exp(min(log_goal + math.log(math.pi) + whole.tilt * target - whole.log_peak, 700.0))
+    terms = summed(whole, step, goal, limit)
+    return None if terms is None else Sum(whole.tilt, step, *terms, (other.tilt, other.log_chernoff))
+
+
+def _period(whole: Whole, others: list[Whole], target: float, log_goal: float) -> tuple[float, Whole]:
+    """The least one at which all images are negligible, and where Chernoff's bound says so of those above."""
+    periods = [(one.log_chernoff - one.tilt * target - log_goal) / (one.tilt - whole.tilt) for one in others]
+    period, other = min(zip(periods, others, strict=True), key=lambda found: found[0])
+    return max(period, (1.0 - log_goal) / whole.tilt), other
+
+
+def _aimed(pairs: tuple[tuple[Use, int], ...], precision: float, delta: float | None, epsilon: float | None) -> Whole:
+    """At the tilt whose saddle point is ``epsilon``, or the ε >= 0 at which δ is guessed to be ``delta``."""
+
+    def beyond(whole: Whole) -> bool:
+        if whole.tilt * whole.epsilon > STEEPEST:
+            return True
+        if epsilon is not None:
+            return whole.epsilon > epsilon
+        return whole.epsilon > 0.0 and whole.log_delta(whole.epsilon) < math.log(delta or 0.0)
+
+    low, high = LN_TILTS
+    while True:
+        middle = Whole.at(math.exp(0.5 * (low + high)), pairs, precision)
+        if high - low < CLOSE:
+            return middle
+        low, high = (low, math.log(middle.tilt)) if beyond(middle) else (math.log(middle.tilt), high)
