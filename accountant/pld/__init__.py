@@ -6,7 +6,7 @@
 ``gaussian``, ``laplace``, ``atomic``, ``bounded_range``, ``concentrated``, ``discrete_gaussian``, ``replaced``,
 ``three_gaussians``, ``largest`` (curves), ``subsample`` (amplification), ``steps`` (plan nodes to curves),
 ``discretise``, ``grid``, ``saddle``, ``transform``, ``compose``, ``nested``, ``two_uses``, ``inverse``, ``contour``
-(with ``gaussian_pair``, ``closed``, ``terms``), ``problem``, ``engine``.
+(with ``mixture``, ``gaussian_pair``, ``closed``, ``common_part``, ``terms``), ``problem``, ``engine``.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from affidavit.accountant.pld.atomic import Atomic
 from affidavit.accountant.pld.curve import Array, Curve, Swapped
 from affidavit.accountant.pld.gaussian_pair import ComplexArray, Moments
 from affidavit.accountant.pld.laplace import Laplace
+from affidavit.accountant.pld.mixture import UNIT
 from affidavit.accountant.pld.subsample import Diluted, Mixed, log_mixed
-from affidavit.accountant.pld.transform import UNIT
 
 __all__ = ["Closed"]
 
@@ -49,6 +49,8 @@ class Closed:
     laplace: float = 0.0
     infinity: float = 0.0
     bottom: float = 0.0
+
+    divisible = False
 
     @classmethod
     def of(cls, curve: Curve) -> Closed | None:

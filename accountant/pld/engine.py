@@ -32,7 +32,7 @@ __all__ = ["composed_losses", "delta_bracket", "epsilon_bracket"]
 ROUNDS = 20
 HUGE, FURTHEST = 1e12, 1e300
 """Losses beyond which float64 has no digits left for a grid; beyond which no ε of one use is sought."""
-ROUNDED = 1e-6
+ROUNDED = 1e-4
 """Widths of a contour integral that a lattice hardly improves: rounding, not a grid, is what keeps it this wide."""
 CHEAP, APART = 0.02, 1e-3
 """How sharp the upper side of two uses is, in units of the tolerance; the tolerance of a lower side that is not the

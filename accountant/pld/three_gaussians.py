@@ -32,16 +32,16 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, log_ndtr
+from scipy.special import log_ndtr
 
 from affidavit.accountant.nodes import Gaussian, Plan, unrolled
 from affidavit.accountant.pld.curve import Array, Curve, Logs, OneStep
-from affidavit.accountant.pld.subsample import TwoSided, log_mixed
+from affidavit.accountant.pld.mixture import Mixture
+from affidavit.accountant.pld.subsample import TwoSided
 
-__all__ = ["Mixture", "ThreeGaussians", "gaussian_shifts", "replaced_gaussian"]
+__all__ = ["ThreeGaussians", "gaussian_shifts", "replaced_gaussian"]
 
 ROUNDING = 1e-11
 """Relative error of a tail by that of the point where it begins: 2⁻⁵⁰ of it, times a hazard of at most 40 there."""
@@ -63,46 +63,6 @@ def gaussian_shifts(of: Plan, absent: Plan) -> tuple[float, float] | None:
         math.sqrt(math.fsum(count / sigma**2 for sigma, count in zip(side, counts, strict=True))) for side in noise
     )
     return replaced, presence
-
-
-class Mixture(NamedTuple):
-    """(1 − ``share``) N(0, 1) + ``share`` N(``mean``, 1)."""
-
-    share: float
-    mean: float
-
-    @property
-    def spread(self) -> float:
-        """How far apart its parts are."""
-        return abs(self.mean) if 0.0 < self.share < 1.0 else 0.0
-
-    def log_ratio(self, x: Array) -> Array:
-        """ln of the density against N(0, 1)."""
-        if self.share == 0.0:
-            return np.zeros_like(x)
-        z = self.mean * x - 0.5 * self.mean**2
-        return z if self.share == 1.0 else log_mixed(z, self.share)
-
-    def second(self, x: Array) -> Array:
-        """The share of the part at ``mean`` in the density at x; also the slope of ``log_ratio`` in mean·x."""
-        if self.share in (0.0, 1.0):
-            return np.full_like(x, self.share)
-        result: Array = expit(self.mean * x - 0.5 * self.mean**2 + math.log(self.share) - math.log1p(-self.share))
-        return result
-
-    def size(self, x: Array) -> Array:
-        """What the rounding errors of ``log_ratio`` are proportional to: a sum of two positive terms, ``log_mixed``."""
-        result: Array = np.abs(self.log_ratio(x)) + self.second(x) * (np.abs(self.mean * x) + self.mean**2)
-        return result
-
-    def turned(self, x: Array, height: float) -> tuple[Array, Array]:
-        """(arg r, |r|/r(x)) at x + i·height."""
-        angle = self.mean * height
-        if self.share in (0.0, 1.0):
-            return np.full_like(x, self.share * angle), np.ones_like(x)
-        second = self.second(x)
-        real, imaginary = 1.0 - second + second * math.cos(angle), second * math.sin(angle)
-        return np.arctan2(imaginary, real), np.hypot(real, imaginary)
 
 
 class ThreeGaussians(Curve):
