@@ -48,8 +48,9 @@ LARGE = 2**24
 """Largest count that one transform composes."""
 LOUD, LOUD_SHARE = 500.0, 10.0
 """An ε above the first may be this much wider."""
-SAFETY, NO_STEP = {False: 2.0, True: 4.0}, (0.0, math.inf)
-"""Of the distance that the upper side has left, what is guessed to be it, and a whole bracket; and no step so far."""
+SAFETY, JUMP, NO_STEP = {False: 2.0, True: 4.0}, 4.0, (0.0, math.inf)
+"""Of the distance that the upper side has left, what is guessed to be it, and a whole bracket; a ratio of steps from
+which on nothing is guessed; no step so far."""
 Parts = Sequence[tuple[OneStep, int]]
 
 
@@ -197,6 +198,8 @@ def _refine(
         wanted = NARROWER * goal, goal, goal
         if coarser > step:
             width = SAFETY[reached] * abs(higher - here) / ((coarser / step) ** 2 - 1.0)
+            # Until the losses are resolved it falls more slowly: a long jump is not believed.
+            width = max(width, 2.0 * goal) if coarser > JUMP * step else width
         share, looked = tail.outside_share(at), before is NO_STEP or width <= goal
         if looked and (reached or before is NO_STEP):
             tail = problem.tail("lower", step)
