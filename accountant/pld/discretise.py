@@ -29,7 +29,7 @@ differences; a tail's relative rounding error is at most ``rounding`` (charged b
 once a step), and the error of a split or a gap, relative to the tail and not to the bin, is added
 to the side that is safe.
 
-In the body of the upper side, where that would add up over the bins, it is charged once. All bins above l_i have
+In the body of the upper side, where that would add up over many bins, it is charged once. All bins above l_i have
 P − a_i Q of the tails at l_i (or of what heads and tails make of it), whose errors are at most E P and E a_i Q for each
 of two points, E = 4u(2 − ``BODY``) + the curve's accuracy, as long as what each bin takes of Q is a difference of the
 same numbers: its own error is relative to the bin. As P = H + a_i Q, masses larger by 4E and losses larger by 4E make
@@ -89,21 +89,23 @@ def discretise_upper(curve: Curve, *, origin: float, step: float, points: int) -
     infinity = curve.infinity
     if logs.p_tail[-1] > -math.inf:
         infinity = max(math.exp(float(logs.p_tail[-1])), infinity) * (1.0 + 64.0 * UNIT) + LEAST
-    result = np.zeros(points)
+    result, moved = np.zeros(points), 0.0
     result[0] = math.exp(float(logs.p_head[0]))
     if points > 1:
         p, scaled, error = bins(logs, grid[:-1], curve.accuracy)
         body = (np.minimum(logs.p_tail[:-1], logs.p_head[1:]) > BODY) & (np.abs(grid[1:]) < FLAT)
-        unscaled = bins(logs, np.zeros(points - 1), 0.0)[1]
-        scaled = np.where(body, np.exp(np.minimum(grid[:-1], FLAT)) * unscaled, scaled)
-        error = np.where(body, 8.0 * UNIT * (np.abs(p) + np.abs(scaled)), error)
+        once = 4.0 * (4.0 * UNIT * (2.0 - BODY) + curve.accuracy)
+        each = np.minimum(error, step * np.abs(p)) if curve.convex else error
+        if float(each[body].sum()) > once:  # what all bins together move the mean by
+            moved, unscaled = once, bins(logs, np.zeros(points - 1), 0.0)[1]
+            scaled = np.where(body, np.exp(np.minimum(grid[:-1], FLAT)) * unscaled, scaled)
+            error = np.where(body, 8.0 * UNIT * (np.abs(p) + np.abs(scaled)), error)
         right = (p - scaled + error) / -math.expm1(-step)
         if curve.convex:
             right = np.clip(right, 0.0, np.maximum(p, 0.0))
         result[:-1] += p - right
         result[1:] += right
         _make_convex(result, step, side="upper")
-    moved = 4.0 * (4.0 * UNIT * (2.0 - BODY) + curve.accuracy)
     rounding = _rounding(logs) + curve.accuracy + moved
     return Masses(origin, step, np.maximum(result, 0.0), min(infinity, 1.0), rounding, moved)
 
