@@ -29,7 +29,7 @@ differences; a tail's relative rounding error is at most ``rounding`` (charged b
 once a step), and the error of a split or a gap, relative to the tail and not to the bin, is added
 to the side that is safe.
 
-In the body of the upper side, where that would add up over many bins, it is charged once. All bins above l_i have
+In the body of the upper side of a curve without mass at +inf, where that would add up, it is charged once. All bins above l_i have
 P − a_i Q of the tails at l_i (or of what heads and tails make of it), whose errors are at most E P and E a_i Q for each
 of two points, E = 4u(2 − ``BODY``) + the curve's accuracy, as long as what each bin takes of Q is a difference of the
 same numbers: its own error is relative to the bin. As P = H + a_i Q, masses larger by 4E and losses larger by 4E make
@@ -93,21 +93,26 @@ def discretise_upper(curve: Curve, *, origin: float, step: float, points: int) -
     result[0] = math.exp(float(logs.p_head[0]))
     if points > 1:
         p, scaled, error = bins(logs, grid[:-1], curve.accuracy)
+        right = _right(curve, p, scaled, error, step)
         body = (np.minimum(logs.p_tail[:-1], logs.p_head[1:]) > BODY) & (np.abs(grid[1:]) < FLAT)
+        body &= curve.infinity == 0.0
         once = 4.0 * (4.0 * UNIT * (2.0 - BODY) + curve.accuracy)
-        each = np.minimum(error, step * np.abs(p)) if curve.convex else error
-        if float(each[body].sum()) > once:  # what all bins together move the mean by
+        if step * float((right - _right(curve, p, scaled, 0.0 * error, step))[body].sum()) > once:
             moved, unscaled = once, bins(logs, np.zeros(points - 1), 0.0)[1]
             scaled = np.where(body, np.exp(np.minimum(grid[:-1], FLAT)) * unscaled, scaled)
             error = np.where(body, 8.0 * UNIT * (np.abs(p) + np.abs(scaled)), error)
-        right = (p - scaled + error) / -math.expm1(-step)
-        if curve.convex:
-            right = np.clip(right, 0.0, np.maximum(p, 0.0))
+            right = _right(curve, p, scaled, error, step)
         result[:-1] += p - right
         result[1:] += right
         _make_convex(result, step, side="upper")
     rounding = _rounding(logs) + curve.accuracy + moved
     return Masses(origin, step, np.maximum(result, 0.0), min(infinity, 1.0), rounding, moved)
+
+
+def _right(curve: Curve, p: Array, scaled: Array, error: Array, step: float) -> Array:
+    """What of each bin goes to its right end."""
+    right: Array = (p - scaled + error) / -math.expm1(-step)
+    return np.clip(right, 0.0, np.maximum(p, 0.0)) if curve.convex else right
 
 
 def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -> Masses:
