@@ -29,11 +29,12 @@ differences; a tail's relative rounding error is at most ``rounding`` (charged b
 once a step), and the error of a split or a gap, relative to the tail and not to the bin, is added
 to the side that is safe.
 
-In the body of the upper side of a curve without mass at +inf, where that would add up, it is charged once. All bins above l_i have
-P − a_i Q of the tails at l_i (or of what heads and tails make of it), whose errors are at most E P and E a_i Q for each
-of two points, E = 4u(2 − ``BODY``) + the curve's accuracy, as long as what each bin takes of Q is a difference of the
-same numbers: its own error is relative to the bin. As P = H + a_i Q, masses larger by 4E and losses larger by 4E make
-up for it: both raise H, by 4E H and by 4E a_i Q at least. (Among heads H is at least 1 − a_i, and P at least ½.)
+In the body of the upper side of a curve without mass at +inf, where that would add up, it is charged once.
+All bins above l_i have P − a_i Q of the tails at l_i (or of what heads and tails make of it), whose errors are at most
+E P and E a_i Q for each of two points, E = 4u(2 − ``BODY``) + the curve's accuracy, as long as what each bin takes of
+Q is a difference of the same numbers: its own error is relative to the bin. As P = H + a_i Q, masses larger by 4E and
+losses larger by 4E make up for it: both raise H, by 4E H and by 4E a_i Q at least. (Among heads H is at least 1 − a_i,
+and P at least ½.)
 """
 
 from __future__ import annotations
