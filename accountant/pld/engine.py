@@ -119,7 +119,7 @@ def _bracket(
 
     A lower side that the upper one is far from, whatever is computed, is as sharp as a lattice is at little cost.
     """
-    if above == below and max((count for _, count in above), default=0) <= LARGE:
+    if above == below and (max((n for _, n in above), default=0) <= LARGE or _inverted(above, target) is not None):
         return _reached(above, target, tolerance, upper)
     found = _refine(_split(above, "upper"), target, 0.5 * tolerance, upper, reached=False)[1]
     return _reached(_split(below, "lower"), target, max(tolerance, APART), lower)[0], found
