@@ -5,11 +5,9 @@ multiplied and transformed back. The error of the transform is then relative to 
 selects, so δ = 1e-100 needs no more than double precision.
 
 A transform of a vector of 1-norm 1 errs by at most c u log2(N) in each coefficient (each butterfly
-level adds a rounding of a partial 1-norm). Of each law the largest mass m is taken out first, and z is
-m(1 + w), w the transform of the others over m: of rare samples they are little, and so is their error.
-Powers and products amplify it to Σ_j T_j |z_j|^{T_j − 1} Π_{k≠j} |z_k|^{T_k} Δ; exponentials add
-u T |ln(1 + w)|; the inverse averages over the spectrum. The bound on every entry is computed from the
-spectrum itself.
+level adds a rounding of a partial 1-norm). Powers and products amplify it to
+Σ_j T_j |z_j|^{T_j − 1} Π_{k≠j} |z_k|^{T_k} Δ; exponentials add u T |ln z|; the inverse averages over the
+spectrum. The bound on every entry is computed from the spectrum itself.
 """
 
 from __future__ import annotations
@@ -19,10 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from affidavit.accountant.pld.curve import Array
-from affidavit.accountant.pld.discretise import LEAST, Masses, loss_rounding
+from affidavit.accountant.pld.discretise import Masses, loss_rounding
 
 __all__ = ["UNIT", "Tilted", "beyond_mass", "convolve", "log_mgf", "loss_shift", "mass_at_infinity"]
 
@@ -114,44 +111,33 @@ def convolve(parts: Sequence[tuple[Masses, int]], theta: float, size: int) -> Ti
         return Tilted(np.zeros(size), 0.0, 0.0, 0.0)
     half = size // 2 + 1
     transform_error = BUTTERFLY * UNIT * math.log2(size)
-    log_z = np.zeros(half, dtype=np.complex128)
-    log_size, slope = np.zeros(half), np.full(half, 8.0 * UNIT * (4.0 + len(parts)))
+    product, log_z = np.ones(half, dtype=np.complex128), np.zeros(half, dtype=np.complex128)
+    log_size, slope = np.zeros(half), np.zeros(half)
     log_moment = relative = 0.0
-    turned = 0
     for part, count in parts:
         log_m = log_mgf(part, theta)
         log_moment += count * log_m
+        # Relative rounding of the masses, of the tilt and of K.
+        relative += count * (part.rounding + 32.0 * UNIT * (1.0 + abs(log_m) + abs(theta) * _largest(part)))
         with np.errstate(divide="ignore"):
             tilted = np.exp(np.log(part.masses) + (theta * part.losses - log_m))
         if tilted.size > size:
             tilted = np.pad(tilted, (0, -tilted.size % size)).reshape(-1, size).sum(axis=0)
-        # The largest mass is taken out, at index 0 by a turn: where it is nearly all, the others' errors are theirs.
-        top = int(np.argmax(tilted))
-        largest, tilted[top] = float(tilted[top]), 0.0
-        turned += count * top
-        others = fft.rfft(np.roll(np.pad(tilted, (0, size - tilted.size)), -top), size) / largest
-        # Relative rounding of the masses, of the tilt, of K and of the largest mass.
-        relative += count * (part.rounding + 32.0 * UNIT * (1.0 + abs(log_m) + abs(theta) * _largest(part)))
-        relative += count * 8.0 * UNIT * (1.0 + abs(math.log(largest)))
-        logs = _log1p(others)
-        missed = transform_error * float(tilted.sum()) / largest * np.exp(-logs.real)
-        log_size += count * (math.log(largest) + logs.real + np.log1p(missed))
-        # Transform error, then rounding of the logarithm, its multiple and the exponential.
-        slope += count * (missed + 8.0 * UNIT * np.abs(logs))
-        log_z += count * (math.log(largest) + logs)
-    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        z = fft.rfft(tilted, size)
+        widened = np.sqrt(z.real**2 + z.imag**2) + transform_error
+        log_widened = np.log(widened)
+        log_size += count * log_widened
+        # Transform error, then rounding of the product, or of the logarithm, its multiple and the exponential.
+        slope += count * (transform_error / widened + 8.0 * UNIT * (4.0 + np.abs(log_widened)))
+        if count == 1:
+            product *= z
+        else:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                log_z += count * np.log(z)
+    with np.errstate(invalid="ignore"):
         # Most of the spectrum of many uses vanishes; what is dropped is part of the error.
-        spectrum = np.where(log_size > LOG_DROPPED, np.exp(log_z), 0.0)
+        spectrum = np.where(log_size > LOG_DROPPED, product * np.nan_to_num(np.exp(log_z), nan=0.0), 0.0)
     bound = np.exp(np.minimum(log_size, 1.0)) * (slope + transform_error)
     # The half spectrum stands for the whole; what was dropped is at most e^{LOG_DROPPED} a coefficient.
     error = 2.0 * float(bound.sum()) / size + math.exp(LOG_DROPPED) * (1.0 + transform_error)
-    result = np.roll(fft.irfft(spectrum, size), turned % size)
-    return Tilted(result, error * (1.0 + 1e-9), log_moment, relative)
-
-
-def _log1p(z: NDArray[np.complex128]) -> NDArray[np.complex128]:
-    """ln(1 + z), accurate for small z."""
-    size = np.maximum(np.hypot(1.0 + z.real, z.imag), LEAST)
-    near = (size > 0.7) & (size < 2.0)
-    gain = np.where(near, z.real * (2.0 + z.real) + z.imag**2, 0.0)
-    return np.where(near, 0.5 * np.log1p(gain), np.log(size)) + 1j * np.arctan2(z.imag, 1.0 + z.real)
+    return Tilted(fft.irfft(spectrum, size), error * (1.0 + 1e-9), log_moment, relative)
