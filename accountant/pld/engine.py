@@ -40,14 +40,17 @@ upper side's own."""
 NARROW, FINE_POINTS = 1e-3, 2**18
 """Relative width of a bracket that is narrow enough for lattices of many points, at least so many, not to be worth it:
 of as many as one law, transformed, may have, all laws together."""
+NARROWER, FEW_POINTS = 0.2, 2**14
+"""In units of the tolerance, how narrow lattices of so few points make a bracket, as they cost little."""
 AGAIN = 0.85
 """What is no finer lattice."""
 LARGE = 2**24
 """Largest count that one transform composes."""
 LOUD, LOUD_SHARE = 500.0, 10.0
 """An ε above the first may be this much wider."""
-SAFETY, NO_STEP = {False: 2.0, True: 4.0}, (0.0, math.inf)
-"""Of the distance that the upper side has left, what is guessed to be it, and a whole bracket; and no step so far."""
+SAFETY, JUMP, NO_STEP = {False: 2.0, True: 4.0}, 4.0, (0.0, math.inf)
+"""Of the distance that the upper side has left, what is guessed to be it, and a whole bracket; a ratio of steps from
+which on nothing is guessed; no step so far."""
 Parts = Sequence[tuple[OneStep, int]]
 
 
@@ -192,9 +195,11 @@ def _refine(
             continue
         coarser, higher = before
         width, goal = math.inf, _goal((above, above), target, tolerance)
-        wanted = goal, goal
+        wanted = NARROWER * goal, goal, goal
         if coarser > step:
             width = SAFETY[reached] * abs(higher - here) / ((coarser / step) ** 2 - 1.0)
+            # Until the losses are resolved it falls more slowly: without a lower side a long jump is not believed.
+            width = max(width, 2.0 * goal) if coarser > JUMP * step and not reached else width
         share, looked = tail.outside_share(at), before is NO_STEP or width <= goal
         if looked and (reached or before is NO_STEP):
             tail = problem.tail("lower", step)
@@ -202,7 +207,7 @@ def _refine(
             share = max(share, tail.outside_share(at))
             width, goal = above - below, _goal((below, above), target, tolerance)
             narrow = max(goal, target.goal((below, above), NARROW))
-            wanted = goal if before is NO_STEP else narrow, narrow
+            wanted = NARROWER * goal, goal if before is NO_STEP else narrow, narrow
         # Where widening does not help, the side that is charged is too coarse to say anything.
         if problem.wants_room(share, goal) and share < 0.5 * outside:
             problem, outside = problem.widened(), share
@@ -253,11 +258,11 @@ def _goal(bracket: tuple[float, float], target: Target, tolerance: float) -> flo
     return target.goal(bracket, tolerance * (LOUD_SHARE if loud else 1.0))
 
 
-def _finer(problem: Problem, step: float, width: float, wanted: tuple[float, float], loud: bool) -> float:
+def _finer(problem: Problem, step: float, width: float, wanted: tuple[float, float, float], loud: bool) -> float:
     """The next step: the width falls like its square once it resolves the losses; more points for a larger width."""
     fine = max(MAX_POINTS // len(problem.parts), FINE_POINTS)
     result = step
-    for most, points in zip(wanted, (fine, FINE_POINTS if loud else MAX_POINTS), strict=True):
+    for most, points in zip(wanted, (FEW_POINTS, fine, FINE_POINTS if loud else MAX_POINTS), strict=True):
         if width > most:
             ratio = math.sqrt(0.7 * most / width) if math.isfinite(width) else 0.25
             ratio *= 0.85 if ratio < 0.125 else 1.0
