@@ -31,7 +31,7 @@ _BODY, _RIM = math.log(1e-16), -250.0
 _THETAS = np.concatenate(
     (-np.array([0.97, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2, 0.1, 0.05, 0.02]), [0.0], np.geomspace(1e-9, 1e9, 64))
 )
-NEGLIGIBLE = 1e-8
+NEGLIGIBLE = 1e-6
 """Relative share of δ that truncations and folding may cost."""
 
 
