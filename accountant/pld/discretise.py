@@ -29,9 +29,9 @@ differences; a tail's relative rounding error is at most ``rounding`` (charged b
 once a step), and the error of a split or a gap, relative to the tail and not to the bin, is added
 to the side that is safe.
 
-In the body of the upper side of a curve without mass at +inf, where that would add up, it is charged once.
+In the body of the upper side of an accurate curve without mass at +inf, where that would add up, it is charged once.
 All bins above l_i have P − a_i Q of the tails at l_i (or of what heads and tails make of it), whose errors are at most
-E P and E a_i Q for each of two points, E = 4u(2 − ``BODY``) + the curve's accuracy, as long as what each bin takes of
+E P and E a_i Q for each of two points, E = 4u(2 − ``BODY``), as long as what each bin takes of
 Q is a difference of the same numbers: its own error is relative to the bin. As P = H + a_i Q, masses larger by 4E and
 losses larger by 4E make up for it: both raise H, by 4E H and by 4E a_i Q at least. (Among heads H is at least 1 − a_i,
 and P at least ½.)
@@ -96,8 +96,8 @@ def discretise_upper(curve: Curve, *, origin: float, step: float, points: int) -
         p, scaled, error = bins(logs, grid[:-1], curve.accuracy)
         right = _right(curve, p, scaled, error, step)
         body = (np.minimum(logs.p_tail[:-1], logs.p_head[1:]) > BODY) & (np.abs(grid[1:]) < FLAT)
-        body &= curve.infinity == 0.0
-        once = 4.0 * (4.0 * UNIT * (2.0 - BODY) + curve.accuracy)
+        body &= curve.infinity == 0.0 and curve.accuracy == 0.0
+        once = 16.0 * UNIT * (2.0 - BODY)
         if step * float((right - _right(curve, p, scaled, 0.0 * error, step))[body].sum()) > once:
             moved, unscaled = once, bins(logs, np.zeros(points - 1), 0.0)[1]
             scaled = np.where(body, np.exp(np.minimum(grid[:-1], FLAT)) * unscaled, scaled)
