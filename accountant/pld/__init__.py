@@ -5,8 +5,8 @@
 ``composed_losses`` gives the composed law itself. One noun a file: ``curve`` (what a one-step curve is),
 ``gaussian``, ``laplace``, ``atomic``, ``bounded_range``, ``concentrated``, ``discrete_gaussian``, ``replaced``,
 ``three_gaussians``, ``largest`` (curves), ``subsample`` (amplification), ``steps`` (plan nodes to curves),
-``discretise``, ``grid``, ``saddle``, ``transform``, ``compose``, ``nested``, ``contour`` (with ``mixture``,
-``gaussian_pair``, ``closed``, ``common_part``, ``terms``), ``problem``, ``engine``.
+``discretise``, ``grid``, ``saddle``, ``transform``, ``compose``, ``nested``, ``two_uses``, ``inverse``, ``contour``
+(with ``mixture``, ``gaussian_pair``, ``closed``, ``common_part``, ``terms``), ``problem``, ``engine``.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class Tail:
 
     def outside_share(self, epsilon: float) -> float:
         """What the charges for mass outside the window make of δ(ε)."""
-        value = self._value(epsilon)
+        value = self._value(epsilon) if math.isfinite(epsilon) else 0.0
         if value <= 0.0:
             return 0.0
         share = float(self._fold(np.array([epsilon]))[0]) / value

@@ -47,7 +47,7 @@ from affidavit.accountant.pld.inverse import inverse
 from affidavit.accountant.pld.mixture import UNIT
 from affidavit.accountant.pld.terms import Split, Use, Whole, summed
 
-__all__ = ["Contour", "chernoff", "contour"]
+__all__ = ["Contour", "contour"]
 
 ACCURACY, RARE_ACCURACY = 1e-9, 1e-8
 """Of δ, relative: what each of the two sums over t may miss, without windows and with them."""
@@ -157,20 +157,6 @@ def inverted(parts: CurveParts) -> Inverted | None:
         if isinstance(use, Closed) and use.infinity:
             infinite.append(count * math.log1p(-use.infinity))
     return Inverted(tuple(uses), math.fsum(precisions), -math.expm1(math.fsum(infinite))) if uses else None
-
-
-def chernoff(parts: CurveParts, *, delta: float) -> float:
-    """An upper side of ε from Chernoff's bound alone, inf where ``contour`` does not apply; cheap."""
-    found = inverted(parts)
-    if found is None or not delta > found.infinity * (1.0 + INFINITE):
-        return math.inf
-    left = (delta - found.infinity * (1.0 + INFINITE)) * (1.0 - INFINITE)
-    try:
-        whole = _aimed(found.uses, found.precision, left, None)
-    except TooFineError:
-        return math.inf
-    rounding = (count * use.tilted(whole.tilt, 0.0).rounding(one.log_peak)[0] for use, count, one in whole.parts)
-    return max(0.0, (whole.log_chernoff - math.log(left) + math.fsum(rounding)) / whole.tilt * (1.0 + 1e-12))
 
 
 def contour(parts: CurveParts, *, delta: float | None, epsilon: float | None) -> Contour | None:

@@ -1,12 +1,12 @@
 r"""Two-sided ε and δ of a composition: grids, refinement, directions.
 
 Each direction is composed apart and the larger δ counts. A direction with one use left is answered by its curve's
-closed form; Gaussians, their samples, Laplace noise and few atoms by a contour integral (``contour``), as far as the
-transform of all of them fades. Otherwise the saddle point of the target gives the tilt and the window; a cheap grid
-gives a first bracket, and its width the next step, since both sides converge like the square of the step. Where the
-bracket shows that the saddle point was guessed badly or the window is too narrow, these are corrected. It ends when
-the bracket is narrow enough, when a longer lattice kept little of its promise, or when there would be too many points;
-it is valid either way.
+closed form, one with two uses by their losses merged (``two_uses``); Gaussians, their samples, Laplace noise and few
+atoms by a contour integral (``contour``), as far as the transform of all of them fades. Otherwise the saddle point of
+the target gives the tilt and the window; a cheap grid gives a first bracket, and its width the next step, since both
+sides converge like the square of the step. Where a side shows that the saddle point was guessed badly or the window is
+too narrow, these are corrected. It ends when the bracket is narrow enough, or when there would be too many points; it
+is valid either way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from affidavit.accountant.pld.contour import Contour, chernoff, contour
+from affidavit.accountant.pld.contour import contour
 from affidavit.accountant.pld.curve import Curve, OneStep
 from affidavit.accountant.pld.discretise import Side
 from affidavit.accountant.pld.grid import MAX_POINTS, CurveParts, aligned, merged
@@ -33,20 +33,24 @@ ROUNDS = 20
 HUGE, FURTHEST = 1e12, 1e300
 """Losses beyond which float64 has no digits left for a grid; beyond which no ε of one use is sought."""
 ROUNDED = 1e-4
-"""Widths of a contour integral that a lattice hardly improves."""
-CHEAP, APART = 1e-5, 1e-4
-"""Tolerances of the upper side of two uses, without a lattice; of a lower side that is not the upper side's own."""
+"""Widths of a contour integral that a lattice hardly improves: rounding, not a grid, is what keeps it this wide."""
+CHEAP, APART = 0.02, 1e-3
+"""How sharp the upper side of two uses is, in units of the tolerance; the tolerance of a lower side that is not the
+upper side's own."""
 NARROW, FINE_POINTS = 1e-3, 2**18
-"""Relative width of a bracket that is narrow enough for lattices of more than so many points not to be worth it."""
-LONG, FAIR, WORTH, AGAIN = 2**16, 1e-2, 0.5, 0.85
-"""From so many points, and such a relative width on, what share of its promise a finer lattice must keep; what is no
-finer one."""
+"""Relative width of a bracket that is narrow enough for lattices of many points, at least so many, not to be worth it:
+of as many as one law, transformed, may have, all laws together."""
+NARROWER, FEW_POINTS = 0.2, 2**14
+"""In units of the tolerance, how narrow lattices of so few points make a bracket, as they cost little."""
+AGAIN = 0.85
+"""What is no finer lattice."""
 LARGE = 2**24
 """Largest count that one transform composes."""
 LOUD, LOUD_SHARE = 500.0, 10.0
 """An ε above the first may be this much wider."""
-SAFETY, POOR, NO_STEP = 2.0, 0.1, (0.0, math.inf)
-"""Where one side alone is refined: of the distance that is left, how far off a guess may be, and no step so far."""
+SAFETY, JUMP, NO_STEP = {False: 2.0, True: 4.0}, 4.0, (0.0, math.inf)
+"""Of the distance that the upper side has left, what is guessed to be it, and a whole bracket; a ratio of steps from
+which on nothing is guessed; no step so far."""
 Parts = Sequence[tuple[OneStep, int]]
 
 
@@ -70,9 +74,7 @@ def _both(parts: Parts, target: Target, tolerance: float) -> tuple[float, float]
     lower, upper = _bracket(*forward, target, tolerance)
     if backward == forward:
         return lower, upper
-    if backward[0] == forward[0]:
-        return max(lower, _lower_only(backward[1], target, tolerance)), upper
-    other_lower, other_upper = _bracket(*backward, target, tolerance, enough=lower)
+    other_lower, other_upper = _bracket(*backward, target, tolerance, lower=lower, upper=upper)
     return max(lower, other_lower), max(upper, other_upper)
 
 
@@ -111,49 +113,37 @@ def _infinity(parts: CurveParts) -> float:
 
 
 def _bracket(
-    upper: CurveParts, lower: CurveParts, target: Target, tolerance: float, *, enough: float = 0.0
+    above: CurveParts, below: CurveParts, target: Target, tolerance: float, *, lower: float = 0.0, upper: float = 0.0
 ) -> tuple[float, float]:
-    """Both sides of one direction; an upper side at or below ``enough`` need not be sharper."""
-    if enough > 0.0 and target.delta is not None and chernoff(upper, delta=target.delta) <= enough:
-        return 0.0, enough
-    found = _inverted(upper, target) if upper == lower else None
-    if found is not None and _narrow(found, target, tolerance):
-        return found
-    if upper != lower or max((count for _, count in upper), default=0) > LARGE:
-        above = _upper_only(_split(upper, "upper"), target, 0.5 * tolerance, enough)
-        return _lower_only(lower, target, tolerance), above
-    below, above = _refine(upper, target, tolerance, enough)
-    return (below, above) if found is None else (max(below, found[0]), min(above, found[1]))
+    """Both sides of one direction; neither need be sharper than what is said of the other one, ``lower`` and ``upper``.
+
+    A lower side that the upper one is far from, whatever is computed, is as sharp as a lattice is at little cost.
+    """
+    if above == below and (max((n for _, n in above), default=0) <= LARGE or _inverted(above, target) is not None):
+        return _reached(above, target, tolerance, upper)
+    found = _refine(_split(above, "upper"), target, 0.5 * tolerance, upper, reached=False)[1]
+    return _reached(_split(below, "lower"), target, max(tolerance, APART), lower)[0], found
 
 
-def _lower_only(lower: CurveParts, target: Target, tolerance: float) -> float:
-    """A lower side that the upper one is far from, whatever is computed: as sharp as a lattice is at little cost."""
-    tolerance = max(tolerance, APART)
-    found = _refine(_split(lower, "lower"), target, 0.5 * tolerance, 0.0)
-    if found[1] - found[0] <= _goal(found, target, tolerance):
-        return found[0]
-    sharper = _inverted(lower, target)
-    return found[0] if sharper is None else max(found[0], sharper[0])
+def _reached(parts: CurveParts, target: Target, tolerance: float, enough: float) -> tuple[float, float]:
+    """Both sides of one set of curves: by the contour integral and, unless that is as narrow as can be, a lattice."""
+    lower, upper = _inverted(parts, target) or (0.0, math.inf)
+    goal = max(target.goal((lower, upper), ROUNDED), _goal((lower, upper), target, tolerance))
+    if upper - lower <= goal < math.inf:
+        return lower, upper
+    found = _refine(parts, target, tolerance, enough)
+    return max(found[0], lower), min(found[1], upper)
 
 
+@lru_cache(maxsize=64)
 def _inverted(parts: CurveParts, target: Target) -> tuple[float, float] | None:
     """Both sides by the contour integral, where it applies; None for one use."""
     if sum(count for _, count in parts) <= 1 or _trivial(parts, target) is not None or (target.epsilon or 0.0) < 0.0:
         return None
-    found = _contour(parts, target)
+    found = contour(parts, delta=target.delta, epsilon=target.epsilon)
     if found is None:
         return None
     return found.delta(target.epsilon) if target.epsilon is not None else found.epsilon(target.delta or 0.0)
-
-
-def _narrow(bracket: tuple[float, float], target: Target, tolerance: float) -> bool:
-    """Whether a lattice would say no more; rounding, not the grid, is what keeps a contour integral this wide."""
-    return bracket[1] - bracket[0] <= max(1.0, ROUNDED / tolerance) * target.goal(bracket, tolerance)
-
-
-@lru_cache(maxsize=64)
-def _contour(parts: CurveParts, target: Target) -> Contour | None:
-    return contour(parts, delta=target.delta, epsilon=target.epsilon)
 
 
 def _split(parts: CurveParts, side: Side) -> CurveParts:
@@ -174,89 +164,63 @@ def _split(parts: CurveParts, side: Side) -> CurveParts:
 
 
 @lru_cache(maxsize=256)
-def _refine(parts: CurveParts, target: Target, tolerance: float, enough: float) -> tuple[float, float]:
-    """Both sides of one direction, one set of curves."""
-    found = _at_once(parts, target, tolerance, enough)
+def _refine(
+    parts: CurveParts, target: Target, tolerance: float, enough: float, *, reached: bool = True
+) -> tuple[float, float]:
+    """Both sides of one direction, one set of curves; without a lower side where the upper one is ``enough`` or less.
+
+    How far the upper side is from the curves' own is judged by the first bracket, and then by how far it fell when the
+    step was last refined, like its square. Then the lower side is looked at, if the curves are ``reached``.
+    """
+    found = _at_once(parts, target, tolerance if reached else CHEAP * tolerance, enough)
     if found is not None:
         return found
-    limit = _limit(parts, target)
-    best = 0.0, limit
-    problem = Problem.of(parts, target)
+    below, above = 0.0, _limit(parts, target)
+    problem, limit = Problem.of(parts, target), above
     if any(max(-bottom, top) > HUGE for bottom, top in problem.reaches):
-        return best
+        return below, above
     step, outside, before = problem.first_step(), math.inf, NO_STEP
     for _ in range(ROUNDS):
-        sides = problem.solve(step, enough=enough)
-        best = max(best[0], sides.lower), min(best[1], sides.upper)
-        width, goal = best[1] - best[0], _goal(best, target, tolerance)
-        if width <= goal or best[1] <= enough or _in_vain(problem, before, step, width, best[1]):
-            break
-        before = step, width
+        tail = problem.tail("upper", step)
+        here = problem.asked(tail, step)
+        at = here if target.epsilon is None else target.epsilon
+        above = min(above, here)
+        if above <= enough:
+            return 0.0, above
         # A poor guess is improved together with the grid: a coarse upper side is no good guide.
-        moved = problem.moved(best) if best[1] < limit else problem
+        moved = problem.moved(above) if above < limit else problem
         if moved is not problem:
             problem, step = moved, max(aligned(parts, 0.5 * min(step, moved.first_step())), moved.least_step())
             before = NO_STEP
             continue
-        relative = goal / max(best[1], 1e-300) if target.epsilon is not None else goal
+        coarser, higher = before
+        width, goal = math.inf, _goal((above, above), target, tolerance)
+        wanted = NARROWER * goal, goal, goal
+        if coarser > step:
+            width = SAFETY[reached] * abs(higher - here) / ((coarser / step) ** 2 - 1.0)
+            # Until the losses are resolved it falls more slowly: without a lower side a long jump is not believed.
+            width = max(width, 2.0 * goal) if coarser > JUMP * step and not reached else width
+        share, looked = tail.outside_share(at), before is NO_STEP or width <= goal
+        if looked and (reached or before is NO_STEP):
+            tail = problem.tail("lower", step)
+            below = max(below, problem.asked(tail, step))
+            share = max(share, tail.outside_share(at))
+            width, goal = above - below, _goal((below, above), target, tolerance)
+            narrow = max(goal, target.goal((below, above), NARROW))
+            wanted = NARROWER * goal, goal if before is NO_STEP else narrow, narrow
         # Where widening does not help, the side that is charged is too coarse to say anything.
-        if problem.wants_room(sides.outside, relative) and sides.outside < 0.5 * outside:
-            problem, outside = problem.widened(), sides.outside
+        if problem.wants_room(share, goal) and share < 0.5 * outside:
+            problem, outside = problem.widened(), share
             step, before = max(step, problem.least_step()), NO_STEP
             continue
         outside = math.inf
-        finer = _finer(problem, step, width, goal, target.goal(best, NARROW))
+        finer = _finer(problem, step, width, wanted, above > LOUD and target.epsilon is None)
         if finer > AGAIN * step:
+            if reached and not looked:
+                below = max(below, problem.asked(problem.tail("lower", step), step))
             break
-        step = finer
-    return best
-
-
-@lru_cache(maxsize=256)
-def _upper_only(parts: CurveParts, target: Target, tolerance: float, enough: float) -> float:
-    """The upper side of ε of curves that no data set reaches: what their grids say from below is of no use.
-
-    How far it is from the curves' own is judged by how far it fell when the step was last refined, like its square.
-    """
-    found = _at_once(parts, target, min(tolerance, CHEAP), enough)
-    if found is not None:
-        return found[1]
-    problem = None if target.delta is None else Problem.of(parts, target)
-    if problem is None or any(max(-bottom, top) > HUGE for bottom, top in problem.reaches):
-        return _refine(parts, target, tolerance, enough)[1]
-    best = limit = _limit(parts, target)
-    step, before, outside = problem.first_step(), NO_STEP, math.inf
-    for _ in range(ROUNDS):
-        tail = problem.tail("upper", step)
-        above = tail.epsilon(target.delta or 0.0)
-        best = min(best, above)
-        if best <= enough:
-            break
-        far = best < limit and abs(best - problem.saddle.epsilon) > POOR * best
-        moved = problem.moved((0.0, best)) if far else problem
-        if moved is not problem:
-            problem, step = moved, max(aligned(parts, 0.5 * min(step, moved.first_step())), moved.least_step())
-            before = NO_STEP
-            continue
-        goal = _goal((best, best), target, tolerance)
-        share = tail.outside_share(above) if math.isfinite(above) else 0.0
-        if problem.wants_room(share, goal) and share < 0.5 * outside:
-            problem, outside = problem.widened(), share
-            step = max(step, problem.least_step())
-            continue
-        outside = math.inf
-        coarser, higher = before
-        if coarser > step and math.isfinite(above):
-            width = SAFETY * abs(higher - above) / ((coarser / step) ** 2 - 1.0)
-            if width <= goal:
-                break
-            finer = _finer(problem, step, width, goal, target.goal((best, best), NARROW))
-        else:
-            finer = max(aligned(parts, 0.5 * step), problem.least_step())
-        if finer > AGAIN * step:
-            break
-        before, step = (step, above) if math.isfinite(above) else NO_STEP, finer
-    return best
+        before, step = (step, here) if math.isfinite(here) else NO_STEP, finer
+    return below, above
 
 
 def _at_once(parts: CurveParts, target: Target, tolerance: float, enough: float) -> tuple[float, float] | None:
@@ -290,29 +254,21 @@ def _limit(parts: CurveParts, target: Target) -> float:
 
 def _goal(bracket: tuple[float, float], target: Target, tolerance: float) -> float:
     """How wide a bracket may be; an ε that is of no use to anyone need not be as sharp."""
-    if target.delta is not None and bracket[0] > LOUD:
-        tolerance *= LOUD_SHARE
-    return target.goal(bracket, tolerance)
+    loud = target.delta is not None and bracket[0] > LOUD
+    return target.goal(bracket, tolerance * (LOUD_SHARE if loud else 1.0))
 
 
-def _in_vain(problem: Problem, before: tuple[float, float], step: float, width: float, most: float) -> bool:
-    """Whether a long lattice made a bracket much less narrow than it promised: rounding or far atoms keep it wide."""
-    coarser, wider = before
-    if coarser <= step or width > FAIR * most or problem.least_step(LONG) < step:
-        return False
-    return wider - width < WORTH * wider * (1.0 - (step / coarser) ** 2)
-
-
-def _finer(problem: Problem, step: float, width: float, goal: float, narrow: float) -> float:
-    """The next step: the width falls like its square once it resolves the losses; long lattices make it ``narrow``."""
-
-    def towards(wanted: float, points: int) -> float:
-        ratio = math.sqrt(0.7 * wanted / width) if math.isfinite(width) else 0.25
-        ratio *= 0.85 if ratio < 0.125 else 1.0
-        return max(aligned(problem.parts, step * min(max(ratio, 0.03), 0.8)), problem.least_step(points))
-
-    finer = towards(goal, FINE_POINTS)
-    return finer if width <= narrow else min(finer, towards(max(goal, narrow), MAX_POINTS))
+def _finer(problem: Problem, step: float, width: float, wanted: tuple[float, float, float], loud: bool) -> float:
+    """The next step: the width falls like its square once it resolves the losses; more points for a larger width."""
+    fine = max(MAX_POINTS // len(problem.parts), FINE_POINTS)
+    result = step
+    for most, points in zip(wanted, (FEW_POINTS, fine, FINE_POINTS if loud else MAX_POINTS), strict=True):
+        if width > most:
+            ratio = math.sqrt(0.7 * most / width) if math.isfinite(width) else 0.25
+            ratio *= 0.85 if ratio < 0.125 else 1.0
+            finer = aligned(problem.parts, step * min(max(ratio, 0.03), 0.8))
+            result = min(result, max(finer, problem.least_step(points)))
+    return result
 
 
 def _total_variation(parts: CurveParts) -> float:

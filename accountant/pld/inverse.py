@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from affidavit.accountant.pld.curve import ROUNDING
 
-__all__ = ["EXACT", "FIRST", "inverse"]
+__all__ = ["EXACT", "inverse"]
 
 NEAR = 1e-14
 """First step outwards from a root, relative."""
-FIRST, LARGER, OUTWARDS, CLOSE = 1e-6, 4.0, 8.0, 0.05
+FIRST, NEARBY, LARGER, OUTWARDS, CLOSE = 1e-6, 1.1, 4.0, 8.0, 0.05
 """Where to begin, by what factors to go on, and how well the lower side is found, relative to the bracket."""
 EXACT = 4.0 * ROUNDING
 LEAST, TINY, TURNS = 1e-323, 1e-290, 200
@@ -22,14 +22,14 @@ def inverse(
     delta: float,
     *,
     furthest: float,
-    near: float = FIRST,
+    near: float = 0.0,
     close: float = EXACT,
 ) -> tuple[float, float]:
     """(lower, upper) of the least ε >= 0 whose δ is at most ``delta`` > 0, from the ``sides`` of δ(ε), which falls.
 
     An ε where the upper side is at most ``delta`` is an upper one, whatever rounding did elsewhere; one where the
     lower side is above it is a lower one, sought near the upper one, which is inf if there is none up to ``furthest``.
-    Either may be off by ``close``, relative, on its own side.
+    Either may be off by ``close``, relative, on its own side. ``near`` is a guess of both, 0 for none.
     """
 
     def excess(epsilon: float) -> float:
@@ -38,13 +38,14 @@ def inverse(
 
     if excess(0.0) <= 0.0:
         return 0.0, 0.0
-    low, high = 0.0, min(near, furthest)
+    low, high, larger = 0.0, min(near or FIRST, furthest), NEARBY if near else LARGER
     while excess(high) > 0.0 and high < furthest:
-        low, high = high, min(LARGER * high, furthest)
+        low, high, larger = high, min(larger * high, furthest), min(larger * larger, LARGER)
     above, last = math.inf, high
     if excess(high) <= 0.0:
         while low == 0.0 and high > TINY:
-            low, high = (high / LARGER, high) if excess(high / LARGER) > 0.0 else (0.0, high / LARGER)
+            low, high = (high / larger, high) if excess(high / larger) > 0.0 else (0.0, high / larger)
+            larger = min(larger * larger, LARGER)
         above = _root(excess, low, high, close)
         step = max(NEAR * above, TINY)
         while excess(above) > 0.0:

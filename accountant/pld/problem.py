@@ -1,10 +1,9 @@
-"""One direction, one target: where it is, how fine the grid must be, both sides at a given step."""
+"""One direction, one target: where it is, how fine the grid must be, either side at a given step."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from affidavit.accountant.pld.compose import Tail, compose_masses
 from affidavit.accountant.pld.discretise import Masses, Side
@@ -16,8 +15,8 @@ __all__ = ["Problem", "Target"]
 
 FLOOR = 1e-3
 """Absolute floor of a width of ε, in units of the tolerance."""
-NEAR = 1e-7
-"""A guess of ε that is off by less is not corrected."""
+POOR, NEAR, POOR_LOG = 0.1, 1e-7, 5.0
+"""A guess of ε that is off by less, relative or absolute, is not corrected, nor one of ln δ."""
 FIRST_POINTS, FIRST_SHARE = 1500, 16
 """Points of the first grid, and as many more for so many parts: each costs as much by itself as some hundred points."""
 FIRST_REACH = 2**15
@@ -35,17 +34,7 @@ class Target:
 
     def goal(self, bracket: tuple[float, float], tolerance: float) -> float:
         """How wide a bracket may be."""
-        if self.epsilon is not None:
-            return tolerance * bracket[1]
-        return tolerance * max(bracket[0], FLOOR)
-
-
-class Sides(NamedTuple):
-    """A bracket, and what share of δ the charges for mass outside the window are."""
-
-    lower: float
-    upper: float
-    outside: float
+        return tolerance * (bracket[1] if self.delta is None else max(bracket[0], FLOOR))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +54,20 @@ class Problem:
         saddle, reaches = find_saddle(sketches, epsilon=target.epsilon, delta=target.delta)
         return cls(parts, target, sketches, saddle, reaches)
 
-    def moved(self, bracket: tuple[float, float]) -> Problem:
-        """The same around a better guess of the answer, if the bracket shows that the first one was poor.
+    def moved(self, above: float) -> Problem:
+        """The same around a better guess of the answer, if this upper side shows that the first one was poor.
 
         The normal approximation fails where a few large losses out of many small ones decide.
         """
-        lower, upper = bracket
-        if not math.isfinite(upper):
+        delta, epsilon = self.target.delta, self.target.epsilon
+        if not math.isfinite(above) or above <= 0.0:
             return self
-        if self.target.delta is not None:
-            gap = abs(upper - self.saddle.epsilon)
-            agreed = lower >= 0.9 * upper or (gap <= self.saddle.deviation and lower >= 0.5 * upper)
-            near = gap <= max(0.03 * upper, NEAR)
-            epsilon, delta = upper, self.target.delta
-        else:
-            if upper <= 0.0:
+        if delta is not None:
+            if abs(above - self.saddle.epsilon) <= max(POOR * above, NEAR):
                 return self
-            gap = abs(math.log(upper) - self.saddle.log_delta)
-            agreed, near = gap <= 5.0 and lower >= 0.1 * upper, gap <= 2.0
-            epsilon, delta = self.target.epsilon or 0.0, upper
-        if agreed or near:
+        elif abs(math.log(above) - self.saddle.log_delta) <= POOR_LOG:
             return self
+        delta, epsilon = above if delta is None else delta, above if epsilon is None else epsilon
         saddle, reaches = find_saddle(self.sketches, epsilon=epsilon, delta=delta)
         return Problem(self.parts, self.target, self.sketches, saddle, reaches)
 
@@ -114,23 +96,12 @@ class Problem:
     def _masses(self, side: Side, step: float) -> list[tuple[Masses, int]]:
         return masses(self.parts, self.reaches, side=side, step=step)
 
-    def solve(self, step: float, *, enough: float = 0.0) -> Sides:
-        """Both sides at this step; the lower one is 0 where the upper one is at or below ``enough``."""
-        upper = self.tail("upper", step)
-        delta, at = self.target.delta, self.target.epsilon or 0.0
-        above = upper.epsilon(delta) if delta is not None else upper.delta(at)
-        if delta is None:
-            above = min(above, upper.infinity + self._chernoff(step))
-        if above <= enough:
-            return Sides(0.0, above, 0.0)
-        lower = self.tail("lower", step)
-        if delta is not None:
-            below, at = lower.epsilon(delta), above
-        else:
-            below = lower.delta(at)
-        if not math.isfinite(at):
-            return Sides(below, above, 0.0)
-        return Sides(below, above, max(lower.outside_share(at), upper.outside_share(at)))
+    def asked(self, tail: Tail, step: float) -> float:
+        """What ``tail``, of this step, says of the target."""
+        if self.target.delta is not None:
+            return tail.epsilon(self.target.delta)
+        found = tail.delta(self.target.epsilon or 0.0)
+        return found if tail.side == "lower" else min(found, tail.infinity + self._chernoff(step))
 
     def widened(self) -> Problem:
         """The same with a wider window, where too much lies outside."""

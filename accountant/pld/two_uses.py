@@ -23,9 +23,9 @@ from affidavit.accountant.pld.atomic import Atomic
 from affidavit.accountant.pld.curve import ROUNDING, Array, Curve
 from affidavit.accountant.pld.discretise import LEAST, bins, loss_rounding
 from affidavit.accountant.pld.grid import CurveParts
-from affidavit.accountant.pld.inverse import EXACT, FIRST, inverse
+from affidavit.accountant.pld.inverse import EXACT, inverse
 from affidavit.accountant.pld.nested import product
-from affidavit.accountant.pld.saddle import sketch
+from affidavit.accountant.pld.saddle import find_saddle, sketch
 
 __all__ = ["two_uses"]
 
@@ -64,10 +64,12 @@ def two_uses(
     known = sketch(rest[0]).edges
     top += loss_rounding(np.array([bottom, top]))
     edges = np.unique(np.concatenate(([bottom], known[(known > bottom) & (known < top)], [top])))
-    beside, best = _Sum.exact(few, rest[1]), (0.0, math.inf)
+    beside, best, width = _Sum.exact(few, rest[1]), (0.0, math.inf), 1.0
+    rough = find_saddle([(sketch(curve), count) for curve, count in parts], epsilon=epsilon, delta=delta)[0]
     for _ in range(ROUNDS):
         merged = _Sum.merged(rest[0], beside, edges)
-        found = _answer(merged, delta, epsilon, close=SHARE * SHARE * tolerance, near=best[1])
+        near = best[1] if math.isfinite(best[1]) else rough.epsilon
+        found = _answer(merged, delta, epsilon, close=SHARE * SHARE * max(tolerance, width), near=near)
         before, best = best, (max(best[0], found[0]), min(best[1], found[1]))
         if (
             best[1] <= enough
@@ -76,6 +78,7 @@ def two_uses(
             or best[1] - best[0] > WORTH * (before[1] - before[0])
         ):
             break
+        width = (best[1] - best[0]) / best[1]
         gaps = merged.gaps(best[1] if epsilon is None else epsilon)
         order = np.argsort(gaps)
         wide = order[np.cumsum(gaps[order]) > SHARE * float(gaps.sum())]
@@ -88,11 +91,10 @@ def two_uses(
 
 
 def _answer(
-    one: _Sum, delta: float | None, epsilon: float | None, *, close: float, near: float = math.inf
+    one: _Sum, delta: float | None, epsilon: float | None, *, close: float, near: float = 0.0
 ) -> tuple[float, float]:
     if epsilon is not None:
         return one.delta(epsilon)
-    near = near if 0.0 < near < math.inf else FIRST
     return inverse(one.delta, delta or 0.0, furthest=min(one.highest, FURTHEST), near=near, close=close)
 
 
@@ -141,31 +143,30 @@ class _Sum:
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """(lower, upper) δ at ``epsilon`` >= 0."""
-        lower, upper = self.deltas(np.array([epsilon]))
-        return float(lower[0]), float(upper[0])
-
-    def deltas(self, epsilon: Array) -> tuple[Array, Array]:
-        """The same at several ε."""
-        rounding = ROUNDING * (8.0 + self.high[0].size)
-        lower, upper = (terms.sum(axis=1) for terms in self._terms(epsilon))
-        return (
-            np.minimum(1.0, self.infinity[0] + lower * (1.0 - rounding)),
-            np.minimum(1.0, self.infinity[1] + upper * (1.0 + rounding)),
-        )
+        at = np.array([epsilon])
+        return float(self._delta(at, 0)[0]), float(self._delta(at, 1)[0])
 
     def gaps(self, epsilon: float) -> Array:
         """By how much the sides of each bin differ."""
-        each = self.other.deltas(epsilon - self.high[0])[1]
+        each = self._other(epsilon - self.high[0], 1)
         upper = self.split[0] * each[:-1] + self.split[1] * each[1:]
-        return np.maximum(upper - self._terms(np.array([epsilon]))[0][0, 1:], 0.0)
+        return np.maximum(upper - self._terms(np.array([epsilon]), 0)[0, 1:], 0.0)
 
-    def _terms(self, epsilon: Array) -> tuple[Array, Array]:
-        result = []
-        for side, (losses, masses) in enumerate((self.low, self.high)):
-            rounding = 4.0 * ROUNDING * np.add.outer(np.abs(epsilon), np.abs(losses))
-            at = np.subtract.outer(epsilon, losses) + (rounding if side == 0 else -rounding)
-            result.append(masses * self.other.deltas(at.ravel())[side].reshape(at.shape))
-        return result[0], result[1]
+    def _delta(self, epsilon: Array, side: int) -> Array:
+        """One side at several ε: 0 the lower, 1 the upper one."""
+        rounding = (2 * side - 1) * ROUNDING * (8.0 + self.high[0].size)
+        return np.minimum(1.0, self.infinity[side] + self._terms(epsilon, side).sum(axis=1) * (1.0 + rounding))
+
+    def _other(self, epsilon: Array, side: int) -> Array:
+        other = self.other
+        return other._delta(epsilon, side) if isinstance(other, _Sum) else other.deltas(epsilon)[side]
+
+    def _terms(self, epsilon: Array, side: int) -> Array:
+        losses, masses = self.high if side else self.low
+        rounding = 4.0 * ROUNDING * np.add.outer(np.abs(epsilon), np.abs(losses))
+        at = np.subtract.outer(epsilon, losses) + (-rounding if side else rounding)
+        terms: Array = masses * self._other(at.ravel(), side).reshape(at.shape)
+        return terms
 
 
 def _beyond(one: float, other: float) -> float:

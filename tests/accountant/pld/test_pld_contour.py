@@ -16,7 +16,7 @@ from scipy.special import ndtr
 from affidavit.accountant.plan import Compose, Plan, Poisson, Repeat
 from affidavit.accountant.plan import Gaussian as GaussianNode
 from affidavit.accountant.pld.common_part import common_part, log_beyond
-from affidavit.accountant.pld.contour import _aimed, _cut, _plain, chernoff, contour, inverted
+from affidavit.accountant.pld.contour import _aimed, _cut, _plain, contour, inverted
 from affidavit.accountant.pld.curve import Curve
 from affidavit.accountant.pld.engine import _refine
 from affidavit.accountant.pld.gaussian import Gaussian
@@ -159,7 +159,6 @@ def test_the_lattice_agrees(rate: float, mu: float, count: int, extra: float, lo
     least, most = _refine(parts, Target(delta=delta), 1e-3, 0.0)
     assert lower <= most
     assert least <= upper
-    assert chernoff(parts, delta=delta) >= lower
 
 
 USE = Poisson(0.01, GaussianNode(1.0))
@@ -308,7 +307,6 @@ def test_two_hundred_unlike_samples() -> None:
 def test_what_it_does_not_cover_is_left_to_the_lattice() -> None:
     assert contour(((Gaussian(1.0), 1),), delta=1e-5, epsilon=None) is None
     assert contour(((sampled(0.1, 5_000.0), 10),), delta=1e-5, epsilon=None) is None
-    assert chernoff(((Gaussian(1.0), 1),), delta=1e-5) == math.inf
 
 
 def test_a_rate_near_one() -> None:
