@@ -251,14 +251,12 @@ class AdaptiveProfile:
         return sides
 
     def _recurse(self, grid: _Grid) -> _Sides:
-        lower: _Side = lower_profile(self._runs, grid.below, last=self._last)
-        upper: _Side = upper_profile(self._runs, grid.above, last=self._last if self._order == "fixed-last" else None)
+        lower = lower_profile(self._runs, grid.below, last=self._last)
+        upper = upper_profile(self._runs, grid.above, last=self._last if self._order == "fixed-last" else None)
         beside = self._beside(curve_below(lower), curve_above(upper, grid.above.spacing)) if self._others else None
         if beside is not None and self._order == "fixed-first":
             return beside
-        if beside is not None and self._order == "mixed":
-            upper = beside.upper
-        return _Sides(lower, upper)
+        return _Sides(lower, upper if beside is None or self._order != "mixed" else beside.upper)
 
     def _beside(self, below: Curve, above: Curve) -> _Sides:
         """With what runs before the exponential mechanisms, whose curves are given."""

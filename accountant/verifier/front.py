@@ -173,7 +173,7 @@ class Front:
         """A spacing of so many places for what one use spans, fewer where many span more: their squares add up."""
         counts = [count for _, count in self.direction.upper]
         squares = sum(count * span**2 for count, span in zip(counts, self.spans(), strict=True))
-        return math.sqrt(squares / sum(counts)) / cells * max(1.0, sum(counts) / MANY) ** (1.0 / 3.0)
+        return math.sqrt(squares / sum(counts)) / cells * math.cbrt(max(1.0, sum(counts) / MANY))
 
     def tails(self, step: float) -> float:
         """At how many lattice points tails are evaluated for one side, over ``MAX_TAILS``."""
