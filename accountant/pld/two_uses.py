@@ -155,7 +155,8 @@ class _Sum:
     def _delta(self, epsilon: Array, side: int) -> Array:
         """One side at several ε: 0 the lower, 1 the upper one."""
         rounding = (2 * side - 1) * ROUNDING * (8.0 + self.high[0].size)
-        return np.minimum(1.0, self.infinity[side] + self._terms(epsilon, side).sum(axis=1) * (1.0 + rounding))
+        found: Array = np.minimum(1.0, self.infinity[side] + self._terms(epsilon, side).sum(axis=1) * (1.0 + rounding))
+        return found
 
     def _other(self, epsilon: Array, side: int) -> Array:
         other = self.other
