@@ -185,11 +185,14 @@ def _whole(rate: Fraction, of: Plan, relation: Relation, order: int, *, poisson:
     if not poisson:
         second = inner(2)
         moment = 1 + q**2 * _choose(order, 2) * arb.min(4 * (second - 1), 2 * second)
-        return sum((2 * q**k * _choose(order, k) * inner(k) for k in range(3, order + 1)), moment).log()
+        for k in range(3, order + 1):
+            moment += 2 * q**k * _choose(order, k) * inner(k)
+        return moment.log()
     spread = 1 if square is not None else 3
     moment = (1 - q) ** (order - 1) * (1 + (order - 1) * q)  # of k = 0 and 1
-    terms = (_choose(order, k) * (1 - q) ** (order - k) * q**k * inner(k) for k in range(2, order + 1))
-    return sum(((1 if k == 2 else spread) * term for k, term in enumerate(terms, start=2)), moment).log()
+    for k in range(2, order + 1):
+        moment += (1 if k == 2 else spread) * _choose(order, k) * (1 - q) ** (order - k) * q**k * inner(k)
+    return moment.log()
 
 
 def _choose(n: int, k: int) -> Ball:

@@ -89,13 +89,13 @@ class Integral:
     second: tuple[float, float]  # another tilt, and log of Chernoff's constant there
     log_mass: float
 
-    def delta(self, shift: float, size: float = 0.0) -> Sides:
-        """(lower, upper) at c = ``shift``, which may be a sum of numbers up to ``size``; all errors are charged."""
-        log_factor = self.log_scale - self.tilt * shift
+    def delta(self, epsilon: float, size: float = 0.0) -> Sides:
+        """(lower, upper) at c = ``epsilon``, which may be a sum of numbers up to ``size``; all errors are charged."""
+        log_factor = self.log_scale - self.tilt * epsilon
         if log_factor > 600.0:  # far below the aim the images are all there is, and beyond float64
             return 0.0, 1.0
-        size += abs(shift)
-        phase = self.step * shift * np.arange(len(self.terms))
+        size += abs(epsilon)
+        phase = self.step * epsilon * np.arange(len(self.terms))
         real = (self.terms * np.exp(-1j * phase)).real
         real[0] *= 0.5
         factor = self.step / math.pi * math.exp(log_factor)
@@ -105,7 +105,7 @@ class Integral:
         period = 2.0 * math.pi / self.step
         other, constant = self.second
         gap = (other - self.tilt) * period
-        log_images = constant - other * shift - gap
+        log_images = constant - other * epsilon - gap
         images = math.exp(log_images) / -math.expm1(-gap) if log_images < 700.0 else math.inf
         images += math.exp(self.log_mass) / math.expm1(min(self.tilt * period, 700.0))
         return max(0.0, value - error - images * (1.0 + 1e-9)), min(1.0, max(0.0, value + error))

@@ -51,9 +51,9 @@ def _converted(rho: Fraction, epsilon: Array) -> Array:
     t = np.exp(np.interp(epsilon, best_at(size, grid), LOG_T))
     step = (epsilon - best_at(size, t)) / (2.0 * t * size + 1.0 / (1.0 + t))
     t = np.minimum(t * np.exp(np.clip(step, -0.1, 0.1)), FARTHEST / np.maximum(epsilon, 1.0))
-    terms = t * (1.0 + t) * size, -t * epsilon, -t * np.log1p(1.0 / t), -np.log1p(t)
-    sizes: Array = 1.0 + sum(map(np.abs, terms))
-    bounds: Array = np.exp(np.fmin(sum(terms) + LIBM * sizes, 0.0)) + FLOOR
+    terms = np.array([t * (1.0 + t) * size, -t * epsilon, -t * np.log1p(1.0 / t), -np.log1p(t)])
+    sizes = 1.0 + np.abs(terms).sum(axis=0)
+    bounds: Array = np.exp(np.fmin(terms.sum(axis=0) + LIBM * sizes, 0.0)) + FLOOR
     return bounds
 
 
