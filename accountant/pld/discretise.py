@@ -28,13 +28,6 @@ Rounding: masses are differences of tails or of heads, whichever is smaller, nev
 differences; a tail's relative rounding error is at most ``rounding`` (charged by the composer,
 once a step), and the error of a split or a gap, relative to the tail and not to the bin, is added
 to the side that is safe.
-
-In the body of the upper side of an accurate curve without mass at +inf, where that would add up, it is charged once.
-All bins above l_i have P − a_i Q of the tails at l_i (or of what heads and tails make of it), whose errors are at most
-E P and E a_i Q for each of two points, E = 4u(2 − ``BODY``), as long as what each bin takes of
-Q is a difference of the same numbers: its own error is relative to the bin. As P = H + a_i Q, masses larger by 4E and
-losses larger by 4E make up for it: both raise H, by 4E H and by 4E a_i Q at least. (Among heads H is at least 1 − a_i,
-and P at least ½.)
 """
 
 from __future__ import annotations
@@ -56,15 +49,13 @@ LEAST = 1e-300
 """Smaller masses have lost digits, or all of themselves, to underflow: what is charged for each instead."""
 COARSE = 4.0
 """Widest step for the tangent construction."""
-BODY, FLAT = -7.0, 300.0
-"""ln of the tail or head from which on a bin is of the body, as far as its losses are no larger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Masses:
     """P-masses at ``origin`` + i ``step``, ``infinity`` at +inf.
 
-    ``rounding`` bounds the relative error of every tail sum of the masses; losses larger by ``shift`` are meant.
+    ``rounding`` bounds the relative error of every tail sum of the masses.
     """
 
     origin: float
@@ -72,7 +63,6 @@ class Masses:
     masses: Array
     infinity: float
     rounding: float
-    shift: float = 0.0
 
     @property
     def losses(self) -> Array:
@@ -90,30 +80,17 @@ def discretise_upper(curve: Curve, *, origin: float, step: float, points: int) -
     infinity = curve.infinity
     if logs.p_tail[-1] > -math.inf:
         infinity = max(math.exp(float(logs.p_tail[-1])), infinity) * (1.0 + 64.0 * UNIT) + LEAST
-    result, moved = np.zeros(points), 0.0
+    result = np.zeros(points)
     result[0] = math.exp(float(logs.p_head[0]))
     if points > 1:
         p, scaled, error = bins(logs, grid[:-1], curve.accuracy)
-        right = _right(curve, p, scaled, error, step)
-        body = (np.minimum(logs.p_tail[:-1], logs.p_head[1:]) > BODY) & (np.abs(grid[1:]) < FLAT)
-        body &= curve.infinity == 0.0 and curve.accuracy == 0.0
-        once = 16.0 * UNIT * (2.0 - BODY)
-        if step * float((right - _right(curve, p, scaled, 0.0 * error, step))[body].sum()) > once:
-            moved, unscaled = once, bins(logs, np.zeros(points - 1), 0.0)[1]
-            scaled = np.where(body, np.exp(np.minimum(grid[:-1], FLAT)) * unscaled, scaled)
-            error = np.where(body, 8.0 * UNIT * (np.abs(p) + np.abs(scaled)), error)
-            right = _right(curve, p, scaled, error, step)
+        right = (p - scaled + error) / -math.expm1(-step)
+        if curve.convex:
+            right = np.clip(right, 0.0, np.maximum(p, 0.0))
         result[:-1] += p - right
         result[1:] += right
         _make_convex(result, step, side="upper")
-    rounding = _rounding(logs) + curve.accuracy + moved
-    return Masses(origin, step, np.maximum(result, 0.0), min(infinity, 1.0), rounding, moved)
-
-
-def _right(curve: Curve, p: Array, scaled: Array, error: Array, step: float) -> Array:
-    """What of each bin goes to its right end."""
-    right: Array = (p - scaled + error) / -math.expm1(-step)
-    return np.clip(right, 0.0, np.maximum(p, 0.0)) if curve.convex else right
+    return Masses(origin, step, np.maximum(result, 0.0), min(infinity, 1.0), _rounding(logs) + curve.accuracy)
 
 
 def discretise_lower(curve: Curve, *, origin: float, step: float, points: int) -> Masses:

@@ -59,8 +59,7 @@ def mass_at_infinity(parts: Sequence[tuple[Masses, int]]) -> float:
 def loss_shift(parts: Sequence[tuple[Masses, int]]) -> float:
     """By how much rounding may have moved the composed losses."""
     return math.fsum(
-        count * (loss_rounding(np.array([_largest(part)])) + 8.0 * UNIT * abs(part.origin) + part.shift)
-        for part, count in parts
+        count * (loss_rounding(np.array([_largest(part)])) + 8.0 * UNIT * abs(part.origin)) for part, count in parts
     )
 
 
