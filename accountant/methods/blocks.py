@@ -54,8 +54,8 @@ COPIES, MOST_COPIES = 0.2, 12
 STAGE, LAST_STAGE, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
 """Uses that are added to one behind them, and in the end; all of them where √(``ENOUGH`` × uses) are behind, or so
 many. On samples, all."""
-SOME, ROUGH = 700, 28
-"""Not on samples, of more uses than the first: lattice points to the deviation of one use that are enough."""
+SOME, OTHERS, ROUGH = 700, 4_000, 28
+"""Not on samples, of that many uses: lattice points to the deviation of one use that are enough."""
 UNEVEN, RARE, COPIES_IN_STAGES, UNEVEN_STAGE = 1.0 / 16.0, 0.01, 3, 0.5
 """Variance of which of a use's two losses it is, and a rate, below which there are many stages on samples, too: blocks
 before the first, uses added to one behind them."""
@@ -269,7 +269,7 @@ def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Ab
                 for _, block, spacing in sides
             ]
         else:
-            points = ROUGH if rate == 1.0 and uses > SOME else FINE
+            points = ROUGH if rate == 1.0 and SOME < uses <= OTHERS else FINE
             starts = [
                 start_of(use, block, spacing, copies=copies, small=small, points=points)
                 for use, block, spacing in sides

@@ -305,7 +305,7 @@ def test_the_lattice_reaches_as_far_as_what_runs_after(noise: float, delta: floa
     found = bound(Compose(parts), relation="zero-out", delta=delta)
     least = bound(Gaussian(noise), relation="zero-out", delta=delta).epsilon_lower
     most = bound(Compose((Pure(0.05), Gaussian(noise))), relation="zero-out", delta=delta).epsilon_upper
-    assert least * (1 - 1e-6) <= found.epsilon_lower <= found.epsilon_upper <= most * (1 + 1e-9)
+    assert least * (1 - 1e-6) <= found.epsilon_lower <= found.epsilon_upper <= most * (1 + 2e-6)  # its grid's width
     assert found.epsilon_upper <= found.epsilon_lower * (1 + 2e-3)
 
 
