@@ -270,25 +270,17 @@ class SmoothLaw:
         lowers P − e^ε Q by at most e^ε (1 − e^{−η}) of Q beyond the point.
         """
         piece = self.pieces[0]
-        sign, low, high = (-1 if piece.falls else 1), -1.0, 1.0
-
-        def exceeds(x: float) -> bool:
-            return bool(piece.loss(np.asarray(sign * x)) > epsilon)
-
-        while exceeds(low) and low > -_FARTHEST:
-            low *= 2.0
-        while not exceeds(high) and high < _FARTHEST:
-            high *= 2.0
-        while low < (middle := 0.5 * (low + high)) < high:
-            low, high = (low, middle) if exceeds(middle) else (middle, high)
-        mixture, exponent = (piece.p, epsilon) if piece.q.share == 0.0 else (piece.q, -epsilon)
+        sign = -1 if piece.falls else 1
         if 0.0 in (piece.p.share, piece.q.share):  # explicit, where the loss loses its digits in float64
+            mixture, exponent = (piece.p, epsilon) if piece.q.share == 0.0 else (piece.q, -epsilon)
             with precision(_BITS[1]):
                 inner = 1 + ball(exponent).expm1() / ball(mixture.share)
                 if inner <= 0:
                     return Bracket(0.0, 0.0)
                 mean = ball(mixture.mean)
                 low = down(sign * (mean / 2 + ball(piece.sigma) ** 2 * inner.log() / mean))
+        else:
+            low = _threshold(piece, epsilon, sign)
         found = Bracket(0.0, 1.0)
         for bits in _BITS:
             with precision(bits):
@@ -298,23 +290,45 @@ class SmoothLaw:
         return found
 
 
+def _threshold(piece: Piece, epsilon: float, sign: int) -> float:
+    """About where L = ``epsilon``, x turned by ``sign``."""
+
+    def exceeds(x: float) -> bool:
+        return bool(piece.loss(np.asarray(sign * x)) > epsilon)
+
+    low, high = -1.0, 1.0
+    while exceeds(low) and low > -_FARTHEST:
+        low *= 2.0
+    while not exceeds(high) and high < _FARTHEST:
+        high *= 2.0
+    while low < (middle := 0.5 * (low + high)) < high:
+        low, high = (low, middle) if exceeds(middle) else (middle, high)
+    return low
+
+
 def _beyond(piece: Piece, growth: Ball, low: float, sign: int) -> Bracket:
     """P − e^ε Q beyond a point that is about ``low`` and before the threshold, and what it lacks."""
     sigma, step = ball(piece.sigma), math.ulp(low)
     while True:
-        (p, above), (q, below) = (_in_balls(c, ball(low), sigma, sign) for c in (piece.p, piece.q))
+        above, below = (_density(component, ball(low), sigma, sign) for component in (piece.p, piece.q))
         if above <= growth * below:
             break
         low, step = low - step, 2.0 * step
+    p, q = (_tail(component, ball(low), sigma, sign) for component in (piece.p, piece.q))
     value, missed = p - growth * q, (growth - above / below) * q
     return Bracket(clipped(piece.weight * value).lower, clipped(piece.weight * (value + missed)).upper)
 
 
-def _in_balls(component: Component, at: Ball, sigma: Ball, sign: int) -> tuple[Ball, Ball]:
-    """Mass beyond ``at``, x turned by ``sign``, and the density there against N(0, σ²)."""
+def _tail(component: Component, at: Ball, sigma: Ball, sign: int) -> Ball:
+    """Mass beyond ``at``, x turned by ``sign``."""
     share, mean = ball(component.share), sign * ball(component.mean)
-    ratio = (1 - share) + share * (mean * (at - mean / 2) / sigma**2).exp()
-    return (1 - share) * normal_tail(at / sigma) + share * normal_tail((at - mean) / sigma), ratio
+    return (1 - share) * normal_tail(at / sigma) + share * normal_tail((at - mean) / sigma)
+
+
+def _density(component: Component, at: Ball, sigma: Ball, sign: int) -> Ball:
+    """Against N(0, σ²)."""
+    share, mean = ball(component.share), sign * ball(component.mean)
+    return (1 - share) + share * (mean * (at - mean / 2) / sigma**2).exp()
 
 
 def removal_pair(*, rate: float, sigma: float, removed: bool, before: float = 1.0) -> SmoothLaw:
@@ -329,7 +343,7 @@ def replaced_curve(*, rate: float, sigma: float, before: float = 1.0) -> SmoothL
     middle = before - 0.5  # where the loss is 0
     halves = Piece(old, new, sigma, middle), Piece(new, old, sigma, middle)
     with precision():
-        beyond = sum(_in_balls(component, ball(middle), ball(sigma), 1)[0] for component in (old, new))
+        beyond = sum(_tail(component, ball(middle), ball(sigma), 1) for component in (old, new))
         return SmoothLaw(halves, max(0.0, float(1 - beyond)))
 
 
