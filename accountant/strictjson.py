@@ -115,10 +115,14 @@ def record(
     """
     kinds = forms_of(make) if forms is None else forms
     names = {called.get(held, held): held for held in kinds}
+    order = sorted(kinds.items(), key=lambda kind: kind[1].states)  # what a document is, before what it says
 
     def read(value: object, *, path: str) -> _T:
         stated = fields(value, path=path, names=names, later=[called.get(held, held) for held in later])
-        found = {names[name]: kinds[names[name]].read(item, path=f"{path}.{name}") for name, item in stated.items()}
+        spelt = {held: name for name, held in names.items() if name in stated}
+        found = {
+            held: form.read(stated[spelt[held]], path=f"{path}.{spelt[held]}") for held, form in order if held in spelt
+        }
         return make(**{held: item for held, item in {**later, **found}.items() if kinds[held].states})
 
     def show(item: Any) -> dict[str, Any]:

@@ -90,3 +90,11 @@ SUMS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("sums", SUMS, ids=["basic", "renyi"])
 def test_an_accounts_sums_are_spelled_as_ever(sums: dict[str, Any]) -> None:
     assert accounts._sums(accounts._WITH_SUMS.read(sums, path="sums")) == sums
+
+
+def test_another_kind_of_document_is_told_so_before_what_it_says() -> None:
+    form = strictjson.record(
+        dict, {"said": strictjson.listed(strictjson.exactly("a")), "kind": strictjson.exactly("k")}
+    )
+    with pytest.raises(PlanError, match=r"x\.kind"):
+        form.read({"said": 1, "kind": "other"}, path="x")
