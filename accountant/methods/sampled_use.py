@@ -57,7 +57,10 @@ class SampledUse:
     @property
     def swing(self) -> tuple[float, float]:
         """The largest |ln m| below 1 and above 1."""
-        return -math.log1p(self.rate * math.expm1(-self.eta)), math.log1p(self.rate * math.expm1(self.eta))
+        import numpy as np
+
+        down, up = self._log_ratio(np.array((-self.eta, self.eta)))
+        return -float(down), float(up)
 
     @property
     def reach(self) -> tuple[float, float]:
@@ -70,7 +73,16 @@ class SampledUse:
         import numpy as np
 
         chance = np.clip((1.0 / u - math.exp(-self.eta)) / -math.expm1(-self.eta), 0.0, 1.0)
-        return chance, np.log1p(self.rate * (u - 1.0)), np.log1p(self.rate * (u * math.exp(-self.eta) - 1.0))
+        near = np.log(u)
+        return chance, self._log_ratio(near), self._log_ratio(near - self.eta)
+
+    def _log_ratio(self, x: Array) -> Array:
+        """ln(1 − rate + rate e^x), where e^x is below rounding, too."""
+        import numpy as np
+
+        rest = math.log1p(-self.rate) if self.rate < 1.0 else -math.inf
+        far = np.logaddexp(rest, math.log(self.rate) + x)
+        return np.where(np.abs(x) > 1.0, far, np.log1p(self.rate * np.expm1(x.clip(-1.0, 1.0))))
 
     def tail(self) -> Tail:
         """Moment bounds, for many λ at once."""
@@ -81,7 +93,6 @@ class SampledUse:
         import numpy as np
 
         terms, near, far = self._terms(theta, np.linspace(0.0, 1.0, 130)[1:-1])
-        far = np.maximum(far, -self.eta)
         logs = np.logaddexp(terms[0], terms[1])
         best = logs.argmax(axis=1)
         rows = np.arange(theta.size)

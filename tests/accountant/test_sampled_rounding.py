@@ -70,3 +70,22 @@ def test_the_charge_is_small_beside_what_weak_uses_do() -> None:
     spacing = sum(use.swing) / 85
     assert OneMore(use, spacing, slope=500.0).rounding < 1e-9
     assert OneMore(use, 0.5, slope=math.inf).rounding == pytest.approx(2.0**-46 / 0.5 / -math.expm1(-0.0188))
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("rate", [1.0, 1.0 - 2.0**-53, 0.5, 1e-6])
+@pytest.mark.parametrize("eta", [1e-6, 0.5, 37.0, 200.0])
+def test_losses_are_known_where_their_ratio_is_below_rounding(eta: float, rate: float, direction: Direction) -> None:
+    """Without a sample the smaller ratio is u e^−η: 1 less than what is next to it was 0, and its logarithm −inf."""
+    use, u = SampledUse(eta, rate, direction), np.exp(eta * np.linspace(0.01, 0.99, 9))
+    _, near, far = use.pair(u)
+    with precision(600):
+        ratios = [ball(float(one)) for one in u]
+        wanted = [
+            [float((1 - ball(rate) * (1 - one)).log()) for one in row]
+            for row in (ratios, [one * (-ball(eta)).exp() for one in ratios])
+        ]
+        down, up = (float((1 - ball(rate) * (1 - ball(one).exp())).log()) for one in (-eta, eta))
+    np.testing.assert_allclose((near, far), wanted, rtol=1e-13, atol=1e-15)
+    assert use.swing == pytest.approx((-down, up), rel=1e-12)
+    assert all(np.isfinite(part).all() for part in use.moments(np.array([0.5, 3.0])))
