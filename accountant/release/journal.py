@@ -77,7 +77,8 @@ class Past:
         except OSError:
             raise UsageError(
                 f"there is no unfinished run in {path.parent}",
-                hint="Nothing is left to close. To begin, remove `--resume`. Not committed: `affidavit ledger show`",
+                hint="Nothing is left to close; to begin anew, remove any `--resume`. "
+                "Not committed: `affidavit ledger show`",
             ) from None
         length = content.rfind(b"\n") + 1
         lines = _parsed(content[:length])

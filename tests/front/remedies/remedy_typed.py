@@ -54,7 +54,7 @@ def alternatives(hint: str) -> list[tuple[Step, ...]]:
     end, removing = 0, False
     for match in _TYPED.finditer(hint):
         between = hint[end : match.start()]
-        removing = bool(re.search(r"\b[Rr]emove (?:one )?$", between)) or (removing and between in (", ", " or "))
+        removing = bool(re.search(r"\b[Rr]emove (?:one |any )?$", between)) or (removing and between in (", ", " or "))
         step = Step(_kind(match[1], removing=removing), match[1])
         joined = re.match(r"\W*(and|with|then)\W*$", between) or (removing and between == ", ")
         if groups and joined:
