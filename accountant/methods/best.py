@@ -137,7 +137,12 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
     methods = candidates(scenario, relation)
     # Where each mechanism has a pair, their product costs no more than the sum.
     spared = {BASIC} if len(methods) > 1 and not scenario.exponentials and _samples_zcdp(scenario) else set[Method]()
-    found = [_found(method, scenario, relation, target) for method in methods if method not in spared]
+    found: list[Found] = []
+    for method in methods:
+        if method not in spared:
+            found.append(_found(method, scenario, relation, target))
+            if found[-1].interval.upper <= target.enough:
+                return replace(found[-1], interval=Interval(0.0, found[-1].interval.upper))
     if spared and all(one.interval.upper in (1.0, math.inf) for one in found):
         found += [_found(method, scenario, relation, target) for method in spared]
     if methods[0].name == "blocks" and _wide(found[0].interval, target) and _is_short(scenario, relation):
@@ -254,9 +259,11 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> F
     method = PldMethod()
     if not scenario.exponentials or not scenario.fixed or has_zcdp(scenario) or method.why_not(scenario, relation):
         return None
-    if scenario.order == "fixed-first" and recursion_points(scenario) <= WORTH_A_LOOK:
+    if scenario.order == "fixed-first" and recursion_points(scenario) <= WORTH_A_LOOK and target.enough == 0.0:
         return None
     found = _found(method, scenario, relation, target)
+    if found.interval.upper <= target.enough:
+        return found
     explicit = replace(target, explicit=True)
     lower = max(found.interval.lower, _found(method, _halved(scenario), relation, explicit).interval.lower)
     interval = Interval(min(lower, found.interval.upper), found.interval.upper)
