@@ -152,8 +152,8 @@ def composed_law(
     if step is None:
         step = span / POINTS
         # Many uses of small losses: the grid must resolve one use, as far as the size allows.
-        deviations = [math.sqrt(float(cumulants([(part, 1)], np.zeros(1))[2][0])) for part, _ in cut]
-        step = max(min([step, *(0.1 * x for x in deviations if x > 0.0)]), step / FINER)
+        deviation = math.sqrt(float(cumulants(cut, np.zeros(1))[2][0]) / sum(count for _, count in cut))
+        step = max(min(step, 0.1 * deviation), step / FINER)
         widest = max((gap for curve, _ in parts if (gap := lattice(curve)) > step), default=0.0)
         step = widest if widest > 0.0 and len(parts) == 1 and parts[0][0].polygon else aligned(parts, step)
     discretised = masses(parts, reaches, side=side, step=step)
