@@ -23,7 +23,7 @@ from affidavit.accountant.pld.curve import Curve, OneStep
 from affidavit.accountant.pld.discretise import Side
 from affidavit.accountant.pld.grid import MAX_POINTS, CurveParts, aligned, merged
 from affidavit.accountant.pld.inverse import inverse
-from affidavit.accountant.pld.nested import Law, composed_curve, composed_law
+from affidavit.accountant.pld.nested import LOG_NOTHING, Law, composed_curve, composed_law
 from affidavit.accountant.pld.problem import HUGE, Problem, Target
 from affidavit.accountant.pld.two_uses import two_uses
 
@@ -44,8 +44,8 @@ NARROWER, FEW_POINTS = 0.2, 2**14
 """In units of the tolerance, how narrow lattices of so few points make a bracket, as they cost little."""
 AGAIN = 0.85
 """What is no finer lattice."""
-LARGE = 2**24
-"""Largest count that one transform composes."""
+LARGE, LOG_NEGLIGIBLE = 2**24, -21.0
+"""Largest count that one transform composes; ln of the share of δ that more may lose to truncation."""
 LOUD, LOUD_SHARE = 500.0, 10.0
 """An ε above the first may be this much wider."""
 SAFETY, JUMP, NO_STEP = {False: 2.0, True: 4.0}, 4.0, (0.0, math.inf)
@@ -134,8 +134,9 @@ def _bracket(
     """
     if above == below and (max((n for _, n in above), default=0) <= LARGE or _inverted(above, target) is not None):
         return _reached(above, target, tolerance, upper)
-    found = _refine(_split(above, "upper"), target, 0.5 * tolerance, upper, reached=False)[1]
-    return _reached(_split(below, "lower"), target, max(tolerance, APART), lower)[0], found
+    nothing = LOG_NOTHING if target.delta is None else math.log(target.delta or math.ulp(0.0)) + LOG_NEGLIGIBLE
+    found = _refine(_split(above, "upper", nothing), target, 0.5 * tolerance, upper, reached=False)[1]
+    return _reached(_split(below, "lower", nothing), target, max(tolerance, APART), lower)[0], found
 
 
 def _reached(parts: CurveParts, target: Target, tolerance: float, enough: float) -> tuple[float, float]:
@@ -159,10 +160,11 @@ def _inverted(parts: CurveParts, target: Target) -> tuple[float, float] | None:
     return found.delta(target.epsilon) if target.epsilon is not None else found.epsilon(target.delta or 0.0)
 
 
-def _split(parts: CurveParts, side: Side) -> CurveParts:
+def _split(parts: CurveParts, side: Side, log_nothing: float) -> CurveParts:
     """Counts beyond ``LARGE`` in two levels: a grid fine enough for one use has too many points for all.
 
-    √count uses are composed first; their law, far wider, is composed √count times.
+    √count uses are composed first, but for a mass of e^``log_nothing`` in all; their law, far wider, is composed √count
+    times.
     """
     result: list[tuple[Curve, int]] = []
     for curve, count in parts:
@@ -170,7 +172,8 @@ def _split(parts: CurveParts, side: Side) -> CurveParts:
             result.append((curve, count))
             continue
         inner = math.isqrt(count)
-        result.append((composed_curve(((curve, inner),), side=side), count // inner))
+        once = composed_curve(((curve, inner),), side=side, log_nothing=log_nothing - math.log(count), ordered=True)
+        result.append((once, count // inner))
         if count % inner:
             result.append((curve, count % inner))
     return tuple(result)
