@@ -138,7 +138,7 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
     # Where each mechanism has a pair, their product costs no more than the sum.
     spared = {BASIC} if len(methods) > 1 and not scenario.exponentials and _samples_zcdp(scenario) else set[Method]()
     found: list[Found] = []
-    for method in methods:
+    for method in methods if target.enough == 0.0 else sorted(methods, key=lambda one: one in EXACT):
         if method not in spared:
             found.append(_found(method, scenario, relation, target))
             if found[-1].interval.upper <= target.enough:
