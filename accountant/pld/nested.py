@@ -118,9 +118,7 @@ def product(parts: CurveParts) -> Atomic | None:
 
 
 @lru_cache(maxsize=16)
-def composed_curve(
-    parts: CurveParts, *, side: Side, log_nothing: float = LOG_NOTHING, ordered: bool = False
-) -> Curve:
+def composed_curve(parts: CurveParts, *, side: Side, log_nothing: float = LOG_NOTHING, ordered: bool = False) -> Curve:
     """The composition of ``parts`` as a curve, from one side; ``ordered`` as in ``composed_law``."""
     if any(curve.infinity >= 1.0 for curve, _ in parts):
         return FullLoss()
