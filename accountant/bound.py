@@ -43,6 +43,8 @@ COVERING: tuple[Method, ...] = (ZcdpMethod(), PldMethod())
 """What is asked about a group of cases."""
 LIKELY_LOG = 14.0
 """ln 1/δ where none is given."""
+UNLIKE = 3e-3
+"""By how much lower sides of first looks differ where sharp ones keep their order: they miss much the same share."""
 ADMITTED = 4
 """Of so many cases with ``zcdp``, the likely costliest, it is looked at what Gaussians in their place cost."""
 
@@ -127,7 +129,7 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
 
     Of several, each is looked at coarsely first, and only those sharply, the costliest first, whose coarse upper side
     is above all lower sides that are known: the others change neither. Nor do those that cost less by zCDP alone, nor
-    those whose coarse upper side is below a sharp one and whose lower side is far below the largest.
+    those whose coarse upper side is below a sharp one and whose coarse lower side is clearly below the largest.
     """
     coarse = replace(target, tolerance=max(target.tolerance, COARSE if len(cases.all) > 1 else 0.0))
     looks: dict[Scenario, Found] = {}
@@ -176,10 +178,11 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
             least = max(least, found.interval.lower)
     above: dict[Scenario, Found] = {}
     below: dict[Scenario, Found] = {}
+    lowest = max((look.interval.lower for scenario, look in looks.items() if scenario in cases.lower), default=0.0)
     for scenario, look in sorted(looks.items(), key=lambda item: -item[1].interval.upper):
         low, high = look.interval
         most_known = max((f.interval.upper for f in above.values()), default=0.0)
-        no_matter = high <= least or (high <= most_known and low <= (1.0 - COARSE) * least)
+        no_matter = high <= least or (high <= most_known and low <= (1.0 - UNLIKE) * lowest)
         sharp = coarse == target or (above and no_matter)
         found = look if sharp else best(scenario, relation, target, admit=low > 0.0 and len(below) < ADMITTED)
         if scenario in cases.upper:
