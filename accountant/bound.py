@@ -41,8 +41,8 @@ COARSE = 3e-2
 """Tolerance of a first look at several scenarios."""
 COVERING: tuple[Method, ...] = (ZcdpMethod(), PldMethod())
 """What is asked about a group of cases."""
-LIKELY_LOG = 14.0
-"""ln 1/δ where none is given."""
+LIKELY_LOG, LEAST_DELTA = 14.0, 1e-300
+"""ln 1/δ where no δ is given, and the least δ."""
 UNLIKE = 3e-3
 """By how much lower sides of first looks differ where sharp ones keep their order: they miss much the same share."""
 ADMITTED = 4
@@ -218,19 +218,23 @@ def _together(group: Sequence[Scenario], relation: Relation, target: Target) -> 
 
 
 def _likely_cost(scenario: Scenario, relation: Relation, target: Target) -> tuple[float, float]:
-    """What surely fails, where that may be all that counts; then about Σρ, no more than the largest losses allow.
-
-    A loss of ε at most costs about what ρ with ε = ρ + 2 √(ρ ln 1/δ) does.
-    """
+    """What surely fails, where that may be all that counts; then about Σρ, no more than the largest losses allow."""
     failure, log = certain_failure(scenario), LIKELY_LOG
-    if target.delta is not None:
-        failure, log = (failure, log) if failure > 0.5 * target.delta else (0.0, -math.log(target.delta))
-    sizes = []
+    if target.delta is not None and failure <= 0.5 * target.delta:
+        failure, log = 0.0, -math.log(min(max(target.delta, LEAST_DELTA), 0.5))
+    size, bounded = 0.0, 0.0
     for node, count in scenario.nodes():
-        most = pure_epsilon(Scenario(((node, count),)), relation).upper
-        least = (most / (math.sqrt(most + log) + math.sqrt(log))) ** 2 if most < math.inf else math.inf
-        sizes.append(min(count * likely_size(node), least))
-    return failure, math.fsum(sizes)
+        likely, most = count * likely_size(node), pure_epsilon(Scenario(((node, count),)), relation).upper
+        if _size_of_loss(most, log) < likely:
+            bounded += most
+        else:
+            size += likely
+    return failure, size + _size_of_loss(bounded, log)
+
+
+def _size_of_loss(most: float, log: float) -> float:
+    """The ρ with ρ + 2 √(ρ ln 1/δ) = ``most``."""
+    return (most / (math.sqrt(most + log) + math.sqrt(log))) ** 2 if most < math.inf else math.inf
 
 
 def _stays_below(scenario: Scenario, relation: Relation, target: Target, least: float) -> bool:
