@@ -243,12 +243,8 @@ def _sampled(scenario: Scenario, relation: Relation, target: Target) -> float:
         return 0.0
     rough = replace(target, tolerance=max(target.tolerance, ALIKE), explicit=True)
     if WithoutReplacement not in kinds:
-        halved = stand_in(_halved(scenario)) or _halved(scenario)
-        return (
-            0.0
-            if PldMethod().why_not(halved, relation)
-            else _found(PldMethod(), halved, relation, rough).interval.lower
-        )
+        halved, method = stand_in(_halved(scenario)) or _halved(scenario), PldMethod()
+        return 0.0 if method.why_not(halved, relation) else _found(method, halved, relation, rough).interval.lower
     chosen = replace(scenario, fixed=tuple(fixed.items()))
     chosen = stand_in(chosen) or chosen
     if not BlocksMethod().why_not(chosen, "add-remove"):

@@ -135,10 +135,9 @@ def _bracket(
     if above == below and (max((n for _, n in above), default=0) <= LARGE or _inverted(above, target) is not None):
         return _reached(above, target, tolerance, upper)
     nothing = LOG_NOTHING if target.delta is None else math.log(target.delta or math.ulp(0.0)) + LOG_NEGLIGIBLE
-    found = _refine(_split(above, "upper", nothing), target, 0.5 * tolerance, upper, reached=False)[1]
-    return _reached(_split(below, "lower", nothing), target, max(tolerance, APART), lower)[0], min(
-        found, _limit(above, target)
-    )
+    most = _refine(_split(above, "upper", nothing), target, 0.5 * tolerance, upper, reached=False)[1]
+    least = _reached(_split(below, "lower", nothing), target, max(tolerance, APART), lower)[0]
+    return least, min(most, _limit(above, target))
 
 
 def _reached(parts: CurveParts, target: Target, tolerance: float, enough: float) -> tuple[float, float]:
