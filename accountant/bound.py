@@ -28,6 +28,7 @@ from affidavit.accountant.methods.ceiling import costs_at_most
 from affidavit.accountant.methods.cover import FEW, WIDER, covering, groups_of
 from affidavit.accountant.methods.failure import certain_failure
 from affidavit.accountant.methods.pld import PldMethod
+from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.zcdp import ZcdpMethod
 from affidavit.accountant.plan import Plan, canonical_json, core, parse_plan
 from affidavit.accountant.show import Facts, Shown, between, lower, table, upper
@@ -40,6 +41,10 @@ COARSE = 3e-2
 """Tolerance of a first look at several scenarios."""
 COVERING: tuple[Method, ...] = (ZcdpMethod(), PldMethod())
 """What is asked about a group of cases."""
+LIKELY_LOG, LEAST_DELTA = 14.0, 1e-300
+"""ln 1/δ where no δ is given, and the least δ."""
+UNLIKE = 3e-3
+"""By how much lower sides of first looks differ where sharp ones keep their order: they miss much the same share."""
 ADMITTED = 4
 """Of so many cases with ``zcdp``, the likely costliest, it is looked at what Gaussians in their place cost."""
 
@@ -124,13 +129,15 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
 
     Of several, each is looked at coarsely first, and only those sharply, the costliest first, whose coarse upper side
     is above all lower sides that are known: the others change neither. Nor do those that cost less by zCDP alone, nor
-    those whose coarse upper side is below a sharp one and whose lower side is far below the largest.
+    those whose coarse upper side is below a sharp one and whose coarse lower side is clearly below the largest.
     """
     coarse = replace(target, tolerance=max(target.tolerance, COARSE if len(cases.all) > 1 else 0.0))
     looks: dict[Scenario, Found] = {}
     skipped: list[Scenario] = []
     least, above_seen = 0.0, False
-    order = sorted(cases.all, key=_likely_cost, reverse=True) if len(cases.all) > 1 else [*cases.all]
+    order = [*cases.all]
+    if len(order) > 1:
+        order.sort(key=lambda case: _likely_cost(case, relation, target), reverse=True)
     alone, groups = groups_of(order)
     if not any(one in cases.upper for one in alone):
         alone, groups = order, []
@@ -142,12 +149,14 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
             group = [one for one in groups.pop() if one in cases.upper]
             left = [one for one in group if not _stays_below(one, relation, target, least)]
             skipped += [one for one in group if one not in left]
-            together = _together(left, relation, target) if len(left) > FEW else None
-            costliest = max((one for one in looks if one in cases.upper), key=lambda one: looks[one].interval.upper)
-            known = best(costliest, relation, target).interval.upper if together else 0.0
+            together, enough = None, most.interval.upper
+            if len(left) > FEW:
+                costliest = max((one for one in looks if one in cases.upper), key=lambda one: looks[one].interval.upper)
+                enough = max(WIDER * best(costliest, relation, target).interval.upper, enough)
+                together = _together(left, relation, replace(target, enough=enough))
             if together is None:
                 waiting = [*reversed(left)]
-            elif together.interval.upper > max(WIDER * known, most.interval.upper):
+            elif together.interval.upper > enough:
                 half = len(left) // 2
                 groups += [left[half:], left[:half]]
             else:
@@ -159,7 +168,7 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
             continue
         try:
             admit = scenario in cases.lower and sum(one in cases.lower for one in looks) < ADMITTED
-            looks[scenario] = found = best(scenario, relation, coarse, admit=admit)
+            looks[scenario] = found = best(scenario, relation, replace(coarse, enough=least), admit=admit)
         except NotSupported:
             if scenario in cases.upper:
                 raise
@@ -169,10 +178,11 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
             least = max(least, found.interval.lower)
     above: dict[Scenario, Found] = {}
     below: dict[Scenario, Found] = {}
+    lowest = max((look.interval.lower for scenario, look in looks.items() if scenario in cases.lower), default=0.0)
     for scenario, look in sorted(looks.items(), key=lambda item: -item[1].interval.upper):
         low, high = look.interval
         most_known = max((f.interval.upper for f in above.values()), default=0.0)
-        no_matter = high <= least or (high <= most_known and low <= (1.0 - COARSE) * least)
+        no_matter = high <= least or (high <= most_known and low <= (1.0 - UNLIKE) * lowest)
         sharp = coarse == target or (above and no_matter)
         found = look if sharp else best(scenario, relation, target, admit=low > 0.0 and len(below) < ADMITTED)
         if scenario in cases.upper:
@@ -198,17 +208,33 @@ def _upper(found: Found) -> float:
 
 def _together(group: Sequence[Scenario], relation: Relation, target: Target) -> Found | None:
     """An upper side of all of them; None where no method covers what costs as much."""
-    found = [
-        Found(seen(case, relation, target, ask(method.profile(case, relation, target), target)), method.name)
-        for case in covering(group)
-        for method in COVERING
-        if not method.why_not(case, relation)
-    ]
-    return min(found, key=_upper, default=None)
+    found: Found | None = None
+    for case in covering(group):
+        for method in COVERING:
+            if not method.why_not(case, relation) and (found is None or _upper(found) > target.enough):
+                interval = seen(case, relation, target, ask(method.profile(case, relation, target), target))
+                found = min(found or Found(interval, method.name), Found(interval, method.name), key=_upper)
+    return found
 
 
-def _likely_cost(scenario: Scenario) -> tuple[float, float]:
-    return certain_failure(scenario), math.fsum(count * likely_size(node) for node, count in scenario.nodes())
+def _likely_cost(scenario: Scenario, relation: Relation, target: Target) -> tuple[float, float]:
+    """What surely fails, where that may be all that counts; then about Σρ, no more than the largest losses allow."""
+    failure, log = certain_failure(scenario), LIKELY_LOG
+    if target.delta is not None and failure <= 0.5 * target.delta:
+        failure, log = 0.0, -math.log(min(max(target.delta, LEAST_DELTA), 0.5))
+    size, bounded = 0.0, 0.0
+    for node, count in scenario.nodes():
+        likely, most = count * likely_size(node), pure_epsilon(Scenario(((node, count),)), relation).upper
+        if _size_of_loss(most, log) < likely:
+            bounded += most
+        else:
+            size += likely
+    return failure, size + _size_of_loss(bounded, log)
+
+
+def _size_of_loss(most: float, log: float) -> float:
+    """The ρ with ρ + 2 √(ρ ln 1/δ) = ``most``."""
+    return (most / (math.sqrt(most + log) + math.sqrt(log))) ** 2 if most < math.inf else math.inf
 
 
 def _stays_below(scenario: Scenario, relation: Relation, target: Target, least: float) -> bool:

@@ -32,8 +32,6 @@ LATTICE, RECURSION = 1e-6, 1e-4
 """Tolerances where a finer bracket costs some tenths of a second: one lattice, or exponential mechanisms alone."""
 FEW_POINTS = 2e6
 """Lattice points of the coarsest recursion up to which a finer one is that cheap: some 2,500 uses."""
-NARROW = 1e-3
-"""A relative width of ε that is narrow enough."""
 MARGIN = 1e-11
 """Room above what the verifier says, relative: its float64 parts may differ in the last digits elsewhere."""
 CONTRADICTION = 1e-9
@@ -140,15 +138,9 @@ def _tolerance(plan: Plan, relation: Relation, first: Bound) -> float | None:
 
 
 def _settles(first: tuple[float, float], found: tuple[float, float]) -> bool:
-    """Whether a finer bracket would change nothing that matters.
-
-    Neither side moves beyond the other, and what is settled stays at or above the verifier's upper side.
-    """
+    """Whether a finer bracket would change nothing that matters: what is settled is the verifier's upper side."""
     low, high = max(first[0], found[0]), max(first[1], found[1])
-    if low > LOUD and high - low <= LOUD_WIDTH * high:
-        return True
-    narrow = (LOUD_WIDTH if low > LOUD else NARROW) * high
-    return first[1] <= found[1] and (first[1] - low <= narrow or high == math.inf)
+    return first[1] <= found[1] or (low > LOUD and high - low <= LOUD_WIDTH * high)
 
 
 def _check(*sides: tuple[float, float]) -> None:

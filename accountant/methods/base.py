@@ -35,13 +35,15 @@ class Interval(NamedTuple):
 class Target:
     """What a profile will be asked near: one of ``delta`` or ``epsilon``, and how closely.
 
-    ``explicit``: the lower side must be reached by stated neighbouring data sets.
+    ``explicit``: the lower side must be reached by stated neighbouring data sets. ``enough``: an upper side that is no
+    larger need not be sharper, and nothing is asked from below then.
     """
 
     delta: float | None = None
     epsilon: float | None = None
     tolerance: float = 1e-3
     explicit: bool = False
+    enough: float = 0.0
 
 
 def certain_delta(epsilon: float) -> float:

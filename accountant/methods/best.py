@@ -137,7 +137,12 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
     methods = candidates(scenario, relation)
     # Where each mechanism has a pair, their product costs no more than the sum.
     spared = {BASIC} if len(methods) > 1 and not scenario.exponentials and _samples_zcdp(scenario) else set[Method]()
-    found = [_found(method, scenario, relation, target) for method in methods if method not in spared]
+    found: list[Found] = []
+    for method in methods if target.enough == 0.0 else sorted(methods, key=lambda one: one in EXACT):
+        if method not in spared:
+            found.append(_found(method, scenario, relation, target))
+            if found[-1].interval.upper <= target.enough:
+                return replace(found[-1], interval=Interval(0.0, found[-1].interval.upper))
     if spared and all(one.interval.upper in (1.0, math.inf) for one in found):
         found += [_found(method, scenario, relation, target) for method in spared]
     if methods[0].name == "blocks" and _wide(found[0].interval, target) and _is_short(scenario, relation):
@@ -150,7 +155,9 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
     smallest = min(found, key=lambda one: one.interval.upper)
     enough = CLOSE * smallest.interval.upper
     chosen = admitted(scenario, relation, target, enough=enough) if admit else 0.0
-    found += [Found(Interval(least, math.inf), "") for least in (chosen, _alike(scenario, relation, target)) if least]
+    if max(one.interval.lower for one in found) < enough:
+        chosen = max(chosen, _sampled(scenario, relation, target))
+    found += [Found(Interval(chosen, math.inf), "")] if chosen else []
     lowest = max(found, key=lambda one: one.interval.lower)
     if lowest.interval.lower > smallest.interval.upper:
         # Another theorem is below the curve that no pair reaches: of that curve only the explicit pair is left.
@@ -191,36 +198,55 @@ def _samples_zcdp(scenario: Scenario) -> bool:
 
 
 def _halved(scenario: Scenario) -> Scenario:
-    """With randomised response of ε = range/2, one choice, for each exponential mechanism."""
-    halved = ((Pure(eta / 2.0 * (1.0 - RANGE_ROUNDING)), uses) for eta, uses in scenario.exponentials)
-    return Scenario((*scenario.fixed, *halved))
+    """With randomised response of ε = range/2, one choice, for each exponential mechanism; on samples too."""
+    halved: dict[Plan, int] = {}
+    for node, count in scenario.nodes():
+        match node:
+            case Exponential():
+                chosen: Plan = _half(node)
+            case Poisson(of=Exponential() as of) | WithoutReplacement(of=Exponential() as of):
+                chosen = replace(node, of=_half(of))
+            case _:
+                chosen = node
+        halved[chosen] = halved.get(chosen, 0) + count
+    return Scenario(tuple(halved.items()))
 
 
-def _alike(scenario: Scenario, relation: Relation, target: Target) -> float:
+def _half(of: Exponential) -> Pure:
+    return Pure(of.range / 2.0 * (1.0 - RANGE_ROUNDING))
+
+
+def _sampled(scenario: Scenario, relation: Relation, target: Target) -> float:
     """A lower side for samples of exponential mechanisms of which only the envelope is known above; 0 without any.
 
-    On data in which every record but the changed one says the same, and so does what it is replaced by, a sample that
-    misses it is one that holds its replacement: the pair of a Poisson sample of the same rate under add-remove, which
-    the recursion knows. The other samples are left out, which costs no more.
+    Randomised response of half the range in their place. Without replacement, on data in which every record but the
+    changed one says the same, and so does what it is replaced by, more: a sample that misses it is one that holds its
+    replacement, the pair of a Poisson sample of the same rate under add-remove, which the recursion knows. Other
+    samples are left out there, which costs no more.
     """
     fixed: dict[Plan, int] = {}
-    found = False
+    kinds = set[type[Plan]]()
     for node, count in scenario.fixed:
         match node:
             case Leaf():
                 known: Plan = node
-            case Poisson(of=Exponential(), absent=None) if relation == "substitution":
-                known, found = node, True
+            case Poisson(of=Exponential()):
+                kinds.add(Poisson)
+                continue
             case WithoutReplacement(population=population, sample=sample, of=Exponential() as of):
-                known, found = Poisson(math.nextafter(sample / population, 0.0), of), True
+                kinds.add(WithoutReplacement)
+                known = Poisson(math.nextafter(sample / population, 0.0), of)
             case _:
                 continue
         fixed[known] = fixed.get(known, 0) + count
-    if not found:
+    if not kinds:
         return 0.0
+    rough = replace(target, tolerance=max(target.tolerance, ALIKE), explicit=True)
+    if WithoutReplacement not in kinds:
+        halved, method = stand_in(_halved(scenario)) or _halved(scenario), PldMethod()
+        return 0.0 if method.why_not(halved, relation) else _found(method, halved, relation, rough).interval.lower
     chosen = replace(scenario, fixed=tuple(fixed.items()))
     chosen = stand_in(chosen) or chosen
-    rough = replace(target, tolerance=max(target.tolerance, ALIKE), explicit=True)
     if not BlocksMethod().why_not(chosen, "add-remove"):
         return BlocksProfile(chosen, "add-remove", rough).least(rough)
     try:
@@ -254,9 +280,11 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> F
     method = PldMethod()
     if not scenario.exponentials or not scenario.fixed or has_zcdp(scenario) or method.why_not(scenario, relation):
         return None
-    if scenario.order == "fixed-first" and recursion_points(scenario) <= WORTH_A_LOOK:
+    if scenario.order == "fixed-first" and recursion_points(scenario) <= WORTH_A_LOOK and target.enough == 0.0:
         return None
     found = _found(method, scenario, relation, target)
+    if found.interval.upper <= target.enough:
+        return found
     explicit = replace(target, explicit=True)
     lower = max(found.interval.lower, _found(method, _halved(scenario), relation, explicit).interval.lower)
     interval = Interval(min(lower, found.interval.upper), found.interval.upper)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from affidavit.accountant.cases.choices import by_rho, together
+from affidavit.accountant.cases.choices import by_rho, concentrated, together
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.plan import Exponential, Plan, ZeroConcentrated
 
@@ -45,7 +45,11 @@ def covering(cases: Sequence[Scenario]) -> list[Scenario]:
     if any(isinstance(node, (Exponential, ZeroConcentrated)) for option in rest for node in option):
         stated = by_rho(rest)
         found += [] if stated is None else [_case((common + stated).items())]
-    return found
+    laws: dict[tuple[str, frozenset[tuple[Plan, int]]], Scenario] = {}
+    for case in found:  # often Σρ and the rest are the same both ways, but for rounding
+        rho, others = concentrated(case.nodes())
+        laws.setdefault((f"{rho:.12g}", frozenset(others)), case)
+    return [*laws.values()]
 
 
 def _case(uses: Iterable[tuple[Plan, int]]) -> Scenario:

@@ -44,18 +44,20 @@ class PldProfile:
             self._parts = explicit
         if rho > 0.0:
             self._parts = [*self._parts, (concentrated_step(rho), 1)]
-        self._tolerance = target.tolerance
+        self._tolerance, self._enough = target.tolerance, target.enough
 
     def delta(self, epsilon: float) -> Interval:
         from affidavit.accountant.pld.engine import delta_bracket
 
-        lower, upper = _widened(*delta_bracket(self._parts, epsilon=epsilon, tolerance=self._tolerance))
+        found = delta_bracket(self._parts, epsilon=epsilon, tolerance=self._tolerance, enough=self._enough)
+        lower, upper = _widened(*found)
         return Interval(lower, min(1.0, upper))
 
     def epsilon(self, delta: float) -> Interval:
         from affidavit.accountant.pld.engine import epsilon_bracket
 
-        return _widened(*epsilon_bracket(self._parts, delta=delta, tolerance=self._tolerance))
+        found = epsilon_bracket(self._parts, delta=delta, tolerance=self._tolerance, enough=self._enough)
+        return _widened(*found)
 
 
 def _log_nothing(target: Target, uses: int) -> float:

@@ -23,15 +23,15 @@ from affidavit.accountant.pld.curve import Curve, OneStep
 from affidavit.accountant.pld.discretise import Side
 from affidavit.accountant.pld.grid import MAX_POINTS, CurveParts, aligned, merged
 from affidavit.accountant.pld.inverse import inverse
-from affidavit.accountant.pld.nested import Law, composed_curve, composed_law
-from affidavit.accountant.pld.problem import Problem, Target
+from affidavit.accountant.pld.nested import LOG_NOTHING, Law, composed_curve, composed_law
+from affidavit.accountant.pld.problem import HUGE, Problem, Target
 from affidavit.accountant.pld.two_uses import two_uses
 
 __all__ = ["composed_losses", "delta_bracket", "epsilon_bracket"]
 
 ROUNDS = 20
-HUGE, FURTHEST = 1e12, 1e300
-"""Losses beyond which float64 has no digits left for a grid; beyond which no ε of one use is sought."""
+FURTHEST = 1e300
+"""Beyond it no ε of one use is sought."""
 ROUNDED = 1e-4
 """Widths of a contour integral that a lattice hardly improves: rounding, not a grid, is what keeps it this wide."""
 CHEAP, APART = 0.02, 1e-3
@@ -44,8 +44,8 @@ NARROWER, FEW_POINTS = 0.2, 2**14
 """In units of the tolerance, how narrow lattices of so few points make a bracket, as they cost little."""
 AGAIN = 0.85
 """What is no finer lattice."""
-LARGE = 2**24
-"""Largest count that one transform composes."""
+LARGE, LOG_NEGLIGIBLE = 2**24, -21.0
+"""Largest count that one transform composes; ln of the share of δ that more may lose to truncation."""
 LOUD, LOUD_SHARE = 500.0, 10.0
 """An ε above the first may be this much wider."""
 SAFETY, JUMP, NO_STEP = {False: 2.0, True: 4.0}, 4.0, (0.0, math.inf)
@@ -54,28 +54,41 @@ which on nothing is guessed; no step so far."""
 Parts = Sequence[tuple[OneStep, int]]
 
 
-def epsilon_bracket(parts: Parts, *, delta: float, tolerance: float = 1e-3) -> tuple[float, float]:
+def epsilon_bracket(parts: Parts, *, delta: float, tolerance: float = 1e-3, enough: float = 0.0) -> tuple[float, float]:
     """(lower, upper) with lower <= ε(δ) <= upper for the composition of ``parts``.
 
     ``parts`` are one-step curves with their counts; ``delta`` in [0, 1]; ``tolerance`` is relative to ε with
-    an absolute floor of a thousandth of it. The lower side is 0 where no part has an attained pair.
+    an absolute floor of a thousandth of it. The lower side is 0 where no part has an attained pair, and where an
+    upper side of ``enough`` or less shows at a look.
     """
-    return _both(parts, Target(delta=delta), tolerance)
+    return _both(parts, Target(delta=delta), tolerance, enough)
 
 
-def delta_bracket(parts: Parts, *, epsilon: float, tolerance: float = 1e-3) -> tuple[float, float]:
-    """(lower, upper) with lower <= δ(ε) <= upper; ``tolerance`` is relative to δ."""
-    return _both(parts, Target(epsilon=epsilon), tolerance)
+def delta_bracket(parts: Parts, *, epsilon: float, tolerance: float = 1e-3, enough: float = 0.0) -> tuple[float, float]:
+    """(lower, upper) with lower <= δ(ε) <= upper; ``tolerance`` is relative to δ, ``enough`` as for ε."""
+    return _both(parts, Target(epsilon=epsilon), tolerance, enough)
 
 
-def _both(parts: Parts, target: Target, tolerance: float) -> tuple[float, float]:
+def _both(parts: Parts, target: Target, tolerance: float, enough: float) -> tuple[float, float]:
     forward = _direction(parts, "forward")
     backward = _direction(parts, "backward")
+    if enough > 0.0 and (most := max(_at_a_look(one, target, enough) for one in {forward[0], backward[0]})) <= enough:
+        return 0.0, most
     lower, upper = _bracket(*forward, target, tolerance)
     if backward == forward:
         return lower, upper
     other_lower, other_upper = _bracket(*backward, target, tolerance, lower=lower, upper=upper)
     return max(lower, other_lower), max(upper, other_upper)
+
+
+def _at_a_look(parts: CurveParts, target: Target, enough: float) -> float:
+    """An upper side at little cost; none where the saddle point is beyond ``enough`` already."""
+    found = _at_once(parts, target, 1.0, enough)
+    if found is not None:
+        return found[1]
+    problem = Problem.of(parts, target)
+    near = problem.saddle.epsilon if target.delta is not None else math.exp(problem.saddle.log_delta)
+    return problem.look("upper", problem.first_step())[0] if near <= enough and problem.is_resolved else math.inf
 
 
 def _direction(parts: Parts, name: str) -> tuple[CurveParts, CurveParts]:
@@ -121,8 +134,10 @@ def _bracket(
     """
     if above == below and (max((n for _, n in above), default=0) <= LARGE or _inverted(above, target) is not None):
         return _reached(above, target, tolerance, upper)
-    found = _refine(_split(above, "upper"), target, 0.5 * tolerance, upper, reached=False)[1]
-    return _reached(_split(below, "lower"), target, max(tolerance, APART), lower)[0], found
+    nothing = LOG_NOTHING if target.delta is None else math.log(target.delta or math.ulp(0.0)) + LOG_NEGLIGIBLE
+    most = _refine(_split(above, "upper", nothing), target, 0.5 * tolerance, upper, reached=False)[1]
+    least = _reached(_split(below, "lower", nothing), target, max(tolerance, APART), lower)[0]
+    return least, min(most, _limit(above, target))
 
 
 def _reached(parts: CurveParts, target: Target, tolerance: float, enough: float) -> tuple[float, float]:
@@ -146,10 +161,11 @@ def _inverted(parts: CurveParts, target: Target) -> tuple[float, float] | None:
     return found.delta(target.epsilon) if target.epsilon is not None else found.epsilon(target.delta or 0.0)
 
 
-def _split(parts: CurveParts, side: Side) -> CurveParts:
+def _split(parts: CurveParts, side: Side, log_nothing: float) -> CurveParts:
     """Counts beyond ``LARGE`` in two levels: a grid fine enough for one use has too many points for all.
 
-    √count uses are composed first; their law, far wider, is composed √count times.
+    √count uses are composed first, but for a mass of e^``log_nothing`` in all; their law, far wider, is composed √count
+    times.
     """
     result: list[tuple[Curve, int]] = []
     for curve, count in parts:
@@ -157,7 +173,8 @@ def _split(parts: CurveParts, side: Side) -> CurveParts:
             result.append((curve, count))
             continue
         inner = math.isqrt(count)
-        result.append((composed_curve(((curve, inner),), side=side), count // inner))
+        once = composed_curve(((curve, inner),), side=side, log_nothing=log_nothing - math.log(count), ordered=True)
+        result.append((once, count // inner))
         if count % inner:
             result.append((curve, count % inner))
     return tuple(result)
@@ -177,13 +194,11 @@ def _refine(
         return found
     below, above = 0.0, _limit(parts, target)
     problem, limit = Problem.of(parts, target), above
-    if any(max(-bottom, top) > HUGE for bottom, top in problem.reaches):
+    if not problem.is_resolved:
         return below, above
     step, outside, before = problem.first_step(), math.inf, NO_STEP
     for _ in range(ROUNDS):
-        tail = problem.tail("upper", step)
-        here = problem.asked(tail, step)
-        at = here if target.epsilon is None else target.epsilon
+        here, share = problem.look("upper", step)
         above = min(above, here)
         if above <= enough:
             return 0.0, above
@@ -200,11 +215,10 @@ def _refine(
             width = SAFETY[reached] * abs(higher - here) / ((coarser / step) ** 2 - 1.0)
             # Until the losses are resolved it falls more slowly: without a lower side a long jump is not believed.
             width = max(width, 2.0 * goal) if coarser > JUMP * step and not reached else width
-        share, looked = tail.outside_share(at), before is NO_STEP or width <= goal
+        looked = before is NO_STEP or width <= goal
         if looked and (reached or before is NO_STEP):
-            tail = problem.tail("lower", step)
-            below = max(below, problem.asked(tail, step))
-            share = max(share, tail.outside_share(at))
+            low, charged = problem.look("lower", step, here)
+            below, share = max(below, low), max(share, charged)
             width, goal = above - below, _goal((below, above), target, tolerance)
             narrow = max(goal, target.goal((below, above), NARROW))
             wanted = NARROWER * goal, goal if before is NO_STEP else narrow, narrow
@@ -217,7 +231,7 @@ def _refine(
         finer = _finer(problem, step, width, wanted, above > LOUD and target.epsilon is None)
         if finer > AGAIN * step:
             if reached and not looked:
-                below = max(below, problem.asked(problem.tail("lower", step), step))
+                below = max(below, problem.look("lower", step, here)[0])
             break
         before, step = (step, here) if math.isfinite(here) else NO_STEP, finer
     return below, above

@@ -37,6 +37,8 @@ __all__ = ["LOG_NOTHING", "Law", "composed_curve", "composed_law", "composed_ste
 PRODUCT_LOSSES = 20_000
 """Most losses of an exact product."""
 POINTS = 2**15
+LOWER_POINTS = 2**13
+"""A lower side on a sample is hardly less for so few."""
 FINER = 4.0
 """How much finer than that a grid may be, to resolve one use."""
 LOG_NOTHING = -240.0
@@ -116,14 +118,14 @@ def product(parts: CurveParts) -> Atomic | None:
 
 
 @lru_cache(maxsize=16)
-def composed_curve(parts: CurveParts, *, side: Side, log_nothing: float = LOG_NOTHING) -> Curve:
-    """The composition of ``parts`` as a curve, from one side."""
+def composed_curve(parts: CurveParts, *, side: Side, log_nothing: float = LOG_NOTHING, ordered: bool = False) -> Curve:
+    """The composition of ``parts`` as a curve, from one side; ``ordered`` as in ``composed_law``."""
     if any(curve.infinity >= 1.0 for curve, _ in parts):
         return FullLoss()
     exact = product(parts)
     if exact is not None:
         return exact
-    law = composed_law(parts, side=side, log_nothing=log_nothing, resolved=LOG_NOTHING)
+    law = composed_law(parts, side=side, log_nothing=log_nothing, ordered=ordered)
     kept = law.masses > 0.0
     if not kept.any():
         # Only a lower side can be left with nothing.
@@ -136,24 +138,25 @@ def composed_curve(parts: CurveParts, *, side: Side, log_nothing: float = LOG_NO
 
 
 def composed_law(
-    parts: CurveParts, *, side: Side, log_nothing: float, step: float | None = None, resolved: float | None = None
+    parts: CurveParts, *, side: Side, log_nothing: float, step: float | None = None, ordered: bool = True
 ) -> Law:
     """The composed loss of ``parts``, dominating (upper) or dominated (lower).
 
-    ``log_nothing`` is ln of the mass that may be truncated at either end; ``step`` is the grid's, by
-    default such that about ``POINTS`` points cover the range, or the one where ``resolved`` is that logarithm.
+    ``log_nothing`` is ln of the mass that may be truncated at either end, of P where the law is asked in this order
+    alone (``ordered``), else of Q too; ``step`` is the grid's, by default such that about ``POINTS`` points cover the
+    range, without an order the one of ``LOG_NOTHING``: a sample may magnify what is far out.
     Upper: P-masses on the grid whose tail sums, with ``infinity``, are at least the true ones; lower: at most.
     """
     upper = side == "upper"
     sketches = [(sketch(curve), count) for curve, count in parts]
-    cut, reaches, (bottom, top, exponents), span = _cut(parts, sketches, log_nothing)
-    if resolved is not None:
-        span = max(span, _cut(parts, sketches, resolved)[-1])
+    cut, reaches, (bottom, top, exponents), span = _cut(parts, sketches, log_nothing, ordered=ordered)
+    if not ordered:
+        span = max(span, _cut(parts, sketches, LOG_NOTHING, ordered=False)[-1])
     if step is None:
-        step = span / POINTS
+        step = span / (POINTS if upper or ordered else LOWER_POINTS)
         # Many uses of small losses: the grid must resolve one use, as far as the size allows.
-        deviations = [math.sqrt(float(cumulants([(part, 1)], np.zeros(1))[2][0])) for part, _ in cut]
-        step = max(min([step, *(0.1 * x for x in deviations if x > 0.0)]), step / FINER)
+        deviation = math.sqrt(float(cumulants(cut, np.zeros(1))[2][0]) / sum(count for _, count in cut))
+        step = max(min(step, 0.1 * deviation), step / FINER)
         widest = max((gap for curve, _ in parts if (gap := lattice(curve)) > step), default=0.0)
         step = widest if widest > 0.0 and len(parts) == 1 and parts[0][0].polygon else aligned(parts, step)
     discretised = masses(parts, reaches, side=side, step=step)
@@ -203,7 +206,7 @@ def _beyond(
 
 
 def _cut(
-    parts: CurveParts, sketches: Sequence[tuple[Sketch, int]], log_nothing: float
+    parts: CurveParts, sketches: Sequence[tuple[Sketch, int]], log_nothing: float, *, ordered: bool
 ) -> tuple[list[tuple[Sketch, int]], list[tuple[float, float]], tuple[float, float, list[float]], float]:
     """The sketches without what is nothing, their reaches, what ``_range`` says, and how wide that is."""
     log_share = log_nothing - math.log(sum(count for _, count in parts))
@@ -211,15 +214,17 @@ def _cut(
     cut = [(part.within(*reach), count) for (part, count), reach in zip(sketches, reaches, strict=True)]
     lowest = math.fsum(count * low for (low, _), (_, count) in zip(reaches, parts, strict=True))
     highest = math.fsum(count * high for (_, high), (_, count) in zip(reaches, parts, strict=True))
-    ends = _range(cut, log_nothing, lowest, highest)
+    ends = _range(cut, log_nothing, lowest, highest, ordered=ordered)
     span = max(min(ends[1], highest) - max(ends[0], lowest), POINTS * FINEST * max(abs(lowest), abs(highest)), 1e-280)
     return cut, reaches, ends, span
 
 
 def _range(
-    parts: Sequence[tuple[Sketch, int]], log_nothing: float, lowest: float, highest: float
+    parts: Sequence[tuple[Sketch, int]], log_nothing: float, lowest: float, highest: float, *, ordered: bool
 ) -> tuple[float, float, list[float]]:
     """Losses outside which less than e^{log_nothing} of P, and below of Q, is composed; exponents that show it.
+
+    ``ordered``: of P alone.
 
     Infinite where the sums ``lowest`` and ``highest`` of the one-step reaches are the limit.
     """
@@ -230,8 +235,8 @@ def _range(
     i, j, k = int(np.argmin(tops)), int(np.argmax(q_bottoms)), int(np.argmax(p_bottoms))
     top, bottom = float(tops[i]), float(q_bottoms[j])
     near = [*t[max(i - 12, 0) : i + 2 : 2], *(-1.0 - t[max(j - 12, 0) : j + 2 : 2])]
-    if bottom > 0.0:
-        bottom = min(bottom, max(float(p_bottoms[k]), 0.0))
+    if bottom > 0.0 or ordered:
+        bottom = float(p_bottoms[k]) if ordered else min(bottom, max(float(p_bottoms[k]), 0.0))
         near += [*(-t[max(k - 12, 0) : k + 2 : 2])]
     # The sketch is rough: room beyond, and smaller exponents too.
     room = 0.02 * (top - bottom)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from affidavit.accountant.pld.compose import Tail, compose_masses
+from affidavit.accountant.pld.compose import compose_masses
 from affidavit.accountant.pld.discretise import Masses, Side
 from affidavit.accountant.pld.grid import MAX_POINTS, CurveParts, aligned, lattice, masses
 from affidavit.accountant.pld.saddle import Saddle, Sketch, find_saddle, sketch
 from affidavit.accountant.pld.transform import beyond_mass
 
-__all__ = ["Problem", "Target"]
+__all__ = ["HUGE", "Problem", "Target"]
 
+HUGE = 1e12
+"""Losses beyond which float64 has no digits left for a grid."""
 FLOOR = 1e-3
 """Absolute floor of a width of ε, in units of the tolerance."""
 POOR, NEAR, POOR_LOG = 0.1, 1e-7, 5.0
@@ -37,9 +40,12 @@ class Target:
         return tolerance * (bracket[1] if self.delta is None else max(bracket[0], FLOOR))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """Curves with counts, sketched; the saddle point of the target; the reach of each part's grid."""
+    """Curves with counts, sketched; the saddle point of the target; the reach of each part's grid.
+
+    What was looked at is kept: a sharper look at the same target begins with the same steps.
+    """
 
     parts: CurveParts
     target: Target
@@ -47,13 +53,15 @@ class Problem:
     saddle: Saddle
     reaches: tuple[tuple[float, float], ...]
 
-    @classmethod
-    def of(cls, parts: CurveParts, target: Target) -> Problem:
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def of(parts: CurveParts, target: Target) -> Problem:
         """The first guess, from a normal approximation under the tilt."""
         sketches = tuple((sketch(curve), count) for curve, count in parts)
         saddle, reaches = find_saddle(sketches, epsilon=target.epsilon, delta=target.delta)
-        return cls(parts, target, sketches, saddle, reaches)
+        return Problem(parts, target, sketches, saddle, reaches)
 
+    @lru_cache(maxsize=64)  # noqa: B019
     def moved(self, above: float) -> Problem:
         """The same around a better guess of the answer, if this upper side shows that the first one was poor.
 
@@ -70,6 +78,11 @@ class Problem:
         delta, epsilon = above if delta is None else delta, above if epsilon is None else epsilon
         saddle, reaches = find_saddle(self.sketches, epsilon=epsilon, delta=delta)
         return Problem(self.parts, self.target, self.sketches, saddle, reaches)
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether a grid has digits for all losses."""
+        return all(max(-bottom, top) <= HUGE for bottom, top in self.reaches)
 
     def least_step(self, points: int = MAX_POINTS) -> float:
         """The finest step for which window and grids keep within so many points."""
@@ -89,20 +102,24 @@ class Problem:
         step = min(span / points, max(one_use, span / (32 * FIRST_POINTS)))
         return aligned(self.parts, max(step, self.least_step(), largest / FIRST_REACH))
 
-    def tail(self, side: Side, step: float) -> Tail:
-        """One side of the composition around the saddle point."""
-        return compose_masses(self._masses(side, step), self.saddle, side, limit=MAX_POINTS)
+    @lru_cache(maxsize=256)  # noqa: B019
+    def look(self, side: Side, step: float, at: float | None = None) -> tuple[float, float]:
+        """What one side of this step says of the target, and the share of its δ that is charged for losses outside.
 
-    def _masses(self, side: Side, step: float) -> list[tuple[Masses, int]]:
-        return masses(self.parts, self.reaches, side=side, step=step)
-
-    def asked(self, tail: Tail, step: float) -> float:
-        """What ``tail``, of this step, says of the target."""
+        The share is that at the ε of the target, else at ``at``, else at the ε that is said.
+        """
+        discretised = masses(self.parts, self.reaches, side=side, step=step)
+        tail = compose_masses(discretised, self.saddle, side, limit=MAX_POINTS)
         if self.target.delta is not None:
-            return tail.epsilon(self.target.delta)
-        found = tail.delta(self.target.epsilon or 0.0)
-        return found if tail.side == "lower" else min(found, tail.infinity + self._chernoff(step))
+            found = tail.epsilon(self.target.delta)
+            return found, tail.outside_share(found if at is None else at)
+        epsilon = self.target.epsilon or 0.0
+        found = tail.delta(epsilon)
+        if side == "upper":
+            found = min(found, tail.infinity + self._chernoff(discretised))
+        return found, tail.outside_share(epsilon)
 
+    @lru_cache(maxsize=64)  # noqa: B019
     def widened(self) -> Problem:
         """The same with a wider window, where too much lies outside."""
         room = 0.25 * (self.saddle.top - self.saddle.bottom)
@@ -114,7 +131,7 @@ class Problem:
         relative = goal * max(self.saddle.theta, 1.0) if self.target.delta is not None else goal
         return share > 0.2 * relative
 
-    def _chernoff(self, step: float) -> float:
+    def _chernoff(self, discretised: list[tuple[Masses, int]]) -> float:
         """δ(ε) without the mass at +inf, from the moments of the upper masses alone; safe where δ leaves float64."""
         epsilon, theta = self.target.epsilon or 0.0, self.saddle.theta
-        return min(1.0, beyond_mass(self._masses("upper", step), [theta, *self.saddle.up], epsilon))
+        return min(1.0, beyond_mass(discretised, [theta, *self.saddle.up], epsilon))

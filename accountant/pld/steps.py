@@ -109,6 +109,7 @@ def flatten(
     return [*steps, (concentrated_step(rho), 1)] if rho > 0.0 else steps
 
 
+@lru_cache(maxsize=256)
 def _leaf(node: Plan) -> OneStep:
     match node:
         case nodes.Gaussian(noise_multiplier=noise):

@@ -164,3 +164,14 @@ def test_a_grid_on_which_no_value_need_differ_has_no_lower_side_without_noise(gr
         assert found.epsilon_upper == math.inf
         found = engine({**coarse, "granularity": 1.0}, relation="add-remove", delta=1e-5)
         assert found.epsilon_lower == math.inf
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_several_cases_at_either_end_of_delta(count: int) -> None:
+    """At 0 the largest losses of a part left and one entered add up, at 1 nothing is left."""
+    parts = [_leaf("pure", 1.0), {"kind": "laplace", "noise_multiplier": 0.5}]
+    plan = _repeat(count, {"kind": "parallel", "parts": parts})
+    assert bound(plan, relation="substitution", delta=1.0).epsilon_upper == 0.0
+    for delta in (0.0, 5e-324):
+        found = bound(plan, relation="substitution", delta=delta)
+        assert 2.99 * count < found.epsilon_lower <= 3.0 * count <= found.epsilon_upper < 3.01 * count

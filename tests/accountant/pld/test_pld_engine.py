@@ -393,3 +393,38 @@ def test_the_last_atom_of_a_lattice_is_on_its_grid(spacing: float, points: int) 
     for share in (1.0, 1.0 - 2e-16, 1.0 - 4e-14, 0.5):
         (found, _), *_ = masses(((curve, 1),), ((curve.low, curve.high),), side="upper", step=spacing * share)
         assert found.infinity == 0.0
+
+
+@pytest.mark.parametrize(("count", "scale"), [(100_000_000, 0.3), (1_000_000_000, 5.0), (2_636_227_200, 0.827)])
+def test_more_uses_than_one_transform_takes_cost_about_their_mean(count: int, scale: float) -> None:
+    """1/b + e^{−1/b} − 1 a use, and deviations of a few √count; from below at least four fifths."""
+    lower, upper = epsilon(repeat(count, {"kind": "laplace", "noise_multiplier": scale}), 1e-9)
+    mean, deviations = count * (1.0 / scale + math.expm1(-1.0 / scale)), 10.0 * math.sqrt(count) / scale
+    assert 0.8 * mean < lower < mean + deviations
+    assert mean < upper < mean * (1.0 + 1e-3) + deviations
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    noise=st.floats(0.5, 5.0),
+    uses=st.integers(1, 50),
+    rate=st.floats(0.01, 0.5),
+    pure_epsilon=st.floats(0.01, 1.0),
+    share=st.floats(0.5, 2.0),
+)
+def test_an_upper_side_that_is_enough_is_one(
+    noise: float, uses: int, rate: float, pure_epsilon: float, share: float
+) -> None:
+    """Where it shows at a look, the upper side is above the truth and at most what is enough; else nothing changes."""
+    pure_part = {"kind": "pure", "epsilon": pure_epsilon}
+    laplace = {"kind": "laplace", "noise_multiplier": noise}
+    parts = flatten(
+        parse_plan(repeat(uses, {"kind": "compose", "parts": [poisson(rate, laplace), pure_part]})), "zero-out"
+    )
+    lower, upper = epsilon_bracket(parts, delta=1e-6)
+    enough = share * upper
+    found = epsilon_bracket(parts, delta=1e-6, enough=enough)
+    assert found == (lower, upper) or (found[0] == 0.0 and lower <= found[1] <= enough)
+    height = delta_bracket(parts, epsilon=0.5 * upper)
+    seen = delta_bracket(parts, epsilon=0.5 * upper, enough=share * height[1])
+    assert seen == height or (seen[0] == 0.0 and height[0] <= seen[1] <= share * height[1])
