@@ -27,7 +27,7 @@ def beside_others(front: Front) -> SingleProfile | None:
     uses = front.direction.upper
     if not front.attained or len(uses) < 2:
         return None
-    spans = front.spans()
+    spans = front.spans
     widest = int(np.argmax(spans))
     total = sum(span * count for span, (_, count) in zip(spans, uses, strict=True))
     pair, count = uses[widest]
