@@ -121,9 +121,9 @@ def _on_lattice(fixed: Fixed) -> bool:
     return len(_two_point(fixed)) < len(fixed.uses) or losses_of(_two_point(fixed)) > most
 
 
-@lru_cache(maxsize=4)
-def _masses(fixed: Fixed, tail: float, keep: Kept) -> tuple[LossMasses | None, ...]:
-    """The loss distribution of fixed pairs, in each direction where the two differ."""
+@lru_cache(maxsize=8)
+def _masses(fixed: Fixed, tail: float, keep: Kept, about: float) -> tuple[LossMasses | None, ...]:
+    """The loss distribution of fixed pairs, in each direction where the two differ; as fine as ``about`` asks."""
     if fixed.empty:
         return (None,)
     if _on_lattice(fixed):
@@ -131,16 +131,31 @@ def _masses(fixed: Fixed, tail: float, keep: Kept) -> tuple[LossMasses | None, .
         found = (forward, backward) if forward.directed else (forward,)
         closed = [front.closed_form() for front in found]
         return tuple(
-            front.masses(_front_spacing(front), keep=keep) if form is None else _times_gaussian(form, tail)
+            front.masses(_front_spacing(front, about), keep=keep) if form is None else _times_gaussian(form, tail)
             for front, form in zip(found, closed, strict=True)
         )
     return (_times_gaussian(_product(fixed, tail), tail),)
 
 
-def _front_spacing(front: Front) -> float:
+def _front_spacing(front: Front, about: float) -> float:
     """Where even the finest lattice would not tell apart what a rare sample takes, one that does not try to."""
-    step = front.spacing(FRONT_WIDTH)
-    return front.spacing(FRONT_WIDTH / 8, resolve=False) if front.tails(step) > UNRESOLVED else step
+    step = front.spacing(FRONT_WIDTH, about=about)
+    far = front.tails(step) > UNRESOLVED
+    return front.spacing(FRONT_WIDTH / 8, resolve=False, about=about) if far else step
+
+
+def _about(branch: Branch, goal: Goal) -> float:
+    """What ε is likely to be at least, as a power of two; 0: not known. It sizes lattices, never a bound.
+
+    What is known to be enough, or what exponential mechanisms cost with Gaussians: others beside them cost little, or
+    more than that.
+    """
+    if goal.delta is None:
+        return 0.0
+    kinds = [Kind(spread, Fraction(1), count) for spread, count in by_range(branch.steps).items()]
+    near = estimate(kinds, goal, beside=_rho(branch.fixed, ())).epsilon if kinds else 0.0
+    known = max(near, goal.enough)
+    return math.ldexp(1.0, math.frexp(known)[1] - 1) if 0.0 < known < math.inf else 0.0
 
 
 def _times_gaussian(product: ProductProfile, tail: float) -> LossMasses:
@@ -199,12 +214,13 @@ def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
         return None
     curve, ended = _ended(steps, step, Fixed() if branch.interleaved else branch.last, tail)
     front = branch.first.plus(branch.between) if ended and not branch.interleaved else branch.fixed
-    masses = _masses(front, tail, "both")
-    below, others = curve, masses
     moved = not ended or not branch.between.empty or (branch.interleaved and not branch.last.empty)
+    about = _about(branch, goal)
+    masses = _masses(front, tail, "upper" if moved and goal.keep == "both" else goal.keep, about)
+    below, others = curve, masses
     if moved and goal.keep != "upper":
         below, _ = _ended(steps, step, replace(after, uses=tuple(_two_point(after))), tail)
-        others = _masses(branch.first, tail, "both")
+        others = _masses(branch.first, tail, "lower", about)
     method = f"exact adaptive composition of exponential mechanisms{'' if branch.fixed.empty else ' with fixed pairs'}"
     pairs = zip(masses, cycle(others), strict=False)
     found = worst([MixtureProfile(curve, one, below, other, method) for one, other in pairs])
@@ -223,7 +239,8 @@ def zcdp_profile(branch: Branch, goal: Goal) -> Profile:
     tail = goal.tail(_rho(rest, ()) + float(rho))
     top = max(zcdp_top(float(rho), tail), float(goal.epsilon or 0.0))
     curve = zcdp_curve(rho, top)
-    sides = [MixtureProfile(curve, masses, curve, None, "zCDP conversion") for masses in _masses(rest, tail, "upper")]
+    found = _masses(rest, tail, "upper", _about(Branch(), goal))
+    sides = [MixtureProfile(curve, masses, curve, None, "zCDP conversion") for masses in found]
     return OneSide(worst(sides), "upper")
 
 
@@ -249,7 +266,7 @@ def _in_blocks(branch: Branch, goal: Goal) -> Profile:
         tilt = max(LEAST_TILT, math.sqrt(max(1.0, -math.log(tail / TAIL)) / rho))
         curve = exponential_blocks(branch.steps, tail, tilt)
         method = "blocks of exponential mechanisms, each by its largest curve"
-        masses = _masses(branch.fixed, tail, goal.keep)
+        masses = _masses(branch.fixed, tail, "upper", _about(branch, goal))
         sides.append(OneSide(worst([MixtureProfile(curve, one, curve, None, method) for one in masses]), "upper"))
         if branch.fixed.empty:  # of so many steps that zCDP may be sharper
             sides.append(zcdp_profile(branch, goal))
@@ -272,6 +289,7 @@ def _without_memory(branch: Branch, goal: Goal, tail: float) -> Profile:
     near = estimate(kinds, goal, beside=_rho(fixed, ()))
     smooth = fixed.mu_squared > 0 or _on_lattice(fixed) or max(uses) < FINE * near.epsilon
     found: list[Profile] = []
+    before = _masses(fixed, tail, "lower", _about(branch, goal))
     for shift in SHIFTS[:1] if smooth else SHIFTS:
         losses = []
         for kind, t in zip(kinds, near.choices, strict=True):
@@ -282,7 +300,7 @@ def _without_memory(branch: Branch, goal: Goal, tail: float) -> Profile:
             except NotSupported:  # too many losses
                 return OneSide(profile_of(_pure_steps(branch, 2), replace(goal, keep="lower")), "lower")
             losses.append(_power(two_point_masses(one.atoms).gathered(GATHERED), parts))
-        for front in _masses(fixed, tail, goal.keep):
+        for front in before:
             masses = reduce(_plus, losses if front is None else [front.gathered(GATHERED), *losses])
             found.append(MixtureProfile(NoSteps(), masses, NoSteps(), masses, METHOD))
     return OneSide(worst(found), "lower")
@@ -328,7 +346,7 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
             return above
         gaussian = branch.as_gaussian
         if fixed.rho and goal.delta is not None and not gaussian.steps and _on_lattice(gaussian.fixed):
-            masses = _masses(gaussian.fixed, goal.tail(_rho(gaussian.fixed, ())), "lower")
+            masses = _masses(gaussian.fixed, goal.tail(_rho(gaussian.fixed, ())), "lower", _about(gaussian, goal))
             method = "privacy loss distribution, grouped cells"
             below = worst([MixtureProfile(NoSteps(), one, NoSteps(), one, method) for one in masses])
             both = Best((above, OneSide(below, "lower")))

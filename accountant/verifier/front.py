@@ -161,8 +161,8 @@ class Front:
                 total -= count * least
             return up(total)
 
-    def spacing(self, width: float, *, resolve: bool = True) -> float:
-        """A spacing for which the bracket is about ``width`` of ε wide at the mass asked for.
+    def spacing(self, width: float, *, resolve: bool = True, about: float = 0.0) -> float:
+        """A spacing for which the bracket is about ``width`` wide, relative to ε at the mass asked for or to ``about``.
 
         ``resolve``: fine enough for the lower side too, which needs lattice points below a mixture's bulk.
         """
@@ -172,7 +172,7 @@ class Front:
             coarse = max(self.spans) / COARSE_CELLS
             parts = self._parts(Grid(arb(coarse)), upward=True)
             window, theta = window_of(parts, coarse, math.sqrt(self.negligible))
-            epsilon = max(window.last * coarse, coarse)
+            epsilon = max(window.last * coarse, coarse, about)
             wanted = math.sqrt(6 * width * epsilon / (total * (1 + theta)))
             floors: list[float] = [
                 -float((-pair.rate).log1p()) / LATTICE_BELOW_ZERO
