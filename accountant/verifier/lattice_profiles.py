@@ -75,11 +75,7 @@ def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
         else:
             found.append(_refined(look, goal, max(floor, goal.enough), top))
             known.append(_asked(found[-1], goal))
-    result = worst(found)
-    if forward.attained or forward.single() is not None or goal.keep == "upper":
-        return result
-    other = _lattice_profile(backward, backward.spacing(NARROW / 2), keep="lower")
-    return Best((result, OneSide(other, "lower")))
+    return worst(found)
 
 
 def _sharp(profile: Profile | None, goal: Goal) -> Profile | None:
