@@ -69,6 +69,8 @@ QUICK, AFFORDABLE = 0.5, 2.0
 """Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
 WEAK = 1e-4
 """Share of the cost that exponential mechanisms have, below which pure ones in their place cost hardly more."""
+LARGEST_IN_BLOCKS = 28
+"""Of larger ranges moments are as sharp as blocks, which need ever more places."""
 LARGEST_RANGE = 690
 """Larger ranges leave float64: such a mechanism counts as pure."""
 SECONDS_PER_TAIL = 3e-5
@@ -233,15 +235,16 @@ def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
 
 
 def zcdp_profile(branch: Branch, goal: Goal) -> Profile:
-    """Upper side from zCDP of the leaves and steps; fixed pairs in front."""
-    rho = branch.fixed.rho + rho_of(branch.steps)
+    """Upper side from moments of the zCDP leaves and steps; fixed pairs in front."""
+    rho, steps = branch.fixed.rho, tuple(sorted(by_range(branch.steps).items()))
     rest = replace(branch.fixed, rho=Fraction(0))
-    tail = goal.tail(_rho(rest, ()) + float(rho))
-    top = max(zcdp_top(float(rho), tail), float(goal.epsilon or 0.0))
-    curve = zcdp_curve(rho, top)
-    found = _masses(rest, tail, "upper", _about(Branch(), goal))
-    sides = [MixtureProfile(curve, masses, curve, None, "zCDP conversion") for masses in found]
-    return OneSide(worst(sides), "upper")
+    tail = goal.tail(_rho(branch.fixed, steps))
+    most = float(sum(spread * count for spread, count in steps))
+    top = min(zcdp_top(float(rho + rho_of(steps)), tail), zcdp_top(float(rho), tail) + most)
+    curve = zcdp_curve(rho, max(top, float(goal.epsilon or 0.0)), steps)
+    found = _masses(rest, tail, "upper", _about(branch, goal))
+    method = "moments of zCDP and exponential mechanisms" if steps else "zCDP conversion"
+    return OneSide(worst([MixtureProfile(curve, masses, curve, None, method) for masses in found]), "upper")
 
 
 def _pure_steps(branch: Branch, share: int) -> Branch:
@@ -263,13 +266,13 @@ def _in_blocks(branch: Branch, goal: Goal) -> Profile:
     tail = goal.tail(rho := _rho(branch.fixed, branch.steps))
     sides: list[Profile] = [] if goal.keep == "upper" else [_without_memory(branch, goal, tail)]
     if goal.keep != "lower":
+        sides.append(zcdp_profile(branch, goal))
+    if goal.keep != "lower" and max(spread for spread, _ in branch.steps) <= LARGEST_IN_BLOCKS:
         tilt = max(LEAST_TILT, math.sqrt(max(1.0, -math.log(tail / TAIL)) / rho))
         curve = exponential_blocks(branch.steps, tail, tilt)
         method = "blocks of exponential mechanisms, each by its largest curve"
         masses = _masses(branch.fixed, tail, "upper", _about(branch, goal))
         sides.append(OneSide(worst([MixtureProfile(curve, one, curve, None, method) for one in masses]), "upper"))
-        if branch.fixed.empty:  # of so many steps that zCDP may be sharper
-            sides.append(zcdp_profile(branch, goal))
     return Best(tuple(sides))
 
 

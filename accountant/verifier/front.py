@@ -54,7 +54,7 @@ COARSE_CELLS, MOST_COARSE = 600, 8
 MAX_SIZE, MAX_TAILS = 1 << 16, 20_000
 """Places of a transform, fewer of more than 128 bits, and lattice points at which tails are evaluated for one side."""
 STEP_BITS, HALVED = 34, 3
-MANY = 256
+MANY = 16
 """Uses of which all span so much more than one that fewer places for one are enough."""
 CELL_BITS = 128
 """Of a sampled Gaussian's masses, beside those that the rate and differences lose."""
