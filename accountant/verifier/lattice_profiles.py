@@ -29,7 +29,7 @@ from affidavit.accountant.verifier.sampled import expected_delta, fronts
 
 __all__ = ["lattice_above", "sampled_profile"]
 
-COARSE_WIDTH, ROUGH_DELTA, SHARP = 2e-3, 3e-2, 1e-6
+COARSE_WIDTH, ROUGH_DELTA, SHARP = 2e-3, 3e-2, 1e-4
 """Relative bracket widths: of a first look, of a rough curve, and what needs no lattice."""
 REFINEMENTS, HALVINGS, MAX_WORK = 4, 4, 128 << 15
 """Refinements and halvings at most; places times bits of a refined sum."""
@@ -79,8 +79,10 @@ def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
 
 
 def _sharp(profile: Profile | None, goal: Goal) -> Profile | None:
-    """The profile if a lattice is hardly narrower."""
-    lower, upper = (0.0, 1.0) if profile is None else _asked(profile, goal)
+    """The profile if it is enough, or a lattice is hardly narrower."""
+    if profile is None or goal.met(profile):
+        return profile
+    lower, upper = _asked(profile, goal)
     return profile if upper - lower <= SHARP * upper else None
 
 
