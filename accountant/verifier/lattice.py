@@ -49,7 +49,7 @@ from affidavit.accountant.verifier.product import Atoms, Tails
 __all__ = ["LEAST", "LatticeMasses", "anchors", "from_above", "from_below", "on_grid", "reach"]
 
 TINY = 1e-12
-HALVINGS = 6
+HALVINGS = 8
 """Of how far the least loss of weight is from 0 where all of them are positive."""
 ALMOST = 1e-6
 """How far from its place an atom may be, on the safe side, in units of the spacing."""
