@@ -18,7 +18,7 @@ from affidavit.accountant.verifier.single import SingleProfile
 
 __all__ = ["beside_others"]
 
-WIDER, CELLS, PLACES = 10.0, 48, 600
+WIDER, CELLS, PLACES = 10.0, 96, 600
 """How much wider the one must be; cells, and places of the others' lattice."""
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from affidavit.accountant.errors import NotSupported
-from affidavit.accountant.plan import Approximate, Pure
+from affidavit.accountant.plan import Approximate, Laplace, Pure
 from affidavit.accountant.verifier.adaptive import (
     AdaptiveCurve,
     Side,
@@ -24,6 +24,7 @@ from affidavit.accountant.verifier.adaptive import (
 from affidavit.accountant.verifier.balls import ball, precision
 from affidavit.accountant.verifier.blocks import exponential_blocks
 from affidavit.accountant.verifier.branches import Branch, Fixed, Steps, Use, by_range, rho_of
+from affidavit.accountant.verifier.ceiling import stated
 from affidavit.accountant.verifier.envelope import ExponentialPair
 from affidavit.accountant.verifier.exponential_samples import exponential_samples
 from affidavit.accountant.verifier.exponential_use import LEAST_RANGE, Lines
@@ -65,6 +66,8 @@ ENOUGH, LOUD_ENOUGH, FINER = 40, 16, 2.5
 all of it costs more than ``LOUD``; times these for 1e-4."""
 QUICK, AFFORDABLE = 0.5, 2.0
 """Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
+WEAK = 1e-4
+"""Share of the cost that exponential mechanisms have, below which pure ones in their place cost hardly more."""
 LARGEST_IN_BLOCKS = 28
 """Of larger ranges moments are as sharp as blocks, which need ever more places."""
 LARGEST_RANGE = 690
@@ -314,6 +317,13 @@ def _power(one: LossMasses, count: int) -> LossMasses:
     return _plus(twice, one) if count % 2 else twice
 
 
+def _weak(steps: Steps, fixed: Fixed) -> bool:
+    """Whether the steps are so little of the cost that it hardly matters what is said of them."""
+    losses = [(float(stated(use)[0]), n) for use, n in fixed.uses if isinstance(use, (Pure, Approximate, Laplace))]
+    alone = math.fsum(min(loss, loss * loss / 2) * n for loss, n in losses)
+    return _rho(Fixed(), steps) < WEAK * (_rho(replace(fixed, uses=()), ()) + alone)
+
+
 def profile_of(branch: Branch, goal: Goal) -> Profile:
     """The certified profile of a branch.
 
@@ -344,7 +354,7 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
         if goal.enough > 0.0 and goal.met(quick := zcdp_profile(branch, goal)):
             return quick
         spreads = [spread for spread, _ in branch.steps]
-        if min(spreads) < LEAST_RANGE or max(spreads) > LARGEST_RANGE:
+        if _weak(branch.steps, fixed) or min(spreads) < LEAST_RANGE or max(spreads) > LARGEST_RANGE:
             # Each exponential mechanism of range η is η-DP, and may be randomised response of ε = η/2.
             sides: tuple[tuple[Literal["upper", "lower"], int], ...] = ("upper", 1), ("lower", 2)
             return Best(

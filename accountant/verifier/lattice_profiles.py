@@ -29,7 +29,7 @@ from affidavit.accountant.verifier.sampled import expected_delta, fronts
 
 __all__ = ["lattice_above", "sampled_profile"]
 
-COARSE_WIDTH, ROUGH_DELTA, SHARP = 2e-3, 3e-2, 1e-4
+COARSE_WIDTH, ROUGH_DELTA, SHARP = 2e-3, 3e-2, 5e-5
 """Relative bracket widths: of a first look, of a rough curve, and what needs no lattice."""
 REFINEMENTS, HALVINGS, MAX_WORK = 4, 4, 128 << 15
 """Refinements and halvings at most; places times bits of a refined sum."""
