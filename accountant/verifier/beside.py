@@ -18,7 +18,7 @@ from affidavit.accountant.verifier.single import SingleProfile
 
 __all__ = ["beside_others"]
 
-WIDER, CELLS, PLACES = 30.0, 48, 600
+WIDER, CELLS, PLACES = 10.0, 96, 600
 """How much wider the one must be; cells, and places of the others' lattice."""
 
 
@@ -27,7 +27,7 @@ def beside_others(front: Front) -> SingleProfile | None:
     uses = front.direction.upper
     if not front.attained or len(uses) < 2:
         return None
-    spans = front.spans()
+    spans = front.spans
     widest = int(np.argmax(spans))
     total = sum(span * count for span, (_, count) in zip(spans, uses, strict=True))
     pair, count = uses[widest]

@@ -51,7 +51,6 @@ from affidavit.accountant.verifier.profile import (
     Goal,
     OneSide,
     Profile,
-    epsilon_of,
     worst,
 )
 from affidavit.accountant.verifier.sampled import fronts
@@ -69,12 +68,12 @@ QUICK, AFFORDABLE = 0.5, 2.0
 """Seconds: more than ``ENOUGH`` cells if they fit the first, up to ``ENOUGH`` if they fit the second."""
 WEAK = 1e-4
 """Share of the cost that exponential mechanisms have, below which pure ones in their place cost hardly more."""
+LARGEST_IN_BLOCKS = 28
+"""Of larger ranges moments are as sharp as blocks, which need ever more places."""
 LARGEST_RANGE = 690
 """Larger ranges leave float64: such a mechanism counts as pure."""
 SECONDS_PER_TAIL = 3e-5
 """Of what runs after all steps, at one lattice point."""
-NEARLY_MET = 5e-3
-"""Relative width of zCDP's upper side over a Gaussian on one lattice, which finer ones would not narrow by much."""
 FRONT_WIDTH = 4e-4
 """Relative bracket width of lattices in front of exponential steps."""
 SHARED = 16.0
@@ -121,9 +120,9 @@ def _on_lattice(fixed: Fixed) -> bool:
     return len(_two_point(fixed)) < len(fixed.uses) or losses_of(_two_point(fixed)) > most
 
 
-@lru_cache(maxsize=4)
-def _masses(fixed: Fixed, tail: float, keep: Kept) -> tuple[LossMasses | None, ...]:
-    """The loss distribution of fixed pairs, in each direction where the two differ."""
+@lru_cache(maxsize=8)
+def _masses(fixed: Fixed, tail: float, keep: Kept, about: float) -> tuple[LossMasses | None, ...]:
+    """The loss distribution of fixed pairs, in each direction where the two differ; as fine as ``about`` asks."""
     if fixed.empty:
         return (None,)
     if _on_lattice(fixed):
@@ -131,16 +130,31 @@ def _masses(fixed: Fixed, tail: float, keep: Kept) -> tuple[LossMasses | None, .
         found = (forward, backward) if forward.directed else (forward,)
         closed = [front.closed_form() for front in found]
         return tuple(
-            front.masses(_front_spacing(front), keep=keep) if form is None else _times_gaussian(form, tail)
+            front.masses(_front_spacing(front, about), keep=keep) if form is None else _times_gaussian(form, tail)
             for front, form in zip(found, closed, strict=True)
         )
     return (_times_gaussian(_product(fixed, tail), tail),)
 
 
-def _front_spacing(front: Front) -> float:
+def _front_spacing(front: Front, about: float) -> float:
     """Where even the finest lattice would not tell apart what a rare sample takes, one that does not try to."""
-    step = front.spacing(FRONT_WIDTH)
-    return front.spacing(FRONT_WIDTH / 8, resolve=False) if front.tails(step) > UNRESOLVED else step
+    step = front.spacing(FRONT_WIDTH, about=about)
+    far = front.tails(step) > UNRESOLVED
+    return front.spacing(FRONT_WIDTH / 8, resolve=False, about=about) if far else step
+
+
+def _about(branch: Branch, goal: Goal) -> float:
+    """What ε is likely to be at least, as a power of two; 0: not known. It sizes lattices, never a bound.
+
+    What is known to be enough, or what exponential mechanisms cost with Gaussians: others beside them cost little, or
+    more than that.
+    """
+    if goal.delta is None:
+        return 0.0
+    kinds = [Kind(spread, Fraction(1), count) for spread, count in by_range(branch.steps).items()]
+    near = estimate(kinds, goal, beside=_rho(branch.fixed, ())).epsilon if kinds else 0.0
+    known = max(near, goal.enough)
+    return math.ldexp(1.0, math.frexp(known)[1] - 1) if 0.0 < known < math.inf else 0.0
 
 
 def _times_gaussian(product: ProductProfile, tail: float) -> LossMasses:
@@ -199,12 +213,13 @@ def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
         return None
     curve, ended = _ended(steps, step, Fixed() if branch.interleaved else branch.last, tail)
     front = branch.first.plus(branch.between) if ended and not branch.interleaved else branch.fixed
-    masses = _masses(front, tail, "both")
-    below, others = curve, masses
     moved = not ended or not branch.between.empty or (branch.interleaved and not branch.last.empty)
+    about = _about(branch, goal)
+    masses = _masses(front, tail, "upper" if moved and goal.keep == "both" else goal.keep, about)
+    below, others = curve, masses
     if moved and goal.keep != "upper":
         below, _ = _ended(steps, step, replace(after, uses=tuple(_two_point(after))), tail)
-        others = _masses(branch.first, tail, "both")
+        others = _masses(branch.first, tail, "lower", about)
     method = f"exact adaptive composition of exponential mechanisms{'' if branch.fixed.empty else ' with fixed pairs'}"
     pairs = zip(masses, cycle(others), strict=False)
     found = worst([MixtureProfile(curve, one, below, other, method) for one, other in pairs])
@@ -217,14 +232,16 @@ def _adaptive(branch: Branch, goal: Goal) -> Profile | None:
 
 
 def zcdp_profile(branch: Branch, goal: Goal) -> Profile:
-    """Upper side from zCDP of the leaves and steps; fixed pairs in front."""
-    rho = branch.fixed.rho + rho_of(branch.steps)
+    """Upper side from moments of the zCDP leaves and steps; fixed pairs in front."""
+    rho, steps = branch.fixed.rho, tuple(sorted(by_range(branch.steps).items()))
     rest = replace(branch.fixed, rho=Fraction(0))
-    tail = goal.tail(_rho(rest, ()) + float(rho))
-    top = max(zcdp_top(float(rho), tail), float(goal.epsilon or 0.0))
-    curve = zcdp_curve(rho, top)
-    sides = [MixtureProfile(curve, masses, curve, None, "zCDP conversion") for masses in _masses(rest, tail, "upper")]
-    return OneSide(worst(sides), "upper")
+    tail = goal.tail(_rho(branch.fixed, steps))
+    most = float(sum(spread * count for spread, count in steps))
+    top = min(zcdp_top(float(rho + rho_of(steps)), tail), zcdp_top(float(rho), tail) + most)
+    curve = zcdp_curve(rho, max(top, float(goal.epsilon or 0.0)), steps)
+    found = _masses(rest, tail, "upper", _about(branch, goal))
+    method = "moments of zCDP and exponential mechanisms" if steps else "zCDP conversion"
+    return OneSide(worst([MixtureProfile(curve, masses, curve, None, method) for masses in found]), "upper")
 
 
 def _pure_steps(branch: Branch, share: int) -> Branch:
@@ -246,13 +263,13 @@ def _in_blocks(branch: Branch, goal: Goal) -> Profile:
     tail = goal.tail(rho := _rho(branch.fixed, branch.steps))
     sides: list[Profile] = [] if goal.keep == "upper" else [_without_memory(branch, goal, tail)]
     if goal.keep != "lower":
+        sides.append(zcdp_profile(branch, goal))
+    if goal.keep != "lower" and max(spread for spread, _ in branch.steps) <= LARGEST_IN_BLOCKS:
         tilt = max(LEAST_TILT, math.sqrt(max(1.0, -math.log(tail / TAIL)) / rho))
         curve = exponential_blocks(branch.steps, tail, tilt)
         method = "blocks of exponential mechanisms, each by its largest curve"
-        masses = _masses(branch.fixed, tail, goal.keep)
+        masses = _masses(branch.fixed, tail, "upper", _about(branch, goal))
         sides.append(OneSide(worst([MixtureProfile(curve, one, curve, None, method) for one in masses]), "upper"))
-        if branch.fixed.empty:  # of so many steps that zCDP may be sharper
-            sides.append(zcdp_profile(branch, goal))
     return Best(tuple(sides))
 
 
@@ -272,6 +289,7 @@ def _without_memory(branch: Branch, goal: Goal, tail: float) -> Profile:
     near = estimate(kinds, goal, beside=_rho(fixed, ()))
     smooth = fixed.mu_squared > 0 or _on_lattice(fixed) or max(uses) < FINE * near.epsilon
     found: list[Profile] = []
+    before = _masses(fixed, tail, "lower", _about(branch, goal))
     for shift in SHIFTS[:1] if smooth else SHIFTS:
         losses = []
         for kind, t in zip(kinds, near.choices, strict=True):
@@ -282,7 +300,7 @@ def _without_memory(branch: Branch, goal: Goal, tail: float) -> Profile:
             except NotSupported:  # too many losses
                 return OneSide(profile_of(_pure_steps(branch, 2), replace(goal, keep="lower")), "lower")
             losses.append(_power(two_point_masses(one.atoms).gathered(GATHERED), parts))
-        for front in _masses(fixed, tail, goal.keep):
+        for front in before:
             masses = reduce(_plus, losses if front is None else [front.gathered(GATHERED), *losses])
             found.append(MixtureProfile(NoSteps(), masses, NoSteps(), masses, METHOD))
     return OneSide(worst(found), "lower")
@@ -327,14 +345,6 @@ def profile_of(branch: Branch, goal: Goal) -> Profile:
         if goal.keep == "upper" or goal.met(above):
             return above
         gaussian = branch.as_gaussian
-        if fixed.rho and goal.delta is not None and not gaussian.steps and _on_lattice(gaussian.fixed):
-            masses = _masses(gaussian.fixed, goal.tail(_rho(gaussian.fixed, ())), "lower")
-            method = "privacy loss distribution, grouped cells"
-            below = worst([MixtureProfile(NoSteps(), one, NoSteps(), one, method) for one in masses])
-            both = Best((above, OneSide(below, "lower")))
-            lower, upper = epsilon_of(both, goal.delta, start=1.0)
-            if upper - lower <= NEARLY_MET * upper:
-                return both
         return Best((above, OneSide(profile_of(gaussian, replace(goal, keep="lower")), "lower")))
     if len(branch.steps) == 1 and branch.steps[0][1] == 1 and fixed.empty:
         with precision(BITS):  # each point of the envelope is reached (Dong, Durfee, Rogers 2020, Lemma 3.3)

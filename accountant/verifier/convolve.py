@@ -41,6 +41,7 @@ from affidavit.accountant.verifier.exponential_use import FLOOR, STEP
 from affidavit.accountant.verifier.lattice import LatticeMasses
 
 __all__ = [
+    "GROWN",
     "Composed",
     "Masses",
     "TooLong",
@@ -56,6 +57,8 @@ __all__ = [
 Uses = Sequence[tuple[LatticeMasses, int]]
 
 UNIT = 2.0**-53
+GROWN = 1.5
+"""Places of two uses to those of one, about."""
 DIRECT = 2e7
 """Products of masses from which on they are added up in blocks."""
 BLOCK, PIECE, SPARSE = 128, 4096, 0.1
@@ -305,7 +308,7 @@ def sum_of(
         law = one
         for turn in range(count.bit_length()):
             if turn:
-                if 1.5 * len(law.masses) > most:
+                if GROWN * len(law.masses) > most:
                     raise TooLong
                 law = sums.sum(law, law, count >> turn)
             if count >> turn & 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -16,13 +17,31 @@ from flint import arb
 
 from affidavit.accountant.plan import Approximate, Pure
 from affidavit.accountant.verifier.balls import Array, Ball, ball, precision, up
-from affidavit.accountant.verifier.convolve import Composed, TooLong, Uses, compose, log_tail_bound, losses, window_of
+from affidavit.accountant.verifier.convolve import (
+    GROWN,
+    Composed,
+    TooLong,
+    Uses,
+    compose,
+    log_tail_bound,
+    losses,
+    window_of,
+)
 from affidavit.accountant.verifier.discrete import DiscretePair
 from affidavit.accountant.verifier.envelope import ExponentialPair
 from affidavit.accountant.verifier.finite_losses import losses_of
 from affidavit.accountant.verifier.lattice import LEAST, LatticeMasses, anchors, from_above, from_below, on_grid, reach
 from affidavit.accountant.verifier.mixture import LossMasses, two_point_masses
-from affidavit.accountant.verifier.pairs import Beside, GaussianPair, LaplacePair, Mixed, OnSample, Pair, Reversed
+from affidavit.accountant.verifier.pairs import (
+    Beside,
+    Finite,
+    GaussianPair,
+    LaplacePair,
+    Mixed,
+    OnSample,
+    Pair,
+    Reversed,
+)
 from affidavit.accountant.verifier.product import Atoms, ProductProfile, TwoValued, two_point_product
 from affidavit.accountant.verifier.replaced import ReplacedPair
 from affidavit.accountant.verifier.single import SingleProfile
@@ -35,7 +54,7 @@ COARSE_CELLS, MOST_COARSE = 600, 8
 MAX_SIZE, MAX_TAILS = 1 << 16, 20_000
 """Places of a transform, fewer of more than 128 bits, and lattice points at which tails are evaluated for one side."""
 STEP_BITS, HALVED = 34, 3
-MANY = 256
+MANY = 16
 """Uses of which all span so much more than one that fewer places for one are enough."""
 CELL_BITS = 128
 """Of a sampled Gaussian's masses, beside those that the rate and differences lose."""
@@ -88,7 +107,7 @@ def reached(pair: Pair) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Front:
     """One direction on its way to a loss distribution, in balls of ``bits`` bits."""
 
@@ -142,19 +161,18 @@ class Front:
                 total -= count * least
             return up(total)
 
-    def spacing(self, width: float, *, resolve: bool = True) -> float:
-        """A spacing for which the bracket is about ``width`` of ε wide at the mass asked for.
+    def spacing(self, width: float, *, resolve: bool = True, about: float = 0.0) -> float:
+        """A spacing for which the bracket is about ``width`` wide, relative to ε at the mass asked for or to ``about``.
 
         ``resolve``: fine enough for the lower side too, which needs lattice points below a mixture's bulk.
         """
         uses = self.direction.upper
         with precision(self.bits):
             total = sum(count for _, count in uses)
-            spans = [self._reach(pair, total) for pair, _ in uses]
-            coarse = max(high - low for low, high in spans) / COARSE_CELLS
+            coarse = max(self.spans) / COARSE_CELLS
             parts = self._parts(Grid(arb(coarse)), upward=True)
             window, theta = window_of(parts, coarse, math.sqrt(self.negligible))
-            epsilon = max(window.last * coarse, coarse)
+            epsilon = max(window.last * coarse, coarse, about)
             wanted = math.sqrt(6 * width * epsilon / (total * (1 + theta)))
             floors: list[float] = [
                 -float((-pair.rate).log1p()) / LATTICE_BELOW_ZERO
@@ -162,7 +180,7 @@ class Front:
                 if isinstance(pair, (Mixed, Reversed))
             ]
             least = max(
-                sum(high - low for low, high in spans) / MAX_TAILS,
+                sum(self.spans) / MAX_TAILS,
                 1.5 * (window.last - window.first) * coarse * len(uses) / self._most_places,
             )
             most = min(MOST_COARSE, 2.0 * math.sqrt(total)) * coarse
@@ -172,22 +190,31 @@ class Front:
     def resolution(self, cells: int) -> float:
         """A spacing of so many places for what one use spans, fewer where many span more: their squares add up."""
         counts = [count for _, count in self.direction.upper]
-        squares = sum(count * span**2 for count, span in zip(counts, self.spans(), strict=True))
+        squares = sum(count * span**2 for count, span in zip(counts, self.spans, strict=True))
         return math.sqrt(squares / sum(counts)) / cells * math.cbrt(max(1.0, sum(counts) / MANY))
 
     def tails(self, step: float) -> float:
         """At how many lattice points tails are evaluated for one side, over ``MAX_TAILS``."""
-        return sum(self.spans()) / step / MAX_TAILS
+        return sum(self.spans) / step / MAX_TAILS
 
+    @property
     def spans(self) -> list[float]:
         """How far the losses of one use of each are apart."""
-        total = sum(count for _, count in self.direction.upper)
-        with precision(self.bits):
-            return [high - low for low, high in (self._reach(pair, total) for pair, _ in self.direction.upper)]
+        return [high - low for low, high in self._above]
 
-    def _reach(self, pair: Pair, total: int) -> tuple[float, float]:
-        """Of one of so many uses."""
-        return reach(pair, self.negligible / total, LEAST / total)
+    @cached_property
+    def _above(self) -> list[tuple[float, float]]:
+        return self._reached(self.direction.upper)
+
+    @cached_property
+    def _below(self) -> list[tuple[float, float]]:
+        return self._above if self.attained else self._reached(self.direction.lower)
+
+    def _reached(self, uses: tuple[tuple[Pair, int], ...]) -> list[tuple[float, float]]:
+        """Where the losses of one use of each are."""
+        total = sum(count for _, count in uses)
+        with precision(self.bits):
+            return [reach(pair, self.negligible / total, LEAST / total) for pair, _ in uses]
 
     @property
     def _most_places(self) -> int:
@@ -197,20 +224,17 @@ class Front:
         """About log δ at ε, by Chernoff in floats; it fits lattices to an ε asked for."""
         uses = self.direction.upper
         with precision(self.bits):
-            spans = [self._reach(pair, 1) for pair, _ in uses]
+            spans = [reach(pair, self.negligible, LEAST) for pair, _ in uses]
             coarse = max(high - low for low, high in spans) / COARSE_CELLS
             parts = self._parts(Grid(arb(coarse)), upward=True)
         return min(0.0, log_tail_bound(parts, coarse, epsilon))
 
     def _parts(self, grid: Grid, *, upward: bool) -> Uses:
-        uses = self.direction.upper if upward else self.direction.lower
-        total = sum(count for _, count in uses)
         made: list[tuple[LatticeMasses, int]] = []
-        for pair, count in uses:
+        for (pair, count), (low, high) in zip(self._uses(upward), self._above if upward else self._below, strict=True):
             if grid.unit is not None and pair is grid.unit:
                 made.append((on_grid(grid.unit, grid.parts, upward=upward), count))
                 continue
-            low, high = self._reach(pair, total)
             fitted = pair.aligned(grid.step, upward=upward) if isinstance(pair, LaplacePair) else pair
             with precision(self._bits(pair, grid.step)):
                 side = (from_above if upward else from_below)(fitted, grid.step, low, high, anchors(pair)[0])
@@ -218,9 +242,9 @@ class Front:
         return made
 
     def _bits(self, pair: Pair, step: Ball) -> int:
-        """Enough for masses that are known to a part of the tail there: those of a Gaussian's tails fall with it."""
+        """Enough for masses that are known to a part of the tail there: all of a sample's are."""
         match pair:
-            case OnSample(on_sample=GaussianPair(), rate=rate):
+            case OnSample(on_sample=GaussianPair() | Finite(), rate=rate):
                 lost = math.ceil(-math.log2(float(rate)) - 2.0 * math.log2(min(float(step), 1.0)))
                 return min(self.bits, CELL_BITS + lost)
         return self.bits
@@ -248,7 +272,7 @@ class Front:
             found = self._composed(grid, upward=upward)
             if found is not None:
                 return found.masses, losses(found, grid.step, upward=upward), found.infinite
-            if spacing > max(self.spans()):  # a coarser lattice tells nothing
+            if spacing > max(self.spans):  # a coarser lattice tells nothing
                 return NOTHING[upward]
             spacing *= 2
 
@@ -284,12 +308,16 @@ class Front:
 
     def _composed(self, grid: Grid, *, upward: bool) -> Composed | None:
         """One side of the composition; None if the window is too large (or nothing is left of a lower side)."""
+        uses, ends, most = self._uses(upward), self._above if upward else self._below, 2 * self._most_places
+        long = (high - low > most / GROWN * float(grid.step) for low, high in ends)
+        if any(one and count > 1 for one, (_, count) in zip(long, uses, strict=True)):
+            return None  # told before anything is evaluated
         parts = self._parts(grid, upward=upward)
         if not parts:  # no pair below
             return Composed(0, 1, np.ones(1), 0.0, arb(0))
         if not all(float(part.lower[0].sum()) + part.lower[1] > 0.5 for part, _ in parts):
             return None
-        most, exact = 2 * self._most_places, sum(count for pair, count in self._uses(upward) if pair is grid.unit)
+        exact = sum(count for pair, count in uses if pair is grid.unit)
         try:
             return compose(parts, grid.step, negligible=self.negligible, upward=upward, exact=exact, most=most)
         except TooLong:

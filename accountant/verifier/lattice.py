@@ -49,6 +49,8 @@ from affidavit.accountant.verifier.product import Atoms, Tails
 __all__ = ["LEAST", "LatticeMasses", "anchors", "from_above", "from_below", "on_grid", "reach"]
 
 TINY = 1e-12
+HALVINGS = 8
+"""Of how far the least loss of weight is from 0 where all of them are positive."""
 ALMOST = 1e-6
 """How far from its place an atom may be, on the safe side, in units of the spacing."""
 NEARLY = 1e-9
@@ -133,14 +135,16 @@ def reach(pair: Pair, negligible: float, light: float = 0.0) -> tuple[float, flo
 
     Below them there may be ``light``, which goes up to the lowest place (above) or is left out (below).
     """
-
     finite = pair.finite
 
-    def beyond(loss: float) -> bool:
-        tail = pair.above(arb(loss))[0]
-        return float(tail - pair.infinite) <= negligible if loss > 0 else float(finite - tail) <= max(negligible, light)
+    def above(loss: float) -> bool:
+        return float(pair.above(arb(loss))[0] - pair.infinite) <= negligible
 
-    top, low = _edge(beyond, 1.0), _edge(beyond, -1.0)
+    def below(loss: float) -> bool:
+        return float(finite - pair.above(arb(loss))[0]) <= max(negligible, light)
+
+    top = _edge(above, 1.0)
+    low = _closer(below, 0.0, top, HALVINGS) if below(0.0) else _edge(below, -1.0)
     return (low if pair.bottom is None else max(low, float(pair.bottom))), top
 
 
@@ -150,8 +154,12 @@ def _edge(beyond: Callable[[float], bool], loss: float) -> float:
         loss *= 2.0
     while abs(loss) > TINY and beyond(loss / 2):
         loss /= 2.0
-    inner = loss / 2
-    for _ in range(4):
+    return _closer(beyond, loss, loss / 2, 4)
+
+
+def _closer(beyond: Callable[[float], bool], loss: float, inner: float, halvings: int) -> float:
+    """The loss, which is beyond, moved towards one that is not."""
+    for _ in range(halvings):
         middle = (inner + loss) / 2
         inner, loss = (inner, middle) if beyond(middle) else (middle, loss)
     return loss
@@ -232,8 +240,9 @@ def _grouped(
 ) -> tuple[int, list[Ball], Tails]:
     """The groups' P-masses on the lattice points from the first one up, and what is left above.
 
-    Loss +inf is a group of its own, left out here. Where rounding keeps a group's ratio from being e^l, P is brought
-    down to e^l Q; for the mirror image, of which Q is the P, the ratio is at most e^l instead, and Q is brought down.
+    Loss +inf is a group of its own, left out here; losses below the first cell are left out, but belong to it in the
+    mirror image, where they are large ones. Where rounding keeps a group's ratio from being e^l, P is brought down to
+    e^l Q; for the mirror image, of which Q is the P, the ratio is at most e^l instead, and Q is brought down.
     """
     first, last = _index(low - offset, step) - 1, _index(high - offset, step) + 1
     edge = step * (0.5 - BELOW_CENTRE) + offset
@@ -243,7 +252,7 @@ def _grouped(
         if (place := _place(atom.loss - offset, step, mirrored=mirrored)) is not None and first <= place <= last
     }
     tails = []
-    for i in range(first, last + 1):
+    for i in range(first - 1, last + 1):
         p, q = pair.above(i * step + edge)
         p = p - pair.infinite
         for place, atom in atoms.items():
@@ -256,9 +265,11 @@ def _grouped(
     masses = [arb(0)] * len(grown)
     for place, atom in atoms.items():  # Q-mass is kept where the pair is turned, P-mass otherwise
         masses[place - first] += atom.mass * (place * step + offset - atom.loss).exp() if mirrored else atom.mass
-    share, cell = arb(1), (1 - pair.infinite - whole - tails[0][0], 1 - whole_q - tails[0][1])
+    if mirrored:
+        tails[0] = 1 - pair.infinite - whole, 1 - whole_q
+    share, cell = arb(1), _between(tails[0], tails[1])
     target = 0
-    for i, (lower, upper) in enumerate(pairwise(tails), start=1):
+    for i, (lower, upper) in enumerate(pairwise(tails[1:]), start=1):
         above = _between(lower, upper)
         lacking = share * (grown[target] * cell[1] - cell[0])
         if not mirrored and lacking < 0 and -lacking <= NEARLY * share * cell[0]:  # as good as at its place

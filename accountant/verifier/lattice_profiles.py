@@ -29,7 +29,7 @@ from affidavit.accountant.verifier.sampled import expected_delta, fronts
 
 __all__ = ["lattice_above", "sampled_profile"]
 
-COARSE_WIDTH, ROUGH_DELTA, SHARP = 2e-3, 3e-2, 1e-6
+COARSE_WIDTH, ROUGH_DELTA, SHARP = 2e-3, 3e-2, 5e-5
 """Relative bracket widths: of a first look, of a rough curve, and what needs no lattice."""
 REFINEMENTS, HALVINGS, MAX_WORK = 4, 4, 128 << 15
 """Refinements and halvings at most; places times bits of a refined sum."""
@@ -49,41 +49,40 @@ def sampled_profile(fixed: Fixed, goal: Goal) -> Profile:
     found: list[Profile] = []
     pending: list[_Look] = []
     forward, backward = fronts(fixed, negligible=tail)
+    looks = forward.directed or goal.keep != "both"
     for front in (forward, backward) if forward.directed else (forward,):
         exact = front.closed_form() or front.single() or _sharp(beside_others(front), goal)
         if exact is not None:
             found.append(exact)
-        elif forward.directed or goal.keep != "both":
-            # A quick look at the upper side: it may show that this direction does not matter.
-            largest = front.largest if goal.delta is not None else math.inf
-            pending.append(_Look.at(front, goal) if largest == math.inf else _Look(front, math.inf, None, largest))
         else:
-            pending.append(_Look(front, math.inf, None, math.inf))
+            pending.append(
+                _Look(front, math.inf, None, front.largest if looks and goal.delta is not None else math.inf)
+            )
     if not (forward.attained or forward.directed or found):
         return _two_lattices(forward, backward, goal)
     known = [_asked(profile, goal) for profile in found] if pending else []
-    for first in sorted(pending, key=lambda look: -look.upper):
+    while pending:
+        pending.sort(key=lambda look: look.upper)
+        look = pending.pop()
         floor, top = (max((sides[i] for sides in known), default=0.0) for i in (0, 1))
         most = top if goal.keep == "upper" else min(top, floor + HARDLY * (top - floor))
-        if goal.delta is not None and first.front.largest <= max(most, goal.enough):
-            found.append(AtMost(first.front.largest))
-            continue
-        look = _Look.at(first.front, goal) if first.upper < math.inf and first.profile is None else first
-        if look.profile is not None and look.upper <= max(most, goal.enough):
+        if goal.delta is not None and look.front.largest <= max(most, goal.enough):
+            found.append(AtMost(look.front.largest))
+        elif looks and look.profile is None:  # it may show that this direction does not matter
+            pending.append(_Look.at(look.front, goal))
+        elif look.profile is not None and look.upper <= max(most, goal.enough):
             found.append(look.profile)
-            continue
-        found.append(_refined(look, goal, max(floor, goal.enough), top))
-        known.append(_asked(found[-1], goal))
-    result = worst(found)
-    if forward.attained or forward.single() is not None or goal.keep == "upper":
-        return result
-    other = _lattice_profile(backward, backward.spacing(NARROW / 2), keep="lower")
-    return Best((result, OneSide(other, "lower")))
+        else:
+            found.append(_refined(look, goal, max(floor, goal.enough), top))
+            known.append(_asked(found[-1], goal))
+    return worst(found)
 
 
 def _sharp(profile: Profile | None, goal: Goal) -> Profile | None:
-    """The profile if a lattice is hardly narrower."""
-    lower, upper = (0.0, 1.0) if profile is None else _asked(profile, goal)
+    """The profile if it is enough, or a lattice is hardly narrower."""
+    if profile is None or goal.met(profile):
+        return profile
+    lower, upper = _asked(profile, goal)
     return profile if upper - lower <= SHARP * upper else None
 
 

@@ -33,6 +33,9 @@ def listed(branches: Iterable[Branch], side: Side) -> tuple[Branch, ...]:
 
 
 def composed(options: Sequence[Sequence[Branch]], side: Side) -> tuple[Branch, ...]:
+    """One of each; where only one has several, none of which covers another, what is beside them changes nothing."""
+    if sum(len(option) > 1 for option in options) < 2:
+        return tuple(map(Branch.joined, product(*options)))
     if math.prod(map(len, options)) <= _MAX_PRODUCT:
         return listed(map(Branch.joined, product(*options)), side)
     if side == "lower":
@@ -41,7 +44,7 @@ def composed(options: Sequence[Sequence[Branch]], side: Side) -> tuple[Branch, .
 
 
 def repeated(inner: Sequence[Branch], count: int, side: Side) -> tuple[Branch, ...]:
-    """Every copy has slots of its own: any sequence of cases."""
+    """Every copy has slots of its own: any sequence of cases, as many of each, none of which covers another."""
     if len(inner) == 1 or count == 1:
         return undominated(_times(one, count, side) for one in inner)
     ranges = {spread for one in inner for spread, _ in one.steps}
@@ -54,7 +57,7 @@ def repeated(inner: Sequence[Branch], count: int, side: Side) -> tuple[Branch, .
     if not few:
         return (any_of(inner, count),)
     join = Branch.in_any_order if ranges else Branch.joined
-    return undominated(join([*map(Branch.times, inner, split)]) for split in _splits(count, len(inner)))
+    return tuple(join([*map(Branch.times, inner, split)]) for split in _splits(count, len(inner)))
 
 
 def _times(one: Branch, count: int, side: Side) -> Branch:

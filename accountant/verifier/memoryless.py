@@ -22,7 +22,7 @@ from affidavit.accountant.verifier.balls import Ball, ball, precision
 from affidavit.accountant.verifier.product import ProductProfile, TwoValued, two_point_product
 from affidavit.accountant.verifier.profile import SMALLEST, Goal
 
-__all__ = ["METHOD", "MOST_USES", "Estimate", "Kind", "estimate", "memoryless_profile"]
+__all__ = ["METHOD", "MOST_USES", "Estimate", "Kind", "estimate", "memoryless_profile", "two_losses"]
 
 BITS = 256
 MOST_USES = 20_000_000
@@ -99,13 +99,13 @@ def memoryless_profile(kind: Kind, t: float, *, budget: float, removed: bool = T
     ``budget``: the mass that may be cut off (it is charged). Raises ``NotSupported`` where there are too many losses.
     """
     with precision(BITS):
-        high, low, share = _two_losses(ball(kind.range), ball(kind.rate), ball(t), removed=removed)
+        high, low, share = two_losses(ball(kind.range), ball(kind.rate), ball(t), removed=removed)
         atoms = two_point_product([], budget=budget, others=[TwoValued(high, low, share, kind.uses)])
     return ProductProfile(None, atoms, METHOD, BITS)
 
 
-def _two_losses(eta: Ball, rate: Ball, t: Ball, *, removed: bool) -> tuple[Ball, Ball, Ball]:
-    """The larger and the smaller loss, and P's mass on the larger one."""
+def two_losses(eta: Ball, rate: Ball, t: Ball, *, removed: bool) -> tuple[Ball, Ball, Ball]:
+    """The larger and the smaller loss, and P's mass on the larger one; t = η/2 is a pure mechanism of ε = η/2."""
     rare = ((eta - t).expm1()) / eta.expm1()  # Q-mass of the ratio e^t
     near, far = 1 + rate * t.expm1(), 1 + rate * (t - eta).expm1()
     return (near.log(), far.log(), rare * near) if removed else (-far.log(), -near.log(), 1 - rare)

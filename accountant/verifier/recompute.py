@@ -170,7 +170,7 @@ class _Answers:
         left = [branch for branch in group if not self.stays_below(branch)]
         if len(left) < len(group):
             self.high = max(self.high, self.low)
-        covered = _together(left, self.goal) if len(left) > FEW else None
+        covered = _together(left, replace(self.goal, keep="upper", enough=self.high)) if len(left) > FEW else None
         if covered is None:
             for branch in left:
                 self.add(branch)
@@ -239,7 +239,7 @@ def _together(group: Sequence[Branch], goal: Goal) -> _Found | None:
         return None
     whole = any_of(group, 1)
     if whole.steps or whole.fixed.rho:
-        profile = zcdp_profile(whole, replace(goal, keep="upper"))
+        profile = zcdp_profile(whole, goal)
     else:
         delta = goal.expected or goal.delta or expected_delta(whole.first, goal.epsilon or 0.0)
         forward, backward = fronts(whole.first, negligible=max(SMALLEST, delta * TAIL))

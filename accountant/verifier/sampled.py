@@ -35,6 +35,7 @@ from affidavit.accountant.verifier.exponential_use import LEAST_RANGE
 from affidavit.accountant.verifier.finite_losses import chunked, losses_of, most_atoms
 from affidavit.accountant.verifier.front import Direction, Front
 from affidavit.accountant.verifier.largest import Largest
+from affidavit.accountant.verifier.memoryless import two_losses
 from affidavit.accountant.verifier.pairs import (
     Beside,
     Combined,
@@ -75,16 +76,6 @@ def _single_pure(branch: Branch) -> Ball | None:
     return None
 
 
-def _two_valued(epsilon: Ball, rate: Ball, count: int, *, forward: bool) -> TwoValued:
-    """A pure mechanism under mixture sampling: ``Mixed`` (forward) or ``Reversed``."""
-    high = (1 - rate + rate * epsilon.exp()).log()
-    low = (1 - rate + rate * (-epsilon).exp()).log()
-    chance = 1 / (1 + (-epsilon).exp())
-    if forward:
-        return TwoValued(high, low, rate * chance + (1 - rate) * (1 - chance), count)
-    return TwoValued(-low, -high, chance, count)
-
-
 def _direction(branch: Branch, *, forward: bool, lattice: bool, negligible: float) -> Direction:
     """All that runs; what is only known to be concentrated, or of a range, by the pair that dominates it."""
     fixed = branch.fixed
@@ -103,8 +94,8 @@ def _direction(branch: Branch, *, forward: bool, lattice: bool, negligible: floa
             case Sampled():
                 epsilon = _single_pure(use.of)
                 if epsilon is not None and _is_mixture(use):
-                    toward = forward != use.mirrored
-                    binomials.append(_two_valued(epsilon, ball(use.rate), count, forward=toward))
+                    losses = two_losses(2 * epsilon, ball(use.rate), epsilon, removed=forward != use.mirrored)
+                    binomials.append(TwoValued(*losses, count))
                     continue
                 above, below = sampled_pairs(use, forward=forward, negligible=negligible / count)
                 upper.append((above, count))
@@ -160,12 +151,12 @@ def _halves(steps: Steps) -> list[tuple[Pure, int]]:
     ]
 
 
-def fronts(fixed: Fixed, *, negligible: float, lattice: bool = False) -> tuple[Front, Front]:
-    """Both directions; ``negligible`` is a mass that may be cut off. ``lattice``: one is needed for others anyway."""
+def fronts(fixed: Fixed, *, negligible: float) -> tuple[Front, Front]:
+    """Both directions; ``negligible`` is a mass that may be cut off."""
     bits, branch = int(GUARD_BITS - math.log2(negligible)) + _further_bits(fixed), Branch(first=fixed)
     with precision(bits):
         forward, backward = (
-            _direction(branch, forward=forward, lattice=lattice, negligible=negligible) for forward in (True, False)
+            _direction(branch, forward=forward, lattice=False, negligible=negligible) for forward in (True, False)
         )
     return Front(forward, negligible, bits), Front(backward, negligible, bits)
 

@@ -198,6 +198,30 @@ def test_lattice_masses_are_distributions(name: str) -> None:
         assert float(second) <= 1 + 1.25 / 32  # one cell's rounding, at the very end only
 
 
+@pytest.mark.parametrize("mu", [20, 79, 150])
+def test_a_lattice_of_large_losses_begins_where_they_do(mu: int) -> None:
+    """A loud Gaussian's, around μ²/2: most of the places were empty, and below the first group took all of it."""
+    with precision(124):
+        pair, step = GaussianPair(ball(mu)), ball(mu) / 90
+        low, high = reach(pair, 1e-16, 1e-9)
+        assert low > mu**2 / 2 - 9 * mu
+        above, below = from_above(pair, step, low, high), from_below(pair, step, low, high)
+        assert sum(map(float, below.masses)) > 1 - 1e-8
+        for z in (-2, 0, 3, 6):
+            point = ball(mu**2 / 2 + z * mu + 1 / 97)
+            p, q = pair.above(point)
+            sticks = []
+            for side in (below, above):
+                losses = [(side.first + i) * step for i in range(len(side.masses))]
+                gains = (
+                    m * (1 - (point - loss).exp()) for m, loss in zip(side.masses, losses, strict=True) if loss > point
+                )
+                sticks.append(float(sum(gains, ball(float(side.infinite)))))
+            truth = float(p - point.exp() * q)
+            assert sticks[0] * (1 - 1e-12) <= truth <= sticks[1] * (1 + 1e-12)
+            assert sticks[1] - sticks[0] <= 0.03 * truth
+
+
 @pytest.mark.parametrize("light", [0.0, 1e-6])
 @pytest.mark.parametrize("width", [2, 20, 30])
 def test_atoms_below_the_lattice_lower_the_curve(width: int, light: float) -> None:
