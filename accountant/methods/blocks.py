@@ -28,7 +28,7 @@ from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.adaptive import likely, recursion_points, tail_bound, typical_range
 from affidavit.accountant.methods.base import LEAST_RANGE, LOUD, Interval, Target
 from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, curve_below
-from affidavit.accountant.methods.one_law import FINE, Law, law_above, longer, start_aligned, start_of
+from affidavit.accountant.methods.one_law import Law, law_above, longer, start_aligned, start_of
 from affidavit.accountant.methods.recursion import Corridor, lower_profile, upper_profile, whole
 from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, are_weak, few_uses
 from affidavit.accountant.methods.sampled_use import SampledUse
@@ -54,8 +54,6 @@ COPIES, MOST_COPIES = 0.2, 12
 STAGE, LAST_STAGE, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
 """Uses that are added to one behind them, and in the end; all of them where √(``ENOUGH`` × uses) are behind, or so
 many. On samples, all."""
-SOME, OTHERS, ROUGH = 700, 4_000, 28
-"""Not on samples, of that many uses: lattice points to the deviation of one use that are enough."""
 UNEVEN, RARE, COPIES_IN_STAGES, UNEVEN_STAGE = 1.0 / 16.0, 0.01, 3, 0.5
 """Variance of which of a use's two losses it is, and a rate, below which there are many stages on samples, too: blocks
 before the first, uses added to one behind them."""
@@ -269,11 +267,7 @@ def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Ab
                 for _, block, spacing in sides
             ]
         else:
-            points = ROUGH if rate == 1.0 and SOME < uses <= OTHERS else FINE
-            starts = [
-                start_of(use, block, spacing, copies=copies, small=small, points=points)
-                for use, block, spacing in sides
-            ]
+            starts = [start_of(use, block, spacing, copies=copies, small=small) for use, block, spacing in sides]
         growth = constant = 0.0
         while True:
             laws = [law_above(side[0], start, tilt=tilt) for side, start in zip(sides, starts, strict=True)]

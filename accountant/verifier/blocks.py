@@ -49,8 +49,8 @@ SHORTEST = 25
 STAGE, LAST, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
 """Uses of a stage to one behind it, of the last one at most; the rest at once where √(``ENOUGH`` × uses) are behind, or
 so many."""
-FINE, ROUGH, SOME, MANY = 32, 24, 700, 4_000
-"""Lattice points to the deviation of one use, where the pair is looked for: the second from so many to so many uses."""
+FINE = 32
+"""Lattice points to the deviation of one use, where the pair is looked for."""
 UNEVEN, COPIES, UNEVEN_STAGE = 4.0, 3, 0.5
 """A gap between two losses, in deviations, from which on ever so many stages are taken; blocks before the first one;
 uses of a stage to one behind it."""
@@ -152,8 +152,7 @@ class Run:
         copies = min(self.uses // self.length, COPIES) if uneven else 1
         stage, last = (UNEVEN_STAGE, 1.0) if uneven else (STAGE, LAST)
         enough = math.inf if uneven else min(math.sqrt(ENOUGH * self.uses), MOST_BEHIND)
-        points = ROUGH if uneven or SOME < self.uses <= MANY else FINE
-        parts = max(1, round(float(self.step) * points / self.deviation))
+        parts = max(1, round(float(self.step) * FINE / self.deviation))
         fine = self.step / parts
         with precision():
             block = law_of(_masses(*self.sides, self.step))
@@ -163,7 +162,7 @@ class Run:
             way = way_of(fine)
         while (rest := self.uses - behind) > 0:
             found = surrogate(start, way, float(fine), self.tilt)
-            if found is None or (slack := slack + found.growth * rest) > LOOSE:
+            if (slack := slack + found.growth * rest) > LOOSE:
                 return None
             if rest <= last * behind or behind >= enough:
                 with precision():

@@ -32,6 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from affidavit.accountant.least_cost import cheapest_shares
 from affidavit.accountant.verifier.balls import Array
 from affidavit.accountant.verifier.convolve import convolved
 from affidavit.accountant.verifier.exponential_use import FLOOR, STEP, Indices, Way, raised
@@ -45,11 +46,11 @@ LIGHT = 2e-154
 SMOOTHED = 2.0**-36
 REACH = 8.0
 """Deviations of the normal law that are kept."""
-CHOICES, MOST_TIMES = 7, 4
-"""Choices that are tried, and most uses at once."""
-ROWS, ROUNDS, SPARE, MISSING = 60, 4, 1e-6, 1e3
-"""Of the linear program: inequalities at first, how often more are added, how much more they ask, in uses, so that
-others are met too, and the price of what is left for g."""
+CHOICES, MOST_TIMES = 5, 4
+"""Choices that are tried: the best at so many places, and so many others; most uses at once."""
+ROWS, ROUNDS, SPARE = 60, 4, 1e-6
+"""Of the linear program: inequalities at first, how often more are added, and how much more they ask, in uses, so that
+others are met too."""
 RESOLVED, FAR = 1e-9, 1e3
 """Where a use moves F by a smaller share, and where F is not so many times its mass on +inf, g and c have to do."""
 
@@ -174,8 +175,8 @@ def refined(block: Law, copies: int, step: float, parts: int, small: float) -> L
     return fine.plus(smooth).kept(small)
 
 
-def surrogate(start: Law, way: Way, step: float, tilt: float) -> Surrogate | None:
-    """A law for each use before ``start``, on the lattice of ``way``; None if no choice tried will do."""
+def surrogate(start: Law, way: Way, step: float, tilt: float) -> Surrogate:
+    """A law for each use before ``start``, on the lattice of ``way``."""
     function = _Function.of(start, step)
     margin = 2 + max(way.reach)
     low, count = start.first - margin, len(start.masses) + 2 * margin
@@ -205,6 +206,7 @@ def surrogate(start: Law, way: Way, step: float, tilt: float) -> Surrogate | Non
     asked = np.flatnonzero(near & (gain > RESOLVED * none))
     if len(asked):
         cuts = {int(best[i]) for i in (centre, *np.linspace(asked[0], asked[-1], CHOICES).astype(int))}
+        cuts.update(np.linspace(0, len(way.chance_down) - 1, CHOICES + 2)[1:-1].astype(int).tolist())
         cuts.add(_largest_moment(way, tilt * step))
         laws = [_NO_USE, *(_one_choice(way, cut) for cut in cuts)]
         laws += [one.plus(other) for i, one in enumerate(laws[1:]) for other in laws[i + 1 :]]
@@ -221,10 +223,7 @@ def surrogate(start: Law, way: Way, step: float, tilt: float) -> Surrogate | Non
         rows = asked[np.unique(np.linspace(0, len(asked) - 1, ROWS).astype(int))]
         for _ in range(ROUNDS):
             need = (needed[rows] - none[rows]) / gain[rows] + SPARE
-            weights = _cheapest(np.array([rise(law, rows) for law in laws]), need, cost / max(cost))
-            if weights is None:
-                return None
-            law = _mixed(laws, weights)
+            law = _mixed(laws, cheapest_shares(np.array([rise(law, rows) for law in laws]), need, cost))
             missing = (needed - seen(law))[asked] / gain[asked]
             worst = np.setdiff1d(asked[np.argsort(missing)[-ROWS:]], rows)
             if missing.max() <= 0.0 or not len(worst):
@@ -234,20 +233,6 @@ def surrogate(start: Law, way: Way, step: float, tilt: float) -> Surrogate | Non
     growth = float(np.max(upper[near] / mixed[near], initial=1.0)) * (1.0 + STEP) - 1.0
     constant = float(np.max((upper - mixed)[~near], initial=0.0)) * (1.0 + STEP) + FLOOR
     return Surrogate(law, growth, constant)
-
-
-def _cheapest(rise: Array, need: Array, cost: Array) -> Array | None:
-    """Weights of laws, of sum 1, whose rise is what is needed, at about the least cost; any are valid."""
-    from scipy.optimize import linprog
-
-    priced, shares = np.append(cost, MISSING), np.append(np.ones(len(cost)), 0.0)[None, :]
-    effects = np.column_stack([rise.T, np.ones(len(need))])
-    found = linprog(priced, -effects, -need, shares, [1.0], method="highs")
-    if found.x is None:
-        return None
-    weights = np.maximum(found.x[:-1], 0.0)
-    result: Array = weights / weights.sum()
-    return result
 
 
 def _mixed(laws: list[Law], weights: Array) -> Law:
