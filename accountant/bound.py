@@ -13,7 +13,7 @@ an absolute floor of a thousandth of it; an ε above 500 is of no use, and ten t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -130,7 +130,7 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
     looks: dict[Scenario, Found] = {}
     skipped: list[Scenario] = []
     least, above_seen = 0.0, False
-    order = sorted(cases.all, key=_likely_cost, reverse=True) if len(cases.all) > 1 else [*cases.all]
+    order = _in_order(cases.all) if len(cases.all) > 1 else [*cases.all]
     alone, groups = groups_of(order)
     if not any(one in cases.upper for one in alone):
         alone, groups = order, []
@@ -207,8 +207,11 @@ def _together(group: Sequence[Scenario], relation: Relation, target: Target) -> 
     return min(found, key=_upper, default=None)
 
 
-def _likely_cost(scenario: Scenario) -> tuple[float, float]:
-    return certain_failure(scenario), math.fsum(count * likely_size(node) for node, count in scenario.nodes())
+def _in_order(cases: Iterable[Scenario]) -> list[Scenario]:
+    """The largest first, then those that fail most often, which says little where δ is larger."""
+    sizes = {one: math.fsum(count * likely_size(node) for node, count in one.nodes()) for one in cases}
+    largest = max(sizes.values())
+    return sorted(sizes, key=lambda one: (sizes[one] == largest, certain_failure(one), sizes[one]), reverse=True)
 
 
 def _stays_below(scenario: Scenario, relation: Relation, target: Target, least: float) -> bool:

@@ -115,16 +115,22 @@ class _Answers:
         self.low = self.alone = self.high = 0.0
         self.methods: list[str] = []
         branches = [*dict.fromkeys((*found.upper, *found.lower))]
-        order = sorted(branches, key=self.cost, reverse=True) if len(branches) > 1 else branches
+        order = self.in_order(branches) if len(branches) > 1 else branches
         alone = ALONE if any(branch in self.upper for branch in order[:ALONE]) else len(order)
         for branch in order[:alone]:
             self.add(branch)
         self.add_group([one for one in order[alone:] if one in self.upper])
 
-    def cost(self, branch: Branch) -> tuple[float, float]:
-        """By which branches are put in order; a failure that is unlikely beside δ says little."""
-        failures, size = likely_cost(branch)
-        return (failures if failures >= FORGIVEN * (self.goal.delta or 0.0) else 0.0), size
+    def in_order(self, branches: Sequence[Branch]) -> list[Branch]:
+        """The largest first, then those that fail most often, unless that is unlikely beside δ."""
+        costs = {branch: likely_cost(branch) for branch in branches}
+        largest, little = max(size for _, size in costs.values()), FORGIVEN * (self.goal.delta or 0.0)
+
+        def key(branch: Branch) -> tuple[bool, float, float]:
+            failures, size = costs[branch]
+            return size == largest, failures if failures >= little else 0.0, size
+
+        return sorted(branches, key=key, reverse=True)
 
     def stays_below(self, branch: Branch) -> bool:
         """Whether it costs, at a glance, no more than a lower side that is known: then it changes neither side."""

@@ -25,7 +25,8 @@ def test_no_mixture_is_cheaper(choices: int, needs: int) -> None:
         effects, least, costs = _problem(choices, needs, seed=seed)
         shares = cheapest_shares(effects, least, costs)
         known = linprog(costs, A_ub=-effects.T, b_ub=-least, A_eq=np.ones((1, choices)), b_eq=[1.0])
-        assert shares.min() >= 0.0 and shares.sum() == pytest.approx(1.0, abs=1e-12)
+        assert shares.min() >= 0.0
+        assert shares.sum() == pytest.approx(1.0, abs=1e-12)
         assert (shares @ effects >= least - 1e-5).all()
         assert shares @ costs == pytest.approx(known.fun, rel=1e-5)
 
