@@ -28,7 +28,7 @@ from affidavit.accountant.methods.ceiling import costs_at_most
 from affidavit.accountant.methods.cover import FEW, WIDER, covering, groups_of
 from affidavit.accountant.methods.failure import certain_failure
 from affidavit.accountant.methods.pld import PldMethod
-from affidavit.accountant.methods.zcdp import ZcdpMethod
+from affidavit.accountant.methods.rdp import RenyiMethod
 from affidavit.accountant.plan import Plan, canonical_json, core, parse_plan
 from affidavit.accountant.show import Facts, Shown, between, lower, table, upper
 from affidavit.accountant.validate import Relation
@@ -38,7 +38,7 @@ __all__ = ["METHODS", "Bound", "MethodResult", "Methods", "bound", "profile_poin
 
 COARSE = 3e-2
 """Tolerance of a first look at several scenarios."""
-COVERING: tuple[Method, ...] = (ZcdpMethod(), PldMethod())
+COVERING: tuple[Method, ...] = (RenyiMethod(), PldMethod())
 """What is asked about a group of cases."""
 ADMITTED = 4
 """Of so many cases with ``zcdp``, the likely costliest, it is looked at what Gaussians in their place cost."""
@@ -124,7 +124,7 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
 
     Of several, each is looked at coarsely first, and only those sharply, the costliest first, whose coarse upper side
     is above all lower sides that are known: the others change neither. Nor do those that cost less by zCDP alone, nor
-    those whose coarse upper side is below a sharp one and whose lower side is far below the largest.
+    those whose coarse upper side is below a sharp one and whose coarse lower side is below that of the same case.
     """
     coarse = replace(target, tolerance=max(target.tolerance, COARSE if len(cases.all) > 1 else 0.0))
     looks: dict[Scenario, Found] = {}
@@ -169,17 +169,19 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
             least = max(least, found.interval.lower)
     above: dict[Scenario, Found] = {}
     below: dict[Scenario, Found] = {}
+    lowest = 0.0  # what a coarse look says of those that are looked at sharply
     for scenario, look in sorted(looks.items(), key=lambda item: -item[1].interval.upper):
         low, high = look.interval
         most_known = max((f.interval.upper for f in above.values()), default=0.0)
-        no_matter = high <= least or (high <= most_known and low <= (1.0 - COARSE) * least)
-        sharp = coarse == target or (above and no_matter)
-        found = look if sharp else best(scenario, relation, target, admit=low > 0.0 and len(below) < ADMITTED)
+        reached = scenario in cases.lower
+        no_matter = high <= least or (high <= most_known and (low <= lowest or not reached))
+        enough = coarse == target or (bool(above) and no_matter)
+        found = look if enough else best(scenario, relation, target, admit=low > 0.0 and len(below) < ADMITTED)
         if scenario in cases.upper:
             above[scenario] = found
-        if scenario in cases.lower:
+        if reached:
             below[scenario] = found
-            least = max(least, found.interval.lower)
+            least, lowest = max(least, found.interval.lower), max(lowest, 0.0 if enough else low)
     if least > max(map(_upper, (most, *above.values()))):
         # A lower side that nothing reaches: what was skipped for it has to be bounded after all.
         above |= {scenario: best(scenario, relation, target) for scenario in skipped if scenario in cases.upper}
