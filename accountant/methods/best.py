@@ -169,14 +169,22 @@ def admitted(scenario: Scenario, relation: Relation, target: Target, *, enough: 
     gaussian = stand_in(scenario)
     if gaussian is None:
         return 0.0
-    explicit, alone = replace(target, explicit=True), _one_statement(scenario, target)
+    alone = _one_statement(scenario, target)
     if alone >= enough:
         return alone
     if enough < math.inf and gaussian.exponentials and _samples_zcdp(scenario):
-        least = best(_halved(gaussian), relation, explicit).interval.lower
+        least = _least(_halved(gaussian), relation, target)
         if least >= enough:
             return least
-    return max(alone, best(gaussian, relation, explicit).interval.lower)
+    return max(alone, _least(gaussian, relation, target))
+
+
+def _least(scenario: Scenario, relation: Relation, target: Target) -> float:
+    """A lower side that stated data sets reach; of very many exponential mechanisms without an upper one."""
+    explicit = replace(target, explicit=True)
+    if not BlocksMethod().why_not(scenario, relation):
+        return BlocksProfile(scenario, relation, explicit).least(explicit)
+    return best(scenario, relation, explicit).interval.lower
 
 
 def _one_statement(scenario: Scenario, target: Target) -> float:
@@ -220,11 +228,8 @@ def _alike(scenario: Scenario, relation: Relation, target: Target) -> float:
         return 0.0
     chosen = replace(scenario, fixed=tuple(fixed.items()))
     chosen = stand_in(chosen) or chosen
-    rough = replace(target, tolerance=max(target.tolerance, ALIKE), explicit=True)
-    if not BlocksMethod().why_not(chosen, "add-remove"):
-        return BlocksProfile(chosen, "add-remove", rough).least(rough)
     try:
-        return best(chosen, "add-remove", rough).interval.lower
+        return _least(chosen, "add-remove", replace(target, tolerance=max(target.tolerance, ALIKE)))
     except NotSupported:
         return 0.0
 

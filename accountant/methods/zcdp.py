@@ -118,7 +118,7 @@ class ZcdpProfile:
         """The conversion at the best α, solved for ε."""
         if self.rho == 0.0 or math.isinf(self.rho):
             return Interval(0.0, self.rho)
-        log_delta = math.log(delta)
+        log_delta = math.log(min(delta, 1.0))
 
         def at(x: float) -> float:
             over = math.exp(x)
