@@ -23,7 +23,7 @@ from affidavit.accountant.cases.choices import likely_size
 from affidavit.accountant.cases.scenario import Scenario, Scenarios, scenarios
 from affidavit.accountant.errors import NotSupported, PlanError
 from affidavit.accountant.methods.base import Interval, Method, Target
-from affidavit.accountant.methods.best import ALL, METHODS, Found, admitted, ask, best, candidates, edge, seen
+from affidavit.accountant.methods.best import ALL, METHODS, Found, admitted, ask, best, candidates, edge, lowest, seen
 from affidavit.accountant.methods.ceiling import costs_at_most
 from affidavit.accountant.methods.cover import FEW, WIDER, covering, groups_of
 from affidavit.accountant.methods.failure import certain_failure
@@ -126,7 +126,8 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
     is above all lower sides that are known: the others change neither. Nor do those that cost less by zCDP alone, nor
     those whose coarse upper side is below a sharp one and whose coarse lower side is below that of the same case.
     """
-    coarse = replace(target, tolerance=max(target.tolerance, COARSE if len(cases.all) > 1 else 0.0))
+    several = max(len(cases.upper), len(cases.lower)) > 1
+    coarse = replace(target, tolerance=max(target.tolerance, COARSE if several else 0.0))
     looks: dict[Scenario, Found] = {}
     skipped: list[Scenario] = []
     least, above_seen = 0.0, False
@@ -159,7 +160,8 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
             continue
         try:
             admit = scenario in cases.lower and sum(one in cases.lower for one in looks) < ADMITTED
-            looks[scenario] = found = best(scenario, relation, coarse, admit=admit)
+            look_at = best if scenario in cases.upper else lowest
+            looks[scenario] = found = look_at(scenario, relation, coarse, admit=admit)
         except NotSupported:
             if scenario in cases.upper:
                 raise
@@ -169,19 +171,20 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
             least = max(least, found.interval.lower)
     above: dict[Scenario, Found] = {}
     below: dict[Scenario, Found] = {}
-    lowest = 0.0  # what a coarse look says of those that are looked at sharply
+    coarsest = 0.0  # what a coarse look says of those that are looked at sharply
     for scenario, look in sorted(looks.items(), key=lambda item: -item[1].interval.upper):
         low, high = look.interval
         most_known = max((f.interval.upper for f in above.values()), default=0.0)
         reached = scenario in cases.lower
-        no_matter = high <= least or (high <= most_known and (low <= lowest or not reached))
+        no_matter = high <= least or (high <= most_known and (low <= coarsest or not reached))
         enough = coarse == target or (bool(above) and no_matter)
-        found = look if enough else best(scenario, relation, target, admit=low > 0.0 and len(below) < ADMITTED)
+        look_at = best if scenario in cases.upper else lowest
+        found = look if enough else look_at(scenario, relation, target, admit=low > 0.0 and len(below) < ADMITTED)
         if scenario in cases.upper:
             above[scenario] = found
         if reached:
             below[scenario] = found
-            least, lowest = max(least, found.interval.lower), max(lowest, 0.0 if enough else low)
+            least, coarsest = max(least, found.interval.lower), max(coarsest, 0.0 if enough else low)
     if least > max(map(_upper, (most, *above.values()))):
         # A lower side that nothing reaches: what was skipped for it has to be bounded after all.
         above |= {scenario: best(scenario, relation, target) for scenario in skipped if scenario in cases.upper}

@@ -38,7 +38,7 @@ from affidavit.accountant.plan import (
 )
 from affidavit.accountant.validate import Relation
 
-__all__ = ["ALL", "METHODS", "Found", "admitted", "ask", "best", "candidates", "edge", "seen"]
+__all__ = ["ALL", "METHODS", "Found", "admitted", "ask", "best", "candidates", "edge", "lowest", "seen"]
 
 
 EXACT: tuple[Method, ...] = (
@@ -151,12 +151,12 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
     enough = CLOSE * smallest.interval.upper
     chosen = admitted(scenario, relation, target, enough=enough) if admit else 0.0
     found += [Found(Interval(least, math.inf), "") for least in (chosen, _alike(scenario, relation, target)) if least]
-    lowest = max(found, key=lambda one: one.interval.lower)
-    if lowest.interval.lower > smallest.interval.upper:
+    largest = max(found, key=lambda one: one.interval.lower)
+    if largest.interval.lower > smallest.interval.upper:
         # Another theorem is below the curve that no pair reaches: of that curve only the explicit pair is left.
         explicit = [_found(method, scenario, relation, replace(target, explicit=True)) for method in methods]
-        lowest = max(explicit, key=lambda one: one.interval.lower)
-    return Found(Interval(lowest.interval.lower, smallest.interval.upper), smallest.method, lowest.attained)
+        largest = max(explicit, key=lambda one: one.interval.lower)
+    return Found(Interval(largest.interval.lower, smallest.interval.upper), smallest.method, largest.attained)
 
 
 @lru_cache(maxsize=64)
@@ -172,19 +172,20 @@ def admitted(scenario: Scenario, relation: Relation, target: Target, *, enough: 
     alone = _one_statement(scenario, target)
     if alone >= enough:
         return alone
+    explicit = replace(target, explicit=True)
     if enough < math.inf and gaussian.exponentials and _samples_zcdp(scenario):
-        least = _least(_halved(gaussian), relation, target)
+        least = lowest(_halved(gaussian), relation, explicit).interval.lower
         if least >= enough:
             return least
-    return max(alone, _least(gaussian, relation, target))
+    return max(alone, lowest(gaussian, relation, explicit).interval.lower)
 
 
-def _least(scenario: Scenario, relation: Relation, target: Target) -> float:
-    """A lower side that stated data sets reach; of very many exponential mechanisms without an upper one."""
-    explicit = replace(target, explicit=True)
-    if not BlocksMethod().why_not(scenario, relation):
-        return BlocksProfile(scenario, relation, explicit).least(explicit)
-    return best(scenario, relation, explicit).interval.lower
+def lowest(scenario: Scenario, relation: Relation, target: Target, *, admit: bool = True) -> Found:
+    """The same for a lower side alone; of very many exponential mechanisms it is known without an upper one."""
+    if edge(scenario, relation, target) is not None or BlocksMethod().why_not(scenario, relation):
+        return best(scenario, relation, target, admit=admit)
+    profile = BlocksProfile(scenario, relation, target)
+    return Found(Interval(profile.least(target), math.inf), BlocksMethod.name, profile.attained)
 
 
 def _one_statement(scenario: Scenario, target: Target) -> float:
@@ -229,7 +230,8 @@ def _alike(scenario: Scenario, relation: Relation, target: Target) -> float:
     chosen = replace(scenario, fixed=tuple(fixed.items()))
     chosen = stand_in(chosen) or chosen
     try:
-        return _least(chosen, "add-remove", replace(target, tolerance=max(target.tolerance, ALIKE)))
+        rough = replace(target, tolerance=max(target.tolerance, ALIKE), explicit=True)
+        return lowest(chosen, "add-remove", rough).interval.lower
     except NotSupported:
         return 0.0
 

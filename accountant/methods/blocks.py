@@ -53,7 +53,7 @@ COPIES, MOST_COPIES = 0.2, 12
 """Blocks on samples before the law serves: about √(``COPIES`` × uses/block)."""
 STAGE, LAST_STAGE, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
 """Uses that are added to one behind them, and in the end; all of them where √(``ENOUGH`` × uses) are behind, or so
-many. On samples, all."""
+many, or as much less as they are less of all that is costly. On samples, all."""
 UNEVEN, RARE, COPIES_IN_STAGES, UNEVEN_STAGE = 1.0 / 16.0, 0.01, 3, 0.5
 """Variance of which of a use's two losses it is, and a rate, below which there are many stages on samples, too: blocks
 before the first, uses added to one behind them."""
@@ -93,13 +93,14 @@ class BlocksProfile:
         if not scenario.fixed:
             self._total = sum(eta * uses for eta, uses in scenario.exponentials) * (1.0 + 1e-14)
         each = _by_range(scenario)
-        runs = [(eta, 1.0, uses) for eta, uses in each]
+        runs: list[tuple[float, float, int, float]] = []
         strategies: list[Parts] = []
         tilt = 1.0
         if scenario.exponentials:
             tilt = likely(scenario, target).slope
             own, beside = tail_bound(scenario).rho, math.fsum(count * likely_size(node) for node, count in rest)
             tilt = max(tilt * math.sqrt(own / (own + beside)), LEAST_TILT)
+            runs = [(eta, 1.0, uses, eta * eta / 8.0 * uses / (own + beside)) for eta, uses in each]
             best = [SampledUse(eta, 1.0, "forward").best_share(tilt) for eta, _ in each]
             last = min(each[0][1], ADAPTED) if len(each) == 1 and (not rest or scenario.order == "fixed-first") else 0
             loud = sum(eta * eta / 8.0 * uses for eta, uses in each) > LOUD
@@ -110,11 +111,15 @@ class BlocksProfile:
                 strategies[0].append((_adapted(each[0][0], last, small), 1))
         for node, uses in scenario.fixed:
             if isinstance(node, Poisson) and isinstance(node.of, Exponential):
-                runs.append((node.of.range, node.rate, uses))
+                runs.append((node.of.range, node.rate, uses, 1.0))
                 alone = SampledAdaptiveProfile(Scenario(fixed=((node, uses),)), target)
                 strategies = [[(_one_choice(node.of.range, node.rate, share), uses)] for share in alone.shares()]
                 tilt = alone.tilt
-        self._runs = [(eta, rate, uses, small / len(runs), float(f"{tilt:.1e}")) for eta, rate, uses in runs]
+        tilt = float(f"{tilt:.1e}")
+        self._runs = [
+            (eta, rate, uses, small / len(runs), tilt, 2.0 ** math.ceil(math.log2(share)))
+            for eta, rate, uses, share in runs
+        ]
         self._others = others
         self._lower = [[*strategy, *others] for strategy in strategies]
 
@@ -244,8 +249,11 @@ def _window(eta: float, uses: int, small: float) -> Corridor:
 
 
 @lru_cache(maxsize=32)
-def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Above:
-    """``uses`` of range ``eta`` on samples of a rate; about mass ``small`` may be left out."""
+def _above(eta: float, rate: float, uses: int, small: float, tilt: float, share: float) -> _Above:
+    """``uses`` of range ``eta`` on samples of a rate; about mass ``small`` may be left out.
+
+    ``share``: what they are of all that is costly.
+    """
     import numpy as np
 
     length = min(uses, SAMPLED_BLOCK if rate < 1.0 else BLOCK)
@@ -253,7 +261,7 @@ def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Ab
     chance, one, other = (float(part[0]) for part in use.pair(np.array([math.exp(use.best_share(tilt) * eta)])))
     gap, near = abs(one - other), abs(other if chance < 0.5 else one)
     is_uneven = rate < RARE and chance * (1.0 - chance) < UNEVEN
-    copies, stage, last, enough = 1, STAGE, LAST_STAGE, min(math.sqrt(ENOUGH * uses), MOST_BEHIND)
+    copies, stage, last, enough = 1, STAGE, LAST_STAGE, share * min(math.sqrt(ENOUGH * uses), MOST_BEHIND)
     if is_uneven:
         copies, stage, last, enough = COPIES_IN_STAGES, UNEVEN_STAGE, 1.0, math.inf
     elif rate < 1.0:

@@ -48,7 +48,7 @@ SHORTEST = 25
 """Uses of a block from which on it is smooth enough for a pair."""
 STAGE, LAST, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
 """Uses of a stage to one behind it, of the last one at most; the rest at once where √(``ENOUGH`` × uses) are behind, or
-so many."""
+so many, or as much less as they are less of all that is costly."""
 FINE = 32
 """Lattice points to the deviation of one use, where the pair is looked for."""
 UNEVEN, COPIES, UNEVEN_STAGE = 4.0, 3, 0.5
@@ -98,14 +98,15 @@ def exponential_blocks(steps: Steps, tail: float, tilt: float) -> AdaptiveCurve:
     step = Fraction(max(deviation / SUMMED, min(deviation / PER_DEVIATION, top / PLACES)))
     summed: list[tuple[Directions, int]] = []
     for spread, count in runs:
-        curve = _one_range(spread, count, small, tilt)
+        share = float(count * spread * spread / (8 * rho_of(steps)))
+        curve = _one_range(spread, count, small, tilt, share)
         points = np.arange(math.ceil(curve.top / float(step)) + 2, dtype=np.float64)
         values = curve.upper(points * (float(step) * (1.0 - STEP)))
         summed.append(((values, values), 1))
     return composed_blocks(summed, step, deviation=0.0, negligible=small)
 
 
-def _one_range(spread: Fraction, count: int, small: float, tilt: float) -> AdaptiveCurve:
+def _one_range(spread: Fraction, count: int, small: float, tilt: float, share: float = 1.0) -> AdaptiveCurve:
     length = min(count, BLOCK)
     step = spacing(((spread, 1),), round(CELLS * math.sqrt(BLOCK / length)))
 
@@ -115,7 +116,7 @@ def _one_range(spread: Fraction, count: int, small: float, tilt: float) -> Adapt
     first = block(length)
     if count == length:
         return first
-    run = Run((first.upper_values, first.upper_values), step, length, count, 0.5 * float(spread), tilt)
+    run = Run((first.upper_values, first.upper_values), step, length, count, 0.5 * float(spread), tilt, share=share)
     above = run.charged(lambda fine: ways_of(spread, Fraction(1), fine)[0], small)
     if above is None:
         found = ((block(size).upper_values, number) for size, number in block_lengths(count, length))
@@ -130,7 +131,7 @@ class Run:
     """``uses`` of one kind, seen in one direction: the upper values of a block of ``length`` of them, ``step`` apart.
 
     ``deviation`` is about that of one use's loss, ``tilt`` about −d ln δ/dε where the answer lies. ``gap``: how far its
-    two losses are apart there.
+    two losses are apart there. ``share``: what all of them are of what is costly.
     """
 
     sides: Directions
@@ -140,6 +141,7 @@ class Run:
     deviation: float
     tilt: float
     gap: float = 0.0
+    share: float = 1.0
 
     def charged(self, way_of: Callable[[Fraction], Way], small: float) -> AdaptiveCurve | None:
         """Few blocks and a pair for each use before them; None where there is no such use, or no such pair.
@@ -151,7 +153,7 @@ class Run:
         uneven = self.gap > UNEVEN * self.deviation
         copies = min(self.uses // self.length, COPIES) if uneven else 1
         stage, last = (UNEVEN_STAGE, 1.0) if uneven else (STAGE, LAST)
-        enough = math.inf if uneven else min(math.sqrt(ENOUGH * self.uses), MOST_BEHIND)
+        enough = math.inf if uneven else self.share * min(math.sqrt(ENOUGH * self.uses), MOST_BEHIND)
         parts = max(1, round(float(self.step) * FINE / self.deviation))
         fine = self.step / parts
         with precision():
@@ -223,13 +225,15 @@ def pair_of(curve: AdaptiveCurve) -> Finite:
 
 
 def _masses(right: Array, left: Array, step: Fraction) -> LatticeMasses:
-    """The chords as a pair; each kept point is where the slope provably grows."""
+    """The chords as a pair; each kept point is where the slope provably grows, which it is not where a value is 1."""
     points: list[tuple[int, Ball, Ball]] = []  # place, α, value
     apart = ball(step)
-    for i in range(len(left) - 1, 0, -1):
-        alpha = (-i * apart).exp()
-        points.append((-i, alpha, 1 - alpha + alpha * ball(float(left[i]))))
-    points += [(i, (i * apart).exp(), ball(float(value))) for i, value in enumerate(right)]
+    for i in np.flatnonzero(left[1:] < 1.0)[::-1].tolist():
+        alpha = (-(i + 1) * apart).exp()
+        points.append((-(i + 1), alpha, 1 - alpha + alpha * ball(float(left[i + 1]))))
+    points += [
+        (i, (i * apart).exp(), ball(float(right[i]))) for i in np.flatnonzero(right < 1.0).tolist() or [len(right) - 1]
+    ]
     kept: list[tuple[int, Ball, Ball]] = []
     slopes: list[Ball] = []  # of the chord that ends at each kept point
     for place, alpha, value in points:
