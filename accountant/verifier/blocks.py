@@ -1,11 +1,11 @@
-"""Very many uses of exponential mechanisms: few blocks, then a pair for each use more, summed on a lattice, from above.
+"""Very many uses of exponential mechanisms: a block, then a pair for each use more, summed on a lattice.
 
 Let H(α) bound the hockey-stick curve of a block of uses from above, whatever came before it (``adaptive``,
 ``exponential_samples``). The chords of points on it, from (0, 1) on, are convex where those below a chord of their
 neighbours are kept, and lie above the true curve, which is convex. With slopes s_i between points α_i they are the
 curve of a pair with loss log α_i of P-mass α_i (s_i - s_{i-1}): it dominates the block, and dominating pairs
 compose (Zhu, Dong, Wang 2022, Theorem 10). The choice may differ at each α, which adds about half a use a block; so
-few blocks are taken, and a pair for each use before them (``surrogate``). All are summed by ``convolve``.
+one block is taken, and a pair for each use before it (``surrogate``). All are summed by ``convolve``.
 Fixed pairs in front of all uses interrupt no block (``mixture``).
 
 Uses of several ranges are summed range by range, each on a lattice of its own, and the sums on one for the whole: its
@@ -40,7 +40,7 @@ from affidavit.accountant.verifier.profile import SMALLEST
 from affidavit.accountant.verifier.surrogate import Law, Surrogate, law_of, refined, surrogate, values_of
 from affidavit.accountant.verifier.zcdp import zcdp_top
 
-__all__ = ["Directions", "Run", "block_lengths", "composed_blocks", "exponential_blocks", "pair_of"]
+__all__ = ["BLOCK", "Directions", "Run", "block_lengths", "composed_blocks", "exponential_blocks", "pair_of"]
 
 BLOCK, CELLS = 50, 24
 """Uses of a block, lattice points to a range in it; of fewer uses more."""
@@ -51,9 +51,6 @@ STAGE, LAST, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
 so many, or as much less as they are less of all that is costly."""
 FINE = 32
 """Lattice points to the deviation of one use, where the pair is looked for."""
-UNEVEN, COPIES, UNEVEN_STAGE = 4.0, 3, 0.5
-"""A gap between two losses, in deviations, from which on ever so many stages are taken; blocks before the first one;
-uses of a stage to one behind it."""
 LOOSE = 0.05
 """How much the pair's slack may raise ln δ; beyond, all uses are in blocks."""
 SUMMED, PLACES = 400, 40_000
@@ -130,8 +127,8 @@ def _one_range(spread: Fraction, count: int, small: float, tilt: float, share: f
 class Run:
     """``uses`` of one kind, seen in one direction: the upper values of a block of ``length`` of them, ``step`` apart.
 
-    ``deviation`` is about that of one use's loss, ``tilt`` about −d ln δ/dε where the answer lies. ``gap``: how far its
-    two losses are apart there. ``share``: what all of them are of what is costly.
+    ``deviation`` is about that of one use's loss, ``tilt`` about −d ln δ/dε where the answer lies. ``share``: what all
+    of them are of what is costly.
     """
 
     sides: Directions
@@ -140,36 +137,29 @@ class Run:
     uses: int
     deviation: float
     tilt: float
-    gap: float = 0.0
     share: float = 1.0
 
     def charged(self, way_of: Callable[[Fraction], Way], small: float) -> AdaptiveCurve | None:
-        """Few blocks and a pair for each use before them; None where there is no such use, or no such pair.
-
-        Uses of very unequal losses in ever so many stages.
-        """
+        """A block and a pair for each use before it; None where there is no such use, or no such pair."""
         if self.uses <= self.length or self.length < SHORTEST:
             return None
-        uneven = self.gap > UNEVEN * self.deviation
-        copies = min(self.uses // self.length, COPIES) if uneven else 1
-        stage, last = (UNEVEN_STAGE, 1.0) if uneven else (STAGE, LAST)
-        enough = math.inf if uneven else self.share * min(math.sqrt(ENOUGH * self.uses), MOST_BEHIND)
+        enough = self.share * min(math.sqrt(ENOUGH * self.uses), MOST_BEHIND)
         parts = max(1, round(float(self.step) * FINE / self.deviation))
         fine = self.step / parts
         with precision():
             block = law_of(_masses(*self.sides, self.step))
-        start = refined(block, copies, float(self.step), parts, small)
-        behind, slack = copies * self.length, 0.0
+        start = refined(block, float(self.step), parts, small)
+        behind, slack = self.length, 0.0
         with precision():
             way = way_of(fine)
         while (rest := self.uses - behind) > 0:
             found = surrogate(start, way, float(fine), self.tilt)
             if (slack := slack + found.growth * rest) > LOOSE:
                 return None
-            if rest <= last * behind or behind >= enough:
+            if rest <= LAST * behind or behind >= enough:
                 with precision():
                     return self._summed(start, behind, found, fine, small)
-            taken = math.floor(stage * behind)
+            taken = math.floor(STAGE * behind)
             start, behind = found.after(start, taken, small), behind + taken
         return _curve(start, float(fine))
 

@@ -11,10 +11,9 @@ or several uses, at one or several u, so that its variance and its fourth cumula
 has the least moment at the answer's tilt is a linear program over lattice points; any mixture is valid.
 
 The longer F, the less an adversary gains against it: beside what m uses have summed up, one use is small and even. As
-g^r (w^r.F + r c) lies above the curve of m + r uses, it serves as the next F. Where losses are very unequal (a range of
-4: a large one in one use of fifty) such stages, each half as long again, leave a fifth of the width of a single one.
+g^r (w^r.F + r c) lies above the curve of m + r uses, it serves as the next F.
 
-F is a sum of few blocks, as laws on the lattice e^{ih}, and of a narrow normal law, which only adds (Jensen) and
+F is the sum of a block, as a law on the lattice e^{ih}, and of a narrow normal law, which only adds (Jensen) and
 smooths the kinks. F is piecewise straight in α, and so is w.F, with kinks on the lattice only; MF is convex. Hence the
 inequality at lattice points gives it in between, and left of the first mass all three are straight. At the lattice
 points ``exponential_use.raised`` bounds MF.
@@ -162,16 +161,15 @@ def law_of(block: LatticeMasses) -> Law:
     return Law(block.first, *block.upper)
 
 
-def refined(block: Law, copies: int, step: float, parts: int, small: float) -> Law:
-    """F on a lattice ``parts`` times as fine: ``copies`` of a block on one of ``step``, smoothed over a cell of it."""
-    total = block.times(copies, small)
-    masses = np.zeros((len(total.masses) - 1) * parts + 1)
-    masses[::parts] = total.masses
+def refined(block: Law, step: float, parts: int, small: float) -> Law:
+    """F on a lattice ``parts`` times as fine: a block on one of ``step``, smoothed over a cell of it."""
+    masses = np.zeros((len(block.masses) - 1) * parts + 1)
+    masses[::parts] = block.masses
     most = math.ceil(REACH * parts)
     x = np.arange(-most, most + 1) / parts
     normal = np.exp(-0.5 * x * x + 0.5 * x * step)
     smooth = Law(-most, normal / normal.sum() * (1.0 + SMOOTHED), 0.0)
-    fine = Law(total.first * parts, masses, total.infinite * (1.0 + SMOOTHED))
+    fine = Law(block.first * parts, masses, block.infinite * (1.0 + SMOOTHED))
     return fine.plus(smooth).kept(small)
 
 
