@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Bound", "Law", "Start", "law_above", "longer", "start_of"]
 
-FINE = 28
+FINE = 32
 """Lattice points to the deviation of one use."""
 CUTS, MOST_TIMES = 5, 4
 """Choices of t that are mixed: the best at so many places, and so many others; most uses at once."""

@@ -38,7 +38,7 @@ def test_issued_blocks_enclose_the_recursion(eta: float, uses: int, monkeypatch:
 def test_issued_blocks_on_samples_enclose_the_recursion(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Poisson(0.1, Exponential(1.0))
     exact = bound(Repeat(100, node), relation="zero-out", delta=1e-5, method="adaptive")
-    monkeypatch.setattr(issued, "SAMPLED_BLOCK", 25)
+    monkeypatch.setattr(issued, "BLOCK", 25)
     scenario = Scenario(fixed=((node, 100),))
     found = issued.BlocksProfile(scenario, "zero-out", Target(delta=1e-5)).epsilon(1e-5)
     assert exact.epsilon_lower <= found.upper <= 1.05 * exact.epsilon_upper

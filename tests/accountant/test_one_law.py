@@ -107,18 +107,15 @@ def test_the_verified_pair_is_above_every_choice(use: tuple[float, float], seed:
     [
         (Repeat(400, Poisson(0.1, Exponential(0.6))), 0.02),
         (Repeat(600, Exponential(0.15)), 0.02),
-        (Repeat(300, Poisson(0.01, Exponential(4.0))), 0.1),  # in stages: 100, 150, 225
+        (Repeat(300, Poisson(0.01, Exponential(4.0))), 0.1),  # uneven
     ],
     ids=["sampled", "alone", "uneven"],
 )
 def test_laws_enclose_the_recursion(plan: Plan, width: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same plan by the exact recursion of each engine, and by blocks of 100 with laws for all other uses."""
-    monkeypatch.setattr(issued, "COPIES_IN_STAGES", 1)
-    monkeypatch.setattr(verified, "COPIES", 1)
     exact = bound(plan, relation="zero-out", delta=1e-6, method="adaptive")
     checked = recompute(plan, relation="zero-out", delta=1e-6)
     monkeypatch.setattr(issued, "BLOCK", 100)
-    monkeypatch.setattr(issued, "SAMPLED_BLOCK", 100)
     monkeypatch.setattr(issued, "few_uses", lambda eta: 100.0)  # noqa: ARG005
     monkeypatch.setattr(issued, "MANY_POINTS", 0.0)
     issued._above.cache_clear()
