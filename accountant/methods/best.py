@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from affidavit.accountant.cases.case import OneOf
+from affidavit.accountant.cases.choices import likely_size
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.methods.adaptive import AdaptiveMethod, recursion_points
@@ -55,6 +56,8 @@ WORTH_A_LOOK = 2e5
 runs beside them has to be composed, finely and everywhere, before the recursion begins, it always is."""
 SHORT, STEP = 7e5, 1e3
 """Points of a recursion that is asked as well where blocks are wider than asked; how many a use is worth besides."""
+APART = 0.125
+"""At least how far apart, relatively, the envelopes of exponential mechanisms and randomised responses are."""
 RANGE_ROUNDING = 1e-15
 ALIKE = 1e-2
 """A relative width that is enough where the envelope above is wider."""
@@ -262,6 +265,10 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> F
     if not scenario.exponentials or not scenario.fixed or has_zcdp(scenario) or method.why_not(scenario, relation):
         return None
     if scenario.order == "fixed-first" and recursion_points(scenario) <= WORTH_A_LOOK:
+        return None
+    own = math.fsum(eta * eta / 8.0 * uses for eta, uses in scenario.exponentials)
+    beside = math.fsum(likely_size(node) * count for node, count in scenario.fixed)
+    if own * APART > max(target.tolerance, LOUD_WIDTH) * (own + beside):
         return None
     found = _found(method, scenario, relation, target)
     explicit = replace(target, explicit=True)
