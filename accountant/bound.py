@@ -160,8 +160,7 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
             continue
         try:
             admit = scenario in cases.lower and sum(one in cases.lower for one in looks) < ADMITTED
-            look_at = best if scenario in cases.upper else lowest
-            looks[scenario] = found = look_at(scenario, relation, coarse, admit=admit)
+            looks[scenario] = found = _looked_at(scenario, cases, relation, coarse, admit=admit)
         except NotSupported:
             if scenario in cases.upper:
                 raise
@@ -178,8 +177,11 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
         reached = scenario in cases.lower
         no_matter = high <= least or (high <= most_known and (low <= coarsest or not reached))
         enough = coarse == target or (bool(above) and no_matter)
-        look_at = best if scenario in cases.upper else lowest
-        found = look if enough else look_at(scenario, relation, target, admit=low > 0.0 and len(below) < ADMITTED)
+        if enough:
+            found = look
+        else:
+            admit = low > 0.0 and len(below) < ADMITTED
+            found = _looked_at(scenario, cases, relation, target, admit=admit)
         if scenario in cases.upper:
             above[scenario] = found
         if reached:
@@ -195,6 +197,13 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
         least = max(f.interval.lower for f in below.values())
     attained = bool(below) and all(f.attained for f in (*above.values(), *below.values()))
     return Found(Interval(least, worst.interval.upper), worst.method, attained)
+
+
+def _looked_at(scenario: Scenario, cases: Scenarios, relation: Relation, target: Target, *, admit: bool) -> Found:
+    """A case, without an upper side where that bounds nothing."""
+    if scenario in cases.upper:
+        return best(scenario, relation, target, admit=admit)
+    return lowest(scenario, relation, target, admit=admit)
 
 
 def _upper(found: Found) -> float:

@@ -57,7 +57,7 @@ SUMMED, PLACES = 400, 40_000
 """Lattice points to the deviation of all ranges together; fewer where so many do not reach all that is lost."""
 LEAST_BITS, BITS_A_BIT = 64, 1.2
 """Working precision: at least, and more for each bit of the smallest mass that matters."""
-PARTS = 8
+PARTS = 2
 """Points of a curve to a spacing of its law."""
 POINTS = 3_000
 """Of a curve that becomes a pair, about, on either side."""

@@ -22,8 +22,8 @@ __all__ = ["exponential_samples"]
 
 FEW_USES, MOST_USES, LARGEST_RANGE, LARGEST_IN_BLOCKS = 400, 2_000, 40, 4
 """Uses from which on blocks serve (``blocks``), of small ranges and of any; ranges beyond which the envelope does."""
-PER_DEVIATION, ROUGH = 0.025, 0.15
-"""The spacing, in deviations of one use's loss: a relative width of about 3e-4, or of some 3e-3, as in a block."""
+PER_DEVIATION, ROUGH = 0.03, 0.15
+"""The spacing, in deviations of one use's loss: a relative width of about 4e-4, or of some 3e-3, as in a block."""
 FEWEST, MOST = 12, 800
 """Cuts, at least and at most."""
 MOST_WORK = 1.5e8
