@@ -131,7 +131,7 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
     looks: dict[Scenario, Found] = {}
     skipped: list[Scenario] = []
     least, above_seen = 0.0, False
-    order = _in_order(cases.all) if len(cases.all) > 1 else [*cases.all]
+    order = _in_order(cases.all, target.delta or 1.0) if len(cases.all) > 1 else [*cases.all]
     alone, groups = groups_of(order)
     if not any(one in cases.upper for one in alone):
         alone, groups = order, []
@@ -221,11 +221,14 @@ def _together(group: Sequence[Scenario], relation: Relation, target: Target) -> 
     return min(found, key=_upper, default=None)
 
 
-def _in_order(cases: Iterable[Scenario]) -> list[Scenario]:
-    """The largest first, then those that fail most often, which says little where δ is larger."""
-    sizes = {one: math.fsum(count * likely_size(node) for node, count in one.nodes()) for one in cases}
-    largest = max(sizes.values())
-    return sorted(sizes, key=lambda one: (sizes[one] == largest, certain_failure(one), sizes[one]), reverse=True)
+def _in_order(cases: Iterable[Scenario], delta: float) -> list[Scenario]:
+    """Those that fail too often, the largest, then those that fail most often."""
+    costs = {
+        one: (certain_failure(one), math.fsum(count * likely_size(node) for node, count in one.nodes()))
+        for one in cases
+    }
+    largest = max(size for _, size in costs.values())
+    return sorted(costs, key=lambda one: (costs[one][0] > delta, costs[one][1] == largest, costs[one]), reverse=True)
 
 
 def _stays_below(scenario: Scenario, relation: Relation, target: Target, least: float) -> bool:

@@ -122,13 +122,13 @@ class _Answers:
         self.add_group([one for one in order[alone:] if one in self.upper])
 
     def in_order(self, branches: Sequence[Branch]) -> list[Branch]:
-        """The largest first, then those that fail most often, unless that is unlikely beside δ."""
-        costs = {branch: likely_cost(branch) for branch in branches}
-        largest, little = max(size for _, size in costs.values()), FORGIVEN * (self.goal.delta or 0.0)
+        """Those that fail too often, the largest, then those that fail most often, unless that is unlikely beside δ."""
+        costs, delta = {branch: likely_cost(branch) for branch in branches}, self.goal.delta or 0.0
+        largest, most = max(size for _, size in costs.values()), self.goal.delta or 1.0
 
-        def key(branch: Branch) -> tuple[bool, float, float]:
+        def key(branch: Branch) -> tuple[bool, bool, float, float]:
             failures, size = costs[branch]
-            return size == largest, failures if failures >= little else 0.0, size
+            return failures > most, size == largest, failures if failures >= FORGIVEN * delta else 0.0, size
 
         return sorted(branches, key=key, reverse=True)
 
