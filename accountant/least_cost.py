@@ -74,5 +74,6 @@ def cheapest_shares(effects: Array, needs: Array, costs: Array) -> Array:
             aim = mean * (reached / (len(x) + len(s)) / mean) ** 3
         x, s = x + primal * dx, s + primal * ds
         y, z, v = y + dual * dy, z + dual * dz, v + dual * dv
-    shares: Array = np.maximum(best[:-1], 0.0)
-    return shares / shares.sum()
+    shares = np.maximum(best[:-1], 0.0)
+    result: Array = shares / shares.sum()
+    return result

@@ -7,8 +7,8 @@
 
 Both sides are computed in outward-rounded arithmetic (docs/theory/arithmetic.md): python-flint balls; where a
 recursion, a sum of losses or a contour integral would be too slow in balls, float64 with a proven allowance for every
-rounding. A plan is read here in the verifier's own way (``reading``); only the plan's parser, the errors and the border
-checks are shared with the issuing engine.
+rounding. A plan is read here in the verifier's own way (``reading``); only the plan's parser, the errors, the border
+checks and a search of which any answer is valid (``least_cost``) are shared with the issuing engine.
 
     what                               how
     gaussian                           closed form
