@@ -47,33 +47,34 @@ def cheapest_shares(effects: Array, needs: Array, costs: Array) -> Array:
     def longest(ends: tuple[tuple[Array, Array], ...]) -> float:
         return min(1.0, *(NEARLY / float(np.max(-step / at, initial=NEARLY)) for at, step in ends))
 
-    for _ in range(ROUNDS):
-        missing, short, left = needs - some @ x + s, cost - y @ some - v * total - z, 1.0 - float(total @ x)
-        mean = float(x @ z + s @ y) / (len(x) + len(s))
-        if mean < least:
-            best, least = x, mean
-        if mean < CLOSE:
-            break
-        weights = y / s
-        try:
-            inverse = np.linalg.inv((some.T * weights) @ some + np.diag(z / x))
-        except np.linalg.LinAlgError:  # rounding has the last word
-            break
-        across = inverse @ total
-        dx = dz = ds = dy = np.zeros(1)
-        aim = 0.0
-        for _ in range(2):  # towards the answer; then, as that shows how far, nearer to the middle
-            xz, sy = aim - x * z - dx * dz, aim - s * y - ds * dy
-            ahead = inverse @ (((sy + y * missing) / s) @ some + xz / x - short)
-            dv = (left - float(total @ ahead)) / float(total @ across)
-            dx = ahead + dv * across
-            ds, dz = some @ dx - missing, (xz - z * dx) / x
-            dy = (sy - y * ds) / s
-            primal, dual = longest(((x, dx), (s, ds))), longest(((y, dy), (z, dz)))
-            reached = float((x + primal * dx) @ (z + dual * dz) + (s + primal * ds) @ (y + dual * dy))
-            aim = mean * (reached / (len(x) + len(s)) / mean) ** 3
-        x, s = x + primal * dx, s + primal * ds
-        y, z, v = y + dual * dy, z + dual * dz, v + dual * dv
+    with np.errstate(all="ignore"):  # what rounding spoils is not the least
+        for _ in range(ROUNDS):
+            missing, short, left = needs - some @ x + s, cost - y @ some - v * total - z, 1.0 - float(total @ x)
+            mean = float(x @ z + s @ y) / (len(x) + len(s))
+            if mean < least:
+                best, least = x, mean
+            if mean < CLOSE:
+                break
+            weights = y / s
+            try:
+                inverse = np.linalg.inv((some.T * weights) @ some + np.diag(z / x))
+            except np.linalg.LinAlgError:  # rounding has the last word
+                break
+            across = inverse @ total
+            dx = dz = ds = dy = np.zeros(1)
+            aim = 0.0
+            for _ in range(2):  # towards the answer; then, as that shows how far, nearer to the middle
+                xz, sy = aim - x * z - dx * dz, aim - s * y - ds * dy
+                ahead = inverse @ (((sy + y * missing) / s) @ some + xz / x - short)
+                dv = (left - float(total @ ahead)) / float(total @ across)
+                dx = ahead + dv * across
+                ds, dz = some @ dx - missing, (xz - z * dx) / x
+                dy = (sy - y * ds) / s
+                primal, dual = longest(((x, dx), (s, ds))), longest(((y, dy), (z, dz)))
+                reached = float((x + primal * dx) @ (z + dual * dz) + (s + primal * ds) @ (y + dual * dy))
+                aim = mean * (reached / (len(x) + len(s)) / mean) ** 3
+            x, s = x + primal * dx, s + primal * ds
+            y, z, v = y + dual * dy, z + dual * dz, v + dual * dv
     shares = np.maximum(best[:-1], 0.0)
     result: Array = shares / shares.sum()
     return result
