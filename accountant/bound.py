@@ -23,13 +23,13 @@ from affidavit.accountant.cases.choices import likely_size
 from affidavit.accountant.cases.scenario import Scenario, Scenarios, scenarios
 from affidavit.accountant.errors import NotSupported, PlanError
 from affidavit.accountant.methods.base import Interval, Method, Target
-from affidavit.accountant.methods.best import ALL, METHODS, Found, admitted, ask, best, candidates, edge, seen
+from affidavit.accountant.methods.best import ALL, METHODS, Found, admitted, ask, best, candidates, edge, lowest, seen
 from affidavit.accountant.methods.ceiling import costs_at_most
 from affidavit.accountant.methods.cover import FEW, WIDER, covering, groups_of
 from affidavit.accountant.methods.failure import certain_failure
 from affidavit.accountant.methods.pld import PldMethod
 from affidavit.accountant.methods.pure import pure_epsilon
-from affidavit.accountant.methods.zcdp import ZcdpMethod
+from affidavit.accountant.methods.rdp import RenyiMethod
 from affidavit.accountant.plan import Plan, canonical_json, core, parse_plan
 from affidavit.accountant.show import Facts, Shown, between, lower, table, upper
 from affidavit.accountant.validate import Relation
@@ -39,7 +39,7 @@ __all__ = ["METHODS", "Bound", "MethodResult", "Methods", "bound", "profile_poin
 
 COARSE = 3e-2
 """Tolerance of a first look at several scenarios."""
-COVERING: tuple[Method, ...] = (ZcdpMethod(), PldMethod())
+COVERING: tuple[Method, ...] = (RenyiMethod(), PldMethod())
 """What is asked about a group of cases."""
 LIKELY_LOG, LEAST_DELTA = 14.0, 1e-300
 """ln 1/δ where no δ is given, and the least δ."""
@@ -131,7 +131,8 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
     is above all lower sides that are known: the others change neither. Nor do those that cost less by zCDP alone, nor
     those whose coarse upper side is below a sharp one and whose coarse lower side is clearly below the largest.
     """
-    coarse = replace(target, tolerance=max(target.tolerance, COARSE if len(cases.all) > 1 else 0.0))
+    several = max(len(cases.upper), len(cases.lower)) > 1
+    coarse = replace(target, tolerance=max(target.tolerance, COARSE if several else 0.0))
     looks: dict[Scenario, Found] = {}
     skipped: list[Scenario] = []
     least, above_seen = 0.0, False
@@ -168,7 +169,7 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
             continue
         try:
             admit = scenario in cases.lower and sum(one in cases.lower for one in looks) < ADMITTED
-            looks[scenario] = found = best(scenario, relation, replace(coarse, enough=least), admit=admit)
+            looks[scenario] = found = _looked_at(scenario, cases, relation, replace(coarse, enough=least), admit=admit)
         except NotSupported:
             if scenario in cases.upper:
                 raise
@@ -178,13 +179,19 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
             least = max(least, found.interval.lower)
     above: dict[Scenario, Found] = {}
     below: dict[Scenario, Found] = {}
-    lowest = max((look.interval.lower for scenario, look in looks.items() if scenario in cases.lower), default=0.0)
-    for scenario, look in sorted(looks.items(), key=lambda item: -item[1].interval.upper):
+    lowest_look = max((look.interval.lower for scenario, look in looks.items() if scenario in cases.lower), default=0.0)
+    for scenario, look in sorted(
+        looks.items(), key=lambda item: (item[0] in cases.upper, _upper(item[1])), reverse=True
+    ):
         low, high = look.interval
         most_known = max((f.interval.upper for f in above.values()), default=0.0)
-        no_matter = high <= least or (high <= most_known and low <= (1.0 - UNLIKE) * lowest)
-        sharp = coarse == target or (above and no_matter)
-        found = look if sharp else best(scenario, relation, target, admit=low > 0.0 and len(below) < ADMITTED)
+        bounds = scenario in cases.upper and high > most_known
+        no_matter = high <= least or (not bounds and low <= (1.0 - UNLIKE) * lowest_look)
+        if coarse == target or (above and no_matter):
+            found = look
+        else:
+            admit = low > 0.0 and len(below) < ADMITTED
+            found = _looked_at(scenario, cases, relation, target, admit=admit)
         if scenario in cases.upper:
             above[scenario] = found
         if scenario in cases.lower:
@@ -200,6 +207,13 @@ def _worst(cases: Scenarios, relation: Relation, target: Target) -> Found:
         least = max(f.interval.lower for f in below.values())
     attained = bool(below) and all(f.attained for f in (*above.values(), *below.values()))
     return Found(Interval(least, worst.interval.upper), worst.method, attained)
+
+
+def _looked_at(scenario: Scenario, cases: Scenarios, relation: Relation, target: Target, *, admit: bool) -> Found:
+    """A case, without an upper side where that bounds nothing."""
+    if scenario in cases.upper:
+        return best(scenario, relation, target, admit=admit)
+    return lowest(scenario, relation, target, admit=admit)
 
 
 def _upper(found: Found) -> float:

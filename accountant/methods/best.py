@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from affidavit.accountant.cases.case import OneOf
+from affidavit.accountant.cases.choices import likely_size
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.methods.adaptive import AdaptiveMethod, recursion_points
@@ -38,7 +39,7 @@ from affidavit.accountant.plan import (
 )
 from affidavit.accountant.validate import Relation
 
-__all__ = ["ALL", "METHODS", "Found", "admitted", "ask", "best", "candidates", "edge", "seen"]
+__all__ = ["ALL", "METHODS", "Found", "admitted", "ask", "best", "candidates", "edge", "lowest", "seen"]
 
 
 EXACT: tuple[Method, ...] = (
@@ -55,6 +56,8 @@ WORTH_A_LOOK = 2e5
 runs beside them has to be composed, finely and everywhere, before the recursion begins, it always is."""
 SHORT, STEP = 7e5, 1e3
 """Points of a recursion that is asked as well where blocks are wider than asked; how many a use is worth besides."""
+APART = 0.125
+"""At least how far apart, relatively, the envelopes of exponential mechanisms and randomised responses are."""
 RANGE_ROUNDING = 1e-15
 ALIKE = 1e-2
 """A relative width that is enough where the envelope above is wider."""
@@ -158,12 +161,12 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
     if max(one.interval.lower for one in found) < enough:
         chosen = max(chosen, _sampled(scenario, relation, target))
     found += [Found(Interval(chosen, math.inf), "")] if chosen else []
-    lowest = max(found, key=lambda one: one.interval.lower)
-    if lowest.interval.lower > smallest.interval.upper:
+    largest = max(found, key=lambda one: one.interval.lower)
+    if largest.interval.lower > smallest.interval.upper:
         # Another theorem is below the curve that no pair reaches: of that curve only the explicit pair is left.
         explicit = [_found(method, scenario, relation, replace(target, explicit=True)) for method in methods]
-        lowest = max(explicit, key=lambda one: one.interval.lower)
-    return Found(Interval(lowest.interval.lower, smallest.interval.upper), smallest.method, lowest.attained)
+        largest = max(explicit, key=lambda one: one.interval.lower)
+    return Found(Interval(largest.interval.lower, smallest.interval.upper), smallest.method, largest.attained)
 
 
 @lru_cache(maxsize=64)
@@ -176,14 +179,23 @@ def admitted(scenario: Scenario, relation: Relation, target: Target, *, enough: 
     gaussian = stand_in(scenario)
     if gaussian is None:
         return 0.0
-    explicit, alone = replace(target, explicit=True), _one_statement(scenario, target)
+    alone = _one_statement(scenario, target)
     if alone >= enough:
         return alone
+    explicit = replace(target, explicit=True)
     if enough < math.inf and gaussian.exponentials and _samples_zcdp(scenario):
-        least = best(_halved(gaussian), relation, explicit).interval.lower
+        least = lowest(_halved(gaussian), relation, explicit).interval.lower
         if least >= enough:
             return least
-    return max(alone, best(gaussian, relation, explicit).interval.lower)
+    return max(alone, lowest(gaussian, relation, explicit).interval.lower)
+
+
+def lowest(scenario: Scenario, relation: Relation, target: Target, *, admit: bool = True) -> Found:
+    """The same for a lower side alone; of very many exponential mechanisms it is known without an upper one."""
+    if edge(scenario, relation, target) is not None or BlocksMethod().why_not(scenario, relation):
+        return best(scenario, relation, target, admit=admit)
+    profile = BlocksProfile(scenario, relation, target)
+    return Found(Interval(profile.least(target), math.inf), BlocksMethod.name, profile.attained)
 
 
 def _one_statement(scenario: Scenario, target: Target) -> float:
@@ -247,10 +259,8 @@ def _sampled(scenario: Scenario, relation: Relation, target: Target) -> float:
         return 0.0 if method.why_not(halved, relation) else _found(method, halved, relation, rough).interval.lower
     chosen = replace(scenario, fixed=tuple(fixed.items()))
     chosen = stand_in(chosen) or chosen
-    if not BlocksMethod().why_not(chosen, "add-remove"):
-        return BlocksProfile(chosen, "add-remove", rough).least(rough)
     try:
-        return best(chosen, "add-remove", rough).interval.lower
+        return lowest(chosen, "add-remove", rough).interval.lower
     except NotSupported:
         return 0.0
 
@@ -281,6 +291,10 @@ def _close_envelope(scenario: Scenario, relation: Relation, target: Target) -> F
     if not scenario.exponentials or not scenario.fixed or has_zcdp(scenario) or method.why_not(scenario, relation):
         return None
     if scenario.order == "fixed-first" and recursion_points(scenario) <= WORTH_A_LOOK and target.enough == 0.0:
+        return None
+    own = math.fsum(eta * eta / 8.0 * uses for eta, uses in scenario.exponentials)
+    beside = math.fsum(likely_size(node) * count for node, count in scenario.fixed)
+    if own * APART > max(target.tolerance, LOUD_WIDTH) * (own + beside):
         return None
     found = _found(method, scenario, relation, target)
     if found.interval.upper <= target.enough:

@@ -1,11 +1,11 @@
-r"""Very many uses of exponential mechanisms: a few blocks, then one law for each use more, composed numerically.
+r"""Very many uses of exponential mechanisms: a block, then one law for each use more, composed numerically.
 
 The recursions (``recursion``, ``sampled_recursion``) are exact and take time in proportion to T^{3/2}. The last uses
-are cut into blocks. The recursion gives the largest hockey-stick curve H of a block, whatever came before it; such a
-curve is that of a pair (convex in α, H(0) = 1, H >= 1 − α), which dominates the block, and dominating pairs compose
-(Zhu, Dong and Wang 2022, theorem 10). H is kept as chords between lattice points, finitely many losses, so its
-composition is exact on the same lattice. The strategy may differ at each α, which adds about half a use a block. So all
-uses before these are charged by one law each, which is valid above what the blocks leave (``one_law``).
+are a block. The recursion gives the largest hockey-stick curve H of a block, whatever came before it; such a curve is
+that of a pair (convex in α, H(0) = 1, H >= 1 − α), which dominates the block, and dominating pairs compose (Zhu, Dong
+and Wang 2022, theorem 10). H is kept as chords between lattice points, finitely many losses, so its composition is
+exact on the same lattice. The strategy may differ at each α, which adds about half a use a block. So all uses before
+the last block are charged by one law each, which is valid above what it leaves (``one_law``).
 
 Mechanisms beside them that have a dominating pair may be taken to run first, which never costs less
 (docs/theory/exponential.md), so no block is interrupted. Nor does the order of unlike ranges matter here: if V(a, b) is
@@ -28,7 +28,7 @@ from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.adaptive import likely, recursion_points, tail_bound, typical_range
 from affidavit.accountant.methods.base import LEAST_RANGE, LOUD, Interval, Target
 from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, curve_below
-from affidavit.accountant.methods.one_law import FINE, Law, law_above, longer, start_aligned, start_of
+from affidavit.accountant.methods.one_law import Law, law_above, longer, start_of
 from affidavit.accountant.methods.recursion import Corridor, lower_profile, upper_profile, whole
 from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, are_weak, few_uses
 from affidavit.accountant.methods.sampled_use import SampledUse
@@ -44,21 +44,13 @@ __all__ = ["BlocksMethod", "BlocksProfile"]
 MANY_POINTS, MANY_BESIDE = 7e4, 3e5
 """Lattice points from which on the recursion over all uses takes long; the second where others run after or between,
 whose profile is no sharper than blocks are."""
-BLOCK, SAMPLED_BLOCK = 50, 200
-"""Uses of a block; the second on samples."""
-SPACING, SHARP_SPACING, MANY = 0.15, 0.1, 20_000
-"""Of a block's lattice on samples, in deviations of one use's loss; the second up to so many uses, where it weighs:
-what the law follows need not be sharp, only smooth."""
-COPIES, MOST_COPIES = 0.2, 12
-"""Blocks on samples before the law serves: about √(``COPIES`` × uses/block)."""
+BLOCK = 50
+"""Uses of a block."""
+SPACING = 0.15
+"""Of a block's lattice on samples, in deviations of one use's loss."""
 STAGE, LAST_STAGE, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
 """Uses that are added to one behind them, and in the end; all of them where √(``ENOUGH`` × uses) are behind, or so
-many. On samples, all."""
-SOME, OTHERS, ROUGH = 700, 4_000, 28
-"""Not on samples, of that many uses: lattice points to the deviation of one use that are enough."""
-UNEVEN, RARE, COPIES_IN_STAGES, UNEVEN_STAGE = 1.0 / 16.0, 0.01, 3, 0.5
-"""Variance of which of a use's two losses it is, and a rate, below which there are many stages on samples, too: blocks
-before the first, uses added to one behind them."""
+many, or as much less as they are less of all that is costly."""
 LOOSE = 0.05
 """ln of how much all growth may raise δ; beyond, all uses are in blocks."""
 SHORTEST_RUN = 100
@@ -95,13 +87,14 @@ class BlocksProfile:
         if not scenario.fixed:
             self._total = sum(eta * uses for eta, uses in scenario.exponentials) * (1.0 + 1e-14)
         each = _by_range(scenario)
-        runs = [(eta, 1.0, uses) for eta, uses in each]
+        runs: list[tuple[float, float, int, float]] = []
         strategies: list[Parts] = []
         tilt = 1.0
         if scenario.exponentials:
             tilt = likely(scenario, target).slope
             own, beside = tail_bound(scenario).rho, math.fsum(count * likely_size(node) for node, count in rest)
             tilt = max(tilt * math.sqrt(own / (own + beside)), LEAST_TILT)
+            runs = [(eta, 1.0, uses, eta * eta / 8.0 * uses / (own + beside)) for eta, uses in each]
             best = [SampledUse(eta, 1.0, "forward").best_share(tilt) for eta, _ in each]
             last = min(each[0][1], ADAPTED) if len(each) == 1 and (not rest or scenario.order == "fixed-first") else 0
             loud = sum(eta * eta / 8.0 * uses for eta, uses in each) > LOUD
@@ -112,11 +105,15 @@ class BlocksProfile:
                 strategies[0].append((_adapted(each[0][0], last, small), 1))
         for node, uses in scenario.fixed:
             if isinstance(node, Poisson) and isinstance(node.of, Exponential):
-                runs.append((node.of.range, node.rate, uses))
+                runs.append((node.of.range, node.rate, uses, 1.0))
                 alone = SampledAdaptiveProfile(Scenario(fixed=((node, uses),)), target)
                 strategies = [[(_one_choice(node.of.range, node.rate, share), uses)] for share in alone.shares()]
                 tilt = alone.tilt
-        self._runs = [(eta, rate, uses, small / len(runs), float(f"{tilt:.1e}")) for eta, rate, uses in runs]
+        tilt = float(f"{tilt:.1e}")
+        self._runs = [
+            (eta, rate, uses, small / len(runs), tilt, 2.0 ** math.ceil(math.log2(share)))
+            for eta, rate, uses, share in runs
+        ]
         self._others = others
         self._lower = [[*strategy, *others] for strategy in strategies]
 
@@ -183,7 +180,7 @@ class BlocksMethod:
                 ranges.append(eta := node.of.range)
                 if uses <= few_uses(eta):
                     return "few enough uses for the recursion on samples"
-                if are_weak(eta, node.rate, SAMPLED_BLOCK):
+                if are_weak(eta, node.rate, BLOCK):
                     return "too weak uses for the recursion on samples"
         if max(ranges) > LARGEST_RANGE:
             return f"a range above {LARGEST_RANGE:g}: a block of uses reaches too far"
@@ -246,39 +243,21 @@ def _window(eta: float, uses: int, small: float) -> Corridor:
 
 
 @lru_cache(maxsize=32)
-def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Above:
-    """``uses`` of range ``eta`` on samples of a rate; about mass ``small`` may be left out."""
-    import numpy as np
+def _above(eta: float, rate: float, uses: int, small: float, tilt: float, share: float) -> _Above:
+    """``uses`` of range ``eta`` on samples of a rate; about mass ``small`` may be left out.
 
-    length = min(uses, SAMPLED_BLOCK if rate < 1.0 else BLOCK)
-    use = SampledUse(eta, rate, "forward")
-    chance, one, other = (float(part[0]) for part in use.pair(np.array([math.exp(use.best_share(tilt) * eta)])))
-    gap, near = abs(one - other), abs(other if chance < 0.5 else one)
-    is_uneven = rate < RARE and chance * (1.0 - chance) < UNEVEN
-    copies, stage, last, enough = 1, STAGE, LAST_STAGE, min(math.sqrt(ENOUGH * uses), MOST_BEHIND)
-    if is_uneven:
-        copies, stage, last, enough = COPIES_IN_STAGES, UNEVEN_STAGE, 1.0, math.inf
-    elif rate < 1.0:
-        copies, enough = min(MOST_COPIES, max(1, round(math.sqrt(COPIES * uses / length)))), 0.0
-    copies = min(uses // length, copies)
-    if (rest := uses - copies * length) > 0:
-        sides = _sides(eta, rate, length, small / copies, SPACING if uses > MANY else SHARP_SPACING)
-        if is_uneven:
-            starts = [
-                start_aligned(block, spacing, gap=gap, near=near, copies=copies, small=small)
-                for _, block, spacing in sides
-            ]
-        else:
-            points = ROUGH if rate == 1.0 and SOME < uses <= OTHERS else FINE
-            starts = [
-                start_of(use, block, spacing, copies=copies, small=small, points=points)
-                for use, block, spacing in sides
-            ]
+    ``share``: what they are of all that is costly.
+    """
+    length = min(uses, BLOCK)
+    enough = share * min(math.sqrt(ENOUGH * uses), MOST_BEHIND)
+    if (rest := uses - length) > 0:
+        sides = _sides(eta, rate, length, small)
+        starts = [start_of(use, block, spacing, small=small) for use, block, spacing in sides]
         growth = constant = 0.0
         while True:
             laws = [law_above(side[0], start, tilt=tilt) for side, start in zip(sides, starts, strict=True)]
             behind = uses - rest
-            taken = rest if rest <= last * behind or behind >= enough else math.floor(stage * behind)
+            taken = rest if rest <= LAST_STAGE * behind or behind >= enough else math.floor(STAGE * behind)
             growth += max(law.growth for law in laws) * taken
             constant += max(law.constant for law in laws) * taken
             if taken == rest or growth > LOOSE:
@@ -294,18 +273,16 @@ def _above(eta: float, rate: float, uses: int, small: float, tilt: float) -> _Ab
     for size, count in ((short + 1, longer_ones), (short, blocks - longer_ones)):
         if not count:
             continue
-        sides = _sides(eta, rate, size, small / count, SHARP_SPACING)
+        sides = _sides(eta, rate, size, small / count)
         parts.append((_step([curve_above(block, spacing) for _, block, spacing in sides]), count))
     return _Above(tuple(parts))
 
 
-def _sides(
-    eta: float, rate: float, uses: int, small: float, share: float
-) -> list[tuple[SampledUse, DiscreteProfile, float]]:
+def _sides(eta: float, rate: float, uses: int, small: float) -> list[tuple[SampledUse, DiscreteProfile, float]]:
     """A block's upper side and its lattice, by direction; one where both are the same."""
     if rate < 1.0:
         alone = Scenario(fixed=((Poisson(rate, Exponential(eta)), uses),))
-        return SampledAdaptiveProfile(alone, Target(delta=small)).curves(share)
+        return SampledAdaptiveProfile(alone, Target(delta=small)).curves(SPACING)
     # The family is closed under exchanging P and Q.
     block = upper_profile(((eta, uses),), _window(eta, uses, small))
     return [(SampledUse(eta, 1.0, "forward"), block, eta / CELLS)]

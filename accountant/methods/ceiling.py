@@ -3,6 +3,8 @@
 - Losses of some mechanisms are at most Σ ε_i, whatever came before, and the moments of the loss of the others are
   bounded by their zCDP, one after another; so δ(ε) is at most what the zCDP conversion says at ε − Σ ε_i. Every split
   into the two is a bound; those of the largest ε are pure ones first.
+- What is (ε_i, δ_i)-DP may fail with probability δ_i, and is ε_i-DP otherwise (Kairouz, Oh and Viswanath 2015): that
+  adds at most Σ δ_i to δ.
 - One use on a sample is (ln(1 + γ(e^ε − 1)), γδ)-DP where it is (ε, δ)-DP for what changes in the sample (Balle, Barthe
   and Gaboardi 2018, theorems 8 and 9); not so on a Poisson sample in which a record is replaced.
 """
@@ -10,13 +12,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 from affidavit.accountant.cases.choices import rho_of
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.nodes import Plan, Poisson, WithoutReplacement, unrolled
+from affidavit.accountant.plan import Approximate, Pure
 from affidavit.accountant.validate import Relation
 
 __all__ = ["costs_at_most"]
@@ -49,7 +51,11 @@ def _inner(epsilon: float, rate: float) -> float:
     return math.log1p(min(math.expm1(epsilon) / rate, LARGEST)) * (1.0 - ROUNDING)
 
 
-def _split(uses: Iterable[tuple[Plan, int]], relation: Relation, epsilon: float, delta: float) -> bool:
+def _split(uses: Uses, relation: Relation, epsilon: float, delta: float) -> bool:
+    if failing := math.fsum(node.delta * count for node, count in uses if isinstance(node, Approximate)):
+        delta -= (failing + delta) * ROUNDING + failing
+    if delta < 0.0:
+        return False
     costs = [_costs(node, count, relation) for node, count in uses]
     costs.sort(key=lambda cost: (cost[0] == math.inf, cost[1] < math.inf, -cost[2]))
     left = epsilon * (1.0 - ROUNDING)
@@ -64,6 +70,8 @@ def _split(uses: Iterable[tuple[Plan, int]], relation: Relation, epsilon: float,
 
 
 def _costs(node: Plan, count: int, relation: Relation) -> tuple[float, float, float]:
-    """The largest loss of all uses, their ρ, and the largest loss of one; infinite where there is none."""
+    """The largest loss of all uses, their ρ, and the largest loss of one; infinite where there is none; no failures."""
+    if isinstance(node, Approximate):
+        node = Pure(node.epsilon)
     most, rho = pure_epsilon(Scenario(((node, count),)), relation).upper, rho_of(node)
     return most, math.inf if rho is None else rho * count * (1.0 + ROUNDING), most / count

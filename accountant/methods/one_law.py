@@ -19,8 +19,8 @@ of the least moment at the answer's tilt, by a linear program over F's lattice p
 end: the uses are added in *stages*. The longer F, the closer is w to the best single choice. That matters where the two
 losses of a use are very unequal, as at ranges of 3 and more.
 
-F is a few blocks of uses, each with the largest curve of the recursion, and a narrow normal pair that smooths the
-kinks of their lattice. F and w lie on one fine lattice. There the recursion's upper side bounds MF at each point;
+F is a block of uses, with the largest curve of the recursion, and a narrow normal pair that smooths the kinks of its
+lattice. F and w lie on one fine lattice. There the recursion's upper side bounds MF at each point;
 between points MF is convex and w∗F straight in α, beyond the last mass both are straight. So the inequality is checked
 at finitely many points, whatever the mixture: a bad choice costs width, never validity.
 """
@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from itertools import accumulate, combinations
 from typing import TYPE_CHECKING, NamedTuple
 
+from affidavit.accountant.least_cost import cheapest_shares
 from affidavit.accountant.methods.chords import prepare
 from affidavit.accountant.methods.recursion import planes_of
 from affidavit.accountant.methods.sampled_recursion import OneMore
@@ -45,19 +46,15 @@ if TYPE_CHECKING:
 
     Array = NDArray[float64]
 
-__all__ = ["Bound", "Law", "Start", "law_above", "longer", "start_aligned", "start_of"]
+__all__ = ["Bound", "Law", "Start", "law_above", "longer", "start_of"]
 
-FINE = 40
+FINE = 32
 """Lattice points to the deviation of one use."""
-CUTS, MOST_TIMES = 15, 4
-"""Choices of t that are mixed, and most uses at once."""
-FEW, ROUNDS, SPARE, PRICE = 80, 4, 1e-6, 1e3
-"""Rows of the linear program, how often the worst are added, what is asked beyond the needs, in uses, so that others
-are met too, and the price of what is left to ρ."""
-GAP_POINTS = 50
-"""Lattice points to the gap of two unequal losses; the likelier one lies on one of them, so that it is not split."""
-SHARE_ERROR = 1e-10
-"""More than what a mass's split between two lattice points is off by: it goes up."""
+CUTS, MOST_TIMES = 5, 4
+"""Choices of t that are mixed: the best at so many places, and so many others; most uses at once."""
+FEW, ROUNDS, SPARE = 80, 4, 1e-6
+"""Needs of the linear program, how often the worst are added, and what is asked beyond them, in uses, so that others
+are met too."""
 REACH = 8.0
 """Deviations of the smoothing pair that are kept."""
 UNIT = 2.0**-53
@@ -115,38 +112,18 @@ class Bound(NamedTuple):
     constant: float
 
 
-def start_of(
-    use: SampledUse, block: DiscreteProfile, spacing: float, *, copies: int, small: float, points: float = FINE
-) -> Start:
-    """``copies`` >= 1 blocks, whose losses lie on a lattice; mass of about ``small`` goes to +∞.
-
-    ``points``: those of the lattice to the deviation of one use.
-    """
+def start_of(use: SampledUse, block: DiscreteProfile, spacing: float, *, small: float) -> Start:
+    """A block, whose losses lie on a lattice; mass of about ``small`` goes to +∞."""
     import numpy as np
 
     u = math.exp(0.5 * use.eta)
     chance, near, far = (float(part[0]) for part in use.pair(np.array([u])))
-    parts = max(1, round(spacing * points / (abs(near - far) * math.sqrt(chance * (1.0 - chance)))))
+    parts = max(1, round(spacing * FINE / (abs(near - far) * math.sqrt(chance * (1.0 - chance)))))
     law = _on_lattice(block, spacing)
-    total = law
-    for _ in range(copies - 1):
-        total = _sum(total, law).trimmed(small)
-    masses = np.zeros((len(total.masses) - 1) * parts + 1)
-    masses[::parts] = total.masses
-    fine = Law(spacing / parts, total.first * parts, masses, total.infinite)
+    masses = np.zeros((len(law.masses) - 1) * parts + 1)
+    masses[::parts] = law.masses
+    fine = Law(spacing / parts, law.first * parts, masses, law.infinite)
     smooth = _sum(fine, _normal(fine.spacing, spacing)).trimmed(small)
-    return Start(smooth, *_curve(smooth))
-
-
-def start_aligned(
-    block: DiscreteProfile, spacing: float, *, gap: float, near: float, copies: int, small: float
-) -> Start:
-    """The same on a lattice that suits two unequal losses, ``gap`` apart, of which the likelier is ``near`` to 0."""
-    law = _moved(_on_lattice(block, spacing), near / max(1, round(near * GAP_POINTS / gap)))
-    total = law
-    for _ in range(copies - 1):
-        total = _sum(total, law).trimmed(small)
-    smooth = _sum(total, _normal(law.spacing, law.spacing)).trimmed(small)
     return Start(smooth, *_curve(smooth))
 
 
@@ -183,8 +160,8 @@ def law_above(use: SampledUse, start: Start, *, tilt: float) -> Bound:
     kept = np.flatnonzero((gain > max(NEGLIGIBLE, NOISES * noise) * none) & ~far)
     mixed = alone
     if len(kept):
-        near = np.flatnonzero(~far)  # t that is good where little is asked is cheap to mix in
-        cuts = {one.best(lines, int(place)) for place in near[np.linspace(0, len(near) - 1, CUTS).astype(int)]}
+        cuts = {one.best(lines, int(place)) for place in kept[np.linspace(0, len(kept) - 1, CUTS).astype(int)]}
+        cuts.update(np.linspace(0, one.last, CUTS + 2)[1:-1].astype(int).tolist())
         cuts.add(one.nearest(math.exp(use.best_share(tilt) * use.eta)))
         single = [Law(h, *one.law(cut), 0.0) for cut in sorted(cuts)]
         tried = [Law(h, 0, np.ones(1), 0.0), alone, *single, *(_sum(*pair) for pair in combinations(single, 2))]
@@ -200,10 +177,7 @@ def law_above(use: SampledUse, start: Start, *, tilt: float) -> Bound:
         asked = kept[:: max(1, len(kept) // FEW)]
         for _ in range(ROUNDS):
             effects = [(_applied_at(each, start, low + asked) - none[asked]) / gain[asked] for each in tried]
-            shares = _least(np.stack(effects), needs[asked] / gain[asked] + SPARE, cost / cost.max())
-            if shares is None:
-                return Bound(alone, math.inf, 0.0)
-            mixed = _at_random(tried, shares)
+            mixed = _at_random(tried, cheapest_shares(np.stack(effects), needs[asked] / gain[asked] + SPARE, cost))
             short = (needs + none - _applied(mixed, start, low, points))[kept] / gain[kept]
             if short.max() <= 0.0:
                 break
@@ -229,22 +203,6 @@ def _once_more(use: SampledUse, one: OneMore, lines: Array, low: int) -> tuple[A
     )
 
 
-def _least(effects: Array, needs: Array, cost: Array) -> Array | None:
-    """Shares that sum to 1, of least cost, with which the effects are at least the needs."""
-    import numpy as np
-    from scipy.optimize import linprog
-
-    # The last one is what may be left to ρ, at a price.
-    rows = np.vstack([effects, np.ones(len(needs))])
-    total = np.append(np.ones(len(cost)), 0.0)[None, :]
-    answer = linprog(np.append(cost, PRICE), A_ub=-rows.T, b_ub=-needs, A_eq=total, b_eq=[1.0])
-    if answer.x is None:
-        return None
-    found = np.maximum(answer.x[:-1], 0.0)
-    shares: Array = found / found.sum()
-    return shares
-
-
 def _at_random(laws: list[Law], shares: Array) -> Law:
     import numpy as np
 
@@ -263,20 +221,6 @@ def _on_lattice(block: DiscreteProfile, spacing: float) -> Law:
     np.add.at(masses, places - places[0], block.masses)
     masses[0] += max(0.0, 1.0 - block.infinite - float(masses.sum()))
     return Law(spacing, int(places[0]), masses, block.infinite)
-
-
-def _moved(law: Law, spacing: float) -> Law:
-    """On another lattice: each mass on the two points around it, so that P's and Q's are kept: a curve above."""
-    import numpy as np
-
-    losses = law.losses()
-    cells = np.floor(losses / spacing)
-    share = np.clip(np.expm1(cells * spacing - losses) / math.expm1(-spacing) + SHARE_ERROR, 0.0, 1.0)
-    places = (cells - cells[0]).astype(np.int64)
-    masses = np.zeros(int(places[-1]) + 2)
-    np.add.at(masses, places, law.masses * (1.0 - share))
-    np.add.at(masses, places + 1, law.masses * share)
-    return Law(spacing, int(cells[0]), masses, law.infinite)
 
 
 def _sum(one: Law, other: Law) -> Law:

@@ -23,7 +23,7 @@ __all__ = ["SampledAdaptiveProfile", "are_weak", "few_uses", "sampled_gap"]
 
 COARSEST, WHOLE = 0.3, 0.15
 """The first spacing, in units of s; that of the whole curve."""
-MAX_WORK, WHOLE_WORK = 1e8, 4e7
+MAX_WORK, WHOLE_WORK = 1e8, 1e7
 """Lattice points of all uses together times cells that a use reaches across, some 0.04 µs each; for a whole curve."""
 DEPTH = 14.0
 """ln of how much smaller than the answer may be what the window leaves out."""

@@ -213,6 +213,8 @@ class OneMore:
     def __init__(self, use: SampledUse, spacing: float, *, slope: float) -> None:
         self._lattice = _lattice(use, spacing, WIDEST / (1.0 + slope))
         self.spacing = spacing
+        self.last = len(self._lattice.cuts.u) - 1
+        """The last cut."""
         self.margin = self._lattice.margin
         """Points further than the last that is asked for at which the function must be known."""
         self.rounding = ROUNDING * min(1.0 / spacing, 1.0 + slope) / -math.expm1(-use.eta)

@@ -25,7 +25,7 @@ from fractions import Fraction
 from affidavit.accountant.cases.case import AnyOrder, Moved, OneOf
 from affidavit.accountant.cases.choices import rho_of
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.base import Interval, Target, certain_delta, least, smallest_epsilon
+from affidavit.accountant.methods.base import Interval, Target, certain_delta, least
 from affidavit.accountant.nodes import walk
 from affidavit.accountant.plan import (
     Compose,
@@ -41,7 +41,9 @@ from affidavit.accountant.validate import Relation
 
 __all__ = ["ZcdpMethod", "ZcdpProfile", "stand_in"]
 
-ROUNDING = 1e-12
+ROUNDING, UNITS = 1e-12, 2.0**-50
+LOWEST = -40.0
+"""ln(α − 1) from which on the best α is looked for."""
 
 
 def stand_in(scenario: Scenario) -> Scenario | None:
@@ -93,8 +95,8 @@ def log_delta(epsilon: float, *, rho: float) -> float:
         # ln[(1 − 1/α)^α/(α − 1)] = −(α − 1) ln(1 + 1/(α − 1)) − ln α, without the cancellation of large orders.
         return over * ((1.0 + over) * rho - epsilon) - over * math.log1p(math.exp(-x)) - math.log1p(over)
 
-    low, high = -40.0, max(2.0, math.log((abs(epsilon) + 1.0) / rho) + 4.0)
-    return least(at, low, high, rounds=80)
+    high = max(2.0, math.log((abs(epsilon) + 1.0) / rho) + 4.0)
+    return least(at, LOWEST, high, rounds=80)
 
 
 class ZcdpProfile:
@@ -113,10 +115,18 @@ class ZcdpProfile:
         return Interval(0.0, 1.0 if exponent >= 0.0 else min(1.0, math.exp(exponent) * (1.0 + ROUNDING)))
 
     def epsilon(self, delta: float) -> Interval:
-        if math.isinf(self.rho):
-            return Interval(0.0, math.inf)
-        start = self.rho + 2.0 * math.sqrt(self.rho * max(1.0, -math.log(delta)))
-        return Interval(0.0, smallest_epsilon(lambda e: self.delta(e).upper, delta, start=start).upper)
+        """The conversion at the best α, solved for ε."""
+        if self.rho == 0.0 or math.isinf(self.rho):
+            return Interval(0.0, self.rho)
+        log_delta = math.log(min(delta, 1.0))
+
+        def at(x: float) -> float:
+            over = math.exp(x)
+            terms = (1.0 + over) * self.rho, -log_delta / over, -math.log1p(math.exp(-x)), -math.log1p(over) / over
+            return sum(terms) + UNITS * sum(map(abs, terms))
+
+        high = max(2.0, 0.5 * (math.log1p(-log_delta) - math.log(self.rho)) + 4.0)
+        return Interval(0.0, max(0.0, least(at, LOWEST, high, rounds=80)))
 
 
 class ZcdpMethod:

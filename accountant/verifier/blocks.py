@@ -1,11 +1,11 @@
-"""Very many uses of exponential mechanisms: few blocks, then a pair for each use more, summed on a lattice, from above.
+"""Very many uses of exponential mechanisms: a block, then a pair for each use more, summed on a lattice.
 
 Let H(α) bound the hockey-stick curve of a block of uses from above, whatever came before it (``adaptive``,
 ``exponential_samples``). The chords of points on it, from (0, 1) on, are convex where those below a chord of their
 neighbours are kept, and lie above the true curve, which is convex. With slopes s_i between points α_i they are the
 curve of a pair with loss log α_i of P-mass α_i (s_i - s_{i-1}): it dominates the block, and dominating pairs
 compose (Zhu, Dong, Wang 2022, Theorem 10). The choice may differ at each α, which adds about half a use a block; so
-few blocks are taken, and a pair for each use before them (``surrogate``). All are summed by ``convolve``.
+one block is taken, and a pair for each use before it (``surrogate``). All are summed by ``convolve``.
 Fixed pairs in front of all uses interrupt no block (``mixture``).
 
 Uses of several ranges are summed range by range, each on a lattice of its own, and the sums on one for the whole: its
@@ -40,7 +40,7 @@ from affidavit.accountant.verifier.profile import SMALLEST
 from affidavit.accountant.verifier.surrogate import Law, Surrogate, law_of, refined, surrogate, values_of
 from affidavit.accountant.verifier.zcdp import zcdp_top
 
-__all__ = ["Directions", "Run", "block_lengths", "composed_blocks", "exponential_blocks", "pair_of"]
+__all__ = ["BLOCK", "Directions", "Run", "block_lengths", "composed_blocks", "exponential_blocks", "pair_of"]
 
 BLOCK, CELLS = 50, 24
 """Uses of a block, lattice points to a range in it; of fewer uses more."""
@@ -48,19 +48,16 @@ SHORTEST = 25
 """Uses of a block from which on it is smooth enough for a pair."""
 STAGE, LAST, ENOUGH, MOST_BEHIND = 2.0, 3.0, 40.0, 1_000
 """Uses of a stage to one behind it, of the last one at most; the rest at once where √(``ENOUGH`` × uses) are behind, or
-so many."""
-FINE, ROUGH, SOME, MANY = 32, 24, 700, 4_000
-"""Lattice points to the deviation of one use, where the pair is looked for: the second from so many to so many uses."""
-UNEVEN, COPIES, UNEVEN_STAGE = 4.0, 3, 0.5
-"""A gap between two losses, in deviations, from which on ever so many stages are taken; blocks before the first one;
-uses of a stage to one behind it."""
+so many, or as much less as they are less of all that is costly."""
+FINE = 32
+"""Lattice points to the deviation of one use, where the pair is looked for."""
 LOOSE = 0.05
 """How much the pair's slack may raise ln δ; beyond, all uses are in blocks."""
 SUMMED, PLACES = 400, 40_000
 """Lattice points to the deviation of all ranges together; fewer where so many do not reach all that is lost."""
 LEAST_BITS, BITS_A_BIT = 64, 1.2
 """Working precision: at least, and more for each bit of the smallest mass that matters."""
-PARTS = 8
+PARTS = 2
 """Points of a curve to a spacing of its law."""
 POINTS = 3_000
 """Of a curve that becomes a pair, about, on either side."""
@@ -98,14 +95,15 @@ def exponential_blocks(steps: Steps, tail: float, tilt: float) -> AdaptiveCurve:
     step = Fraction(max(deviation / SUMMED, min(deviation / PER_DEVIATION, top / PLACES)))
     summed: list[tuple[Directions, int]] = []
     for spread, count in runs:
-        curve = _one_range(spread, count, small, tilt)
+        share = float(count * spread * spread / (8 * rho_of(steps)))
+        curve = _one_range(spread, count, small, tilt, share)
         points = np.arange(math.ceil(curve.top / float(step)) + 2, dtype=np.float64)
         values = curve.upper(points * (float(step) * (1.0 - STEP)))
         summed.append(((values, values), 1))
     return composed_blocks(summed, step, deviation=0.0, negligible=small)
 
 
-def _one_range(spread: Fraction, count: int, small: float, tilt: float) -> AdaptiveCurve:
+def _one_range(spread: Fraction, count: int, small: float, tilt: float, share: float = 1.0) -> AdaptiveCurve:
     length = min(count, BLOCK)
     step = spacing(((spread, 1),), round(CELLS * math.sqrt(BLOCK / length)))
 
@@ -115,7 +113,7 @@ def _one_range(spread: Fraction, count: int, small: float, tilt: float) -> Adapt
     first = block(length)
     if count == length:
         return first
-    run = Run((first.upper_values, first.upper_values), step, length, count, 0.5 * float(spread), tilt)
+    run = Run((first.upper_values, first.upper_values), step, length, count, 0.5 * float(spread), tilt, share=share)
     above = run.charged(lambda fine: ways_of(spread, Fraction(1), fine)[0], small)
     if above is None:
         found = ((block(size).upper_values, number) for size, number in block_lengths(count, length))
@@ -129,8 +127,8 @@ def _one_range(spread: Fraction, count: int, small: float, tilt: float) -> Adapt
 class Run:
     """``uses`` of one kind, seen in one direction: the upper values of a block of ``length`` of them, ``step`` apart.
 
-    ``deviation`` is about that of one use's loss, ``tilt`` about −d ln δ/dε where the answer lies. ``gap``: how far its
-    two losses are apart there.
+    ``deviation`` is about that of one use's loss, ``tilt`` about −d ln δ/dε where the answer lies. ``share``: what all
+    of them are of what is costly.
     """
 
     sides: Directions
@@ -139,36 +137,29 @@ class Run:
     uses: int
     deviation: float
     tilt: float
-    gap: float = 0.0
+    share: float = 1.0
 
     def charged(self, way_of: Callable[[Fraction], Way], small: float) -> AdaptiveCurve | None:
-        """Few blocks and a pair for each use before them; None where there is no such use, or no such pair.
-
-        Uses of very unequal losses in ever so many stages.
-        """
+        """A block and a pair for each use before it; None where there is no such use, or no such pair."""
         if self.uses <= self.length or self.length < SHORTEST:
             return None
-        uneven = self.gap > UNEVEN * self.deviation
-        copies = min(self.uses // self.length, COPIES) if uneven else 1
-        stage, last = (UNEVEN_STAGE, 1.0) if uneven else (STAGE, LAST)
-        enough = math.inf if uneven else min(math.sqrt(ENOUGH * self.uses), MOST_BEHIND)
-        points = ROUGH if uneven or SOME < self.uses <= MANY else FINE
-        parts = max(1, round(float(self.step) * points / self.deviation))
+        enough = self.share * min(math.sqrt(ENOUGH * self.uses), MOST_BEHIND)
+        parts = max(1, round(float(self.step) * FINE / self.deviation))
         fine = self.step / parts
         with precision():
             block = law_of(_masses(*self.sides, self.step))
-        start = refined(block, copies, float(self.step), parts, small)
-        behind, slack = copies * self.length, 0.0
+        start = refined(block, float(self.step), parts, small)
+        behind, slack = self.length, 0.0
         with precision():
             way = way_of(fine)
         while (rest := self.uses - behind) > 0:
             found = surrogate(start, way, float(fine), self.tilt)
-            if found is None or (slack := slack + found.growth * rest) > LOOSE:
+            if (slack := slack + found.growth * rest) > LOOSE:
                 return None
-            if rest <= last * behind or behind >= enough:
+            if rest <= LAST * behind or behind >= enough:
                 with precision():
                     return self._summed(start, behind, found, fine, small)
-            taken = math.floor(stage * behind)
+            taken = math.floor(STAGE * behind)
             start, behind = found.after(start, taken, small), behind + taken
         return _curve(start, float(fine))
 
@@ -224,13 +215,15 @@ def pair_of(curve: AdaptiveCurve) -> Finite:
 
 
 def _masses(right: Array, left: Array, step: Fraction) -> LatticeMasses:
-    """The chords as a pair; each kept point is where the slope provably grows."""
+    """The chords as a pair; each kept point is where the slope provably grows, which it is not where a value is 1."""
     points: list[tuple[int, Ball, Ball]] = []  # place, α, value
     apart = ball(step)
-    for i in range(len(left) - 1, 0, -1):
-        alpha = (-i * apart).exp()
-        points.append((-i, alpha, 1 - alpha + alpha * ball(float(left[i]))))
-    points += [(i, (i * apart).exp(), ball(float(value))) for i, value in enumerate(right)]
+    for i in np.flatnonzero(left[1:] < 1.0)[::-1].tolist():
+        alpha = (-(i + 1) * apart).exp()
+        points.append((-(i + 1), alpha, 1 - alpha + alpha * ball(float(left[i + 1]))))
+    points += [
+        (i, (i * apart).exp(), ball(float(right[i]))) for i in np.flatnonzero(right < 1.0).tolist() or [len(right) - 1]
+    ]
     kept: list[tuple[int, Ball, Ball]] = []
     slopes: list[Ball] = []  # of the chord that ends at each kept point
     for place, alpha, value in points:

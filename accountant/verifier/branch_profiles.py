@@ -30,11 +30,12 @@ from affidavit.accountant.verifier.exponential_samples import exponential_sample
 from affidavit.accountant.verifier.exponential_use import LEAST_RANGE, Lines
 from affidavit.accountant.verifier.failure import failure, is_unbounded
 from affidavit.accountant.verifier.finite_losses import losses_of, most_atoms
-from affidavit.accountant.verifier.front import Front, Kept
+from affidavit.accountant.verifier.front import Front
 from affidavit.accountant.verifier.gaussian_samples import gaussian_samples
 from affidavit.accountant.verifier.lattice_profiles import sampled_profile
 from affidavit.accountant.verifier.memoryless import METHOD, MOST_USES, Kind, estimate, memoryless_profile
 from affidavit.accountant.verifier.mixture import (
+    Kept,
     LossMasses,
     MixtureProfile,
     NoSteps,
@@ -130,10 +131,10 @@ def _masses(fixed: Fixed, tail: float, keep: Kept, about: float) -> tuple[LossMa
         found = (forward, backward) if forward.directed else (forward,)
         closed = [front.closed_form() for front in found]
         return tuple(
-            front.masses(_front_spacing(front, about), keep=keep) if form is None else _times_gaussian(form, tail)
+            front.masses(_front_spacing(front, about), keep=keep) if form is None else _times_gaussian(form, tail, keep)
             for front, form in zip(found, closed, strict=True)
         )
-    return (_times_gaussian(_product(fixed, tail), tail),)
+    return (_times_gaussian(_product(fixed, tail), tail, keep),)
 
 
 def _front_spacing(front: Front, about: float) -> float:
@@ -157,8 +158,8 @@ def _about(branch: Branch, goal: Goal) -> float:
     return math.ldexp(1.0, math.frexp(known)[1] - 1) if 0.0 < known < math.inf else 0.0
 
 
-def _times_gaussian(product: ProductProfile, tail: float) -> LossMasses:
-    points = two_point_masses(product.atoms)
+def _times_gaussian(product: ProductProfile, tail: float, keep: Kept) -> LossMasses:
+    points = two_point_masses(product.atoms, keep=keep)
     return points if product.mu is None else gaussian_masses(product.mu, budget=tail).times(points)
 
 
@@ -293,13 +294,13 @@ def _without_memory(branch: Branch, goal: Goal, tail: float) -> Profile:
     for shift in SHIFTS[:1] if smooth else SHIFTS:
         losses = []
         for kind, t in zip(kinds, near.choices, strict=True):
-            parts, eta = -(-kind.uses // MOST_USES), float(kind.range)
+            parts, eta = 1 << (-(-kind.uses // MOST_USES) - 1).bit_length(), float(kind.range)
             choice = min(t + shift * eta / kind.uses, (1.0 - shift / 512.0) * eta)
             try:
                 one = memoryless_profile(kind._replace(uses=kind.uses // parts), choice, budget=tail)
             except NotSupported:  # too many losses
                 return OneSide(profile_of(_pure_steps(branch, 2), replace(goal, keep="lower")), "lower")
-            losses.append(_power(two_point_masses(one.atoms).gathered(GATHERED), parts))
+            losses.append(_power(two_point_masses(one.atoms, keep="lower").gathered(GATHERED), parts))
         for front in before:
             masses = reduce(_plus, losses if front is None else [front.gathered(GATHERED), *losses])
             found.append(MixtureProfile(NoSteps(), masses, NoSteps(), masses, METHOD))
@@ -311,10 +312,8 @@ def _plus(one: LossMasses, other: LossMasses) -> LossMasses:
 
 
 def _power(one: LossMasses, count: int) -> LossMasses:
-    if count == 1:
-        return one
-    twice = _plus(half := _power(one, count // 2), half)
-    return _plus(twice, one) if count % 2 else twice
+    """A power of two of them."""
+    return one if count == 1 else _plus(half := _power(one, count // 2), half)
 
 
 def _weak(steps: Steps, fixed: Fixed) -> bool:

@@ -101,10 +101,11 @@ class Fixed:
         What is only known to be ρ-zCDP may be a Gaussian of μ² = 2ρ. A Gaussian is as many as one likes of the same
         total μ², each of which dominates a Laplace or a pure mechanism where ``enough`` says so.
         """
-        spare = self.rho - other.rho if self.rho or other.rho else Fraction(0)
-        if spare < 0:
+        if self is other:
+            return True
+        if self.rho < other.rho or (self.rho == other.rho and self.mu_squared < other.mu_squared):
             return False
-        left = self.mu_squared + 2 * spare - other.mu_squared if spare else self.mu_squared - other.mu_squared
+        left = self.mu_squared - other.mu_squared + 2 * (self.rho - other.rho)
         if left < 0:
             return False
         for use, count in _uncovered(self.uses, other.uses):
@@ -225,7 +226,7 @@ class Branch:
         if not other.steps:
             return self.fixed.covers(other.fixed)
         pairs = zip(self.steps, other.steps, strict=False)
-        runs = len(self.steps) == len(other.steps) and all(a[0] >= b[0] and a[1] >= b[1] for a, b in pairs)
+        runs = len(self.steps) == len(other.steps) and all(a[1] >= b[1] and a[0] >= b[0] for a, b in pairs)
         if not runs:
             return False
         return self.first.covers(other.first) and self.between.covers(other.between) and self.last.covers(other.last)

@@ -85,7 +85,8 @@ def costs_at_most(branch: Branch, *, epsilon: float, delta: float) -> bool:
 
     Some mechanisms lose at most Σ ε_i together, whatever came before; the moments of the loss of the others are
     bounded by their zCDP, one after another. So δ(ε) is at most what the zCDP conversion says at ε − Σ ε_i, for every
-    such split; those of the largest ε are pure ones first.
+    such split; those of the largest ε are pure ones first. What is (ε_i, δ_i)-DP is a post-processing of what shows all
+    with probability δ_i and is ε_i-DP otherwise (Kairouz, Oh and Viswanath 2015): Σ δ_i is added.
     """
     if branch.blatant:
         return False
@@ -96,6 +97,12 @@ def costs_at_most(branch: Branch, *, epsilon: float, delta: float) -> bool:
                 inside = down((ball(epsilon).expm1() / ball(use.rate)).log1p())
             lost = _below(Fraction(delta) / use.rate)
             return math.isfinite(inside) and costs_at_most(use.of, epsilon=inside, delta=lost)
+    shown = sum(
+        (count * Fraction(use.delta) for use, count in branch.fixed.uses if isinstance(use, Approximate)), Fraction()
+    )
+    if shown > delta:
+        return False
+    delta = _below(Fraction(delta) - shown) if shown else delta
     costs = sorted(_costs(branch), key=lambda cost: (cost[0] == math.inf, cost[1] < math.inf, -cost[2]))
     left = Fraction(epsilon)
     for i in range(len(costs) + 1):
@@ -124,13 +131,16 @@ _Exact = Fraction | float
 
 
 def _costs(branch: Branch) -> list[tuple[_Exact, _Exact, float]]:
-    """Of each mechanism: the largest loss of all uses, their ρ (ε²/2 of pure ones: Bun and Steinke 2016), one loss."""
+    """Of each mechanism: the largest loss of all uses, their ρ (ε²/2 of pure ones: Bun and Steinke 2016), one loss.
+
+    Without what is shown as failures.
+    """
     fixed = branch.fixed
     found: list[tuple[_Exact, _Exact, float]] = [(math.inf, fixed.rho + fixed.mu_squared / 2, math.inf)]
     found += [(count * spread, count * spread * spread / 8, float(spread)) for spread, count in branch.steps]
     for use, count in fixed.uses:
         match use:
-            case Pure() | Approximate(delta=0.0) | Laplace():
+            case Pure() | Approximate() | Laplace():
                 epsilon, _ = stated(use)
                 found.append((count * epsilon, count * epsilon**2 / 2, float(epsilon)))
             case _:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import partial
 
 from affidavit.accountant.verifier.adaptive import AdaptiveCurve, recursion
-from affidavit.accountant.verifier.blocks import Directions, Run, block_lengths, composed_blocks
+from affidavit.accountant.verifier.blocks import BLOCK, Directions, Run, block_lengths, composed_blocks
 from affidavit.accountant.verifier.bracket import epsilon_bracket
 from affidavit.accountant.verifier.branches import Branch, Fixed, Sampled
 from affidavit.accountant.verifier.exponential_use import LEAST_RANGE, Way, ways_of
@@ -22,10 +22,8 @@ __all__ = ["exponential_samples"]
 
 FEW_USES, MOST_USES, LARGEST_RANGE, LARGEST_IN_BLOCKS = 400, 2_000, 40, 4
 """Uses from which on blocks serve (``blocks``), of small ranges and of any; ranges beyond which the envelope does."""
-BLOCK, IN_BLOCKS, SHARP_IN_BLOCKS, MANY = 200, 0.15, 0.08, 20_000
-"""Uses of a block, and the spacing of its lattice, in deviations of one use's loss; the second up to so many uses."""
-PER_DEVIATION, ROUGH = 0.025, 0.15
-"""The spacing, in deviations of one use's loss: a relative width of about 3e-4, or of some 3e-3."""
+PER_DEVIATION, ROUGH = 0.03, 0.15
+"""The spacing, in deviations of one use's loss: a relative width of about 4e-4, or of some 3e-3, as in a block."""
 FEWEST, MOST = 12, 800
 """Cuts, at least and at most."""
 MOST_WORK = 1.5e8
@@ -86,14 +84,14 @@ def exponential_samples(fixed: Fixed, goal: Goal) -> Profile | None:
     top = min(length * _most(kind), max(edges))
     if few:
         return _exact(eta, rate, kind, goal, near, top, tail)
-    step = _spacing(kind, near, top, share=IN_BLOCKS if uses > MANY else SHARP_IN_BLOCKS)
+    step = _spacing(kind, near, top, share=ROUGH)
     run = recursion(eta, rate, step, small, top)
     blocks = [(run.after(size), number) for size, number in block_lengths(uses, BLOCK)]
     deviation, method = near.deviations[0], "blocks of exponential mechanisms on samples, each by its largest curve"
     profiles: list[Profile] = []
     for way, one in enumerate(found):
         every: list[tuple[Directions, int]] = [((state[way].upper, state[1 - way].upper), n) for state, n in blocks]
-        charged = Run(every[-1][0], step, length, uses, deviation, near.tilt, near.gaps[0])
+        charged = Run(every[-1][0], step, length, uses, deviation, near.tilt)
         curve = charged.charged(partial(_way, eta, rate, way), small)
         if curve is None:
             curve = composed_blocks(every, step, deviation=deviation * math.sqrt(length), negligible=small)

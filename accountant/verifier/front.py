@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from flint import arb
@@ -31,7 +30,7 @@ from affidavit.accountant.verifier.discrete import DiscretePair
 from affidavit.accountant.verifier.envelope import ExponentialPair
 from affidavit.accountant.verifier.finite_losses import losses_of
 from affidavit.accountant.verifier.lattice import LEAST, LatticeMasses, anchors, from_above, from_below, on_grid, reach
-from affidavit.accountant.verifier.mixture import LossMasses, two_point_masses
+from affidavit.accountant.verifier.mixture import NOTHING, Kept, LossMasses, two_point_masses
 from affidavit.accountant.verifier.pairs import (
     Beside,
     Finite,
@@ -46,9 +45,8 @@ from affidavit.accountant.verifier.product import Atoms, ProductProfile, TwoValu
 from affidavit.accountant.verifier.replaced import ReplacedPair
 from affidavit.accountant.verifier.single import SingleProfile
 
-__all__ = ["Direction", "Front", "Kept", "reached"]
+__all__ = ["Direction", "Front", "reached"]
 
-Kept = Literal["both", "upper", "lower"]
 
 COARSE_CELLS, MOST_COARSE = 600, 8
 MAX_SIZE, MAX_TAILS = 1 << 16, 20_000
@@ -62,11 +60,6 @@ FEW_BESIDE = 64
 """Losses at which the closed form of one use is evaluated."""
 LATTICE_BELOW_ZERO = 1.2
 """Cells between a mixture's smallest loss and 0: without a lattice point there its bulk has no place below."""
-
-NOTHING: dict[bool, tuple[Array, Array, float]] = {
-    upward: (np.zeros(1), np.zeros(1), float(upward)) for upward in (True, False)
-}
-"""A side that says nothing: all mass on +inf above, none below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +255,7 @@ class Front:
             )
             result = LossMasses(*above, *below)
             if self.direction.binomials or self.direction.plain:
-                result = result.times(two_point_masses(self.atoms()))
+                result = result.times(two_point_masses(self.atoms(), keep=keep))
             return result
 
     def _side(self, spacing: float, *, upward: bool) -> tuple[Array, Array, float]:

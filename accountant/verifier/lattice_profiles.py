@@ -9,8 +9,8 @@ from typing import NamedTuple
 from affidavit.accountant.verifier.beside import beside_others
 from affidavit.accountant.verifier.bracket import Sides, epsilon_bracket
 from affidavit.accountant.verifier.branches import Fixed
-from affidavit.accountant.verifier.front import Front, Kept
-from affidavit.accountant.verifier.mixture import MixtureProfile, NoSteps
+from affidavit.accountant.verifier.front import Front
+from affidavit.accountant.verifier.mixture import Kept, MixtureProfile, NoSteps
 from affidavit.accountant.verifier.profile import (
     LOUD,
     LOUD_WIDTH,

@@ -47,8 +47,6 @@ class Estimate(NamedTuple):
     """About -d ln δ/dε there."""
     deviations: tuple[float, ...]
     """Of the loss of one use of each kind."""
-    gaps: tuple[float, ...]
-    """How far its two losses are apart."""
     choices: tuple[float, ...]
     """The t of the largest moment."""
 
@@ -86,11 +84,11 @@ def estimate(kinds: Iterable[Kind], goal: Goal, *, removed: bool = True, beside:
         crossed = (moment - log_delta) / TILTS
         at = int(np.argmin(crossed))
         epsilon = max(0.0, float(crossed[at]))
-    gaps = tuple(float(losses[0, best[at]] - losses[1, best[at]]) for _, losses, _, best in found)
+    gaps = [float(losses[0, best[at]] - losses[1, best[at]]) for _, losses, _, best in found]
     shares = [float(share[at]) for _, _, share, _ in found]
     deviations = tuple(gap * math.sqrt(share * (1.0 - share)) for gap, share in zip(gaps, shares, strict=True))
     choices = tuple(float(t[best[at]]) for t, _, _, best in found)
-    return Estimate(epsilon, log_delta, min(float(TILTS[at]), 300.0 / most), deviations, gaps, choices)
+    return Estimate(epsilon, log_delta, min(float(TILTS[at]), 300.0 / most), deviations, choices)
 
 
 def memoryless_profile(kind: Kind, t: float, *, budget: float, removed: bool = True) -> ProductProfile:

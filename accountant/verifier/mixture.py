@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,17 @@ from affidavit.accountant.verifier.lattice import LatticeMasses, from_above, fro
 from affidavit.accountant.verifier.pairs import GaussianPair
 from affidavit.accountant.verifier.product import Atoms, ProductProfile
 
-__all__ = ["Curve", "LossMasses", "MixtureProfile", "NoSteps", "begun", "gaussian_masses", "two_point_masses"]
+__all__ = [
+    "NOTHING",
+    "Curve",
+    "Kept",
+    "LossMasses",
+    "MixtureProfile",
+    "NoSteps",
+    "begun",
+    "gaussian_masses",
+    "two_point_masses",
+]
 
 GAUSSIAN_CELLS, WIDE = 4_000, 1.0
 """Cells of a Gaussian, and nats beyond which one is put at its lower end, below: groups would lose all of it."""
@@ -46,6 +56,14 @@ MOST_LOSSES, CELLS, PART = 40_000, 8_000, 1 << 20
 UNIT = 2.0**-53
 SUM = 1e-9
 """Relative allowance for summing up to 4e6 non-negative floats, each sum off by 2^-53."""
+
+
+Kept = Literal["both", "upper", "lower"]
+"""What is asked of both sides."""
+NOTHING: dict[bool, tuple[Array, Array, float]] = {
+    upward: (np.zeros(1), np.zeros(1), float(upward)) for upward in (True, False)
+}
+"""A side that says nothing: all mass on +inf above, none below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,19 +176,17 @@ def _merged(parts: Iterable[Points], grid: Array) -> Points:
     return p, grid[:-1][kept] + np.log(p / q) - size[kept]
 
 
-def two_point_masses(atoms: Atoms) -> LossMasses:
+def two_point_masses(atoms: Atoms, *, keep: Kept = "both") -> LossMasses:
     """The exact product of two-point pairs (the failure becomes mass on +inf)."""
+    above, below = NOTHING[True], NOTHING[False]
     with precision():
-        kept = 1 - atoms.failure
-        masses = [kept * mass for mass in atoms.masses]
-        return LossMasses(
-            up_array(masses),
-            up_array(atoms.losses),
-            up(atoms.failure + kept * atoms.rest),
-            np.maximum(down_array(masses), 0.0),
-            down_array(atoms.losses),
-            max(0.0, down(atoms.failure)),
-        )
+        left = 1 - atoms.failure
+        masses = [left * mass for mass in atoms.masses]
+        if keep != "lower":
+            above = up_array(masses), up_array(atoms.losses), up(atoms.failure + left * atoms.rest)
+        if keep != "upper":
+            below = np.maximum(down_array(masses), 0.0), down_array(atoms.losses), max(0.0, down(atoms.failure))
+    return LossMasses(*above, *below)
 
 
 def gaussian_masses(mu: Ball, *, budget: float) -> LossMasses:

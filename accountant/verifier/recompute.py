@@ -7,8 +7,8 @@
 
 Both sides are computed in outward-rounded arithmetic (docs/theory/arithmetic.md): python-flint balls; where a
 recursion, a sum of losses or a contour integral would be too slow in balls, float64 with a proven allowance for every
-rounding. A plan is read here in the verifier's own way (``reading``); only the plan's parser, the errors and the border
-checks are shared with the issuing engine.
+rounding. A plan is read here in the verifier's own way (``reading``); only the plan's parser, the errors, the border
+checks and a search of which any answer is valid (``least_cost``) are shared with the issuing engine.
 
     what                               how
     gaussian                           closed form
@@ -115,16 +115,22 @@ class _Answers:
         self.low = self.alone = self.high = 0.0
         self.methods: list[str] = []
         branches = [*dict.fromkeys((*found.upper, *found.lower))]
-        order = sorted(branches, key=self.cost, reverse=True) if len(branches) > 1 else branches
+        order = self.in_order(branches) if len(branches) > 1 else branches
         alone = ALONE if any(branch in self.upper for branch in order[:ALONE]) else len(order)
         for branch in order[:alone]:
             self.add(branch)
         self.add_group([one for one in order[alone:] if one in self.upper])
 
-    def cost(self, branch: Branch) -> tuple[float, float]:
-        """By which branches are put in order; a failure that is unlikely beside δ says little."""
-        failures, size = likely_cost(branch)
-        return (failures if failures >= FORGIVEN * (self.goal.delta or 0.0) else 0.0), size
+    def in_order(self, branches: Sequence[Branch]) -> list[Branch]:
+        """Those that fail too often, the largest, then those that fail most often, unless that is unlikely beside δ."""
+        costs, delta = {branch: likely_cost(branch) for branch in branches}, self.goal.delta or 0.0
+        largest, most = max(size for _, size in costs.values()), self.goal.delta or 1.0
+
+        def key(branch: Branch) -> tuple[bool, bool, float, float]:
+            failures, size = costs[branch]
+            return failures > most, size == largest, failures if failures >= FORGIVEN * delta else 0.0, size
+
+        return sorted(branches, key=key, reverse=True)
 
     def stays_below(self, branch: Branch) -> bool:
         """Whether it costs, at a glance, no more than a lower side that is known: then it changes neither side."""

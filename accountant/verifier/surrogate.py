@@ -11,10 +11,9 @@ or several uses, at one or several u, so that its variance and its fourth cumula
 has the least moment at the answer's tilt is a linear program over lattice points; any mixture is valid.
 
 The longer F, the less an adversary gains against it: beside what m uses have summed up, one use is small and even. As
-g^r (w^r.F + r c) lies above the curve of m + r uses, it serves as the next F. Where losses are very unequal (a range of
-4: a large one in one use of fifty) such stages, each half as long again, leave a fifth of the width of a single one.
+g^r (w^r.F + r c) lies above the curve of m + r uses, it serves as the next F.
 
-F is a sum of few blocks, as laws on the lattice e^{ih}, and of a narrow normal law, which only adds (Jensen) and
+F is the sum of a block, as a law on the lattice e^{ih}, and of a narrow normal law, which only adds (Jensen) and
 smooths the kinks. F is piecewise straight in α, and so is w.F, with kinks on the lattice only; MF is convex. Hence the
 inequality at lattice points gives it in between, and left of the first mass all three are straight. At the lattice
 points ``exponential_use.raised`` bounds MF.
@@ -32,6 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from affidavit.accountant.least_cost import cheapest_shares
 from affidavit.accountant.verifier.balls import Array
 from affidavit.accountant.verifier.convolve import convolved
 from affidavit.accountant.verifier.exponential_use import FLOOR, STEP, Indices, Way, raised
@@ -45,11 +45,11 @@ LIGHT = 2e-154
 SMOOTHED = 2.0**-36
 REACH = 8.0
 """Deviations of the normal law that are kept."""
-CHOICES, MOST_TIMES = 7, 4
-"""Choices that are tried, and most uses at once."""
-ROWS, ROUNDS, SPARE, MISSING = 60, 4, 1e-6, 1e3
-"""Of the linear program: inequalities at first, how often more are added, how much more they ask, in uses, so that
-others are met too, and the price of what is left for g."""
+CHOICES, MOST_TIMES = 5, 4
+"""Choices that are tried: the best at so many places, and so many others; most uses at once."""
+ROWS, ROUNDS, SPARE = 60, 4, 1e-6
+"""Of the linear program: inequalities at first, how often more are added, and how much more they ask, in uses, so that
+others are met too."""
 RESOLVED, FAR = 1e-9, 1e3
 """Where a use moves F by a smaller share, and where F is not so many times its mass on +inf, g and c have to do."""
 
@@ -161,21 +161,20 @@ def law_of(block: LatticeMasses) -> Law:
     return Law(block.first, *block.upper)
 
 
-def refined(block: Law, copies: int, step: float, parts: int, small: float) -> Law:
-    """F on a lattice ``parts`` times as fine: ``copies`` of a block on one of ``step``, smoothed over a cell of it."""
-    total = block.times(copies, small)
-    masses = np.zeros((len(total.masses) - 1) * parts + 1)
-    masses[::parts] = total.masses
+def refined(block: Law, step: float, parts: int, small: float) -> Law:
+    """F on a lattice ``parts`` times as fine: a block on one of ``step``, smoothed over a cell of it."""
+    masses = np.zeros((len(block.masses) - 1) * parts + 1)
+    masses[::parts] = block.masses
     most = math.ceil(REACH * parts)
     x = np.arange(-most, most + 1) / parts
     normal = np.exp(-0.5 * x * x + 0.5 * x * step)
     smooth = Law(-most, normal / normal.sum() * (1.0 + SMOOTHED), 0.0)
-    fine = Law(total.first * parts, masses, total.infinite * (1.0 + SMOOTHED))
+    fine = Law(block.first * parts, masses, block.infinite * (1.0 + SMOOTHED))
     return fine.plus(smooth).kept(small)
 
 
-def surrogate(start: Law, way: Way, step: float, tilt: float) -> Surrogate | None:
-    """A law for each use before ``start``, on the lattice of ``way``; None if no choice tried will do."""
+def surrogate(start: Law, way: Way, step: float, tilt: float) -> Surrogate:
+    """A law for each use before ``start``, on the lattice of ``way``."""
     function = _Function.of(start, step)
     margin = 2 + max(way.reach)
     low, count = start.first - margin, len(start.masses) + 2 * margin
@@ -205,6 +204,7 @@ def surrogate(start: Law, way: Way, step: float, tilt: float) -> Surrogate | Non
     asked = np.flatnonzero(near & (gain > RESOLVED * none))
     if len(asked):
         cuts = {int(best[i]) for i in (centre, *np.linspace(asked[0], asked[-1], CHOICES).astype(int))}
+        cuts.update(np.linspace(0, len(way.chance_down) - 1, CHOICES + 2)[1:-1].astype(int).tolist())
         cuts.add(_largest_moment(way, tilt * step))
         laws = [_NO_USE, *(_one_choice(way, cut) for cut in cuts)]
         laws += [one.plus(other) for i, one in enumerate(laws[1:]) for other in laws[i + 1 :]]
@@ -221,10 +221,7 @@ def surrogate(start: Law, way: Way, step: float, tilt: float) -> Surrogate | Non
         rows = asked[np.unique(np.linspace(0, len(asked) - 1, ROWS).astype(int))]
         for _ in range(ROUNDS):
             need = (needed[rows] - none[rows]) / gain[rows] + SPARE
-            weights = _cheapest(np.array([rise(law, rows) for law in laws]), need, cost / max(cost))
-            if weights is None:
-                return None
-            law = _mixed(laws, weights)
+            law = _mixed(laws, cheapest_shares(np.array([rise(law, rows) for law in laws]), need, cost))
             missing = (needed - seen(law))[asked] / gain[asked]
             worst = np.setdiff1d(asked[np.argsort(missing)[-ROWS:]], rows)
             if missing.max() <= 0.0 or not len(worst):
@@ -234,20 +231,6 @@ def surrogate(start: Law, way: Way, step: float, tilt: float) -> Surrogate | Non
     growth = float(np.max(upper[near] / mixed[near], initial=1.0)) * (1.0 + STEP) - 1.0
     constant = float(np.max((upper - mixed)[~near], initial=0.0)) * (1.0 + STEP) + FLOOR
     return Surrogate(law, growth, constant)
-
-
-def _cheapest(rise: Array, need: Array, cost: Array) -> Array | None:
-    """Weights of laws, of sum 1, whose rise is what is needed, at about the least cost; any are valid."""
-    from scipy.optimize import linprog
-
-    priced, shares = np.append(cost, MISSING), np.append(np.ones(len(cost)), 0.0)[None, :]
-    effects = np.column_stack([rise.T, np.ones(len(need))])
-    found = linprog(priced, -effects, -need, shares, [1.0], method="highs")
-    if found.x is None:
-        return None
-    weights = np.maximum(found.x[:-1], 0.0)
-    result: Array = weights / weights.sum()
-    return result
 
 
 def _mixed(laws: list[Law], weights: Array) -> Law:

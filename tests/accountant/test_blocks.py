@@ -38,7 +38,7 @@ def test_issued_blocks_enclose_the_recursion(eta: float, uses: int, monkeypatch:
 def test_issued_blocks_on_samples_enclose_the_recursion(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Poisson(0.1, Exponential(1.0))
     exact = bound(Repeat(100, node), relation="zero-out", delta=1e-5, method="adaptive")
-    monkeypatch.setattr(issued, "SAMPLED_BLOCK", 25)
+    monkeypatch.setattr(issued, "BLOCK", 25)
     scenario = Scenario(fixed=((node, 100),))
     found = issued.BlocksProfile(scenario, "zero-out", Target(delta=1e-5)).epsilon(1e-5)
     assert exact.epsilon_lower <= found.upper <= 1.05 * exact.epsilon_upper
@@ -111,7 +111,7 @@ def test_very_many_uses_are_settled_to_a_thousandth(plan: Plan, strategy: float)
 
 
 @pytest.mark.parametrize(
-    ("eta", "uses", "width"), [(0.01, 10**6, 2e-4), (0.00152, 2_296, 8e-4), (0.00787, 5_806_530, 6e-4)]
+    ("eta", "uses", "width"), [(0.01, 10**6, 2e-4), (0.00152, 2_296, 8e-4), (0.00787, 5_806_530, 7e-4)]
 )
 def test_small_ranges_are_not_lost_in_rounding(eta: float, uses: int, width: float) -> None:
     """1.06e-3 and 1.2e-3 where rounding was taken to be a hundred times what it is; above every fixed strategy."""

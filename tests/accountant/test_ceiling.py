@@ -33,6 +33,7 @@ leaves = st.one_of(
     numbers.map(lambda x: {"kind": "pure", "epsilon": x}),
     numbers.map(lambda x: {"kind": "exponential", "range": x}),
     numbers.map(lambda x: {"kind": "zcdp", "rho": x}),
+    numbers.map(lambda x: {"kind": "approximate", "epsilon": x, "delta": 1e-5}),
 )
 composed = st.lists(leaves, min_size=1, max_size=3).map(lambda parts: {"kind": "compose", "parts": parts})
 plain = st.lists(leaves.filter(lambda leaf: leaf["kind"] in ("gaussian", "pure")), min_size=1, max_size=3)

@@ -55,8 +55,8 @@ def every_choice(eta: float, rate: float, alpha: Array, *, forward: bool, f: Cal
 @given(use=USES, seed=st.integers(0, 2**32 - 1))
 def test_the_issued_law_is_above_every_choice(use: tuple[float, float], seed: int) -> None:
     eta, rate = use
-    for one, block, spacing in issued._sides(eta, rate, 100, 1e-12, 0.2):
-        start = start_of(one, block, spacing, copies=2, small=1e-12)
+    for one, block, spacing in issued._sides(eta, rate, 100, 1e-12):
+        start = start_of(one, block, spacing, small=1e-12)
         found = law_above(one, start, tilt=1.0)
         law, own = start.law, found.law
         assert own.masses.sum() == pytest.approx(1.0, abs=1e-12)
@@ -89,10 +89,9 @@ def test_the_verified_pair_is_above_every_choice(use: tuple[float, float], seed:
         with precision():
             block = surrogate.law_of(verified._masses(right, left, step))
             one = ways_of(eta, rate, step / 5)[way]
-        start = surrogate.refined(block, 2, float(step), 5, 1e-12)
+        start = surrogate.refined(block, float(step), 5, 1e-12)
         h = float(step / 5)
         found = surrogate.surrogate(start, one, h, 1.0)
-        assert found is not None
         places = h * (found.law.first + np.arange(len(found.law.masses)))
         ends = h * start.first - float(eta), h * start.last + float(eta)
         alpha = np.exp(np.random.default_rng(seed).uniform(*ends, 60))
@@ -108,18 +107,15 @@ def test_the_verified_pair_is_above_every_choice(use: tuple[float, float], seed:
     [
         (Repeat(400, Poisson(0.1, Exponential(0.6))), 0.02),
         (Repeat(600, Exponential(0.15)), 0.02),
-        (Repeat(300, Poisson(0.01, Exponential(4.0))), 0.1),  # in stages: 100, 150, 225
+        (Repeat(300, Poisson(0.01, Exponential(4.0))), 0.1),  # uneven
     ],
     ids=["sampled", "alone", "uneven"],
 )
 def test_laws_enclose_the_recursion(plan: Plan, width: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same plan by the exact recursion of each engine, and by blocks of 100 with laws for all other uses."""
-    monkeypatch.setattr(issued, "COPIES_IN_STAGES", 1)
-    monkeypatch.setattr(verified, "COPIES", 1)
     exact = bound(plan, relation="zero-out", delta=1e-6, method="adaptive")
     checked = recompute(plan, relation="zero-out", delta=1e-6)
     monkeypatch.setattr(issued, "BLOCK", 100)
-    monkeypatch.setattr(issued, "SAMPLED_BLOCK", 100)
     monkeypatch.setattr(issued, "few_uses", lambda eta: 100.0)  # noqa: ARG005
     monkeypatch.setattr(issued, "MANY_POINTS", 0.0)
     issued._above.cache_clear()
