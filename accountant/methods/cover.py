@@ -15,7 +15,7 @@ from affidavit.accountant.plan import Exponential, Plan, ZeroConcentrated
 
 __all__ = ["FEW", "WIDER", "covering", "groups_of"]
 
-ALONE, RATIO = 4, 4
+ALONE, RATIO = 8, 4
 """So many cases are bounded each alone, of the others groups that grow by this factor: the less a case is likely to
 cost, the less it matters how sharply it is bounded."""
 WIDER, FEW = 1.0003, 3
