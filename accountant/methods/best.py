@@ -7,6 +7,7 @@ in their place (``methods.zcdp.stand_in``).
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -231,38 +232,35 @@ def _half(of: Exponential) -> Pure:
 def _sampled(scenario: Scenario, relation: Relation, target: Target) -> float:
     """A lower side for samples of exponential mechanisms of which only the envelope is known above; 0 without any.
 
-    Randomised response of half the range in their place. Without replacement, on data in which every record but the
-    changed one says the same, and so does what it is replaced by, more: a sample that misses it is one that holds its
-    replacement, the pair of a Poisson sample of the same rate under add-remove, which the recursion knows. Other
-    samples are left out there, which costs no more.
+    Randomised response of half the range in their place. Or, on data in which every record but the changed one says
+    the same, and so does what it is replaced by: a sample that misses it is one that holds its replacement, the pair
+    of a Poisson sample of the same rate under add-remove, which the recursion knows. Other samples are left out there,
+    which costs no more; beside Poisson samples that is little.
     """
     fixed: dict[Plan, int] = {}
-    kinds = set[type[Plan]]()
+    is_whole, on_poisson, on_others = True, False, False
     for node, count in scenario.fixed:
         match node:
             case Leaf():
                 known: Plan = node
-            case Poisson(of=Exponential()):
-                kinds.add(Poisson)
-                continue
+            case Poisson(of=Exponential(), absent=None) if relation == "substitution":
+                known, on_poisson = node, True
             case WithoutReplacement(population=population, sample=sample, of=Exponential() as of):
-                kinds.add(WithoutReplacement)
-                known = Poisson(math.nextafter(sample / population, 0.0), of)
+                known, on_others = Poisson(math.nextafter(sample / population, 0.0), of), True
             case _:
+                is_whole = False
+                on_poisson = on_poisson or (isinstance(node, Poisson) and isinstance(node.of, Exponential))
                 continue
         fixed[known] = fixed.get(known, 0) + count
-    if not kinds:
-        return 0.0
-    rough = replace(target, tolerance=max(target.tolerance, ALIKE), explicit=True)
-    if WithoutReplacement not in kinds:
+    rough, least = replace(target, tolerance=max(target.tolerance, ALIKE), explicit=True), 0.0
+    if on_poisson:
         halved, method = stand_in(_halved(scenario)) or _halved(scenario), PldMethod()
-        return 0.0 if method.why_not(halved, relation) else _found(method, halved, relation, rough).interval.lower
-    chosen = replace(scenario, fixed=tuple(fixed.items()))
-    chosen = stand_in(chosen) or chosen
-    try:
-        return lowest(chosen, "add-remove", rough).interval.lower
-    except NotSupported:
-        return 0.0
+        least = 0.0 if method.why_not(halved, relation) else _found(method, halved, relation, rough).interval.lower
+    if on_others or (on_poisson and is_whole):
+        chosen = replace(scenario, fixed=tuple(fixed.items()))
+        with suppress(NotSupported):
+            least = max(least, lowest(stand_in(chosen) or chosen, "add-remove", rough).interval.lower)
+    return least
 
 
 def _far_out(scenario: Scenario, relation: Relation, target: Target) -> Found | None:
