@@ -87,6 +87,11 @@ class Recomputed(Shown):
         return Facts(f"{between(self)}, {self.relation}, recomputed", (), rows)
 
     @property
+    def searched(self) -> bool:
+        """Whether a law was searched for, as for blocks: any is valid, and which one is found hangs on last digits."""
+        return "blocks" in self.method
+
+    @property
     def delta(self) -> float:
         """The δ that ``epsilon_upper`` holds at."""
         return self.delta_upper
