@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from flint import arb
 
-from affidavit.accountant.bound import _together, bound
+from affidavit.accountant.bound import bound
 from affidavit.accountant.cases.scenario import scenarios
 from affidavit.accountant.methods import cover
 from affidavit.accountant.methods.base import Target
 from affidavit.accountant.methods.best import best
+from affidavit.accountant.methods.costliest import together
 from affidavit.accountant.plan import (
     Approximate,
     Compose,
@@ -65,7 +66,7 @@ def test_cases_together_cost_at_least_what_each_costs(plan: Plan, relation: Rela
     assert len(upper) > 8
     epsilon = 0.0
     for target in (Target(delta=delta), Target(epsilon=1.0)):
-        found = _together(upper, relation, target)
+        found = together(upper, relation, target)
         assert found is not None
         lowest = max(best(one, relation, target).interval.lower for one in upper)
         assert found.interval.upper >= lowest > 0.0
