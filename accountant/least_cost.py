@@ -61,8 +61,8 @@ def cheapest_shares(effects: Array, needs: Array, costs: Array) -> Array:
             except np.linalg.LinAlgError:  # rounding has the last word
                 break
             across = inverse @ total
-            dx = dz = ds = dy = np.zeros(1)
-            aim = 0.0
+            dx, dz, ds, dy = np.zeros_like(x), np.zeros_like(z), np.zeros_like(s), np.zeros_like(y)
+            aim = dv = 0.0
             for _ in range(2):  # towards the answer; then, as that shows how far, nearer to the middle
                 xz, sy = aim - x * z - dx * dz, aim - s * y - ds * dy
                 ahead = inverse @ (((sy + y * missing) / s) @ some + xz / x - short)
