@@ -98,8 +98,8 @@ def _settled(plan: Plan, relation: Relation, delta: float | None, epsilon: float
     (least, most), (low, high) = _sides(issued, epsilon), _sides(found, epsilon)
     _check((least, high), (low, most))
     side, largest = ("epsilon", math.inf) if epsilon is None else ("delta", 1.0)
-    room = SEARCHED[side] if found.searched else MARGIN
-    upper = min(max(most, high * (1.0 + room)), largest)
+    roomy = high * (1.0 + (SEARCHED[side] if found.searched else MARGIN))
+    upper = min(most if high == most or roomy <= most else roomy, largest)
     facts: dict[str, Any] = {field.name: getattr(issued, field.name) for field in fields(issued)}
     facts.update({f"{side}_lower": min(max(least, low), upper), f"{side}_upper": upper})
     return Settled(**facts, recomputed=found)

@@ -124,7 +124,8 @@ def test_bad_input_is_refused_by_name() -> None:
 
 
 def test_it_imports_nothing_of_the_issuing_path() -> None:
-    allowed = {"plan", "nodes", "errors", "show", "validate", "digits", "verifier"}  # digits: one lock
+    allowed = {"plan", "nodes", "errors", "show", "validate", "verifier"}
+    allowed |= {"digits", "least_cost"}  # one lock; a search of which any answer is valid
     folder = Path(package.__file__).parent
     seen = set()
     for file in folder.glob("*.py"):
