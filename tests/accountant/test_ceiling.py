@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from affidavit.accountant import bound as bounds
 from affidavit.accountant.bound import bound
 from affidavit.accountant.cases.scenario import Scenario, scenarios
 from affidavit.accountant.errors import NotSupported
+from affidavit.accountant.methods import costliest as search
 from affidavit.accountant.methods.ceiling import costs_at_most
 from affidavit.accountant.methods.failure import certain_failure
 from affidavit.accountant.methods.pair_profiles import _Sums
@@ -151,13 +151,13 @@ def test_a_record_that_leaves_one_sample_and_enters_another_fails_in_one_directi
 
 def test_of_several_scenarios_only_the_costliest_is_composed_sharply(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Scenario, float]] = []
-    known = bounds.best
+    known = search.best
 
     def best(scenario: Scenario, relation: Any, target: Any, **more: Any) -> Any:
         asked.append((scenario, target.tolerance))
         return known(scenario, relation, target, **more)
 
-    monkeypatch.setattr(bounds, "best", best)
+    monkeypatch.setattr(search, "best", best)
     parts = [
         {"kind": "repeat", "count": 2, "of": {"kind": "laplace", "noise_multiplier": 1.0}},
         {"kind": "repeat", "count": 3, "of": {"kind": "approximate", "epsilon": 0.5, "delta": 1e-8}},
