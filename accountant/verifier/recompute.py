@@ -43,9 +43,9 @@ from affidavit.accountant.verifier.branches import Branch
 from affidavit.accountant.verifier.ceiling import costs_at_most, likely_cost, most_taken, pure_epsilon
 from affidavit.accountant.verifier.choices import any_of
 from affidavit.accountant.verifier.lattice_profiles import lattice_above
-from affidavit.accountant.verifier.profile import NARROW, NARROW_DELTA, SMALLEST, TAIL, Goal, epsilon_of, worst
+from affidavit.accountant.verifier.profile import NARROW, NARROW_DELTA, SMALLEST, TAIL, Goal, Profile, epsilon_of, worst
 from affidavit.accountant.verifier.reading import cases
-from affidavit.accountant.verifier.sampled import expected_delta, fronts
+from affidavit.accountant.verifier.sampled import expected_delta, fronts, words_of_samples
 from affidavit.accountant.verifier.zcdp import zcdp_top
 
 ROUNDS, STRIDE = 4, 1e-12
@@ -234,11 +234,15 @@ def _epsilon(branch: Branch, goal: Goal) -> _Found:
         return (0.0, 0.0), "no sample takes the record, but for a share of δ"
     profile = profile_of(branch, goal)
     if goal.met(profile):
-        return (0.0, goal.enough), profile.method
+        return (0.0, goal.enough), _words(profile, branch)
     rho = likely_cost(branch)[1]
     start = zcdp_top(rho, delta) if 0.0 < rho < math.inf else 1.0
     lower, upper = epsilon_of(profile, delta, start=start)
-    return (lower, min(upper, largest[1])), profile.method
+    return (lower, min(upper, largest[1])), _words(profile, branch)
+
+
+def _words(profile: Profile, branch: Branch) -> str:
+    return " with ".join((profile.method, *words_of_samples(branch.fixed)))
 
 
 def _together(group: Sequence[Branch], goal: Goal) -> _Found | None:
@@ -257,9 +261,9 @@ def _together(group: Sequence[Branch], goal: Goal) -> _Found | None:
         found = (forward, backward) if forward.directed else (forward,)
         profile = worst([front.closed_form() or lattice_above(front) for front in found])
     if goal.delta is not None:
-        return epsilon_of(profile, goal.delta, start=1.0), profile.method
+        return epsilon_of(profile, goal.delta, start=1.0), _words(profile, whole)
     lower, upper = profile.delta(goal.epsilon or 0.0)
-    return (lower, max(upper, LEAST)), profile.method
+    return (lower, max(upper, LEAST)), _words(profile, whole)
 
 
 def _delta(branch: Branch, goal: Goal) -> _Found:
@@ -275,7 +279,7 @@ def _delta(branch: Branch, goal: Goal) -> _Found:
         profile = profile_of(branch, replace(goal, expected=upper * STRIDE))
         again = profile.delta(epsilon)
         lower, upper = max(lower, again[0]), min(upper, again[1])
-    return (lower, max(upper, LEAST)), profile.method
+    return (lower, max(upper, LEAST)), _words(profile, branch)
 
 
 def _upper_curve(branch: Branch, grid: Sequence[float]) -> list[float]:

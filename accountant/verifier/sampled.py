@@ -24,7 +24,7 @@ from flint import ctx
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.plan import Approximate, DiscreteGaussian, Laplace, Pure
 from affidavit.accountant.verifier.balls import Ball, ball, precision
-from affidavit.accountant.verifier.blocks import exponential_blocks, pair_of
+from affidavit.accountant.verifier.blocks import BLOCK, exponential_blocks, pair_of
 from affidavit.accountant.verifier.branches import Branch, Either, Fixed, Sampled, Steps, by_range, rho_of
 from affidavit.accountant.verifier.ceiling import likely_cost
 from affidavit.accountant.verifier.computed import DISJOINT, IDLE, computed
@@ -52,7 +52,7 @@ from affidavit.accountant.verifier.pairs import (
 from affidavit.accountant.verifier.product import Atoms, TwoValued, two_point_product
 from affidavit.accountant.verifier.replaced import PureCost, replaced_pairs
 
-__all__ = ["expected_delta", "fronts", "largest_pair", "sampled_pairs"]
+__all__ = ["expected_delta", "fronts", "largest_pair", "sampled_pairs", "words_of_samples"]
 
 GUARD_BITS = 72
 """Bits beyond the smallest mass that matters: room for lattice differences and for the transform."""
@@ -140,6 +140,23 @@ def _above(steps: Steps, negligible: float) -> tuple[tuple[Pair, int], ...]:
         return tuple((ExponentialPair(ball(spread)), count) for spread, count in steps)
     cost = float(rho_of(steps))
     return ((pair_of(exponential_blocks(steps, negligible, math.sqrt(max(1.0, -math.log(negligible)) / cost))), 1),)
+
+
+def words_of_samples(fixed: Fixed) -> tuple[str, ...]:
+    """How exponential mechanisms that run together on its samples are composed."""
+    found: list[str] = []
+    for use, _ in fixed.uses:
+        match use:
+            case Sampled(of=of, absent=absent):
+                for branch in (of,) if absent is None else (of, absent):
+                    if branch.steps and _in_blocks(branch.steps):
+                        long = max(by_range(branch.steps).values()) > BLOCK
+                        how = "blocks" if long else "adaptive composition"
+                        found.append(f"{how} of exponential mechanisms on a sample")
+                    found += words_of_samples(branch.fixed)
+            case Either(of=kinds):
+                found += [words for kind in kinds for words in words_of_samples(kind)]
+    return tuple(dict.fromkeys(found))
 
 
 def _halves(steps: Steps) -> list[tuple[Pure, int]]:
