@@ -36,7 +36,7 @@ from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, 
 from affidavit.accountant.methods.pair_profiles import Last
 from affidavit.accountant.methods.pld import pair_gap
 from affidavit.accountant.methods.recursion import Corridor, lower_profile, upper_profile, whole
-from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, sampled_gap
+from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, sample_of, sampled_gap
 from affidavit.accountant.methods.sampled_use import Estimate, SampledUse, estimate
 from affidavit.accountant.methods.zcdp import ZcdpProfile
 from affidavit.accountant.validate import Relation
@@ -174,7 +174,10 @@ class AdaptiveProfile:
         if scenario.fixed:
             from affidavit.accountant.pld.steps import one_step
 
-            self._others = tuple((one_step(node, relation, explicit=True), count) for node, count in scenario.fixed)
+            self._others = tuple(
+                (one_step(node, relation, explicit=True, tilt=self._estimate.slope), count)
+                for node, count in scenario.fixed
+            )
             if self._order != "fixed-first":
                 self._last = Last(self._others, target, near=self._estimate.epsilon)
         if self._last is None and self._runs[0][1] == len(self._runs) == 1:
@@ -309,7 +312,7 @@ class AdaptiveProfile:
 
 
 class AdaptiveMethod:
-    """Exponential mechanisms, alone or beside others; one of them alone on Poisson samples."""
+    """Exponential mechanisms, alone or beside others; one of them alone on samples."""
 
     name = "adaptive"
     exact = True
@@ -332,7 +335,9 @@ class AdaptiveMethod:
     def profile(self, scenario: Scenario, relation: Relation, target: Target) -> Profile:
         """The recursion, refined near ``target``."""
         if not scenario.exponentials:
-            return SampledAdaptiveProfile(scenario, target)
+            ((node, uses),) = scenario.fixed
+            eta, rate = sample_of(node, relation) or (0.0, 0.0)
+            return SampledAdaptiveProfile(eta, rate, uses, target)
         return AdaptiveProfile(scenario, relation, target)
 
 

@@ -20,20 +20,22 @@ recursion's where they may all run last (measured: all adapting gains 1e-4 of ε
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from affidavit.accountant.cases.choices import likely_size
 from affidavit.accountant.cases.scenario import Scenario
-from affidavit.accountant.methods.adaptive import likely, recursion_points, tail_bound, typical_range
+from affidavit.accountant.methods.adaptive import recursion_points, typical_range
 from affidavit.accountant.methods.base import LEAST_RANGE, LOUD, Interval, Target
 from affidavit.accountant.methods.discrete import DiscreteProfile, curve_above, curve_below
 from affidavit.accountant.methods.one_law import Law, law_above, longer, start_of
 from affidavit.accountant.methods.recursion import Corridor, lower_profile, upper_profile, whole
-from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, are_weak, few_uses
-from affidavit.accountant.methods.sampled_use import SampledUse
+from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile, are_weak, few_uses, sample_of
+from affidavit.accountant.methods.sampled_use import Direction, SampledUse, estimate
 from affidavit.accountant.methods.zcdp import ZcdpProfile
-from affidavit.accountant.plan import Exponential, Plan, Poisson, leaves
+from affidavit.accountant.nodes import walk
+from affidavit.accountant.plan import Exponential, Plan
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
@@ -70,6 +72,28 @@ ROUNDING = 1e-10
 Parts = list[tuple["OneStep", int]]
 
 
+class _Kind(NamedTuple):
+    """``uses`` of range ``eta`` on samples of a rate, together of about ``size``-zCDP."""
+
+    eta: float
+    rate: float
+    uses: int
+    size: float
+
+    def use(self, way: Direction) -> SampledUse:
+        """One of them, in one direction."""
+        return SampledUse(self.eta, self.rate, way)
+
+    def step(self, share: float, last: int) -> tuple[OneStep, int]:
+        """t = ``share`` η at every use but the ``last``."""
+        from affidavit.accountant.pld.bounded_range import one_choice
+        from affidavit.accountant.pld.curve import OneStep
+        from affidavit.accountant.pld.subsample import Mixed
+
+        pair, whole = one_choice(self.eta, share), self.rate == 1.0
+        return OneStep.attained(pair if whole else Mixed(pair, self.rate), symmetric=whole), self.uses - last
+
+
 class BlocksProfile:
     """Both sides, one composition a question; blocks reach as far as the target needs."""
 
@@ -80,42 +104,32 @@ class BlocksProfile:
 
         self._tolerance = target.tolerance
         self._total = math.inf
-        small = _smallest(scenario, target) * TAIL
-        rest = [(node, count) for node, count in scenario.fixed if not _is_sampled(node)]
-        others = [(one_step(node, relation, explicit=True), count) for node, count in rest]
-        self.attained = all(step.tight for step, _ in others)
         if not scenario.fixed:
             self._total = sum(eta * uses for eta, uses in scenario.exponentials) * (1.0 + 1e-14)
-        each = _by_range(scenario)
-        runs: list[tuple[float, float, int, float]] = []
-        strategies: list[Parts] = []
-        tilt = 1.0
-        if scenario.exponentials:
-            tilt = likely(scenario, target).slope
-            own, beside = tail_bound(scenario).rho, math.fsum(count * likely_size(node) for node, count in rest)
-            tilt = max(tilt * math.sqrt(own / (own + beside)), LEAST_TILT)
-            runs = [(eta, 1.0, uses, eta * eta / 8.0 * uses / (own + beside)) for eta, uses in each]
-            best = [SampledUse(eta, 1.0, "forward").best_share(tilt) for eta, _ in each]
-            last = min(each[0][1], ADAPTED) if len(each) == 1 and (not rest or scenario.order == "fixed-first") else 0
-            loud = sum(eta * eta / 8.0 * uses for eta, uses in each) > LOUD
-            for shares in (best,) if loud or last else ([0.5] * len(best), best):
-                pairs = zip(each, shares, strict=True)
-                strategies.append([(_one_choice(eta, 1.0, share), uses - last) for (eta, uses), share in pairs])
-            if last:
-                strategies[0].append((_adapted(each[0][0], last, small), 1))
-        for node, uses in scenario.fixed:
-            if isinstance(node, Poisson) and isinstance(node.of, Exponential):
-                runs.append((node.of.range, node.rate, uses, 1.0))
-                alone = SampledAdaptiveProfile(Scenario(fixed=((node, uses),)), target)
-                strategies = [[(_one_choice(node.of.range, node.rate, share), uses)] for share in alone.shares()]
-                tilt = alone.tilt
-        tilt = float(f"{tilt:.1e}")
+        small = _smallest(scenario, target) * TAIL
+        samples, rest = _split(scenario, relation)
+        kinds = [*_unsampled(scenario), *samples]
+        own = math.fsum(kind.size for kind in kinds)
+        size = math.fsum(likely_size(node) * count for node, count in scenario.nodes())
+        ways: tuple[Direction, ...] = ("forward", "backward") if samples else ("forward",)
+        tilts = [max(_slope(kinds, way, target) * math.sqrt(own / size), LEAST_TILT) for way in ways]
+        tilt = float(f"{max(tilts):.1e}")
         self._runs = [
-            (eta, rate, uses, small / len(runs), tilt, 2.0 ** math.ceil(math.log2(share)))
-            for eta, rate, uses, share in runs
+            (kind.eta, kind.rate, kind.uses, small / len(kinds), tilt, 2.0 ** math.ceil(math.log2(kind.size / size)))
+            for kind in kinds
         ]
-        self._others = others
-        self._lower = [[*strategy, *others] for strategy in strategies]
+        self._others = [(one_step(node, relation, explicit=True, tilt=tilt), count) for node, count in rest]
+        self.attained = all(step.tight for step, _ in self._others)
+        choices = [[kind.use(way).best_share(at) for kind in kinds] for way, at in zip(ways, tilts, strict=True)]
+        alone = len(kinds) == 1 and not samples and (not rest or scenario.order == "fixed-first")
+        last = min(kinds[0].uses, ADAPTED) if alone else 0
+        if not samples and not last and own <= LOUD:
+            choices.append([0.5] * len(kinds))
+        adapted = [(_adapted(kinds[0].eta, last, small), 1)] if last else []
+        self._lower = [
+            [*(kind.step(share, last) for kind, share in zip(kinds, shares, strict=True)), *adapted, *self._others]
+            for shares in choices
+        ]
 
     def _bound(self) -> _Above:
         """Above all of it."""
@@ -155,62 +169,74 @@ class BlocksProfile:
 
 
 class BlocksMethod:
-    """Exponential mechanisms too many for the recursion, beside others or not; or one of them on Poisson samples."""
+    """Exponential mechanisms too many for the recursion, on samples or not, beside others or not."""
 
     name = "blocks"
     exact = True
 
+    @staticmethod
+    def is_sharp(scenario: Scenario, relation: Relation) -> bool:
+        """Whether no exponential mechanism beside the blocks has its envelope only."""
+        _, rest = _split(scenario, relation)
+        return not any(isinstance(one, Exponential) for node, _ in rest for one in walk(node))
+
     def why_not(self, scenario: Scenario, relation: Relation) -> str:
         """Applies where the recursion over all uses takes long, and the order of the exponential ones is known."""
-        sampled = [(node, count) for node, count in scenario.fixed if _is_sampled(node)]
-        if not scenario.exponentials and not sampled:
-            return "needs an exponential leaf"
-        if sampled and (len(sampled) > 1 or scenario.exponentials or relation == "substitution"):
-            return "exponential leaves on samples: one of them, not under substitution"
-        if scenario.exponentials and scenario.order != "any":
+        samples, rest = _split(scenario, relation)
+        if not scenario.exponentials and not samples:
+            return "needs exponential leaves, or very many on samples"
+        if scenario.exponentials and not samples and scenario.order != "any":
             sums = scenario.fixed and scenario.order != "fixed-first"
             if recursion_points(scenario) <= (MANY_BESIDE if sums else MANY_POINTS):
                 return "few enough uses for the recursion"
-            short = any(uses < SHORTEST_RUN for _, uses in _by_range(scenario))
-            if short and min(eta for eta, _ in scenario.exponentials) > COARSE * typical_range(scenario):
-                return f"a range of fewer than {SHORTEST_RUN} uses: blocks would be loose"
-        ranges = [eta for eta, _ in scenario.exponentials]
-        for node, uses in sampled:
-            if isinstance(node, Poisson) and isinstance(node.of, Exponential):
-                ranges.append(eta := node.of.range)
-                if uses <= few_uses(eta):
-                    return "few enough uses for the recursion on samples"
-                if are_weak(eta, node.rate, BLOCK):
-                    return "too weak uses for the recursion on samples"
+            each = _unsampled(scenario)
+            loose = SHORTEST_RUN * sum(kind.eta**2 for kind in each) > sum(kind.eta**2 * kind.uses for kind in each)
+            if loose and min(kind.eta for kind in each) > COARSE * typical_range(scenario):
+                return f"ranges of fewer than {SHORTEST_RUN} uses: blocks would be loose"
+        ranges = [kind.eta for kind in (*_unsampled(scenario), *samples)]
         if max(ranges) > LARGEST_RANGE:
             return f"a range above {LARGEST_RANGE:g}: a block of uses reaches too far"
         if min(ranges) < LEAST_RANGE:
             return f"a range below {LEAST_RANGE:g}: a lattice of its losses is beyond float64"
-        return _gap(Scenario(fixed=tuple(pair for pair in scenario.fixed if pair not in sampled)), relation)
+        return _gap(Scenario(fixed=rest), relation)
 
     def profile(self, scenario: Scenario, relation: Relation, target: Target) -> BlocksProfile:
         """Blocks for ``target``."""
         return BlocksProfile(scenario, relation, target)
 
 
-def _by_range(scenario: Scenario) -> list[tuple[float, int]]:
-    """(range, uses) in all."""
+def _unsampled(scenario: Scenario) -> list[_Kind]:
     uses: dict[float, int] = {}
     for eta, count in scenario.exponentials:
         uses[eta] = uses.get(eta, 0) + count
-    return sorted(uses.items())
+    return [_Kind(eta, 1.0, count, eta * eta / 8.0 * count) for eta, count in sorted(uses.items())]
+
+
+def _slope(kinds: Sequence[_Kind], way: Direction, target: Target) -> float:
+    """About −d ln δ/dε at the answer, of these alone."""
+    uses = ((kind.use(way), kind.uses) for kind in kinds)
+    return estimate(uses, delta=target.delta, epsilon=target.epsilon or 0.0).slope
+
+
+def _split(scenario: Scenario, relation: Relation) -> tuple[list[_Kind], tuple[tuple[Plan, int], ...]]:
+    """What runs on samples so often that blocks serve, and all else but exponential mechanisms."""
+    kinds: list[_Kind] = []
+    rest: list[tuple[Plan, int]] = []
+    alone = len(scenario.fixed) == 1 and not scenario.exponentials
+    for node, uses in scenario.fixed:
+        eta, rate = sample_of(node, relation) or (0.0, 0.0)
+        few = few_uses(eta) if alone else SHORTEST_RUN
+        if uses > few and LEAST_RANGE <= eta <= LARGEST_RANGE and not are_weak(eta, rate, BLOCK):
+            kinds.append(_Kind(eta, rate, uses, likely_size(node) * uses))
+        else:
+            rest.append((node, uses))
+    return kinds, tuple(rest)
 
 
 def _gap(others: Scenario, relation: Relation) -> str:
     from affidavit.accountant.methods.pld import pair_gap
 
-    if any(isinstance(leaf, Exponential) for node, _ in others.fixed for _, leaf, _ in leaves(node)):
-        return "an exponential leaf below another node"
     return pair_gap(others, relation) if others.fixed else ""
-
-
-def _is_sampled(node: Plan) -> bool:
-    return isinstance(node, Poisson) and isinstance(node.of, Exponential)
 
 
 def _smallest(scenario: Scenario, target: Target) -> float:
@@ -281,8 +307,7 @@ def _above(eta: float, rate: float, uses: int, small: float, tilt: float, share:
 def _sides(eta: float, rate: float, uses: int, small: float) -> list[tuple[SampledUse, DiscreteProfile, float]]:
     """A block's upper side and its lattice, by direction; one where both are the same."""
     if rate < 1.0:
-        alone = Scenario(fixed=((Poisson(rate, Exponential(eta)), uses),))
-        return SampledAdaptiveProfile(alone, Target(delta=small)).curves(SPACING)
+        return SampledAdaptiveProfile(eta, rate, uses, Target(delta=small)).curves(SPACING)
     # The family is closed under exchanging P and Q.
     block = upper_profile(((eta, uses),), _window(eta, uses, small))
     return [(SampledUse(eta, 1.0, "forward"), block, eta / CELLS)]
@@ -297,19 +322,3 @@ def _step(curves: list[Curve]) -> OneStep:
 def _atoms(law: Law) -> Curve:
     """A law as losses."""
     return curve_above(DiscreteProfile(law.losses(), law.masses, law.infinite), law.spacing)
-
-
-def _one_choice(eta: float, rate: float, share: float) -> OneStep:
-    """t = ``share`` η at every use on samples of a rate."""
-    import numpy as np
-
-    from affidavit.accountant.pld.atomic import Atomic, pure
-    from affidavit.accountant.pld.curve import OneStep
-    from affidavit.accountant.pld.subsample import Mixed
-
-    if rate == 1.0 and share == 0.5:
-        return OneStep.attained(pure(0.5 * eta), symmetric=True)
-    t = share * eta
-    chance = -math.expm1(t - eta) / -math.expm1(-eta)
-    pair = Atomic(np.array([t - eta, t]), np.array([math.log1p(-chance), math.log(chance)]))
-    return OneStep.attained(pair if rate == 1.0 else Mixed(pair, rate))

@@ -16,10 +16,10 @@ from affidavit.accountant.methods.base import EPSILON_FLOOR, Interval, Target, c
 from affidavit.accountant.methods.discrete import DiscreteProfile, chord_profile, tangent_profile
 from affidavit.accountant.methods.sampled_recursion import Window, compose
 from affidavit.accountant.methods.sampled_use import SampledUse, estimate
-from affidavit.accountant.plan import Exponential, Poisson
+from affidavit.accountant.plan import Exponential, Plan, Poisson, WithoutReplacement
 from affidavit.accountant.validate import Relation
 
-__all__ = ["SampledAdaptiveProfile", "are_weak", "few_uses", "sampled_gap"]
+__all__ = ["SampledAdaptiveProfile", "are_weak", "few_uses", "sample_of", "sampled_gap"]
 
 COARSEST, WHOLE = 0.3, 0.15
 """The first spacing, in units of s; that of the whole curve."""
@@ -50,18 +50,27 @@ def are_weak(eta: float, rate: float, uses: int) -> bool:
     return rate * eta**2 < LEAST * uses
 
 
+def sample_of(node: Plan, relation: Relation) -> tuple[float, float] | None:
+    """(range, rate) of an exponential mechanism on samples whose pair is a mixture with the law without the record."""
+    match node:
+        case Poisson(rate=rate, of=Exponential(range=eta)) if relation != "substitution":
+            return eta, rate
+        case WithoutReplacement(population=population, sample=sample, of=Exponential(range=eta)):
+            return (eta, sample / population) if relation == "add-remove" else None
+    return None
+
+
 def sampled_gap(scenario: Scenario, relation: Relation) -> str:
-    """Empty if the scenario is one exponential mechanism on Poisson samples, else why not."""
+    """Empty if the scenario is one exponential mechanism on such samples (``sample_of``), else why not."""
     if len(scenario.fixed) != 1:
-        return "needs an exponential leaf, unsampled or alone on Poisson samples"
-    node, uses = scenario.fixed[0]
-    if not (isinstance(node, Poisson) and isinstance(node.of, Exponential)):
-        return "needs an exponential leaf"
-    eta = node.of.range
-    if eta > LARGEST_RANGE or uses > few_uses(eta) or are_weak(eta, node.rate, uses):
+        return "needs an exponential leaf, unsampled or alone on samples"
+    ((node, uses),) = scenario.fixed
+    found = sample_of(node, relation)
+    if found is None:
+        return "needs an exponential leaf, unsampled or on samples that a record joins or leaves"
+    eta, rate = found
+    if eta > LARGEST_RANGE or uses > few_uses(eta) or are_weak(eta, rate, uses):
         return "too many, too strong or too weak uses for the recursion on samples"
-    if relation == "substitution":
-        return "a Poisson sample under substitution has an envelope only"
     return ""
 
 
@@ -109,11 +118,8 @@ def _work(use: SampledUse, window: Window) -> float:
 class SampledAdaptiveProfile:
     """Both sides, both directions, refined about each question."""
 
-    def __init__(self, scenario: Scenario, target: Target) -> None:
-        node, self._uses = scenario.fixed[0]
-        if not (isinstance(node, Poisson) and isinstance(node.of, Exponential)):
-            raise TypeError(node.kind)
-        eta, rate = node.of.range, node.rate
+    def __init__(self, eta: float, rate: float, uses: int, target: Target) -> None:
+        self._uses = uses
         self._directions = SampledUse(eta, rate, "forward"), SampledUse(eta, rate, "backward")
         self._target = target
         self._everywhere: tuple[_Sides, ...] = ()
