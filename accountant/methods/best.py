@@ -28,6 +28,7 @@ from affidavit.accountant.methods.pure import pure_epsilon
 from affidavit.accountant.methods.rdp import RenyiMethod
 from affidavit.accountant.methods.two_losses import two_losses
 from affidavit.accountant.methods.zcdp import ZcdpMethod, stand_in
+from affidavit.accountant.nodes import walk
 from affidavit.accountant.plan import (
     Approximate,
     Exponential,
@@ -75,12 +76,14 @@ METHODS: tuple[str, ...] = tuple(method.name for method in ALL)
 
 
 def _is_exact(method: Method, scenario: Scenario, relation: Relation) -> bool:
-    if isinstance(method, BlocksMethod) and not method.is_sharp(scenario, relation):
-        return False
-    if method.name == "optimal":
-        return all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
-    if method.name == "pld" and (scenario.exponentials or any(isinstance(node, OneOf) for node, _ in scenario.fixed)):
-        return False
+    match method:
+        case OptimalMethod():
+            return all(isinstance(node, (Pure, Approximate)) for node, _ in scenario.nodes())
+        case BlocksMethod() if not method.is_sharp(scenario, relation):
+            return False
+        case PldMethod():
+            enveloped = (isinstance(one, (Exponential, OneOf)) for node, _ in scenario.nodes() for one in walk(node))
+            return not (holds_zcdp(scenario) or any(enveloped))
     return method.exact and not holds_zcdp(scenario)
 
 
@@ -142,7 +145,8 @@ def best(scenario: Scenario, relation: Relation, target: Target, *, admit: bool 
         return envelope
     methods = candidates(scenario, relation)
     # Where each mechanism has a pair, their product costs no more than the sum.
-    spared = {BASIC} if len(methods) > 1 and not scenario.exponentials and _samples_zcdp(scenario) else set[Method]()
+    pairs = not scenario.exponentials and (_samples_zcdp(scenario) or any(isinstance(m, PldMethod) for m in methods))
+    spared = {BASIC} if len(methods) > 1 and pairs else set[Method]()
     found: list[Found] = []
     for method in methods if target.enough == 0.0 else sorted(methods, key=lambda one: one in EXACT):
         if method not in spared:

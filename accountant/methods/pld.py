@@ -16,13 +16,14 @@ from affidavit.accountant.cases.choices import concentrated
 from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.errors import NotSupported
 from affidavit.accountant.methods.base import Interval, Target
+from affidavit.accountant.methods.stages import together
 from affidavit.accountant.nodes import Exponential, Plan, Poisson, WithoutReplacement, ZeroConcentrated, walk
 from affidavit.accountant.validate import Relation
 
 if TYPE_CHECKING:
     from affidavit.accountant.pld.curve import OneStep
 
-__all__ = ["PldMethod", "PldProfile", "has_zcdp", "holds_zcdp", "pair_gap"]
+__all__ = ["PldMethod", "PldProfile", "has_zcdp", "holds_zcdp", "log_nothing", "pair_gap", "step_of"]
 
 ROUNDING = 4e-12
 NEGLIGIBLE = 21.0
@@ -32,6 +33,16 @@ NEAR, TRIES, LEAST_ORDER = 1e-2, 8, 0.1
 
 Parts = list[tuple["OneStep", int]]
 Sides = tuple[float, float]
+
+
+def step_of(node: Plan, relation: Relation, *, deep: float, explicit: bool = True, tilt: float = 0.0) -> OneStep:
+    """``one_step``, with exponential mechanisms that run together on a sample as sharp as is known.
+
+    ``deep``: its ``log_nothing``.
+    """
+    from affidavit.accountant.pld.steps import one_step
+
+    return one_step(node, relation, explicit=explicit, log_nothing=deep, tilt=tilt, together=together)
 
 
 class PldProfile:
@@ -45,7 +56,7 @@ class PldProfile:
         from affidavit.accountant.pld.concentrated import concentrated_step
 
         rho, self._nodes = concentrated(scenario.nodes())
-        self._relation, self._deep = relation, _log_nothing(target, scenario.uses)
+        self._relation, self._deep = relation, log_nothing(target, scenario.uses)
         explicit = self._steps(explicit=True)
         self.attained = all(step.tight for step, _ in explicit)
         self._parts = explicit if target.explicit else self._steps()
@@ -73,10 +84,8 @@ class PldProfile:
         return Interval(lower * (1.0 - ROUNDING), upper * (1.0 + ROUNDING))
 
     def _steps(self, *, explicit: bool = False, tilt: float = 0.0) -> Parts:
-        from affidavit.accountant.pld.steps import one_step
-
         return [
-            (one_step(node, self._relation, explicit=explicit, log_nothing=self._deep, tilt=tilt), count)
+            (step_of(node, self._relation, deep=self._deep, explicit=explicit, tilt=tilt), count)
             for node, count in self._nodes
         ]
 
@@ -103,7 +112,7 @@ class PldProfile:
             return -found[-1]
 
         found = [reached(order * tilt) for order in sorted(orders)]
-        if max(found) < (1.0 - NEAR) * wanted and sum(count for _, count in self._nodes) > 1:
+        if max(found) < (1.0 - NEAR) * wanted:
             largest = max(one.range for node, _ in self._nodes for one in walk(node) if isinstance(one, Exponential))
             bounds = math.log(LEAST_ORDER / largest), math.log(max(tilt, 1.0 / largest))
             minimize_scalar(missed, bounds=bounds, method="bounded", options={"maxiter": TRIES})
@@ -123,7 +132,7 @@ def _orders(node: Plan) -> set[float]:
     return found
 
 
-def _log_nothing(target: Target, uses: int) -> float:
+def log_nothing(target: Target, uses: int) -> float:
     """ln of a mass that is nothing beside δ, in each of so many uses."""
     return math.log(max(target.delta or 0.0, 1e-300) / max(uses, 1)) - NEGLIGIBLE
 

@@ -199,6 +199,12 @@ class OneStep:
         return self.forward.lower is self.forward.upper and self.backward.lower is self.backward.upper
 
     @property
+    def least(self) -> OneStep:
+        """The lower side alone: what it costs at most is said elsewhere."""
+        forward = Direction(_NO_LOSS, self.forward.lower)
+        return OneStep(forward, forward if self.symmetric else Direction(_NO_LOSS, self.backward.lower))
+
+    @property
     def reached(self) -> OneStep:
         """The pairs that are attained, by themselves."""
         forward = self.forward.reached

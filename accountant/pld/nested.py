@@ -74,12 +74,13 @@ def _direction(parts: Sequence[tuple[Direction, int]], log_nothing: float) -> Di
         # What is reached is asked with other leaves in the place of zcdp ones (``methods.zcdp.stand_in``).
         return Direction(composed_curve(upper, side="upper", log_nothing=log_nothing), None)
     lower = merged([(direction.lower, count) for direction, count in parts if direction.lower is not None])
-    if len(upper) == 1 and upper[0][1] == 1:
-        return Direction(upper[0][0], upper[0][0] if upper == lower else None)
+    if len(upper) == 1 and upper[0][1] == 1 and upper == lower:
+        return Direction(upper[0][0], upper[0][0])
     if upper == lower and (exact := product(upper)) is not None:
         return Direction(exact, exact)
+    once = len(upper) == 1 and upper[0][1] == 1
     return Direction(
-        composed_curve(upper, side="upper", log_nothing=log_nothing),
+        upper[0][0] if once else composed_curve(upper, side="upper", log_nothing=log_nothing),
         composed_curve(lower, side="lower", log_nothing=log_nothing) if lower else None,
     )
 
@@ -254,7 +255,7 @@ def _tilts(parts: Sequence[tuple[Sketch, int]], bottom: float, top: float) -> li
     """Tilts whose means are a few deviations apart from ``bottom`` to ``top``."""
     t = np.concatenate((-np.geomspace(1e-3, 1e7, 60)[::-1], [0.0], np.geomspace(1e-3, 1e7, 60)))
     _, mean, spread = cumulants(parts, t)
-    floor = (1e-3 * float(mean[-1] - mean[0])) ** 2 + 1e-300
+    floor = (1e-3 * (min(float(mean[-1]), top) - max(float(mean[0]), bottom))) ** 2 + 1e-300
     for _ in range(45):
         # Where rare large losses take over, the mean jumps within a tiny change of the tilt.
         wide = np.diff(mean) > 0.5 * SPACING * np.sqrt(np.maximum(np.minimum(spread[:-1], spread[1:]), floor))

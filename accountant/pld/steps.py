@@ -8,9 +8,10 @@ would work.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from affidavit.accountant import nodes
 from affidavit.accountant.cases.case import AnyOrder, Moved, OneOf
@@ -39,12 +40,16 @@ NOTHING = OneStep.attained(NoLoss(), symmetric=True)
 EVERYTHING = OneStep.attained(FullLoss(), symmetric=True)
 
 
+Together: TypeAlias = "Callable[[tuple[tuple[float, int], ...], float], OneStep | None]"
+
+
 class _Asked(NamedTuple):
     """How a step is looked at: see ``one_step``."""
 
     explicit: bool
     log_nothing: float
     tilt: float
+    together: Together | None
 
 
 def one_step(
@@ -54,6 +59,7 @@ def one_step(
     explicit: bool = False,
     log_nothing: float = LOG_NOTHING,
     tilt: float = 0.0,
+    together: Together | None = None,
 ) -> OneStep:
     """Both directions of what one use of ``node`` costs under ``relation``.
 
@@ -70,19 +76,22 @@ def one_step(
     composed at all, to see whether it could be.
 
     ``tilt``: the lower side of an exponential mechanism is its choice of the largest moment of that order; 0: its
-    randomised response, of half its range.
+    randomised response, of half its range. ``together``: what exponential mechanisms that run together on a sample cost
+    at most, given (range, uses) and ``log_nothing``, as one pair above; their envelopes where it is None, or says so.
 
     Raises ``NotSupported`` for ``parallel`` inside a sample, and for nestings that no theorem covers.
     """
     by_data = explicit and any(isinstance(below, nodes.WithoutReplacement) for below in nodes.walk(node))
     nested = any(isinstance(below, (nodes.Compose, nodes.Repeat)) for below in nodes.walk(node))
     chosen = any(isinstance(below, nodes.Exponential) for below in nodes.walk(node))
-    asked = _Asked(by_data, log_nothing if nested else LOG_NOTHING, tilt if chosen else 0.0)
+    asked = _Asked(
+        by_data, log_nothing if nested else LOG_NOTHING, tilt if chosen else 0.0, together if chosen else None
+    )
     return _one_step(node, relation, asked)
 
 
 def _below(node: Plan, relation: Relation, asked: _Asked) -> OneStep:
-    return one_step(node, relation, explicit=asked.explicit, log_nothing=asked.log_nothing, tilt=asked.tilt)
+    return one_step(node, relation, **asked._asdict())
 
 
 @lru_cache(maxsize=256)
@@ -131,12 +140,22 @@ def _largest(steps: list[OneStep]) -> OneStep:
 
 def flatten(node: Plan, relation: Relation, *, explicit: bool = False) -> list[tuple[OneStep, int]]:
     """``compose`` and ``repeat`` unrolled into one-step curves with counts; what is concentrated is one, the last."""
-    return _parts(node, relation, _Asked(explicit, LOG_NOTHING, 0.0))
+    return _parts(node, relation, _Asked(explicit, LOG_NOTHING, 0.0, None))
 
 
 def _parts(node: Plan, relation: Relation, asked: _Asked) -> list[tuple[OneStep, int]]:
     rho, rest = concentrated(nodes.unrolled(node))
     steps = [(_below(one, relation, asked), count) for one, count in rest]
+    if asked.together is not None and asked.log_nothing < 0.0:
+        runs = Counter[float]()
+        for one, count in rest:
+            if isinstance(one, nodes.Exponential) and one.range > 0.0:
+                runs[one.range] += count
+        pair = asked.together(tuple(sorted(runs.items())), asked.log_nothing)
+        if pair is not None:
+            both = zip(steps, rest, strict=True)
+            steps = [(step.least if isinstance(one, nodes.Exponential) else step, n) for (step, n), (one, _) in both]
+            steps.append((pair, 1))
     return [*steps, (concentrated_step(rho), 1)] if rho > 0.0 else steps
 
 

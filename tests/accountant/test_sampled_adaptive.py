@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound
-from affidavit.accountant.cases.scenario import Scenario
 from affidavit.accountant.methods.base import Target
 from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile
 from affidavit.accountant.plan import Exponential, Poisson, Repeat
@@ -21,8 +20,7 @@ def sampled(eta: float, rate: float, uses: int) -> Repeat:
 
 
 def profile(eta: float, rate: float, uses: int, **question: float) -> SampledAdaptiveProfile:
-    scenario = Scenario(((Poisson(rate, Exponential(eta)), uses),), (), "fixed-first")
-    return SampledAdaptiveProfile(scenario, Target(**question))  # type: ignore[arg-type]
+    return SampledAdaptiveProfile(Sample(eta, rate, 1.0), uses, Target(**question))  # type: ignore[arg-type]
 
 
 def two_points(eta: float, rate: float, t: float) -> list[tuple[float, float]]:
