@@ -43,8 +43,8 @@ FINER = 4.0
 """How much finer than that a grid may be, to resolve one use."""
 LOG_NOTHING = -240.0
 """ln of the mass beyond which a nested composition is truncated, where no δ says better; ``POINTS`` are for that."""
-SPACING = 5.0
-"""Standard deviations between the means of neighbouring tilts."""
+SPACING, ROOM = 5.0, 6.0
+"""Standard deviations between the means of neighbouring tilts; beyond the window of a lower side."""
 FINEST = 2.0**-40
 """A grid's step, at least, beside the largest loss: finer ones have points that float64 cannot tell apart."""
 MAX_TILTS = 1000
@@ -161,11 +161,14 @@ def composed_law(
         widest = max((gap for curve, _ in parts if (gap := lattice(curve)) > step), default=0.0)
         step = widest if widest > 0.0 and len(parts) == 1 and parts[0][0].polygon else aligned(parts, step)
     discretised = masses(parts, reaches, side=side, step=step)
-    around = window(discretised, bottom=bottom, top=top, limit=32 * POINTS)
+    thetas = _tilts(cut, bottom, top)
+    room = 0.0
+    if not upper:  # what is folded in from outside, under the last tilts, is charged everywhere
+        room = ROOM * math.sqrt(float(cumulants(cut, np.array([thetas[0], thetas[-1]]))[2].max()))
+    around = window(discretised, bottom=bottom - room, top=top + room, limit=32 * POINTS)
     losses = around.losses
     ends = (False, around.below, float(losses[0])), (True, around.above, around.end)
     best = np.full(losses.size, math.inf if upper else 0.0)
-    thetas = _tilts(cut, bottom, top)
     exponents = [*exponents, *thetas]
     moments = np.array([math.fsum(n * log_mgf(part, t) for part, n in discretised) for t in exponents])
     for theta in thetas:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from affidavit.accountant.bound import bound
 from affidavit.accountant.methods.base import Target
-from affidavit.accountant.methods.sampled_adaptive import SampledAdaptiveProfile
+from affidavit.accountant.methods.sampled_adaptive import Sample, SampledAdaptiveProfile
 from affidavit.accountant.plan import Exponential, Poisson, Repeat
 
 
