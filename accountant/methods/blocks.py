@@ -218,7 +218,7 @@ def _split(scenario: Scenario, relation: Relation) -> tuple[list[_Kind], tuple[t
     for node, uses in scenario.fixed:
         sample = Sample.of(node, relation)
         known = sample is not None and LEAST_RANGE <= sample.eta <= LARGEST_RANGE and not sample.is_weak(BLOCK)
-        if sample is not None and known and uses > SHORTEST_RUN:
+        if sample is not None and known and uses >= SHORTEST_RUN:
             kinds.append(_Kind(sample, uses, likely_size(node) * uses))
         else:
             rest.append((node, uses))

@@ -29,7 +29,7 @@ ROUNDING = 4e-12
 NEGLIGIBLE = 21.0
 """ln of the share of δ that truncation may cost."""
 NEAR, TRIES, LEAST_ORDER = 1e-2, 8, 0.1
-"""A lower side that is so near, relatively, is not looked for further; how often else; orders from so many ranges on."""
+"""A lower side that is so near, relatively, is not looked for further; how often else; the least order × range."""
 
 Parts = list[tuple["OneStep", int]]
 Sides = tuple[float, float]

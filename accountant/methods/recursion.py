@@ -11,6 +11,10 @@ and δ(ε) = H_T(e^ε). It is attained: two tokens and suitable logits realise a
 convex and decreasing in α with H_k(0) = 1 and H_k(α) >= 1 − α. One step in closed form, where both
 sides start: H_1(α) = (√E − √α)²/(E − 1) for 1/E <= α <= E.
 
+On a Poisson sample that may tell whether it holds a record, which is replaced by another, a use sees it with chance q
+and loses nothing else: H_k is 1 − q of H_{k−1} and q of the above (``thin``). That is reached, as the laws of a sample
+without a record may have no outcome in common with the others (docs/theory/semantics.md).
+
 H_k is kept on the lattice points of a ``Corridor``, which leaves out what the answer hardly depends on: that decides
 how narrow the result is, never whether it is valid. With nothing
 else beside the exponential uses, H_k(1/α) = 1 − 1/α + H_k(α)/α (P and Q may be exchanged), so the corridor begins at

@@ -17,6 +17,7 @@ from affidavit.accountant.bound import bound
 from affidavit.accountant.methods import blocks as issued
 from affidavit.accountant.methods import stages
 from affidavit.accountant.methods.one_law import law_above, start_of
+from affidavit.accountant.methods.sampled_adaptive import Sample
 from affidavit.accountant.plan import Compose, Exponential, Plan, Poisson, Repeat
 from affidavit.accountant.settle import settle
 from affidavit.accountant.verifier import blocks as verified
@@ -56,7 +57,7 @@ def every_choice(eta: float, rate: float, alpha: Array, *, forward: bool, f: Cal
 @given(use=USES, seed=st.integers(0, 2**32 - 1))
 def test_the_issued_law_is_above_every_choice(use: tuple[float, float], seed: int) -> None:
     eta, rate = use
-    for one, block, spacing in issued._sides(eta, rate, 100, 1e-12):
+    for one, block, spacing in stages._sides(Sample(eta, rate, 1.0), 100, 1e-12):
         start = start_of(one, block, spacing, small=1e-12)
         found = law_above(one, start, tilt=1.0)
         law, own = start.law, found.law

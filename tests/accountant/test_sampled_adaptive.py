@@ -165,11 +165,6 @@ def test_the_moment_bound_is_above_the_moments() -> None:
         assert np.all(tail.logs[ordinary] <= exact[ordinary] + 0.02)
 
 
-def test_substitution_has_the_envelope_only() -> None:
-    found = bound(sampled(1.0, 0.1, 10), relation="substitution", delta=1e-5)
-    assert found.method == "pld"
-
-
 def test_nothing_is_lost_beyond_the_largest_loss() -> None:
     """3 log(1 + .02436 (e^3.578 − 1)) is 1.84194410931767204: at the float above it 2.3e-66 was said, at least."""
     plan = Repeat(3, Poisson(0.02436, Exponential(3.578)))

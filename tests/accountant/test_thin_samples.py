@@ -4,6 +4,7 @@ With chance q a use is one without a sample, else nothing is lost: H_k = (1 − 
 """
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -87,4 +88,4 @@ def test_a_rarer_sample_costs_no_more() -> None:
         settle(Repeat(300, Poisson(rate, Exponential(0.7))), relation="substitution", delta=1e-6)
         for rate in (0.001, 0.01, 0.1, 0.5, 0.99)
     ]
-    assert all(one.epsilon_lower <= other.epsilon_upper for one, other in zip(costs, costs[1:], strict=False))
+    assert all(one.epsilon_lower <= other.epsilon_upper for one, other in pairwise(costs))
