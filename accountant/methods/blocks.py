@@ -110,8 +110,9 @@ class BlocksProfile:
         adapted = [(_adapted(kinds[0].sample, last, small), 1)] if last else []
         if not samples and not last and own <= LOUD:
             choices = (*choices, [0.5] * len(kinds))
+        beside = [*adapted, *((step.reached, count) for step, count in self._others)]
         self._lower = [
-            [*(kind.step(share, last) for kind, share in zip(kinds, shares, strict=True)), *adapted, *self._others]
+            [*(kind.step(share, last) for kind, share in zip(kinds, shares, strict=True)), *beside]
             for shares in choices
         ]
 

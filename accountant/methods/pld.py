@@ -28,7 +28,7 @@ __all__ = ["PldMethod", "PldProfile", "has_zcdp", "holds_zcdp", "log_nothing", "
 ROUNDING = 4e-12
 NEGLIGIBLE = 21.0
 """ln of the share of δ that truncation may cost."""
-NEAR, TRIES, LEAST_ORDER = 1e-2, 8, 0.1
+NEAR, TRIES, LEAST_ORDER = 1e-3, 8, 0.1
 """A lower side that is so near, relatively, is not looked for further; how often else; the least order × range."""
 
 Parts = list[tuple["OneStep", int]]
