@@ -102,7 +102,7 @@ def _sides(sample: Sample, uses: int, small: float) -> list[tuple[SampledUse, Di
         return SampledAdaptiveProfile(sample, uses, Target(delta=small)).curves(SPACING)
     # The family is closed under exchanging P and Q.
     block = upper_profile(((sample.eta, uses),), window(sample, uses, small))
-    return [(*sample.ways, block, sample.eta / CELLS)]
+    return [(sample.ways[0], block, sample.eta / CELLS)]
 
 
 def _step(curves: list[Curve]) -> OneStep:

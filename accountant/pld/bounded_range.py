@@ -55,7 +55,7 @@ class BoundedRange(Curve):
         return Logs(np.minimum(rest, 0.0), np.minimum(q_tail, 0.0), np.minimum(p_head, 0.0), np.minimum(q_head, 0.0))
 
 
-def one_choice(eta: float, share: float) -> Atomic:
+def one_choice(eta: float, share: float) -> Curve:
     """The mechanism of range ``eta`` with the losses t = ``share`` η and t − η."""
     if share == 0.5:
         return pure(0.5 * eta)

@@ -144,7 +144,8 @@ class Run:
         """A block and a pair for each use before it; None where there is no such use, or no such pair."""
         if self.uses <= self.length or self.length < SHORTEST:
             return None
-        enough = self.share * min(math.sqrt(ENOUGH * self.uses / self.taken), MOST_BEHIND / self.taken)
+        chance = float(self.taken)
+        enough = self.share * min(math.sqrt(ENOUGH * self.uses / chance), MOST_BEHIND / chance)
         parts = max(1, round(float(self.step) * FINE / self.deviation))
         fine = self.step / parts
         with precision():
@@ -154,7 +155,7 @@ class Run:
         with precision():
             way = way_of(fine)
         while (rest := self.uses - behind) > 0:
-            found = surrogate(start, way, float(fine), self.tilt, taken=float(self.taken))
+            found = surrogate(start, way, float(fine), self.tilt, taken=chance)
             if (slack := slack + found.growth * rest) > LOOSE:
                 return None
             if rest <= LAST * behind or behind >= enough:
