@@ -108,10 +108,12 @@ class Fixed:
         """
         if self is other:
             return True
-        if self.rho < other.rho or (self.rho == other.rho and self.mu_squared < other.mu_squared):
-            return False
-        left = self.mu_squared - other.mu_squared + 2 * (self.rho - other.rho)
-        if left < 0:
+        left = self.mu_squared - other.mu_squared
+        if self.rho or other.rho:
+            if self.rho < other.rho:
+                return False
+            left += 2 * (self.rho - other.rho)
+        if left.numerator < 0:
             return False
         for use, count in _uncovered(self.uses, other.uses):
             needed = enough(use) if left else None
@@ -161,6 +163,8 @@ class Branch:
     @property
     def pairs(self) -> Fixed:
         """All of it in any order, exponential mechanisms as pairs (``envelope``): it costs as much."""
+        if not self.steps:
+            return self.first
         steps = Fixed(uses=tuple((nodes.Exponential(float(spread)), n) for spread, n in by_range(self.steps).items()))
         return Fixed.joined((self.first, self.between, self.last, steps))
 
