@@ -131,8 +131,11 @@ def _layers(rests: Sequence[Counter[Fixed]], kinds: Sequence[Fixed]) -> list[tup
     return [(j, after - before) for j, (before, after) in enumerate(pairwise(most)) if after > before]
 
 
-def _likely_size(fixed: Fixed) -> float:
-    """About ρ of many uses: of a pure mechanism the mean of its loss, ε tanh(ε/2)."""
+def _likely_size(fixed: Fixed, *, alone: bool = True) -> float:
+    """About ρ of many uses: of a pure mechanism the mean of its loss, ε tanh(ε/2).
+
+    Of an exponential mechanism η²/8, and no more than the mean of its pair's, which it has where it is not ``alone``.
+    """
     total = float(fixed.rho + fixed.mu_squared / 2)
     for use, n in fixed.uses:
         match use:
@@ -140,8 +143,11 @@ def _likely_size(fixed: Fixed) -> float:
                 total += n * epsilon * math.tanh(epsilon / 2)
             case Laplace(noise_multiplier=scale):
                 total += n * (1 / scale + math.expm1(-1 / scale))
+            case Exponential(range=eta):
+                pair = eta / math.tanh(eta / 2) - 2.0 if eta > 1.0 else eta * eta / 6.0
+                total += n * (min(pair, eta * eta / 8.0) if alone else pair)
             case Either(of=kinds):
-                total += n * max(map(_likely_size, kinds))
+                total += n * max(_likely_size(kind, alone=False) for kind in kinds)
             case _:
                 total += n * likely_cost(Branch(first=Fixed(uses=((use, 1),))))[1]
     return total

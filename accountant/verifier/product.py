@@ -144,11 +144,17 @@ class TwoValued:
     share: Ball
     count: int
 
+    @property
+    def rare(self) -> Ball:
+        """The P-mass of ``low``, to as many digits as it has: Q's two masses are e^-high and e^-low times P's."""
+        return -(-self.high).expm1() / ((-self.low).exp() - (-self.high).exp())
+
 
 def _binomial(pair: TwoValued, budget: Ball) -> tuple[list[tuple[int, Ball]], Ball]:
     """P-masses of k high losses among ``count``, k falling, and the mass cut off (at most about ``budget``)."""
     share, count = pair.share, pair.count
-    odds = share / (1 - share)
+    rare = pair.rare
+    odds = share / rare
     centre = min(count, max(0, int(count * float(share))))
     reach = math.isqrt(int(count * (1 - float(budget.log())) / 2)) + 2  # Hoeffding
     low, high = max(0, centre - reach), min(count, centre + reach)
@@ -158,7 +164,7 @@ def _binomial(pair: TwoValued, budget: Ball) -> tuple[list[tuple[int, Ball]], Ba
             hint="state the mechanism itself (gaussian, laplace, exponential), or fewer uses",
         )
     choose = (arb(count + 1).lgamma() - arb(centre + 1).lgamma() - arb(count - centre + 1).lgamma()).exp()
-    masses = {centre: choose * share**centre * (1 - share) ** (count - centre)}
+    masses = {centre: choose * share**centre * rare ** (count - centre)}
     for k in range(centre, high):
         masses[k + 1] = masses[k] * (count - k) / (k + 1) * odds
     for k in range(centre, low, -1):
