@@ -66,10 +66,10 @@ def estimate(kinds: Iterable[Kind], goal: Goal, *, removed: bool = True, beside:
     for kind in kinds:
         eta, rate, uses = float(kind.range), float(kind.rate), kind.uses
         t = eta * SHARES
-        chance = np.expm1(eta - t) / math.expm1(eta)
+        masses = np.stack([np.log(-np.expm1(t - eta)) - t, np.log(-np.expm1(-t))]) - math.log(-math.expm1(-eta))
         losses = np.stack([t, t - eta])
         losses = losses if rate == 1.0 else np.log1p(rate * np.expm1(losses))
-        terms = np.multiply.outer(power, losses) + np.log(np.stack([chance, 1.0 - chance]))
+        terms = np.multiply.outer(power, losses) + masses
         logs = np.logaddexp(terms[:, 0], terms[:, 1])
         best = logs.argmax(axis=1)
         moment += uses * logs[places, best]
